@@ -1,0 +1,92 @@
+# Braid's commands. `make help` prints them. Every target that runs anything sets the checkout up first.
+
+.DEFAULT_GOAL := help
+CHECKS := check-types check-format check-lint check-layering check-protos
+.PHONY: help demo test setup check $(CHECKS) quick quick-unit quick-mesh protos protos-release sim chaos bench up down clean lock etcd
+
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+BIN := .venv/bin
+RUN := $(BIN)/python
+SOURCES := $(wildcard braid services pipelines console devmesh demo bench examples tools tests)
+QUICKLY := -m "not real and not slow" --sim-seeds 3
+TIERS := $(wildcard tests/unit tests/contract tests/simulation tests/integration tests/e2e)
+
+help: ## print this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: setup ## run the main job on real Kafka and print a verdict (KEEP=1 leaves the mesh running)
+	@$(RUN) -m demo $(if $(KEEP),--keep)
+
+test: setup etcd check ## run every check and every test tier (under 20 minutes on two cores)
+	@$(RUN) -m pytest $(TIERS)
+
+quick: setup ## unit, contract on memory, simulation smoke (under a minute)
+	@$(MAKE) --no-print-directory --keep-going --jobs=2 --output-sync=target quick-unit quick-mesh
+
+quick-unit:
+	@$(RUN) -m pytest -q $(QUICKLY) tests/unit
+
+quick-mesh:
+	@$(RUN) -m pytest -q $(QUICKLY) tests/contract tests/simulation
+
+check: setup ## format, lint, types, layering, protos; no tests
+	@$(MAKE) --no-print-directory --keep-going --jobs=2 --output-sync=target $(CHECKS) && \
+		echo "check: format, lint, types, layering and protos are fine"
+
+check-format:
+	@$(BIN)/ruff format --check --quiet $(SOURCES) || { echo "run: $(BIN)/ruff format $(SOURCES)"; exit 1; }
+
+check-lint:
+	@$(BIN)/ruff check --quiet $(SOURCES)
+
+check-types:
+	@$(BIN)/mypy --no-error-summary $(SOURCES)
+
+check-layering:
+	@$(RUN) -m tools.layering
+
+check-protos:
+	@$(RUN) -m tools.protos check
+	@$(BIN)/buf lint
+	@$(BIN)/buf breaking --against protos/released.binpb
+
+setup: ## make .venv from the lock, check Java, resolve Kafka's jars (does nothing that is done)
+	@test -n "$(PYTHON)" || { echo "Braid needs Python 3.11 or newer: sudo apt-get install python3 python3-venv" \
+		"(Debian, Ubuntu), sudo dnf install python3.12 (Fedora), brew install python (macOS)" >&2; exit 1; }
+	@$(PYTHON) -m tools.setup
+
+etcd: setup
+	@$(RUN) -m devmesh.etcd_binary >/dev/null
+
+protos: setup ## generate Python from all protos
+	@$(RUN) -m tools.protos generate
+
+protos-release: setup ## write the image that later protos must stay compatible with
+	@$(RUN) -m tools.protos release
+
+sim: setup ## simulate: SEED=n repeats one run, SEEDS=n runs many
+	@test -e tests/simulation/__main__.py || { echo "make sim: there is no simulation yet" >&2; exit 1; }
+	@$(RUN) -m tests.simulation $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),200))
+
+chaos: setup ## throw faults at a real mesh for MINUTES=n (SEED=n: the same ones), see build/chaos/
+	@$(RUN) -m tests.e2e.chaos --minutes $(or $(MINUTES),3) $(if $(SEED),--seed $(SEED))
+
+bench: setup ## measure against peers, write build/bench/*.json
+	@test -e bench/__main__.py || { echo "make bench: there are no benchmarks yet" >&2; exit 1; }
+	@$(RUN) -m bench
+
+up: ## start the mesh with docker compose
+	@test -e compose.yaml || { echo "make up: there is no compose.yaml yet; try: $(BIN)/braid dev" >&2; exit 1; }
+	@docker compose up --detach --wait
+
+down: ## stop what `make up` started
+	@test -e compose.yaml || { echo "make down: there is no compose.yaml yet" >&2; exit 1; }
+	@docker compose down
+
+lock: setup ## refresh requirements/*.txt from pyproject.toml (upgrades what may move)
+	@$(RUN) -m tools.lock
+
+clean: ## remove what builds and runs left behind (keeps .venv, .braid and the user's cache)
+	@rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@find $(SOURCES) -name __pycache__ -type d -prune -exec rm -rf {} +

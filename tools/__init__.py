@@ -1,0 +1,1 @@
+"""Programs behind the Makefile's targets. Nothing that ships imports them."""

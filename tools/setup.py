@@ -1,0 +1,103 @@
+"""Makes the checkout ready: `.venv` with the locked packages and Braid itself, Java, Kafka's jars.
+
+`python -m tools.setup`, run by the system's Python (3.11 or newer) with nothing installed. Does nothing that is done
+already: packages are installed anew only when the lock, the project file or the interpreter changed.
+"""
+
+import fcntl
+import hashlib
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from devmesh.installing import install_command
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+VENV: Final = ROOT / ".venv"
+PYTHON: Final = VENV / "bin" / "python"
+STAMP: Final = VENV / ".ready"
+LOCK: Final = ROOT / "requirements" / "dev.txt"
+SPARK: Final = ROOT / "requirements" / "spark.txt"
+
+
+class SetupFailed(Exception):
+    """A step did not work; the message says which and what to try."""
+
+
+def main() -> int:
+    """Runs the steps that are not done; 1 with the reason on stderr when one fails."""
+    guard = ROOT / "build" / "setup.lock"
+    guard.parent.mkdir(exist_ok=True)
+    with guard.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            install_packages()
+            obtain_kafka()
+        except SetupFailed as error:
+            print(f"setup: {error}", file=sys.stderr)
+            return 1
+    return 0
+
+
+def install_packages() -> None:
+    """Brings `.venv` to the state of the lock, unless it is in it."""
+    if not _runs():
+        _say("making .venv")
+        _run([sys.executable, "-m", "venv", "--clear", str(VENV)], f"venv is missing: {install_command('venv')}")
+    wanted = fingerprint([LOCK, ROOT / "pyproject.toml", PYTHON.resolve()])
+    if STAMP.exists() and STAMP.read_text() == wanted:
+        return
+    _say("installing Python packages (the first time takes a minute or two)")
+    install("--require-hashes", "-r", str(LOCK))
+    install("--no-deps", "--no-build-isolation", "-e", str(ROOT))
+    STAMP.write_text(wanted)
+
+
+def obtain_kafka() -> None:
+    """Checks Java and has Kafka's jars in the cache; PySpark, for its resolver, is installed only where needed."""
+    _run([str(PYTHON), "-m", "devmesh.java"], "Kafka cannot run here")
+    if not shutil.which("mvn") and subprocess.run([PYTHON, "-m", "devmesh.jars", "--cached"], cwd=ROOT).returncode:
+        _say("installing PySpark, which carries what resolves Kafka's jars (there is no `mvn`)")
+        install("--require-hashes", "-r", str(SPARK))
+    _run([str(PYTHON), "-m", "devmesh.jars"], "Kafka's jars are not to be had")
+
+
+def install(*arguments: str) -> None:
+    """Installs into `.venv`, with uv where it is on PATH, else with pip; either asks the index it is configured for."""
+    uv = shutil.which("uv")
+    command = [uv, "pip", "install", "--python", str(PYTHON)] if uv else [str(PYTHON), "-m", "pip", "install"]
+    _run([*command, "--quiet", *arguments], "the packages could not be installed")
+
+
+def fingerprint(files: Sequence[Path]) -> str:
+    """A hash over names and contents."""
+    digest = hashlib.sha256()
+    for file in files:
+        digest.update(f"{file}\n".encode() + hashlib.sha256(file.read_bytes()).digest())
+    return digest.hexdigest()
+
+
+def _runs() -> bool:
+    """Whether `.venv` holds an interpreter that works and is recent enough."""
+    if not PYTHON.exists():
+        return False
+    probe = [str(PYTHON), "-c", "import sys, pip; sys.exit(sys.version_info < (3, 11))"]
+    return subprocess.run(probe, capture_output=True).returncode == 0
+
+
+def _run(command: Sequence[str], what: str) -> None:
+    answer = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    if answer.returncode:
+        tail = "\n".join(answer.stdout.splitlines()[-15:])
+        raise SetupFailed(f"{what}\n{tail}")
+
+
+def _say(what: str) -> None:
+    print(f"setup: {what}", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
