@@ -1,0 +1,1 @@
+"""Generated from `protos/`; never edited. `make protos` writes it anew."""
