@@ -1,0 +1,125 @@
+"""Braid: streams that outlive Kafka clusters. The only name applications import.
+
+async with braid.connect("127.0.0.1:7401") as mesh:
+    async with mesh.producer("logs") as producer:
+        receipt = await producer.send(b"hello", key=b"host-1")
+"""
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from braid.client.columns import Batch
+    from braid.client.consumer import Consumer, Lease
+    from braid.client.mesh import Mesh, connect
+    from braid.client.outbox import Receipt
+    from braid.client.producer import Outgoing, Producer
+    from braid.client.record import Record
+    from braid.client.settings import Retry
+    from braid.kernel.errors import (
+        AlreadyExists,
+        BatchTooLarge,
+        BraidError,
+        ClusterAutoCreatesTopics,
+        ClusterUnavailable,
+        Conflict,
+        DeadlineExceeded,
+        DeliveryUnknown,
+        Exhausted,
+        FailoverBlocked,
+        Fenced,
+        GroupOccupied,
+        Invalid,
+        LeaseLost,
+        NotFound,
+        NotLeader,
+        RecordTooLarge,
+        Refused,
+        TopicSealed,
+        Unavailable,
+        Unsupported,
+    )
+
+__all__ = [
+    "AlreadyExists",
+    "Batch",
+    "BatchTooLarge",
+    "BraidError",
+    "ClusterAutoCreatesTopics",
+    "ClusterUnavailable",
+    "Conflict",
+    "Consumer",
+    "DeadlineExceeded",
+    "DeliveryUnknown",
+    "Exhausted",
+    "FailoverBlocked",
+    "Fenced",
+    "GroupOccupied",
+    "Invalid",
+    "Lease",
+    "LeaseLost",
+    "Mesh",
+    "NotFound",
+    "NotLeader",
+    "Outgoing",
+    "Producer",
+    "Receipt",
+    "Record",
+    "RecordTooLarge",
+    "Refused",
+    "Retry",
+    "TopicSealed",
+    "Unavailable",
+    "Unsupported",
+    "connect",
+]
+
+_HOMES = {
+    "braid.client.columns": ("Batch",),
+    "braid.client.consumer": (
+        "Consumer",
+        "Lease",
+    ),
+    "braid.client.mesh": (
+        "Mesh",
+        "connect",
+    ),
+    "braid.client.outbox": ("Receipt",),
+    "braid.client.producer": (
+        "Outgoing",
+        "Producer",
+    ),
+    "braid.client.record": ("Record",),
+    "braid.client.settings": ("Retry",),
+    "braid.kernel.errors": (
+        "AlreadyExists",
+        "BatchTooLarge",
+        "BraidError",
+        "ClusterAutoCreatesTopics",
+        "ClusterUnavailable",
+        "Conflict",
+        "DeadlineExceeded",
+        "DeliveryUnknown",
+        "Exhausted",
+        "FailoverBlocked",
+        "Fenced",
+        "GroupOccupied",
+        "Invalid",
+        "LeaseLost",
+        "NotFound",
+        "NotLeader",
+        "RecordTooLarge",
+        "Refused",
+        "TopicSealed",
+        "Unavailable",
+        "Unsupported",
+    ),
+}
+
+
+def __getattr__(name: str) -> object:
+    """Imports a public name when it is first used, so that `braid --help` loads neither Kafka nor gRPC."""
+    for home, names in _HOMES.items():
+        if name in names:
+            return getattr(importlib.import_module(home), name)
+    raise AttributeError(f"module 'braid' has no attribute {name!r}")

@@ -1,0 +1,154 @@
+"""Which verb lives in which file, the first page of help, and how a run ends.
+
+A verb's family is a module with `register(app)`, which adds its commands; only the family of the verb typed is loaded.
+Verbs themselves live in their families, never here.
+"""
+
+import importlib
+import importlib.metadata
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, cast
+
+from braid.cli.errors import EXIT_USAGE, error_text, exit_code, nearest
+from braid.kernel.errors import BraidError, Invalid
+
+if TYPE_CHECKING:
+    import typer
+
+
+class Verb(NamedTuple):
+    """One verb as the first page of help shows it."""
+
+    module: str
+    summary: str
+
+
+class Family(Protocol):
+    """A module of verbs."""
+
+    def register(self, app: "typer.Typer") -> None:
+        """Adds the family's commands to the application."""
+
+
+VERBS: Final[Mapping[str, Verb]] = {
+    "dev": Verb("braid.cli.dev", "Run a whole mesh on this machine, and break parts of it"),
+    "get": Verb("braid.cli.resources", "List streams, channels, clusters, groups, members, leases, events"),
+    "describe": Verb("braid.cli.resources", "Show one thing in full, with what belongs to it"),
+    "create": Verb("braid.cli.resources", "Create a stream, or register a cluster"),
+    "delete": Verb("braid.cli.resources", "Delete a stream, a cluster or a group"),
+    "apply": Verb("braid.cli.manifests", "Create or change what manifests declare"),
+    "diff": Verb("braid.cli.manifests", "Show what `apply` would change"),
+    "produce": Verb("braid.cli.traffic", "Send lines from stdin to a stream"),
+    "consume": Verb("braid.cli.traffic", "Print a stream's records"),
+    "move": Verb("braid.cli.moves", "Move a stream's traffic to another cluster"),
+    "cordon": Verb("braid.cli.moves", "Keep new traffic off a cluster"),
+    "uncordon": Verb("braid.cli.moves", "Let a cluster take new traffic again"),
+    "decommission": Verb("braid.cli.moves", "Empty a cluster, then forget it (not built yet)"),
+    "why": Verb("braid.cli.why", "Tell why a lease is where it is"),
+    "events": Verb("braid.cli.events", "Show what the mesh decided, and why"),
+    "doctor": Verb("braid.cli.doctor", "Check everything, and say what to do"),
+    "reset": Verb("braid.cli.later", "Set a group's progress elsewhere (not built yet)"),
+    "dlq": Verb("braid.cli.later", "Replay dead letters (not built yet)"),
+    "completion": Verb("braid.cli.completion", "Print a completion script for bash, zsh or fish"),
+}
+
+_EXAMPLES: Final = (
+    "braid dev --clusters east,west --detach        a whole mesh on this machine",
+    "braid create stream logs --lane live=4 --lane bulk=4",
+    "braid produce logs < lines.txt                 every line a record",
+    "braid consume logs --from earliest --max 2",
+    "braid move stream logs --to west               under load, without loss",
+    "braid dev kill east                            break a part of it",
+    "braid doctor                                   what is wrong, and what to do",
+)
+# Flags that name the mesh may stand before the verb, too.
+_GLOBAL_FLAGS: Final = ("--endpoint", "--context")
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Runs one command line.
+
+    Args:
+        arguments: Without the program's name.
+
+    Returns:
+        0 done, 1 `diff` found differences, 2 wrong usage, 3 not reachable, 4 refused by the mesh.
+    """
+    if not arguments or arguments[0] in ("--help", "-h", "help"):
+        print(overview())
+        return 0 if arguments else EXIT_USAGE
+    if arguments[0] == "--version":
+        print(f"braid {importlib.metadata.version('braid-streams')}")
+        return 0
+    moved = verb_first(arguments)
+    if not moved or moved[0] not in VERBS:
+        return _fail(_unknown(moved[0] if moved else arguments[0]))
+    return _run_verb(moved)
+
+
+def overview() -> str:
+    """The first page of help: examples, then every verb."""
+    width = max(map(len, VERBS)) + 2
+    verbs = [f"  {name:{width}}{verb.summary}" for name, verb in VERBS.items()]
+    examples = [f"  {example}" for example in _EXAMPLES]
+    return "\n".join(
+        [
+            "Usage: braid COMMAND [OPTIONS]",
+            "",
+            *examples,
+            "",
+            "Commands:",
+            *verbs,
+            "",
+            "`braid COMMAND --help` says more.",
+        ]
+    )
+
+
+def application(verbs: Sequence[str]) -> "typer.Typer":
+    """The typer application with the families of some verbs loaded."""
+    import typer
+
+    app = typer.Typer(name="braid", add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+    app.callback()(_root)  # without it typer takes a single command for the whole application
+    for module in dict.fromkeys(VERBS[verb].module for verb in verbs):
+        cast(Family, importlib.import_module(module)).register(app)
+    return app
+
+
+def verb_first(arguments: Sequence[str]) -> list[str]:
+    """The arguments with flags that stand before the verb moved behind it."""
+    flags: list[str] = []
+    rest = list(arguments)
+    while rest and rest[0].partition("=")[0] in _GLOBAL_FLAGS:
+        taken = 1 if "=" in rest[0] else 2
+        flags += rest[:taken]
+        rest = rest[taken:]
+    return [*rest, *flags] if rest else []
+
+
+def _run_verb(arguments: Sequence[str]) -> int:
+    app = application(arguments[:1])
+    try:
+        app(args=list(arguments), prog_name="braid")
+    except BraidError as error:
+        return _fail(error)
+    except SystemExit as ended:
+        return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+    return 0
+
+
+def _root() -> None:
+    """A control layer over many Kafka clusters."""
+
+
+def _unknown(verb: str) -> Invalid:
+    close = nearest(verb, VERBS)
+    remedy = f"did you mean `braid {close}`?" if close else "`braid --help` lists them"
+    return Invalid(f"there is no command {verb!r}", remedy=remedy)
+
+
+def _fail(error: BraidError) -> int:
+    print(error_text(error), file=sys.stderr)
+    return exit_code(error)

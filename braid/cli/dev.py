@@ -1,0 +1,142 @@
+"""`braid dev`: a whole mesh on this machine, and faults in it by name. The only file here that may reach `devmesh`."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+import braid._mesh
+from braid.kernel.errors import Invalid
+
+if TYPE_CHECKING:
+    from devmesh.documents import MeshStatus
+    from devmesh.mesh import DevMesh
+
+braid._mesh.enable()
+
+DEFAULT_DIRECTORY: Final = Path(".braid")
+_MIB: Final = 1 << 20
+
+_HELP: Final = """Run a whole mesh on this machine: Kafka clusters, store, services.
+
+\b
+  braid dev                                      in the foreground, until Ctrl-C
+  braid dev --clusters east,west --detach        in the background
+  braid dev kill east                            SIGKILL; `start east` brings it back
+  braid dev pause registry-0                     SIGSTOP; `resume registry-0` ends it
+  braid dev status                               what runs, where, how much memory
+  braid dev down                                 end everything
+
+All state is under --dir; started again there, the mesh finds its data. Several run side by side in several directories.
+A service that crashes is started again; what you kill or stop stays down until `start`, and so does a Kafka cluster
+that ends by itself.
+"""
+_VERBS: Final = {
+    "kill": "End a cluster or service at once (SIGKILL).",
+    "stop": "End a cluster or service in order (SIGTERM).",
+    "start": "Start what was killed, stopped or has crashed; returns when it serves.",
+    "pause": "Freeze a cluster or service (SIGSTOP): connections stay open, nothing answers.",
+    "resume": "Let a frozen one go on (SIGCONT).",
+}
+
+_Dir = Annotated[
+    Path | None, typer.Option("--dir", metavar="DIR", show_default=str(DEFAULT_DIRECTORY), help="State of the mesh.")
+]
+_Name = Annotated[str, typer.Argument(metavar="NAME", help="A cluster (east) or a service instance (registry-0).")]
+_Output = Annotated[str, typer.Option("-o", "--output", metavar="table|json", help="How it is printed.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Adds `dev` and its verbs."""
+    dev = typer.Typer(rich_markup_mode=None)
+    dev.callback(invoke_without_command=True, help=_HELP)(_dev)
+    for verb, summary in _VERBS.items():
+        dev.command(verb, help=summary)(_fault(verb))
+    dev.command("status", help="Say what runs, where, and how much memory it takes.")(_status)
+    dev.command("down", help="End the mesh; returns when nothing of it runs.")(_down)
+    app.add_typer(dev, name="dev")
+
+
+def _dev(
+    context: typer.Context,
+    clusters: Annotated[
+        str, typer.Option(metavar="NAMES", show_default="east,west", help="Kafka clusters, in zones a, b, …")
+    ] = "",
+    store: Annotated[
+        str, typer.Option(metavar="sqlite|etcd", show_default="sqlite", help="Where histories are kept.")
+    ] = "",
+    registries: Annotated[int, typer.Option(metavar="N", help="Replicas of the registry.")] = 2,
+    assigners: Annotated[int, typer.Option(metavar="N", help="Replicas of the assigner.")] = 2,
+    directory: _Dir = None,
+    port: Annotated[int, typer.Option(metavar="PORT", show_default="7401, or a free one", help="Of the endpoint.")] = 0,
+    ready_file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Written once everything answers; removed at the end.")
+    ] = None,
+    detach: Annotated[
+        bool, typer.Option("--detach", help="Return once it is ready; `braid dev down` ends it.")
+    ] = False,
+) -> None:
+    context.obj = directory
+    if context.invoked_subcommand is not None:
+        return
+    from devmesh.config import MeshConfig
+    from devmesh.mesh import start_detached
+    from devmesh.supervisor import supervise
+
+    names = tuple(name.strip() for name in clusters.split(",")) if clusters else ()
+    where = directory or DEFAULT_DIRECTORY
+    config = MeshConfig(where, names, store, registries, assigners, port, ready_file and ready_file.absolute())
+    if detach:
+        typer.echo(asyncio.run(start_detached(config, typer.echo)))
+    else:
+        supervise(config)
+
+
+def _fault(verb: str) -> Callable[..., None]:
+    def run(context: typer.Context, name: _Name, directory: _Dir = None) -> None:
+        typer.echo(asyncio.run(_mesh(context, directory).verb(verb, name)))
+
+    return run
+
+
+def _status(context: typer.Context, directory: _Dir = None, output: _Output = "table") -> None:
+    if output not in ("table", "json"):
+        raise Invalid(f"{output!r} is neither table nor json", field="--output")
+    status = asyncio.run(_mesh(context, directory).status())
+    typer.echo(status.to_json().rstrip() if output == "json" else status_table(status))
+
+
+def _down(context: typer.Context, directory: _Dir = None) -> None:
+    typer.echo(asyncio.run(_mesh(context, directory).down()))
+
+
+def _mesh(context: typer.Context, directory: Path | None) -> "DevMesh":
+    """The mesh that runs in the directory named by the verb, by `braid dev`, or by default."""
+    from devmesh.mesh import DevMesh
+
+    return DevMesh(directory or context.obj or DEFAULT_DIRECTORY)
+
+
+def status_table(status: "MeshStatus") -> str:
+    """The status as people read it, at most 80 columns where names are short."""
+    rows = [("NAME", "STATE", "PID", "ADDRESS", "ZONE", "RESTARTS", "MEMORY", "AGE")]
+    rows += [
+        (
+            each.name,
+            each.state,
+            str(each.pid or "-"),
+            each.address,
+            each.zone or "-",
+            str(each.restarts),
+            f"{each.memory_bytes / _MIB:.0f} MiB",
+            f"{each.age_seconds:.0f}s" if each.pid else "-",
+        )
+        for each in status.processes
+    ]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    lines = ["  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    readiness = "ready" if status.ready else "starting"
+    total = f"{status.dir}: {readiness}, supervisor {status.pid}, {status.memory_bytes / _MIB:.0f} MiB in all"
+    return "\n".join([*lines, total])

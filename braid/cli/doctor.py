@@ -1,0 +1,173 @@
+"""`doctor`: asks every part of a mesh how it is, and says what to do about what is wrong."""
+
+import asyncio
+import textwrap
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from braid.cli.errors import EXIT_REFUSED
+from braid.cli.execution import ContextOption, EndpointOption, execute
+from braid.cli.output import API_VERSION, TABLE_COLUMNS_MAX, Format, parse_format, render_document
+from braid.kernel.errors import BraidError, Unavailable
+from braid.kernel.limits import CLI_PROBE_SECONDS
+
+if TYPE_CHECKING:
+    from braid.api.registry.v1.cluster_pb2 import Cluster
+    from braid.cli.documents import Document
+    from braid.cli.findings import ClusterFacts, Finding, ReplicaFacts
+    from braid.cli.session import Session
+    from braid.rpc.mesh_client import KnownEndpoint
+
+_DOCTOR: Final = """Check the mesh: services, leaders, clocks, clusters and their settings, streams without standby.
+
+\b
+  braid doctor
+  braid doctor -o json
+
+Exit code 4 when something is wrong; warnings alone leave it 0.
+"""
+
+_RESULT_COLUMNS: Final = 10  # `RESULT` between its gaps
+_DETAIL_COLUMNS_MIN: Final = 30
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the verb."""
+    app.command("doctor", help=_DOCTOR)(_doctor)
+
+
+def _doctor(
+    output: Annotated[str, typer.Option("-o", "--output", metavar="FORMAT", help="table, json or yaml.")] = "table",
+    endpoint: EndpointOption = "",
+    context: ContextOption = "",
+) -> None:
+    format = parse_format(output, (Format.TABLE, Format.JSON, Format.YAML))
+    execute(endpoint, context, lambda session: _examine(session, format))
+
+
+async def _examine(session: "Session", format: Format) -> int:
+    from braid.cli.findings import Level
+
+    async with session.terminal.waiting("asking every part of the mesh"):
+        findings = await all_findings(session)
+    if format is Format.TABLE:
+        session.terminal.print_table(Format.TABLE, _table(findings))
+    else:
+        session.terminal.print(render_document(format, _document(findings)))
+    return EXIT_REFUSED if any(each.level is Level.FAIL for each in findings) else 0
+
+
+async def all_findings(session: "Session") -> list["Finding"]:
+    """Runs every check; parts that cannot be read are findings too."""
+    from braid.cli import findings
+    from braid.cli.listing import all_clusters, all_streams
+
+    replicas = await asyncio.gather(*(_ask_replica(session, each) for each in await _endpoints(session)))
+    found = [*findings.check_services(replicas), *findings.check_clocks(replicas)]
+    try:
+        clusters = await all_clusters(session)
+        streams = await all_streams(session)
+    except BraidError as error:
+        message = f"clusters and streams cannot be read: {error.message}"
+        return [*found, findings.Finding("registry", "reads", findings.Level.FAIL, message, error.remedy)]
+    facts = await asyncio.gather(*(_ask_cluster(session, each) for each in clusters))
+    found += [finding for each in facts for finding in findings.check_cluster(each)]
+    found += findings.check_versions(facts)
+    found += [finding for each in streams for finding in findings.check_stream(each)]
+    if not clusters:
+        remedy = "register one: braid create cluster NAME --bootstrap HOST:PORT"
+        found.append(findings.Finding("clusters", "clusters", findings.Level.WARN, "there is none", remedy))
+    return found
+
+
+async def _endpoints(session: "Session") -> Sequence["KnownEndpoint"]:
+    """Every replica, from the first that answers."""
+    from braid.api.mesh.v1.endpoint_pb2 import ListEndpointsRequest, ListEndpointsResponse
+    from braid.rpc.mesh_client import KnownEndpoint
+
+    failure: BraidError = Unavailable("no replica answers")
+    for service in ("registry", "assigner"):
+        client = session.service(service)
+        try:
+            answer = await client.unary(
+                "ListEndpoints",
+                ListEndpointsRequest(),
+                ListEndpointsResponse,
+                timeout_seconds=CLI_PROBE_SECONDS,
+                any_replica=True,
+            )
+        except BraidError as error:
+            failure = error
+            continue
+        return [KnownEndpoint(each.service, each.instance, each.address, each.leader) for each in answer.endpoints]
+    raise failure
+
+
+async def _ask_replica(session: "Session", known: "KnownEndpoint") -> "ReplicaFacts":
+    """Asks one replica, by itself, for its clock."""
+    from braid.api.mesh.v1.endpoint_pb2 import ListEndpointsRequest, ListEndpointsResponse
+    from braid.cli.findings import ReplicaFacts
+    from braid.kernel.ports import CallOptions
+    from braid.rpc.methods import method_path
+
+    facts = ReplicaFacts(known.service, known.instance, known.address, known.leader)
+    channel = session.ports.transport.channel(known.address)
+    clock = session.ports.host.clock
+    try:
+        path = method_path(known.service, "ListEndpoints")
+        options = CallOptions(CLI_PROBE_SECONDS)
+        await channel.unary(path, ListEndpointsRequest(), ListEndpointsResponse, options)  # connecting takes its time
+        asked_ms = clock.now_ms()
+        answer = await channel.unary(path, ListEndpointsRequest(), ListEndpointsResponse, options)
+        answered_ms = clock.now_ms()
+    except BraidError as error:
+        return facts._replace(error=error)
+    finally:
+        await channel.close()
+    if not answer.time_ms:
+        return facts
+    skew = (answer.time_ms - (asked_ms + answered_ms) / 2) / 1_000
+    return facts._replace(skew_seconds=skew, doubt_seconds=(answered_ms - asked_ms) / 2_000)
+
+
+async def _ask_cluster(session: "Session", cluster: "Cluster") -> "ClusterFacts":
+    """Asks a Kafka cluster from here, with this process's own credentials."""
+    from braid.cli.findings import ClusterFacts
+
+    admin = None
+    try:
+        admin = session.ports.kafka.cluster(cluster.spec.bootstrap, cluster.spec.security_profile).admin()
+        async with asyncio.timeout(CLI_PROBE_SECONDS):
+            return ClusterFacts(cluster, await admin.describe_cluster())
+    except BraidError as error:
+        return ClusterFacts(cluster, None, error)
+    except TimeoutError:
+        return ClusterFacts(cluster, None, Unavailable(f"no answer in {CLI_PROBE_SECONDS:g} s"))
+    finally:
+        if admin is not None:
+            await admin.close()
+
+
+def _table(findings: Sequence["Finding"]) -> str:
+    width = max(len(each.name) for each in findings)
+    room = max(_DETAIL_COLUMNS_MIN, TABLE_COLUMNS_MAX - width - _RESULT_COLUMNS)
+    lines = [f"{'NAME':{width}}  RESULT  DETAIL"]
+    for each in findings:
+        first, *rest = textwrap.wrap(each.message, room)
+        lines.append(f"{each.name:{width}}  {each.level.value.upper():6}  {first}")
+        rest += textwrap.wrap(f"→ {each.remedy}", room, subsequent_indent="  ") if each.remedy else []
+        lines += [f"{'':{width}}          {line}" for line in rest]
+    return "\n".join(lines)
+
+
+def _document(findings: Sequence["Finding"]) -> "Document":
+    from braid.cli.findings import Level
+
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "Diagnosis",
+        "ok": not any(each.level is Level.FAIL for each in findings),
+        "findings": [{**each._asdict(), "level": each.level.value} for each in findings],
+    }

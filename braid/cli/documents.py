@@ -1,0 +1,155 @@
+"""Protobuf messages as documents (plain values for JSON and YAML) and back. Nothing here knows a resource.
+
+Field names are the protos'; enums are written as their lower-case value (`active`), bytes in hexadecimal, integers of
+64 bits as numbers. Reading is strict: what is unknown or of another type is refused with its path.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import TypeAlias, cast
+
+from google.protobuf.descriptor import EnumDescriptor, FieldDescriptor
+from google.protobuf.message import Message
+
+from braid.cli.errors import nearest
+from braid.kernel.errors import Invalid
+
+Value: TypeAlias = "bool | int | float | str | list[Value] | dict[str, Value] | None"
+Document: TypeAlias = dict[str, Value]
+
+_INTEGERS = (FieldDescriptor.TYPE_INT32, FieldDescriptor.TYPE_INT64)
+
+
+def to_document(message: Message) -> Document:
+    """A message as plain values, every field of it, in the order of the proto."""
+    return {
+        field.name: _to_value(field, getattr(message, field.name))
+        for field in cast("Sequence[FieldDescriptor]", message.DESCRIPTOR.fields)
+        if not field.has_presence or message.HasField(field.name)
+    }
+
+
+def enum_text(descriptor: EnumDescriptor, number: int) -> str:
+    """An enum's value as documents write it: `CHANNEL_STATE_ACTIVE` is `active`."""
+    known = descriptor.values_by_number.get(number)
+    if known is None:
+        return str(number)
+    return known.name.removeprefix(_prefix(descriptor)).lower()
+
+
+def from_document(document: Value, into: Message, path: str) -> None:
+    """Fills a message from plain values.
+
+    Args:
+        document: What was read.
+        into: Filled; fields that are not mentioned stay as they are.
+        path: Where the document stands, for errors (`spec`).
+
+    Raises:
+        Invalid: a field is unknown or of another type; `field` is its path.
+    """
+    known = cast("Mapping[str, FieldDescriptor]", into.DESCRIPTOR.fields_by_name)
+    for name, value in _mapping(document, path).items():
+        here = f"{path}.{name}"
+        if name not in known:
+            raise unknown_field(name, path, known)
+        field = known[name]
+        if value is None:
+            continue
+        if _is_map(field):
+            _read_map(field, value, into, here)
+        elif field.is_repeated:
+            listed = [_scalar(field, each, f"{here}[{index}]") for index, each in enumerate(_list(value, here))]
+            getattr(into, name).extend(listed)
+        elif field.message_type is not None:
+            getattr(into, name).SetInParent()
+            from_document(value, getattr(into, name), here)
+        else:
+            setattr(into, name, _scalar(field, value, here))
+
+
+def unknown_field(name: str, path: str, known: Collection[str]) -> Invalid:
+    """The error for a field nobody knows, with the nearest one that is known."""
+    close = nearest(name, known)
+    remedy = f"did you mean {close}?" if close else f"known here: {', '.join(sorted(known)) or 'none'}"
+    return Invalid("there is no such field", field=f"{path}.{name}" if path else name, remedy=remedy)
+
+
+def _to_value(field: FieldDescriptor, value: object) -> Value:
+    if _is_map(field):
+        entry = _entry_value(field)
+        items = cast("Mapping[object, object]", value).items()
+        return {str(key): _one(entry, each) for key, each in sorted(items, key=lambda item: str(item[0]))}
+    if field.is_repeated:
+        return [_one(field, each) for each in cast("Sequence[object]", value)]
+    return _one(field, value)
+
+
+def _one(field: FieldDescriptor, value: object) -> Value:
+    if isinstance(value, Message):
+        return to_document(value)
+    if field.enum_type is not None:
+        return enum_text(field.enum_type, cast("int", value))
+    return value.hex() if isinstance(value, bytes) else cast("Value", value)
+
+
+def _read_map(field: FieldDescriptor, value: Value, into: Message, path: str) -> None:
+    entry = _entry_value(field)
+    target = getattr(into, field.name)
+    for key, each in _mapping(value, path).items():
+        here = f"{path}.{key}"
+        if entry.message_type is None:
+            target[key] = _scalar(entry, each, here)
+        else:
+            from_document({} if each is None else each, target[key], here)
+
+
+def _scalar(field: FieldDescriptor, value: Value, path: str) -> bool | int | float | str:
+    if field.enum_type is not None:
+        return _enum_number(field.enum_type, value, path)
+    if field.type == FieldDescriptor.TYPE_BOOL and isinstance(value, bool):
+        return value
+    if field.type in _INTEGERS and isinstance(value, int) and not isinstance(value, bool):
+        if not -(1 << 31) <= value < 1 << 31 and field.type == FieldDescriptor.TYPE_INT32:
+            raise Invalid(f"{value} is out of range", field=path)
+        return value
+    if field.type == FieldDescriptor.TYPE_STRING and isinstance(value, str):
+        return value
+    wanted = {FieldDescriptor.TYPE_BOOL: "true or false", FieldDescriptor.TYPE_STRING: "text; put it in quotes"}
+    expected = "a whole number" if field.type in _INTEGERS else wanted.get(field.type, "something else")
+    raise Invalid(f"{value!r} is not what belongs here", field=path, remedy=f"write {expected}")
+
+
+def _enum_number(descriptor: EnumDescriptor, value: Value, path: str) -> int:
+    numbers = {enum_text(descriptor, each.number): each.number for each in descriptor.values if each.number}
+    if isinstance(value, str) and value.lower() in numbers:
+        return numbers[value.lower()]
+    raise Invalid(f"{value!r} is unknown", field=path, remedy=f"use one of {', '.join(numbers)}")
+
+
+def _mapping(value: Value, path: str) -> Mapping[str, Value]:
+    if not isinstance(value, dict):
+        raise Invalid(f"{value!r} is not a mapping", field=path, remedy="write names and values below it")
+    for key in value:
+        if not isinstance(key, str):
+            raise Invalid(f"the name {key!r} is not text", field=path, remedy="put it in quotes")
+    return value
+
+
+def _list(value: Value, path: str) -> Sequence[Value]:
+    if not isinstance(value, list):
+        raise Invalid(f"{value!r} is not a list", field=path, remedy="write [one, another]")
+    return value
+
+
+def _is_map(field: FieldDescriptor) -> bool:
+    return field.message_type is not None and bool(field.message_type.GetOptions().map_entry)
+
+
+def _entry_value(field: FieldDescriptor) -> FieldDescriptor:
+    assert field.message_type is not None, "asked only of maps"
+    return field.message_type.fields_by_name["value"]
+
+
+def _prefix(descriptor: EnumDescriptor) -> str:
+    """What every value of an enum begins with: its zero is `<PREFIX>UNSPECIFIED`."""
+    return descriptor.values_by_number[0].name.removesuffix("UNSPECIFIED")

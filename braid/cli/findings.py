@@ -1,0 +1,237 @@
+"""What `doctor` can find: every check a function from facts to findings, with what to do about it. Pure."""
+
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from typing import Final, NamedTuple
+
+from braid.api.registry.v1.cluster_pb2 import CLUSTER_HEALTH_HEALTHY, Cluster, ClusterHealth
+from braid.api.registry.v1.stream_pb2 import CHANNEL_STATE_ACTIVE, CHANNEL_STATE_STANDBY, Stream
+from braid.cli.documents import enum_text
+from braid.kernel.errors import BraidError
+from braid.kernel.limits import CLI_CLOCK_SKEW_SECONDS, ENVELOPE_UNITS_DEFAULT
+from braid.kernel.ports import ClusterDescription
+
+_OFFSETS_RETENTION_MINUTES_MIN: Final = 7 * 24 * 60  # Kafka's own default; a shorter one forgets idle groups sooner
+_UNCLEAN: Final = "unclean.leader.election.enable"
+_SERVICES: Final = ("registry", "assigner")
+
+
+class Level(Enum):
+    """How bad it is."""
+
+    OK = "ok"
+    WARN = "warn"
+    FAIL = "fail"
+
+
+class Finding(NamedTuple):
+    """One check's result. `remedy` is what to do; empty when there is nothing to do."""
+
+    name: str
+    check: str
+    level: Level
+    message: str
+    remedy: str = ""
+
+
+class ReplicaFacts(NamedTuple):
+    """What one replica of a service said of itself. `skew_seconds` is its wall clock ahead of ours, `doubt` by how much
+    that may be wrong; `error` why it did not answer."""
+
+    service: str
+    instance: str
+    address: str
+    leader: bool
+    skew_seconds: float = 0.0
+    doubt_seconds: float = 0.0
+    error: BraidError | None = None
+
+
+class ClusterFacts(NamedTuple):
+    """A registered cluster, and what it says of itself when asked from here; None when it does not answer."""
+
+    cluster: Cluster
+    description: ClusterDescription | None
+    error: BraidError | None = None
+
+
+def check_services(replicas: Sequence[ReplicaFacts]) -> list[Finding]:
+    """Each service is reachable, led by one, and has somebody to take over."""
+    findings: list[Finding] = []
+    for service in _SERVICES:
+        known = [each for each in replicas if each.service == service]
+        answering = [each for each in known if each.error is None]
+        findings += [_unreachable(each) for each in known if each.error is not None]
+        findings.append(_led(service, answering))
+    return findings
+
+
+def check_clocks(replicas: Sequence[ReplicaFacts]) -> list[Finding]:
+    """Wall clocks agree: lags, retention and histories are read by them."""
+    findings: list[Finding] = []
+    for each in replicas:
+        if each.error is not None:
+            continue
+        wrong = abs(each.skew_seconds) - each.doubt_seconds > CLI_CLOCK_SKEW_SECONDS
+        direction = "ahead of" if each.skew_seconds > 0 else "behind"
+        message = f"its clock is {abs(each.skew_seconds):.1f} s {direction} this machine's" if wrong else "clock agrees"
+        remedy = "synchronise both clocks (NTP): lags and retention are judged by them" if wrong else ""
+        level = Level.FAIL if wrong else Level.OK
+        findings.append(Finding(each.instance, "clock", level, message, remedy))
+    return findings
+
+
+def check_cluster(facts: ClusterFacts) -> list[Finding]:
+    """A cluster is healthy, reachable from here, the one that was registered, and set up so that nothing is lost."""
+    cluster, description = facts.cluster, facts.description
+    name = f"cluster/{cluster.name}"
+    findings = [_health(name, cluster)]
+    if description is None and findings[0].level is Level.FAIL:
+        return findings
+    if description is None:
+        reason = facts.error.message if facts.error is not None else "no answer"
+        remedy = "check the network from this machine, and its advertised listeners"
+        return [*findings, Finding(name, "reachable", Level.FAIL, f"not reachable from here: {reason}", remedy)]
+    findings.append(_identity(name, cluster, description))
+    findings += _settings(name, cluster, description)
+    if all(each.level is Level.OK for each in findings):
+        brokers = len(description.brokers)
+        message = f"{brokers} broker{'s' if brokers != 1 else ''}, {version_text(description.default_config)}"
+        return [Finding(name, "cluster", Level.OK, message)]
+    return [each for each in findings if each.level is not Level.OK]
+
+
+def check_versions(clusters: Sequence[ClusterFacts]) -> list[Finding]:
+    """Clusters of one mesh are of one age: a failover should not change what brokers can do."""
+    known = {
+        facts.cluster.name: version_text(facts.description.default_config)
+        for facts in clusters
+        if facts.description is not None
+    }
+    if len(set(known.values())) < 2:
+        return []
+    told = ", ".join(f"{name} {version}" for name, version in sorted(known.items()))
+    remedy = "bring them to one version: a failover changes what brokers can do"
+    return [Finding("clusters", "versions", Level.WARN, f"of different versions: {told}", remedy)]
+
+
+def check_stream(stream: Stream) -> list[Finding]:
+    """Every lane has a route, somewhere to go, and nothing in its way."""
+    name = f"stream/{stream.name}"
+    findings: list[Finding] = []
+    if stream.status.blocked_reason:
+        remedy = "add a cluster, or uncordon one: braid get clusters"
+        message = f"traffic cannot leave: {stream.status.blocked_reason}"
+        findings.append(Finding(name, "blocked", Level.FAIL, message, remedy))
+    findings += _lanes(name, stream)
+    findings += _stranded(name, stream)
+    return findings or [Finding(name, "stream", Level.OK, "every lane has a route and a standby")]
+
+
+def version_text(config: Mapping[str, str]) -> str:
+    """A broker's age, read from what it can be configured with: brokers tell no version to clients."""
+    for setting, version in (
+        ("group.share.enable", "Kafka 4"),
+        ("share.coordinator.append.linger.ms", "Kafka 4"),
+        ("group.coordinator.rebalance.protocols", "Kafka 3.7 to 3.9"),
+        ("process.roles", "Kafka 3"),
+    ):
+        if setting in config:
+            return version
+    return "of unknown version" if not config else "Kafka older than 3"
+
+
+def _unreachable(replica: ReplicaFacts) -> Finding:
+    reason = replica.error.message if replica.error is not None else "no answer"
+    remedy = "start it again, or look at its log; a replica that is gone leaves the list within seconds"
+    return Finding(replica.instance, "reachable", Level.FAIL, f"no answer at {replica.address}: {reason}", remedy)
+
+
+def _led(service: str, answering: Sequence[ReplicaFacts]) -> Finding:
+    leaders = [each.instance for each in answering if each.leader]
+    if not answering:
+        return Finding(service, "led", Level.FAIL, "no replica answers", f"start one: python -m services.{service}")
+    if not leaders:
+        remedy = "wait a few seconds; if it stays so, look at the store the replicas share"
+        return Finding(service, "led", Level.FAIL, f"{len(answering)} answer, none leads", remedy)
+    if len(answering) == 1:
+        remedy = "start a second replica: it takes over when this one dies"
+        return Finding(service, "led", Level.WARN, f"{leaders[0]} leads, and nobody could take over", remedy)
+    return Finding(service, "led", Level.OK, f"{leaders[0]} leads, {len(answering) - 1} could take over")
+
+
+def _health(name: str, cluster: Cluster) -> Finding:
+    status = cluster.status
+    if status.health != CLUSTER_HEALTH_HEALTHY:
+        health = enum_text(ClusterHealth.DESCRIPTOR, status.health).upper()
+        remedy = "bring its brokers back; streams that may have moved elsewhere"
+        return Finding(name, "health", Level.FAIL, f"{health}: {status.health_reason or 'no reason told'}", remedy)
+    if status.cordoned:
+        remedy = f"when the work on it is done: braid uncordon cluster {cluster.name}"
+        return Finding(name, "health", Level.WARN, "cordoned: it takes no new traffic", remedy)
+    return Finding(name, "health", Level.OK, "healthy")
+
+
+def _identity(name: str, cluster: Cluster, description: ClusterDescription) -> Finding:
+    known = cluster.status.kafka_cluster_id
+    if known and description.cluster_id != known:
+        message = f"Kafka cluster {description.cluster_id} answers there, {known} is registered"
+        return Finding(name, "identity", Level.FAIL, message, "check the bootstrap address and the brokers' disks")
+    return Finding(name, "identity", Level.OK, description.cluster_id)
+
+
+def _settings(name: str, cluster: Cluster, description: ClusterDescription) -> list[Finding]:
+    findings: list[Finding] = []
+    if description.auto_creates_topics:
+        allowed = cluster.spec.allow_auto_create_topics
+        remedy = "set auto.create.topics.enable=false on its brokers: deleted topics rise again otherwise"
+        level = Level.WARN if allowed else Level.FAIL
+        findings.append(Finding(name, "auto-create", level, "brokers create topics by themselves", remedy))
+    minutes = description.offsets_retention_minutes
+    if minutes < _OFFSETS_RETENTION_MINUTES_MIN:
+        message = f"progress of idle groups is forgotten after {minutes / 1440:.1f} days"
+        remedy = f"set offsets.retention.minutes to {_OFFSETS_RETENTION_MINUTES_MIN} or more on its brokers"
+        findings.append(Finding(name, "offsets-retention", Level.WARN, message, remedy))
+    if description.default_config.get(_UNCLEAN, "false") == "true":
+        message = "a broker that lags may become leader: acknowledged records can be lost"
+        findings.append(Finding(name, "unclean-election", Level.FAIL, message, f"set {_UNCLEAN}=false on its brokers"))
+    units = description.offset_metadata_max_units
+    if units < ENVELOPE_UNITS_DEFAULT:
+        message = f"commits carry {units} units of progress, {ENVELOPE_UNITS_DEFAULT} are usual"
+        remedy = f"set offset.metadata.max.bytes to {ENVELOPE_UNITS_DEFAULT} on its brokers"
+        findings.append(Finding(name, "commit-metadata", Level.WARN, message, remedy))
+    return findings
+
+
+def _lanes(name: str, stream: Stream) -> list[Finding]:
+    unrouted: list[str] = []
+    alone: list[str] = []
+    for lane in sorted(stream.spec.lanes):
+        channels = [each for each in stream.status.channels if each.lane == lane]
+        active = {each.cluster for each in channels if each.state == CHANNEL_STATE_ACTIVE}
+        ready = {each.cluster for each in channels if each.state == CHANNEL_STATE_STANDBY}
+        if not active:
+            unrouted.append(lane)
+        elif len(active | ready) < 2:
+            alone.append(lane)
+    findings: list[Finding] = []
+    if unrouted:
+        remedy = f"see why: braid describe stream {stream.name}"
+        findings.append(Finding(name, "route", Level.FAIL, f"no route, sends wait: {', '.join(unrouted)}", remedy))
+    if alone:
+        message = f"no standby, a failover would first make topics: {', '.join(alone)}"
+        remedy = "bring up, uncordon or register a second cluster the stream may use"
+        findings.append(Finding(name, "standby", Level.WARN, message, remedy))
+    return findings
+
+
+def _stranded(name: str, stream: Stream) -> list[Finding]:
+    clusters: dict[str, list[str]] = {}
+    for channel in stream.status.channels:
+        if channel.stranded:
+            clusters.setdefault(channel.cluster, []).append(channel.name)
+    remedy = "bring it back; what is not consumed there is kept"
+    return [
+        Finding(name, "stranded", Level.WARN, f"waiting for cluster {cluster}: {', '.join(channels)}", remedy)
+        for cluster, channels in sorted(clusters.items())
+    ]

@@ -1,0 +1,58 @@
+"""The types of things the command line knows, by name. What each looks like is in `listing`; no I/O."""
+
+from typing import Final, NamedTuple
+
+from braid.cli.errors import nearest, not_built
+from braid.kernel.errors import Invalid
+
+
+class Kind(NamedTuple):
+    """A type: `get` takes either number, references read `<singular>/<name>`."""
+
+    singular: str
+    plural: str
+    built: bool = True
+
+
+STREAM: Final = Kind("stream", "streams")
+CHANNEL: Final = Kind("channel", "channels")
+CLUSTER: Final = Kind("cluster", "clusters")
+GROUP: Final = Kind("group", "groups")
+MEMBER: Final = Kind("member", "members")
+LEASE: Final = Kind("lease", "leases")
+EVENT: Final = Kind("event", "events")
+
+KINDS: Final = (
+    STREAM,
+    CHANNEL,
+    CLUSTER,
+    GROUP,
+    MEMBER,
+    LEASE,
+    EVENT,
+    Kind("lag", "lag", built=False),
+    Kind("deadletter", "deadletters", built=False),
+    Kind("replay", "replays", built=False),
+    Kind("alert", "alerts", built=False),
+)
+_BY_NAME: Final = {name: kind for kind in KINDS for name in (kind.singular, kind.plural)}
+
+
+def parse_kind(text: str, verb: str, allowed: tuple[Kind, ...]) -> Kind:
+    """The type that was typed.
+
+    Raises:
+        Invalid: it is none the verb takes; the nearest one is named.
+        Unsupported: it is known, and not built yet.
+    """
+    kind = _BY_NAME.get(text.lower())
+    if kind in allowed:
+        return kind
+    if kind is not None and not kind.built:
+        raise not_built(f"`braid {verb} {text}`")
+    names = [name for each in allowed for name in (each.plural, each.singular)]
+    close = nearest(text, names)
+    remedy = (
+        f"did you mean `braid {verb} {close}`?" if close else f"it takes {', '.join(each.singular for each in allowed)}"
+    )
+    raise Invalid(f"`braid {verb}` knows no type {text!r}", field="TYPE", remedy=remedy)

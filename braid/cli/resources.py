@@ -1,0 +1,234 @@
+"""`get`, `describe`, `create`, `delete`: what the mesh has, one thing in full, new things, things no longer wanted."""
+
+import sys
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from braid.cli import kinds
+from braid.cli.execution import ContextOption, DryRunOption, EndpointOption, OutputOption, execute
+from braid.cli.kinds import parse_kind
+from braid.cli.output import Format, parse_format
+from braid.kernel.errors import Invalid, Refused
+
+if TYPE_CHECKING:
+    from braid.cli.documents import Value
+
+_GET: Final = """List what the mesh has.
+
+\b
+  braid get streams                        every stream, and where it is
+  braid get channels logs -w               a stream's channels, as they change
+  braid get leases --group indexer         who works on what
+  braid get clusters -o wide
+  braid get stream logs -o yaml            as `braid apply` takes it
+  braid get events --for stream/logs
+
+Types, in singular or plural: streams, channels, clusters, groups, members, leases, events.
+"""
+_DESCRIBE: Final = """Show one thing in full, what belongs to it, and its latest events.
+
+\b
+  braid describe stream logs               its channels, its groups, who holds a drain
+  braid describe cluster east
+  braid describe group indexer -o json
+"""
+_DELETE: Final = """Delete a stream, a cluster or a group. Asks for the name, or takes --yes.
+
+\b
+  braid delete stream logs                 with every record in it
+  braid delete group indexer --yes         with its progress
+  braid delete cluster east                only when nothing is on it any more
+"""
+_CREATE_STREAM: Final = """Create a stream: its lanes get their channels on a healthy cluster.
+
+\b
+  braid create stream logs --lane live=4 --lane bulk=4
+  braid create stream logs --lane live=4 --clusters east,west --retention-hours 72
+  braid create stream logs --lane live=4 --dry-run
+"""
+_CREATE_CLUSTER: Final = """Register a Kafka cluster that runs.
+
+\b
+  braid create cluster east --bootstrap 10.0.0.1:9092,10.0.0.2:9092 --zone a
+  braid create cluster west --bootstrap kafka.west:9093 --zone b --security-profile west
+"""
+_CREATE: Final = """Create a stream, or register a cluster.
+
+\b
+  braid create stream logs --lane live=4 --lane bulk=4
+  braid create cluster east --bootstrap 10.0.0.1:9092 --zone a
+"""
+_GETTABLE: Final = tuple(kind for kind in kinds.KINDS if kind.built)
+_DESCRIBABLE: Final = tuple(kind for kind in _GETTABLE if kind is not kinds.EVENT)
+_DELETABLE: Final = (kinds.STREAM, kinds.CLUSTER, kinds.GROUP)
+
+_Type = Annotated[str, typer.Argument(metavar="TYPE", show_default=False)]
+_Name = Annotated[str, typer.Argument(metavar="NAME", show_default=False)]
+_OptionalName = Annotated[str, typer.Argument(metavar="NAME", show_default=False)]
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the verbs."""
+    app.command("get", help=_GET)(_get)
+    app.command("describe", help=_DESCRIBE)(_describe)
+    app.command("delete", help=_DELETE)(_delete)
+    create = typer.Typer(rich_markup_mode=None)
+    create.callback(help=_CREATE)(_create)
+    for name in ("stream", "streams"):
+        create.command(name, help=_CREATE_STREAM, hidden=name.endswith("s"))(_create_stream)
+    for name in ("cluster", "clusters"):
+        create.command(name, help=_CREATE_CLUSTER, hidden=name.endswith("s"))(_create_cluster)
+    app.add_typer(create, name="create")
+
+
+def _create() -> None:
+    """Create a stream, or register a cluster."""
+
+
+def _get(
+    type_: _Type,
+    name: _OptionalName = "",
+    output: OutputOption = "table",
+    watch: Annotated[bool, typer.Option("-w", "--watch", help="Go on, printing what changes.")] = False,
+    group: Annotated[str, typer.Option(metavar="NAME", help="Members or leases of one group.")] = "",
+    stream: Annotated[str, typer.Option(metavar="NAME", help="Channels, groups or leases of one stream.")] = "",
+    for_: Annotated[str, typer.Option("--for", metavar="TYPE/NAME", help="Events of one thing.")] = "",
+    endpoint: EndpointOption = "",
+    context: ContextOption = "",
+) -> None:
+    kind = parse_kind(type_, "get", _GETTABLE)
+    format = parse_format(output)
+    if kind is kinds.EVENT:
+        from braid.cli.events import show_events
+
+        show_events(for_ or name, "", watch, 0, format, endpoint, context)
+        return
+    _check_scope(kind, group, stream, for_)
+    from braid.cli.getting import get_items, watch_items
+    from braid.cli.listing import Scope
+
+    work = watch_items if watch else get_items
+    execute(endpoint, context, lambda session: work(session, kind, Scope(name, group, stream), format))
+
+
+def _describe(
+    type_: _Type,
+    name: _Name,
+    output: Annotated[str, typer.Option("-o", "--output", metavar="FORMAT", help="table, json or yaml.")] = "table",
+    endpoint: EndpointOption = "",
+    context: ContextOption = "",
+) -> None:
+    kind = parse_kind(type_, "describe", _DESCRIBABLE)
+    format = parse_format(output, (Format.TABLE, Format.JSON, Format.YAML))
+    from braid.cli.describing import describe_item
+
+    execute(endpoint, context, lambda session: describe_item(session, kind, name, format))
+
+
+def _delete(
+    type_: _Type,
+    name: _Name,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    endpoint: EndpointOption = "",
+    context: ContextOption = "",
+) -> None:
+    kind = parse_kind(type_, "delete", _DELETABLE)
+    confirm(f"{kind.singular} {name}", name, yes)
+    from braid.cli.changing import delete_item
+
+    execute(endpoint, context, lambda session: delete_item(session, kind, name))
+
+
+def _create_stream(
+    name: _Name,
+    lane: Annotated[
+        list[str] | None, typer.Option("--lane", metavar="NAME=PARTITIONS", help="A lane; repeat it for several.")
+    ] = None,
+    clusters: Annotated[str, typer.Option(metavar="NAMES", help="May carry it, best first; all when left out.")] = "",
+    replication_factor: Annotated[
+        int, typer.Option(metavar="N", show_default=False, help="Copies; the cluster's default.")
+    ] = 0,
+    retention_hours: Annotated[
+        int, typer.Option(metavar="HOURS", show_default=False, help="How long records are kept.")
+    ] = 0,
+    max_record_bytes: Annotated[int, typer.Option(metavar="BYTES", show_default=False, help="The largest record.")] = 0,
+    failover: Annotated[str, typer.Option(metavar="MODE", help="automatic, propose or off.")] = "",
+    config: Annotated[
+        list[str] | None, typer.Option("--config", metavar="NAME=VALUE", help="Topic configuration.")
+    ] = None,
+    dry_run: DryRunOption = False,
+    output: OutputOption = "table",
+    endpoint: EndpointOption = "",
+    context: ContextOption = "",
+) -> None:
+    format = parse_format(output)
+    from braid.cli.changing import create_stream, stream_spec
+
+    fields: dict[str, Value] = {
+        "replication_factor": replication_factor,
+        "retention_hours": retention_hours,
+        "max_record_bytes": max_record_bytes,
+        "failover": failover,
+    }
+    spec = stream_spec(lane or (), clusters, config or (), fields)
+    execute(endpoint, context, lambda session: create_stream(session, name, spec, dry_run, format))
+
+
+def _create_cluster(
+    name: _Name,
+    bootstrap: Annotated[str, typer.Option(metavar="HOST:PORT,…", help="Where its brokers are.")],
+    zone: Annotated[str, typer.Option(metavar="ZONE", help="Where it stands.")] = "",
+    capacity: Annotated[int, typer.Option(metavar="PARTITIONS", show_default=False, help="The most it may carry.")] = 0,
+    security_profile: Annotated[str, typer.Option(metavar="NAME", help="Names credentials; none are sent.")] = "",
+    topic_prefix: Annotated[str, typer.Option(metavar="PREFIX", help="Of Braid's topics: `braid.`.")] = "",
+    allow_auto_create_topics: Annotated[
+        bool, typer.Option("--allow-auto-create-topics", help="Although deleted topics may rise again there.")
+    ] = False,
+    dry_run: DryRunOption = False,
+    output: OutputOption = "table",
+    endpoint: EndpointOption = "",
+    context: ContextOption = "",
+) -> None:
+    format = parse_format(output)
+    from braid.api.registry.v1.cluster_pb2 import ClusterSpec
+    from braid.cli.changing import create_cluster
+
+    spec = ClusterSpec(
+        bootstrap=bootstrap,
+        zone=zone,
+        capacity=capacity,
+        security_profile=security_profile,
+        topic_prefix=topic_prefix,
+        allow_auto_create_topics=allow_auto_create_topics,
+    )
+    execute(endpoint, context, lambda session: create_cluster(session, name, spec, dry_run, format))
+
+
+def confirm(what: str, name: str, yes: bool) -> None:
+    """Asks a person for the name of what is going to be destroyed.
+
+    Raises:
+        Invalid: nobody can be asked, and --yes is missing.
+        Refused: another name was typed.
+    """
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise Invalid("nobody can be asked here", field="--yes", remedy=f"repeat it with --yes to delete {what}")
+    sys.stderr.write(f"This deletes {what} for good. Type its name to go on: ")
+    sys.stderr.flush()
+    if sys.stdin.readline().strip() != name:
+        raise Refused(f"{what} was not deleted: another name was typed", remedy="repeat it, or use --yes")
+
+
+def _check_scope(kind: kinds.Kind, group: str, stream: str, for_: str) -> None:
+    takers = {
+        "--group": (group, (kinds.MEMBER, kinds.LEASE)),
+        "--stream": (stream, (kinds.CHANNEL, kinds.GROUP, kinds.LEASE)),
+        "--for": (for_, (kinds.EVENT,)),
+    }
+    for flag, (value, taking) in takers.items():
+        if value and kind not in taking:
+            known = " or ".join(each.plural for each in taking)
+            raise Invalid(f"{kind.plural} have none", field=flag, remedy=f"it goes with {known}")

@@ -1,0 +1,64 @@
+"""Times as people write and read them. Pure."""
+
+import re
+from datetime import datetime, timedelta, tzinfo
+from typing import Final
+
+from braid.kernel.errors import Invalid
+
+_AGO: Final = re.compile(r"(\d{1,6})\s*(s|m|h|d)(?:\s+ago)?")
+_CLOCK: Final = re.compile(r"\d{1,2}:\d{2}(:\d{2})?")
+_SECONDS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+
+
+def parse_time(text: str, now: datetime, field: str) -> datetime:
+    """Reads a time: ISO 8601 (local where no zone is given), `14:03` of today, or `10m`, `2h`, `3d` ago.
+
+    Args:
+        text: What was typed.
+        now: The present, in the user's own time zone.
+        field: Named in the error.
+
+    Raises:
+        Invalid: it is none of these.
+    """
+    if found := _AGO.fullmatch(text):
+        return now - timedelta(seconds=int(found[1]) * _SECONDS[found[2]])
+    written = f"{now.date().isoformat()} {text if text[2] == ':' else f'0{text}'}" if _CLOCK.fullmatch(text) else text
+    try:
+        parsed = datetime.fromisoformat(written)
+    except ValueError:
+        remedy = "for example 2026-11-21T14:03:00Z, 14:03 or 10m (ago)"
+        raise Invalid(f"{text!r} is not a time", field=field, remedy=remedy) from None
+    return parsed if parsed.tzinfo is not None else parsed.replace(tzinfo=now.tzinfo)
+
+
+def to_ms(moment: datetime) -> int:
+    """Milliseconds since the epoch."""
+    return round(moment.timestamp() * 1_000)
+
+
+def from_ms(time_ms: int, zone: tzinfo | None) -> datetime:
+    """The moment in a zone."""
+    return datetime.fromtimestamp(time_ms / 1_000, zone)
+
+
+def clock_text(time_ms: int, now: datetime) -> str:
+    """A moment as people read it beside others: the time of day, with the date when it is not today's."""
+    moment = from_ms(time_ms, now.tzinfo)
+    written = f"{moment:%H:%M:%S}.{time_ms % 1_000:03d}"
+    return written if moment.date() == now.date() else f"{moment:%Y-%m-%d} {written}"
+
+
+def age_text(since_ms: int, now_ms: int) -> str:
+    """How long ago something was, in one unit or two: `42s`, `5m10s`, `3h`, `12d`; `-` when it never was."""
+    if since_ms <= 0:
+        return "-"
+    seconds = max(0, now_ms - since_ms) // 1_000
+    if seconds < 120:
+        return f"{seconds}s"
+    if seconds < 600:
+        return f"{seconds // 60}m{seconds % 60}s" if seconds % 60 else f"{seconds // 60}m"
+    if seconds < 7_200:
+        return f"{seconds // 60}m"
+    return f"{seconds // 3_600}h" if seconds < 172_800 else f"{seconds // 86_400}d"

@@ -1,0 +1,1 @@
+"""The SDK: mesh, producer, consumer and their sessions. Applications reach it through `import braid`."""

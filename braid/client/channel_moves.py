@@ -1,0 +1,210 @@
+"""Which channels a producer's records are in flight to, and how they move when the route changes.
+
+One change of route: the lanes concerned stop taking records; planned, the old channels' acknowledgements are awaited
+for a while, unplanned they are not; the old channels are left, after which nothing in flight there can be reported as
+success, so the revision is acknowledged; what was not acknowledged is sent again by the new route, in order; the lanes
+open. A newer route interrupts an older one's change anywhere and the change begins again.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterator
+
+from braid.client.channel_sender import ChannelSender
+from braid.client.outbox import Outbox, Pending
+from braid.client.routing import ActiveChannel, RouteTable, StickyChoice, near, rendezvous
+from braid.client.settings import ProducerSettings
+from braid.client.watched import race
+from braid.kafka.partitioner import partition_of
+from braid.kernel import limits
+from braid.kernel.errors import BraidError, Invalid, TopicSealed, Unavailable
+from braid.kernel.ids import ChannelId
+from braid.kernel.ports import Host, Kafka, Written
+
+Settled = Callable[[ChannelSender, Pending, Written | BraidError], None]
+
+
+class ChannelMoves:
+    """A producer's senders, one a channel, under the newest route."""
+
+    def __init__(
+        self,
+        host: Host,
+        kafka: Kafka,
+        outbox: Outbox,
+        settings: ProducerSettings,
+        *,
+        zone: str,
+        settled: Settled,
+        acknowledge: Callable[[int], None],
+    ) -> None:
+        """`settled` hears the fate of a record once, `acknowledge` of each revision whose change is complete."""
+        self._host = host
+        self._kafka = kafka
+        self._outbox = outbox
+        self._settings = settings
+        self._zone = zone
+        self._on_settled = settled
+        self._acknowledge = acknowledge
+        self._route: RouteTable | None = None
+        self._newest: RouteTable | None = None
+        self._changed = asyncio.Event()
+        self._senders: dict[ChannelId, ChannelSender] = {}
+        self._broken: dict[ChannelId, None] = {}
+        self._refusing: dict[ChannelId, None] = {}
+        self._gates: dict[str, asyncio.Event] = {}
+        self._sticky: dict[str, StickyChoice] = {}
+        self._closed = False
+
+    @property
+    def route(self) -> RouteTable:
+        """The newest route. Raises `Unavailable` before the first."""
+        if self._newest is None:
+            raise Unavailable("no route is known yet")
+        return self._newest
+
+    def follow(self, route: RouteTable) -> None:
+        """Takes note of a newer route; `run` moves to it."""
+        self._newest = route
+        self._changed.set()
+
+    async def submit(self, record: Pending) -> None:
+        """Queues a record to its channel, waiting while its lane changes channels."""
+        gate = self._gate(record.lane)
+        while not gate.is_set():
+            await gate.wait()
+        # A change of route may have sent it meanwhile, in its turn.
+        if record.channel is None and not record.future.done() and not self._closed:
+            await self._send(record)
+
+    async def run(self) -> None:
+        """Follows routes until cancelled."""
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            await race(self._host.tasks, "route-change", self._change, self._changed.wait)
+
+    def silent(self, now: float) -> Iterator[tuple[str, str, int, float]]:
+        """Channels that have owed acknowledgements for long: cluster, channel, records in flight, seconds."""
+        for sender in self._senders.values():
+            seconds = sender.silent_seconds(now)
+            if seconds > limits.SEND_ERRORS_AFTER_SECONDS:
+                yield sender.channel.cluster, str(sender.channel.id), sender.in_flight, seconds
+
+    async def close(self) -> None:
+        """Leaves every channel at once, and lets go who waits for a lane."""
+        self._closed = True
+        for gate in self._gates.values():
+            gate.set()
+        senders, self._senders = list(self._senders.values()), {}
+        await asyncio.gather(*(sender.leave() for sender in senders))
+
+    # --- a change of route
+
+    async def _change(self) -> None:
+        route = self.route
+        wanted = route.channel_ids()
+        leaving = [
+            sender
+            for channel, sender in self._senders.items()
+            if channel not in wanted or channel in self._broken or sender.left
+        ]
+        for sender in leaving:
+            self._gate(sender.channel.id.lane).clear()
+        for lane in [*self._gates, *route.lanes]:
+            if not route.lanes.get(lane) or lane not in self._gates:
+                self._gate(lane).clear()
+        self._route = route
+        unsettled = await asyncio.gather(*(self._leave(sender, route) for sender in leaving))
+        self._acknowledge(route.revision)
+        if any(unsettled):
+            await self._host.clock.sleep(limits.ROUTE_GRACE_SECONDS)
+        await self._resend(route)
+
+    async def _leave(self, sender: ChannelSender, route: RouteTable) -> bool:
+        """Ends what is in flight to a channel; returns whether records must be sent again without an answer."""
+        channel = sender.channel.id
+        if route.planned.get(channel, False) and channel not in self._broken and channel not in self._refusing:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(limits.PLANNED_MOVE_WAIT_SECONDS):
+                    await sender.idle()
+        unsettled = sender.in_flight > 0 or channel in self._broken
+        await sender.leave()
+        self._senders.pop(channel, None)
+        self._broken.pop(channel, None)
+        self._refusing.pop(channel, None)
+        for record in self._outbox.on_channel(channel):
+            record.channel = None
+        return unsettled
+
+    async def _resend(self, route: RouteTable) -> None:
+        """Sends again what has no channel, oldest first, then opens each lane that has somewhere to go."""
+        closed = [lane for lane, gate in self._gates.items() if not gate.is_set() and route.lanes.get(lane)]
+        for record in [record for record in self._outbox if record.channel is None and record.lane in closed]:
+            if record.future.done():  # its caller was cancelled: nobody would hear of it
+                self._outbox.remove(record)
+            else:
+                await self._send(record)
+        for lane in closed:
+            if not any(channel.id in self._refusing for channel in route.lanes[lane]):
+                self._gate(lane).set()
+
+    # --- one record
+
+    async def _send(self, record: Pending) -> None:
+        route = self._route
+        assert route is not None, "a lane's gate opens with the first route"
+        channel, partition = self._choose(route, record)
+        sender = self._sender(route, channel)
+        record.channel = channel.id
+        try:
+            await sender.send(record, partition)
+        except asyncio.CancelledError:
+            record.channel = None
+            raise
+        except BraidError as error:
+            if not sender.left:
+                self._settle(sender, record, error)
+
+    def _choose(self, route: RouteTable, record: Pending) -> tuple[ActiveChannel, int]:
+        channels = route.lanes[record.lane]
+        if record.key is not None:
+            channel = rendezvous(channels, record.key)
+            return channel, partition_of(record.key, channel.partitions)
+        if record.lane not in self._sticky:
+            self._sticky[record.lane] = StickyChoice(int(self._host.randomness.uniform(0, 1 << 16)))
+        return self._sticky[record.lane].choose(near(channels, route.clusters, self._zone), record.size)
+
+    def _sender(self, route: RouteTable, channel: ActiveChannel) -> ChannelSender:
+        sender = self._senders.get(channel.id)
+        if sender is None:
+            address = route.clusters[channel.cluster]
+            cluster = self._kafka.cluster(address.bootstrap, address.security_profile)
+            sender = ChannelSender(
+                self._host,
+                channel,
+                cluster.producer(
+                    linger_ms=self._settings.linger_ms,
+                    compression=self._settings.compression,
+                    max_batch_bytes=route.max_record_bytes,  # what its topics take, and some for framing
+                ),
+                self._settle,
+            )
+            self._senders[channel.id] = sender
+        return sender
+
+    def _settle(self, sender: ChannelSender, record: Pending, result: Written | BraidError) -> None:
+        """The fate of a record, or the need to send it again."""
+        if isinstance(result, Written | Invalid):
+            self._on_settled(sender, record, result)
+            return
+        channel = sender.channel.id
+        self._gate(channel.lane).clear()
+        if isinstance(result, TopicSealed):  # only another route helps
+            self._refusing[channel] = None
+        else:
+            self._broken[channel] = None
+            self._changed.set()
+
+    def _gate(self, lane: str) -> asyncio.Event:
+        return self._gates.setdefault(lane, asyncio.Event())

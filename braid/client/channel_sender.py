@@ -1,0 +1,185 @@
+"""Sends one producer's records to one channel: a Kafka producer of its own, reopened when it breaks.
+
+One Kafka producer per channel, so that leaving a channel fails that channel's sends and no others.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from braid.client.outbox import Pending
+from braid.client.routing import ActiveChannel
+from braid.kernel.errors import BraidError, ClusterUnavailable
+from braid.kernel.ports import Host, KafkaProducer, Task, TopicPartition, Written
+
+Settled = Callable[["ChannelSender", Pending, Written | BraidError], None]
+
+
+@dataclass(eq=False, slots=True)
+class _Turn:
+    """A record that waits for those before it; `taken` once the line hands it over, whoever still waits for it."""
+
+    record: Pending
+    over: "asyncio.Future[None]"
+    taken: bool = False
+
+
+@dataclass(eq=False, slots=True)
+class _Line:
+    """The order of one partition's records before Kafka's client has them."""
+
+    waiting: deque[_Turn] = field(default_factory=deque)
+    moving: bool = False
+
+
+class ChannelSender:
+    """Hands records to Kafka and tells `settled` what became of each, unless the channel was left before."""
+
+    def __init__(self, host: Host, channel: ActiveChannel, producer: KafkaProducer, settled: Settled) -> None:
+        self.channel = channel
+        self._host = host
+        self._settled = settled
+        self._producer = producer
+        self._started = asyncio.Event()
+        self._failure = ""
+        self._starting: Task = host.tasks.spawn(self._start(), f"start-producer-{channel.id}")
+        self._left = False
+        self._lines: dict[int, _Line] = {}
+        self._count = 0
+        self._quiet_since = 0.0
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    @property
+    def in_flight(self) -> int:
+        """Records handed over whose fate is not known."""
+        return self._count
+
+    @property
+    def left(self) -> bool:
+        """Whether the channel was left: nothing sent by this sender is reported any more."""
+        return self._left
+
+    def silent_seconds(self, now: float) -> float:
+        """How long the channel has owed an acknowledgement; 0 when it owes none. `now` is `Clock.elapsed`."""
+        return now - self._quiet_since if self._count else 0.0
+
+    async def send(self, record: Pending, partition: int) -> None:
+        """Queues a record; waits while the client's own buffer is full or the cluster was never reached yet.
+
+        Records of one partition are queued in the order of these calls.
+
+        Raises:
+            ClusterUnavailable: the channel was left meanwhile, or the client cannot start.
+        """
+        self._one_more()
+        line = self._lines.setdefault(partition, _Line())
+        turn = _Turn(record, asyncio.get_running_loop().create_future())
+        try:
+            if line.moving:
+                line.waiting.append(turn)
+            else:
+                await self._go_first(line, turn, partition)
+            await turn.over
+        except BaseException:
+            if not turn.taken:
+                self._one_less()
+            raise
+
+    async def idle(self) -> None:
+        """Waits until nothing is in flight."""
+        await self._idle.wait()
+
+    async def leave(self) -> None:
+        """Ends it: whatever was in flight can no longer be reported as success."""
+        self._left = True
+        self._started.set()
+        self._starting.cancel()
+        await self._starting.ended()
+        await self._producer.abandon()
+
+    async def _go_first(self, line: _Line, turn: _Turn, partition: int) -> None:
+        """Nobody waits: hands over at once, and leaves a line that formed meanwhile to a task of its own."""
+        line.moving = True
+        try:
+            await self._hand_over(turn, partition)
+        finally:
+            line.moving = bool(line.waiting)
+            if line.moving:
+                self._host.tasks.spawn(self._move(line, partition), f"line-{self.channel.id}/{partition}")
+
+    async def _move(self, line: _Line, partition: int) -> None:
+        """Hands a line over, as many records a turn of the event loop as the client has room for."""
+        try:
+            while line.waiting:
+                turn = line.waiting.popleft()
+                if not turn.over.done():
+                    await self._hand_over(turn, partition)
+        finally:
+            line.moving = False
+            for left in line.waiting:  # only when the process ends
+                left.over.cancel()
+
+    async def _hand_over(self, turn: _Turn, partition: int) -> None:
+        turn.taken = True
+        record = turn.record
+        where = TopicPartition(self.channel.topic, partition)
+        try:
+            await self._start_awaited()
+            acknowledgement = await self._producer.send(
+                where, record.value, record.key, record.headers, record.stamp_ms
+            )
+        except BaseException as error:
+            self._one_less()
+            if not isinstance(error, BraidError):
+                raise
+            if not turn.over.done():
+                turn.over.set_exception(error)
+            return
+        asyncio.ensure_future(acknowledgement).add_done_callback(lambda done: self._finish(record, done))
+        if not turn.over.done():
+            turn.over.set_result(None)
+
+    async def _start_awaited(self) -> None:
+        await self._started.wait()
+        if self._left:
+            raise ClusterUnavailable(f"channel {self.channel.id} was left")
+        if self._failure:
+            raise ClusterUnavailable(self._failure)
+
+    async def _start(self) -> None:
+        try:
+            await self._producer.start()
+        except Exception as error:  # noqa: BLE001 - a client library may raise anything; sends must not wait for ever
+            self._failure = f"the Kafka client failed to start: {type(error).__name__}: {error}"
+        self._started.set()
+
+    def _finish(self, record: Pending, done: "asyncio.Future[Written]") -> None:
+        self._one_less()
+        if self._left:
+            if not done.cancelled():
+                done.exception()  # heard, and no longer of interest
+            return
+        self._settled(self, record, _result(done))
+
+    def _one_more(self) -> None:
+        self._count += 1
+        if self._count == 1:
+            self._idle.clear()
+            self._quiet_since = self._host.clock.elapsed()
+
+    def _one_less(self) -> None:
+        self._count -= 1
+        self._quiet_since = self._host.clock.elapsed()
+        if not self._count:
+            self._idle.set()
+
+
+def _result(done: "asyncio.Future[Written]") -> Written | BraidError:
+    error = asyncio.CancelledError() if done.cancelled() else done.exception()
+    if error is None:
+        return done.result()
+    if isinstance(error, BraidError):
+        return error
+    return ClusterUnavailable(f"the Kafka client failed: {type(error).__name__}: {error}")

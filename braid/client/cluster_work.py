@@ -1,0 +1,107 @@
+"""What a consumer keeps for one cluster: clients, fetch loop, commits, and the leases that lie on it."""
+
+from collections.abc import Callable
+
+from braid.client.committer import Committer
+from braid.client.dead_letters import DeadLetters
+from braid.client.intake import Intake
+from braid.client.memory import MemoryBound
+from braid.client.partition_work import PartitionWork
+from braid.client.record import Record
+from braid.client.retries import Retries
+from braid.client.settings import ConsumerSettings
+from braid.client.watched import Run
+from braid.kernel import limits
+from braid.kernel.errors import BraidError
+from braid.kernel.ports import Host, Isolation, KafkaCluster, Task
+
+
+class ClusterWork:
+    """One cluster's share of a consumer; also what its partitions' records turn to when they are settled."""
+
+    def __init__(
+        self,
+        host: Host,
+        cluster: KafkaCluster,
+        settings: ConsumerSettings,
+        *,
+        zone: str,
+        memory: MemoryBound,
+        retries: Retries,
+        dead_letters: DeadLetters,
+        detached: Callable[[], bool],
+        refused: Callable[[BraidError], None],
+        out_of_range: Callable[[PartitionWork], None],
+        watch: Callable[[Run, str], Task],
+        beside: Callable[[Run, str], None],
+    ) -> None:
+        """`watch` runs what the consumer cannot live without, `beside` what may take long and ends with it."""
+        self.admin = cluster.admin()
+        self.offsets = cluster.offsets()
+        fetcher = cluster.fetcher(
+            max_partition_bytes=limits.FETCH_PARTITION_BYTES, isolation=Isolation.READ_COMMITTED, client_rack=zone
+        )
+        self.intake = Intake(host, fetcher, memory, out_of_range)
+        self.committer = Committer(
+            host,
+            settings.group,
+            self.offsets,
+            self.admin,
+            interval_seconds=settings.commit_interval_seconds,
+            detached=detached,
+            refused=refused,
+        )
+        self.settled = self.committer.settled
+        self._retries = retries
+        self._dead_letters = dead_letters
+        self._watch = watch
+        self._beside = beside
+        self._tasks: list[Task] = []
+        self._described = False
+
+    def start(self) -> None:
+        """Starts fetching and committing."""
+        self._tasks = [
+            self._watch(self.intake.run, "intake"),
+            self._watch(self.committer.run, "committer"),
+            self._watch(self.committer.tick, "commit-interval"),
+        ]
+
+    async def describe(self) -> None:
+        """Learns, once, what the cluster allows. Raises `ClusterUnavailable`."""
+        if not self._described:
+            described = await self.admin.describe_cluster()
+            self.committer.learn(described.offset_metadata_max_units, described.offsets_retention_minutes)
+            self._described = True
+
+    def add(self, work: PartitionWork) -> None:
+        """Begins to fetch and commit a restored lease."""
+        self.committer.works[work.lease.id] = work
+        self.intake.add(work)
+
+    def remove(self, work: PartitionWork) -> None:
+        """Ends fetching and committing a lease."""
+        if self.committer.works.get(work.lease.id) is work:
+            del self.committer.works[work.lease.id]
+        self.intake.remove(work)
+
+    async def close(self) -> None:
+        """Stops loops and clients, whatever state the cluster is in."""
+        for task in self._tasks:
+            task.cancel()
+        for task in self._tasks:
+            await task.ended()
+        await self.intake.close()
+        await self.offsets.close()
+        await self.admin.close()
+
+    # --- settling records
+
+    def park(self, record: Record, delay_seconds: float) -> None:
+        """Brings the record back after a wait."""
+        self._retries.park(record, delay_seconds)
+
+    def write_dead_letter(self, record: Record, error: BaseException | str) -> None:
+        """Copies the record to its stream's dlq lane."""
+        name = f"dead-letter-{record.work.lease.id}@{record.offset}"
+        self._beside(lambda: self._dead_letters.write(record, error), name)

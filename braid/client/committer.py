@@ -1,0 +1,137 @@
+"""Commits the progress of one cluster's leases: every interval, when much is done, and for the last time.
+
+Every commit is a truthful claim built from the leases held at that moment; one request at a time, so that an older
+claim never lands after a newer one. A borrowed generation goes through `KafkaOffsets.commit`, and nowhere else.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from braid.client.partition_work import PartitionWork
+from braid.kernel import limits
+from braid.kernel.envelope import EncodedCommit, encode
+from braid.kernel.errors import BraidError, ClusterUnavailable, Fenced, NotFound
+from braid.kernel.ids import LeaseId
+from braid.kernel.ports import Committed, Generation, Host, KafkaAdmin, KafkaOffsets
+from braid.kernel.progress_fields import EnvelopeFields
+
+_log = logging.getLogger("braid.consumer")
+
+
+class Committer:
+    """The commits of one group's leases on one cluster."""
+
+    def __init__(
+        self,
+        host: Host,
+        group: str,
+        offsets: KafkaOffsets,
+        admin: KafkaAdmin,
+        *,
+        interval_seconds: float,
+        detached: Callable[[], bool],
+        refused: Callable[[BraidError], None],
+    ) -> None:
+        """`detached` tells whether no assigner is in reach; `refused` hears of an error no repetition can mend."""
+        self.works: dict[LeaseId, PartitionWork] = {}
+        self.generation: Generation | None = None
+        self.truncated = 0
+        self._host = host
+        self._group = group
+        self._offsets = offsets
+        self._admin = admin
+        self._interval_seconds = interval_seconds
+        self._detached = detached
+        self._refused = refused
+        self._limit_units = limits.ENVELOPE_UNITS_DEFAULT
+        self._recommit_seconds = limits.RECOMMIT_SECONDS
+        self._due = asyncio.Event()
+        self._done_since = 0
+        self._fenced = False
+        self._lock = asyncio.Lock()
+
+    def learn(self, limit_units: int, retention_minutes: int) -> None:
+        """Takes over what the cluster allows: metadata units of a commit, and how long it keeps one."""
+        self._limit_units = limit_units
+        self._recommit_seconds = min(limits.RECOMMIT_SECONDS, retention_minutes * 60 / 3)
+
+    def settled(self, count: int) -> None:
+        """So many records of this cluster are done."""
+        self._done_since += count
+        if self._done_since >= limits.COMMIT_RECORDS_MAX:
+            self._due.set()
+
+    async def tick(self) -> None:
+        """Makes a commit due every interval, until cancelled."""
+        while True:
+            await self._host.clock.sleep(self._interval_seconds)
+            self._due.set()
+
+    async def run(self) -> None:
+        """Commits whenever it is due, until cancelled."""
+        while True:
+            await self._due.wait()
+            self._due.clear()
+            try:
+                await self.commit([work for work in self.works.values() if self._wants_commit(work)])
+            except (ClusterUnavailable, NotFound) as error:
+                _log.debug("commit on hold: %s", error)
+            except Fenced as error:  # a stray member occupies the group, or a newer generation is on its way to us
+                if not self._fenced:
+                    _log.warning("commits of group %s are refused and held until they are not: %s", self._group, error)
+                self._fenced = True
+            except BraidError as error:
+                self._refused(error)
+                return
+            else:
+                self._fenced = False
+
+    async def commit(self, works: Sequence[PartitionWork], *, final: bool = False) -> None:
+        """Commits these partitions in one request. `final` adds the log's full fingerprint.
+
+        Raises:
+            ClusterUnavailable: no answer; the claim may or may not be stored, and is repeated later.
+            Fenced: a newer holder exists, or somebody else occupies the group; nothing is stored.
+        """
+        async with self._lock:
+            encoded = [(work, work.version, await self._encode(work, final)) for work in works if not work.ended]
+            encoded = [each for each in encoded if not each[0].ended]
+            if not encoded:
+                return
+            self._done_since = 0
+            commits = {
+                work.lease.topic_partition: Committed(commit.offset, commit.metadata) for work, _, commit in encoded
+            }
+            await self._offsets.commit(self._group, commits, self.generation)
+            now = self._host.clock.elapsed()
+            for work, version, commit in encoded:
+                work.progress.acknowledge(commit.stated)
+                work.committed_version = version
+                work.committed_at = now
+
+    async def _encode(self, work: PartitionWork, final: bool) -> EncodedCommit:
+        fields = work.fields(detached=self._detached())
+        if final:
+            fields = await self._with_fingerprint(work, fields)
+        commit = encode(fields, self._limit_units)
+        if commit.truncated:
+            self.truncated += 1
+            _log.warning("%s: progress does not fit its commit; what is left out will be repeated", work.lease.id)
+        return commit
+
+    async def _with_fingerprint(self, work: PartitionWork, fields: EnvelopeFields) -> EnvelopeFields:
+        """Adds the identity of the log below the snapshot's own base, which may have moved on by now."""
+        try:
+            fingerprint = await self._admin.fingerprint(work.lease.topic_partition, fields.base)
+        except BraidError as error:
+            _log.debug("%s: last commit without a fingerprint: %s", work.lease.id, error)
+            return fields
+        return fields if fingerprint is None else replace(fields, fingerprint=fingerprint)
+
+    def _wants_commit(self, work: PartitionWork) -> bool:
+        """Dirty, or so long committed that the cluster would soon forget it."""
+        if not work.restored:
+            return False
+        return work.dirty or self._host.clock.elapsed() - work.committed_at > self._recommit_seconds

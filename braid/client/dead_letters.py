@@ -1,0 +1,111 @@
+"""Copies hopeless records to their stream's `dlq` lane; a record is done only once its copy is acknowledged.
+
+A record too large for the lane is copied without the end of its value; header `braid-dl-cut` has the value's full size.
+"""
+
+import asyncio
+import logging
+import traceback
+from collections.abc import Callable
+
+from braid.client.outbox import Headers, record_bytes
+from braid.client.producer import LANE_HEADER, Producer
+from braid.client.record import ID_HEADER, INGESTED_HEADER, Record
+from braid.kernel import limits
+from braid.kernel.errors import BatchTooLarge, BraidError, RecordTooLarge
+from braid.kernel.ports import Host
+
+_log = logging.getLogger("braid.consumer")
+CUT_HEADER = "braid-dl-cut"
+_ORIGIN = {ID_HEADER: "braid-dl-origin-id", INGESTED_HEADER: "braid-dl-origin-ts"}
+
+
+class DeadLetters:
+    """Writes dead letters for one consumer, by one producer a stream."""
+
+    def __init__(self, host: Host, group: str, open_producer: Callable[[str], Producer]) -> None:
+        self._host = host
+        self._group = group
+        self._open_producer = open_producer
+        self._producers: dict[str, Producer] = {}
+        self._opening = asyncio.Lock()
+
+    async def write(self, record: Record, error: BaseException | str) -> None:
+        """Copies a record, trying until it succeeds or the lease is gone.
+
+        One that is refused for its size, even when cut, is rejected in place: trying again would not mend it.
+        """
+        now_ms = self._host.clock.now_ms()
+        headers = dead_letter_headers(record, self._group, error, record.work.failed(record.offset, now_ms), now_ms)
+        while not record.work.ended:
+            try:
+                await self._send(record, headers)
+            except (RecordTooLarge, BatchTooLarge) as refusal:
+                _log.warning("dead letter of %s is too large even when cut: %s", record.id, refusal)
+                record.work.uncopied(record, f"its dead letter is too large: {refusal}")
+                return
+            except BraidError as failure:
+                _log.warning("dead letter of %s not written, trying again: %s", record.id, failure)
+                await self._host.clock.sleep(limits.DEAD_LETTER_RETRY_SECONDS)
+            else:
+                break
+        record.work.copied(record)
+
+    async def _send(self, record: Record, headers: Headers) -> None:
+        producer = await self._producer(record.stream)
+        try:
+            await producer.send_dead_letter(record.value, record.key, headers, record.timestamp)
+        except (RecordTooLarge, BatchTooLarge) as refusal:
+            _log.warning("dead letter of %s is cut: %s", record.id, refusal)
+            value = record.value or b""
+            kept = max(0, producer.max_record_bytes - record_bytes(record.key, None, record.raw_headers))
+            cut = [*headers, (CUT_HEADER, b"%d" % len(value))]
+            await producer.send_dead_letter(value[:kept], record.key, cut, record.timestamp)
+
+    async def close(self) -> None:
+        """Closes the producers."""
+        producers, self._producers = list(self._producers.values()), {}
+        for producer in producers:
+            await producer.close()
+
+    async def _producer(self, stream: str) -> Producer:
+        async with self._opening:
+            if stream in self._producers and self._producers[stream].refused:
+                await self._producers.pop(stream).close()
+            if stream not in self._producers:
+                producer = self._open_producer(stream)
+                await producer.__aenter__()
+                self._producers[stream] = producer
+            return self._producers[stream]
+
+
+def dead_letter_headers(
+    record: Record, group: str, error: BaseException | str, first_failure_ms: int, now_ms: int
+) -> Headers:
+    """The headers of a dead letter: the original ones, and who failed where, how often, when and why.
+
+    Its identity is (group, cluster, topic, partition, offset).
+    """
+    original = [(_ORIGIN.get(name, name), value) for name, value in record.raw_headers if name != LANE_HEADER]
+    facts = {
+        "cluster": record.cluster,
+        "topic": record.topic,
+        "partition": str(record.partition),
+        "offset": str(record.offset),
+        "timestamp": str(record.timestamp),
+        "stream": record.stream,
+        "lane": record.lane,
+        "group": group,
+        "epoch": str(record.epoch),
+        "attempts": str(record.work.attempts(record.offset)),
+        "first-failure": str(first_failure_ms),
+        "last-failure": str(now_ms),
+        "error-class": type(error).__name__ if isinstance(error, BaseException) else "str",
+        "error-message": str(error),
+    }
+    bound = limits.DEAD_LETTER_TEXT_BYTES_MAX
+    added = [(f"braid-dl-{name}", text.encode("utf-8", "replace")[:bound]) for name, text in facts.items()]
+    story = "".join(traceback.format_exception(error)) if isinstance(error, BaseException) else ""
+    # The end of a traceback says where it happened.
+    added.append(("braid-dl-traceback", story.encode("utf-8", "replace")[-limits.DEAD_LETTER_TRACEBACK_BYTES_MAX :]))
+    return [*original, *added]

@@ -1,0 +1,359 @@
+"""A member's side of the lease protocol: one `Join` stream, kept over reconnects and leader changes.
+
+The member's deadline counts from the send time of the last acknowledged heartbeat. What happens past it is decided by
+the group's ownership: `at_least_once` goes on for a bounded time with what it holds, `exclusive` gives everything up
+(`design.md` §6).
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import NamedTuple, Protocol
+
+from braid.api.assigner.v1 import join_pb2 as wire
+from braid.api.mesh.v1.endpoint_pb2 import ClusterAddress
+from braid.client.refusals import is_final, is_strange
+from braid.client.watched import race
+from braid.kernel import limits
+from braid.kernel.errors import BraidError, Unavailable
+from braid.kernel.ids import LeaseId
+from braid.kernel.ports import DuplexCall, Host, TopicPartition
+from braid.rpc.mesh_client import ServiceClient
+
+PROTOCOL_VERSION = 1
+_log = logging.getLogger("braid.consumer")
+
+
+class Held(NamedTuple):
+    """A lease this member owns."""
+
+    id: LeaseId
+    epoch: int
+    cluster: ClusterAddress
+    topic_partition: TopicPartition
+
+
+class LeaseListener(Protocol):
+    """Does the work that leases allow. Calls come in order, from one task."""
+
+    def granted(self, leases: Sequence[Held]) -> None:
+        """These are ours from now on."""
+        ...
+
+    def revoked(self, lease: Held, deadline_seconds: float) -> None:
+        """Asked back: drain, commit for the last time, then call `LeaseSession.release`."""
+        ...
+
+    def lost(self, leases: Sequence[Held]) -> None:
+        """No longer ours: drop them without another commit."""
+        ...
+
+    def busy(self) -> bool:
+        """Whether anything that was handed out under a lost lease is still worked on (exclusive groups)."""
+        ...
+
+    def refused(self, error: BraidError) -> None:
+        """The assigner refuses this member; trying again cannot mend it."""
+        ...
+
+
+class LeaseKeeper(Protocol):
+    """Where a consumer's leases come from: `LeaseSession` over an assigner, or a test's fixed split."""
+
+    @property
+    def member_id(self) -> str:
+        """This member's id; empty before it joined."""
+        ...
+
+    @property
+    def attached(self) -> bool:
+        """Whether the leases held are certain."""
+        ...
+
+    def may_start(self) -> bool:
+        """Whether a handler may start now."""
+        ...
+
+    async def joined(self) -> None:
+        """Waits until this member belongs to its group."""
+        ...
+
+    async def run(self) -> None:
+        """Keeps the membership until cancelled or refused."""
+        ...
+
+    async def guard(self) -> None:
+        """Watches the deadline of leases until cancelled."""
+        ...
+
+    async def release(self, lease: LeaseId, epoch: int, *, commit_waived: bool = False, reason: str = "") -> None:
+        """Gives a lease back after its last commit."""
+        ...
+
+    async def leave(self, reason: str) -> None:
+        """Leaves the group."""
+        ...
+
+
+class LeaseSession:
+    """Joins a group, keeps its leases alive, tells the listener what it holds."""
+
+    def __init__(
+        self,
+        host: Host,
+        assigner: ServiceClient,
+        hello: wire.MemberHello,
+        listener: LeaseListener,
+        *,
+        loads: Callable[[], wire.Heartbeat],
+        exclusive: bool,
+        detached_seconds_max: float = limits.DETACHED_SECONDS_MAX,
+    ) -> None:
+        """`hello` says who joins what; `loads` fills each heartbeat with what the member measured since the last.
+
+        `detached_seconds_max` bounds how long leases that are not exclusive are worked on past the deadline.
+        """
+        self._host = host
+        self._assigner = assigner
+        self._hello = hello
+        self._listener = listener
+        self._loads = loads
+        self._exclusive = exclusive
+        self._detached_seconds_max = detached_seconds_max
+        self._held: dict[LeaseId, Held] = {}
+        self._lease_seconds = hello.spec.lease_ms / 1000
+        self._heartbeat_seconds = limits.HEARTBEAT_MS_MAX / 1000
+        self._deadline = 0.0
+        self._sent_at: dict[int, float] = {}
+        self._call: DuplexCall | None = None
+        self._joined = asyncio.Event()
+        self._leaving = False
+        self._gave_up = False
+        self._lost_at: float | None = None  # since when work on lost exclusive leases may go on
+
+    @property
+    def member_id(self) -> str:
+        """Given by the assigner at the first welcome; empty before."""
+        return self._hello.member_id
+
+    @property
+    def held(self) -> Sequence[Held]:
+        """What this member owns, in the order it was granted."""
+        return list(self._held.values())
+
+    @property
+    def attached(self) -> bool:
+        """Whether the assigner acknowledged a heartbeat recently enough for the leases to be certain."""
+        return self._host.clock.elapsed() < self._deadline
+
+    async def joined(self) -> None:
+        """Waits for the first welcome."""
+        await self._joined.wait()
+
+    async def run(self) -> None:
+        """Keeps the membership until cancelled or refused."""
+        backoff_seconds = limits.RECONNECT_SECONDS_MIN
+        while not self._leaving:
+            try:
+                if await self._session():
+                    backoff_seconds = limits.RECONNECT_SECONDS_MIN
+            except TimeoutError:
+                self._assigner.forget_leader()  # silent, hence perhaps frozen: another may lead by now
+            except BraidError as error:
+                if is_final(error):
+                    self._lose(list(self._held))
+                    self._listener.refused(error)
+                    return
+                if is_strange(error):
+                    self._assigner.forget_leader()
+            self._call = None
+            await self._host.clock.sleep(backoff_seconds * self._host.randomness.uniform(0.5, 1.0))
+            backoff_seconds = min(backoff_seconds * 2, limits.RECONNECT_SECONDS_MAX)
+
+    async def guard(self) -> None:
+        """Gives everything up in time: exclusive leases a margin before the deadline, others a while after it."""
+        while self._exclusive:
+            await self._host.clock.sleep(min(self._margin_seconds, self._heartbeat_seconds) / 4)
+            self.may_start()
+            self._check_ended()
+        while not self._exclusive:
+            await self._host.clock.sleep(self._heartbeat_seconds)
+            if self._held and self._host.clock.elapsed() - self._deadline > self._detached_seconds_max:
+                _log.warning("no assigner was in reach for %g s: leases are given up", self._detached_seconds_max)
+                self._give_up()
+
+    def may_start(self) -> bool:
+        """Whether a handler may start now. An exclusive member past its deadline less a margin gives everything up."""
+        if not self._exclusive or self._host.clock.elapsed() < self._deadline - self._margin_seconds:
+            return True
+        if self._held:
+            self._give_up()
+        return False
+
+    def _check_ended(self) -> None:
+        """A process that still works on what may be another's by now ends: two live holders never overlap."""
+        if self._lost_at is None:
+            return
+        if not self._listener.busy():
+            self._lost_at = None
+        elif self._host.clock.elapsed() - self._lost_at > self._margin_seconds:
+            self._host.exit("records of an exclusive lease that ran out are still worked on, and cannot be cancelled")
+
+    def _give_up(self) -> None:
+        """Holds nothing any more; the next hello says so."""
+        self._gave_up = True
+        self._lose(list(self._held))
+
+    @property
+    def _margin_seconds(self) -> float:
+        return self._lease_seconds * limits.EXCLUSIVE_MARGIN
+
+    async def release(self, lease: LeaseId, epoch: int, *, commit_waived: bool = False, reason: str = "") -> None:
+        """Gives a lease back after its last commit; when the assigner is away, the next hello says so by silence."""
+        held = self._held.get(lease)
+        if held is None or held.epoch != epoch:
+            return
+        del self._held[lease]
+        released = wire.ReleasedLease(lease=str(lease), epoch=epoch, commit_waived=commit_waived, reason=reason)
+        await self._send(wire.JoinRequest(acknowledge=wire.Acknowledge(released=[released])))
+
+    async def leave(self, reason: str) -> None:
+        """Leaves the group; every lease was released before."""
+        self._leaving = True
+        await self._send(wire.JoinRequest(leave=wire.Leave(reason=reason)))
+        if self._call is not None:
+            await self._call.close()
+
+    # --- one connection
+
+    async def _session(self) -> bool:
+        """Lives through one stream; returns whether it was welcomed."""
+        while self._lost_at is not None:  # who says hello without leases says that nobody works on them
+            await self._host.clock.sleep(self._margin_seconds / 4)
+            self._check_ended()
+        call = await self._assigner.duplex("Join", wire.JoinResponse)
+        try:
+            hello = wire.MemberHello()
+            hello.CopyFrom(self._hello)
+            hello.held.extend(wire.HeldLease(lease=str(held.id), epoch=held.epoch) for held in self._held.values())
+            started_at = self._host.clock.elapsed()
+            self._gave_up = False
+            await call.send(wire.JoinRequest(hello=hello))
+            message = await self._next(call)
+            if not isinstance(message, wire.JoinResponse) or message.WhichOneof("message") != "welcome":
+                return False
+            self._welcomed(message.welcome, started_at)
+            self._call = call
+            await self._disown(call, message.welcome.kept)
+            await race(self._host.tasks, "join", partial(self._receive, call), partial(self._beat, call))
+            return True
+        finally:
+            await call.close()
+
+    def _welcomed(self, welcome: wire.MemberWelcome, started_at: float) -> None:
+        self._hello.member_id = welcome.member_id
+        self._lease_seconds = welcome.lease_ms / 1000
+        self._heartbeat_seconds = welcome.heartbeat_ms / 1000
+        self._extend(started_at)
+        self._sent_at.clear()
+        kept = {(LeaseId.parse(held.lease), held.epoch) for held in welcome.kept}
+        self._lose([lease for lease, held in self._held.items() if (lease, held.epoch) not in kept])
+        self._joined.set()
+
+    async def _disown(self, call: DuplexCall, kept: Iterable[wire.HeldLease]) -> None:
+        """Gives back what the assigner still counts as ours though it was released between hello and welcome."""
+        held = {(str(lease.id), lease.epoch) for lease in self._held.values()}
+        stray = [wire.ReleasedLease(lease=each.lease, epoch=each.epoch, reason="not held")
+                 for each in kept if (each.lease, each.epoch) not in held]  # fmt: skip
+        if stray and not self._gave_up:  # after giving up, the next hello says when all of it is free
+            await call.send(wire.JoinRequest(acknowledge=wire.Acknowledge(released=stray)))
+
+    async def _beat(self, call: DuplexCall) -> None:
+        sequence = 0
+        try:
+            while True:
+                sequence += 1
+                heartbeat = self._loads()
+                heartbeat.sequence = sequence
+                self._sent_at[sequence] = self._host.clock.elapsed()
+                await call.send(wire.JoinRequest(heartbeat=heartbeat))
+                await self._host.clock.sleep(self._heartbeat_seconds)
+        except Unavailable:
+            await asyncio.Event().wait()  # the receiving side sees the same end, and why
+
+    async def _next(self, call: DuplexCall) -> object | None:
+        """The next message. Raises `TimeoutError` when none comes for as long as a lease lasts."""
+        async with asyncio.timeout(max(self._lease_seconds, limits.JOIN_SILENCE_SECONDS_MIN)):
+            return await call.receive()
+
+    async def _receive(self, call: DuplexCall) -> None:
+        while (message := await self._next(call)) is not None:
+            if self._gave_up:
+                return  # the next hello holds nothing, which tells the assigner that it is all free
+            assert isinstance(message, wire.JoinResponse)
+            match message.WhichOneof("message"):
+                case "heartbeat":
+                    self._acknowledged(message.heartbeat.sequence)
+                case "delta":
+                    stray = self._apply(message.delta)
+                    acknowledge = wire.Acknowledge(delta_sequence=message.delta.sequence, released=stray)
+                    await call.send(wire.JoinRequest(acknowledge=acknowledge))
+
+    def _acknowledged(self, sequence: int) -> None:
+        sent_at = self._sent_at.pop(sequence, None)
+        for older in [number for number in self._sent_at if number < sequence]:
+            del self._sent_at[older]
+        if sent_at is not None:
+            self._extend(sent_at)
+
+    def _extend(self, sent_at: float) -> None:
+        self._deadline = max(self._deadline, sent_at + self._lease_seconds * (1 - limits.CLOCK_RATE_SLACK))
+
+    def _apply(self, delta: wire.LeaseDelta) -> list[wire.ReleasedLease]:
+        """Takes a change over; returns what is asked back and not held any more."""
+        granted: list[Held] = []
+        unknown: list[wire.RevokedLease] = []
+        for cluster in delta.clusters:
+            unknown += [revoked for revoked in cluster.revoked if not self._revoke(revoked)]
+            for grant in cluster.granted:
+                lease = LeaseId.parse(grant.lease)
+                where = TopicPartition(grant.topic, grant.partition)
+                self._held[lease] = held = Held(lease, grant.epoch, cluster.cluster, where)
+                granted.append(held)
+        if granted:
+            self._listener.granted(granted)
+        # What is asked back may have been granted by the same delta: a member that reconnects hears of both at once.
+        return [
+            wire.ReleasedLease(lease=revoked.lease, epoch=revoked.epoch, reason="not held")
+            for revoked in unknown
+            if not self._revoke(revoked) and revoked.deadline_ms > 0
+        ]
+
+    def _revoke(self, revoked: wire.RevokedLease) -> bool:
+        """Whether what is asked back is held."""
+        held = self._held.get(LeaseId.parse(revoked.lease))
+        if held is None or held.epoch != revoked.epoch:
+            return False
+        if revoked.deadline_ms <= 0:
+            self._lose([held.id], to_others=False)
+        else:
+            self._listener.revoked(held, revoked.deadline_ms / 1000)
+        return True
+
+    def _lose(self, leases: Sequence[LeaseId], *, to_others: bool = True) -> None:
+        """Drops leases; exclusive ones that another may get are not to be worked on any more soon."""
+        lost = [self._held.pop(lease) for lease in leases if lease in self._held]
+        if not lost:
+            return
+        if self._exclusive and to_others and self._lost_at is None:
+            self._lost_at = self._host.clock.elapsed()
+        self._listener.lost(lost)
+
+    async def _send(self, message: wire.JoinRequest) -> None:
+        if self._call is None:
+            return
+        try:
+            await self._call.send(message)
+        except Unavailable:
+            self._call = None

@@ -1,0 +1,85 @@
+"""The bound on fetched records that are not done, over all clusters of a consumer, divided between lanes. No I/O."""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from braid.kernel import limits
+from braid.kernel.ports import KafkaRecord
+
+_RECORD_OVERHEAD_BYTES: Final = 256  # what a record costs in memory beside its key and value
+
+
+def weight_bytes(raw: KafkaRecord) -> int:
+    """What a fetched record weighs against the bound."""
+    return len(raw.value or b"") + len(raw.key or b"") + _RECORD_OVERHEAD_BYTES
+
+
+class LaneMemory:
+    """One lane's part, so that no lane's backlog, and no paused lane, keeps another's records out."""
+
+    __slots__ = ("_bound", "held_back", "share", "used", "waiting")
+
+    def __init__(self, bound: "MemoryBound", share: int) -> None:
+        self._bound = bound
+        self.share = share
+        self.used = 0
+        self.waiting = 0  # records nobody asked for yet: more of them only make memory cold
+        self.held_back = False  # whether fetching of this lane waits for room
+
+    def review(self) -> bool:
+        """Holds fetching back at the lane's part, and lets it go on at half of it; returns `held_back`."""
+        bytes_max, records_max = self._bound.part_bytes(self), limits.READY_RECORDS_MAX
+        if self.held_back:
+            bytes_max, records_max = bytes_max // 2 + 1, records_max // 2 + 1
+        self.held_back = self._bound.blocked or self.used >= bytes_max or self.waiting >= records_max
+        return self.held_back
+
+    def freed(self) -> None:
+        """After `used` or `waiting` went down: fetching that was held back may go on."""
+        if self.held_back and not self.review():
+            self._bound.tell()
+
+
+class MemoryBound:
+    """`max_bytes` over all lanes by their shares; a lane that is not named has share 1."""
+
+    def __init__(self, max_bytes: int, shares: Mapping[str, int]) -> None:
+        self.max_bytes = max_bytes
+        self._blocked = False
+        self._shares = dict(shares)
+        self._lanes: dict[str, LaneMemory] = {}
+        self._on_room: list[Callable[[], None]] = []
+
+    @property
+    def used(self) -> int:
+        """Bytes over all lanes."""
+        return sum(lane.used for lane in self._lanes.values())
+
+    @property
+    def blocked(self) -> bool:
+        """Whether something else than bytes is full."""
+        return self._blocked
+
+    @blocked.setter
+    def blocked(self, blocked: bool) -> None:
+        self._blocked = blocked
+        self.tell()
+
+    def lane(self, name: str) -> LaneMemory:
+        """A lane's part."""
+        if name not in self._lanes:
+            self._lanes[name] = LaneMemory(self, self._shares.get(name, 1))
+        return self._lanes[name]
+
+    def part_bytes(self, lane: LaneMemory) -> int:
+        """How much of the whole a lane may use."""
+        return self.max_bytes * lane.share // sum(each.share for each in self._lanes.values())
+
+    def on_room(self, listener: Callable[[], None]) -> None:
+        """Calls back when there is room for a lane that was held back."""
+        self._on_room.append(listener)
+
+    def tell(self) -> None:
+        """Calls the listeners."""
+        for listener in self._on_room:
+            listener()

@@ -1,0 +1,248 @@
+"""`connect`: the door to a mesh. A `Mesh` opens producers and consumers that share its connections."""
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from types import TracebackType
+from typing import Self
+
+from braid.api.assigner.v1 import group_pb2, join_pb2
+from braid.api.registry.v1.route_pb2 import ProducerHello
+from braid.client import lease_session, route_watch
+from braid.client.consumer import Consumer
+from braid.client.lease_session import LeaseKeeper, LeaseListener, LeaseSession
+from braid.client.producer import Producer
+from braid.client.route_watch import RouteSource, RouteWatch
+from braid.client.routing import RouteTable
+from braid.client.settings import ConsumerSettings, ProducerSettings, Retry, Start
+from braid.host.system import system_host
+from braid.kafka.cluster import AioKafka
+from braid.kernel import limits
+from braid.kernel.errors import BraidError, Invalid
+from braid.kernel.ids import check_name
+from braid.kernel.ports import Host, Kafka, RpcTransport
+from braid.rpc.grpc_transport import GrpcTransport
+from braid.rpc.mesh_client import Directory, ServiceClient
+
+
+class MeshOfStreams:
+    """What every mesh offers, wherever its routes and leases come from."""
+
+    def __init__(self, host: Host, kafka: Kafka, client_id: str, zone: str) -> None:
+        self._host = host
+        self._kafka = kafka
+        self._client_id = client_id
+        self._zone = zone
+
+    def producer(
+        self,
+        stream: str,
+        *,
+        max_buffer_bytes: int = limits.PRODUCER_BUFFER_BYTES,
+        delivery_timeout_seconds: float = limits.DELIVERY_TIMEOUT_SECONDS,
+        compression: str | None = None,
+        linger_ms: int = 5,
+    ) -> Producer:
+        """A producer for one stream; settings as `ProducerSettings` explains them. Raises `Invalid` naming a field."""
+        check_name(stream, "stream")
+        settings = ProducerSettings(max_buffer_bytes, delivery_timeout_seconds, compression, linger_ms)
+        return self._make_producer(stream, settings)
+
+    def consumer(
+        self,
+        streams: Sequence[str],
+        *,
+        group: str,
+        start: Start = "earliest",
+        lanes: Mapping[str, int] | None = None,
+        ordering: str = "none",
+        concurrency: int = 64,
+        retry: Retry | None = None,
+        ownership: str = "at_least_once",
+        lease_seconds: float = limits.LEASE_MS_DEFAULT / 1000,
+        commit_interval_seconds: float = limits.COMMIT_INTERVAL_SECONDS,
+        max_in_flight_bytes: int = limits.IN_FLIGHT_BYTES_MAX,
+        detached_seconds_max: float = limits.DETACHED_SECONDS_MAX,
+        on_assigned: Callable[[list[str]], None] | None = None,
+        on_revoked: Callable[[list[str]], None] | None = None,
+    ) -> Consumer:
+        """A member of a group.
+
+        Args:
+            streams: Names of the streams to consume.
+            group: The consuming application; its members share the streams' partitions.
+            start: Where a group without progress begins: `earliest`, `latest` or a datetime with a time zone.
+            lanes: Reserved shares by lane; lanes not named are not consumed. None: every lane but `dlq`.
+            ordering: `none`; other orderings are not built yet.
+            concurrency: Handlers at once in `run`.
+            retry: What follows when a handler raises.
+            ownership: `at_least_once`, or `exclusive`: two live holders of a partition never overlap. Handlers of `run`
+                are cancelled when their lease ends; a lease with records that are not settled is not given back but
+                left to run out, and a process that still works on one then ends (status 70).
+            lease_seconds: A member that is not heard of for so long loses its leases.
+            commit_interval_seconds: Longest time between two commits while there is something to commit.
+            max_in_flight_bytes: Bound on fetched records that are not done; then fetching waits.
+            detached_seconds_max: A member of an `at_least_once` group that reaches no assigner works on for so long,
+                beside whoever was given its leases meanwhile; then it stops until it reaches one.
+            on_assigned: Called with the names of new leases.
+            on_revoked: Called with the names of leases asked back or lost.
+
+        Raises:
+            Invalid: names the field at fault.
+            Unsupported: the ordering is not built yet.
+        """
+        settings = ConsumerSettings(
+            streams=_names(streams),
+            group=group,
+            start=start,
+            lanes=dict(lanes or {}),
+            ordering=ordering,
+            concurrency=concurrency,
+            retry=retry or Retry(),
+            ownership=ownership,
+            lease_seconds=lease_seconds,
+            commit_interval_seconds=commit_interval_seconds,
+            max_in_flight_bytes=max_in_flight_bytes,
+            detached_seconds_max=detached_seconds_max,
+            on_assigned=on_assigned,
+            on_revoked=on_revoked,
+        )
+        return self._make_consumer(settings)
+
+    def _make_producer(self, stream: str, settings: ProducerSettings) -> Producer:
+        return Producer(
+            self._host,
+            self._kafka,
+            lambda *listening: self._routes(stream, *listening),
+            stream=stream,
+            zone=self._zone,
+            settings=settings,
+        )
+
+    def _make_consumer(self, settings: ConsumerSettings) -> Consumer:
+        return Consumer(
+            self._host,
+            self._kafka,
+            lambda *listening: self._leases(settings, *listening),
+            lambda stream: self._make_producer(stream, ProducerSettings()),
+            zone=self._zone,
+            settings=settings,
+        )
+
+    def _routes(
+        self,
+        stream: str,
+        producer_id: str,
+        on_route: Callable[[RouteTable], None],
+        on_refused: Callable[[BraidError], None],
+    ) -> RouteSource:
+        """Where a new producer's routes come from."""
+        raise NotImplementedError
+
+    def _leases(
+        self, settings: ConsumerSettings, listener: LeaseListener, loads: Callable[[], join_pb2.Heartbeat]
+    ) -> LeaseKeeper:
+        """Where a new consumer's leases come from."""
+        raise NotImplementedError
+
+
+class Mesh(MeshOfStreams):
+    """A connection to a mesh of services; use it as an asynchronous context."""
+
+    def __init__(
+        self, host: Host, kafka: Kafka, transport: RpcTransport, endpoints: Sequence[str], client_id: str, zone: str
+    ) -> None:
+        super().__init__(host, kafka, client_id, zone)
+        self._directory = Directory(transport, host, endpoints)
+
+    async def __aenter__(self) -> Self:
+        await self._directory.refresh()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._directory.close()
+
+    def service(self, name: str) -> ServiceClient:
+        """A client of one service's control API (`registry`, `assigner`, …)."""
+        return ServiceClient(self._directory, name, self._host, principal=self._client_id)
+
+    def _routes(
+        self,
+        stream: str,
+        producer_id: str,
+        on_route: Callable[[RouteTable], None],
+        on_refused: Callable[[BraidError], None],
+    ) -> RouteSource:
+        hello = ProducerHello(
+            protocol_version=route_watch.PROTOCOL_VERSION,
+            producer_id=producer_id,
+            client_id=self._client_id,
+            zone=self._zone,
+            stream=stream,
+        )
+        return RouteWatch(self._host, self.service("registry"), hello, on_route, on_refused)
+
+    def _leases(
+        self, settings: ConsumerSettings, listener: LeaseListener, loads: Callable[[], join_pb2.Heartbeat]
+    ) -> LeaseKeeper:
+        hello = join_pb2.MemberHello(
+            protocol_version=lease_session.PROTOCOL_VERSION,
+            group=settings.group,
+            spec=_spec(settings),
+            client_id=self._client_id,
+            zone=self._zone,
+        )
+        return LeaseSession(
+            self._host,
+            self.service("assigner"),
+            hello,
+            listener,
+            loads=loads,
+            exclusive=settings.ownership == "exclusive",
+            detached_seconds_max=settings.detached_seconds_max,
+        )
+
+
+def connect(endpoint: str, *, client_id: str = "braid", zone: str = "") -> Mesh:
+    """Names a mesh by any replica of any of its services; the rest is found from there.
+
+    Args:
+        endpoint: `host:port`, or several separated by commas.
+        client_id: Who connects, as people will see it.
+        zone: Where this process runs; nearer clusters are preferred.
+
+    Raises:
+        Invalid: the endpoint is not of that form.
+        Unavailable: (on entering the context) no replica answers.
+    """
+    endpoints = [part.strip() for part in endpoint.split(",") if part.strip()]
+    for each in endpoints:
+        if not each.rpartition(":")[0] or not each.rpartition(":")[2].isdecimal():
+            raise Invalid(f"{each!r} is not host:port", field="endpoint", remedy="for example 127.0.0.1:7401")
+    if not endpoints:
+        raise Invalid("is empty", field="endpoint", remedy="for example 127.0.0.1:7401")
+    host = system_host()
+    return Mesh(host, AioKafka(client_id), GrpcTransport(), endpoints, client_id, zone)
+
+
+def _names(streams: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(streams, str):
+        raise Invalid("is one string", field="streams", remedy=f'give a list: ["{streams}"]')
+    return tuple(dict.fromkeys(streams))
+
+
+def _spec(settings: ConsumerSettings) -> group_pb2.GroupSpec:
+    return group_pb2.GroupSpec(
+        streams=settings.streams,
+        lanes=dict(settings.lanes),
+        ownership=group_pb2.Ownership.Value(f"OWNERSHIP_{settings.ownership.upper()}"),
+        lease_ms=int(settings.lease_seconds * 1000),
+        start=_start(settings.start),
+    )
+
+
+def _start(start: Start) -> group_pb2.StartPosition:
+    if isinstance(start, datetime):
+        return group_pb2.StartPosition(time_ms=int(start.timestamp() * 1000))
+    return group_pb2.StartPosition(earliest=True) if start == "earliest" else group_pb2.StartPosition(latest=True)

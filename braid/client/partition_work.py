@@ -1,0 +1,304 @@
+"""The work on one lease: its progress, what is handed out of it, and its end. No I/O; other parts fetch and commit."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from enum import Enum, auto
+from itertools import compress
+from typing import Protocol
+
+from braid.client.lease_session import Held
+from braid.client.memory import LaneMemory, weight_bytes
+from braid.client.ready import Ready, Slice
+from braid.client.record import Record, ingestion_times
+from braid.kernel.ids import SEAL_CANARY
+from braid.kernel.ports import FetchedRecords, Fingerprint, KafkaRecord
+from braid.kernel.progress import Progress
+from braid.kernel.progress_fields import EnvelopeFields, LaneShare
+
+_log = logging.getLogger("braid.consumer")
+
+
+class Stage(Enum):
+    """Where the work on a lease stands."""
+
+    RESTORING = auto()  # committed progress is being read
+    WORKING = auto()
+    DRAINING = auto()  # asked back: nothing new is handed out
+    ENDED = auto()
+
+
+class Settling(Protocol):
+    """What becomes of records that are not simply done."""
+
+    def park(self, record: Record, delay_seconds: float) -> None:
+        """Brings the record back after a wait."""
+        ...
+
+    def write_dead_letter(self, record: Record, error: BaseException | str) -> None:
+        """Copies the record to the dlq lane, then calls `PartitionWork.copied`."""
+        ...
+
+    def settled(self, count: int) -> None:
+        """Records are done: a commit may be due."""
+        ...
+
+
+class PartitionWork:
+    """Work on one lease under one epoch; a new grant makes a new one."""
+
+    def __init__(
+        self,
+        lease: Held,
+        *,
+        ready: Ready,
+        settling: Settling,
+        memory: LaneMemory,
+        may_start: Callable[[], bool] | None,
+    ) -> None:
+        """`may_start` says whether a handler may start now, where the lease's deadline decides that (exclusive)."""
+        self.lease = lease
+        self.stage = Stage.RESTORING
+        self.topic_id = bytes(16)
+        self.version = 0  # of progress; grows with every change worth a commit
+        self.committed_version = -1
+        self.committed_at = 0.0
+        self.memory = memory
+        self._progress: Progress | None = None
+        self._share = LaneShare(lease.id.channel.lane, memory.share)
+        self._ready = ready
+        self._settling = settling
+        self._may_start = may_start
+        self._out = 0
+        self._copying = 0  # of those out: on their way to the dlq lane
+        self._first_failures: dict[int, int] = {}
+        self._drained = asyncio.Event()
+        self._records = 0
+        self._bytes = 0
+
+    # --- life
+
+    @property
+    def progress(self) -> Progress:
+        """The tracker; only once restored."""
+        assert self._progress is not None, "progress is known once restored"
+        return self._progress
+
+    @property
+    def restored(self) -> bool:
+        """Whether committed progress was read."""
+        return self._progress is not None
+
+    @property
+    def working(self) -> bool:
+        """Whether records are fetched and handed out."""
+        return self.stage is Stage.WORKING
+
+    @property
+    def ended(self) -> bool:
+        """Whether the lease is gone."""
+        return self.stage is Stage.ENDED
+
+    @property
+    def handled(self) -> int:
+        """Records the application works on, whatever became of the lease."""
+        return self._out - self._copying
+
+    @property
+    def dirty(self) -> bool:
+        """Whether there is something to commit."""
+        return self.restored and self.version != self.committed_version
+
+    def begin(self, progress: Progress, topic_id: bytes) -> None:
+        """Starts working from restored progress, unless the lease was asked back or lost meanwhile."""
+        if self.stage is Stage.RESTORING:
+            self._progress = progress
+            self.topic_id = topic_id
+            self.stage = Stage.WORKING
+
+    def drain(self) -> None:
+        """Hands nothing out any more; `drained` returns once all that is out was settled."""
+        if self.stage in (Stage.RESTORING, Stage.WORKING):
+            self.stage = Stage.DRAINING
+        self._check_drained()
+
+    async def drained(self) -> None:
+        """Waits until nothing is handed out."""
+        await self._drained.wait()
+
+    def end(self) -> None:
+        """The lease is gone: whatever is settled from now on changes nothing."""
+        self.stage = Stage.ENDED
+        self._drained.set()
+
+    # --- intake
+
+    def accept(self, fetched: FetchedRecords) -> None:
+        """Takes what a fetch brought."""
+        if self.stage is not Stage.WORKING:
+            return
+        progress, raws = self.progress, fetched.records
+        if not all(raw.headers for raw in raws):
+            raws = [raw for raw in raws if raw.headers or not _is_seal_canary(raw)]
+        times: Sequence[int] = ingestion_times(raws)
+        wanted = progress.deliver_many([raw.offset for raw in raws], times)
+        if not wanted.all():
+            raws, times = list(compress(raws, wanted)), list(compress(times, wanted))
+        before = progress.fetched
+        progress.advance_fetched(fetched.next_offset)
+        if raws or progress.fetched != before:
+            self.version += 1
+        if raws:
+            sizes = list(map(weight_bytes, raws))
+            size = sum(sizes)
+            self._bytes += size
+            self.memory.used += size
+            self._ready.put(Slice(self, raws, times, sizes))
+
+    def hand_out(self, count: int) -> bool:
+        """Whether so many waiting records may be handed out now; then they are."""
+        if self.stage is not Stage.WORKING or (self._may_start is not None and not self._may_start()):
+            return False
+        self._out += count
+        return True
+
+    def drop(self, waiting: Slice) -> None:
+        """Records that waited and will never be handed out here."""
+        self._free(sum(waiting.sizes[waiting.index :]))
+
+    def failed(self, offset: int, now_ms: int) -> int:
+        """Notes when an attempt failed; returns when the first one did, as far as this holder knows (ms)."""
+        return self._first_failures.setdefault(offset, now_ms)
+
+    # --- settling (called by Record and Batch)
+
+    def attempts(self, offset: int) -> int:
+        """Failed attempts so far."""
+        return self.progress.attempts(offset)
+
+    def done(self, record: Record) -> None:
+        """The record was processed. Every record passes here, so nothing is called that can be written out."""
+        offset = record.raw.offset
+        if self.stage is not Stage.ENDED and self._progress is not None:
+            self._progress.done(offset)
+            self._records += 1
+        if self._first_failures:
+            self._first_failures.pop(offset, None)
+        self._out -= 1
+        self.version += 1
+        memory = self.memory
+        memory.used -= record.size
+        if memory.held_back:
+            memory.freed()
+        self._settling.settled(1)
+        if self.stage is Stage.DRAINING:
+            self._check_drained()
+
+    def finished(self, count: int, size: int) -> None:
+        """So many handed-out records of so many bytes are marked as done in `progress`, or ended with the lease."""
+        if self.stage is not Stage.ENDED:
+            self._records += count
+        self._finished(count, size)
+
+    def reject(self, record: Record, reason: str) -> None:
+        """The record is skipped in place; `reason` is for the log."""
+        if self.stage is not Stage.ENDED:
+            self.progress.reject(record.offset)
+            _log.info("%s@%d is rejected: %s", self.lease.id, record.offset, reason)
+        self._finish(record)
+
+    def retry(self, record: Record, after_seconds: float) -> None:
+        """The record is to come back."""
+        if self.stage is not Stage.ENDED:
+            self.progress.attempt(record.offset)
+            self.version += 1
+        self._out -= 1
+        if self.stage is Stage.WORKING:
+            self._settling.park(record, after_seconds)
+        else:
+            self._free(record.size)
+        self._check_drained()
+
+    def dead_letter(self, record: Record, error: BaseException | str) -> None:
+        """The record is to be copied to the dlq lane; until that is acknowledged it counts as handed out."""
+        if self.stage is Stage.ENDED:
+            self._finish(record)
+        else:
+            self.progress.attempt(record.offset)
+            self._copying += 1
+            self._settling.write_dead_letter(record, error)
+
+    def copied(self, record: Record) -> None:
+        """The record's copy in the dlq lane was acknowledged, or is of no interest any more."""
+        self._copying -= 1
+        if self.stage is not Stage.ENDED:
+            self.progress.done(record.offset)
+        self._finish(record)
+
+    def uncopied(self, record: Record, reason: str) -> None:
+        """The record cannot be copied to the dlq lane, ever: it is rejected."""
+        self._copying -= 1
+        self.reject(record, reason)
+
+    def abandon(self, record: Record) -> None:
+        """The record was handed out and its handler was ended: somebody else gets it, here or at the next holder."""
+        self._out -= 1
+        if self.stage is Stage.WORKING:
+            self.back(record)
+        else:
+            self._free(record.size)
+        self._check_drained()
+
+    def back(self, record: Record) -> None:
+        """The record waits for a handler again."""
+        self._ready.put(Slice(self, (record.raw,), (record.ingested_at,), (record.size,)))
+
+    def _finish(self, record: Record) -> None:
+        if self._first_failures:
+            self._first_failures.pop(record.offset, None)
+        self._finished(1, record.size)
+
+    def _finished(self, count: int, size: int) -> None:
+        self._out -= count
+        self.version += 1
+        self.memory.used -= size
+        if self.memory.held_back:
+            self.memory.freed()
+        self._settling.settled(count)
+        if self.stage is Stage.DRAINING:
+            self._check_drained()
+
+    def _free(self, size: int) -> None:
+        self.memory.used -= size
+        self.memory.freed()
+
+    def _check_drained(self) -> None:
+        if self.stage is Stage.DRAINING and self._out <= 0:
+            self._drained.set()
+
+    # --- what others ask
+
+    def fields(self, *, detached: bool) -> EnvelopeFields:
+        """Progress of this moment, to be committed."""
+        return self.progress.snapshot(
+            epoch=self.lease.epoch,
+            detached=detached,
+            fingerprint=Fingerprint(self.topic_id, -1, 0),
+            lanes=(self._share,),
+        )
+
+    def take_load(self) -> tuple[int, int]:
+        """Records done and bytes fetched since the last call."""
+        load = self._records, self._bytes
+        self._records = self._bytes = 0
+        return load
+
+    def oldest_unfinished_ms(self) -> int | None:
+        """Ingestion time of the oldest record that is fetched and not done."""
+        oldest = self._progress.oldest_unfinished() if self._progress is not None else None
+        return oldest[1] if oldest else None
+
+
+def _is_seal_canary(raw: KafkaRecord) -> bool:
+    """Whether nobody sent this: the registry wrote it to see whether the topic was sealed (see `SEAL_CANARY`)."""
+    return raw.value == SEAL_CANARY and raw.key is None and not raw.headers

@@ -1,0 +1,340 @@
+"""The producer: sends records to a stream, wherever the stream is, and reports only what a broker acknowledged.
+
+Its own copy of a record is kept until the record's fate is known, so that a change of route can send it again. The
+movement between channels is `channel_moves`' business; here is what an application calls.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterable, Mapping
+from types import TracebackType
+from typing import NamedTuple, Self
+
+from braid.client.channel_moves import ChannelMoves
+from braid.client.channel_sender import ChannelSender
+from braid.client.outbox import Headers, Outbox, Pending, Receipt, record_bytes
+from braid.client.record import ID_HEADER, INGESTED_HEADER
+from braid.client.route_watch import RouteSource
+from braid.client.routing import DLQ_LANE, RouteTable
+from braid.client.settings import ProducerSettings
+from braid.client.tracing import send_span, sent, trace_headers, tracer
+from braid.client.watched import Run, watched
+from braid.kernel import limits
+from braid.kernel.errors import BraidError, DeliveryUnknown, Invalid, RecordTooLarge, Unavailable
+from braid.kernel.ports import Host, Kafka, Task, Written
+
+LANE_HEADER = "braid-lane"
+OpenRoutes = Callable[[str, Callable[[RouteTable], None], Callable[[BraidError], None]], RouteSource]
+
+
+class Outgoing(NamedTuple):
+    """One record for `Producer.send_many`; fields as `Producer.send` takes them."""
+
+    value: bytes | None
+    key: bytes | None = None
+    lane: str | None = None
+    headers: Mapping[str, bytes] | None = None
+    timestamp: int | None = None
+
+
+class Producer:
+    """Sends records to one stream. Made by `Mesh.producer`; use it as an asynchronous context."""
+
+    def __init__(
+        self,
+        host: Host,
+        kafka: Kafka,
+        open_routes: OpenRoutes,
+        *,
+        stream: str,
+        zone: str,
+        settings: ProducerSettings,
+    ) -> None:
+        """`open_routes` gets this producer's id, who hears of routes and who of a refusal."""
+        self.stream = stream
+        self.id = host.ids.ulid()
+        self._host = host
+        self._settings = settings
+        self._outbox = Outbox(settings.max_buffer_bytes)
+        self._submitting: dict[int, asyncio.Task[object]] = {}
+        self._sequence = 0
+        self._ready = asyncio.Event()
+        self._refusal: BraidError | None = None
+        self._watch = open_routes(self.id, self._on_route, self._on_refused)
+        self._moves = ChannelMoves(
+            host, kafka, self._outbox, settings, zone=zone, settled=self._settled, acknowledge=self._watch.acknowledge
+        )
+        self._tasks: list[Task] = []
+        self._tracer = tracer()
+        self._closed = False
+
+    async def __aenter__(self) -> Self:
+        self._tasks = [
+            self._spawn(self._watch.run, f"routes-{self.stream}"),
+            self._spawn(self._moves.run, f"moves-{self.stream}"),
+            self._spawn(self._sweep, f"sweep-{self.stream}"),
+        ]
+        try:
+            async with asyncio.timeout(limits.FIRST_ROUTE_SECONDS):
+                await self._ready.wait()
+        except TimeoutError:
+            await self._end()
+            raise Unavailable(
+                f"no route for stream {self.stream} came in {limits.FIRST_ROUTE_SECONDS:g} s",
+                remedy="check that a registry runs at the endpoint: braid doctor",
+            ) from None
+        except asyncio.CancelledError:
+            await self._end()
+            raise
+        if self._refusal is not None:
+            await self._end()
+            raise self._refusal
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    @property
+    def buffered_bytes(self) -> int:
+        """What the copies of unacknowledged records weigh."""
+        return self._outbox.bytes
+
+    @property
+    def refused(self) -> bool:
+        """Whether it will never send again, and every call says why."""
+        return self._refusal is not None
+
+    @property
+    def max_record_bytes(self) -> int:
+        """What the stream takes: key, value and headers of a record."""
+        return self._moves.route.max_record_bytes
+
+    async def send(
+        self,
+        value: bytes | None,
+        *,
+        key: bytes | None = None,
+        lane: str | None = None,
+        headers: Mapping[str, bytes] | None = None,
+        timestamp: int | None = None,
+        id: str | None = None,
+    ) -> Receipt:
+        """Sends one record and waits for the broker's acknowledgement (`acks=all`).
+
+        Args:
+            value: The record's value; None for a tombstone.
+            key: Records of one key stay in one partition of a channel, in order.
+            lane: None for `live`, or the only lane the stream has.
+            headers: Further headers; names that begin with `braid-` are Braid's own.
+            timestamp: The record's own time, milliseconds since the epoch; None for now.
+            id: Keeps the identity of a record that is delivered again; None for a new one.
+
+        Returns:
+            Where the record lies.
+
+        Raises:
+            NotFound: the stream has no such lane, or is gone.
+            RecordTooLarge: it exceeds the stream's `max_record_bytes`.
+            Unavailable: the producer was closed while the record waited for room; it was not sent.
+            DeliveryUnknown: no acknowledgement came in time; the record may have arrived, and may still arrive.
+        """
+        outgoing = Outgoing(value, key, lane, headers, timestamp)
+        if self._tracer is None:
+            return await self._send(outgoing, _listed(headers), id)
+        with send_span(self._tracer, self.stream) as span:
+            receipt = await self._send(outgoing, _listed(headers), id)
+            sent(span, receipt)
+            return receipt
+
+    async def send_dead_letter(
+        self, value: bytes | None, key: bytes | None, headers: Headers, timestamp_ms: int
+    ) -> Receipt:
+        """Sends a copy to the dlq lane; its further headers may pass the stream's `max_record_bytes`."""
+        outgoing = Outgoing(value, key, DLQ_LANE, None, timestamp_ms)
+        return await self._send(outgoing, list(headers), None, headroom_bytes=limits.DEAD_LETTER_HEADERS_BYTES_MAX)
+
+    async def send_many(self, records: Iterable[Outgoing]) -> list[Receipt]:
+        """Sends records in order, waits until all have settled, then raises the first failure there was."""
+        futures: list[asyncio.Future[Receipt]] = []
+        refusal: BaseException | None = None
+        for outgoing in records:
+            try:
+                record = await self._admit(outgoing, _listed(outgoing.headers), None)
+                await self._submit(record)
+            except BraidError as error:
+                refusal = error
+                break
+            futures.append(record.future)
+        settled = await asyncio.gather(*futures, return_exceptions=True)
+        for outcome in settled:
+            if isinstance(outcome, BaseException):
+                raise outcome
+        if refusal is not None:
+            raise refusal
+        return [outcome for outcome in settled if isinstance(outcome, Receipt)]
+
+    async def flush(self) -> None:
+        """Waits until the fate of every record sent so far is known."""
+        futures = [record.future for record in self._outbox]
+        if futures:
+            await asyncio.wait(futures)
+
+    async def close(self) -> None:
+        """Waits for acknowledgements for a while, then fails the rest with `DeliveryUnknown` and disconnects."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(limits.PRODUCER_CLOSE_SECONDS):
+                    while not all(record.future.done() for record in self._outbox):
+                        await self.flush()  # and again: whoever waited for room has it now
+        finally:
+            await self._end()
+
+    # --- the way of a record
+
+    async def _send(
+        self, outgoing: Outgoing, headers: list[tuple[str, bytes]], id: str | None, *, headroom_bytes: int = 0
+    ) -> Receipt:
+        record = await self._admit(outgoing, headers, id, headroom_bytes=headroom_bytes)
+        await self._submit(record)
+        return await record.future
+
+    async def _admit(
+        self, outgoing: Outgoing, headers: list[tuple[str, bytes]], id: str | None, *, headroom_bytes: int = 0
+    ) -> Pending:
+        """Makes our copy of a record, waiting while the buffer is full."""
+        self._check_open()
+        route = self._moves.route
+        lane = route.lane(outgoing.lane)
+        now_ms = self._host.clock.now_ms()
+        self._sequence += 1
+        sequence = self._sequence
+        identity = id or f"{self.id}:{sequence}"
+        self._complete(headers, identity, lane, now_ms)
+        size = record_bytes(outgoing.key, outgoing.value, headers)
+        if size > route.max_record_bytes + headroom_bytes:
+            raise RecordTooLarge(
+                f"the record has {size} bytes, stream {self.stream} takes {route.max_record_bytes}",
+                field="value",
+                remedy="raise the stream's max_record_bytes, or split the record",
+            )
+        stamp_ms = outgoing.timestamp if outgoing.timestamp is not None else now_ms
+        await self._outbox.reserve(size)
+        record = Pending(
+            sequence, lane, outgoing.key, outgoing.value, headers, stamp_ms, size,
+            id=identity, deadline=self._host.clock.elapsed() + self._settings.delivery_timeout_seconds,
+        )  # fmt: skip
+        self._outbox.add(record)
+        return record
+
+    def _check_open(self) -> None:
+        if self._refusal is not None:
+            raise self._refusal
+        if self._closed:
+            raise Invalid("the producer is closed", remedy="send within its context")
+
+    def _complete(self, headers: list[tuple[str, bytes]], identity: str, lane: str, now_ms: int) -> None:
+        """Adds Braid's own headers, and the trace's, where they are not given already."""
+        given = {name for name, _ in headers}
+        own = [(ID_HEADER, identity.encode()), (INGESTED_HEADER, b"%d" % now_ms), (LANE_HEADER, lane.encode())]
+        if self._tracer is not None:
+            own += trace_headers()
+        headers += [header for header in own if header[0] not in given]
+
+    async def _submit(self, record: Pending) -> None:
+        """Hands a record to its channel. Whatever holds it up there ends when it is given up."""
+        task = asyncio.current_task()
+        assert task is not None, "coroutines run in tasks"
+        self._submitting[record.sequence] = task
+        try:
+            await self._moves.submit(record)
+        except asyncio.CancelledError:
+            given_up = record.future.done() and not record.future.cancelled()
+            if given_up and not task.uncancel():
+                return
+            self._outbox.remove(record)
+            raise
+        finally:
+            del self._submitting[record.sequence]
+
+    def _settled(self, sender: ChannelSender, record: Pending, result: Written | BraidError) -> None:
+        if not self._outbox.remove(record) or record.future.done():
+            return
+        if isinstance(result, BraidError):
+            record.future.set_exception(result)
+            return
+        channel = sender.channel
+        record.future.set_result(
+            Receipt(
+                channel.cluster,
+                result.topic,
+                result.partition,
+                result.offset,
+                record.id,
+                channel.id,
+                result.timestamp_ms,
+            )
+        )
+
+    # --- routes and time
+
+    def _spawn(self, run: Run, name: str) -> Task:
+        """Runs a task the producer cannot live without."""
+        return watched(self._host.tasks, run, name, self._died)
+
+    def _died(self, error: BraidError) -> None:
+        """Every send from now on says so; who waits already need not wait for what nobody brings about any more."""
+        self._on_refused(error)
+        self._outbox.close(error)
+        for record in list(self._outbox):
+            self._give_up(record, str(error))
+
+    def _on_route(self, route: RouteTable) -> None:
+        self._moves.follow(route)
+        self._ready.set()
+
+    def _on_refused(self, error: BraidError) -> None:
+        self._refusal = error
+        self._ready.set()
+
+    async def _sweep(self) -> None:
+        while True:
+            await self._outbox.filled()
+            await self._host.clock.sleep(limits.PRODUCER_SWEEP_SECONDS)
+            now = self._host.clock.elapsed()
+            while (oldest := self._outbox.oldest()) is not None and oldest.deadline <= now:
+                self._give_up(oldest, f"not acknowledged in {self._settings.delivery_timeout_seconds:g} s")
+            for cluster, channel, count, seconds in self._moves.silent(now):
+                self._watch.report(cluster, channel, count, f"no acknowledgement for {seconds:.1f} s")
+
+    def _give_up(self, record: Pending, why: str) -> None:
+        self._outbox.remove(record)
+        if not record.future.done():
+            record.future.set_exception(
+                DeliveryUnknown(
+                    f"the fate of record {record.id} is unknown: {why}",
+                    remedy="it may have arrived or still arrive; send it again only if a repeat does no harm",
+                )
+            )
+            record.future.exception()  # nobody may be waiting any more
+            if record.sequence in self._submitting:
+                self._submitting[record.sequence].cancel()
+
+    async def _end(self) -> None:
+        self._closed = True
+        self._outbox.close(Unavailable("the producer was closed while the record waited for room; it was not sent"))
+        for task in self._tasks:
+            task.cancel()
+        for task in self._tasks:
+            await task.ended()
+        await self._moves.close()
+        for record in list(self._outbox):
+            self._give_up(record, "the producer was closed before its acknowledgement came")
+
+
+def _listed(headers: Mapping[str, bytes] | None) -> list[tuple[str, bytes]]:
+    return list(headers.items()) if headers else []

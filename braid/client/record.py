@@ -1,0 +1,156 @@
+"""A record as handlers see it; `columns` has many of them at once."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from braid.kernel.ports import KafkaRecord
+
+if TYPE_CHECKING:
+    from braid.client.partition_work import PartitionWork
+
+INGESTED_HEADER: Final = "braid-ts"
+ID_HEADER: Final = "braid-id"
+
+
+def ingestion_times(raws: Sequence[KafkaRecord]) -> list[int]:
+    """Ingestion times, milliseconds since the epoch: the `braid-ts` headers, else the records' own timestamps."""
+    times: list[int] = []
+    last_text, last = b"", 0
+    for raw in raws:
+        for name, text in raw.headers:
+            if name == INGESTED_HEADER:
+                if text != last_text:  # many records share their millisecond
+                    last_text, last = text, int(text) if text.isdigit() and len(text) < 16 else raw.timestamp
+                times.append(last)
+                break
+        else:
+            times.append(raw.timestamp)
+    return times
+
+
+class Record:
+    """One record, to be settled exactly once: `ack`, `retry`, `reject` or `dead_letter`, in any order among records.
+
+    Attributes are read from the fetched record when asked for, so that records nobody looks into cost little.
+    """
+
+    __slots__ = ("_settled", "ingested_at", "raw", "size", "work")
+
+    def __init__(self, raw: KafkaRecord, work: "PartitionWork", ingested_at: int, size: int) -> None:
+        """`raw` is the record as it was fetched, `size` what it weighs against the memory bound."""
+        self.raw = raw
+        self.work = work
+        self.ingested_at = ingested_at
+        self.size = size
+        self._settled = False
+
+    @property
+    def value(self) -> bytes | None:
+        """The value; None for a tombstone."""
+        return self.raw.value
+
+    @property
+    def key(self) -> bytes | None:
+        """The key."""
+        return self.raw.key
+
+    @property
+    def offset(self) -> int:
+        """Offset in its partition."""
+        return self.raw.offset
+
+    @property
+    def timestamp(self) -> int:
+        """Kafka's timestamp, milliseconds since the epoch."""
+        return self.raw.timestamp
+
+    @property
+    def headers(self) -> Mapping[str, bytes]:
+        """Headers by name, the last of each name; all of them are in `raw_headers`."""
+        return dict(self.raw.headers)
+
+    @property
+    def raw_headers(self) -> Sequence[tuple[str, bytes]]:
+        """Headers in order, repeated names included."""
+        return self.raw.headers
+
+    @property
+    def id(self) -> str:
+        """Its `braid-id`, or its coordinates when another tool produced it."""
+        for name, value in self.raw.headers:
+            if name == ID_HEADER:
+                return value.decode("ascii", "replace")
+        return f"{self.cluster}/{self.topic}/{self.partition}/{self.offset}"
+
+    @property
+    def stream(self) -> str:
+        """The stream it came by."""
+        return self.work.lease.id.channel.stream
+
+    @property
+    def lane(self) -> str:
+        """The lane it came by."""
+        return self.work.lease.id.channel.lane
+
+    @property
+    def cluster(self) -> str:
+        """The cluster it lies on."""
+        return self.work.lease.cluster.name
+
+    @property
+    def topic(self) -> str:
+        """The topic it lies in."""
+        return self.work.lease.topic_partition.topic
+
+    @property
+    def partition(self) -> int:
+        """The partition it lies in."""
+        return self.work.lease.topic_partition.partition
+
+    @property
+    def epoch(self) -> int:
+        """The lease epoch it was handed out under: a fencing token for sinks."""
+        return self.work.lease.epoch
+
+    @property
+    def attempt(self) -> int:
+        """1 for the first attempt, over restarts and hand-overs."""
+        return self.work.attempts(self.offset) + 1
+
+    @property
+    def settled(self) -> bool:
+        """Whether its fate was decided."""
+        return self._settled
+
+    def ack(self) -> None:
+        """Done: it will not be delivered to the group again, once committed."""
+        if not self._settled:
+            self._settled = True
+            self.work.done(self)
+
+    def retry(self, after_seconds: float = 0.0) -> None:
+        """Not now: it comes back after a while and the partition goes on. Counts as an attempt."""
+        if not self._settled:
+            self._settled = True
+            self.work.retry(self, after_seconds)
+
+    def reject(self, reason: str) -> None:
+        """Not ours: skipped in place, without a copy; the commit envelope states it."""
+        if not self._settled:
+            self._settled = True
+            self.work.reject(self, reason)
+
+    def dead_letter(self, error: BaseException | str) -> None:
+        """Hopeless: copied to the stream's `dlq` lane, and done once that copy is acknowledged."""
+        if not self._settled:
+            self._settled = True
+            self.work.dead_letter(self, error)
+
+    def abandon(self) -> None:
+        """Its handler was ended from outside: another handler gets it, here or at the next holder."""
+        if not self._settled:
+            self._settled = True
+            self.work.abandon(self)
+
+    def __repr__(self) -> str:
+        return f"Record({self.id}, {self.work.lease.id}@{self.offset})"

@@ -1,0 +1,131 @@
+"""A producer's session with the registry: receives routes, acknowledges revisions, reports send errors.
+
+The session outlives connections and registry leaders; cut off from the registry, the producer keeps its last route.
+"""
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import Protocol
+
+from braid.api.registry.v1 import route_pb2 as wire
+from braid.client.refusals import is_final, is_strange
+from braid.client.routing import RouteTable
+from braid.client.watched import race
+from braid.kernel import limits
+from braid.kernel.errors import BraidError, Unavailable
+from braid.kernel.ports import DuplexCall, Host
+from braid.rpc.mesh_client import ServiceClient
+
+PROTOCOL_VERSION = 1
+
+
+class RouteSource(Protocol):
+    """Where a producer's routes come from: `RouteWatch` over a registry, or a test's own."""
+
+    async def run(self) -> None:
+        """Follows the route until cancelled."""
+        ...
+
+    def acknowledge(self, revision: int) -> None:
+        """Nothing is in flight any more to what this revision dropped."""
+        ...
+
+    def report(self, cluster: str, channel: str, count: int, reason: str) -> None:
+        """Sends to a cluster go wrong."""
+        ...
+
+
+class RouteWatch:
+    """Follows one stream's route for one producer."""
+
+    def __init__(
+        self,
+        host: Host,
+        registry: ServiceClient,
+        hello: wire.ProducerHello,
+        on_route: Callable[[RouteTable], None],
+        on_refused: Callable[[BraidError], None],
+    ) -> None:
+        """`hello` says who watches what; `on_refused` hears of an error that trying again cannot mend."""
+        self._host = host
+        self._registry = registry
+        self._hello = hello
+        self._on_route = on_route
+        self._on_refused = on_refused
+        self._route = wire.Route()
+        self._outgoing: asyncio.Queue[wire.WatchRoutesRequest] = asyncio.Queue(limits.OUTBOX_MESSAGES_MAX)
+
+    async def run(self) -> None:
+        """Keeps the session until cancelled."""
+        backoff_seconds = limits.RECONNECT_SECONDS_MIN
+        while True:
+            try:
+                await self._session()
+                backoff_seconds = limits.RECONNECT_SECONDS_MIN
+            except TimeoutError:
+                self._registry.forget_leader()  # silent, hence perhaps frozen: another may lead by now
+            except BraidError as error:
+                if is_final(error):
+                    self._on_refused(error)
+                    return
+                if is_strange(error):
+                    self._registry.forget_leader()
+            await self._host.clock.sleep(backoff_seconds * self._host.randomness.uniform(0.5, 1.0))
+            backoff_seconds = min(backoff_seconds * 2, limits.RECONNECT_SECONDS_MAX)
+
+    def acknowledge(self, revision: int) -> None:
+        """Tells the registry that nothing is in flight any more to what this revision dropped."""
+        self._hello.revision = revision
+        self._send(wire.WatchRoutesRequest(acknowledged=wire.RouteAcknowledged(revision=revision)))
+
+    def report(self, cluster: str, channel: str, count: int, reason: str) -> None:
+        """Tells the registry that sends to a cluster go wrong."""
+        errors = wire.SendErrors(cluster=cluster, channel=channel, count=count, reason=reason)
+        self._send(wire.WatchRoutesRequest(send_errors=errors))
+
+    def _send(self, message: wire.WatchRoutesRequest) -> None:
+        if self._outgoing.full():  # nobody listens: the hello of the next connection says what matters
+            self._outgoing.get_nowait()
+        self._outgoing.put_nowait(message)
+
+    async def _session(self) -> None:
+        call = await self._registry.duplex("WatchRoutes", wire.WatchRoutesResponse)
+        try:
+            while not self._outgoing.empty():
+                self._outgoing.get_nowait()
+            await call.send(wire.WatchRoutesRequest(hello=self._hello))
+            await race(self._host.tasks, "route-watch", partial(self._receive, call), partial(self._pump, call))
+        finally:
+            await call.close()
+
+    async def _pump(self, call: DuplexCall) -> None:
+        try:
+            while True:
+                await call.send(await self._outgoing.get())
+        except Unavailable:
+            await asyncio.Event().wait()  # the receiving side sees the same end, and why
+
+    async def _receive(self, call: DuplexCall) -> None:
+        """Hears the registry until the stream ends. Raises `TimeoutError` when one that gives signs of life is silent.
+
+        What a leader says first counts whatever was heard before: a store restored from a backup knows older
+        revisions, and counts them anew.
+        """
+        first, silence_seconds = True, None
+        while (message := await _next(call, silence_seconds)) is not None:
+            assert isinstance(message, wire.WatchRoutesResponse)
+            match message.WhichOneof("message"):
+                case "route":
+                    newer = message.route.revision > self._route.revision
+                    if newer or (first and message.route != self._route):
+                        self._route = message.route
+                        self._on_route(RouteTable.of(message.route))
+                    first = False
+                case "unchanged":  # a registry that never says so is an older one, and silent when all is well
+                    silence_seconds = limits.WATCH_SILENCE_SECONDS
+
+
+async def _next(call: DuplexCall, silence_seconds: float | None) -> object | None:
+    async with asyncio.timeout(silence_seconds):
+        return await call.receive()

@@ -1,0 +1,138 @@
+"""Where a record goes, given a route: lane → channel → partition. Pure, so every producer chooses alike.
+
+Keyed records: the channel by weighted rendezvous hashing (Thaler & Ravishankar 1998; logarithmic weights as in
+draft-ietf-bess-weighted-hrw), the partition by Kafka's murmur2. Keyless records stick to one partition for a while, as
+KIP-480 and KIP-794 have it, so that batches fill.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Self
+
+from braid.api.mesh.v1.endpoint_pb2 import ClusterAddress
+from braid.api.registry.v1.route_pb2 import Route, RouteChannel
+from braid.kafka.partitioner import murmur2
+from braid.kernel.errors import Invalid, NotFound
+from braid.kernel.ids import ChannelId
+
+STICKY_BYTES: Final = 16 << 10  # keyless records change partition after so many bytes (KIP-794)
+DEFAULT_LANE: Final = "live"
+DLQ_LANE: Final = "dlq"
+
+
+@dataclass(frozen=True, slots=True)
+class ActiveChannel:
+    """A channel that takes records."""
+
+    id: ChannelId
+    cluster: str
+    topic: str
+    partitions: int
+    weight: float
+
+
+@dataclass(frozen=True, slots=True)
+class RouteTable:
+    """A route as the producer uses it.
+
+    Attributes:
+        stream: The stream's name.
+        revision: Increases with every change.
+        lanes: Active channels by lane.
+        clusters: How to reach the clusters they are on.
+        max_record_bytes: Bound on key plus value plus headers.
+        planned: For channels this route dropped, whether their cluster is well.
+    """
+
+    stream: str
+    revision: int
+    lanes: Mapping[str, Sequence[ActiveChannel]]
+    clusters: Mapping[str, ClusterAddress]
+    max_record_bytes: int
+    planned: Mapping[ChannelId, bool]
+
+    @classmethod
+    def of(cls, route: Route) -> Self:
+        """Reads the wire form."""
+        return cls(
+            stream=route.stream,
+            revision=route.revision,
+            lanes={lane.lane: tuple(map(_channel, lane.channels)) for lane in route.lanes},
+            clusters={cluster.name: cluster for cluster in route.clusters},
+            max_record_bytes=route.max_record_bytes,
+            planned={ChannelId.parse(dropped.channel): dropped.planned for dropped in route.dropped},
+        )
+
+    def channel_ids(self) -> frozenset[ChannelId]:
+        """Every active channel."""
+        return frozenset(channel.id for channels in self.lanes.values() for channel in channels)
+
+    def lane(self, wanted: str | None) -> str:
+        """The lane to use when `wanted` was asked for; None means `live`, or the only lane there is.
+
+        Raises:
+            NotFound: the stream has no such lane.
+            Invalid: no lane was named and none goes without saying.
+        """
+        if wanted is not None:
+            if wanted in self.lanes:
+                return wanted
+            known = ", ".join(sorted(self.lanes))
+            raise NotFound(f"stream {self.stream} has no lane {wanted!r}", field="lane", remedy=f"use one of: {known}")
+        if DEFAULT_LANE in self.lanes:
+            return DEFAULT_LANE
+        ordinary = [lane for lane in sorted(self.lanes) if lane != DLQ_LANE]
+        if len(ordinary) != 1:
+            raise Invalid(f"stream {self.stream} has several lanes", field="lane", remedy=f"name one of: {ordinary}")
+        return ordinary[0]
+
+
+def cluster_address(name: str, bootstrap: str, zone: str = "") -> ClusterAddress:
+    """How a cluster without credentials is reached."""
+    return ClusterAddress(name=name, bootstrap=bootstrap, zone=zone)
+
+
+def _channel(wire: RouteChannel) -> ActiveChannel:
+    return ActiveChannel(ChannelId.parse(wire.channel), wire.cluster, wire.topic, wire.partitions, wire.weight)
+
+
+def rendezvous(channels: Sequence[ActiveChannel], key: bytes) -> ActiveChannel:
+    """The channel that carries a key: each wins keys by weight, and a change moves few."""
+    if len(channels) == 1:
+        return channels[0]
+    return max(channels, key=lambda channel: (_score(channel, key), channel.id))
+
+
+def near(
+    channels: Sequence[ActiveChannel], clusters: Mapping[str, ClusterAddress], zone: str
+) -> Sequence[ActiveChannel]:
+    """Those of the channels that lie in the producer's zone; all of them when none does or it has no zone."""
+    if not zone or len(channels) == 1:
+        return channels
+    return [channel for channel in channels if clusters[channel.cluster].zone == zone] or channels
+
+
+def _score(channel: ActiveChannel, key: bytes) -> float:
+    digest = murmur2(str(channel.id).encode() + b"\0" + key) & 0xFFFFFFFF
+    uniform = (digest + 0.5) / 2**32
+    return -channel.weight / math.log(uniform)
+
+
+class StickyChoice:
+    """Chooses partitions for the keyless records of one lane; one producer's own state."""
+
+    def __init__(self, turn: int) -> None:
+        """`turn` decides where it starts, so that producers spread."""
+        self._turn = turn
+        self._bytes = 0
+
+    def choose(self, channels: Sequence[ActiveChannel], size: int) -> tuple[ActiveChannel, int]:
+        """The channel and partition of the next keyless record of `size` bytes."""
+        self._bytes += size
+        if self._bytes > STICKY_BYTES:
+            self._bytes = size
+            self._turn += 1
+        # By weight among channels, in turns among the chosen one's partitions.
+        channel = rendezvous(channels, self._turn.to_bytes(8, "big"))
+        return channel, self._turn % channel.partitions

@@ -1,0 +1,129 @@
+"""What an application may choose about a producer or consumer, checked once at the door."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+from braid.kernel import limits
+from braid.kernel.errors import Invalid, Unsupported
+from braid.kernel.ids import check_name
+
+COMPRESSIONS: Final = (None, "gzip", "snappy", "lz4", "zstd")
+ORDERINGS: Final = ("none", "key", "partition")
+OWNERSHIPS: Final = ("at_least_once", "exclusive")
+
+Start = str | datetime
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerSettings:
+    """Of one producer.
+
+    Attributes:
+        max_buffer_bytes: Bound on copies of unacknowledged records; then `send` waits.
+        delivery_timeout_seconds: A record not acknowledged by then raises `DeliveryUnknown`.
+        compression: None, `gzip`, `snappy`, `lz4` or `zstd`.
+        linger_ms: How long a batch may wait to fill.
+    """
+
+    max_buffer_bytes: int = limits.PRODUCER_BUFFER_BYTES
+    delivery_timeout_seconds: float = limits.DELIVERY_TIMEOUT_SECONDS
+    compression: str | None = None
+    linger_ms: int = 5
+
+    def __post_init__(self) -> None:
+        if self.max_buffer_bytes < 1:
+            raise Invalid("must be positive", field="max_buffer_bytes")
+        if self.delivery_timeout_seconds <= 0:
+            raise Invalid("must be positive", field="delivery_timeout_seconds")
+        if self.compression not in COMPRESSIONS:
+            raise Invalid(f"{self.compression!r} is unknown", field="compression", remedy=f"use one of {COMPRESSIONS}")
+        if self.linger_ms < 0:
+            raise Invalid("must not be negative", field="linger_ms")
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """How a record is tried again after its handler raised.
+
+    Attributes:
+        max_attempts: Attempts in all; after the last one the record is dead-lettered.
+        backoff_seconds: First and longest wait between attempts; it doubles in between, with jitter.
+    """
+
+    max_attempts: int = 5
+    backoff_seconds: tuple[float, float] = (0.1, 30.0)
+
+    def __post_init__(self) -> None:
+        low, high = self.backoff_seconds
+        if self.max_attempts < 1:
+            raise Invalid("must be at least 1", field="retry.max_attempts")
+        if not 0 <= low <= high:
+            raise Invalid("must be 0 ≤ first ≤ longest", field="retry.backoff_seconds")
+
+    def delay_seconds(self, attempt: int, jitter: float) -> float:
+        """The wait after the attempt-th failure (1 for the first); `jitter` in [0, 1) spreads it over [½, 1]."""
+        low, high = self.backoff_seconds
+        return float(min(high, low * 2 ** min(attempt - 1, 32))) * (0.5 + jitter / 2)
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerSettings:
+    """Of one consumer; see `Mesh.consumer`."""
+
+    streams: tuple[str, ...]
+    group: str
+    start: Start = "earliest"
+    lanes: Mapping[str, int] = field(default_factory=dict)
+    ordering: str = "none"
+    concurrency: int = 64
+    retry: Retry = field(default_factory=Retry)
+    ownership: str = "at_least_once"
+    lease_seconds: float = limits.LEASE_MS_DEFAULT / 1000
+    commit_interval_seconds: float = limits.COMMIT_INTERVAL_SECONDS
+    max_in_flight_bytes: int = limits.IN_FLIGHT_BYTES_MAX
+    detached_seconds_max: float = limits.DETACHED_SECONDS_MAX
+    on_assigned: Callable[[list[str]], None] | None = None
+    on_revoked: Callable[[list[str]], None] | None = None
+
+    def __post_init__(self) -> None:
+        if not self.streams:
+            raise Invalid("name at least one stream", field="streams")
+        for stream in self.streams:
+            check_name(stream, "streams")
+        check_name(self.group, "group")
+        self._check_start()
+        for lane, share in self.lanes.items():
+            check_name(lane, "lanes")
+            if share < 1:
+                raise Invalid("a lane's share must be at least 1", field=f"lanes.{lane}")
+        self._check_choices()
+
+    def _check_start(self) -> None:
+        if isinstance(self.start, datetime):
+            if self.start.tzinfo is None:
+                raise Invalid("a datetime needs a time zone", field="start")
+        elif self.start not in ("earliest", "latest"):
+            raise Invalid(f"{self.start!r} is no start", field="start", remedy='use "earliest", "latest" or a datetime')
+
+    def _check_choices(self) -> None:
+        if self.ordering not in ORDERINGS:
+            raise Invalid(f"{self.ordering!r} is unknown", field="ordering", remedy=f"use one of {ORDERINGS}")
+        if self.ordering != "none":
+            raise Unsupported(f"ordering {self.ordering!r} is not built yet", field="ordering", remedy='use "none"')
+        if self.ownership not in OWNERSHIPS:
+            raise Invalid(f"{self.ownership!r} is unknown", field="ownership", remedy=f"use one of {OWNERSHIPS}")
+        if self.concurrency < 1:
+            raise Invalid("must be at least 1", field="concurrency")
+        lease_ms = self.lease_seconds * 1000
+        if not limits.LEASE_MS_MIN <= lease_ms <= limits.LEASE_MS_MAX:
+            raise Invalid(
+                f"must be within {limits.LEASE_MS_MIN / 1000} and {limits.LEASE_MS_MAX / 1000}", field="lease_seconds"
+            )
+        if self.commit_interval_seconds <= 0:
+            raise Invalid("must be positive", field="commit_interval_seconds")
+        if self.max_in_flight_bytes < 1:
+            raise Invalid("must be positive", field="max_in_flight_bytes")
+        if self.detached_seconds_max <= 0:
+            raise Invalid("must be positive", field="detached_seconds_max")

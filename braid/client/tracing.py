@@ -1,0 +1,84 @@
+"""Spans and W3C trace context by OpenTelemetry's API; where nothing is traced, `tracer` is None and nothing happens."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from opentelemetry import propagate, trace
+from opentelemetry.context import Context
+
+if TYPE_CHECKING:
+    from braid.client.outbox import Receipt
+    from braid.client.record import Record
+
+_FIELDS = frozenset({"traceparent", "tracestate", "baggage"})
+Headers = Sequence[tuple[str, bytes]]
+
+
+def tracer() -> trace.Tracer | None:
+    """The tracer of this process, None where no tracing is set up. Asked once, when a producer or handler starts."""
+    provider = trace.get_tracer_provider()
+    if isinstance(provider, trace.ProxyTracerProvider | trace.NoOpTracerProvider):
+        return None
+    return provider.get_tracer("braid")
+
+
+@contextmanager
+def send_span(tracer: trace.Tracer, stream: str) -> Iterator[trace.Span]:
+    """A PRODUCER span; `sent` gives it its name once the topic is known."""
+    attributes = {"messaging.system": "kafka", "messaging.operation.name": "send", "messaging.operation.type": "send"}
+    with tracer.start_as_current_span(f"send {stream}", kind=trace.SpanKind.PRODUCER, attributes=attributes) as span:
+        yield span
+
+
+def sent(span: trace.Span, receipt: "Receipt") -> None:
+    """Says where the record lies."""
+    span.update_name(f"send {receipt.topic}")
+    span.set_attributes(
+        {
+            "messaging.destination.name": receipt.topic,
+            "messaging.destination.partition.id": str(receipt.partition),
+            "messaging.kafka.offset": receipt.offset,
+            "braid.cluster": receipt.cluster,
+        }
+    )
+
+
+@contextmanager
+def process_span(tracer: trace.Tracer, group: str, record: "Record") -> Iterator[None]:
+    """A CONSUMER span around a handler, linked to the span that sent the record."""
+    origin = trace.get_current_span(extract_trace(record.raw_headers)).get_span_context()
+    attributes: dict[str, str | int] = {
+        "messaging.system": "kafka",
+        "messaging.operation.name": "process",
+        "messaging.operation.type": "process",
+        "messaging.destination.name": record.topic,
+        "messaging.destination.partition.id": str(record.partition),
+        "messaging.consumer.group.name": group,
+        "messaging.kafka.offset": record.offset,
+        "braid.cluster": record.cluster,
+    }
+    with tracer.start_as_current_span(
+        f"process {record.topic}",
+        kind=trace.SpanKind.CONSUMER,
+        links=[trace.Link(origin)] if origin.is_valid else [],
+        attributes=attributes,
+    ) as span:
+        try:
+            yield
+        except Exception as error:
+            span.set_attribute("error.type", type(error).__name__)
+            raise
+
+
+def trace_headers() -> Headers:
+    """The current span's context as record headers; none without one."""
+    carrier: dict[str, str] = {}
+    if trace.get_current_span().get_span_context().is_valid:
+        propagate.inject(carrier)
+    return [(name, value.encode()) for name, value in carrier.items()]
+
+
+def extract_trace(headers: Headers) -> Context:
+    """The context a record was sent under."""
+    return propagate.extract({name: value.decode("ascii", "replace") for name, value in headers if name in _FIELDS})

@@ -1,0 +1,274 @@
+"""Topics, configuration and logs of a real cluster. Every call ends within its bound; asking never creates a topic."""
+
+import asyncio
+import struct
+import time
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from aiokafka.protocol.admin import CreateTopicsRequest, DeleteTopicsRequest, DescribeConfigsRequest
+from aiokafka.protocol.fetch import FetchRequest
+from aiokafka.protocol.offset import OffsetRequest
+from aiokafka.protocol.produce import ProduceRequest
+from aiokafka.record.default_records import DefaultRecordBatchBuilder
+
+from braid.kafka.errors import (
+    LEADER_RETRY,
+    MESSAGE_TOO_LARGE,
+    OFFSET_OUT_OF_RANGE,
+    RECORD_LIST_TOO_LARGE,
+    UNKNOWN_TOPIC,
+    check,
+    raise_error,
+)
+from braid.kafka.schemas import RESOURCE_BROKER, RESOURCE_TOPIC, AlterTopicConfigRequest
+from braid.kafka.wire import ANY_BROKER, ClusterMetadata, TopicMetadata, Wire, bounded
+from braid.kernel.errors import ClusterUnavailable, NotFound, RecordTooLarge, TopicSealed
+from braid.kernel.limits import KAFKA_ANSWER_BACKOFF_SECONDS, KAFKA_CALL_SECONDS, TOPIC_GONE_SECONDS
+from braid.kernel.ports import (
+    ClusterDescription,
+    Fingerprint,
+    OffsetAt,
+    TopicDescription,
+    TopicPartition,
+    Written,
+)
+
+MAX_MESSAGE_BYTES: Final = "max.message.bytes"
+_ACKS_ALL: Final = -1
+_CONSUMER: Final = -1
+_READ_UNCOMMITTED: Final = 0
+# Record batch v2: base offset, length, partition leader epoch, magic, CRC, attributes, last offset delta.
+_BATCH_HEADER: Final = struct.Struct(">qiibIhi")
+_MAGIC: Final = 2
+
+
+class AioAdmin:
+    """`KafkaAdmin` over requests to brokers and leaders."""
+
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
+
+    async def describe_cluster(self) -> ClusterDescription:
+        """See `KafkaAdmin.describe_cluster`."""
+        async with bounded(KAFKA_CALL_SECONDS, "describing a cluster"):
+            found = await self._wire.metadata([])
+            if not found.brokers:
+                raise ClusterUnavailable("the cluster has no broker that serves")
+            config = await self._config(RESOURCE_BROKER, str(min(found.brokers)), min(found.brokers))
+        return ClusterDescription(
+            cluster_id=found.cluster_id,
+            controller=found.controller,
+            brokers={node: f"{host}:{port}" for node, (host, port) in sorted(found.brokers.items())},
+            auto_creates_topics=config.get("auto.create.topics.enable", "true") == "true",
+            offset_metadata_max_units=int(config.get("offset.metadata.max.bytes", "4096")),
+            offsets_retention_minutes=int(config.get("offsets.retention.minutes", "10080")),
+            default_config=config,
+        )
+
+    async def describe_topics(self, topics: Sequence[str]) -> Mapping[str, TopicDescription]:
+        """See `KafkaAdmin.describe_topics`."""
+        async with bounded(KAFKA_CALL_SECONDS, "describing topics"):
+            found = await self._wire.metadata(topics)
+        return {
+            name: TopicDescription(name, told.topic_id, _leaders(told))
+            for name, told in sorted(found.topics.items())
+            if told.error_code == 0
+        }
+
+    async def list_topics(self) -> Sequence[str]:
+        """See `KafkaAdmin.list_topics`."""
+        async with bounded(KAFKA_CALL_SECONDS, "listing topics"):
+            found = await self._wire.metadata(None)
+        return sorted(name for name, told in found.topics.items() if told.error_code == 0)
+
+    async def create_topic(
+        self, topic: str, partitions: int, replication_factor: int, config: Mapping[str, str]
+    ) -> None:
+        """See `KafkaAdmin.create_topic`. Returns once every partition has a leader."""
+        async with bounded(KAFKA_CALL_SECONDS, f"creating topic {topic}"):
+            spec: tuple[object, ...] = (topic, partitions, replication_factor, [], sorted(config.items()))
+            answer = await self._wire.ask(
+                ANY_BROKER, CreateTopicsRequest([spec], int(KAFKA_CALL_SECONDS * 1_000), False)
+            )
+            for _, code, message in answer.topic_errors:
+                check(code, f"topic {topic}", message)
+            while True:
+                told = (await self._wire.metadata([topic])).topics[topic]
+                if sum(leader >= 0 for leader in told.leaders.values()) == partitions:
+                    return
+                await asyncio.sleep(KAFKA_ANSWER_BACKOFF_SECONDS)
+
+    async def delete_topic(self, topic: str) -> None:
+        """See `KafkaAdmin.delete_topic`. Returns once it is gone from metadata."""
+        async with bounded(KAFKA_CALL_SECONDS, f"deleting topic {topic}"):
+            request = DeleteTopicsRequest([topic], int(KAFKA_CALL_SECONDS * 1_000))
+            for _, code in (await self._wire.ask(ANY_BROKER, request)).topic_error_codes:
+                if code != UNKNOWN_TOPIC:
+                    check(code, f"topic {topic}")
+            while True:
+                if (await self._wire.metadata([topic])).topics[topic].error_code == UNKNOWN_TOPIC:
+                    return
+                await asyncio.sleep(KAFKA_ANSWER_BACKOFF_SECONDS)
+
+    async def topic_config(self, topic: str) -> Mapping[str, str]:
+        """See `KafkaAdmin.topic_config`."""
+        async with bounded(KAFKA_CALL_SECONDS, f"reading the configuration of topic {topic}"):
+            return await self._config(RESOURCE_TOPIC, topic, ANY_BROKER)
+
+    async def alter_topic_config(self, topic: str, changes: Mapping[str, str]) -> None:
+        """See `KafkaAdmin.alter_topic_config`."""
+        async with bounded(KAFKA_CALL_SECONDS, f"altering topic {topic}"):
+            answer = await self._wire.ask(ANY_BROKER, AlterTopicConfigRequest(topic, sorted(changes.items())))
+        for code, message, *_ in answer.resources:
+            check(code, f"topic {topic}", message)
+
+    async def offsets_at(self, at: Mapping[TopicPartition, OffsetAt | int]) -> Mapping[TopicPartition, int]:
+        """See `KafkaAdmin.offsets_at`."""
+        asked = {partition: when.value if isinstance(when, OffsetAt) else when for partition, when in at.items()}
+        timed = [partition for partition, when in asked.items() if when >= 0]
+        async with bounded(KAFKA_CALL_SECONDS, "listing offsets"):
+            # Ends first: a record that arrives in between must not be jumped over.
+            ends = await self._list_offsets(dict.fromkeys(timed, OffsetAt.LATEST.value))
+            found = await self._list_offsets(asked)
+        return {partition: ends[partition] if offset < 0 else offset for partition, offset in found.items()}
+
+    async def try_append(self, partition: TopicPartition, value: bytes, timeout_seconds: float) -> Written:
+        """See `KafkaAdmin.try_append`. Never sends twice what a broker may have taken.
+
+        Raises:
+            RecordTooLarge: the value, not the topic, is at fault.
+        """
+        now_ms = time.time_ns() // 1_000_000
+        topics = [(partition.topic, [(partition.partition, _batch(value, now_ms))])]
+        request = ProduceRequest(None, _ACKS_ALL, int(timeout_seconds * 1_000), topics)
+        subject = f"{partition.topic} partition {partition.partition}"
+        async with bounded(timeout_seconds, f"appending to {subject}"):
+            while True:
+                leader = await self._leader(partition)
+                (((_, ((_, code, offset, timestamp_ms, *_),)),)) = (await self._wire.ask(leader, request)).topics
+                if code == 0:
+                    written_ms = timestamp_ms if timestamp_ms >= 0 else now_ms
+                    return Written(partition.topic, partition.partition, offset, written_ms)
+                if code in (MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE):
+                    await self._raise_too_large(partition.topic)
+                if code not in LEADER_RETRY:
+                    raise_error(code, subject)
+                await asyncio.sleep(KAFKA_ANSWER_BACKOFF_SECONDS)
+
+    async def fingerprint(self, partition: TopicPartition, offset: int) -> Fingerprint | None:
+        """See `KafkaAdmin.fingerprint`."""
+        if offset <= 0:
+            return None
+        # A broker sends at least one whole batch, however little is asked for.
+        topics = [(partition.topic, [(partition.partition, offset - 1, 1)])]
+        request = FetchRequest(0, 1, 1, _READ_UNCOMMITTED, topics)
+        async with bounded(KAFKA_CALL_SECONDS, f"reading {partition.topic} partition {partition.partition}"):
+            while True:
+                leader = await self._leader(partition)
+                ((_, ((_, code, *_, data),)),) = (await self._wire.ask(leader, request)).topics
+                if code not in LEADER_RETRY:
+                    break
+                await asyncio.sleep(KAFKA_ANSWER_BACKOFF_SECONDS)
+            if code == OFFSET_OUT_OF_RANGE:
+                return None
+            check(code, f"{partition.topic} partition {partition.partition}")
+            topic_id = (await self._topic(partition.topic)).topic_id
+        return _fingerprint_of(data or b"", offset, topic_id)
+
+    async def close(self) -> None:
+        """Frees connections."""
+        await self._wire.close()
+
+    async def _config(self, kind: int, name: str, broker: int) -> dict[str, str]:
+        request = DescribeConfigsRequest([(kind, name, None)])
+        (told,) = (await self._wire.ask(broker, request)).resources
+        code, message, _, _, entries = told
+        check(code, f"{'topic' if kind == RESOURCE_TOPIC else 'broker'} {name}", message)
+        return {key: value for key, value, *_ in entries if value is not None}
+
+    async def _list_offsets(self, at: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        result: dict[TopicPartition, int] = {}
+        while missing := {partition: when for partition, when in at.items() if partition not in result}:
+            for leader, wanted in (await self._by_leader(missing)).items():
+                answer = await self._wire.ask(leader, OffsetRequest(_CONSUMER, _READ_UNCOMMITTED, wanted))
+                for topic, partitions in answer.topics:
+                    for number, code, _, offset in partitions:
+                        if code in LEADER_RETRY:
+                            continue
+                        check(code, f"{topic} partition {number}")
+                        result[TopicPartition(topic, number)] = offset
+            if len(result) < len(at):
+                await asyncio.sleep(KAFKA_ANSWER_BACKOFF_SECONDS)
+        return result
+
+    async def _by_leader(self, at: Mapping[TopicPartition, int]) -> dict[int, list[tuple[str, list[tuple[int, int]]]]]:
+        found = await self._known(sorted({partition.topic for partition in at}))
+        grouped: dict[int, dict[str, list[tuple[int, int]]]] = defaultdict(lambda: defaultdict(list))
+        for partition, when in at.items():
+            leader = _leader_of(found, partition)
+            if leader >= 0:
+                grouped[leader][partition.topic].append((partition.partition, when))
+        return {leader: list(topics.items()) for leader, topics in grouped.items()}
+
+    async def _leader(self, partition: TopicPartition) -> int:
+        """Waits for the partition to have a leader."""
+        while True:
+            leader = _leader_of(await self._known([partition.topic]), partition)
+            if leader >= 0:
+                return leader
+            await asyncio.sleep(KAFKA_ANSWER_BACKOFF_SECONDS)
+
+    async def _topic(self, topic: str) -> TopicMetadata:
+        return (await self._known([topic])).topics[topic]
+
+    async def _known(self, topics: list[str]) -> ClusterMetadata:
+        """Metadata of topics that exist; a broker that just started may not know them at once."""
+        deadline = asyncio.get_running_loop().time() + TOPIC_GONE_SECONDS / 4
+        while True:
+            found = await self._wire.metadata(topics)
+            unknown = [name for name, told in found.topics.items() if told.error_code == UNKNOWN_TOPIC]
+            if not unknown:
+                for name, told in found.topics.items():
+                    if told.error_code not in LEADER_RETRY:
+                        check(told.error_code, f"topic {name}")
+                return found
+            if asyncio.get_running_loop().time() > deadline:
+                raise NotFound(f"topic {unknown[0]} does not exist")
+            await asyncio.sleep(KAFKA_ANSWER_BACKOFF_SECONDS)
+
+    async def _raise_too_large(self, topic: str) -> None:
+        limit = int((await self._config(RESOURCE_TOPIC, topic, ANY_BROKER)).get(MAX_MESSAGE_BYTES, "0"))
+        if limit == 0:
+            raise TopicSealed(f"topic {topic} is sealed")
+        raise RecordTooLarge(f"the record is larger than topic {topic} takes ({limit} bytes)")
+
+
+def _leaders(topic: TopicMetadata) -> list[int]:
+    return [topic.leaders[partition] for partition in sorted(topic.leaders)]
+
+
+def _leader_of(found: ClusterMetadata, partition: TopicPartition) -> int:
+    leaders = found.topics[partition.topic].leaders
+    if leaders and partition.partition not in leaders:
+        raise NotFound(f"topic {partition.topic} has no partition {partition.partition}")
+    return leaders.get(partition.partition, -1)
+
+
+def _batch(value: bytes, timestamp_ms: int) -> bytes:
+    """One record in a batch of its own, uncompressed, of no producer."""
+    builder: Any = DefaultRecordBatchBuilder(
+        _MAGIC, 0, is_transactional=0, producer_id=-1, producer_epoch=-1, base_sequence=-1, batch_size=len(value) + 1024
+    )
+    builder.append(0, timestamp_ms, None, value, [])
+    return bytes(builder.build())
+
+
+def _fingerprint_of(data: bytes, offset: int, topic_id: bytes) -> Fingerprint | None:
+    if len(data) < _BATCH_HEADER.size:
+        return None
+    base, _, epoch, magic, crc, _, last_delta = _BATCH_HEADER.unpack_from(data)
+    if magic != _MAGIC or not base <= offset - 1 <= base + last_delta:
+        return None
+    return Fingerprint(topic_id, epoch, crc)

@@ -1,0 +1,76 @@
+"""Real Kafka clusters behind the Kafka port. What clients share is decided here; each opens its own connections."""
+
+import logging
+
+from braid.kafka.admin import AioAdmin
+from braid.kafka.fetcher import AioFetcher
+from braid.kafka.offsets import AioOffsets
+from braid.kafka.producer import AioProducer
+from braid.kafka.security import Profiles, Security, read_profile
+from braid.kafka.wire import Wire, parse_bootstrap
+from braid.kernel.limits import KAFKA_CALL_SECONDS, KAFKA_REQUEST_MS
+from braid.kernel.ports import Isolation, KafkaAdmin, KafkaCluster, KafkaFetcher, KafkaOffsets, KafkaProducer
+
+
+class AioKafka:
+    """`Kafka` over aiokafka."""
+
+    def __init__(self, client_id: str, profiles: Profiles | None = None) -> None:
+        """Reaches clusters as `client_id`.
+
+        Args:
+            client_id: For the brokers' logs and quotas.
+            profiles: Reads a security profile by name; from environment and files by default.
+        """
+        self._client_id = client_id
+        self._profiles = profiles or read_profile
+        # It tells of every attempt while a cluster is away; Braid says it once. Whoever wants to hear sets a level.
+        logger = logging.getLogger("aiokafka")
+        if logger.level == logging.NOTSET:
+            logger.setLevel(logging.CRITICAL)
+
+    def cluster(self, bootstrap: str, security_profile: str) -> KafkaCluster:
+        """See `Kafka.cluster`. Raises `Invalid` for a malformed address or an unknown profile."""
+        parse_bootstrap(bootstrap)
+        return AioCluster(bootstrap, self._client_id, self._profiles(security_profile))
+
+
+class AioCluster:
+    """`KafkaCluster`: makes clients, keeps none."""
+
+    def __init__(self, bootstrap: str, client_id: str, security: Security) -> None:
+        self._bootstrap = bootstrap
+        self._client_id = client_id
+        self._security = security
+
+    def producer(self, *, linger_ms: int, compression: str | None, max_batch_bytes: int) -> KafkaProducer:
+        """See `KafkaCluster.producer`."""
+        return AioProducer(
+            self._bootstrap,
+            self._client_id,
+            self._security,
+            AioAdmin(self._wire(KAFKA_CALL_SECONDS)),
+            linger_ms=linger_ms,
+            compression=compression,
+            max_batch_bytes=max_batch_bytes,
+        )
+
+    def fetcher(self, *, max_partition_bytes: int, isolation: Isolation, client_rack: str) -> KafkaFetcher:
+        """See `KafkaCluster.fetcher`."""
+        return AioFetcher(
+            self._wire(KAFKA_REQUEST_MS / 1_000),
+            max_partition_bytes=max_partition_bytes,
+            isolation=isolation,
+            client_rack=client_rack,
+        )
+
+    def admin(self) -> KafkaAdmin:
+        """See `KafkaCluster.admin`."""
+        return AioAdmin(self._wire(KAFKA_CALL_SECONDS))
+
+    def offsets(self) -> KafkaOffsets:
+        """See `KafkaCluster.offsets`."""
+        return AioOffsets(self._wire(KAFKA_CALL_SECONDS))
+
+    def _wire(self, request_seconds: float) -> Wire:
+        return Wire(self._bootstrap, self._client_id, self._security, request_seconds)

@@ -1,0 +1,81 @@
+"""Kafka's error codes as Braid's errors. Codes by number, from the protocol guide; nothing is retried here."""
+
+from typing import Final, NoReturn
+
+from braid.kernel.errors import (
+    AlreadyExists,
+    BatchTooLarge,
+    BraidError,
+    ClusterUnavailable,
+    Fenced,
+    Invalid,
+    NotFound,
+    Refused,
+)
+
+OFFSET_OUT_OF_RANGE: Final = 1
+UNKNOWN_TOPIC: Final = 3
+MESSAGE_TOO_LARGE: Final = 10
+OFFSET_METADATA_TOO_LARGE: Final = 12
+COORDINATOR_LOADING: Final = 14
+COORDINATOR_NOT_AVAILABLE: Final = 15
+NOT_COORDINATOR: Final = 16
+RECORD_LIST_TOO_LARGE: Final = 18
+REBALANCE_IN_PROGRESS: Final = 27
+TOPIC_ALREADY_EXISTS: Final = 36
+NON_EMPTY_GROUP: Final = 68
+GROUP_NOT_FOUND: Final = 69
+
+# The coordinator is elsewhere, or not ready yet; a broker says so for about a second after its start.
+COORDINATOR_RETRY: Final = frozenset(
+    {COORDINATOR_LOADING, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR, REBALANCE_IN_PROGRESS}
+)
+# The partition's leader is elsewhere, not elected, or not caught up: look again.
+LEADER_RETRY: Final = frozenset({UNKNOWN_TOPIC, 5, 6, 9, 56, 74, 75, 76, 78, 100, 103})
+# A newer holder of the group exists: generation, member, instance or member epoch is stale.
+FENCED: Final = frozenset({22, 25, 82, 110, 113})
+# The request or one of its values is out of form.
+_INVALID: Final = frozenset({17, 24, 28, 37, 38, 39, 40, 42, 44})
+
+
+def error_for(code: int, subject: str) -> BraidError:
+    """The error a broker's code stands for.
+
+    Args:
+        code: Not 0.
+        subject: What it is about, for the message (`topic braid.logs.live.1`).
+    """
+    said = f"Kafka answered error {code} for {subject}"
+    if code in FENCED:
+        return Fenced(f"{said}: the generation or member is not the group's current one")
+    if code in (UNKNOWN_TOPIC, GROUP_NOT_FOUND):
+        return NotFound(f"{subject} does not exist")
+    if code == TOPIC_ALREADY_EXISTS:
+        return AlreadyExists(f"{subject} exists already")
+    if code == OFFSET_METADATA_TOO_LARGE:
+        return Invalid(
+            f"the commit metadata of {subject} is larger than its cluster accepts",
+            field="metadata",
+            remedy="raise offset.metadata.max.bytes there",
+        )
+    if code in (MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE):
+        return BatchTooLarge(f"a batch for {subject} is larger than its max.message.bytes")
+    if code == NON_EMPTY_GROUP:
+        return Refused(f"{subject} has members", remedy="stop them first")
+    if code in _INVALID:
+        return Invalid(said)
+    return ClusterUnavailable(said)
+
+
+def check(code: int, subject: str, message: str | None = None) -> None:
+    """Raises what `code` stands for, with the broker's own words when it sent some; 0 passes."""
+    if code:
+        raise_error(code, subject, message)
+
+
+def raise_error(code: int, subject: str, message: str | None = None) -> NoReturn:
+    """Raises what `code` stands for."""
+    error = error_for(code, subject)
+    if message:
+        raise type(error)(f"{error.message}: {message}", remedy=error.remedy, field=error.field)
+    raise error

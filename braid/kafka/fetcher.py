@@ -1,0 +1,266 @@
+"""Fetches partitions of a real cluster: one request under way per broker, answers kept undecoded until asked for.
+
+Positions are the caller's and ours, never a group's. A cluster that is away yields nothing; when it is back, fetching
+goes on by itself from where it was.
+"""
+
+import asyncio
+import contextlib
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from aiokafka.protocol.fetch import FetchRequest
+
+from braid.kafka.chunk import Chunk
+from braid.kafka.errors import OFFSET_OUT_OF_RANGE
+from braid.kafka.wire import Wire
+from braid.kernel.errors import BraidError, ClusterUnavailable, OffsetOutOfRange
+from braid.kernel.limits import (
+    KAFKA_BACKOFF_MS,
+    KAFKA_CLOSE_SECONDS,
+    KAFKA_FETCH_BYTES,
+    KAFKA_FETCH_WAIT_MS,
+    KAFKA_METADATA_AGE_MS,
+)
+from braid.kernel.ports import FetchedRecords, Isolation, TopicPartition
+
+_BACKOFF_SECONDS = KAFKA_BACKOFF_MS / 1_000
+_METADATA_AGE_SECONDS = KAFKA_METADATA_AGE_MS / 1_000
+
+
+@dataclass(slots=True, eq=False)
+class _Assigned:
+    """One partition: `position` is what the caller gets next, or what the chunk in hand begins with."""
+
+    position: int
+    paused: bool = False
+    chunk: Chunk | None = None
+    failure: BraidError | None = None
+    replica: int = -1
+    not_before: float = field(default=0.0)
+
+    def wants_data(self, now: float) -> bool:
+        return not self.paused and self.chunk is None and self.failure is None and now >= self.not_before
+
+
+class AioFetcher:
+    """`KafkaFetcher` over Fetch requests to leaders (or, by rack, to nearer replicas)."""
+
+    def __init__(self, wire: Wire, *, max_partition_bytes: int, isolation: Isolation, client_rack: str) -> None:
+        self._wire = wire
+        self._max_partition_bytes = max_partition_bytes
+        self._isolation = isolation
+        self._client_rack = client_rack
+        self._assigned: dict[TopicPartition, _Assigned] = {}
+        self._leaders: dict[TopicPartition, int] = {}
+        self._metadata_at = float("-inf")
+        self._requests: dict[int, asyncio.Task[None]] = {}
+        self._pump: asyncio.Task[None] | None = None
+        self._wake_pump = asyncio.Event()
+        self._arrived = asyncio.Event()
+
+    async def start(self) -> None:
+        """See `KafkaFetcher.start`."""
+        while True:
+            try:
+                await self._wire.metadata([])
+                break
+            except ClusterUnavailable:
+                await asyncio.sleep(_BACKOFF_SECONDS)
+        self._pump = asyncio.create_task(self._run(), name="kafka-fetcher")
+
+    def assign(self, positions: Mapping[TopicPartition, int]) -> None:
+        """See `KafkaFetcher.assign`."""
+        kept = self._assigned
+        self._assigned = {partition: kept.get(partition) or _Assigned(at) for partition, at in positions.items()}
+        self._wake_pump.set()
+
+    def pause(self, partitions: Sequence[TopicPartition]) -> None:
+        """See `KafkaFetcher.pause`."""
+        for partition in partitions:
+            if partition in self._assigned:
+                self._assigned[partition].paused = True
+
+    def resume(self, partitions: Sequence[TopicPartition]) -> None:
+        """See `KafkaFetcher.resume`."""
+        for partition in partitions:
+            if partition in self._assigned:
+                self._assigned[partition].paused = False
+        self._wake_pump.set()
+        self._arrived.set()
+
+    async def fetch(self, max_records: int, timeout_seconds: float) -> Sequence[FetchedRecords]:
+        """See `KafkaFetcher.fetch`.
+
+        Raises:
+            ClusterUnavailable: the log holds a damaged batch; `metadata` names where. It is asked for again later.
+        """
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_seconds):
+                while not (fetched := self._collect(max_records)):
+                    self._arrived.clear()
+                    await self._arrived.wait()
+                return fetched
+        return []
+
+    async def close(self) -> None:
+        """See `KafkaFetcher.close`."""
+        self._assigned = {}
+        tasks = [*self._requests.values(), *([self._pump] if self._pump is not None else [])]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=KAFKA_CLOSE_SECONDS)
+        await self._wire.close()
+
+    def _collect(self, max_records: int) -> list[FetchedRecords]:
+        if self._pump is not None and self._pump.done() and not self._pump.cancelled():
+            self._pump.result()  # a fault of ours: let it be seen
+        fetched: list[FetchedRecords] = []
+        left = max_records
+        for partition in list(self._assigned):
+            state = self._assigned[partition]
+            if left <= 0:
+                break
+            if state.paused or (state.chunk is None and state.failure is None):
+                continue
+            if state.failure is not None:
+                if fetched:
+                    continue
+                failure, state.failure = state.failure, None
+                state.not_before = self._now() + _BACKOFF_SECONDS
+                self._wake_pump.set()
+                raise failure
+            left -= self._take(partition, state, left, fetched)
+        return fetched
+
+    def _take(self, partition: TopicPartition, state: _Assigned, limit: int, fetched: list[FetchedRecords]) -> int:
+        """Decodes from one partition's chunk into `fetched`; returns how many records."""
+        chunk = state.chunk
+        if chunk is None:
+            return 0
+        try:
+            records = chunk.take(limit)
+        except ClusterUnavailable as damage:
+            # The caller hears of it by itself; what was decoded before it was handed out already.
+            state.chunk, state.failure = None, damage
+            self._arrived.set()
+            return 0
+        moved = chunk.next_offset != state.position
+        state.position = chunk.next_offset
+        if len(records) < limit:
+            state.chunk = None
+            self._wake_pump.set()
+        # Whoever was served goes to the end, so that one busy partition does not starve the rest.
+        self._assigned[partition] = self._assigned.pop(partition)
+        if moved:
+            fetched.append(FetchedRecords(partition, records, state.position))
+        return len(records)
+
+    async def _run(self) -> None:
+        """Keeps one request per broker under way for the partitions that want data."""
+        while True:
+            self._wake_pump.clear()
+            timeout = _METADATA_AGE_SECONDS
+            if self._metadata_is_stale():
+                try:
+                    await self._find_leaders()
+                except ClusterUnavailable:
+                    timeout = _BACKOFF_SECONDS
+            now = self._now()
+            for broker, partitions in self._wanted_by_broker(now).items():
+                if broker not in self._requests:
+                    # Looked up now: by the time the task first runs, some may not be assigned any more.
+                    asked = {partition: self._assigned[partition] for partition in partitions}
+                    self._requests[broker] = asyncio.create_task(self._request(broker, asked))
+            if any(state.not_before > now for state in self._assigned.values()) or self._leaderless():
+                timeout = _BACKOFF_SECONDS
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(timeout):
+                    await self._wake_pump.wait()
+
+    def _metadata_is_stale(self) -> bool:
+        if not self._assigned:
+            return False
+        age = self._now() - self._metadata_at
+        return age > (_BACKOFF_SECONDS if self._leaderless() else _METADATA_AGE_SECONDS)
+
+    def _leaderless(self) -> bool:
+        return any(self._leaders.get(partition, -1) < 0 for partition in self._assigned)
+
+    async def _find_leaders(self) -> None:
+        found = await self._wire.metadata(sorted({partition.topic for partition in self._assigned}))
+        self._metadata_at = self._now()
+        self._leaders = {
+            TopicPartition(topic, number): leader
+            for topic, told in found.topics.items()
+            for number, leader in told.leaders.items()
+        }
+
+    def _wanted_by_broker(self, now: float) -> dict[int, list[TopicPartition]]:
+        wanted: dict[int, list[TopicPartition]] = defaultdict(list)
+        for partition, state in self._assigned.items():
+            leader = self._leaders.get(partition, -1)
+            if leader >= 0 and state.wants_data(now):
+                wanted[state.replica if state.replica >= 0 else leader].append(partition)
+        return wanted
+
+    async def _request(self, broker: int, asked: Mapping[TopicPartition, _Assigned]) -> None:
+        offsets = {partition: state.position for partition, state in asked.items()}
+        try:
+            answer = await self._wire.ask(broker, self._fetch_request(offsets))
+            for topic, told in answer.topics:
+                for number, code, _, _, _, aborted, replica, data in told:
+                    partition = TopicPartition(topic, number)
+                    state = asked.get(partition)
+                    # Not assigned any more, or again at another place: the answer is nobody's.
+                    if state is not None and self._assigned.get(partition) is state:
+                        self._settle(partition, state, code, aborted or (), data or b"")
+                        state.replica = replica if replica >= 0 and not code else -1 if code else state.replica
+        except ClusterUnavailable:
+            self._metadata_at = float("-inf")
+            for state in asked.values():
+                state.replica = -1
+                state.not_before = self._now() + _BACKOFF_SECONDS
+        finally:
+            del self._requests[broker]
+            self._wake_pump.set()
+
+    def _fetch_request(self, offsets: Mapping[TopicPartition, int]) -> FetchRequest:
+        topics: dict[str, list[tuple[int, int, int]]] = defaultdict(list)
+        for partition, offset in offsets.items():
+            topics[partition.topic].append((partition.partition, offset, self._max_partition_bytes))
+        return FetchRequest(
+            KAFKA_FETCH_WAIT_MS,
+            1,
+            KAFKA_FETCH_BYTES,
+            self._isolation.value,
+            list(topics.items()),
+            rack_id=self._client_rack,
+        )
+
+    def _settle(
+        self, partition: TopicPartition, state: _Assigned, code: int, aborted: Sequence[tuple[int, int]], data: bytes
+    ) -> None:
+        """Takes one partition's part of an answer."""
+        if code == OFFSET_OUT_OF_RANGE:
+            state.failure = OffsetOutOfRange(
+                f"offset {state.position} lies outside {partition.topic} partition {partition.partition}",
+                metadata={
+                    "topic": partition.topic,
+                    "partition": str(partition.partition),
+                    "offset": str(state.position),
+                },
+            )
+            self._arrived.set()
+        elif code:
+            # Most often a leader that moved, or a topic that is gone: look again, soon but not at once.
+            self._leaders.pop(partition, None)
+            state.not_before = self._now() + _BACKOFF_SECONDS
+        elif data:
+            state.chunk = Chunk(partition, state.position, data, aborted, self._isolation)
+            self._arrived.set()
+
+    def _now(self) -> float:
+        return asyncio.get_running_loop().time()

@@ -1,0 +1,189 @@
+"""Every use of aiokafka's private parts by the producer, in one place, each pinned by a test against one release.
+
+Why: no public call forgets pending records, forbids topic creation, tells a missing topic from a cluster that is away,
+or keeps an idempotent producer's sequence right after a refused batch.
+"""
+
+import asyncio
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from aiokafka import AIOKafkaProducer
+from aiokafka.client import AIOKafkaClient
+from aiokafka.errors import BrokerResponseError, KafkaError, KafkaTimeoutError
+from aiokafka.producer.message_accumulator import BatchBuilder, MessageBatch
+from aiokafka.protocol.metadata import MetadataRequest
+from aiokafka.record.default_records import DefaultRecordBatchBuilder
+from aiokafka.structs import RecordMetadata
+from aiokafka.structs import TopicPartition as AioTopicPartition
+
+from braid.kafka.wire import hang_up
+from braid.kernel.errors import BraidError
+from braid.kernel.limits import KAFKA_METADATA_PACE_SECONDS, KAFKA_REQUEST_MS, TOPIC_GONE_SECONDS
+from braid.kernel.ports import TopicPartition
+
+_SEQUENCES: Final = 1 << 31  # a producer's sequence counts 0 … 2³¹-1 and begins again
+
+
+class QuietClient(AIOKafkaClient):
+    """A client whose questions never create a topic, and that asks no oftener than it should.
+
+    A topic that is gone makes aiokafka's sender ask without pause.
+    """
+
+    asked_at = -math.inf
+
+    async def _metadata_update(self, cluster_metadata: Any, topics: Sequence[str] | None) -> bool:
+        """Asks any broker for the topics (no topics: none, a producer never needs all)."""
+        pause = self.asked_at + KAFKA_METADATA_PACE_SECONDS - self._loop.time()
+        if pause > 0:
+            await asyncio.sleep(pause)
+        self.asked_at = self._loop.time()
+        request = MetadataRequest(list(topics or ()), allow_auto_topic_creation=False)
+        for broker in [broker.nodeId for broker in self.cluster.brokers()]:
+            connection = await self._get_conn(broker)
+            if connection is None:
+                continue
+            try:
+                answer = await connection.send(request)
+            except (KafkaError, TimeoutError):
+                # Frozen: the next question deserves a new connection.
+                hang_up(connection)
+                continue
+            if answer.brokers:
+                cluster_metadata.update_metadata(answer)
+                return True
+        cluster_metadata.failed_update(None)
+        return False
+
+
+class _MissingTopics:
+    """Notices topics with pending records that metadata has lacked for a while."""
+
+    def __init__(self, producer: AIOKafkaProducer, notify: Callable[[Sequence[str]], None]) -> None:
+        self._producer = producer
+        self._notify = notify
+        self._since: dict[str, float] = {}
+
+    def __call__(self, cluster: Any) -> None:
+        """Called by aiokafka after each metadata answer."""
+        now = asyncio.get_running_loop().time()
+        pending = {partition.topic for partition in self._producer._message_accumulator._batches}
+        missing = {topic for topic in pending if cluster.partitions_for_topic(topic) is None}
+        self._since = {topic: self._since.get(topic, now) for topic in missing}
+        gone = [topic for topic, since in self._since.items() if now - since > TOPIC_GONE_SECONDS]
+        if gone:
+            self._notify(sorted(gone))
+
+
+def prepare(producer: AIOKafkaProducer, on_topics_missing: Callable[[Sequence[str]], None]) -> None:
+    """Makes a producer that is not started ours."""
+    producer.client.__class__ = QuietClient
+    producer.client.cluster.add_listener(_MissingTopics(producer, on_topics_missing))
+    accumulator = producer._message_accumulator
+    # Without a leader a batch of an idempotent producer must wait, not fail: failing leaves a gap in its sequence.
+    accumulator._batch_ttl = math.inf
+    append_batch = accumulator._append_batch
+
+    def append_watched(builder: BatchBuilder, partition: AioTopicPartition) -> MessageBatch:
+        batch = append_batch(builder, partition)
+        batch.future.add_done_callback(lambda done: _take_back_sequence(producer, batch, done))
+        return batch
+
+    accumulator._append_batch = append_watched
+    producer._txn_manager.increment_sequence_number = lambda partition, by: _advance(producer, partition, by)
+
+
+def knows(producer: AIOKafkaProducer, partition: TopicPartition) -> bool:
+    """Whether metadata has the partition."""
+    known = producer.client.cluster.partitions_for_topic(partition.topic)
+    return known is not None and partition.partition in known
+
+
+async def refresh(producer: AIOKafkaProducer, topic: str) -> bool:
+    """Follows a topic and asks for metadata now; False when no broker answered."""
+    producer.client._topics.add(topic)
+    return bool(await producer.client.force_metadata_update())
+
+
+async def append(
+    producer: AIOKafkaProducer,
+    partition: TopicPartition,
+    key: bytes | None,
+    value: bytes | None,
+    headers: Sequence[tuple[str, bytes]],
+    timestamp_ms: int,
+) -> asyncio.Future[RecordMetadata]:
+    """Queues a record, waiting while the partition's batch is full.
+
+    aiokafka's own `send` refuses records that have neither key nor value.
+    """
+    future: asyncio.Future[RecordMetadata] = await producer._message_accumulator.add_message(
+        AioTopicPartition(partition.topic, partition.partition),
+        key,
+        value,
+        KAFKA_REQUEST_MS / 1_000,
+        timestamp_ms=timestamp_ms,
+        headers=list(headers),
+    )
+    return future
+
+
+def is_full(error: BaseException) -> bool:
+    """Whether `append` only ran out of time for a place in the buffer."""
+    return isinstance(error, KafkaTimeoutError)
+
+
+def record_size(key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes]]) -> int:
+    """Upper estimate of a record's bytes in a batch of its own, before compression."""
+    return int(DefaultRecordBatchBuilder.estimate_size_in_bytes(key, value, headers))
+
+
+def fail_topic(producer: AIOKafkaProducer, topic: str, error: BraidError) -> None:
+    """Fails what waits to be sent to a topic, and stops following it."""
+    accumulator = producer._message_accumulator
+    for partition in [partition for partition in accumulator._batches if partition.topic == topic]:
+        for batch in accumulator._batches.pop(partition):
+            # Tried before and queued again, it is not counted as pending, which its end relies on.
+            if batch.retry_count:
+                accumulator._pending_batches.add(batch)
+            batch.failure(error)
+            _forgive(batch)
+    producer.client._topics.discard(topic)
+
+
+def abandon(producer: AIOKafkaProducer, error: BraidError) -> None:
+    """Fails everything pending and drops what is not on the wire yet. `stop` then has nothing to wait for."""
+    accumulator = producer._message_accumulator
+    # A request under way fails with its connection and would queue its batches, which are forgotten, again.
+    accumulator.reenqueue = lambda batch: None
+    batches = [*accumulator._pending_batches, *(batch for queue in accumulator._batches.values() for batch in queue)]
+    accumulator._pending_batches.update(batch for batch in batches if batch.retry_count)
+    accumulator.fail_all(error)
+    for batch in batches:
+        _forgive(batch)
+    for connection in producer.client._conns.values():
+        hang_up(connection)
+
+
+def _forgive(batch: MessageBatch) -> None:
+    """Nobody may be waiting for a failed batch to leave the buffer."""
+    if batch._drain_waiter.done():
+        batch._drain_waiter.exception()
+
+
+def _take_back_sequence(producer: AIOKafkaProducer, batch: MessageBatch, done: asyncio.Future[Any]) -> None:
+    """A batch the broker refused at its only attempt was not written: the next one has its place in the sequence.
+
+    After a second attempt the first may have been written, and its numbers must never be used again.
+    """
+    error = None if done.cancelled() else done.exception()
+    if isinstance(error, BrokerResponseError) and not error.retriable and batch.retry_count == 1:
+        _advance(producer, batch.tp, -batch.record_count)
+
+
+def _advance(producer: AIOKafkaProducer, partition: AioTopicPartition, by: int) -> None:
+    """Moves a sequence as brokers count; aiokafka's own goes negative after 2³¹ records."""
+    numbers = producer._txn_manager._sequence_numbers
+    numbers[partition] = (numbers[partition] + by) % _SEQUENCES

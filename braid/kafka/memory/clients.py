@@ -1,0 +1,110 @@
+"""Twins of the admin client and the client for committed offsets: each method is one request over the link."""
+
+from collections.abc import Mapping, Sequence
+
+from braid.kafka.memory.link import Link
+from braid.kafka.memory.log import NewRecord
+from braid.kernel.ports import (
+    ClusterDescription,
+    Committed,
+    Fingerprint,
+    Generation,
+    OffsetAt,
+    TopicDescription,
+    TopicPartition,
+    Written,
+)
+
+
+class MemoryAdmin:
+    """`KafkaAdmin` over a link."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        self._cluster = link.cluster
+
+    async def describe_cluster(self) -> ClusterDescription:
+        """See `KafkaAdmin.describe_cluster`."""
+        return await self._link.call(self._cluster.describe)
+
+    async def describe_topics(self, topics: Sequence[str]) -> Mapping[str, TopicDescription]:
+        """See `KafkaAdmin.describe_topics`."""
+        return await self._link.call(lambda: self._cluster.describe_topics(topics))
+
+    async def list_topics(self) -> Sequence[str]:
+        """See `KafkaAdmin.list_topics`."""
+        return list(await self._link.call(lambda: self._cluster.describe_topics(None)))
+
+    async def create_topic(
+        self, topic: str, partitions: int, replication_factor: int, config: Mapping[str, str]
+    ) -> None:
+        """See `KafkaAdmin.create_topic`."""
+        await self._link.call(lambda: self._cluster.create_topic(topic, partitions, replication_factor, config))
+
+    async def delete_topic(self, topic: str) -> None:
+        """See `KafkaAdmin.delete_topic`."""
+        await self._link.call(lambda: self._cluster.delete_topic(topic))
+
+    async def topic_config(self, topic: str) -> Mapping[str, str]:
+        """See `KafkaAdmin.topic_config`."""
+        return await self._link.call(lambda: self._cluster.topic_config(topic))
+
+    async def alter_topic_config(self, topic: str, changes: Mapping[str, str]) -> None:
+        """See `KafkaAdmin.alter_topic_config`."""
+        await self._link.call(lambda: self._cluster.alter_topic_config(topic, changes))
+
+    async def offsets_at(self, at: Mapping[TopicPartition, OffsetAt | int]) -> Mapping[TopicPartition, int]:
+        """See `KafkaAdmin.offsets_at`."""
+        return await self._link.call(
+            lambda: {partition: self._offset_at(partition, when) for partition, when in at.items()}
+        )
+
+    async def try_append(self, partition: TopicPartition, value: bytes, timeout_seconds: float) -> Written:
+        """See `KafkaAdmin.try_append`."""
+        record = NewRecord(self._link.clock.now_ms(), None, value, ())
+        offset = await self._link.call(lambda: self._cluster.append(partition, [record]), timeout_seconds)
+        return Written(*partition, offset, record.timestamp_ms)
+
+    async def fingerprint(self, partition: TopicPartition, offset: int) -> Fingerprint | None:
+        """See `KafkaAdmin.fingerprint`."""
+        return await self._link.call(lambda: self._cluster.fingerprint(partition, offset))
+
+    async def close(self) -> None:
+        """Nothing to free."""
+
+    def _offset_at(self, partition: TopicPartition, when: OffsetAt | int) -> int:
+        log = self._cluster.log(partition)
+        if when is OffsetAt.EARLIEST:
+            return log.start
+        return log.end if when is OffsetAt.LATEST else log.offset_at(int(when))
+
+
+class MemoryOffsets:
+    """`KafkaOffsets` over a link."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        self._cluster = link.cluster
+
+    async def commit(
+        self, group: str, offsets: Mapping[TopicPartition, Committed], generation: Generation | None
+    ) -> None:
+        """See `KafkaOffsets.commit`."""
+        taken = dict(offsets)
+        if taken:
+            await self._link.call(lambda: self._cluster.commit(group, taken, generation))
+
+    async def committed(self, group: str, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, Committed]:
+        """See `KafkaOffsets.committed`."""
+        return await self._link.call(lambda: self._cluster.groups.committed(group, partitions))
+
+    async def group_state(self, group: str) -> str:
+        """See `KafkaOffsets.group_state`."""
+        return await self._link.call(lambda: self._cluster.groups.state(group))
+
+    async def delete_group(self, group: str) -> None:
+        """See `KafkaOffsets.delete_group`."""
+        await self._link.call(lambda: self._cluster.groups.delete(group))
+
+    async def close(self) -> None:
+        """Nothing to free."""

@@ -1,0 +1,271 @@
+"""One Kafka cluster in memory: what its brokers know and answer, and the faults that befall it.
+
+Everything here happens at once; waiting, latency and lost answers are the connection's (`link.py`).
+"""
+
+import asyncio
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from braid.kafka.memory.groups import METADATA_MAX_UNITS, Groups
+from braid.kafka.memory.log import Log, NewRecord
+from braid.kernel.errors import (
+    AlreadyExists,
+    BatchTooLarge,
+    BraidError,
+    ClusterUnavailable,
+    Invalid,
+    NotFound,
+    RecordTooLarge,
+    TopicSealed,
+)
+from braid.kernel.ports import ClusterDescription, Committed, Fingerprint, Generation, TopicDescription, TopicPartition
+
+T = TypeVar("T")
+
+BROKER: Final = 1
+_TOPIC_DEFAULTS: Final = {
+    "cleanup.policy": "delete",
+    "compression.type": "producer",
+    "delete.retention.ms": "86400000",
+    "file.delete.delay.ms": "60000",
+    "flush.messages": "9223372036854775807",
+    "flush.ms": "9223372036854775807",
+    "index.interval.bytes": "4096",
+    "max.compaction.lag.ms": "9223372036854775807",
+    "max.message.bytes": "1048588",
+    "message.timestamp.type": "CreateTime",
+    "min.cleanable.dirty.ratio": "0.5",
+    "min.compaction.lag.ms": "0",
+    "min.insync.replicas": "1",
+    "retention.bytes": "-1",
+    "retention.ms": "604800000",
+    "segment.bytes": "1073741824",
+    "segment.index.bytes": "10485760",
+    "segment.jitter.ms": "0",
+    "segment.ms": "604800000",
+    "unclean.leader.election.enable": "false",
+}
+
+
+@dataclass(slots=True)
+class _Topic:
+    topic_id: bytes
+    logs: list[Log]
+    config: dict[str, str]
+
+
+class MemoryCluster:
+    """A cluster of one broker. Faults: `kill`, `start`, `pause`, `resume`, `empty`, `truncate`, `expire`."""
+
+    def __init__(self, name: str, bootstrap: str, *, auto_creates_topics: bool = False) -> None:
+        self.name = name
+        self.bootstrap = bootstrap
+        self.auto_creates_topics = auto_creates_topics
+        self.groups = Groups()
+        self.running = True
+        self.paused = False
+        self.cluster_id = f"{name}-1"
+        self._incarnation = 1
+        self._leader_epoch = 0
+        self._topics: dict[str, _Topic] = {}
+        self._ids = 0
+        self._producers = 0
+        self._in_sockets: list[Callable[[], None]] = []
+        self._changed = asyncio.Event()
+
+    # --- faults
+
+    def kill(self) -> None:
+        """kill -9: connections break, what was not answered is not done; logs and groups stay."""
+        self.running = False
+        self.paused = False
+        waiting, self._in_sockets = self._in_sockets, []
+        for serve in waiting:
+            serve()
+        self.notify()
+
+    def start(self) -> None:
+        """Serves again, under the next leader epoch. Fine when it runs."""
+        if not self.running:
+            self.running = True
+            self._leader_epoch += 1
+            self.notify()
+
+    def pause(self) -> None:
+        """SIGSTOP: requests are taken and not answered."""
+        self.paused = True
+        self.notify()
+
+    def resume(self) -> None:
+        """SIGCONT: what was taken meanwhile is done now, also for clients that gave up."""
+        self.paused = False
+        waiting, self._in_sockets = self._in_sockets, []
+        for serve in waiting:
+            serve()
+        self.notify()
+
+    def empty(self, *, replaced: bool = True) -> None:
+        """Loses every topic and group, as with a lost disk; a replaced cluster has another id too."""
+        self._topics = {}
+        self.groups = Groups()
+        self._leader_epoch = 0
+        if replaced:
+            self._incarnation += 1
+            self.cluster_id = f"{self.name}-{self._incarnation}"
+        self.notify()
+
+    def truncate(self, partition: TopicPartition, end: int) -> None:
+        """Loses the end of a log."""
+        self.log(partition).truncate(end)
+        self.notify()
+
+    def expire(self, partition: TopicPartition, start: int) -> None:
+        """Loses the start of a log, as retention does."""
+        self.log(partition).expire(start)
+        self.notify()
+
+    # --- connections
+
+    def submit(self, operation: Callable[[], T]) -> asyncio.Future[T]:
+        """A request arrives: done now, or when a paused broker goes on, or never if it is killed first."""
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+
+        def serve() -> None:
+            try:
+                if not self.running:
+                    raise ClusterUnavailable(f"cluster {self.name} does not answer")
+                result = operation()
+            except BraidError as error:
+                if not future.done():
+                    future.set_exception(error)
+                    future.exception()
+            else:
+                if not future.done():
+                    future.set_result(result)
+
+        if self.running and self.paused:
+            self._in_sockets.append(serve)
+        else:
+            serve()
+        return future
+
+    async def changed(self) -> None:
+        """Waits for anything to change: a record, a fault, a topic."""
+        await self._changed.wait()
+
+    def notify(self) -> None:
+        """Wakes whoever waits for a change."""
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
+
+    # --- topics
+
+    def describe(self) -> ClusterDescription:
+        """See `KafkaAdmin.describe_cluster`."""
+        return ClusterDescription(
+            cluster_id=self.cluster_id,
+            controller=BROKER,
+            brokers={BROKER: self.bootstrap},
+            auto_creates_topics=self.auto_creates_topics,
+            offset_metadata_max_units=METADATA_MAX_UNITS,
+            offsets_retention_minutes=10_080,
+        )
+
+    def describe_topics(self, topics: Sequence[str] | None) -> dict[str, TopicDescription]:
+        """Those that exist; all when None."""
+        names = self._topics if topics is None else [name for name in topics if name in self._topics]
+        return {
+            name: TopicDescription(name, self._topics[name].topic_id, [BROKER] * len(self._topics[name].logs))
+            for name in sorted(names)
+        }
+
+    def create_topic(self, topic: str, partitions: int, replication_factor: int, config: Mapping[str, str]) -> None:
+        """See `KafkaAdmin.create_topic`."""
+        if topic in self._topics:
+            raise AlreadyExists(f"topic {topic} exists already")
+        if partitions < 1:
+            raise Invalid(f"topic {topic} cannot have {partitions} partitions")
+        if replication_factor != 1:
+            raise Invalid(f"topic {topic}: replication factor {replication_factor} on a cluster of one broker")
+        self._check_config(topic, config)
+        self._ids += 1
+        digest = hashlib.sha256(f"{self.cluster_id}/{topic}/{self._ids}".encode()).digest()
+        self._topics[topic] = _Topic(digest[:16], [Log() for _ in range(partitions)], dict(config))
+        self.notify()
+
+    def delete_topic(self, topic: str) -> None:
+        """See `KafkaAdmin.delete_topic`."""
+        if self._topics.pop(topic, None) is not None:
+            self.groups.forget_topic(topic)
+            self.notify()
+
+    def topic_config(self, topic: str) -> dict[str, str]:
+        """Defaults, overridden."""
+        return {**_TOPIC_DEFAULTS, **self._topic(topic).config}
+
+    def alter_topic_config(self, topic: str, changes: Mapping[str, str]) -> None:
+        """See `KafkaAdmin.alter_topic_config`."""
+        found = self._topic(topic)
+        self._check_config(topic, changes)
+        found.config.update(changes)
+
+    # --- records
+
+    def new_producer(self) -> int:
+        """A producer id."""
+        self._producers += 1
+        return self._producers
+
+    def append(
+        self, partition: TopicPartition, records: Sequence[NewRecord], producer: int = -1, sequence: int = -1
+    ) -> int:
+        """Appends a batch and returns its first offset.
+
+        Raises:
+            NotFound: no such topic or partition.
+            TopicSealed: the topic refuses every append.
+            RecordTooLarge, BatchTooLarge: it is larger than `max.message.bytes` (`metadata['limit']`).
+        """
+        log = self.log(partition)
+        limit = int(self.topic_config(partition.topic)["max.message.bytes"])
+        if limit == 0:
+            raise TopicSealed(f"topic {partition.topic} is sealed")
+        if sum(record.size() for record in records) > limit:
+            kind = RecordTooLarge if any(record.size() > limit for record in records) else BatchTooLarge
+            raise kind(f"more than the {limit} bytes of topic {partition.topic}", metadata={"limit": str(limit)})
+        offset = log.append(records, self._leader_epoch, producer, sequence)
+        self.notify()
+        return offset
+
+    def log(self, partition: TopicPartition) -> Log:
+        """A partition's log. Raises `NotFound`."""
+        logs = self._topic(partition.topic).logs
+        if not 0 <= partition.partition < len(logs):
+            raise NotFound(f"topic {partition.topic} has no partition {partition.partition}")
+        return logs[partition.partition]
+
+    def fingerprint(self, partition: TopicPartition, offset: int) -> Fingerprint | None:
+        """See `KafkaAdmin.fingerprint`."""
+        batch = self.log(partition).batch_of(offset - 1)
+        if batch is None:
+            return None
+        return Fingerprint(self._topic(partition.topic).topic_id, batch.leader_epoch, batch.crc)
+
+    def commit(self, group: str, offsets: Mapping[TopicPartition, Committed], generation: Generation | None) -> None:
+        """See `KafkaOffsets.commit`."""
+        for partition in offsets:
+            self.log(partition)
+        self.groups.commit(group, offsets, generation)
+
+    def _topic(self, topic: str) -> _Topic:
+        if topic not in self._topics:
+            raise NotFound(f"topic {topic} does not exist")
+        return self._topics[topic]
+
+    def _check_config(self, topic: str, config: Mapping[str, str]) -> None:
+        unknown = sorted(set(config) - set(_TOPIC_DEFAULTS))
+        if unknown:
+            raise Invalid(f"topic {topic}: unknown configuration {', '.join(unknown)}")

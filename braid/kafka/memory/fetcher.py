@@ -1,0 +1,92 @@
+"""The fetcher's twin."""
+
+import asyncio
+import contextlib
+from collections.abc import Mapping, Sequence
+
+from braid.kafka.memory.link import Link
+from braid.kernel.errors import ClusterUnavailable, NotFound, OffsetOutOfRange
+from braid.kernel.limits import KAFKA_BACKOFF_MS
+from braid.kernel.ports import FetchedRecords, TopicPartition
+
+_BACKOFF_SECONDS = KAFKA_BACKOFF_MS / 1_000
+
+
+class MemoryFetcher:
+    """`KafkaFetcher` over a link. Logs in memory hold neither control records nor transactions."""
+
+    def __init__(self, link: Link, *, max_partition_bytes: int) -> None:
+        self._link = link
+        self._max_partition_bytes = max_partition_bytes
+        self._positions: dict[TopicPartition, int] = {}
+        self._paused: set[TopicPartition] = set()
+        self._started = False
+
+    async def start(self) -> None:
+        """See `KafkaFetcher.start`."""
+        while not self._started:
+            try:
+                await self._link.call(self._link.cluster.describe)
+                self._started = True
+            except ClusterUnavailable:
+                await asyncio.sleep(_BACKOFF_SECONDS)
+
+    def assign(self, positions: Mapping[TopicPartition, int]) -> None:
+        """See `KafkaFetcher.assign`."""
+        self._positions = {partition: self._positions.get(partition, at) for partition, at in positions.items()}
+        self._paused.intersection_update(positions)
+        self._link.cluster.notify()
+
+    def pause(self, partitions: Sequence[TopicPartition]) -> None:
+        """See `KafkaFetcher.pause`."""
+        self._paused.update(partition for partition in partitions if partition in self._positions)
+
+    def resume(self, partitions: Sequence[TopicPartition]) -> None:
+        """See `KafkaFetcher.resume`."""
+        self._paused.difference_update(partitions)
+        self._link.cluster.notify()
+
+    async def fetch(self, max_records: int, timeout_seconds: float) -> Sequence[FetchedRecords]:
+        """See `KafkaFetcher.fetch`."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_seconds):
+                while True:
+                    if self._reachable():
+                        await self._link.travel_both_ways()
+                    # An answer is taken as a whole or not at all, so that no position moves past what nobody got.
+                    fetched = self._collect(max_records) if self._reachable() else []
+                    if fetched:
+                        return fetched
+                    await self._link.cluster.changed()
+        return []
+
+    async def close(self) -> None:
+        """See `KafkaFetcher.close`."""
+        self._positions = {}
+
+    def _reachable(self) -> bool:
+        return self._started and self._link.answers
+
+    def _collect(self, max_records: int) -> list[FetchedRecords]:
+        fetched: list[FetchedRecords] = []
+        left = max_records
+        for partition in [at for at in self._positions if at not in self._paused]:
+            if left <= 0:
+                break
+            position = self._positions[partition]
+            try:
+                records = self._link.cluster.log(partition).read(position, left, self._max_partition_bytes)
+            except NotFound:
+                continue
+            except OffsetOutOfRange as error:
+                if fetched:
+                    continue
+                where = {"topic": partition.topic, "partition": str(partition.partition), "offset": str(position)}
+                raise OffsetOutOfRange(error.message, metadata=where) from error
+            if records:
+                left -= len(records)
+                # Whoever was served goes to the end, so that one busy partition does not starve the rest.
+                del self._positions[partition]
+                self._positions[partition] = records[-1].offset + 1
+                fetched.append(FetchedRecords(partition, records, records[-1].offset + 1))
+        return fetched

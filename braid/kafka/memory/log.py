@@ -1,0 +1,118 @@
+"""The log of one partition in memory: batches with leader epoch and checksum, a start that can move, an end."""
+
+import zlib
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from braid.kernel.errors import OffsetOutOfRange
+
+_RECORD_OVERHEAD_BYTES = 70  # of a batch of one record, about what Kafka's takes
+
+
+class MemoryRecord(NamedTuple):
+    """A record as fetched, see `KafkaRecord`."""
+
+    offset: int
+    timestamp: int
+    timestamp_type: int
+    key: bytes | None
+    value: bytes | None
+    headers: Sequence[tuple[str, bytes]]
+
+
+class NewRecord(NamedTuple):
+    """A record on its way to a log."""
+
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes], ...]
+
+    def size(self) -> int:
+        """Bytes in a batch of its own."""
+        headers = sum(len(name) + len(value) + 4 for name, value in self.headers)
+        return _RECORD_OVERHEAD_BYTES + len(self.key or b"") + len(self.value or b"") + headers
+
+
+class Batch(NamedTuple):
+    """What one append wrote."""
+
+    base: int
+    leader_epoch: int
+    crc: int
+    records: Sequence[MemoryRecord]
+
+
+@dataclass(slots=True)
+class Log:
+    """One partition. Offsets below `start` are gone; `end` is the next to be given."""
+
+    start: int = 0
+    end: int = 0
+    batches: list[Batch] = field(default_factory=list)
+    # Last sequence and base offset by producer: a batch sent again is answered, not written again.
+    producers: dict[int, tuple[int, int]] = field(default_factory=dict)
+
+    def append(self, new: Sequence[NewRecord], leader_epoch: int, producer: int, sequence: int) -> int:
+        """Writes records and returns the first one's offset. Producer -1 writes without sequence."""
+        if producer >= 0:
+            last, base = self.producers.get(producer, (-1, 0))
+            if sequence <= last:
+                return base
+            self.producers[producer] = (sequence, self.end)
+        records = [MemoryRecord(self.end + at, one.timestamp_ms, 0, *one[1:]) for at, one in enumerate(new)]
+        crc = zlib.crc32(repr(records).encode())
+        self.batches.append(Batch(self.end, leader_epoch, crc, records))
+        self.end += len(records)
+        return self.batches[-1].base
+
+    def read(self, offset: int, limit: int, max_bytes: int) -> list[MemoryRecord]:
+        """Records from an offset on: at most `limit`, and at least one however small `max_bytes` is.
+
+        Raises:
+            OffsetOutOfRange: the offset lies outside the log.
+        """
+        if not self.start <= offset <= self.end:
+            raise OffsetOutOfRange(f"offset {offset} lies outside {self.start} to {self.end}")
+        found: list[MemoryRecord] = []
+        size = 0
+        for batch in self.batches[max(0, self._index(offset)) :]:
+            for record in batch.records:
+                if record.offset < offset:
+                    continue
+                size += _RECORD_OVERHEAD_BYTES + len(record.key or b"") + len(record.value or b"")
+                if len(found) == limit or (found and size > max_bytes):
+                    return found
+                found.append(record)
+        return found
+
+    def batch_of(self, offset: int) -> Batch | None:
+        """The batch that holds an offset, while it is in the log."""
+        if not self.start <= offset < self.end:
+            return None
+        return self.batches[self._index(offset)]
+
+    def offset_at(self, timestamp_ms: int) -> int:
+        """The first offset at or after a time, or the end."""
+        times = (record for batch in self.batches for record in batch.records if record.offset >= self.start)
+        return next((record.offset for record in times if record.timestamp >= timestamp_ms), self.end)
+
+    def expire(self, start: int) -> None:
+        """Moves the start, as retention does."""
+        self.start = min(max(self.start, start), self.end)
+
+    def truncate(self, end: int) -> None:
+        """Loses what is at and after an offset, as an unclean election does, with the sequences of what is lost."""
+        self.end = min(self.end, end)
+        kept = [batch for batch in self.batches if batch.base < self.end]
+        if kept and kept[-1].base + len(kept[-1].records) > self.end:
+            last = kept[-1]
+            records = last.records[: self.end - last.base]
+            kept[-1] = Batch(last.base, last.leader_epoch, zlib.crc32(repr(records).encode()), records)
+        self.batches = kept
+        self.producers = {producer: at for producer, at in self.producers.items() if at[1] < self.end}
+
+    def _index(self, offset: int) -> int:
+        return bisect_right(self.batches, offset, key=lambda batch: batch.base) - 1

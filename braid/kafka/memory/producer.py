@@ -1,0 +1,198 @@
+"""The producer's twin: while their cluster is away pending records do not fail, and none is ever written twice."""
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from braid.kafka.memory.link import Link
+from braid.kafka.memory.log import NewRecord
+from braid.kernel.errors import BatchTooLarge, BraidError, ClusterUnavailable, NotFound, RecordTooLarge
+from braid.kernel.limits import (
+    KAFKA_BACKOFF_MS,
+    KAFKA_RECORD_OVERHEAD_BYTES,
+    KAFKA_REQUEST_MS,
+    TOPIC_GONE_SECONDS,
+)
+from braid.kernel.ports import TopicPartition, Written
+
+_BACKOFF_SECONDS = KAFKA_BACKOFF_MS / 1_000
+_REQUEST_SECONDS = KAFKA_REQUEST_MS / 1_000
+
+
+class _Pending(NamedTuple):
+    record: NewRecord
+    result: asyncio.Future[Written]
+
+
+@dataclass(slots=True)
+class _Queue:
+    """What waits for one partition, and the task that writes it in order."""
+
+    pending: deque[_Pending] = field(default_factory=deque)
+    size: int = 0
+    sequence: int = 0
+    writer: asyncio.Task[None] | None = None
+    drained: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class MemoryProducer:
+    """`KafkaProducer` over a link."""
+
+    def __init__(self, link: Link, *, linger_ms: int, max_batch_bytes: int) -> None:
+        self._link = link
+        self._linger_seconds = linger_ms / 1_000
+        self._max_batch_bytes = max_batch_bytes
+        self._producer_id: int | None = None
+        self._ended = False
+        self._known: set[TopicPartition] = set()
+        self._queues: dict[TopicPartition, _Queue] = {}
+
+    async def start(self) -> None:
+        """See `KafkaProducer.start`."""
+        while self._producer_id is None:
+            try:
+                self._producer_id = await self._link.call(self._link.cluster.new_producer, _REQUEST_SECONDS)
+            except ClusterUnavailable:
+                await asyncio.sleep(_BACKOFF_SECONDS)
+
+    async def send(
+        self,
+        partition: TopicPartition,
+        value: bytes | None,
+        key: bytes | None,
+        headers: Sequence[tuple[str, bytes]],
+        timestamp_ms: int,
+    ) -> Awaitable[Written]:
+        """See `KafkaProducer.send`. Every refusal arrives through the awaitable, none from the call."""
+        result: asyncio.Future[Written] = asyncio.get_running_loop().create_future()
+        record = NewRecord(timestamp_ms, key, value, tuple(headers))
+        limit = self._max_batch_bytes + KAFKA_RECORD_OVERHEAD_BYTES
+        try:
+            if record.size() > limit:
+                raise RecordTooLarge(f"the record has {record.size()} bytes, more than {limit}", field="value")
+            await self._find(partition)
+            queue = self._queues.setdefault(partition, _Queue())
+            while queue.pending and queue.size + record.size() > self._max_batch_bytes:
+                await queue.drained.wait()
+                self._check_open()
+        except BraidError as error:
+            _fail(result, error)
+            return result
+        queue.pending.append(_Pending(record, result))
+        queue.size += record.size()
+        if queue.writer is None or queue.writer.done():
+            queue.writer = asyncio.create_task(self._write(partition, queue), name="memory-producer")
+        return result
+
+    async def abandon(self) -> None:
+        """See `KafkaProducer.abandon`."""
+        self._ended = True
+        for queue in self._queues.values():
+            if queue.writer is not None:
+                queue.writer.cancel()
+            _fail_all(queue.pending, ClusterUnavailable("the producer was abandoned before the cluster answered"))
+            queue.pending.clear()
+            queue.drained.set()
+
+    async def close(self, timeout_seconds: float) -> None:
+        """See `KafkaProducer.close`."""
+        writers = [queue.writer for queue in self._queues.values() if queue.writer is not None]
+        if writers:
+            await asyncio.wait(writers, timeout=timeout_seconds)
+        await self.abandon()
+
+    def _check_open(self) -> None:
+        if self._ended or self._producer_id is None:
+            raise ClusterUnavailable("the producer is not connected")
+
+    async def _find(self, partition: TopicPartition) -> None:
+        """Waits until the partition is known to exist. Raises `NotFound` when the cluster lacks it for a while."""
+        missing_since: float | None = None
+        self._check_open()
+        while partition not in self._known:
+            now = self._link.clock.elapsed()
+            try:
+                await self._link.call(lambda: self._link.cluster.log(partition), _REQUEST_SECONDS)
+                self._known.add(partition)
+            except NotFound:
+                missing_since = missing_since if missing_since is not None else now
+                if now - missing_since > TOPIC_GONE_SECONDS:
+                    raise
+                await asyncio.sleep(_BACKOFF_SECONDS)
+            except ClusterUnavailable:
+                missing_since = None
+                await asyncio.sleep(_BACKOFF_SECONDS)
+            self._check_open()
+
+    async def _write(self, partition: TopicPartition, queue: _Queue) -> None:
+        """Writes batches until the queue is empty."""
+        while queue.pending:
+            if self._linger_seconds:
+                await asyncio.sleep(self._linger_seconds)
+            batch = self._next_batch(queue)
+            queue.sequence += 1
+            try:
+                offset = await self._append(partition, [one.record for one in batch], queue.sequence)
+            except (RecordTooLarge, BatchTooLarge) as error:
+                self._refuse(batch, partition, int(error.metadata["limit"]))
+            except BraidError as error:
+                _fail_all(batch, error)
+                self._known.discard(partition)
+            else:
+                for at, one in enumerate(batch):
+                    if not one.result.done():
+                        one.result.set_result(Written(*partition, offset + at, one.record.timestamp_ms))
+            for _ in batch:
+                queue.size -= queue.pending.popleft().record.size()
+            queue.drained.set()
+            queue.drained = asyncio.Event()
+
+    def _next_batch(self, queue: _Queue) -> list[_Pending]:
+        """What fits one batch; it stays pending until it is answered."""
+        batch: list[_Pending] = []
+        size = 0
+        for one in queue.pending:
+            size += one.record.size()
+            if batch and size > self._max_batch_bytes:
+                break
+            batch.append(one)
+        return batch
+
+    async def _append(self, partition: TopicPartition, records: Sequence[NewRecord], sequence: int) -> int:
+        """Tries until the cluster answers; a topic that stays away is gone."""
+        producer = self._producer_id if self._producer_id is not None else -1
+        missing_since: float | None = None
+        while True:
+            try:
+                return await self._link.call(
+                    lambda: self._link.cluster.append(partition, records, producer, sequence), _REQUEST_SECONDS
+                )
+            except ClusterUnavailable:
+                missing_since = None
+            except NotFound:
+                now = self._link.clock.elapsed()
+                missing_since = missing_since if missing_since is not None else now
+                if now - missing_since > TOPIC_GONE_SECONDS:
+                    raise
+            await asyncio.sleep(_BACKOFF_SECONDS)
+
+    def _refuse(self, batch: Sequence[_Pending], partition: TopicPartition, limit: int) -> None:
+        """Tells each record whether it, or only its batch, was too large."""
+        for one in batch:
+            kind = RecordTooLarge if one.record.size() > limit else BatchTooLarge
+            _fail(one.result, kind(f"more than the {limit} bytes of topic {partition.topic}, not written"))
+
+
+def _fail_all(batch: Sequence[_Pending] | deque[_Pending], error: BraidError) -> None:
+    for one in batch:
+        _fail(one.result, error)
+
+
+def _fail(result: asyncio.Future[Written], error: BraidError) -> None:
+    """Fails a result whose owner may have stopped listening."""
+    with contextlib.suppress(asyncio.InvalidStateError):
+        result.set_exception(error)
+        result.exception()

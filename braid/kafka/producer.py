@@ -1,0 +1,294 @@
+"""An idempotent producer for a real cluster: aiokafka's, with an exit that works while the cluster is away.
+
+aiokafka never gives up an idempotent record and offers no way to take one back, so its accumulator, sender and client
+are reached into. Every such place is a function of `braid.kafka.internals`, pinned by a test.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Sequence
+from typing import Any, Final
+
+from aiokafka import AIOKafkaProducer
+from aiokafka.errors import KafkaError, MessageSizeTooLargeError, RecordListTooLargeError
+from aiokafka.structs import RecordMetadata
+
+from braid.kafka import internals
+from braid.kafka.admin import MAX_MESSAGE_BYTES, AioAdmin
+from braid.kafka.security import Security
+from braid.kafka.wire import FAILURES
+from braid.kernel.errors import (
+    BatchTooLarge,
+    BraidError,
+    ClusterUnavailable,
+    Invalid,
+    NotFound,
+    RecordTooLarge,
+    TopicSealed,
+)
+from braid.kernel.limits import (
+    KAFKA_BACKOFF_MS,
+    KAFKA_CLOSE_SECONDS,
+    KAFKA_METADATA_AGE_MS,
+    KAFKA_RECORD_OVERHEAD_BYTES,
+    KAFKA_REQUEST_MS,
+    TOPIC_GONE_SECONDS,
+)
+from braid.kernel.ports import TopicPartition, Written
+
+_BACKOFF_SECONDS: Final = KAFKA_BACKOFF_MS / 1_000
+_COMPRESSIONS: Final = (None, "gzip", "lz4", "snappy", "zstd")
+
+
+class AioProducer:
+    """`KafkaProducer` over `AIOKafkaProducer`."""
+
+    def __init__(
+        self,
+        bootstrap: str,
+        client_id: str,
+        security: Security,
+        admin: AioAdmin,
+        *,
+        linger_ms: int,
+        compression: str | None,
+        max_batch_bytes: int,
+    ) -> None:
+        """A producer that is not connected.
+
+        Args:
+            bootstrap: The cluster's brokers.
+            client_id: For the brokers' logs.
+            security: How to connect.
+            admin: Its own, to ask why a topic refuses a batch; closed with the producer.
+            linger_ms: How long a batch waits to fill.
+            compression: None, gzip, lz4, snappy or zstd.
+            max_batch_bytes: Of a batch before compression. A record may exceed it by the bytes of its key and headers.
+
+        Raises:
+            Invalid: an unknown compression.
+        """
+        if compression not in _COMPRESSIONS:
+            raise Invalid(
+                f"compression {compression!r} is unknown", field="compression", remedy="use gzip, lz4, snappy or zstd"
+            )
+        self._admin = admin
+        self._max_record_bytes = max_batch_bytes + KAFKA_RECORD_OVERHEAD_BYTES
+        self._settings: dict[str, Any] = {
+            "bootstrap_servers": bootstrap,
+            "client_id": client_id,
+            "linger_ms": linger_ms,
+            "compression_type": compression,
+            "max_batch_size": max_batch_bytes,
+            "max_request_size": self._max_record_bytes,
+            "enable_idempotence": True,
+            "acks": "all",
+            "request_timeout_ms": KAFKA_REQUEST_MS,
+            "retry_backoff_ms": KAFKA_BACKOFF_MS,
+            "metadata_max_age_ms": KAFKA_METADATA_AGE_MS,
+            **security.client_settings(),
+        }
+        self._producer: AIOKafkaProducer | None = None
+        self._ended = asyncio.Event()
+        self._refusals: dict[str, asyncio.Task[int | BraidError]] = {}
+
+    async def start(self) -> None:
+        """See `KafkaProducer.start`."""
+        while not self._ended.is_set():
+            producer = AIOKafkaProducer(**self._settings)
+            internals.prepare(producer, self._on_topics_missing)
+            try:
+                await producer.start()
+            except FAILURES:
+                await self._end(producer)
+                await asyncio.sleep(_BACKOFF_SECONDS)
+            except asyncio.CancelledError:
+                await self._end(producer)
+                raise
+            else:
+                self._producer = producer
+                return
+
+    async def send(
+        self,
+        partition: TopicPartition,
+        value: bytes | None,
+        key: bytes | None,
+        headers: Sequence[tuple[str, bytes]],
+        timestamp_ms: int,
+    ) -> Awaitable[Written]:
+        """See `KafkaProducer.send`. Every refusal arrives through the awaitable, none from the call."""
+        result: asyncio.Future[Written] = asyncio.get_running_loop().create_future()
+        size = internals.record_size(key, value, headers)
+        if size > self._max_record_bytes:
+            return _failed(result, _record_too_large(size, self._max_record_bytes))
+        try:
+            pending = await self._queue(partition, value, key, headers, timestamp_ms)
+        except BraidError as error:
+            return _failed(result, error)
+        pending.add_done_callback(lambda done: self._settle(done, result, partition, timestamp_ms, size))
+        return result
+
+    async def abandon(self) -> None:
+        """See `KafkaProducer.abandon`."""
+        self._ended.set()
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            await self._end(producer)
+        for task in self._refusals.values():
+            task.cancel()
+        await self._admin.close()
+
+    async def close(self, timeout_seconds: float) -> None:
+        """See `KafkaProducer.close`."""
+        if self._producer is not None:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(timeout_seconds):
+                    await self._producer.flush()
+        if self._refusals:
+            # Refused records are settled by what the cluster says of their topics.
+            await asyncio.wait(self._refusals.values(), timeout=KAFKA_CLOSE_SECONDS)
+        await self.abandon()
+
+    async def _queue(
+        self,
+        partition: TopicPartition,
+        value: bytes | None,
+        key: bytes | None,
+        headers: Sequence[tuple[str, bytes]],
+        timestamp_ms: int,
+    ) -> asyncio.Future[RecordMetadata]:
+        """Waits for the topic to be known and the buffer to have room; aiokafka's future of the record."""
+        missing_since: float | None = None
+        while True:
+            producer = self._producer
+            if producer is None:
+                raise ClusterUnavailable("the producer is not connected")
+            if internals.knows(producer, partition):
+                try:
+                    return await internals.append(producer, partition, key, value, headers, timestamp_ms)
+                except KafkaError as error:
+                    if not internals.is_full(error):
+                        raise ClusterUnavailable(f"the producer is closed: {error!r}") from error
+                    continue
+            now = asyncio.get_running_loop().time()
+            if await self._refresh(producer, partition.topic):
+                missing_since = missing_since if missing_since is not None else now
+                if not internals.knows(producer, partition) and now - missing_since > TOPIC_GONE_SECONDS:
+                    raise _not_found(partition)
+            else:
+                missing_since = None
+                await asyncio.sleep(_BACKOFF_SECONDS)
+
+    async def _refresh(self, producer: AIOKafkaProducer, topic: str) -> bool:
+        """Asks for metadata; False when no broker answered, or the producer was abandoned meanwhile."""
+        asking = asyncio.create_task(internals.refresh(producer, topic))
+        ended = asyncio.create_task(self._ended.wait())
+        try:
+            await asyncio.wait({asking, ended}, return_when=asyncio.FIRST_COMPLETED)
+            return asking.done() and asking.result()
+        finally:
+            asking.cancel()
+            ended.cancel()
+
+    def _settle(
+        self,
+        done: asyncio.Future[RecordMetadata],
+        result: asyncio.Future[Written],
+        partition: TopicPartition,
+        timestamp_ms: int,
+        size: int,
+    ) -> None:
+        """Passes aiokafka's outcome on as ours."""
+        if result.done():
+            _ = done.cancelled() or done.exception()
+            return
+        if done.cancelled():
+            _failed(result, ClusterUnavailable("the producer is closed"))
+            return
+        error = done.exception()
+        if error is None:
+            told = done.result()
+            written_ms = timestamp_ms if told.timestamp_type == 0 else told.timestamp
+            result.set_result(Written(partition.topic, partition.partition, told.offset, written_ms))
+        elif isinstance(error, MessageSizeTooLargeError | RecordListTooLargeError):
+            self._settle_refused(result, partition.topic, size)
+        else:
+            _failed(result, error if isinstance(error, BraidError) else _outcome_of(error, partition))
+
+    def _settle_refused(self, result: asyncio.Future[Written], topic: str, size: int) -> None:
+        """Too large: is the topic sealed, or the record, or its batch too large? One question per topic settles all."""
+        if self._ended.is_set():
+            _failed(result, ClusterUnavailable("the producer is closed"))
+            return
+        asking = self._refusals.get(topic)
+        if asking is None:
+            asking = asyncio.create_task(self._limit_of(topic))
+            self._refusals[topic] = asking
+            asking.add_done_callback(lambda _: self._refusals.pop(topic, None))
+        asking.add_done_callback(lambda done: _settle_by_limit(done, result, topic, size))
+
+    async def _limit_of(self, topic: str) -> int | BraidError:
+        try:
+            return int((await self._admin.topic_config(topic))[MAX_MESSAGE_BYTES])
+        except BraidError as error:
+            return error
+
+    def _on_topics_missing(self, topics: Sequence[str]) -> None:
+        """Metadata has lacked these topics for a while: their records can go nowhere."""
+        if self._producer is not None:
+            for topic in topics:
+                internals.fail_topic(self._producer, topic, NotFound(f"topic {topic} does not exist"))
+
+    async def _end(self, producer: AIOKafkaProducer) -> None:
+        """Fails what is pending and ends the client, whatever state the cluster is in."""
+        internals.abandon(producer, ClusterUnavailable("the producer was abandoned before the cluster answered"))
+        ending = asyncio.create_task(producer.stop())
+        await asyncio.wait({ending}, timeout=KAFKA_CLOSE_SECONDS)
+        if not ending.done():
+            ending.cancel()
+            await asyncio.wait({ending}, timeout=KAFKA_CLOSE_SECONDS)
+        if ending.done() and not ending.cancelled():
+            ending.exception()
+
+
+def _settle_by_limit(
+    done: asyncio.Task[int | BraidError], result: asyncio.Future[Written], topic: str, size: int
+) -> None:
+    if result.done():
+        return
+    limit = ClusterUnavailable("the producer is closed") if done.cancelled() else done.result()
+    if isinstance(limit, BraidError):
+        _failed(result, limit)
+    elif limit == 0:
+        _failed(result, TopicSealed(f"topic {topic} is sealed"))
+    elif size > limit:
+        _failed(result, _record_too_large(size, limit))
+    else:
+        _failed(
+            result,
+            BatchTooLarge(
+                f"the batch of the record is larger than topic {topic} takes ({limit} bytes), and was not written",
+                remedy=f"let the producer's max_batch_bytes be at most the topic's {MAX_MESSAGE_BYTES}",
+            ),
+        )
+
+
+def _failed(result: asyncio.Future[Written], error: BraidError) -> asyncio.Future[Written]:
+    """Fails a result whose owner may have stopped listening."""
+    if not result.done():
+        result.set_exception(error)
+        result.exception()
+    return result
+
+
+def _outcome_of(error: BaseException, partition: TopicPartition) -> BraidError:
+    return ClusterUnavailable(f"{partition.topic} partition {partition.partition} took no record: {error!r}")
+
+
+def _record_too_large(size: int, limit: int) -> RecordTooLarge:
+    return RecordTooLarge(f"the record has {size} bytes, more than the {limit} allowed", field="value")
+
+
+def _not_found(partition: TopicPartition) -> NotFound:
+    return NotFound(f"topic {partition.topic} or its partition {partition.partition} does not exist")

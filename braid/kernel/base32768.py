@@ -1,0 +1,58 @@
+"""Bytes as text of 15 bits per UTF-16 unit. Only the packing lives here; what the bytes mean is the caller's.
+
+The alphabet is 32,768 assigned characters of the basic multilingual plane in three blocks (CJK extension A, CJK
+unified ideographs, Hangul syllables): one UTF-16 unit and three UTF-8 bytes each, no spaces, no combining marks,
+stable under Unicode normalisation form C.
+"""
+
+from typing import Final
+
+import numpy as np
+
+from braid.kernel.errors import Invalid
+
+_BITS: Final = 15
+_BLOCKS: Final = ((0x3400, 6_592), (0x4E00, 20_992), (0xAC00, 5_184))  # first code point, how many
+_ALPHABET: Final = np.concatenate([np.arange(first, first + count) for first, count in _BLOCKS]).astype("<u2")
+_VALUES: Final = np.full(1 << 16, -1, np.int32)
+_VALUES[_ALPHABET] = np.arange(1 << _BITS)
+
+
+def units_needed(size_bytes: int) -> int:
+    """How many UTF-16 units `pack` uses for so many bytes."""
+    return (size_bytes * 8 + _BITS) // _BITS
+
+
+def bytes_that_fit(units: int) -> int:
+    """The most bytes `pack` fits into so many UTF-16 units; negative when none do."""
+    return (units * _BITS - 1) // 8
+
+
+def pack(data: bytes) -> str:
+    """Writes the bits of `data`, a one and zeros up to a multiple of 15, as one character per 15 bits."""
+    bits = np.zeros((units_needed(len(data)), _BITS + 1), np.uint8)
+    stream = np.zeros(len(bits) * _BITS, np.uint8)
+    stream[: len(data) * 8] = np.unpackbits(np.frombuffer(data, np.uint8))
+    stream[len(data) * 8] = 1
+    bits[:, 1:] = stream.reshape(-1, _BITS)
+    values = np.packbits(bits, axis=1).view(">u2").ravel()
+    units: bytes = _ALPHABET[values].tobytes()
+    return units.decode("utf-16-le")
+
+
+def unpack(text: str) -> bytes:
+    """Reads what `pack` wrote.
+
+    Raises:
+        Invalid: a character is outside the alphabet, or the end mark is missing or misplaced.
+    """
+    units = np.frombuffer(text.encode("utf-16-le", "surrogatepass"), "<u2")
+    values = _VALUES[units]
+    if not len(values) or int(values.min()) < 0 or not values[-1]:
+        raise Invalid("metadata has characters outside the alphabet or no end mark")
+    bits = np.unpackbits(values.astype(">u2").view(np.uint8).reshape(-1, 2), axis=1)[:, 1:].ravel()
+    last = int(values[-1])
+    size = len(bits) - (last & -last).bit_length()
+    if size % 8:
+        raise Invalid("metadata does not hold whole bytes")
+    return np.packbits(bits[:size]).tobytes()

@@ -1,0 +1,142 @@
+"""The commit envelope, version 1: progress in the metadata of an ordinary Kafka commit. `encode` and `decode` only.
+
+The format is specified in `docs/reference/commit-envelope.md`; this module and its parts (`envelope_*`, `base32768`)
+implement it. Nothing here knows how or when a commit is sent.
+"""
+
+import re
+import zlib
+from enum import Enum
+from typing import Final, NamedTuple
+
+from braid.kernel.base32768 import bytes_that_fit, pack, unpack
+from braid.kernel.envelope_body import check, read_body, write_body
+from braid.kernel.envelope_fit import cut, reductions, unstated
+from braid.kernel.envelope_ranges import OFFSET_MAX
+from braid.kernel.errors import Invalid, Unsupported
+from braid.kernel.limits import ENVELOPE_UNITS_DEFAULT, ENVELOPE_UNITS_MAX
+from braid.kernel.progress_fields import EnvelopeFields
+
+PREFIX: Final = "b1:"
+_ANY_VERSION: Final = re.compile(r"b[0-9]{1,4}:")
+_CHECKSUM_BYTES: Final = 4
+
+
+class Kind(Enum):
+    """What commit metadata turned out to be."""
+
+    ENVELOPE = "envelope"
+    NONE = "none"
+    FOREIGN = "foreign"
+    DAMAGED = "damaged"
+    UNSUPPORTED = "unsupported"
+
+
+class EncodedCommit(NamedTuple):
+    """What to commit, and what it says.
+
+    Attributes:
+        offset: The Kafka offset; below the progress' base only when rejected or expired offsets could not be stated.
+        metadata: The Kafka metadata; empty when not even the smallest envelope fits.
+        truncated: Whether something true was left out because of the limit; count it.
+        stated: What the commit states: `decode` of it returns these fields. Hand them to `Progress.acknowledge`.
+    """
+
+    offset: int
+    metadata: str
+    truncated: bool
+    stated: EnvelopeFields
+
+
+class Decoded(NamedTuple):
+    """What a commit says.
+
+    Attributes:
+        kind: What its metadata is. Only `ENVELOPE` says more than the offset.
+        fields: Progress to go on with; for every other kind just the offset as base.
+        reason: Why the metadata was not used, for a log line; empty otherwise.
+        beyond_log_end: Whether the commit claimed offsets at or above the log's end; `fields` claims none of them.
+    """
+
+    kind: Kind
+    fields: EnvelopeFields
+    reason: str = ""
+    beyond_log_end: bool = False
+
+
+def encode(fields: EnvelopeFields, limit_units: int = ENVELOPE_UNITS_DEFAULT) -> EncodedCommit:
+    """Writes progress as an offset and metadata of at most `limit_units` UTF-16 units.
+
+    What does not fit is left out and thereby unclaimed; `envelope_fit.reductions` says in which order.
+
+    Args:
+        fields: The progress, as `Progress.snapshot` gives it.
+        limit_units: The cluster's `offset.metadata.max.bytes`; more than `ENVELOPE_UNITS_MAX` is not used.
+
+    Raises:
+        Invalid: the fields contradict themselves or leave their ranges.
+    """
+    check(fields)
+    size_max = bytes_that_fit(min(limit_units, ENVELOPE_UNITS_MAX) - len(PREFIX)) - _CHECKSUM_BYTES
+    for stated in reductions(fields, size_max, _size):
+        body = write_body(stated)
+        if len(body) <= size_max:
+            metadata = PREFIX + pack(_checksum(stated.base, body) + body)
+            return EncodedCommit(stated.base, metadata, stated != fields, stated)
+    bare = unstated(fields)
+    return EncodedCommit(bare.base, "", bare != fields, bare)
+
+
+def decode(offset: int, metadata: str | None, log_end: int | None = None) -> Decoded:
+    """Reads a commit. Never raises, whatever the metadata holds, and costs a bounded amount of memory.
+
+    Args:
+        offset: The committed offset; -1 (no commit) counts as 0.
+        metadata: The committed metadata.
+        log_end: The log's end, where known: nothing at or above it is claimed.
+    """
+    decoded = _decode(min(max(offset, 0), OFFSET_MAX), metadata)
+    if log_end is None:
+        return decoded
+    bounded = cut(decoded.fields, max(log_end, 0))
+    return decoded._replace(fields=bounded, beyond_log_end=bounded.claims != decoded.fields.claims)
+
+
+def _decode(offset: int, metadata: str | None) -> Decoded:
+    if not metadata:
+        return _offset_only(Kind.NONE, offset, "")
+    if not metadata.startswith(PREFIX):
+        found = _ANY_VERSION.match(metadata)
+        if found is None:
+            return _offset_only(Kind.FOREIGN, offset, "the metadata is another tool's")
+        version = found.group()[1:-1]
+        return _offset_only(Kind.UNSUPPORTED, offset, f"version {version} is not known to this release")
+    try:
+        return Decoded(Kind.ENVELOPE, _read(offset, metadata))
+    except Unsupported as unsupported:
+        return _offset_only(Kind.UNSUPPORTED, offset, unsupported.message)
+    except Invalid as damage:
+        return _offset_only(Kind.DAMAGED, offset, damage.message)
+
+
+def _offset_only(kind: Kind, offset: int, reason: str) -> Decoded:
+    return Decoded(kind, EnvelopeFields(base=offset), reason)
+
+
+def _read(offset: int, metadata: str) -> EnvelopeFields:
+    if len(metadata) > ENVELOPE_UNITS_MAX:
+        raise Invalid("the metadata is longer than any envelope")
+    payload = unpack(metadata[len(PREFIX) :])
+    body = payload[_CHECKSUM_BYTES:]
+    if payload[:_CHECKSUM_BYTES] != _checksum(offset, body):
+        raise Invalid("the checksum does not match this offset and metadata")
+    return read_body(offset, body)
+
+
+def _checksum(offset: int, body: bytes) -> bytes:
+    """CRC-32 of the offset and the body, so that metadata is believed only beside the offset it was written for."""
+    return zlib.crc32(body, zlib.crc32(offset.to_bytes(8, "big"))).to_bytes(4, "big")
+
+
+def _size(fields: EnvelopeFields) -> int:
+    return len(write_body(fields))

@@ -1,0 +1,161 @@
+"""Coders for sets of offsets and for attempts inside a commit envelope, and what each would cost.
+
+A coded set is one byte naming the coder, then its payload, relative to an anchor (an offset both sides know).
+"""
+
+from collections.abc import Sequence
+from enum import IntEnum
+from itertools import accumulate, pairwise
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from braid.kernel.envelope_wire import put_varint, read_varint, read_varints, unzigzag, write_varints, zigzag
+from braid.kernel.errors import Invalid, Unsupported
+from braid.kernel.limits import ENVELOPE_ATTEMPTS_MAX
+from braid.kernel.progress_fields import Attempts
+from braid.kernel.ranges import EMPTY, Ranges
+
+OFFSET_MAX: Final = (1 << 63) - 1
+_VARINT_STEPS: Final = np.array([1 << bits for bits in range(7, 63, 7)], np.int64)
+_FIRST_BYTES_MAX: Final = 11  # the coder's number and the largest distance from an anchor
+
+
+class Coder(IntEnum):
+    """Numbers of the range coders; they are never reused. GOLOMB_RICE and POINTER are reserved."""
+
+    EMPTY = 0
+    GOLOMB_RICE = 1
+    RUNS = 2
+    BITMAP = 3
+    POINTER = 4
+
+
+_EMPTY: Final = bytes([Coder.EMPTY])
+_RUNS: Final = bytes([Coder.RUNS])
+_BITMAP: Final = bytes([Coder.BITMAP])
+
+
+def encode_ranges(ranges: Ranges, anchor: int) -> bytes:
+    """Codes a set with the coder that needs the fewest bytes; runs win a tie."""
+    if not ranges:
+        return _EMPTY
+    edges = ranges.edges
+    head = bytearray()
+    put_varint(head, zigzag(edges[0] - anchor))
+    runs = write_varints([high - low for low, high in pairwise(edges)])
+    if (edges[-1] - edges[0] + 7) // 8 < len(runs):
+        return _BITMAP + head + _bitmap(edges)
+    return _RUNS + head + runs
+
+
+def _bitmap(edges: Sequence[int]) -> bytes:
+    """One bit per offset from the first one on, least significant bit first."""
+    relative = np.array(edges, np.int64) - edges[0]
+    steps = np.zeros(edges[-1] - edges[0] + 1, np.int8)
+    steps[relative[::2]] = 1
+    steps[relative[1::2]] = -1
+    return np.packbits(np.cumsum(steps[:-1], dtype=np.int8), bitorder="little").tobytes()
+
+
+def decode_ranges(data: bytes, anchor: int) -> Ranges:
+    """Reads a coded set. Memory stays within a constant factor of the data's size.
+
+    Raises:
+        Invalid: it is not well-formed or leaves the range of offsets.
+        Unsupported: this release does not know the coder.
+    """
+    coder = data[:1]
+    if coder in (b"", _EMPTY):
+        return EMPTY
+    if coder not in (_RUNS, _BITMAP):
+        raise Unsupported(f"coder {coder[0]} is not known to this release")
+    distance, position = read_varint(data, 1)
+    start, payload = anchor + unzigzag(distance), data[position:]
+    edges = _run_edges(payload, start) if coder == _RUNS else _bitmap_edges(payload, start)
+    if edges and not (edges[0] >= 0 and edges[-1] <= OFFSET_MAX):
+        raise Invalid("a range leaves the range of offsets")
+    return Ranges.of_edges(edges)
+
+
+def _run_edges(payload: bytes, start: int) -> list[int]:
+    lengths = read_varints(payload)
+    if len(lengths) % 2 == 0 or 0 in lengths:
+        raise Invalid("alternating runs must begin and end with a run, none of them empty")
+    return list(accumulate(lengths, initial=start))
+
+
+def _bitmap_edges(payload: bytes, start: int) -> list[int]:
+    bits = np.zeros(len(payload) * 8 + 2, np.uint8)
+    bits[1:-1] = np.unpackbits(np.frombuffer(payload, np.uint8), bitorder="little")
+    edges: list[int] = np.flatnonzero(bits[1:] != bits[:-1]).tolist()
+    return [start + edge for edge in edges]
+
+
+class SizedRanges:
+    """Tells, in logarithmic time, how many bytes the part of a set below some offset needs at most."""
+
+    def __init__(self, ranges: Ranges) -> None:
+        """Measures every prefix of the set once, in linear time."""
+        edges = np.array(ranges.edges, np.int64).reshape(-1, 2)
+        self.starts: NDArray[np.int64] = edges[:, 0]
+        self.ends: NDArray[np.int64] = edges[:, 1]
+        gaps = np.append(0, self.starts[1:] - self.ends[:-1]) if len(edges) else self.starts
+        runs = np.cumsum(_varint_sizes(self.ends - self.starts) + _varint_sizes(gaps))
+        bitmap = (self.ends - self.starts[:1] + 7) // 8
+        self._sizes = np.append(0, np.minimum(runs, bitmap) + _FIRST_BYTES_MAX)
+
+    def size_below(self, horizon: int) -> int:
+        """An upper bound of the bytes `encode_ranges` needs for the set below `horizon`."""
+        return int(self._sizes[np.searchsorted(self.starts, horizon, side="left")])
+
+
+def _varint_sizes(values: NDArray[np.int64]) -> NDArray[np.intp]:
+    return np.searchsorted(_VARINT_STEPS, values, side="right") + 1
+
+
+def encode_attempts(attempts: Sequence[Attempts], anchor: int, size_max: int | None = None) -> tuple[bytes, int]:
+    """Codes attempts as triples (gap since the end of the last run, run of offsets, attempts of each).
+
+    Args:
+        attempts: By increasing offset, at or above the anchor.
+        anchor: Where the first gap is counted from.
+        size_max: Stop before exceeding so many bytes; None for no limit.
+
+    Returns:
+        The bytes, and how many attempts, counted from the lowest offset, they hold.
+    """
+    out = bytearray()
+    index, position = 0, anchor
+    while index < len(attempts):
+        offset, count = attempts[index]
+        run = 1
+        while index + run < len(attempts) and attempts[index + run] == (offset + run, count):
+            run += 1
+        size = len(out)
+        for value in (offset - position, run, count):
+            put_varint(out, value)
+        if size_max is not None and len(out) > size_max:
+            return bytes(out[:size]), index
+        index, position = index + run, offset + run
+    return bytes(out), index
+
+
+def decode_attempts(data: bytes, anchor: int) -> tuple[Attempts, ...]:
+    """Reads coded attempts.
+
+    Raises:
+        Invalid: they are not well-formed, leave the range of offsets or exceed `ENVELOPE_ATTEMPTS_MAX`.
+    """
+    numbers = read_varints(data)
+    if len(numbers) % 3:
+        raise Invalid("attempts must come in triples")
+    attempts: list[Attempts] = []
+    position = anchor
+    for gap, run, count in zip(numbers[::3], numbers[1::3], numbers[2::3], strict=True):
+        start, position = position + gap, position + gap + run
+        if not (run and count) or position > OFFSET_MAX or len(attempts) + run > ENVELOPE_ATTEMPTS_MAX:
+            raise Invalid("attempts are empty, too many or beyond the range of offsets")
+        attempts.extend(Attempts(offset, count) for offset in range(start, position))
+    return tuple(attempts)

@@ -1,0 +1,221 @@
+"""The one tree of errors. Each has one gRPC code, a machine-readable reason, the field at fault and what to try.
+
+Only errors live here; `braid.rpc.errors` turns them into gRPC statuses and back.
+"""
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import ClassVar
+
+
+class Code(Enum):
+    """The gRPC status codes Braid uses, by number (google.rpc.Code)."""
+
+    CANCELLED = 1
+    INVALID_ARGUMENT = 3
+    DEADLINE_EXCEEDED = 4
+    NOT_FOUND = 5
+    ALREADY_EXISTS = 6
+    PERMISSION_DENIED = 7
+    RESOURCE_EXHAUSTED = 8
+    FAILED_PRECONDITION = 9
+    ABORTED = 10
+    UNIMPLEMENTED = 12
+    INTERNAL = 13
+    UNAVAILABLE = 14
+    DATA_LOSS = 15
+
+
+class BraidError(Exception):
+    """Root of every error Braid raises on purpose.
+
+    Attributes:
+        message: What happened, in one sentence.
+        remedy: What to try next; empty when there is nothing to do.
+        field: The request field at fault, dotted (`spec.lanes.live.partitions`); empty when no field is.
+        metadata: Further facts a program may act on (for example `leader`), as in google.rpc.ErrorInfo.
+    """
+
+    code: ClassVar[Code] = Code.INTERNAL
+    reason: ClassVar[str] = "INTERNAL"
+
+    def __init__(
+        self, message: str, *, remedy: str = "", field: str = "", metadata: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.remedy = remedy
+        self.field = field
+        self.metadata = dict(metadata or {})
+
+    def __str__(self) -> str:
+        where = f"{self.field}: " if self.field else ""
+        remedy = f" ({self.remedy})" if self.remedy else ""
+        return f"{where}{self.message}{remedy}"
+
+
+class Invalid(BraidError):
+    """A request or value is out of form; `field` names which."""
+
+    code = Code.INVALID_ARGUMENT
+    reason = "INVALID"
+
+
+class RecordTooLarge(Invalid):
+    """A record exceeds the stream's `max_record_bytes`."""
+
+    reason = "RECORD_TOO_LARGE"
+
+
+class BatchTooLarge(Invalid):
+    """A batch exceeds the bound on uncompressed bytes."""
+
+    reason = "BATCH_TOO_LARGE"
+
+
+class NotFound(BraidError):
+    """The named thing does not exist."""
+
+    code = Code.NOT_FOUND
+    reason = "NOT_FOUND"
+
+
+class AlreadyExists(BraidError):
+    """A thing of that name exists already."""
+
+    code = Code.ALREADY_EXISTS
+    reason = "ALREADY_EXISTS"
+
+
+class Refused(BraidError):
+    """The state of the mesh does not allow the request now."""
+
+    code = Code.FAILED_PRECONDITION
+    reason = "REFUSED"
+
+
+class NotLeader(Refused):
+    """The replica asked is a follower; `metadata['leader']` is the leader's address, empty when unknown."""
+
+    reason = "NOT_LEADER"
+
+    @property
+    def leader(self) -> str:
+        """The leader's address (`host:port`), empty when unknown."""
+        return self.metadata.get("leader", "")
+
+
+class FailoverBlocked(Refused):
+    """No cluster can take the stream's traffic."""
+
+    reason = "FAILOVER_BLOCKED"
+
+
+class ClusterAutoCreatesTopics(Refused):
+    """The cluster has `auto.create.topics.enable=true`, so deleted topics would rise again."""
+
+    reason = "CLUSTER_AUTO_CREATES_TOPICS"
+
+
+class GroupOccupied(Refused):
+    """The group's name is in use by other Kafka consumers on one of its clusters."""
+
+    reason = "GROUP_OCCUPIED"
+
+
+class LeaseLost(Refused):
+    """The member no longer owns the channel partition."""
+
+    reason = "LEASE_LOST"
+
+
+class Fenced(Refused):
+    """A newer holder or leader exists; what the stale one wrote was refused."""
+
+    reason = "FENCED"
+
+
+class TopicSealed(Refused):
+    """The topic takes no more records; send by the current route."""
+
+    reason = "TOPIC_SEALED"
+
+
+class Conflict(BraidError):
+    """The state changed under the request: another append came first, or the etag is stale. Read again, then retry."""
+
+    code = Code.ABORTED
+    reason = "CONFLICT"
+
+
+class Unavailable(BraidError):
+    """A part that is needed cannot be reached or is not ready; trying again later may work."""
+
+    code = Code.UNAVAILABLE
+    reason = "UNAVAILABLE"
+
+
+class OutcomeUnknown(Unavailable):
+    """A write was sent and its answer never came: it may or may not have happened. Read back, never retry blindly."""
+
+    reason = "OUTCOME_UNKNOWN"
+
+
+class StoreUnavailable(Unavailable):
+    """The event store cannot be reached or has lost its quorum."""
+
+    reason = "STORE_UNAVAILABLE"
+
+
+class ClusterUnavailable(Unavailable):
+    """A Kafka cluster cannot be reached or does not answer in time."""
+
+    reason = "CLUSTER_UNAVAILABLE"
+
+
+class DeliveryUnknown(BraidError):
+    """A send ran into its delivery timeout: the record may have arrived, and may still arrive."""
+
+    code = Code.DEADLINE_EXCEEDED
+    reason = "DELIVERY_UNKNOWN"
+
+
+class DeadlineExceeded(BraidError):
+    """A call did not finish within its deadline."""
+
+    code = Code.DEADLINE_EXCEEDED
+    reason = "DEADLINE_EXCEEDED"
+
+
+class Exhausted(BraidError):
+    """A bound of `kernel.limits` was reached."""
+
+    code = Code.RESOURCE_EXHAUSTED
+    reason = "EXHAUSTED"
+
+
+class Unsupported(BraidError):
+    """This release does not know the request, protocol version or format."""
+
+    code = Code.UNIMPLEMENTED
+    reason = "UNSUPPORTED"
+
+
+class CorruptHistory(BraidError):
+    """A history has a hole, an unknown event or bytes that do not decode; its service refuses to decide upon it."""
+
+    code = Code.DATA_LOSS
+    reason = "CORRUPT_HISTORY"
+
+
+class Compacted(BraidError):
+    """A watch asked for a revision the store no longer keeps, or the store was restored: load again."""
+
+    code = Code.ABORTED
+    reason = "COMPACTED"
+
+
+class OffsetOutOfRange(Refused):
+    """A fetch position lies outside the log; `metadata` names `topic`, `partition` and `offset`."""
+
+    reason = "OFFSET_OUT_OF_RANGE"

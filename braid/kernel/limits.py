@@ -1,0 +1,232 @@
+"""Every bound and timeout, in one place, each with its why. Sections by part; seconds unless named."""
+
+from typing import Final
+
+# --- names and shapes
+PARTITIONS_MAX: Final = 10_000  # a channel; beyond this one topic is the wrong shape
+LANES_MAX: Final = 16  # a stream; lanes are qualities of service, not keys
+PAGE_SIZE_MAX: Final = 1_000  # items in one List answer
+
+# --- store
+APPEND_BYTES_MAX: Final = 1_500_000  # etcd's request limit is 1.5 MiB
+APPEND_EVENTS_MAX: Final = 120  # etcd's transaction limit is 128 operations; head and fence take some
+SESSION_TTL_SECONDS: Final = 3.0  # a leader's session; etcd grants no less than 2 s
+SQLITE_POLL_SECONDS: Final = 0.02  # watch by polling
+STORE_CALL_SECONDS: Final = 2.0  # one read or append
+SNAPSHOT_EVERY_EVENTS: Final = 512  # bounds what a start must fold
+WATCH_QUEUE_BATCHES: Final = 10_000  # a watcher that lags further reloads
+WATCH_PAGE_BATCHES: Final = 256  # read at once for a watcher that lags
+WATCH_KEEP_REVISIONS: Final = 1_000  # batches a snapshot replaced stay for watchers that are only a little behind
+KEEP_ALIVES_PER_SESSION: Final = 4  # in one TTL, so that a stall of half a TTL costs no session
+RESTORE_REVISION_GAP: Final = 1_000_000_000  # a restored store counts on beyond every revision handed out before
+SQLITE_CAMPAIGN_POLL_SECONDS: Final = 0.05  # how soon a replica sees that leadership is free
+SQLITE_BUSY_POLL_SECONDS: Final = 0.001  # asking for the write lock again; appends hold it for well under this
+SQLITE_LOCK_BREAK_SECONDS: Final = 1.75  # a stopped writer is ended before it costs the others a call or a session
+
+# --- control RPCs
+UNARY_DEADLINE_SECONDS: Final = 10.0  # default for calls that bring none
+REDIRECTS_MAX: Final = 8  # NOT_LEADER hops before giving up
+MESSAGE_BYTES_MAX: Final = 16 << 20  # one RPC message
+OUTBOX_MESSAGES_MAX: Final = 1_000  # to one stream's peer; a slower reader is shed
+DECIDE_RETRIES_MAX: Final = 8  # conflicts before a command is refused
+
+# --- Kafka
+KAFKA_CALL_SECONDS: Final = 5.0  # one admin or offsets call
+TRY_APPEND_SECONDS: Final = 2.0  # a canary append
+
+# --- leases and sessions
+LEASE_MS_DEFAULT: Final = 3_000
+LEASE_MS_MIN: Final = 300
+LEASE_MS_MAX: Final = 60_000
+HEARTBEATS_PER_LEASE: Final = 4
+HEARTBEAT_MS_MAX: Final = 500
+CLOCK_RATE_SLACK: Final = 0.01  # both sides allow 1 % for clock rates
+LEADER_GRACE_SECONDS: Final = 3.0  # a new leader expires nobody sooner
+REVOKE_DEADLINE_SECONDS: Final = 30.0  # past it a partition is taken by epoch
+PRODUCER_SESSION_SECONDS: Final = 30.0  # a producer that acknowledges no route for so long stops counting
+GROUP_IDLE_EXPIRY_SECONDS: Final = 7 * 86_400  # a group without members stops holding drains
+
+# --- cluster health
+PROBE_INTERVAL_SECONDS: Final = 0.25
+PROBE_TIMEOUT_SECONDS: Final = 0.75
+STRAND_ALLOWANCE_HOURS: Final = 14 * 24  # added to a topic's retention so an outage eats no tail
+
+# --- SDK
+PRODUCER_BUFFER_BYTES: Final = 64 << 20
+PRODUCER_BATCH_BYTES: Final = 1 << 20  # uncompressed
+DELIVERY_TIMEOUT_SECONDS: Final = 120.0
+ROUTE_GRACE_SECONDS: Final = 0.2  # after failing a dead channel's sends, before sending again elsewhere
+PLANNED_MOVE_WAIT_SECONDS: Final = 5.0  # for the old channel's acknowledgements in a planned move
+COMMIT_INTERVAL_SECONDS: Final = 0.5
+COMMIT_RECORDS_MAX: Final = 5_000  # done since the last commit
+IN_FLIGHT_BYTES_MAX: Final = 64 << 20  # fetched, not done
+DEAD_LETTER_HEADERS_BYTES_MAX: Final = 12 << 10  # beyond its record; with framing it fits BATCH_OVERHEAD_BYTES
+RECOMMIT_SECONDS: Final = 30.0  # idle progress is committed again: a stale holder may have overwritten it
+RECORDS_PER_SHARE: Final = 4  # handed out of a lane in a row, for each unit of its share
+RECORDS_BETWEEN_YIELDS: Final = 128  # handed out without waiting; then heartbeats get their turn
+PARKED_RETRIES_MAX: Final = 10_000  # then intake waits
+DEAD_LETTER_TRACEBACK_BYTES_MAX: Final = 6 << 10
+DEAD_LETTER_TEXT_BYTES_MAX: Final = 2 << 10  # any other text in a dead letter's headers
+RECORD_BYTES_MAX_DEFAULT: Final = 1 << 20
+DETACHED_SECONDS_MAX: Final = (
+    900.0  # a member cut off so long stops beside whoever has its leases now; outages end sooner
+)
+RECONNECT_SECONDS_MIN: Final = 0.05  # first pause before a session is opened anew
+RECONNECT_SECONDS_MAX: Final = 1.0  # longest such pause; a leader change takes about two
+FIRST_ROUTE_SECONDS: Final = 15.0  # opening a producer or consumer waits so long for the mesh
+SEND_ERRORS_AFTER_SECONDS: Final = 0.75  # a record unacknowledged so long is evidence against its cluster
+PRODUCER_SWEEP_SECONDS: Final = 0.1  # how often delivery timeouts and stalls are looked for
+PRODUCER_CLOSE_SECONDS: Final = 10.0  # leaving a producer's context waits so long for acknowledgements
+JOIN_SILENCE_SECONDS_MIN: Final = 1.0  # an assigner silent for so long, and for a lease, may be frozen: ask who leads
+EXCLUSIVE_MARGIN: Final = 0.1  # of the lease: an exclusive member stops so long before its deadline
+READY_RECORDS_MAX: Final = 4_000  # fetched of a lane and not handed out; then fetching waits
+FETCH_RECORDS_MAX: Final = 2_000  # records of one fetch
+FETCH_WAIT_SECONDS: Final = 0.25  # a fetch without records returns after this
+FETCH_PARTITION_BYTES: Final = 1 << 20  # of one partition in one fetch
+RETRY_TICK_SECONDS: Final = 0.02  # resolution of retry waits
+DEAD_LETTER_RETRY_SECONDS: Final = 1.0  # between attempts to write a dead letter
+RESTORE_RETRY_SECONDS: Final = 0.2  # between attempts to read committed progress
+FINAL_COMMIT_SECONDS: Final = 5.0  # a revoked lease's last commit; then it is waived
+HANDLERS_END_POLL_SECONDS: Final = 0.02  # between two looks whether the cancelled handlers of a lease have ended
+CONSUMER_CLOSE_SECONDS: Final = 10.0  # leaving a consumer's context waits so long for handlers and last commits
+
+# --- tools of the local mesh (Java, Kafka's jars, etcd's binary)
+TOOL_PROBE_SECONDS: Final = 10.0  # a tool tells its version; a loaded machine is slow
+TOOL_RESOLVE_SECONDS: Final = 600.0  # a download or a build, on a slow line
+
+# --- local Kafka brokers
+BROKER_FORMAT_SECONDS: Final = 30.0  # one JVM start; more means the machine is stuck
+BROKER_STOP_SECONDS: Final = 10.0  # then by force
+BROKER_POLL_SECONDS: Final = 0.05  # between two questions whether it serves
+
+# --- runtime
+REQUESTS_REMEMBERED_MAX: Final = 1_024  # request ids a history knows as done; older repeats are decided again
+LOADS_AT_ONCE: Final = 16  # histories read side by side at start
+EVENTS_SCAN_MAX: Final = 10_000  # histories one ListEvents call looks into
+STORE_RETRY_SECONDS: Final = (0.05, 1.0)  # first and longest wait before the store is tried again
+DIRECTORY_CACHE_SECONDS: Final = 0.2  # how long one read of the directory answers ListEndpoints
+DRAIN_SECONDS: Final = 5.0  # running calls at a graceful end
+LOOP_LAG_INTERVAL_SECONDS: Final = 0.25  # how often the event loop's stall is measured
+PARENT_POLL_SECONDS: Final = 0.5  # how soon a service notices that its parent is gone
+SHUTDOWN_SECONDS: Final = 3.0  # beyond draining; then the process ends by force
+PAGE_SIZE_DEFAULT: Final = 100  # items in a List answer when none is asked for
+EVENTS_PAGE_BYTES_MAX: Final = 4 << 20  # a page of events must fit an RPC message with room to spare
+
+# --- rpc
+CHANNELS_KEPT_MAX: Final = 64  # connections of one process; beyond it those to vanished replicas are closed
+LIST_ENDPOINTS_SECONDS: Final = 1.0  # one replica's answer about the mesh; then the next is asked
+REDIRECT_WAIT_SECONDS: Final = (0.02, 0.5)  # first and longest wait while nobody is known to lead
+ERROR_TEXT_BYTES_MAX: Final = 1_024  # each text of an error; HTTP/2 headers hold 8 KiB in all
+RETRY_HINT_SECONDS: Final = 0.1  # what RetryInfo suggests beside UNAVAILABLE
+STREAM_INBOX_MESSAGES_MAX: Final = 64  # read ahead of a stream's handler; then flow control holds the peer
+BROKEN_STREAM_NOTICE_SECONDS: Final = 0.05  # within it a broken connection tells itself from a clean end
+BROKEN_STREAM_NOTICES_MAX: Final = 100  # times it is waited again while the loop runs late; then an end is an end
+CALLS_PENDING_MAX: Final = 20_000  # arrived and not yet taken up: every member joining at once must fit
+KEEPALIVE_INTERVAL_SECONDS: Final = 10.0  # HTTP/2 pings both ways; servers allow twice as many
+KEEPALIVE_TIMEOUT_SECONDS: Final = 5.0  # an unanswered ping ends the connection
+RECONNECT_BACKOFF_SECONDS: Final = (0.05, 0.5)  # first and longest wait between attempts to connect
+STREAM_CLOSE_SECONDS: Final = 2.0  # a client waits so long for the server to end a stream it closed
+
+# --- progress and the commit envelope
+ENVELOPE_UNITS_DEFAULT: Final = 4_096  # Kafka's default offset.metadata.max.bytes, counted in UTF-16 units
+ENVELOPE_UNITS_MAX: Final = 8_192  # longer metadata is not decoded: bounds what hostile metadata can cost
+ENVELOPE_ATTEMPTS_MAX: Final = 16_384  # counts in one envelope; a few bytes could name any number of them
+ENVELOPE_CURSORS_MAX: Final = 16  # a live head and some backlogs; each is merged into the claims
+TIMERS_MAX: Final = 100_000  # keys on one timer wheel
+
+# --- etcd
+ETCD_READ_SECONDS: Final = 5.0  # a read, over all endpoints: outlasts the election of a new etcd leader
+ETCD_MESSAGE_BYTES_MAX: Final = 64 << 20  # one answer: a page of full batches fits
+ETCD_PAGE_BATCHES: Final = 32  # read at a time; 32 full batches are 48 MB
+ETCD_PAGE_KEYS: Final = 500  # names read at a time
+ETCD_CHUNK_BYTES: Final = 1 << 20  # a piece of a snapshot; etcd's request limit is 1.5 MiB
+ETCD_LOAD_ATTEMPTS_MAX: Final = 4  # reads of a history that compaction overtook, then it is unavailable
+ETCD_HEADS_MAX: Final = 10_000  # remembered heads; a forgotten one costs an append one read
+ETCD_KEEPALIVE_MS: Final = 6_000  # etcd's default policy closes connections that ping more often than every 5 s
+ETCD_KEEPALIVE_TIMEOUT_MS: Final = 2_000  # then a connection counts as dead
+ETCD_CONNECT_MS: Final = 1_000  # one attempt to connect
+ETCD_RECONNECT_MS_MIN: Final = 100  # between attempts, growing to
+ETCD_RECONNECT_MS_MAX: Final = 500  # this
+ETCD_WATCH_PROGRESS_SECONDS: Final = 1.0  # a quiet watch asks how far it is
+ETCD_WATCH_SILENCE_SECONDS: Final = 3.0  # without any answer, it goes to the next endpoint
+ETCD_SESSION_TTL_SECONDS_MIN: Final = 2  # etcd grants no less
+ETCD_REVOKE_SECONDS: Final = 1.0  # closing a session tries so long, then leaves it to expire
+
+# --- registry
+REPLICATION_MAX: Final = 7  # copies of a partition; more is a mistake
+RETENTION_HOURS_DEFAULT: Final = 7 * 24  # Kafka's own default
+RETENTION_HOURS_MAX: Final = 10 * 366 * 24  # keeps milliseconds far from Kafka's 63 bits
+RECORD_BYTES_MIN: Final = 1_024  # below it not even the headers fit
+RECORD_BYTES_MAX: Final = 64 << 20  # brokers and clients hold several in memory
+BATCH_OVERHEAD_BYTES: Final = 16_384  # of a batch with one record: framing, and the headers Braid adds
+MOVES_PER_ROUND_MAX: Final = 64  # streams moved between two looks at the world
+FAILOVERS_MAX: Final = 6  # automatic ones of a stream within the window; then a person decides
+FAILOVER_WINDOW_SECONDS: Final = 600.0
+SPARE_GRACE_SECONDS: Final = 60.0  # a channel made for a move may stand by so long in a shape the lane has not yet
+RETIRED_CHANNELS_KEPT: Final = 64  # of a stream, in memory; its history keeps all
+RECONCILE_SECONDS: Final = 0.25  # between two looks at the world when nothing changed
+WORK_RETRY_SECONDS: Final = 0.5  # before a step of a channel is tried again
+WORK_AT_ONCE: Final = 64  # channels worked on at the same time
+DRAIN_GROUPS_PAGE: Final = 500  # groups asked for in one call
+CREATE_WAIT_SECONDS: Final = 8.0  # a create or move waits so long for its topics; the reconciler finishes the rest
+IDENTITY_CHECK_SECONDS: Final = 10.0  # between two questions for a cluster's own id
+PRODUCER_SESSIONS_MAX: Final = 20_000  # of one registry; further ones are refused
+SEND_REPORT_SECONDS: Final = 2.0  # a producer's report of send errors counts so long
+SEND_REPORTERS_MIN: Final = 3  # producers that must agree while the registry's own probes succeed
+WATCH_ALIVE_SECONDS: Final = 1.0  # a registry's watch without news gives a sign of life so often
+WATCH_SILENCE_SECONDS: Final = 3.0  # without any, its registry may be frozen: ask who leads
+SEAL_SETTLE_SECONDS: Final = 0.2  # from a topic's changed configuration to the canary that tests it
+
+# --- Kafka clients
+KAFKA_REQUEST_MS: Final = 2_000  # one request of a producer or fetcher; longer hides a dead broker
+KAFKA_BACKOFF_MS: Final = 200  # between retries: soon enough after a restart, cheap while a cluster is away
+KAFKA_ANSWER_BACKOFF_SECONDS: Final = 0.05  # a broker answered "not yet": ask again
+KAFKA_METADATA_AGE_MS: Final = 5_000  # how long leaders are believed without an error
+KAFKA_METADATA_PACE_SECONDS: Final = 0.1  # a producer asks no oftener, whatever happens
+KAFKA_FETCH_WAIT_MS: Final = 250  # a broker holds an empty fetch so long; new partitions wait for it
+KAFKA_FETCH_BYTES: Final = 16 << 20  # one answer of one broker
+KAFKA_CLOSE_SECONDS: Final = 1.0  # for a client to end, whatever the cluster does
+KAFKA_RECORD_OVERHEAD_BYTES: Final = 16 << 10  # key and headers beside a value that fills a batch
+TOPIC_GONE_SECONDS: Final = 2.0  # metadata lacks a topic so long: it does not exist
+
+# --- assigner
+GROUP_STREAMS_MAX: Final = 64  # a group; more is several applications
+GROUP_MEMBERS_MAX: Final = 2_000  # a group; beyond this partitions per member make no sense
+GRANTS_PER_DECISION_MAX: Final = 5_000  # keeps an event within one append; the next step places the rest
+SIGNALS_PER_DECISION_MAX: Final = 50  # lost members and commands in one decision; its events fit one append
+DEADLINE_BEAT_SECONDS: Final = 0.025  # between two looks at deadlines; a hang is seen two looks after the lease time
+IDLE_CHECK_SECONDS: Final = 10.0  # between two looks for idle groups
+HELLO_TEXT_MAX: Final = 255  # characters of a client id, zone or capability; they are recorded
+HELLO_SECONDS: Final = 5.0  # a new Join stream says hello within it
+REGISTRY_ANSWER_SECONDS: Final = 5.0  # a join or create waits so long for the registry's channels
+
+# --- the local mesh
+DEV_CLUSTERS_MAX: Final = 9  # each is a JVM of a few hundred megabytes
+DEV_REPLICAS_MAX: Final = 9  # of one service; more only compete for the machine
+DEV_PORTS_TRIED_MAX: Final = 1_000  # above the wanted port; then something else is wrong
+DEV_PORT_WAIT_SECONDS: Final = 2.0  # for the ports of a mesh that was killed just before
+DEV_READY_SECONDS: Final = 90.0  # from start to ready, on a slow machine
+DEV_STEP_SECONDS: Final = 60.0  # one broker, store or replica starts within it
+DEV_POLL_SECONDS: Final = 0.05  # between two looks at processes
+DEV_STOP_SECONDS: Final = 10.0  # an orderly end of one process; then by force
+DEV_DOWN_SECONDS: Final = 45.0  # the whole mesh ends in order; then its supervisor is killed
+DEV_RESTART_SECONDS: Final = (0.25, 10.0)  # first and longest wait before a crashed service is started again
+DEV_STEADY_SECONDS: Final = 30.0  # a service that ran so long starts counting crashes anew
+DEV_STARTS_MAX: Final = 3  # attempts of a service to come up at all before the mesh gives up
+DEV_LINE_BYTES_MAX: Final = 1 << 20  # one message on the control socket
+
+# --- the command line
+CLI_READ_SECONDS: Final = 5.0  # a read at the leader; then any replica is asked
+CLI_CHANGE_SECONDS: Final = 20.0  # a change, waiting for topics included
+CLI_ITEMS_MAX: Final = 100_000  # of one list; more is for a program, not for a terminal
+CLI_EVENTS_MAX: Final = 20_000  # events read to show the newest of them
+CLI_WATCH_SECONDS: Final = 1.0  # between two looks of `-w`
+CLI_MANIFEST_BYTES_MAX: Final = 4 << 20  # one manifest file
+CLI_BATCH_RECORDS: Final = 1_000  # lines sent side by side by `produce`
+CLI_READ_BYTES: Final = 1 << 20  # read from stdin at once
+CLI_PROBE_SECONDS: Final = 3.0  # `doctor` waits so long for one replica or cluster
+CLI_CLOCK_SKEW_SECONDS: Final = 1.0  # a larger difference of wall clocks falsifies lags and retention
+CLI_SPINNER_AFTER_SECONDS: Final = 0.3  # shorter waits need no sign of life
+CLI_SPINNER_SECONDS: Final = 0.1  # between two signs of life
+READER_LOOK_SECONDS: Final = 1.0  # between two looks for new channels while reading without a group
+READER_CHUNKS_MAX: Final = 4  # fetched and not yet taken by who reads without a group; then fetching waits

@@ -1,0 +1,289 @@
+"""The port to Kafka: producing, fetching, administration and committed offsets of any cluster."""
+
+from collections.abc import Awaitable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import NamedTuple, Protocol
+
+
+class TopicPartition(NamedTuple):
+    """One partition of one topic."""
+
+    topic: str
+    partition: int
+
+
+class KafkaRecord(Protocol):
+    """A record as fetched. Adapters may hand out the client's own objects that have these attributes."""
+
+    @property
+    def offset(self) -> int: ...
+    @property
+    def timestamp(self) -> int: ...
+    @property
+    def timestamp_type(self) -> int: ...
+    @property
+    def key(self) -> bytes | None: ...
+    @property
+    def value(self) -> bytes | None: ...
+    @property
+    def headers(self) -> Sequence[tuple[str, bytes]]: ...
+
+
+class FetchedRecords(NamedTuple):
+    """What one fetch brought for one partition: the records, and the offset the next fetch starts at.
+
+    Offsets below `next_offset` that appear in no fetch are not deliverable (control, aborted, compacted).
+    """
+
+    partition: TopicPartition
+    records: Sequence[KafkaRecord]
+    next_offset: int
+
+
+class Written(NamedTuple):
+    """The broker's acknowledgement of one record."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+
+
+class Generation(NamedTuple):
+    """A borrowed group generation (see `facts.md`, KIP-394): commits that carry it are fenced by the broker itself."""
+
+    generation: int
+    member_id: str
+
+
+class Committed(NamedTuple):
+    """A committed offset and its metadata; offset -1 when there is none."""
+
+    offset: int
+    metadata: str
+
+
+class Fingerprint(NamedTuple):
+    """Identity of a log just below an offset: topic id, leader epoch and CRC of the batch that holds `offset - 1`."""
+
+    topic_id: bytes
+    leader_epoch: int
+    batch_crc: int
+
+
+class Isolation(Enum):
+    """Which records a fetch returns."""
+
+    READ_UNCOMMITTED = 0
+    READ_COMMITTED = 1
+
+
+class KafkaProducer(Protocol):
+    """An idempotent producer with `acks=all` on one cluster; batches are bounded in uncompressed bytes."""
+
+    async def start(self) -> None:
+        """Connects, trying until it succeeds or the task is cancelled."""
+        ...
+
+    async def send(
+        self,
+        partition: TopicPartition,
+        value: bytes | None,
+        key: bytes | None,
+        headers: Sequence[tuple[str, bytes]],
+        timestamp_ms: int,
+    ) -> Awaitable[Written]:
+        """Queues a record (waiting while the buffer is full) and returns what resolves with its acknowledgement.
+
+        The awaitable raises `TopicSealed` (MESSAGE_TOO_LARGE of a sealed topic), `RecordTooLarge`, `NotFound` (the
+        topic is gone), `ClusterUnavailable`; it may also never resolve while the cluster is away: bring a deadline.
+        """
+        ...
+
+    async def abandon(self) -> None:
+        """Fails all that is pending with `ClusterUnavailable` and stops; what is on the wire may still be written."""
+        ...
+
+    async def close(self, timeout_seconds: float) -> None:
+        """Waits for pending records up to the timeout, then abandons the rest."""
+        ...
+
+
+class KafkaFetcher(Protocol):
+    """Fetches partitions of one cluster from positions the caller keeps. No group, no commits, no reset policy."""
+
+    async def start(self) -> None:
+        """Connects, trying until it succeeds or the task is cancelled."""
+        ...
+
+    def assign(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Replaces what is fetched: keys kept continue where they are, new ones begin at the given offset."""
+        ...
+
+    def pause(self, partitions: Sequence[TopicPartition]) -> None:
+        """Stops fetching these (intake is full); they stay assigned."""
+        ...
+
+    def resume(self, partitions: Sequence[TopicPartition]) -> None:
+        """Fetches these again."""
+        ...
+
+    async def fetch(self, max_records: int, timeout_seconds: float) -> Sequence[FetchedRecords]:
+        """Waits up to the timeout for records. Returns an empty sequence while the cluster is away.
+
+        Raises:
+            OffsetOutOfRange: a position lies outside the log.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Stops within two seconds, whatever state the cluster is in."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDescription:
+    """A topic as its cluster describes it. `leaders[p]` is the broker leading partition p, or -1."""
+
+    name: str
+    topic_id: bytes
+    leaders: Sequence[int]
+
+    @property
+    def partitions(self) -> int:
+        """The number of partitions."""
+        return len(self.leaders)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterDescription:
+    """A cluster as it describes itself."""
+
+    cluster_id: str
+    controller: int
+    brokers: Mapping[int, str]
+    auto_creates_topics: bool
+    offset_metadata_max_units: int
+    offsets_retention_minutes: int
+    default_config: Mapping[str, str] = field(default_factory=dict)
+
+
+class OffsetAt(Enum):
+    """Special positions in a log, as ListOffsets numbers them."""
+
+    LATEST = -1
+    EARLIEST = -2
+
+
+class KafkaAdmin(Protocol):
+    """Topics, configuration and offsets of logs on one cluster. Every call ends within `limits.KAFKA_CALL_SECONDS`.
+
+    Every method raises `ClusterUnavailable` when the cluster does not answer in time; `NotFound` for an unknown topic.
+    """
+
+    async def describe_cluster(self) -> ClusterDescription:
+        """Reads identity, brokers and the configuration that matters to Braid."""
+        ...
+
+    async def describe_topics(self, topics: Sequence[str]) -> Mapping[str, TopicDescription]:
+        """Describes those of the topics that exist. Never creates one."""
+        ...
+
+    async def list_topics(self) -> Sequence[str]:
+        """Names of all topics, sorted."""
+        ...
+
+    async def create_topic(
+        self, topic: str, partitions: int, replication_factor: int, config: Mapping[str, str]
+    ) -> None:
+        """Creates a topic. Raises `AlreadyExists`, `Invalid`."""
+        ...
+
+    async def delete_topic(self, topic: str) -> None:
+        """Deletes a topic; a topic that is not there is fine."""
+        ...
+
+    async def topic_config(self, topic: str) -> Mapping[str, str]:
+        """Reads a topic's effective configuration."""
+        ...
+
+    async def alter_topic_config(self, topic: str, changes: Mapping[str, str]) -> None:
+        """Sets some of a topic's configuration, leaving the rest (incremental alter)."""
+        ...
+
+    async def offsets_at(self, at: Mapping[TopicPartition, OffsetAt | int]) -> Mapping[TopicPartition, int]:
+        """ListOffsets: each log's start, its end, or the first offset at or after a time (ms; the end if none)."""
+        ...
+
+    async def try_append(self, partition: TopicPartition, value: bytes, timeout_seconds: float) -> Written:
+        """Appends one record with `acks=all` outside any producer. Raises `TopicSealed` when the topic is sealed."""
+        ...
+
+    async def fingerprint(self, partition: TopicPartition, offset: int) -> Fingerprint | None:
+        """Reads the log's identity below an offset; None when that part of the log is gone or nothing is below it."""
+        ...
+
+    async def close(self) -> None:
+        """Frees connections."""
+        ...
+
+
+class KafkaOffsets(Protocol):
+    """Committed offsets of groups on one cluster."""
+
+    async def commit(
+        self, group: str, offsets: Mapping[TopicPartition, Committed], generation: Generation | None
+    ) -> None:
+        """Commits offsets with their metadata in one request; all or nothing is reported.
+
+        Raises:
+            Fenced: the broker refused the generation or member (never fall back to a plain commit then).
+            Invalid: the metadata is too large for the cluster.
+            ClusterUnavailable: no answer in time; the commit may or may not have happened.
+        """
+        ...
+
+    async def committed(self, group: str, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, Committed]:
+        """Reads committed offsets; offset -1 where there is none."""
+        ...
+
+    async def group_state(self, group: str) -> str:
+        """`Empty`, `Stable`, `Dead` (unknown) … as Kafka names it."""
+        ...
+
+    async def delete_group(self, group: str) -> None:
+        """Deletes an empty group and its offsets; an unknown group is fine."""
+        ...
+
+    async def close(self) -> None:
+        """Frees connections."""
+        ...
+
+
+class KafkaCluster(Protocol):
+    """How one cluster is reached. Opening a client never blocks on the cluster."""
+
+    def producer(self, *, linger_ms: int, compression: str | None, max_batch_bytes: int) -> KafkaProducer:
+        """A new producer, not started."""
+        ...
+
+    def fetcher(self, *, max_partition_bytes: int, isolation: Isolation, client_rack: str) -> KafkaFetcher:
+        """A new fetcher, not started."""
+        ...
+
+    def admin(self) -> KafkaAdmin:
+        """A new admin client; it connects when used."""
+        ...
+
+    def offsets(self) -> KafkaOffsets:
+        """A new client for committed offsets; it connects when used."""
+        ...
+
+
+class Kafka(Protocol):
+    """Reaches any Kafka cluster."""
+
+    def cluster(self, bootstrap: str, security_profile: str) -> KafkaCluster:
+        """Names a cluster by its bootstrap servers and the profile that holds its credentials ('' for plain text)."""
+        ...

@@ -1,0 +1,129 @@
+"""The port to control RPCs: calling replicas, and serving as one."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class CallOptions:
+    """What travels beside a request."""
+
+    timeout_seconds: float
+    request_id: str = ""
+    tenant: str = "default"
+    principal: str = ""
+
+
+class DuplexCall(Protocol):
+    """The client's end of a bidirectional stream of protobuf messages."""
+
+    async def send(self, message: object) -> None:
+        """Sends a message. Raises `Unavailable` once the stream is broken."""
+        ...
+
+    async def receive(self) -> object | None:
+        """The next message; None when the server ended the stream well. Raises the server's error, or `Unavailable`."""
+        ...
+
+    async def close(self) -> None:
+        """Ends the stream."""
+        ...
+
+
+class RpcChannel(Protocol):
+    """A connection to one replica. Methods are full names: `/braid.api.registry.v1.RegistryService/MoveStream`.
+
+    Response types come from the generated modules; errors arrive as the `BraidError` the server raised.
+    """
+
+    async def unary(self, method: str, request: object, response_type: type[T], options: CallOptions) -> T:
+        """One request, one response. Raises `Unavailable` when the replica cannot be reached."""
+        ...
+
+    def server_stream(
+        self, method: str, request: object, response_type: type[T], options: CallOptions
+    ) -> AsyncIterator[T]:
+        """One request, many responses; ends when the caller stops iterating."""
+        ...
+
+    def duplex(self, method: str, response_type: type[T], options: CallOptions) -> DuplexCall:
+        """Opens a bidirectional stream."""
+        ...
+
+    async def close(self) -> None:
+        """Closes the connection."""
+        ...
+
+
+class RpcTransport(Protocol):
+    """Opens connections to replicas and serves; grpc.aio in processes, a wire in memory in simulation."""
+
+    def channel(self, address: str) -> RpcChannel:
+        """A connection to `host:port`; connects when used."""
+        ...
+
+    async def serve(self, address: str, service: "RpcService") -> "RpcServer":
+        """Serves at `host:port` (port 0 chooses one). Raises `Unavailable` naming the address when it is taken."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who called, and what travelled beside the request."""
+
+    principal: str
+    tenant: str
+    request_id: str
+    peer: str
+
+
+class DuplexServing(Protocol):
+    """The server's end of a bidirectional stream."""
+
+    @property
+    def caller(self) -> Caller:
+        """Who opened it."""
+        ...
+
+    async def send(self, message: object) -> None:
+        """Sends a message; waits for the transport's flow control. Raises `Unavailable` once the peer is gone."""
+        ...
+
+    async def receive(self) -> object | None:
+        """The next message; None when the client ended the stream well. Raises `Unavailable` when it broke."""
+        ...
+
+
+UnaryHandler = Callable[[object, Caller], Awaitable[object]]
+StreamHandler = Callable[[object, Caller], AsyncIterator[object]]
+DuplexHandler = Callable[[DuplexServing], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class RpcService:
+    """What a replica serves, by full method name; each handler beside the type of request it reads."""
+
+    name: str
+    unary: Mapping[str, tuple[type, UnaryHandler]]
+    server_stream: Mapping[str, tuple[type, StreamHandler]]
+    duplex: Mapping[str, tuple[type, DuplexHandler]]
+
+
+class RpcServer(Protocol):
+    """A serving replica."""
+
+    @property
+    def address(self) -> str:
+        """Where it can be reached."""
+        ...
+
+    def set_serving(self, serving: bool) -> None:
+        """What health checks (`grpc.health.v1`) answer."""
+        ...
+
+    async def stop(self, grace_seconds: float) -> None:
+        """Refuses new calls, lets running ones finish for the grace period, then ends them."""
+        ...

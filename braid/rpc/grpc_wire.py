@@ -1,0 +1,94 @@
+"""What both ends of a gRPC connection agree on: options, metadata keys, errors in trailers."""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import grpc
+from google.rpc.status_pb2 import Status
+
+from braid.kernel.errors import BraidError, Invalid
+from braid.kernel.limits import (
+    CALLS_PENDING_MAX,
+    KEEPALIVE_INTERVAL_SECONDS,
+    KEEPALIVE_TIMEOUT_SECONDS,
+    MESSAGE_BYTES_MAX,
+    RECONNECT_BACKOFF_SECONDS,
+)
+from braid.kernel.ports import Caller, CallOptions
+from braid.rpc.errors import DETAILS_KEY, from_code, from_status, to_status
+
+REQUEST_ID_KEY: Final = "braid-request-id"
+TENANT_KEY: Final = "braid-tenant"
+PRINCIPAL_KEY: Final = "braid-principal"
+# A peer that half-closes and one whose connection broke look alike for a while, which grows with load. So a client that
+# ends a stream well says so in it: it announces the mark in the call's metadata, and sends it last. No message begins
+# with a zero byte (field number 0).
+END_MARK_KEY: Final = "braid-end-mark"
+END_MARK: Final = b"\x00"
+
+_KEEPALIVE_MS: Final = int(KEEPALIVE_INTERVAL_SECONDS * 1000)
+_COMMON_OPTIONS: Final = (
+    ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
+    ("grpc.max_send_message_length", MESSAGE_BYTES_MAX),
+    ("grpc.keepalive_time_ms", _KEEPALIVE_MS),
+    ("grpc.keepalive_timeout_ms", int(KEEPALIVE_TIMEOUT_SECONDS * 1000)),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.max_pings_without_data", 0),
+)
+CLIENT_OPTIONS: Final = (
+    *_COMMON_OPTIONS,
+    ("grpc.initial_reconnect_backoff_ms", int(RECONNECT_BACKOFF_SECONDS[0] * 1000)),
+    ("grpc.min_reconnect_backoff_ms", int(RECONNECT_BACKOFF_SECONDS[1] * 1000)),
+    ("grpc.max_reconnect_backoff_ms", int(RECONNECT_BACKOFF_SECONDS[1] * 1000)),
+    ("grpc.enable_http_proxy", 0),  # control RPCs stay inside the mesh
+    ("grpc.enable_retries", 0),  # retries are ours, with a request id
+    ("grpc.use_local_subchannel_pool", 1),
+)
+SERVER_OPTIONS: Final = (
+    *_COMMON_OPTIONS,
+    ("grpc.http2.min_ping_interval_without_data_ms", _KEEPALIVE_MS // 2),
+    ("grpc.http2.min_recv_ping_interval_without_data_ms", _KEEPALIVE_MS // 2),
+    ("grpc.http2.max_ping_strikes", 0),
+    ("grpc.so_reuseport", 0),  # a port in use must be an error
+    # Beyond grpc's own thousand it cancels calls at random, which clients see as broken streams.
+    ("grpc.server.max_pending_requests", CALLS_PENDING_MAX),
+    ("grpc.server.max_pending_requests_hard_limit", CALLS_PENDING_MAX),
+)
+
+
+def call_metadata(options: CallOptions) -> Sequence[tuple[str, str]]:
+    """What travels beside a request. Raises `Invalid` for text that headers cannot carry."""
+    pairs = ((REQUEST_ID_KEY, options.request_id), (TENANT_KEY, options.tenant), (PRINCIPAL_KEY, options.principal))
+    for key, value in pairs:
+        if not (value.isascii() and (value.isprintable() or not value)):
+            raise Invalid(f"{value!r} is not printable ASCII", field=key.removeprefix("braid-").replace("-", "_"))
+    return [(key, value) for key, value in pairs if value]
+
+
+def marks_its_end(metadata: Iterable[tuple[str, str | bytes]] | None) -> bool:
+    """Whether the client of a stream will send `END_MARK` when it ends the stream well."""
+    return any(key == END_MARK_KEY for key, _ in metadata or ())
+
+
+def caller_of(metadata: Iterable[tuple[str, str | bytes]] | None, peer: str) -> Caller:
+    """Who called, from a request's metadata."""
+    texts = {key: value for key, value in metadata or () if isinstance(value, str)}
+    principal, tenant = texts.get(PRINCIPAL_KEY, ""), texts.get(TENANT_KEY, "default")
+    return Caller(principal, tenant, texts.get(REQUEST_ID_KEY, ""), peer)
+
+
+def trailers_of(error: BraidError) -> tuple[grpc.StatusCode, str, Sequence[tuple[str, bytes]]]:
+    """Code, message and trailing metadata that carry an error."""
+    status = to_status(error)
+    code = next(code for code in grpc.StatusCode if code.value[0] == status.code)
+    return code, status.message, ((DETAILS_KEY, status.SerializeToString()),)
+
+
+def error_of(error: grpc.aio.AioRpcError, address: str) -> BraidError:
+    """The error the server raised, or the one that stands for what the transport met."""
+    trailers = error.trailing_metadata()
+    details = trailers.get(DETAILS_KEY) if trailers is not None else None
+    if isinstance(details, bytes):
+        return from_status(Status.FromString(details))
+    code: tuple[int, str] = error.code().value
+    return from_code(code[0], f"{address}: {error.details() or code[1]}")

@@ -1,0 +1,77 @@
+"""What one end of a stream has received and not yet handled: bounded, with an end that is clean or broken."""
+
+import asyncio
+from collections import deque
+
+from braid.kernel.errors import BraidError
+from braid.kernel.limits import STREAM_INBOX_MESSAGES_MAX
+
+
+class Inbox:
+    """Messages in order, then one end. A full inbox holds the one who puts, and so, by flow control, the peer.
+
+    What was received before a break is still delivered: input that arrived in time counts.
+    """
+
+    def __init__(self) -> None:
+        self._messages: deque[object] = deque()
+        self._readable = asyncio.Event()
+        self._writable = asyncio.Event()
+        self._over = asyncio.Event()
+        self._ended = False
+        self._error: BraidError | None = None
+
+    @property
+    def broken(self) -> BraidError | None:
+        """Why the stream broke, or None."""
+        return self._error
+
+    async def put(self, message: object) -> None:
+        """Adds a message, waiting while the inbox is full. After the end it is dropped."""
+        while len(self._messages) >= STREAM_INBOX_MESSAGES_MAX and not self.over():
+            self._writable.clear()
+            await self._writable.wait()
+        self.add(message)
+
+    def add(self, message: object) -> None:
+        """Adds a message at once, for those who bound what they send themselves. After the end it is dropped."""
+        if not self.over():
+            self._messages.append(message)
+            self._readable.set()
+
+    def end(self) -> None:
+        """The peer ended the stream well. The first of `end` and `fail` counts."""
+        self._ended = self._error is None
+        self._wake()
+
+    def fail(self, error: BraidError) -> None:
+        """The stream broke, or the peer refused it. The first of `end` and `fail` counts."""
+        if not self.over():
+            self._error = error
+        self._wake()
+
+    def over(self) -> bool:
+        """Whether nothing more will arrive."""
+        return self._ended or self._error is not None
+
+    async def get(self) -> object | None:
+        """The next message; None after a clean end. Raises what the stream broke with. Safe to cancel."""
+        while not self._messages:
+            if self._error is not None:
+                raise self._error
+            if self._ended:
+                return None
+            self._readable.clear()
+            await self._readable.wait()
+        message = self._messages.popleft()
+        self._writable.set()
+        return message
+
+    async def ended(self) -> None:
+        """Waits until nothing more will arrive, whatever is still unread."""
+        await self._over.wait()
+
+    def _wake(self) -> None:
+        self._over.set()
+        self._readable.set()
+        self._writable.set()

@@ -1,0 +1,311 @@
+"""A network in memory: links with latency between processes, and the calls under way on them. Faults are made here.
+
+What is sent on one call in one direction arrives in order. A cut holds what is sent until it heals, as TCP does, and
+breaks calls once keepalive would have. Built on asyncio alone, so it follows a loop on virtual time.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from contextvars import Context
+from typing import Final
+
+from braid.kernel.errors import BraidError, Unavailable
+from braid.kernel.limits import KEEPALIVE_INTERVAL_SECONDS, KEEPALIVE_TIMEOUT_SECONDS, STREAM_INBOX_MESSAGES_MAX
+from braid.kernel.ports import Caller, Clock, Randomness, RpcService
+from braid.rpc.inbox import Inbox
+
+_LATENCY_SECONDS: Final = (0.0002, 0.001)
+_CUT_NOTICE_SECONDS: Final = KEEPALIVE_INTERVAL_SECONDS + KEEPALIVE_TIMEOUT_SECONDS
+_FIRST_PORT: Final = 10_000
+
+
+class MemoryNetwork:
+    """Processes by name, what they serve by address, and the state of the links between them.
+
+    Wherever a process is named, an address it serves at does as well.
+    """
+
+    def __init__(self, clock: Clock, randomness: Randomness) -> None:
+        self._clock = clock
+        self._randomness = randomness
+        self._listeners: dict[str, Listener] = {}
+        self._latencies: dict[tuple[str, str], tuple[float, float]] = {}
+        self._cuts: dict[tuple[str, str], int] = {}
+        self._calls: dict[int, Call] = {}
+        self._numbers = _FIRST_PORT
+
+    # --- faults
+
+    def set_latency(self, a: str, b: str, low_seconds: float, high_seconds: float) -> None:
+        """Messages between two processes take so long, both ways."""
+        for link in self._both_ways(a, b):
+            self._latencies[link] = (low_seconds, high_seconds)
+
+    def cut(self, a: str, b: str, *, one_way: bool = False) -> None:
+        """Nothing passes from a to b, nor back unless `one_way`, until `heal`. Calls break when keepalive notices."""
+        mark = self.next_number()
+        for link in self._both_ways(a, b)[: 1 if one_way else 2]:
+            self._cuts[link] = mark
+            asyncio.get_running_loop().call_later(_CUT_NOTICE_SECONDS, self._notice_cut, link, mark)
+
+    def heal(self, a: str, b: str) -> None:
+        """Ends a cut; what was held arrives now."""
+        for link in self._both_ways(a, b):
+            self._cuts.pop(link, None)
+        for call in tuple(self._calls.values()):
+            call.resume()
+
+    def kill(self, process: str) -> None:
+        """The process is gone: its addresses are free, its handlers end, its peers' kernels break their calls."""
+        name = self.process_of(process)
+        for address in [address for address, listener in self._listeners.items() if listener.process == name]:
+            del self._listeners[address]
+        for call in tuple(self._calls.values()):
+            if name in (call.client, call.server):
+                call.lose(name)
+
+    def serving(self, address: str) -> bool:
+        """What health checks of an address answer; False when nobody listens."""
+        listener = self._listeners.get(address)
+        return listener is not None and listener.serving
+
+    # --- for transports
+
+    def listen(self, address: str, listener: "Listener") -> str:
+        """Takes an address (a new port for port 0). Raises `Unavailable` when it is taken."""
+        host, _, port = address.rpartition(":")
+        bound = f"{host}:{self.next_number()}" if port == "0" else address
+        if bound in self._listeners:
+            raise Unavailable(f"cannot listen on {bound}", remedy="is the port in use?")
+        self._listeners[bound] = listener
+        return bound
+
+    def unlisten(self, address: str, listener: "Listener") -> None:
+        """Frees an address, if it is still this listener's."""
+        if self._listeners.get(address) is listener:
+            del self._listeners[address]
+
+    def listener(self, address: str) -> "Listener | None":
+        """Who serves at an address."""
+        return self._listeners.get(address)
+
+    def process_of(self, name: str) -> str:
+        """The process serving at an address, or the name itself."""
+        listener = self._listeners.get(name)
+        return name if listener is None else listener.process
+
+    def next_number(self) -> int:
+        """A number never given before: ports, calls, cuts."""
+        self._numbers += 1
+        return self._numbers
+
+    def open(self, client: str, address: str, method: str, caller: Caller) -> "Call":
+        """Begins a call; it arrives at whoever serves at the address by then."""
+        call = Call(self, client, address, method, caller)
+        self._calls[call.number] = call
+        call.begin()
+        if self.is_cut(client, call.server):
+            asyncio.get_running_loop().call_later(_CUT_NOTICE_SECONDS, call.expect_arrival)
+        return call
+
+    def forget(self, call: "Call") -> None:
+        """The call is over."""
+        self._calls.pop(call.number, None)
+
+    def is_cut(self, sender: str, receiver: str) -> bool:
+        """Whether messages of this direction are held."""
+        return (sender, receiver) in self._cuts
+
+    def arrival(self, sender: str, receiver: str, after: float) -> float:
+        """When a message sent now arrives, on the network's clock; never before the one that arrives at `after`."""
+        low, high = self._latencies.get((sender, receiver), _LATENCY_SECONDS)
+        return max(after, self._clock.elapsed() + self._randomness.uniform(low, high))
+
+    def left(self, until: float) -> float:
+        """Seconds until a time on the network's clock."""
+        return max(0.0, until - self._clock.elapsed())
+
+    def _both_ways(self, a: str, b: str) -> list[tuple[str, str]]:
+        one, other = self.process_of(a), self.process_of(b)
+        return [(one, other), (other, one)]
+
+    def _notice_cut(self, link: tuple[str, str], mark: int) -> None:
+        if self._cuts.get(link) != mark:
+            return
+        for call in tuple(self._calls.values()):
+            if {call.client, call.server} == set(link):
+                call.lose(call.client, told=True)
+                call.lose(call.server, told=True)
+
+
+class Listener:
+    """A process that serves. Handlers run in the context of whoever began to serve, so they end with that process."""
+
+    def __init__(self, process: str, service: RpcService, context: Context) -> None:
+        self.process = process
+        self.service = service
+        self.serving = False
+        self.context = context
+        self.calls: dict[int, Call] = {}
+        self.start: Callable[[Call], asyncio.Task[None]] | None = None
+
+
+class Pipe:
+    """One direction of a call: bounded, delayed, ordered, held while its link is cut."""
+
+    def __init__(self, network: MemoryNetwork, sender: str, receiver: str) -> None:
+        self.inbox = Inbox()
+        self.sender = sender
+        self.receiver = receiver
+        self._network = network
+        self._waiting: deque[tuple[float, Callable[[], None]]] = deque()
+        self._last = float("-inf")
+        self._timer: asyncio.TimerHandle | None = None
+        self._unread = 0
+        self._room = asyncio.Event()
+        self._closed: BraidError | None = None
+
+    async def send(self, data: bytes) -> None:
+        """Sends, waiting while the receiver is far behind. Raises `Unavailable` once the sender knows of the end."""
+        while self._unread >= STREAM_INBOX_MESSAGES_MAX and self._closed is None:
+            self._room.clear()
+            await self._room.wait()
+        if self._closed is not None:
+            raise self._closed
+        self._unread += 1
+        self.carry(lambda: self.inbox.add(data))
+
+    async def receive(self) -> object | None:
+        """The next message's bytes; see `Inbox.get`."""
+        message = await self.inbox.get()
+        self._unread -= 1
+        self._room.set()
+        return message
+
+    def carry(self, delivery: Callable[[], None]) -> None:
+        """Runs a delivery at the receiver, after what was sent before."""
+        self._last = self._network.arrival(self.sender, self.receiver, self._last)
+        self._waiting.append((self._last, delivery))
+        self.resume()
+
+    def resume(self) -> None:
+        """Goes on delivering, unless the link is cut or the next message is not due."""
+        if self._waiting and self._timer is None and not self._network.is_cut(self.sender, self.receiver):
+            wait = self._network.left(self._waiting[0][0])
+            self._timer = asyncio.get_running_loop().call_later(wait, self._deliver)
+
+    def close(self, error: BraidError) -> None:
+        """The sender knows of the end: further sends raise."""
+        self._closed = self._closed or error
+        self._room.set()
+
+    def _deliver(self) -> None:
+        self._timer = None
+        if self._waiting and not self._network.is_cut(self.sender, self.receiver):
+            self._waiting.popleft()[1]()
+        self.resume()
+
+
+class Call:
+    """One call of any shape: a pipe each way, and the task that handles it at the server."""
+
+    def __init__(self, network: MemoryNetwork, client: str, address: str, method: str, caller: Caller) -> None:
+        self.number = network.next_number()
+        self.client = client
+        self.address = address
+        self.server = network.process_of(address)
+        self.method = method
+        self.caller = caller
+        self.to_server = Pipe(network, client, self.server)
+        self.to_client = Pipe(network, self.server, client)
+        self._network = network
+        self._listener: Listener | None = None
+        self.task: asyncio.Task[None] | None = None
+        self._arrived = False
+
+    def begin(self) -> None:
+        """The client's kernel connects."""
+        self.to_server.carry(self._arrive)
+
+    def give_up(self) -> None:
+        """The client ends the call without waiting: cancelled, timed out or broken."""
+        error = Unavailable(f"the connection to {self.client} is gone")
+        self.to_client.inbox.fail(Unavailable(f"{self.address}: the stream was closed here"))
+        self.to_server.close(Unavailable(f"{self.address}: the stream is over"))
+        self.to_server.carry(lambda: self._lost_at_server(error))
+        self._network.forget(self)
+
+    def end_at_server(self, error: BraidError | None) -> None:
+        """The handler ended: the client is told how, after everything sent before."""
+        inbox = self.to_client.inbox
+        over = error or Unavailable(f"{self.address}: the stream is over")
+        self.to_client.carry(inbox.end if error is None else lambda: inbox.fail(over))
+        self.to_client.carry(lambda: self._over_at_client(over))
+        self.to_client.close(over)
+        self.to_server.inbox.fail(Unavailable(f"the stream of {self.client} is over"))
+        if self._listener is not None:
+            self._listener.calls.pop(self.number, None)
+
+    def lose(self, process: str, *, told: bool = False) -> None:
+        """One end is gone. Its peer's kernel says so after a message's time, or this end's own timer does (`told`)."""
+        gone = Unavailable(f"the connection between {self.client} and {self.address} is gone")
+        if told and process == self.client:
+            self._lost_at_client(gone)
+        elif told:
+            self._lost_at_server(gone)
+        elif process == self.client:
+            self._network.forget(self)
+            self.to_server.carry(lambda: self._lost_at_server(gone))
+        else:
+            self._lost_at_server(gone)
+            self.to_client.carry(lambda: self._lost_at_client(gone))
+
+    def resume(self) -> None:
+        """A cut may have healed."""
+        self.to_server.resume()
+        self.to_client.resume()
+
+    def expect_arrival(self) -> None:
+        """An attempt to connect does not last for ever."""
+        if not self._arrived:
+            self._lost_at_client(Unavailable(f"{self.address}: cannot connect"))
+
+    def break_stream(self, error: BraidError) -> None:
+        """The serving replica ends the call from its side: a stream's handler is told, a response stream is cut off."""
+        self.to_server.inbox.fail(error)
+        if self.task is not None and self.method not in self._duplex_methods():
+            self.end_at_server(error)
+            self.task.cancel()
+
+    def _duplex_methods(self) -> frozenset[str]:
+        return frozenset(self._listener.service.duplex) if self._listener else frozenset()
+
+    def _arrive(self) -> None:
+        self._arrived = True
+        listener = self._network.listener(self.address)
+        if self.to_client.inbox.over():
+            return
+        if listener is None or listener.start is None:
+            self.end_at_server(Unavailable(f"{self.address}: connection refused"))
+            return
+        self._listener = listener
+        listener.calls[self.number] = self
+        self.task = listener.start(self)
+
+    def _over_at_client(self, error: BraidError) -> None:
+        self.to_server.close(error if isinstance(error, Unavailable) else Unavailable(error.message))
+        self._network.forget(self)
+
+    def _lost_at_client(self, error: BraidError) -> None:
+        self.to_client.inbox.fail(error)
+        self.to_server.close(error)
+        self._network.forget(self)
+
+    def _lost_at_server(self, error: BraidError) -> None:
+        self.to_server.inbox.fail(error)
+        self.to_client.close(error)
+        if self._listener is not None:
+            self._listener.calls.pop(self.number, None)
+        if self.task is not None and self.method not in self._duplex_methods():
+            self.task.cancel()

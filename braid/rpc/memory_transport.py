@@ -1,0 +1,263 @@
+"""Control RPCs over a network in memory, for simulation and tests: what grpc does between processes, without sockets.
+
+Every message is serialised and parsed, so that no object is shared. `memory_network` makes the faults.
+"""
+
+import asyncio
+import contextvars
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import aclosing
+from typing import TypeVar, cast
+
+from braid.kernel.errors import BraidError, DeadlineExceeded, Exhausted, Unavailable, Unsupported
+from braid.kernel.limits import MESSAGE_BYTES_MAX, STREAM_CLOSE_SECONDS
+from braid.kernel.ports import (
+    Caller,
+    CallOptions,
+    DuplexHandler,
+    RpcChannel,
+    RpcServer,
+    RpcService,
+    StreamHandler,
+    UnaryHandler,
+)
+from braid.rpc.errors import from_status, to_status
+from braid.rpc.memory_network import Call, Listener, MemoryNetwork
+from braid.rpc.messages import parser, serialize
+
+T = TypeVar("T")
+
+
+class MemoryTransport:
+    """The control RPCs of one process on a `MemoryNetwork`."""
+
+    def __init__(self, network: MemoryNetwork, process: str) -> None:
+        self._network = network
+        self._process = process
+
+    def channel(self, address: str) -> RpcChannel:
+        """A connection to an address; connects when used."""
+        return MemoryChannel(self._network, self._process, address)
+
+    async def serve(self, address: str, service: RpcService) -> RpcServer:
+        """Serves at an address (port 0 chooses one). Raises `Unavailable` when it is taken."""
+        listener = Listener(self._process, service, contextvars.copy_context())
+        listener.start = _start(listener)
+        return MemoryServer(self._network, self._network.listen(address, listener), listener)
+
+
+class MemoryServer:
+    """A serving replica."""
+
+    def __init__(self, network: MemoryNetwork, address: str, listener: Listener) -> None:
+        self._network = network
+        self._address = address
+        self._listener = listener
+
+    @property
+    def address(self) -> str:
+        """Where it can be reached."""
+        return self._address
+
+    def set_serving(self, serving: bool) -> None:
+        """What `MemoryNetwork.serving` answers."""
+        self._listener.serving = serving
+
+    async def stop(self, grace_seconds: float) -> None:
+        """Ends streams with `Unavailable` at once, lets unary calls finish for the grace period."""
+        self._listener.serving = False
+        self._network.unlisten(self._address, self._listener)
+        stopping = Unavailable("the replica is stopping", remedy="ask another replica")
+        unary = self._listener.service.unary
+        for call in tuple(self._listener.calls.values()):
+            if call.method not in unary:
+                call.break_stream(stopping)
+        handling = [call.task for call in self._listener.calls.values() if call.task is not None]
+        if handling:
+            await asyncio.wait(handling, timeout=grace_seconds)
+        for call in tuple(self._listener.calls.values()):
+            call.break_stream(stopping)
+
+
+class MemoryChannel:
+    """A connection to one replica."""
+
+    def __init__(self, network: MemoryNetwork, process: str, address: str) -> None:
+        self._network = network
+        self._process = process
+        self._address = address
+        self._calls: dict[int, Call] = {}
+        self._closed = False
+
+    async def unary(self, method: str, request: object, response_type: type[T], options: CallOptions) -> T:
+        """One request, one response; see `RpcChannel`."""
+        call = self._open(method, options)
+        try:
+            async with asyncio.timeout(max(0.0, options.timeout_seconds)):
+                await call.to_server.send(_bounded(serialize(request)))
+                response = await call.to_client.receive()
+        except TimeoutError as error:
+            raise DeadlineExceeded(f"{self._address}: no answer within {options.timeout_seconds:.3f} s") from error
+        finally:
+            self._close(call)
+        return parser(response_type)(cast("bytes", response))
+
+    async def server_stream(
+        self, method: str, request: object, response_type: type[T], options: CallOptions
+    ) -> AsyncIterator[T]:
+        """One request, many responses; see `RpcChannel`."""
+        call = self._open(method, options)
+        parse = parser(response_type)
+        try:
+            await call.to_server.send(_bounded(serialize(request)))
+            while (data := await call.to_client.receive()) is not None:
+                yield parse(cast("bytes", data))
+        finally:
+            self._close(call)
+
+    def duplex(self, method: str, response_type: type[T], options: CallOptions) -> "MemoryDuplexCall":
+        """Opens a bidirectional stream; see `RpcChannel`."""
+        return MemoryDuplexCall(self._open(method, options), response_type)
+
+    async def close(self) -> None:
+        """Closes the connection; what is under way on it ends with `Unavailable`."""
+        self._closed = True
+        for call in tuple(self._calls.values()):
+            self._close(call)
+
+    def _open(self, method: str, options: CallOptions) -> Call:
+        if self._closed:
+            raise Unavailable(f"{self._address}: the connection was closed here")
+        caller = Caller(options.principal, options.tenant, options.request_id, self._process)
+        call = self._network.open(self._process, self._address, method, caller)
+        self._calls = {number: each for number, each in self._calls.items() if not each.to_client.inbox.over()}
+        self._calls[call.number] = call
+        return call
+
+    def _close(self, call: Call) -> None:
+        self._calls.pop(call.number, None)
+        call.give_up()
+
+
+class MemoryDuplexCall:
+    """The client's end of a bidirectional stream."""
+
+    def __init__(self, call: Call, response_type: type) -> None:
+        self._call = call
+        self._parse: Callable[[bytes], object] = parser(response_type)
+
+    async def send(self, message: object) -> None:
+        """Sends a message. Raises `Unavailable` once the stream is over."""
+        await self._call.to_server.send(_bounded(serialize(message)))
+
+    async def receive(self) -> object | None:
+        """The next message, or None when the server ended the stream well. Raises what it ended with."""
+        data = await self._call.to_client.receive()
+        return None if data is None else self._parse(cast("bytes", data))
+
+    async def close(self) -> None:
+        """Ends the stream and waits a moment for the server to end its side."""
+        call = self._call
+        call.to_server.carry(call.to_server.inbox.end)
+        call.to_server.close(Unavailable(f"{call.address}: the stream was closed here"))
+        try:
+            async with asyncio.timeout(STREAM_CLOSE_SECONDS):
+                await call.to_client.inbox.ended()
+        except TimeoutError:
+            pass
+        finally:
+            call.give_up()
+
+
+class MemoryDuplexServing:
+    """The server's end of a bidirectional stream."""
+
+    def __init__(self, call: Call, request_type: type) -> None:
+        self._call = call
+        self._parse: Callable[[bytes], object] = parser(request_type)
+
+    @property
+    def caller(self) -> Caller:
+        """Who opened it."""
+        return self._call.caller
+
+    async def send(self, message: object) -> None:
+        """Sends a message. Raises `Unavailable` once the peer is gone."""
+        await self._call.to_client.send(_bounded(serialize(message)))
+
+    async def receive(self) -> object | None:
+        """The next message; None when the client ended well. Raises `Unavailable` when the connection broke."""
+        data = await self._call.to_server.receive()
+        return None if data is None else self._parse(cast("bytes", data))
+
+
+def _start(listener: Listener) -> Callable[[Call], "asyncio.Task[None]"]:
+    """What begins to handle an arriving call, in the context of the process that serves."""
+
+    def start(call: Call) -> "asyncio.Task[None]":
+        name = f"{listener.process} serves {call.method.rpartition('/')[2]} to {call.client}"
+        loop = asyncio.get_running_loop()
+        task = loop.create_task(_handle(listener.service, call), name=name, context=listener.context.copy())
+        task.add_done_callback(lambda ended: call.end_at_server(_ending(ended)))
+        return task
+
+    return start
+
+
+def _ending(task: "asyncio.Task[None]") -> BraidError | None:
+    """How a handler ended, as it arrives at the client."""
+    if task.cancelled():
+        return Unavailable("the replica ended the call")
+    error = task.exception()
+    if error is None:
+        return None
+    if isinstance(error, BraidError):
+        return from_status(to_status(error))
+    facts = {"message": f"{task.get_name()} failed", "exception": error, "task": task}
+    asyncio.get_running_loop().call_exception_handler(facts)
+    return BraidError(f"unexpected {type(error).__name__}: {error}")
+
+
+def _handle(service: RpcService, call: Call) -> Coroutine[object, object, None]:
+    if call.method in service.unary:
+        request_type, unary = service.unary[call.method]
+        return _unary(call, request_type, unary)
+    if call.method in service.server_stream:
+        request_type, stream = service.server_stream[call.method]
+        return _server_stream(call, request_type, stream)
+    if call.method in service.duplex:
+        request_type, duplex = service.duplex[call.method]
+        return _duplex(call, request_type, duplex)
+    return _unknown(call)
+
+
+async def _unary(call: Call, request_type: type, handler: UnaryHandler) -> None:
+    request = await _request(call, request_type)
+    await call.to_client.send(_bounded(serialize(await handler(request, call.caller))))
+
+
+async def _server_stream(call: Call, request_type: type, handler: StreamHandler) -> None:
+    request = await _request(call, request_type)
+    responses = handler(request, call.caller)
+    async with aclosing(responses):  # type: ignore[type-var]  # handlers are async generators
+        async for response in responses:
+            await call.to_client.send(_bounded(serialize(response)))
+
+
+async def _duplex(call: Call, request_type: type, handler: DuplexHandler) -> None:
+    await handler(MemoryDuplexServing(call, request_type))
+
+
+async def _unknown(call: Call) -> None:
+    raise Unsupported(f"{call.address} does not serve {call.method}")
+
+
+async def _request(call: Call, request_type: type) -> object:
+    parse: Callable[[bytes], object] = parser(request_type)
+    return parse(cast("bytes", await call.to_server.receive()))
+
+
+def _bounded(data: bytes) -> bytes:
+    if len(data) > MESSAGE_BYTES_MAX:
+        raise Exhausted(f"a message of {len(data)} bytes exceeds {MESSAGE_BYTES_MAX}")
+    return data

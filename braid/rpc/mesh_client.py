@@ -1,0 +1,295 @@
+"""Clients of the services: which replicas exist, who leads, following redirects, trying again within a deadline.
+
+Knows endpoints and errors, not what the calls mean.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Final, NamedTuple, TypeVar
+
+from braid.api.mesh.v1.endpoint_pb2 import ListEndpointsRequest, ListEndpointsResponse
+from braid.kernel.errors import BraidError, ClusterUnavailable, DeadlineExceeded, NotLeader, Unavailable, Unsupported
+from braid.kernel.limits import (
+    CHANNELS_KEPT_MAX,
+    LIST_ENDPOINTS_SECONDS,
+    REDIRECT_WAIT_SECONDS,
+    REDIRECTS_MAX,
+    UNARY_DEADLINE_SECONDS,
+)
+from braid.kernel.ports import CallOptions, DuplexCall, Host, RpcChannel, RpcTransport
+from braid.rpc.methods import method_path
+
+T = TypeVar("T")
+
+SERVICES: Final = ("registry", "assigner", "lagmon", "dlq")
+
+
+class KnownEndpoint(NamedTuple):
+    """A replica as the directory last described it."""
+
+    service: str
+    instance: str
+    address: str
+    leader: bool
+
+
+Source = Callable[[], Awaitable[Sequence[KnownEndpoint]]]
+
+
+class Directory:
+    """What one process knows of the mesh's replicas: shared by its clients of all services, one channel per address.
+
+    Seeds may be replicas of any service. What was learned stays usable while nothing answers.
+    """
+
+    def __init__(
+        self, transport: RpcTransport, host: Host, seeds: Sequence[str] = (), source: Source | None = None
+    ) -> None:
+        """Asks `source` for endpoints (a replica reads its store), or else `ListEndpoints` of any replica known."""
+        self._transport = transport
+        self._host = host
+        self._seeds = tuple(seeds)
+        self._source = source or self._ask_replicas
+        self._endpoints: tuple[KnownEndpoint, ...] = ()
+        self._channels: dict[str, RpcChannel] = {}
+        self._refreshing = asyncio.Lock()
+        self._refreshes = 0
+
+    @property
+    def endpoints(self) -> Sequence[KnownEndpoint]:
+        """All replicas known."""
+        return self._endpoints
+
+    def leader(self, service: str) -> str:
+        """The address of a service's leader as far as known, or ''."""
+        return next((known.address for known in self._endpoints if known.service == service and known.leader), "")
+
+    def replicas(self, service: str) -> Sequence[str]:
+        """Addresses of a service's replicas as far as known, the leader's last: reads should not burden it."""
+        found = sorted((known.leader, known.address) for known in self._endpoints if known.service == service)
+        return [address for _, address in found]
+
+    def learn_leader(self, service: str, address: str) -> None:
+        """Notes who leads, from a redirect; '' notes that nobody known does."""
+        self._endpoints = tuple(
+            known._replace(leader=known.address == address) if known.service == service else known
+            for known in self._endpoints
+        )
+        if address and address not in self.replicas(service):
+            self._endpoints += (KnownEndpoint(service, "", address, True),)
+
+    def channel(self, address: str) -> RpcChannel:
+        """The process's one connection to an address."""
+        if address not in self._channels:
+            self._channels[address] = self._transport.channel(address)
+        return self._channels[address]
+
+    async def refresh(self) -> None:
+        """Reads the directory again; callers that wait for a refresh under way share its result.
+
+        Raises:
+            Unavailable: no replica known answers.
+        """
+        before = self._refreshes
+        async with self._refreshing:
+            if self._refreshes == before:
+                self._endpoints = tuple(await self._source()) or self._endpoints
+                self._refreshes += 1
+                await self._forget_channels()
+
+    async def close(self) -> None:
+        """Closes all connections."""
+        channels, self._channels = list(self._channels.values()), {}
+        for channel in channels:
+            await channel.close()
+
+    async def _forget_channels(self) -> None:
+        """Closes connections to addresses gone from the directory, once there are many: replicas move between ports."""
+        known = {*self._seeds, *(endpoint.address for endpoint in self._endpoints)}
+        gone = [address for address in self._channels if address not in known]
+        for address in gone[: max(0, len(self._channels) - CHANNELS_KEPT_MAX)]:
+            await self._channels.pop(address).close()
+
+    async def _ask_replicas(self) -> Sequence[KnownEndpoint]:
+        failures: list[str] = []
+        for service, address in self._askable():
+            try:
+                return await self._list_endpoints(service, address)
+            except Unsupported:  # an address of unknown service: the next path may be its
+                continue
+            except (Unavailable, DeadlineExceeded) as error:
+                failures.append(f"{address}: {error.message}")
+        tried = "; ".join(dict.fromkeys(failures)) or "no address known"
+        raise Unavailable(f"no replica of the mesh answers ({tried})", remedy="check the endpoint and that it runs")
+
+    def _askable(self) -> Sequence[tuple[str, str]]:
+        known = [(endpoint.service, endpoint.address) for endpoint in self._endpoints]
+        return list(dict.fromkeys([*known, *((service, seed) for seed in self._seeds for service in SERVICES)]))
+
+    async def _list_endpoints(self, service: str, address: str) -> Sequence[KnownEndpoint]:
+        path = method_path(service, "ListEndpoints")
+        options = CallOptions(LIST_ENDPOINTS_SECONDS)
+        response = await self.channel(address).unary(path, ListEndpointsRequest(), ListEndpointsResponse, options)
+        return [KnownEndpoint(each.service, each.instance, each.address, each.leader) for each in response.endpoints]
+
+
+class ServiceClient:
+    """Calls one service wherever it is led. Methods are short names (`MoveStream`)."""
+
+    def __init__(
+        self, directory: Directory, service: str, host: Host, *, principal: str = "", tenant: str = "default"
+    ) -> None:
+        self._directory = directory
+        self._service = service
+        self._host = host
+        self._principal = principal
+        self._tenant = tenant
+
+    async def unary(
+        self,
+        method: str,
+        request: object,
+        response_type: type[T],
+        *,
+        timeout_seconds: float = UNARY_DEADLINE_SECONDS,
+        request_id: str = "",
+        any_replica: bool = False,
+    ) -> T:
+        """Calls until answered: follows redirects, and tries again while replicas are unavailable, within the timeout.
+
+        Every attempt carries the same request id (a fresh one when none is given), so that a mutation happens once.
+
+        Raises:
+            Unavailable: no replica answered within the timeout; the last reason is in the message.
+            DeadlineExceeded: the one asked did not answer within the timeout.
+            BraidError: what the service answered.
+        """
+        path = method_path(self._service, method)
+        request_id = request_id or self._host.ids.ulid()
+        deadline = self._host.clock.elapsed() + timeout_seconds
+        attempts = _Attempts(self._host, deadline)
+        while True:
+            options = CallOptions(attempts.left(), request_id, self._tenant, self._principal)
+            address = ""
+            try:
+                address = await self._address(any_replica, attempts.count)
+                return await self._directory.channel(address).unary(path, request, response_type, options)
+            except ClusterUnavailable:  # the replica's own answer about a Kafka cluster
+                raise
+            except DeadlineExceeded as error:  # it may be frozen: the next call asks around first
+                self._learn(address, error)
+                raise
+            except (Unavailable, NotLeader) as error:
+                self._learn(address, error)
+                await attempts.next(error)
+
+    async def server_stream(
+        self, method: str, request: object, response_type: type[T], *, any_replica: bool = False
+    ) -> AsyncIterator[T]:
+        """Opens one stream and yields its messages; where to resume after an error is the caller's to know.
+
+        Raises:
+            NotLeader: the directory has learned of it; open again.
+            Unavailable: the stream broke, or no replica can be reached.
+        """
+        address = await self._address(any_replica, 0)
+        path = method_path(self._service, method)
+        try:
+            stream = self._directory.channel(address).server_stream(
+                path, request, response_type, self._stream_options()
+            )
+            async for message in stream:
+                yield message
+        except (Unavailable, NotLeader) as error:
+            self._learn(address, error)
+            raise
+
+    async def duplex(self, method: str, response_type: type, *, any_replica: bool = False) -> DuplexCall:
+        """Opens a stream both ways, to the leader or to any replica. Errors that tell of leadership are learned from.
+
+        Raises:
+            Unavailable: no replica is known and none can be asked.
+        """
+        address = await self._address(any_replica, 0)
+        path = method_path(self._service, method)
+        call = self._directory.channel(address).duplex(path, response_type, self._stream_options())
+        return _LearningCall(call, lambda error: self._learn(address, error))
+
+    def forget_leader(self) -> None:
+        """Notes that the leader is silent: the directory is asked anew before the next call."""
+        self._directory.learn_leader(self._service, "")
+
+    def _stream_options(self) -> CallOptions:
+        return CallOptions(0.0, self._host.ids.ulid(), self._tenant, self._principal)
+
+    async def _address(self, any_replica: bool, attempt: int) -> str:
+        found = self._known(any_replica, attempt)
+        if not found:
+            await self._directory.refresh()
+            found = self._known(any_replica, attempt)
+        if not found:
+            raise Unavailable(f"no {'replica' if any_replica else 'leader'} of {self._service} is known")
+        return found
+
+    def _known(self, any_replica: bool, attempt: int) -> str:
+        replicas = self._directory.replicas(self._service)
+        if any_replica and replicas:
+            return replicas[attempt % len(replicas)]
+        return self._directory.leader(self._service)
+
+    def _learn(self, address: str, error: BraidError) -> None:
+        if isinstance(error, NotLeader):
+            self._directory.learn_leader(self._service, error.leader if error.leader != address else "")
+        elif address and self._directory.leader(self._service) == address:
+            self._directory.learn_leader(self._service, "")
+
+
+class _Attempts:
+    """Counts attempts and waits between them, within a deadline."""
+
+    def __init__(self, host: Host, deadline: float) -> None:
+        self._host = host
+        self._deadline = deadline
+        self.count = 0
+        self._redirects = 0
+
+    def left(self) -> float:
+        return self._deadline - self._host.clock.elapsed()
+
+    async def next(self, error: BraidError) -> None:
+        """Returns when the next attempt may start; raises the error when no time is left for one."""
+        self.count += 1
+        if isinstance(error, NotLeader) and error.leader and self._redirects < REDIRECTS_MAX:
+            self._redirects += 1
+            return
+        low, high = REDIRECT_WAIT_SECONDS
+        longest = min(high, low * 2.0 ** min(self.count, 10))
+        wait = self._host.randomness.uniform(longest / 2, longest)
+        if wait >= self.left():
+            raise error
+        await self._host.clock.sleep(wait)
+
+
+class _LearningCall:
+    """A duplex call whose errors teach the directory."""
+
+    def __init__(self, call: DuplexCall, learn: Callable[[BraidError], None]) -> None:
+        self._call = call
+        self._learn = learn
+
+    async def send(self, message: object) -> None:
+        try:
+            await self._call.send(message)
+        except (Unavailable, NotLeader) as error:
+            self._learn(error)
+            raise
+
+    async def receive(self) -> object | None:
+        try:
+            return await self._call.receive()
+        except (Unavailable, NotLeader) as error:
+            self._learn(error)
+            raise
+
+    async def close(self) -> None:
+        await self._call.close()

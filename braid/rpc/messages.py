@@ -1,0 +1,28 @@
+"""Protobuf messages to bytes and back, for every transport."""
+
+from collections.abc import Callable
+from typing import TypeVar, cast
+
+from google.protobuf.message import DecodeError, Message
+
+from braid.kernel.errors import Invalid
+
+T = TypeVar("T")
+
+
+def serialize(message: object) -> bytes:
+    """A message's bytes; equal messages give equal bytes within one release."""
+    return cast("Message", message).SerializeToString(deterministic=True)
+
+
+def parser(message_type: type[T]) -> Callable[[bytes], T]:
+    """What reads a message's bytes. It raises `Invalid` for bytes that are none."""
+    from_string = cast("type[Message]", message_type).FromString
+
+    def parse(data: bytes) -> T:
+        try:
+            return cast("T", from_string(data))
+        except DecodeError as error:
+            raise Invalid(f"the message is no {message_type.__name__}") from error
+
+    return parse

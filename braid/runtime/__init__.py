@@ -1,0 +1,1 @@
+"""What turns a service's pure rules into a running replica: aggregates, leadership, serving, telemetry, settings."""

@@ -1,0 +1,375 @@
+"""The one aggregate loop: load → decide → append → evolve → notify → answer, and following what other leaders append.
+
+Rules live in deciders, bytes in codecs, storage behind the event-store port. Nothing here knows a service's domain.
+
+Commands of one service run one after another (`_writer`): appends reach the store in the order in which their changes
+reach subscribers, so a revision always means "everything up to here", for watchers and for readers alike.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final, TypeVar, cast
+
+from braid.kernel.decider import Context
+from braid.kernel.errors import Compacted, Conflict, CorruptHistory, Fenced, NotLeader, Unavailable
+from braid.kernel.limits import APPEND_BYTES_MAX, APPEND_EVENTS_MAX, DECIDE_RETRIES_MAX, LOADS_AT_ONCE
+from braid.kernel.ports import Batch, EventStore, HistoryId, Host, Loaded, Snapshot
+from braid.runtime.fold import Fold, state_hash
+from braid.runtime.kinds import AnyKind, Authority, Change, Kind, Leadership, Outcome, RecordedEvent, Reloaded
+from braid.runtime.retry import Backoff
+from braid.runtime.telemetry import Metrics, logger
+
+S = TypeVar("S")
+C = TypeVar("C")
+E = TypeVar("E")
+
+_EVENT_OVERHEAD_BYTES: Final = 64  # what an adapter may write around an event
+
+
+class Aggregates:
+    """All histories of one service, folded in memory; every replica follows them, the leader appends."""
+
+    def __init__(
+        self,
+        store: EventStore,
+        kinds: Mapping[str, AnyKind],
+        host: Host,
+        service: str,
+        authority: Authority,
+        metrics: Metrics,
+    ) -> None:
+        """Builds an empty view; `follow` fills it. Keys of `kinds` are the kinds' names."""
+        self._store = store
+        self._kinds = {name: kind.erased() for name, kind in kinds.items()}
+        self._host = host
+        self._service = service
+        self._authority = authority
+        self._metrics = metrics
+        self._log = logger(service)
+        self._writer = asyncio.Lock()
+        self._folds: dict[HistoryId, Fold] = {}
+        self._uncertain: set[HistoryId] = set()
+        self._subscribers: list[Callable[[Change | Reloaded], None]] = []
+        self._revision = 0
+        self._position = 0
+        self._incarnation = 0
+        self._loaded = asyncio.Event()
+        self._corrupt: CorruptHistory | None = None
+
+    # --- reading ---------------------------------------------------------------------------------------------------
+
+    @property
+    def revision(self) -> int:
+        """The store's revision up to which every history of the service is contained in what is read here."""
+        return self._revision
+
+    @property
+    def incarnation(self) -> int:
+        """The store's incarnation these histories were read from; 0 before the first load."""
+        return self._incarnation
+
+    @property
+    def corrupt(self) -> CorruptHistory | None:
+        """Why this replica may not decide: a history it cannot read. It stays so until the process is replaced."""
+        return self._corrupt
+
+    def state(self, kind: Kind[S, C, E], id: str) -> S:
+        """The state of a history; the decider's initial state when nothing was appended to it."""
+        fold = self._folds.get(HistoryId(self._service, kind.name, id))
+        return kind.decider.initial(id) if fold is None else cast("S", fold.state)
+
+    def states(self, kind: Kind[S, C, E]) -> Mapping[str, S]:
+        """The states of all histories of a kind by id, sorted by id."""
+        found = sorted(history for history in self._folds if history.kind == kind.name)
+        return {history.id: cast("S", self._folds[history].state) for history in found}
+
+    def sequence(self, kind: Kind[S, C, E], id: str) -> int:
+        """Sequence of a history's last event (what etags are made of); 0 when nothing was appended to it."""
+        fold = self._folds.get(HistoryId(self._service, kind.name, id))
+        return 0 if fold is None else fold.sequence
+
+    def state_hash(self, kind: Kind[S, C, E], id: str) -> str:
+        """SHA-256 of the state's canonical bytes."""
+        return state_hash(kind.erased(), self.state(kind, id))
+
+    def histories(self, prefix: str = "") -> Sequence[HistoryId]:
+        """Known histories, sorted, under `<kind>/<id>`, `<kind>`, or '' for all."""
+        return sorted(history for history in self._folds if _within(history, prefix))
+
+    def subscribe(self, callback: Callable[[Change | Reloaded], None]) -> Callable[[], None]:
+        """Calls back synchronously after every evolve, in order of revision, leading or following.
+
+        Returns:
+            What ends the subscription.
+        """
+        self._subscribers.append(callback)
+        return lambda: self._subscribers.remove(callback)
+
+    async def events(self, history: HistoryId, from_sequence: int = 1) -> Sequence[RecordedEvent]:
+        """Reads a history's events from the store, as far back as it keeps them; their `revision` is 0 (not kept).
+
+        Raises:
+            CorruptHistory: an event does not decode.
+        """
+        loaded = await self._store.load(history)
+        codec = self._kind_of(history).codec
+        start = max(0, from_sequence - loaded.first)
+        numbered = enumerate(loaded.events[start:], loaded.first + start)
+        return [RecordedEvent(history, sequence, 0, *codec.decode(data), data) for sequence, data in numbered]
+
+    async def watch_events(self, prefix: str, after_revision: int) -> AsyncIterator[RecordedEvent]:
+        """Yields events under a prefix (see `histories`) appended after a revision, in order, without gaps, forever.
+
+        Raises:
+            Compacted: some of what was asked for is gone: list, then watch again.
+        """
+        async for batch in self._store.watch(self._service, after_revision):
+            if not _within(batch.history, prefix):
+                continue
+            codec = self._kind_of(batch.history).codec
+            for sequence, data in enumerate(batch.events, batch.first):
+                yield RecordedEvent(batch.history, sequence, batch.revision, *codec.decode(data), data)
+
+    # --- deciding --------------------------------------------------------------------------------------------------
+
+    async def execute(
+        self,
+        kind: Kind[S, C, E],
+        id: str,
+        command: C,
+        *,
+        actor: str,
+        tenant: str = "default",
+        request_id: str = "",
+        cause: str = "",
+    ) -> Outcome[S]:
+        """Decides a command on one history and answers only once its events are appended and authority still holds.
+
+        A `request_id` this history has recorded is not decided again. Several commands of one request on the same
+        history need different ids (`f"{request_id}/2"`).
+
+        Raises:
+            NotLeader: this replica does not lead, or its authority ended before the answer.
+            BraidError: whatever the decider refuses with.
+            OutcomeUnknown: the store did not answer; the history is read back before it is used again.
+            CorruptHistory: this replica cannot read its histories.
+        """
+        history = HistoryId(self._service, kind.name, id)
+        async with self._writer:
+            for _ in range(DECIDE_RETRIES_MAX):
+                leadership = self._require_leader()
+                fold = await self._current(history)
+                if request_id and fold.knows(tenant, request_id):
+                    return self._answer(fold, (), repeated=True)
+                context = Context(self._host.clock.now_ms(), actor, tenant, request_id, cause, leadership.epoch)
+                events = self._decide(fold, command, context)
+                try:
+                    recorded = await self._append(fold, events, context, leadership)
+                except Conflict:
+                    self._metrics.conflicts.labels(kind.name).inc()
+                    continue
+                return self._answer(fold, recorded, repeated=False)
+        raise Conflict(f"{history} changed under {DECIDE_RETRIES_MAX} decisions", remedy="try again")
+
+    def _require_leader(self) -> Leadership:
+        if self._corrupt is not None:
+            raise self._corrupt
+        return self._authority.require_leader()
+
+    def _answer(self, fold: Fold, events: Sequence[RecordedEvent], *, repeated: bool) -> Outcome[S]:
+        self._require_leader()
+        return Outcome(cast("S", fold.state), fold.revision, fold.sequence, events, repeated)
+
+    def _decide(self, fold: Fold, command: object, context: Context) -> Sequence[object]:
+        started = self._host.clock.elapsed()
+        events = fold.kind.decider.decide(fold.state, command, context)
+        self._metrics.decide_seconds.labels(fold.kind.name).observe(self._host.clock.elapsed() - started)
+        return events
+
+    async def _current(self, history: HistoryId) -> Fold:
+        if history in self._uncertain:
+            self._absorb(history, await self._store.load(history))
+            self._uncertain.discard(history)
+        return self._folds.get(history) or Fold(history, self._kind_of(history))
+
+    async def _append(
+        self, fold: Fold, events: Sequence[object], context: Context, leadership: Leadership
+    ) -> Sequence[RecordedEvent]:
+        """Appends in as few batches as the store's request limit allows; only the last carries the plain request id."""
+        recorded: list[RecordedEvent] = []
+        # Until an append is known to have happened and was folded, the history is not trusted: whatever interrupts this
+        # (no answer, cancellation, a conflict), the next command reads it again first.
+        for chunk in _encoded_batches(fold, events, context):
+            self._uncertain.add(fold.history)
+            started = self._host.clock.elapsed()
+            try:
+                appended = await self._store.append(fold.history, chunk, fold.sequence, leadership.leader.fence)
+            except Fenced as error:
+                self._authority.step_down("the store refused an append by its fence")
+                raise NotLeader("another replica leads now", remedy="ask the leader") from error
+            self._metrics.append_seconds.labels(fold.kind.name).observe(self._host.clock.elapsed() - started)
+            recorded += self._apply(fold, appended.sequence - len(chunk) + 1, chunk, appended.revision)
+            self._uncertain.discard(fold.history)
+            self._save_due_snapshot(fold, leadership)
+        return recorded
+
+    def _save_due_snapshot(self, fold: Fold, leadership: Leadership) -> None:
+        if fold.due is not None:
+            snapshot, fold.due = fold.due, None
+            self._host.tasks.spawn(self._save(fold.history, snapshot, leadership), f"snapshot {fold.history}")
+
+    async def _save(self, history: HistoryId, snapshot: Snapshot, leadership: Leadership) -> None:
+        try:
+            await self._store.save_snapshot(history, snapshot, leadership.leader.fence)
+        except (Unavailable, Fenced, Conflict) as error:  # the next one covers this one
+            self._log.warning("snapshot not saved", history=str(history), sequence=snapshot.sequence, error=str(error))
+
+    # --- following -------------------------------------------------------------------------------------------------
+
+    async def loaded(self) -> None:
+        """Waits until every history was read once."""
+        await self._loaded.wait()
+
+    async def follow(self) -> None:
+        """Loads all histories, then follows every append, forever. Returns only when a history cannot be read."""
+        backoff = Backoff(self._host)
+        while self._corrupt is None:
+            try:
+                if not self._loaded.is_set():
+                    await self._reload()
+                async for batch in self._store.watch(self._service, self._position):
+                    self._take(batch)
+                    backoff.reset()
+            except Compacted as error:
+                self._log.warning("histories are read again", service=self._service, error=str(error))
+                self._loaded.clear()
+            except Unavailable as error:
+                self._log.warning("event store unavailable", service=self._service, error=str(error))
+                await backoff.wait()
+            except CorruptHistory as error:
+                self._refuse(error)
+
+    async def catch_up(self) -> None:
+        """Reads every history to its head. A new leader does so before its first append.
+
+        Raises:
+            CorruptHistory: a history cannot be read; this replica may not lead.
+        """
+        async with self._writer:
+            try:
+                loads, revision = await self._load_all()
+                for history, loaded in loads:
+                    self._absorb(history, loaded)
+            except CorruptHistory as error:
+                self._refuse(error)
+                raise
+            self._uncertain.clear()
+            self._revision = max(self._revision, revision)
+
+    async def _reload(self) -> None:
+        """Replaces everything by what the store holds now."""
+        async with self._writer:
+            incarnation = await self._store.incarnation()
+            loads, revision = await self._load_all()
+            self._folds = {}
+            for history, loaded in loads:
+                fold = Fold(history, self._kind_of(history))
+                fold.restore(loaded)
+                self._folds[history] = fold
+            self._uncertain.clear()
+            self._revision = self._position = revision
+        if self._incarnation not in (0, incarnation):
+            self._authority.step_down("the store was restored from a backup")
+        self._incarnation = incarnation
+        self._loaded.set()
+        self._notify(Reloaded(revision))
+
+    async def _load_all(self) -> tuple[Sequence[tuple[HistoryId, Loaded]], int]:
+        histories, revision = await self._store.histories(self._service)
+        loads: list[tuple[HistoryId, Loaded]] = []
+        for start in range(0, len(histories), LOADS_AT_ONCE):
+            some = histories[start : start + LOADS_AT_ONCE]
+            loads += zip(some, await asyncio.gather(*map(self._store.load, some)), strict=True)
+        return loads, revision
+
+    def _take(self, batch: Batch) -> None:
+        """Folds a watched batch; what this replica appended itself was folded before and is passed over."""
+        fold = self._folds.get(batch.history) or Fold(batch.history, self._kind_of(batch.history))
+        recorded = self._apply(fold, batch.first, batch.events, batch.revision)
+        self._position = batch.revision
+        if recorded:
+            age_ms = self._host.clock.now_ms() - recorded[-1].context.now_ms
+            self._metrics.watch_lag_seconds.observe(max(0.0, age_ms / 1000))
+
+    def _absorb(self, history: HistoryId, loaded: Loaded) -> None:
+        """Brings one history to what was just read of it."""
+        fold = self._folds.get(history) or Fold(history, self._kind_of(history))
+        if loaded.sequence and loaded.first <= fold.sequence + 1:
+            self._apply(fold, loaded.first, loaded.events, loaded.revision)
+        elif loaded.sequence > fold.sequence:
+            fresh = Fold(history, fold.kind)
+            fresh.restore(loaded)
+            self._folds[history] = fresh
+            self._revision = max(self._revision, loaded.revision)
+            self._notify(Reloaded(self._revision))
+
+    def _apply(self, fold: Fold, first: int, events: Sequence[bytes], revision: int) -> Sequence[RecordedEvent]:
+        recorded = fold.apply(first, events, revision)
+        self._revision = max(self._revision, revision)
+        if recorded:
+            self._folds[fold.history] = fold
+            self._metrics.events.labels(fold.kind.name).inc(len(recorded))
+            self._notify(Change(fold.history, fold.state, recorded, self._revision))
+        return recorded
+
+    def _notify(self, change: Change | Reloaded) -> None:
+        for callback in tuple(self._subscribers):
+            callback(change)
+
+    def _kind_of(self, history: HistoryId) -> Kind[object, object, object]:
+        kind = self._kinds.get(history.kind)
+        if kind is None:
+            facts = {"history": str(history)}
+            raise CorruptHistory(f"{history} is of an unknown kind", remedy="run a newer release", metadata=facts)
+        return kind
+
+    def _refuse(self, error: CorruptHistory) -> None:
+        self._corrupt = error
+        self._loaded.set()
+        self._log.error("history cannot be read: this replica will not lead", error=error.message, **_facts(error))
+        self._authority.step_down(error.message)
+
+
+def _facts(error: CorruptHistory) -> dict[str, str]:
+    return {**error.metadata, "remedy": error.remedy}
+
+
+def _within(history: HistoryId, prefix: str) -> bool:
+    kind, _, id = prefix.partition("/")
+    return (not kind or history.kind == kind) and (not id or history.id == id)
+
+
+def _encoded_batches(fold: Fold, events: Sequence[object], context: Context) -> Sequence[Sequence[bytes]]:
+    """Cuts a decision into appends.
+
+    A repeat is recognised by the last one alone: earlier ones carry a marked request id, so that a decision cut off
+    half-way is decided again, on the state it reached.
+    """
+    encode = fold.kind.codec.encode
+    part = replace(context, request_id=f"{context.request_id}#part") if context.request_id else context
+    batches: list[list[object]] = [[]]
+    size = 0
+    for event in events:
+        weight = len(encode(event, context)) + _EVENT_OVERHEAD_BYTES
+        if batches[-1] and (len(batches[-1]) == APPEND_EVENTS_MAX or size + weight > APPEND_BYTES_MAX):
+            batches.append([])
+            size = 0
+        batches[-1].append(event)
+        size += weight
+    last = len(batches) - 1
+    return [
+        [encode(event, context if index == last else part) for event in batch]
+        for index, batch in enumerate(batches)
+        if batch
+    ]

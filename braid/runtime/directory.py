@@ -1,0 +1,50 @@
+"""Who is there and who leads, read from the event store and remembered for a moment. No RPCs."""
+
+import asyncio
+from collections.abc import Sequence
+
+from braid.kernel.errors import Unavailable
+from braid.kernel.limits import DIRECTORY_CACHE_SECONDS, STORE_CALL_SECONDS
+from braid.kernel.ports import Clock, EventStore
+from braid.rpc.mesh_client import KnownEndpoint
+
+
+class StoreDirectory:
+    """The store's directory joined with its elections. While the store does not answer, the last answer stands."""
+
+    def __init__(self, store: EventStore, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._endpoints: tuple[KnownEndpoint, ...] = ()
+        self._fresh_until = float("-inf")
+        self._reading = asyncio.Lock()
+
+    async def endpoints(self) -> Sequence[KnownEndpoint]:
+        """All live replicas, sorted; at most `DIRECTORY_CACHE_SECONDS` old while the store answers."""
+        async with self._reading:
+            if self._clock.elapsed() >= self._fresh_until:
+                await self._read()
+        return self._endpoints
+
+    async def leader_address(self, service: str) -> str:
+        """Who leads a service now, '' for nobody; the last known address while the store does not answer."""
+        try:
+            async with asyncio.timeout(STORE_CALL_SECONDS):
+                leader = await self._store.leader(service)
+        except (Unavailable, TimeoutError):
+            return next((known.address for known in self._endpoints if known.service == service and known.leader), "")
+        return leader.endpoint.address if leader else ""
+
+    async def _read(self) -> None:
+        try:
+            async with asyncio.timeout(STORE_CALL_SECONDS):
+                found = await self._store.directory()
+                services = sorted({endpoint.service for endpoint in found})
+                leaders = {service: await self._store.leader(service) for service in services}
+        except (Unavailable, TimeoutError):
+            return
+        leading = {leader.endpoint for leader in leaders.values() if leader}
+        self._endpoints = tuple(
+            KnownEndpoint(each.service, each.instance, each.address, each in leading) for each in found
+        )
+        self._fresh_until = self._clock.elapsed() + DIRECTORY_CACHE_SECONDS

@@ -1,0 +1,147 @@
+"""One history in memory: folding recorded bytes into state, remembering request ids, snapshots of both. No I/O."""
+
+import hashlib
+import json
+import struct
+import zlib
+from collections.abc import Sequence
+
+from braid.kernel.decider import Context
+from braid.kernel.errors import Compacted, CorruptHistory
+from braid.kernel.limits import REQUESTS_REMEMBERED_MAX, SNAPSHOT_EVERY_EVENTS
+from braid.kernel.ports import HistoryId, Loaded, Snapshot
+from braid.runtime.kinds import Kind, RecordedEvent
+
+_FRAME = struct.Struct(">4sII")  # magic, CRC-32 of the rest, length of the request ids
+_MAGIC = b"BSN1"
+_REMEDY = "run a release that knows these events, or restore the store from a backup"
+
+
+def state_hash(kind: Kind[object, object, object], state: object) -> str:
+    """SHA-256 of a state's canonical bytes: equal for equal states, whatever led to them."""
+    return hashlib.sha256(kind.codec.encode_state(state)).hexdigest()
+
+
+class Fold:
+    """A history folded up to `sequence`.
+
+    Snapshots trail by one interval (`SNAPSHOT_EVERY_EVENTS`), so that recent events stay readable for people: a state
+    is pinned at the end of an append and becomes `due` when the next one is pinned. Never in the middle of an append.
+    """
+
+    __slots__ = (
+        "_pinned",
+        "_requests",
+        "_snapshot_sequence",
+        "due",
+        "history",
+        "kind",
+        "revision",
+        "sequence",
+        "state",
+    )
+
+    def __init__(self, history: HistoryId, kind: Kind[object, object, object]) -> None:
+        self.history = history
+        self.kind = kind
+        self.state = kind.decider.initial(history.id)
+        self.sequence = 0
+        self.revision = 0
+        self.due: Snapshot | None = None
+        self._pinned: Snapshot | None = None
+        self._snapshot_sequence = 0
+        self._requests: dict[str, None] = {}
+
+    def knows(self, tenant: str, request_id: str) -> bool:
+        """Whether a recorded event was led to by this request (of the last `REQUESTS_REMEMBERED_MAX`)."""
+        return _request_key(tenant, request_id) in self._requests
+
+    def apply(self, first: int, events: Sequence[bytes], revision: int) -> Sequence[RecordedEvent]:
+        """Folds what one append wrote; what was folded before is passed over. All or nothing.
+
+        Raises:
+            CorruptHistory: bytes do not decode or name an unknown event.
+            Compacted: events between `sequence` and `first` are missing.
+        """
+        recorded = self._decode(first, events, revision)
+        state = self.state
+        for record in recorded:
+            state = self.kind.decider.evolve(state, record.event, record.context)
+        self.state = state
+        for record in recorded:
+            self._remember(record.context)
+        if recorded:
+            self.sequence = recorded[-1].sequence
+            self.revision = max(self.revision, revision)
+            self._pin()
+        return recorded
+
+    def encode(self) -> bytes:
+        """State and remembered requests as bytes, for a snapshot."""
+        requests = json.dumps(list(self._requests), separators=(",", ":")).encode()
+        body = requests + self.kind.codec.encode_state(self.state)
+        return _FRAME.pack(_MAGIC, zlib.crc32(body), len(requests)) + body
+
+    def _decode(self, first: int, events: Sequence[bytes], revision: int) -> Sequence[RecordedEvent]:
+        if events and first > self.sequence + 1:
+            raise Compacted(f"{self.history} has no events from {self.sequence + 1} to {first - 1}")
+        fresh = enumerate(events[max(0, self.sequence + 1 - first) :], max(first, self.sequence + 1))
+        return [self._decode_one(sequence, data, revision) for sequence, data in fresh]
+
+    def _decode_one(self, sequence: int, data: bytes, revision: int) -> RecordedEvent:
+        try:
+            event, context = self.kind.codec.decode(data)
+        except CorruptHistory as error:
+            raise self._corrupt(sequence, error.message) from error
+        return RecordedEvent(self.history, sequence, revision, event, context, data)
+
+    def _corrupt(self, sequence: int, message: str) -> CorruptHistory:
+        facts = {"history": str(self.history), "sequence": str(sequence)}
+        return CorruptHistory(f"{self.history} at {sequence}: {message}", remedy=_REMEDY, metadata=facts)
+
+    def _remember(self, context: Context) -> None:
+        if not context.request_id:
+            return
+        self._requests[_request_key(context.tenant, context.request_id)] = None
+        while len(self._requests) > REQUESTS_REMEMBERED_MAX:
+            del self._requests[next(iter(self._requests))]
+
+    def _pin(self) -> None:
+        if self.sequence - self._snapshot_sequence < SNAPSHOT_EVERY_EVENTS:
+            return
+        self._snapshot_sequence = self.sequence
+        self.due, self._pinned = self._pinned or self.due, Snapshot(self.sequence, self.encode())
+
+    def restore(self, loaded: Loaded) -> Sequence[RecordedEvent]:
+        """Folds a load into a fresh history: snapshot, then tail. A tail of two intervals makes a snapshot due at once.
+
+        Raises:
+            CorruptHistory: the snapshot or an event does not decode.
+        """
+        if loaded.snapshot is not None:
+            self._restore_snapshot(loaded.snapshot)
+        start = self.sequence
+        recorded = self.apply(loaded.first, loaded.events, loaded.revision)
+        self.revision = loaded.revision
+        self._pinned, self._snapshot_sequence = None, start
+        if self.sequence - start >= 2 * SNAPSHOT_EVERY_EVENTS:
+            self.due, self._snapshot_sequence = Snapshot(self.sequence, self.encode()), self.sequence
+        return recorded
+
+    def _restore_snapshot(self, snapshot: Snapshot) -> None:
+        if len(snapshot.data) < _FRAME.size:
+            raise self._corrupt(snapshot.sequence, "the snapshot is cut short")
+        magic, checksum, length = _FRAME.unpack_from(snapshot.data)
+        body = snapshot.data[_FRAME.size :]
+        if magic != _MAGIC or zlib.crc32(body) != checksum or length > len(body):
+            raise self._corrupt(snapshot.sequence, "the snapshot is damaged or of an unknown format")
+        try:
+            self.state = self.kind.codec.decode_state(body[length:])
+        except CorruptHistory as error:
+            raise self._corrupt(snapshot.sequence, f"snapshot: {error.message}") from error
+        self._requests = dict.fromkeys(json.loads(body[:length]))
+        self.sequence = snapshot.sequence
+
+
+def _request_key(tenant: str, request_id: str) -> str:
+    return f"{tenant}/{request_id}"

@@ -1,0 +1,259 @@
+"""The life of one replica: serve, follow, hold a session, campaign, lead, step down; again until stopped.
+
+Composition only: rules are the service's, storage and wires come in as ports. `serve` runs one of these in a process,
+simulation runs many in one.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
+
+from braid.kernel.errors import CorruptHistory, Fenced, NotLeader, Unavailable
+from braid.kernel.ids import make_epoch
+from braid.kernel.limits import DRAIN_SECONDS, SESSION_TTL_SECONDS, STORE_CALL_SECONDS
+from braid.kernel.ports import Endpoint, EventStore, Host, Leader, RpcServer, RpcTransport, Session
+from braid.rpc.mesh_client import Directory, KnownEndpoint, ServiceClient
+from braid.runtime.aggregates import Aggregates
+from braid.runtime.directory import StoreDirectory
+from braid.runtime.kinds import Leadership
+from braid.runtime.retry import Backoff
+from braid.runtime.service import Service
+from braid.runtime.serving import build_rpc_service
+from braid.runtime.telemetry import Metrics, logger, make_metrics
+
+T = TypeVar("T")
+
+
+class Replica:
+    """One instance of a service. What services use of it: the public attributes and methods, nothing else.
+
+    Attributes:
+        instance: Its name in the directory and the actor of what it does by itself (`registry-0`).
+        host: Clock, dice, ids and tasks of its process.
+        store: The event store.
+        transport: Opens control RPCs.
+        aggregates: The service's histories.
+        metrics: Its instruments; `metrics.registry` takes the service's own.
+        log: Its structured logger.
+    """
+
+    def __init__(
+        self,
+        service: Service,
+        host: Host,
+        store: EventStore,
+        transport: RpcTransport,
+        *,
+        address: str,
+        instance: str,
+        advertise: str = "",
+        session_ttl_seconds: float = SESSION_TTL_SECONDS,
+        metrics: Metrics | None = None,
+    ) -> None:
+        """Prepares a replica that listens at `address` and is reached at `advertise` (by default where it listens)."""
+        self.instance = instance
+        self.host = host
+        self.store = store
+        self.transport = transport
+        self.metrics = metrics or make_metrics(service.name, instance)
+        self.log = logger(service.name, instance)
+        self.aggregates = Aggregates(store, service.kinds, host, service.name, self, self.metrics)
+        self._service = service
+        self._listen = address
+        self._advertise = advertise
+        self._ttl_seconds = session_ttl_seconds
+        self._store_directory = StoreDirectory(store, host.clock)
+        self._directory = Directory(transport, host, source=self._store_directory.endpoints)
+        self._server: RpcServer | None = None
+        self._leadership: Leadership | None = None
+        self._leader_address = ""
+        self._term_over = asyncio.Event()
+        self._stopping = asyncio.Event()
+        self._ready = asyncio.Event()
+
+    # --- what services ask ---------------------------------------------------------------------------------------
+
+    @property
+    def name(self) -> str:
+        """The service's name."""
+        return self._service.name
+
+    @property
+    def address(self) -> str:
+        """Where it is reached; '' before it serves."""
+        return self._advertise or (self._server.address if self._server else "")
+
+    @property
+    def leader_epoch(self) -> int:
+        """The epoch of the leadership held now. Raises `NotLeader`."""
+        return self.require_leader().epoch
+
+    def leading(self) -> bool:
+        """Whether this replica leads and its authority holds at this instant."""
+        return self._leadership is not None and self.authority()
+
+    def authority(self) -> bool:
+        """False from the session's own deadline on, whatever the store says."""
+        held = self._leadership
+        return held is not None and self.host.clock.elapsed() < held.session.deadline()
+
+    def require_leader(self) -> Leadership:
+        """The leadership held now. Raises `NotLeader` with the leader's address, as far as known."""
+        if self.aggregates.corrupt is not None:
+            raise self.aggregates.corrupt
+        if self._leadership is None or not self.authority():
+            raise NotLeader(
+                f"{self.instance} does not lead {self.name}",
+                remedy="ask the leader",
+                metadata={"leader": self._leader_address},
+            )
+        return self._leadership
+
+    def step_down(self, reason: str) -> None:
+        """Ends the leadership held now, if any; this replica follows again."""
+        if self._leadership is not None:
+            self.log.warning("leadership given up", reason=reason)
+        self._leadership = None
+        self._term_over.set()
+        if self.aggregates.corrupt is not None and self._server is not None:
+            self._server.set_serving(False)
+
+    def client(self, service: str) -> ServiceClient:
+        """A client of another service, over this replica's directory; its calls name this instance as principal."""
+        return ServiceClient(self._directory, service, self.host, principal=self.instance)
+
+    async def endpoints(self) -> Sequence[KnownEndpoint]:
+        """All live replicas of all services, as the store's directory has them."""
+        return await self._store_directory.endpoints()
+
+    async def refresh_leader(self) -> str:
+        """Reads who leads this service now, for redirects; '' when nobody does or the store does not answer."""
+        self._leader_address = await self._store_directory.leader_address(self.name)
+        return self._leader_address
+
+    async def ready(self) -> None:
+        """Waits until it serves over loaded histories."""
+        await self._ready.wait()
+
+    # --- its life ------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Runs until `stop`. Cancelling it ends it too, without grace.
+
+        Raises:
+            Unavailable: the address is taken.
+        """
+        spawn = self.host.tasks.spawn
+        self._server = await self.transport.serve(self._listen, build_rpc_service(self._service, self))
+        tasks = [spawn(self.aggregates.follow(), f"{self.instance} follow")]
+        try:
+            await self._unless(self._stopping, self.aggregates.loaded())
+            tasks.append(spawn(self._service.follow(self), f"{self.instance} service follow"))
+            self._server.set_serving(self.aggregates.corrupt is None)
+            self._ready.set()
+            backoff = Backoff(self.host)
+            while not self._stopping.is_set():
+                await self._hold_session(backoff)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await self._directory.close()
+            await self._server.stop(DRAIN_SECONDS)
+
+    def stop(self) -> None:
+        """Ends `run` gracefully: not serving, resign, let running calls finish."""
+        if self._server is not None:
+            self._server.set_serving(False)
+        self._stopping.set()
+
+    async def _hold_session(self, backoff: Backoff) -> None:
+        """Opens a session, is in the directory and campaigns as long as it lives."""
+        try:
+            session = await self.store.open_session(self._ttl_seconds)
+        except Unavailable as error:
+            self.log.warning("no session on the event store", error=str(error))
+            await self._unless(self._stopping, backoff.wait())
+            return
+        self.metrics.sessions.inc()
+        over = asyncio.Event()
+        watches = [self._set_after(session.lost, over), self._set_after(self._stopping.wait, over)]
+        watching = [self.host.tasks.spawn(watch, f"{self.instance} session") for watch in watches]
+        try:
+            await self.store.publish(Endpoint(self.name, self.instance, self.address), session)
+            backoff.reset()
+            while not over.is_set():
+                await self._campaign(session, over)
+        except (Unavailable, Fenced) as error:  # Fenced: the session ended first
+            self.log.warning("session given up", error=str(error))
+            await self._unless(self._stopping, backoff.wait())
+        finally:
+            for watch in watching:
+                watch.cancel()
+            await self._close(session)
+
+    async def _campaign(self, session: Session, over: asyncio.Event) -> None:
+        if self.aggregates.corrupt is not None:
+            await over.wait()
+            return
+        endpoint = Endpoint(self.name, self.instance, self.address)
+        leader = await self._unless(over, self.store.campaign(endpoint, session))
+        if leader is None:
+            return
+        try:
+            await self._lead(leader, session, over)
+        except CorruptHistory:
+            pass  # said and remembered by `aggregates`
+        finally:
+            if not over.is_set() or self._stopping.is_set():
+                await self._resign(leader)
+
+    async def _lead(self, leader: Leader, session: Session, over: asyncio.Event) -> None:
+        """Leads from a state loaded to the head until the session or the term is over."""
+        self._term_over = asyncio.Event()
+        await self._unless(over, self.aggregates.catch_up())
+        epoch = make_epoch(await self.store.incarnation(), leader.fence.revision)
+        if over.is_set() or self._term_over.is_set():
+            return
+        self._leadership = Leadership(leader, session, epoch)
+        self._leader_address = self.address
+        self.metrics.leader.set(1)
+        self.metrics.elections.inc()
+        self.log.info("leading", epoch=epoch, revision=self.aggregates.revision)
+        task = self.host.tasks.spawn(self._service.lead(self), f"{self.instance} lead")
+        try:
+            await self._unless(over, self._term_over.wait())
+        finally:
+            self._leadership = None
+            self.metrics.leader.set(0)
+            self.log.info("no longer leading", epoch=epoch)
+            task.cancel()
+            await task.ended()
+
+    async def _resign(self, leader: Leader) -> None:
+        try:
+            await self.store.resign(leader)
+        except Unavailable as error:
+            self.log.warning("could not resign: the session's end will", error=str(error))
+
+    async def _close(self, session: Session) -> None:
+        try:
+            async with asyncio.timeout(STORE_CALL_SECONDS):
+                await session.close()
+        except (Unavailable, TimeoutError) as error:
+            self.log.warning("session not closed: it will expire", error=str(error))
+
+    async def _set_after(self, wait: Callable[[], Awaitable[object]], event: asyncio.Event) -> None:
+        await wait()
+        event.set()
+
+    async def _unless(self, event: asyncio.Event, work: Awaitable[T]) -> T | None:
+        """Awaits work, cancelling it when the event comes first (then None)."""
+        working = asyncio.ensure_future(work)
+        waiting = asyncio.ensure_future(event.wait())
+        try:
+            await asyncio.wait((working, waiting), return_when=asyncio.FIRST_COMPLETED)
+            return working.result() if working.done() else None
+        finally:
+            for future in (working, waiting):
+                future.cancel()
+            await asyncio.wait((working, waiting))

@@ -1,0 +1,155 @@
+"""One process of a service: its loop, signals, logs, metrics endpoint, ready file, and how it ends."""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import uvloop
+from prometheus_client import start_http_server
+
+from braid.host.system import system_host
+from braid.kernel.errors import BraidError, Unavailable
+from braid.kernel.limits import (
+    DRAIN_SECONDS,
+    LOOP_LAG_INTERVAL_SECONDS,
+    PARENT_POLL_SECONDS,
+    SHUTDOWN_SECONDS,
+    STORE_CALL_SECONDS,
+)
+from braid.kernel.ports import Host
+from braid.rpc.grpc_transport import GrpcTransport
+from braid.runtime.opening import open_store
+from braid.runtime.replica import Replica
+from braid.runtime.service import Service
+from braid.runtime.settings import Settings, split_address
+from braid.runtime.telemetry import Metrics, configure_logs, make_metrics
+
+
+def serve(service: Service | Callable[[Host], Service], settings: Settings) -> int:
+    """Runs one replica of a service until it is told to stop (SIGTERM, SIGINT) or something in it dies.
+
+    Args:
+        service: The service, or what makes it from the process's host on the running loop.
+        settings: Its settings.
+
+    Returns:
+        The process's exit code: 0 after a graceful end; 1 otherwise, with the reason on the last line of stderr.
+    """
+    configure_logs(settings.log_level)
+    try:
+        reason = uvloop.run(_Process(service, settings).run())
+    except BraidError as error:
+        reason = str(error)
+    if reason:
+        print(f"{settings.instance}: {reason}", file=sys.stderr, flush=True)
+    return 1 if reason else 0
+
+
+class _Process:
+    """The parts of one serving process."""
+
+    def __init__(self, service: Service | Callable[[Host], Service], settings: Settings) -> None:
+        self._service = service
+        self._settings = settings
+        self._death = ""
+        self._ending = asyncio.Event()
+
+    async def run(self) -> str:
+        """Runs until the end; returns why it died, '' after a graceful end."""
+        settings = self._settings
+        host = system_host(self._died)
+        service = self._service(host) if callable(self._service) else self._service
+        metrics = make_metrics(service.name, settings.instance)
+        metrics_url = _serve_metrics(settings.metrics, metrics)
+        store = open_store(settings.store, host)
+        replica = Replica(
+            service,
+            host,
+            store,
+            GrpcTransport(),
+            address=settings.listen,
+            instance=settings.instance,
+            advertise=settings.advertise,
+            session_ttl_seconds=settings.session_ttl_seconds,
+            metrics=metrics,
+        )
+        self._listen_to_signals(replica)
+        running = asyncio.ensure_future(replica.run())
+        host.tasks.spawn(_measure_loop(host, metrics), "loop lag")
+        host.tasks.spawn(self._announce(replica, metrics_url), "ready file")
+        host.tasks.spawn(self._watch_parent(replica, host), "parent")
+        ended = await self._until_end(replica, running)
+        async with asyncio.timeout(STORE_CALL_SECONDS):
+            await store.close()
+        return ended
+
+    async def _until_end(self, replica: Replica, running: "asyncio.Future[None]") -> str:
+        """Waits for `run` to end, by itself or because of a signal or a death; bounds how long that takes."""
+        dying = asyncio.ensure_future(self._ending.wait())
+        await asyncio.wait((running, dying), return_when=asyncio.FIRST_COMPLETED)
+        dying.cancel()
+        replica.stop()
+        await asyncio.wait((running,), timeout=DRAIN_SECONDS + SHUTDOWN_SECONDS)
+        if not running.done():
+            running.cancel()
+            return self._death or "did not end in time"
+        error = running.exception()
+        if error is not None and not isinstance(error, BraidError):
+            raise error
+        return self._death or (str(error) if error else "")
+
+    def _died(self, task: str, error: BaseException) -> None:
+        self._death = self._death or f"{task} died: {type(error).__name__}: {error}"
+        self._ending.set()
+
+    def _listen_to_signals(self, replica: Replica) -> None:
+        def end() -> None:
+            replica.stop()
+            self._ending.set()
+
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, end)
+
+    async def _announce(self, replica: Replica, metrics_url: str) -> None:
+        await replica.ready()
+        replica.log.info("serving", address=replica.address, metrics=metrics_url)
+        if self._settings.ready_file is not None:
+            ready = {"address": replica.address, "metrics": metrics_url, "pid": os.getpid()}
+            _write_whole(self._settings.ready_file, json.dumps(ready))
+
+    async def _watch_parent(self, replica: Replica, host: Host) -> None:
+        parent = self._settings.parent_pid
+        while parent and os.getppid() == parent:
+            await host.clock.sleep(PARENT_POLL_SECONDS)
+        if parent:
+            replica.log.warning("the parent process is gone", parent=parent)
+            replica.stop()
+            self._ending.set()
+
+
+def _serve_metrics(address: str, metrics: Metrics) -> str:
+    host, port = split_address(address)
+    try:
+        server, _ = start_http_server(port, host, metrics.registry)
+    except OSError as error:
+        raise Unavailable(f"cannot serve metrics on {address}", remedy="is the port in use?") from error
+    return f"http://{host}:{server.server_port}/metrics"
+
+
+def _write_whole(path: Path, text: str) -> None:
+    """Writes a file that readers see whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.{os.getpid()}")
+    part.write_text(text)
+    part.replace(path)
+
+
+async def _measure_loop(host: Host, metrics: Metrics) -> None:
+    while True:
+        before = host.clock.elapsed()
+        await host.clock.sleep(LOOP_LAG_INTERVAL_SECONDS)
+        metrics.loop_lag_seconds.observe(max(0.0, host.clock.elapsed() - before - LOOP_LAG_INTERVAL_SECONDS))

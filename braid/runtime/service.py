@@ -1,0 +1,42 @@
+"""The contract between a service (registry, assigner, lagmon, dlq) and the runtime that runs it; the protocol alone."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Protocol
+
+from braid.kernel.ports import RpcService
+from braid.runtime.kinds import AnyKind
+
+if TYPE_CHECKING:
+    from braid.runtime.replica import Replica
+
+
+class Service(Protocol):
+    """What a service brings; `Replica` runs it, in a process or in simulation, unchanged.
+
+    `rpc` is asked once, before serving; the runtime adds `ListEndpoints`, `ListEvents` and `WatchEvents` itself.
+    """
+
+    @property
+    def name(self) -> str:
+        """`registry`, `assigner`, `lagmon` or `dlq`: names its histories, its election and its RPC package."""
+        ...
+
+    @property
+    def kinds(self) -> Mapping[str, AnyKind]:
+        """Its kinds of histories by `Kind.name`."""
+        ...
+
+    def rpc(self, replica: "Replica") -> RpcService:
+        """Its handlers, by full method name (`braid.rpc.methods.method_path`)."""
+        ...
+
+    async def lead(self, replica: "Replica") -> None:
+        """Runs while this replica leads, over state loaded to the head; cancelled the moment authority ends.
+
+        Returning early is fine; an error ends the process.
+        """
+        ...
+
+    async def follow(self, replica: "Replica") -> None:
+        """Runs from the first load on, leading or not. Returning early is fine; an error ends the process."""
+        ...

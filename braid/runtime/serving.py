@@ -1,0 +1,199 @@
+"""What every replica serves beside its own methods, and what surrounds every handler: durations and fresh redirects."""
+
+from collections.abc import AsyncIterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+from braid.api.mesh.v1.endpoint_pb2 import Endpoint, ListEndpointsRequest, ListEndpointsResponse
+from braid.api.mesh.v1.event_pb2 import (
+    EventMetadata,
+    EventRecord,
+    ListEventsRequest,
+    ListEventsResponse,
+    WatchEventsRequest,
+)
+from braid.kernel.errors import BraidError, Invalid, NotLeader
+from braid.kernel.limits import EVENTS_PAGE_BYTES_MAX, EVENTS_SCAN_MAX, PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX
+from braid.kernel.ports import (
+    Caller,
+    DuplexHandler,
+    DuplexServing,
+    HistoryId,
+    RpcService,
+    StreamHandler,
+    UnaryHandler,
+)
+from braid.rpc.methods import method_path, server_stream, service_path, unary
+from braid.runtime.kinds import RecordedEvent
+from braid.runtime.service import Service
+
+if TYPE_CHECKING:
+    from braid.runtime.replica import Replica
+
+_OK: Final = "OK"
+_ABANDONED: Final = "CANCELLED"
+
+
+def build_rpc_service(service: Service, replica: "Replica") -> RpcService:
+    """The service's handlers and the runtime's own, each surrounded by what all need."""
+    own = service.rpc(replica)
+    events = _Events(replica)
+    unaries = {
+        **own.unary,
+        method_path(service.name, "ListEndpoints"): unary(ListEndpointsRequest, events.list_endpoints),
+        method_path(service.name, "ListEvents"): unary(ListEventsRequest, events.list_events),
+    }
+    streams = {
+        **own.server_stream,
+        method_path(service.name, "WatchEvents"): server_stream(WatchEventsRequest, events.watch_events),
+    }
+    return RpcService(
+        name=service_path(service.name),
+        unary={path: (kind, _unary(replica, path, handler)) for path, (kind, handler) in unaries.items()},
+        server_stream={path: (kind, _stream(replica, path, handler)) for path, (kind, handler) in streams.items()},
+        duplex={path: (kind, _duplex(replica, path, handler)) for path, (kind, handler) in own.duplex.items()},
+    )
+
+
+def event_record(record: RecordedEvent) -> EventRecord:
+    """An event as lists and watches deliver it."""
+    context = record.context
+    return EventRecord(
+        history=str(record.history),
+        sequence=record.sequence,
+        revision=record.revision,
+        metadata=EventMetadata(
+            time_ms=context.now_ms,
+            actor=context.actor,
+            tenant=context.tenant,
+            request_id=context.request_id,
+            cause=context.cause,
+            leader_epoch=context.leader_epoch,
+        ),
+        type=type(record.event).__name__,
+        data=record.data,
+    )
+
+
+class _Events:
+    """The handlers every service has."""
+
+    def __init__(self, replica: "Replica") -> None:
+        self._replica = replica
+
+    async def list_endpoints(self, request: ListEndpointsRequest, caller: Caller) -> ListEndpointsResponse:
+        found = await self._replica.endpoints()
+        return ListEndpointsResponse(
+            endpoints=[
+                Endpoint(service=each.service, instance=each.instance, address=each.address, leader=each.leader)
+                for each in found
+            ],
+            time_ms=self._replica.host.clock.now_ms(),
+        )
+
+    async def list_events(self, request: ListEventsRequest, caller: Caller) -> ListEventsResponse:
+        """Pages through histories in order; a page ends at its size in events or bytes, or after many histories."""
+        size = min(request.page_size or PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX)
+        if size < 0:
+            raise Invalid("a page has at least one event", field="page_size")
+        start, sequence = _parse_token(request.page_token)
+        page: list[EventRecord] = []
+        weight = scanned = 0
+        for history in self._replica.aggregates.histories(request.history):
+            place = f"{history.kind}/{history.id}"
+            if place < start:
+                continue
+            first = sequence if place == start else 1
+            if scanned == EVENTS_SCAN_MAX:
+                return ListEventsResponse(events=page, next_page_token=f"{place}:{first}")
+            scanned += 1
+            for record in await self._wanted(history, first, request.until_ms):
+                if len(page) == size or weight > EVENTS_PAGE_BYTES_MAX:
+                    return ListEventsResponse(events=page, next_page_token=f"{place}:{record.sequence}")
+                page.append(event_record(record))
+                weight += len(record.data)
+        return ListEventsResponse(events=page)
+
+    async def _wanted(self, history: HistoryId, first: int, until_ms: int) -> Sequence[RecordedEvent]:
+        found = await self._replica.aggregates.events(history, first)
+        return [record for record in found if not until_ms or record.context.now_ms <= until_ms]
+
+    async def watch_events(self, request: WatchEventsRequest, caller: Caller) -> AsyncIterator[EventRecord]:
+        aggregates = self._replica.aggregates
+        async for record in aggregates.watch_events(request.history, request.after_revision or aggregates.revision):
+            yield event_record(record)
+
+
+def _parse_token(token: str) -> tuple[str, int]:
+    place, _, sequence = token.rpartition(":")
+    if token and not (place and sequence.isdecimal()):
+        raise Invalid("not a token of this method", field="page_token", remedy="pass next_page_token of the last page")
+    return place, int(sequence or 1)
+
+
+class _Measured:
+    """Observes how long a handler ran and how it ended; gives a redirect the leader's present address."""
+
+    def __init__(self, replica: "Replica", path: str) -> None:
+        self._replica = replica
+        self._method = path.rpartition("/")[2]
+        self._started = replica.host.clock.elapsed()
+        self._code = _ABANDONED
+
+    def succeeded(self) -> None:
+        self._code = _OK
+
+    async def failed(self, error: BraidError) -> None:
+        self._code = error.code.name
+        if isinstance(error, NotLeader):
+            error.metadata["leader"] = await self._replica.refresh_leader()
+
+    def done(self) -> None:
+        seconds = self._replica.host.clock.elapsed() - self._started
+        self._replica.metrics.rpc_seconds.labels(self._method, self._code).observe(seconds)
+
+
+def _unary(replica: "Replica", path: str, handler: UnaryHandler) -> UnaryHandler:
+    async def handle(request: object, caller: Caller) -> object:
+        measured = _Measured(replica, path)
+        try:
+            response = await handler(request, caller)
+            measured.succeeded()
+        except BraidError as error:
+            await measured.failed(error)
+            raise
+        finally:
+            measured.done()
+        return response
+
+    return handle
+
+
+def _stream(replica: "Replica", path: str, handler: StreamHandler) -> StreamHandler:
+    async def handle(request: object, caller: Caller) -> AsyncIterator[object]:
+        measured = _Measured(replica, path)
+        try:
+            async for response in handler(request, caller):
+                yield response
+            measured.succeeded()
+        except BraidError as error:
+            await measured.failed(error)
+            raise
+        finally:
+            measured.done()
+
+    return handle
+
+
+def _duplex(replica: "Replica", path: str, handler: DuplexHandler) -> DuplexHandler:
+    async def handle(stream: DuplexServing) -> None:
+        measured = _Measured(replica, path)
+        try:
+            await handler(stream)
+            measured.succeeded()
+        except BraidError as error:
+            await measured.failed(error)
+            raise
+        finally:
+            measured.done()
+
+    return handle

@@ -1,0 +1,85 @@
+"""The catalogue of the services' metrics (prefix `braid_`, base units) and the form of their logs."""
+
+import logging
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, cast
+
+import structlog
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+SECONDS_BUCKETS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Metrics:
+    """One replica's instruments in its own registry; services add theirs to the same registry."""
+
+    registry: CollectorRegistry
+    rpc_seconds: Histogram
+    decide_seconds: Histogram
+    append_seconds: Histogram
+    conflicts: Counter
+    events: Counter
+    leader: Gauge
+    elections: Counter
+    sessions: Counter
+    watch_lag_seconds: Histogram
+    loop_lag_seconds: Histogram
+
+
+def make_metrics(service: str, instance: str) -> Metrics:
+    """The runtime's instruments in a fresh registry, which also says what runs (`braid_service_info`)."""
+    registry = CollectorRegistry()
+    Gauge("braid_service_info", "What runs here", ["service", "instance"], registry=registry).labels(
+        service, instance
+    ).set(1)
+
+    def seconds(name: str, text: str, labels: Sequence[str] = ()) -> Histogram:
+        return Histogram(name, text, labels, registry=registry, buckets=SECONDS_BUCKETS)
+
+    return Metrics(
+        registry=registry,
+        rpc_seconds=seconds("braid_rpc_seconds", "Time from a call's arrival to its end", ["method", "code"]),
+        decide_seconds=seconds("braid_decide_seconds", "Time of one decision", ["kind"]),
+        append_seconds=seconds("braid_append_seconds", "Time of one append to the event store", ["kind"]),
+        conflicts=Counter("braid_append_conflicts", "Appends that came second", ["kind"], registry=registry),
+        events=Counter("braid_events", "Events folded, own and followed", ["kind"], registry=registry),
+        leader=Gauge("braid_leader", "1 while this replica leads", registry=registry),
+        elections=Counter("braid_elections_won", "Times this replica became leader", registry=registry),
+        sessions=Counter("braid_sessions_opened", "Sessions opened on the event store", registry=registry),
+        watch_lag_seconds=seconds("braid_watch_lag_seconds", "Age of another replica's events when followed here"),
+        loop_lag_seconds=seconds("braid_loop_lag_seconds", "How late the event loop ran a timer"),
+    )
+
+
+def logger(service: str, instance: str = "") -> structlog.stdlib.BoundLogger:
+    """A structured logger over the standard library's, so that tests and simulation hear it without any set-up."""
+    wrapped = structlog.wrap_logger(
+        logging.getLogger(f"braid.{service}"),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        processors=[structlog.stdlib.filter_by_level, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+    )
+    bound = wrapped.bind(instance=instance) if instance else wrapped
+    return cast("structlog.stdlib.BoundLogger", bound)
+
+
+def configure_logs(level: str) -> None:
+    """Sends this process's logs to stderr: JSON lines, or readable ones when stderr is a terminal."""
+    renderer: structlog.typing.Processor = (
+        structlog.dev.ConsoleRenderer() if sys.stderr.isatty() else structlog.processors.JSONRenderer()
+    )
+    formatter = structlog.stdlib.ProcessorFormatter(
+        processors=[
+            structlog.stdlib.add_log_level,
+            structlog.stdlib.add_logger_name,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+            renderer,
+        ],
+    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(formatter)
+    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)

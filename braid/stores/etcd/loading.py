@@ -1,0 +1,106 @@
+"""Reads whole histories and lists them, at one revision each."""
+
+from collections.abc import AsyncIterator, Sequence
+from typing import NamedTuple
+
+from braid.kernel.errors import Compacted, StoreUnavailable
+from braid.kernel.limits import ETCD_LOAD_ATTEMPTS_MAX, ETCD_PAGE_BATCHES, ETCD_PAGE_KEYS
+from braid.kernel.ports import HistoryId
+from braid.stores.etcd import keys, requests
+from braid.stores.etcd.appending import Head, read_head
+from braid.stores.etcd.client import RANGE, EtcdClient
+from braid.stores.etcd.keys import KeyRange
+from braid.stores.etcd.reading import Pinned, decode
+from braid.stores.etcd.watching import read_incarnation
+from braid.stores.etcd_wire import etcd_pb2 as wire
+from braid.stores.etcd_wire import stored_pb2 as stored
+
+
+class Read(NamedTuple):
+    """A history as read: what is kept of it, its head, and the incarnation it was read from."""
+
+    pinned: Pinned
+    head: Head
+    incarnation: int
+
+
+async def read_pinned(client: EtcdClient, history: HistoryId) -> Read:
+    """Reads everything kept of a history. The first, linearizable read fixes the revision of all others.
+
+    Raises:
+        StoreUnavailable: no endpoint answers, or compaction overtook every attempt.
+    """
+    for _ in range(ETCD_LOAD_ATTEMPTS_MAX):
+        try:
+            return await _read_once(client, history)
+        except Compacted:
+            continue  # the revision went away between two pages; the next attempt has a newer one
+    raise StoreUnavailable(f"compaction overtakes every read of {history}", remedy="compact less often")
+
+
+async def list_histories(client: EtcdClient, service: str) -> tuple[Sequence[HistoryId], int, int]:
+    """All histories of a service, sorted, with the revision and the incarnation they were read at.
+
+    Raises:
+        StoreUnavailable: no endpoint answers, or compaction overtook every attempt.
+    """
+    for _ in range(ETCD_LOAD_ATTEMPTS_MAX):
+        found = await client.read(requests.get(keys.INCARNATION))
+        try:
+            names = [history async for history in _heads(client, service, found.revision)]
+        except Compacted:
+            continue
+        return sorted(names), found.revision, read_incarnation(found.one(0))
+    raise StoreUnavailable(f"compaction overtakes every listing of {service}", remedy="compact less often")
+
+
+async def _read_once(client: EtcdClient, history: HistoryId) -> Read:
+    found = await client.read(
+        requests.get(keys.head(history)), requests.get(keys.manifest(history)), requests.get(keys.INCARNATION)
+    )
+    head, manifest = found.one(0), found.one(1)
+    chunks: Sequence[bytes] = ()
+    if manifest:
+        upload = decode(stored.StoredManifest, manifest.value).upload
+        chunks = await _values(client, keys.chunks(history, upload), found.revision)
+    batches = await _values(client, keys.batches(history), found.revision)
+    pinned = Pinned(history, found.revision, _value(head), _value(manifest), chunks, batches)
+    return Read(pinned, read_head(head), read_incarnation(found.one(2)))
+
+
+def _value(kv: wire.KeyValue | None) -> bytes | None:
+    return kv.value if kv else None
+
+
+async def _values(client: EtcdClient, wanted: KeyRange, revision: int) -> Sequence[bytes]:
+    return [kv.value async for kv in _pages(client, wanted, revision)]
+
+
+async def _pages(client: EtcdClient, wanted: KeyRange, revision: int) -> AsyncIterator[wire.KeyValue]:
+    rest, more = wanted, True
+    while more:
+        page = await client.call(RANGE, requests.scan(rest, limit=ETCD_PAGE_BATCHES, revision=revision))
+        for kv in page.kvs:
+            yield kv
+        more = page.more
+        if more:
+            rest = KeyRange(page.kvs[-1].key + b"\0", wanted.end)
+
+
+async def _heads(client: EtcdClient, service: str, revision: int) -> AsyncIterator[HistoryId]:
+    """Histories by their heads. A page that ends among batches is followed by one from their head on."""
+    rest, more = keys.histories(service), True
+    while more:
+        page = await client.call(RANGE, requests.scan(rest, limit=ETCD_PAGE_KEYS, revision=revision, keys_only=True))
+        named = [parsed for parsed in map(keys.parse_history, (kv.key for kv in page.kvs)) if parsed]
+        for history, first in named:
+            if first is None:
+                yield history
+        more = page.more
+        if more:
+            rest = KeyRange(_resume(page.kvs[-1].key), rest.end)
+
+
+def _resume(last: bytes) -> bytes:
+    parsed = keys.parse_history(last)
+    return keys.head(parsed[0]) if parsed and parsed[1] is not None else last + b"\0"

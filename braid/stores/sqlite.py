@@ -1,0 +1,235 @@
+"""The event store in one SQLite file: the embedded default, for any number of processes of one machine.
+
+Transactions live in `sqlite_histories` and `sqlite_leadership`, files and threads in `sqlite_database`; here they
+become the port. `bump_incarnation` and `compact` are for operators and tests.
+"""
+
+import contextlib
+import sqlite3
+from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from braid.kernel.errors import CorruptHistory, OutcomeUnknown, StoreUnavailable
+from braid.kernel.limits import (
+    RESTORE_REVISION_GAP,
+    SQLITE_CAMPAIGN_POLL_SECONDS,
+    SQLITE_POLL_SECONDS,
+    STORE_CALL_SECONDS,
+)
+from braid.kernel.ports import Appended, Batch, Endpoint, Fence, HistoryId, Host, Leader, Loaded, Session, Snapshot
+from braid.stores import sqlite_histories as histories
+from braid.stores import sqlite_leadership as leadership
+from braid.stores.batches import check_append
+from braid.stores.session import KeptSession, session_over
+from braid.stores.sqlite_database import Connect, SqliteDatabase, connect_file
+from braid.stores.sqlite_process import this_process
+from braid.stores.sqlite_schema import explained, prepare, recognise
+
+T = TypeVar("T")
+
+
+class SqliteStore:
+    """`kernel.ports.EventStore` over a file.
+
+    Args:
+        path: The file; made when it does not exist, with its directory.
+        host: Of the process.
+        connect: Opens a connection to the file.
+    """
+
+    def __init__(self, path: Path, host: Host, connect: Connect = connect_file) -> None:
+        self._host = host
+        self._process = this_process()
+        self._database = SqliteDatabase(path, host.clock, connect, self._process)
+        self._sessions: list[KeptSession] = []
+
+    # --- histories
+
+    async def incarnation(self) -> int:
+        """See `EventStore`."""
+        return await self._database.read(histories.read_incarnation)
+
+    async def load(self, history: HistoryId) -> Loaded:
+        """See `EventStore`."""
+        try:
+            return await self._database.read(lambda connection: histories.load(connection, history))
+        except CorruptHistory:
+            return await self._database.read(lambda connection: histories.load(connection, history))
+
+    async def histories(self, service: str) -> tuple[Sequence[HistoryId], int]:
+        """See `EventStore`."""
+        return await self._database.read(lambda connection: histories.list_histories(connection, service))
+
+    async def append(self, history: HistoryId, events: Sequence[bytes], expected: int, fence: Fence) -> Appended:
+        """See `EventStore`."""
+        check_append(history, events)
+        taken: list[int] = []
+
+        def transaction(connection: sqlite3.Connection) -> Appended:
+            now = self._host.clock.elapsed()
+            appended = histories.append(connection, history, events, expected, fence, now)
+            taken.append(appended.revision)
+            return appended
+
+        try:
+            return await self._database.write(transaction)
+        except OutcomeUnknown as doubt:
+            return await self._settle(history, events, expected, taken[0], doubt)
+
+    async def _settle(
+        self, history: HistoryId, events: Sequence[bytes], expected: int, revision: int, doubt: OutcomeUnknown
+    ) -> Appended:
+        """Reads back. Absent is not final: a crash may still replay the log. So only presence settles."""
+        try:
+            found = await self._database.read(
+                lambda connection: histories.find_append(connection, history, events, expected, revision)
+            )
+        except StoreUnavailable:
+            raise doubt from None
+        if found is None:
+            raise doubt
+        return found
+
+    async def save_snapshot(self, history: HistoryId, snapshot: Snapshot, fence: Fence) -> None:
+        """See `EventStore`."""
+        await self._write(lambda connection, now: histories.save_snapshot(connection, history, snapshot, fence, now))
+
+    async def watch(self, service: str, after_revision: int) -> AsyncIterator[Batch]:
+        """See `EventStore`. Polls; an idle poll asks SQLite only whether anybody committed."""
+        revision = after_revision
+        seen = (0, 0)
+        while True:
+            try:
+                version = await self._database.data_version()
+                batches, until = await self._batches_after(service, revision) if version != seen else ((), revision)
+            except StoreUnavailable:
+                await self._host.clock.sleep(SQLITE_CAMPAIGN_POLL_SECONDS)
+                continue
+            for batch in batches:
+                yield batch
+            revision = until
+            if not batches:
+                seen = version
+                await self._host.clock.sleep(SQLITE_POLL_SECONDS)
+
+    async def _batches_after(self, service: str, revision: int) -> tuple[Sequence[Batch], int]:
+        return await self._database.read(lambda connection: histories.batches_after(connection, service, revision))
+
+    # --- sessions, election, directory
+
+    async def open_session(self, ttl_seconds: float) -> Session:
+        """See `EventStore`."""
+        name, sent = self._host.ids.ulid(), self._host.clock.elapsed()
+        await self._write(
+            lambda connection, now: leadership.open_session(connection, name, ttl_seconds, self._process, now)
+        )
+        session = KeptSession(self._host, name, ttl_seconds, sent, self)
+        self._sessions = [*(kept for kept in self._sessions if kept.live()), session]
+        return session
+
+    async def renew(self, session: str) -> bool:
+        """One keep-alive; see `stores.session.KeepAlive`."""
+        return await self._write(lambda connection, now: leadership.renew_session(connection, session, now))
+
+    async def end(self, session: str) -> None:
+        """Ends a session; see `stores.session.KeepAlive`."""
+        await self._write(lambda connection, _: leadership.end_session(connection, session))
+
+    async def campaign(self, endpoint: Endpoint, session: Session) -> Leader:
+        """See `EventStore`. Raises `Fenced` when the session ends first."""
+        for kept in self._sessions:
+            if kept.id == session.id:
+                return await kept.while_live(self._campaign(endpoint, session.id))
+        raise session_over(session.id)
+
+    async def _campaign(self, endpoint: Endpoint, session: str) -> Leader:
+        while True:
+            with contextlib.suppress(StoreUnavailable):
+                won = await self._try_lead(endpoint, session)
+                if won is not None:
+                    return won
+            await self._host.clock.sleep(SQLITE_CAMPAIGN_POLL_SECONDS)
+
+    async def _try_lead(self, endpoint: Endpoint, session: str) -> Leader | None:
+        held = await self.leader(endpoint.service)
+        if held is not None and held.endpoint != endpoint:
+            return None
+        return await self._write(lambda connection, now: leadership.try_lead(connection, endpoint, session, now))
+
+    async def resign(self, leader: Leader) -> None:
+        """See `EventStore`."""
+        await self._write(lambda connection, _: leadership.resign(connection, leader.fence))
+
+    async def leader(self, service: str) -> Leader | None:
+        """See `EventStore`."""
+        now = self._host.clock.elapsed
+        return await self._database.read(lambda connection: leadership.read_leader(connection, service, now()))
+
+    async def publish(self, endpoint: Endpoint, session: Session) -> None:
+        """See `EventStore`. Raises `Fenced` when the session has ended."""
+        await self._write(lambda connection, now: leadership.publish(connection, endpoint, session.id, now))
+
+    async def directory(self) -> Sequence[Endpoint]:
+        """See `EventStore`."""
+        now = self._host.clock.elapsed
+        return await self._database.read(lambda connection: leadership.read_directory(connection, now()))
+
+    async def close(self) -> None:
+        """See `EventStore`. Sessions are no longer kept alive; they expire."""
+        for session in self._sessions:
+            session.abandon()
+        await self._database.close()
+
+    # --- writing
+
+    async def _write(self, transaction: Callable[[sqlite3.Connection, float], T]) -> T:
+        """A transaction that may be repeated by its caller: a doubtful commit counts as not done.
+
+        Raises:
+            StoreUnavailable: it was not done, or nobody knows.
+        """
+        try:
+            return await self._database.write(lambda connection: transaction(connection, self._host.clock.elapsed()))
+        except OutcomeUnknown as doubt:
+            raise StoreUnavailable(doubt.message, remedy="try again") from doubt
+
+
+def compact(path: Path) -> None:
+    """Forgets what only watches from before now would need; histories stay whole. Raises as `SqliteStore`."""
+    _maintain(path, histories.compact)
+
+
+def bump_incarnation(path: Path) -> None:
+    """To be called on a file that was restored from a backup, before any service opens it.
+
+    The incarnation rises by one and revisions go on beyond all that were handed out since the backup, so that every
+    watch of old starts anew; sessions, and what hung on them, are gone. Raises as `SqliteStore`.
+    """
+    _maintain(path, _bump_incarnation)
+
+
+def _maintain(path: Path, transaction: Callable[[sqlite3.Connection], None]) -> None:
+    if not path.exists():
+        raise StoreUnavailable(f"there is no store {path}")
+    connection = connect_file(path)
+    try:
+        connection.execute(f"PRAGMA busy_timeout = {STORE_CALL_SECONDS * 1000:.0f}")
+        if not recognise(connection, path):
+            raise StoreUnavailable(f"the store {path} is empty")
+        prepare(connection)
+        connection.execute("BEGIN IMMEDIATE")
+        transaction(connection)
+        connection.execute("COMMIT")
+    except sqlite3.Error as error:
+        raise explained(error, path) from error
+    finally:
+        connection.close()
+
+
+def _bump_incarnation(connection: sqlite3.Connection) -> None:
+    connection.execute(
+        "UPDATE store SET incarnation = incarnation + 1, revision = revision + ?, compacted = revision + ?",
+        (RESTORE_REVISION_GAP, RESTORE_REVISION_GAP),
+    )
+    connection.execute("DELETE FROM session")

@@ -1,0 +1,311 @@
+"""Transactions on one SQLite file: a thread with a connection that writes, and one that reads and never waits for it.
+
+A transaction is one function that runs from begin to commit within its thread; nothing is awaited inside. A stopped
+process that holds the write lock too long is ended (see `SQLITE_LOCK_BREAK_SECONDS`).
+"""
+
+import asyncio
+import sqlite3
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar
+
+from braid.kernel.errors import OutcomeUnknown, StoreUnavailable
+from braid.kernel.limits import SQLITE_BUSY_POLL_SECONDS, SQLITE_LOCK_BREAK_SECONDS, STORE_CALL_SECONDS
+from braid.kernel.ports import Clock
+from braid.stores.sqlite_process import (
+    ProcessIdentity,
+    boot_id,
+    end_process,
+    pid_namespace,
+    start_of_stopped,
+    write_lock_holder,
+)
+from braid.stores.sqlite_schema import (
+    check_soundness,
+    create,
+    explained,
+    is_busy,
+    is_registered,
+    prepare,
+    recognise,
+    register,
+)
+
+T = TypeVar("T")
+Transaction = Callable[[sqlite3.Connection], T]
+Connect = Callable[[Path], sqlite3.Connection]
+
+_LOOK_EVERY_SECONDS = 0.1  # at who holds the lock, while it is waited for
+
+
+def connect_file(path: Path) -> sqlite3.Connection:
+    """A connection in autocommit mode that never waits for locks by itself."""
+    return sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
+
+
+class LockBreaker:
+    """Watches who holds the write lock, and ends a registered process that is stopped while it does.
+
+    Args:
+        path: The database.
+        is_registered: Whether a process ever opened this store; others are never touched.
+    """
+
+    def __init__(self, path: Path, is_registered: Callable[[ProcessIdentity], bool]) -> None:
+        self._path = path
+        self._is_registered = is_registered
+        self._suspect: ProcessIdentity | None = None
+        self._since = 0.0
+
+    def clear(self) -> None:
+        """The lock was free: nobody is suspected any more."""
+        self._suspect = None
+
+    def look(self, now: float) -> None:
+        """Looks at the holder; ends it when it was stopped at every look for `SQLITE_LOCK_BREAK_SECONDS`."""
+        holder = write_lock_holder(self._path)
+        started = None if holder is None else start_of_stopped(holder)
+        if holder is None or started is None:
+            self._suspect = None
+            return
+        stopped = ProcessIdentity(boot_id(), pid_namespace(), holder, started)
+        if stopped != self._suspect:
+            self._suspect, self._since = stopped, now
+        elif now - self._since >= SQLITE_LOCK_BREAK_SECONDS and self._is_registered(stopped):
+            end_process(stopped)
+            self._suspect = None
+
+
+class SqliteDatabase:
+    """One file and its two connections.
+
+    Args:
+        path: The file; made at the first use when it does not exist, never again later.
+        clock: Bounds how long locks are waited for; read from both threads.
+        connect: Opens a connection.
+        process: Who writes: made known in the file before the first transaction, so that others may end it when it
+            stops within one.
+    """
+
+    def __init__(self, path: Path, clock: Clock, connect: Connect, process: ProcessIdentity) -> None:
+        self._file = _File(path, clock, connect)
+        self._reader = _Lane(self._file, process, "reader")
+        self._writer = _Lane(self._file, process, "writer")
+
+    async def read(self, transaction: Transaction[T]) -> T:
+        """Runs a transaction that only reads, at one revision. Raises `StoreUnavailable`, `CorruptHistory`."""
+        return await self._reader.run(lambda lane: lane.read(transaction))
+
+    async def write(self, transaction: Transaction[T]) -> T:
+        """Runs a transaction that writes, once, and commits it to the disk.
+
+        Raises:
+            StoreUnavailable: it did not take effect and never will.
+            OutcomeUnknown: its commit failed midway; it may show after a crash.
+            CorruptHistory: the file is damaged.
+        """
+        return await self._writer.run(lambda lane: lane.write(transaction))
+
+    async def data_version(self) -> tuple[int, int]:
+        """Changes whenever another connection commits; cheap. Raises as `read`."""
+        return await self._reader.run(lambda lane: lane.data_version())
+
+    async def close(self) -> None:
+        """Closes both connections; whoever waits for a lock gets `StoreUnavailable`."""
+        if not self._file.closing.is_set():
+            self._file.closing.set()
+            await self._writer.close()
+            await self._reader.close()
+
+
+class _File:
+    """What both lanes share. `existed`: it was opened before. `sound`: it was checked since."""
+
+    def __init__(self, path: Path, clock: Clock, connect: Connect) -> None:
+        self.path = path
+        self.clock = clock
+        self.connect = connect
+        self.closing = threading.Event()
+        self.existed = False
+        self.sound = False
+
+    def identity(self) -> tuple[int, int] | None:
+        """Device and inode; None before it exists. Raises `StoreUnavailable` when it has vanished."""
+        try:
+            stat = self.path.stat()
+        except FileNotFoundError as error:
+            if self.existed:
+                raise StoreUnavailable(f"the store {self.path} is gone", remedy="restore it from a backup") from error
+            return None
+        except OSError as error:
+            raise StoreUnavailable(f"the store {self.path} cannot be reached: {error}") from error
+        return stat.st_dev, stat.st_ino
+
+    def open(self) -> sqlite3.Connection:
+        """A connection to the store, which is made when the file is empty. May raise that a lock is in the way."""
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StoreUnavailable(f"the store {self.path} cannot be made: {error}") from error
+        connection = self.connect(self.path)
+        try:
+            self._make_store(connection)
+        except BaseException:
+            connection.close()
+            raise
+        self.existed = True
+        return connection
+
+    def _make_store(self, connection: sqlite3.Connection) -> None:
+        """Nothing is written before the file is known to be empty or a store."""
+        known = recognise(connection, self.path)
+        prepare(connection)
+        if not known:
+            connection.execute("BEGIN IMMEDIATE")
+            create(connection, self.path)
+            connection.execute("COMMIT")
+        if not self.sound:
+            check_soundness(connection, self.path)
+            self.sound = True
+
+    def is_registered(self, process: ProcessIdentity) -> bool:
+        """Whether the process ever wrote to this store."""
+        connection = connect_file(self.path)
+        try:
+            return is_registered(connection, process)
+        except sqlite3.OperationalError:
+            return False
+        finally:
+            connection.close()
+
+
+class _Lane:
+    """One thread with one connection. Everything but `run` and `close` happens in the thread."""
+
+    def __init__(self, file: _File, process: ProcessIdentity, name: str) -> None:
+        self._file = file
+        self._process = process
+        self._introduced = False
+        self._breaker = LockBreaker(file.path, file.is_registered)
+        self._generation = 0
+        self._identity: tuple[int, int] | None = None
+        self._connection: sqlite3.Connection | None = None
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"braid-store-{name}")
+
+    async def run(self, job: Callable[["_Lane"], T]) -> T:
+        """Runs a job in the thread."""
+        if self._file.closing.is_set():
+            raise StoreUnavailable(f"the store {self._file.path} was closed")
+        return await asyncio.get_running_loop().run_in_executor(self._thread, job, self)
+
+    async def close(self) -> None:
+        """Closes the connection and ends the thread."""
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._drop)
+        self._thread.shutdown(wait=False)
+
+    def read(self, transaction: Transaction[T]) -> T:
+        """A transaction that is begun again when a lock is in its way."""
+        return self._patiently(lambda connection: _reading(connection, transaction))
+
+    def write(self, transaction: Transaction[T]) -> T:
+        """A transaction under the write lock, run once."""
+        self._patiently(_nothing)
+        if not self._introduced:
+            self._write_once(lambda connection: register(connection, self._process))
+            self._introduced = True
+        return self._write_once(transaction)
+
+    def _write_once(self, transaction: Transaction[T]) -> T:
+        connection = self._patiently(_begin_writing)
+        try:
+            result = transaction(connection)
+        except sqlite3.Error as error:
+            self._drop()
+            raise explained(error, self._file.path) from error
+        except BaseException:
+            self._drop_unless_rolled_back(connection)
+            raise
+        self._commit(connection)
+        return result
+
+    def data_version(self) -> tuple[int, int]:
+        """The connection's generation, and SQLite's counter of others' commits as this connection sees it."""
+        (version,) = self._patiently(lambda connection: connection.execute("PRAGMA data_version").fetchone())
+        return self._generation, version
+
+    def _commit(self, connection: sqlite3.Connection) -> None:
+        try:
+            connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            self._drop()
+            found = f"a commit to {self._file.path} failed midway: {error}"
+            raise OutcomeUnknown(found, remedy="load the history and look") from error
+
+    def _patiently(self, attempt: Transaction[T]) -> T:
+        """Repeats an attempt that changes nothing while locks are in its way.
+
+        Raises:
+            StoreUnavailable: they were for `STORE_CALL_SECONDS`.
+        """
+        begun = looked = self._file.clock.elapsed()
+        while True:
+            try:
+                result = attempt(self._opened())
+            except sqlite3.Error as error:
+                if not is_busy(error):
+                    self._drop()
+                    raise explained(error, self._file.path) from error
+            else:
+                self._breaker.clear()
+                return result
+            now = self._file.clock.elapsed()
+            if now - looked >= _LOOK_EVERY_SECONDS:
+                self._breaker.look(now)
+                looked = now
+            if self._file.closing.wait(SQLITE_BUSY_POLL_SECONDS) or now - begun >= STORE_CALL_SECONDS:
+                holder = write_lock_holder(self._file.path)
+                raise StoreUnavailable(f"the store {self._file.path} is locked by process {holder}", remedy="try again")
+
+    def _opened(self) -> sqlite3.Connection:
+        """The connection, opened anew when the file was replaced."""
+        identity = self._file.identity()
+        if identity != self._identity:
+            self._drop()
+        if self._connection is None:
+            self._connection = self._file.open()
+            self._identity = self._file.identity()
+            self._generation += 1
+            self._introduced = False
+        return self._connection
+
+    def _drop_unless_rolled_back(self, connection: sqlite3.Connection) -> None:
+        try:
+            connection.execute("ROLLBACK")
+        except sqlite3.Error:
+            self._drop()
+
+    def _drop(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+def _nothing(connection: sqlite3.Connection) -> None:
+    """Does no more than opening the connection."""
+
+
+def _begin_writing(connection: sqlite3.Connection) -> sqlite3.Connection:
+    connection.execute("BEGIN IMMEDIATE")
+    return connection
+
+
+def _reading(connection: sqlite3.Connection, transaction: Transaction[T]) -> T:
+    connection.execute("BEGIN")
+    try:
+        return transaction(connection)
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")

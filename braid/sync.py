@@ -1,0 +1,301 @@
+"""The SDK without asyncio: the same producer and consumer, on an event loop in a thread of their own.
+
+    with braid.sync.connect("127.0.0.1:7401") as mesh, mesh.producer("logs") as producer:
+        producer.send(b"hello", key=b"host-1")
+
+Every object may be used from any thread. Here is delegation only; what happens is the asynchronous SDK's business.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from types import TracebackType
+from typing import Final, Self, TypeVar
+
+import braid
+from braid.client import record as asynchronous_record
+from braid.client.mesh import MeshOfStreams
+from braid.client.settings import Start
+from braid.kernel import limits
+
+T = TypeVar("T")
+
+_AT_ONCE: Final = 256  # records brought over from the loop's thread together
+_POLL_SECONDS: Final = 1.0  # how often a waiting iteration looks whether its consumer was closed
+
+
+class LoopThread:
+    """An event loop in a daemon thread."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self.loop.run_forever, name="braid", daemon=True)
+        self._thread.start()
+
+    def call(self, coroutine: Coroutine[object, object, T]) -> T:
+        """Runs a coroutine there and returns its result; interrupted here, it is cancelled there."""
+        future = asyncio.run_coroutine_threadsafe(coroutine, self.loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def tell(self, function: Callable[[], None]) -> None:
+        """Runs a function there, some time soon."""
+        self.loop.call_soon_threadsafe(function)
+
+    def stop(self) -> None:
+        """Ends the thread."""
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join()
+        self.loop.close()
+
+
+class Record(asynchronous_record.Record):
+    """A record that is settled from any thread."""
+
+    __slots__ = ("_thread",)
+
+    def __init__(self, record: asynchronous_record.Record, thread: LoopThread) -> None:
+        super().__init__(record.raw, record.work, record.ingested_at, record.size)
+        self._thread = thread
+
+    def ack(self) -> None:
+        """See `braid.Record.ack`."""
+        self._thread.tell(super().ack)
+
+    def retry(self, after_seconds: float = 0.0) -> None:
+        """See `braid.Record.retry`."""
+        settle = super().retry
+        self._thread.tell(lambda: settle(after_seconds))
+
+    def reject(self, reason: str) -> None:
+        """See `braid.Record.reject`."""
+        settle = super().reject
+        self._thread.tell(lambda: settle(reason))
+
+    def dead_letter(self, error: BaseException | str) -> None:
+        """See `braid.Record.dead_letter`."""
+        settle = super().dead_letter
+        self._thread.tell(lambda: settle(error))
+
+
+class Producer:
+    """`braid.Producer`, waiting instead of awaited."""
+
+    def __init__(self, make: Callable[[], braid.Producer], thread: LoopThread) -> None:
+        self._make = make
+        self._thread = thread
+
+    def __enter__(self) -> Self:
+        self._thread.call(self._open())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def send(
+        self,
+        value: bytes | None,
+        *,
+        key: bytes | None = None,
+        lane: str | None = None,
+        headers: Mapping[str, bytes] | None = None,
+        timestamp: int | None = None,
+        id: str | None = None,
+    ) -> braid.Receipt:
+        """See `braid.Producer.send`."""
+        return self._thread.call(
+            self._producer.send(value, key=key, lane=lane, headers=headers, timestamp=timestamp, id=id)
+        )
+
+    def send_many(self, records: Iterable[braid.Outgoing]) -> list[braid.Receipt]:
+        """See `braid.Producer.send_many`."""
+        return self._thread.call(self._producer.send_many(records))
+
+    def flush(self) -> None:
+        """See `braid.Producer.flush`."""
+        self._thread.call(self._producer.flush())
+
+    def close(self) -> None:
+        """See `braid.Producer.close`."""
+        self._thread.call(self._producer.close())
+
+    async def _open(self) -> None:
+        self._producer = self._make()
+        await self._producer.__aenter__()
+
+
+class Consumer:
+    """`braid.Consumer`, waiting instead of awaited. Iterate over it, or give `run` an ordinary function."""
+
+    def __init__(self, make: Callable[[], braid.Consumer], thread: LoopThread, concurrency: int) -> None:
+        self._make = make
+        self._thread = thread
+        self._concurrency = concurrency
+
+    def __enter__(self) -> Self:
+        self._thread.call(self._open())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __iter__(self) -> Iterator[Record]:
+        """Records one by one, until the consumer is closed."""
+        while not self._consumer.closed:
+            yield from self.take_many(_AT_ONCE, _POLL_SECONDS)
+
+    def take(self, timeout_seconds: float) -> Record | None:
+        """See `braid.Consumer.take`."""
+        taken = self.take_many(1, timeout_seconds)
+        return taken[0] if taken else None
+
+    def take_many(self, max_records: int, timeout_seconds: float) -> list[Record]:
+        """See `braid.Consumer.take_many`."""
+        taken = self._thread.call(self._consumer.take_many(max_records, timeout_seconds))
+        return [Record(record, self._thread) for record in taken]
+
+    def run(self, handler: Callable[[Record], object]) -> None:
+        """Calls `handler` with each record in a pool of `concurrency` threads, until the consumer is closed."""
+        with ThreadPoolExecutor(self._concurrency, "braid-handler") as pool:
+
+            async def handle(record: braid.Record) -> None:
+                await self._thread.loop.run_in_executor(pool, handler, Record(record, self._thread))
+
+            self._thread.call(self._consumer.run(handle))
+
+    def leases(self) -> list[braid.Lease]:
+        """See `braid.Consumer.leases`."""
+        return self._here(self._consumer.leases)
+
+    def lag(self) -> dict[str, float]:
+        """See `braid.Consumer.lag`."""
+        return self._here(self._consumer.lag)
+
+    def pause(self, lane: str) -> None:
+        """See `braid.Consumer.pause`."""
+        self._here(lambda: self._consumer.pause(lane))
+
+    def resume(self, lane: str) -> None:
+        """See `braid.Consumer.resume`."""
+        self._here(lambda: self._consumer.resume(lane))
+
+    def commit(self) -> None:
+        """See `braid.Consumer.commit`."""
+        self._thread.call(self._consumer.commit())
+
+    def close(self) -> None:
+        """See `braid.Consumer.close`."""
+        self._thread.call(self._consumer.close())
+
+    def _here(self, function: Callable[[], T]) -> T:
+        async def asked() -> T:
+            return function()
+
+        return self._thread.call(asked())
+
+    async def _open(self) -> None:
+        self._consumer = self._make()
+        await self._consumer.__aenter__()
+
+
+class Mesh:
+    """`braid.Mesh`, waiting instead of awaited; use it as a context."""
+
+    def __init__(self, make: Callable[[], MeshOfStreams]) -> None:
+        """`make` is called in the loop's thread."""
+        self._make = make
+
+    def __enter__(self) -> Self:
+        self._thread = LoopThread()
+        try:
+            self._thread.call(self._open())
+        except BaseException:
+            self._thread.stop()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(self._mesh, braid.Mesh):
+            self._thread.call(self._mesh.__aexit__(None, None, None))
+        self._thread.stop()
+
+    def producer(
+        self,
+        stream: str,
+        *,
+        max_buffer_bytes: int = limits.PRODUCER_BUFFER_BYTES,
+        delivery_timeout_seconds: float = limits.DELIVERY_TIMEOUT_SECONDS,
+        compression: str | None = None,
+        linger_ms: int = 5,
+    ) -> Producer:
+        """See `braid.Mesh.producer`."""
+        return Producer(
+            lambda: self._mesh.producer(
+                stream,
+                max_buffer_bytes=max_buffer_bytes,
+                delivery_timeout_seconds=delivery_timeout_seconds,
+                compression=compression,
+                linger_ms=linger_ms,
+            ),
+            self._thread,
+        )
+
+    def consumer(
+        self,
+        streams: Sequence[str],
+        *,
+        group: str,
+        start: Start = "earliest",
+        lanes: Mapping[str, int] | None = None,
+        ordering: str = "none",
+        concurrency: int = 64,
+        retry: braid.Retry | None = None,
+        ownership: str = "at_least_once",
+        lease_seconds: float = limits.LEASE_MS_DEFAULT / 1000,
+        commit_interval_seconds: float = limits.COMMIT_INTERVAL_SECONDS,
+        max_in_flight_bytes: int = limits.IN_FLIGHT_BYTES_MAX,
+        detached_seconds_max: float = limits.DETACHED_SECONDS_MAX,
+        on_assigned: Callable[[list[str]], None] | None = None,
+        on_revoked: Callable[[list[str]], None] | None = None,
+    ) -> Consumer:
+        """See `braid.Mesh.consumer`; the callbacks are called in the loop's thread."""
+        return Consumer(
+            lambda: self._mesh.consumer(
+                streams,
+                group=group,
+                start=start,
+                lanes=lanes,
+                ordering=ordering,
+                concurrency=concurrency,
+                retry=retry,
+                ownership=ownership,
+                lease_seconds=lease_seconds,
+                commit_interval_seconds=commit_interval_seconds,
+                max_in_flight_bytes=max_in_flight_bytes,
+                detached_seconds_max=detached_seconds_max,
+                on_assigned=on_assigned,
+                on_revoked=on_revoked,
+            ),
+            self._thread,
+            concurrency,
+        )
+
+    async def _open(self) -> None:
+        self._mesh = self._make()
+        if isinstance(self._mesh, braid.Mesh):
+            await self._mesh.__aenter__()
+
+
+def connect(endpoint: str, *, client_id: str = "braid", zone: str = "") -> Mesh:
+    """See `braid.connect`; entering the context raises what that does."""
+    return Mesh(lambda: braid.connect(endpoint, client_id=client_id, zone=zone))

@@ -1,0 +1,124 @@
+"""What an assigner would do, made simple: the i-th partition belongs to the (i mod n)-th of n members."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from braid.client.lease_session import Held, LeaseListener
+from braid.client.routing import cluster_address
+from braid.kafka.memory import MemoryKafka
+from braid.kernel import limits
+from braid.kernel.ids import LeaseId, make_epoch
+from braid.kernel.ports import TopicPartition
+from braid.testing.streams import DLQ_LANE, Channel
+
+
+@dataclass
+class Group:
+    """One group: its members in the order they joined, and who holds what."""
+
+    channels: Callable[[], list[Channel]]
+    lanes: frozenset[str]
+    kafka: MemoryKafka
+    members: "list[SplitMember]" = field(default_factory=list)
+    holders: "dict[LeaseId, SplitMember]" = field(default_factory=dict)
+    revoking: dict[LeaseId, None] = field(default_factory=dict)
+    epochs: int = 0
+
+    def leases(self) -> dict[LeaseId, Channel]:
+        """Every partition the group consumes, in a fixed order."""
+        wanted = [each for each in self.channels() if self._wants(each.id.lane)]
+        wanted.sort(key=lambda channel: channel.id)
+        return {LeaseId(channel.id, number): channel for channel in wanted for number in range(channel.partitions)}
+
+    def split(self) -> None:
+        """Grants what is free, asks back what belongs to somebody else now."""
+        granted: dict[str, list[Held]] = {}
+        for position, (lease, channel) in enumerate(self.leases().items()):
+            target = self.members[position % len(self.members)] if self.members else None
+            holder = self.holders.get(lease)
+            if target is None or holder is target:
+                continue
+            if holder is None:
+                granted.setdefault(target.member_id, []).append(self._grant(lease, channel, target))
+            elif lease not in self.revoking:
+                self.revoking[lease] = None
+                holder.listener.revoked(holder.held[lease], limits.REVOKE_DEADLINE_SECONDS)
+        for member in list(self.members):
+            if member.member_id in granted:
+                member.listener.granted(granted[member.member_id])
+
+    def freed(self, lease: LeaseId) -> None:
+        """A holder gave it back."""
+        self.holders.pop(lease, None)
+        self.revoking.pop(lease, None)
+        self.split()
+
+    def gone(self, member: "SplitMember") -> None:
+        """A member left or died."""
+        if member in self.members:
+            self.members.remove(member)
+        for lease in [lease for lease, holder in self.holders.items() if holder is member]:
+            del self.holders[lease]
+            self.revoking.pop(lease, None)
+        member.held.clear()
+        self.split()
+
+    def _wants(self, lane: str) -> bool:
+        return lane in self.lanes if self.lanes else lane != DLQ_LANE
+
+    def _grant(self, lease: LeaseId, channel: Channel, member: "SplitMember") -> Held:
+        self.epochs += 1
+        address = cluster_address(channel.cluster, self.kafka.named(channel.cluster).bootstrap)
+        held = Held(lease, make_epoch(1, self.epochs), address, TopicPartition(channel.topic, lease.partition))
+        self.holders[lease] = member
+        member.held[lease] = held
+        return held
+
+
+class SplitMember:
+    """`LeaseKeeper` over a fixed split: no deadline, no connection that could break."""
+
+    def __init__(self, group: Group, member_id: str, listener: LeaseListener) -> None:
+        self.listener = listener
+        self.held: dict[LeaseId, Held] = {}
+        self._group = group
+        self._member_id = member_id
+        self._joined = asyncio.Event()
+
+    @property
+    def member_id(self) -> str:
+        """`member-1`, `member-2`, …"""
+        return self._member_id
+
+    @property
+    def attached(self) -> bool:
+        """Always."""
+        return True
+
+    def may_start(self) -> bool:
+        """Always."""
+        return True
+
+    async def joined(self) -> None:
+        """Waits until `run` began."""
+        await self._joined.wait()
+
+    async def run(self) -> None:
+        """Joins the split."""
+        self._group.members.append(self)
+        self._joined.set()
+        self._group.split()
+
+    async def guard(self) -> None:
+        """There is no deadline to watch."""
+
+    async def release(self, lease: LeaseId, epoch: int, *, commit_waived: bool = False, reason: str = "") -> None:
+        """Gives a lease back."""
+        if lease in self.held and self.held[lease].epoch == epoch:
+            del self.held[lease]
+            self._group.freed(lease)
+
+    async def leave(self, reason: str) -> None:
+        """Leaves the split."""
+        self._group.gone(self)
