@@ -1,0 +1,260 @@
+"""Single-node Kafka clusters (KRaft, broker and controller in one process) on 127.0.0.1, with fault verbs.
+
+A directory holds one cluster: started again on it, the cluster has its id and data. Calls block (formatting takes a JVM
+start): asynchronous callers run them beside their loop. No gRPC may be imported here.
+"""
+
+import base64
+import contextlib
+import os
+import signal
+import socket
+import struct
+import subprocess
+import time
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from braid.kernel.errors import Refused, Unavailable
+from braid.kernel.limits import BROKER_FORMAT_SECONDS, BROKER_POLL_SECONDS, BROKER_STOP_SECONDS
+from devmesh.guard import spawn_guarded
+
+_LOG_TAIL_BYTES: Final = 2_000
+# Metadata v1 for no topics, correlation id 1, client id "dev": answered with brokers once the broker serves.
+_METADATA_REQUEST: Final = struct.pack(">hhih3si", 3, 1, 1, 3, b"dev", 0)
+
+_SETTINGS: Final = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "controller.listener.names": "CONTROLLER",
+    "inter.broker.listener.name": "PLAINTEXT",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "auto.create.topics.enable": "false",
+    "offsets.topic.num.partitions": "8",
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.num.partitions": "4",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "share.coordinator.state.topic.num.partitions": "1",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    "group.initial.rebalance.delay.ms": "0",
+    "group.max.session.timeout.ms": "1800000",
+    # A killed broker may register again once its old session has expired: seconds instead of a quarter minute.
+    "broker.session.timeout.ms": "3000",
+    "broker.heartbeat.interval.ms": "500",
+    # The cleaner takes half of a small heap by default.
+    "log.cleaner.dedupe.buffer.size": "4194304",
+    "num.network.threads": "2",
+    "num.io.threads": "4",
+    "background.threads": "2",
+}
+
+
+class KafkaBroker:
+    """One cluster of one node: where it lives, and the verbs that start, stop and hurt it."""
+
+    def __init__(
+        self,
+        name: str,
+        directory: Path,
+        port: int,
+        controller_port: int,
+        classpath: str,
+        zone: str,
+        *,
+        java: str = "java",
+        heap_mb: int = 256,
+        tiered_stop_at_level: int | None = 1,
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
+        """Describes a broker; nothing is started or written yet.
+
+        Args:
+            name: Of the cluster, for messages.
+            directory: Holds configuration, log and data; created when missing.
+            port: Clients connect here.
+            controller_port: The controller's own; may differ from one start to the next, like `port`.
+            classpath: Kafka's jars, joined as Java wants them.
+            zone: The broker's rack.
+            java: The binary.
+            heap_mb: Largest heap; 256 is enough for tests, not for benchmarks.
+            tiered_stop_at_level: 1 starts fast and peaks low; None lets the JVM optimise fully.
+            settings: Further broker settings, overriding ours.
+        """
+        self.name = name
+        self.directory = directory
+        self.port = port
+        self.zone = zone
+        self._controller_port = controller_port
+        self._classpath = classpath
+        self._java = java
+        self._heap_mb = heap_mb
+        self._tiered_stop_at_level = tiered_stop_at_level
+        self._settings = dict(settings or {})
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def bootstrap(self) -> str:
+        """What clients connect to."""
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def log_path(self) -> Path:
+        """Where the broker's output goes."""
+        return self.directory / "broker.log"
+
+    @property
+    def pid(self) -> int | None:
+        """Process id while it runs (paused counts), else None."""
+        return self._process.pid if self._process is not None and self._process.poll() is None else None
+
+    def start(self) -> None:
+        """Starts the process, formatting the directory when it is new; `wait_ready` tells when it answers.
+
+        Raises:
+            Refused: it is running already, or one of its ports is taken.
+            Unavailable: the directory could not be formatted; the message ends with Kafka's own words.
+        """
+        if self.pid is not None:
+            raise Refused(f"Kafka cluster {self.name} is running already", remedy="kill or stop it first")
+        for port in (self.port, self._controller_port):
+            _check_free(port, self.name)
+        self.directory.mkdir(parents=True, exist_ok=True)
+        config = self._write_config()
+        if not (self.directory / "data" / "meta.properties").exists():
+            self._format(config)
+        self._process = spawn_guarded(self._command("kafka.Kafka", str(config)), self.log_path)
+
+    def wait_ready(self, timeout: float) -> None:
+        """Waits until the broker serves clients.
+
+        Args:
+            timeout: Seconds.
+
+        Raises:
+            Unavailable: it ended, or did not answer in time; the message ends with the tail of its log.
+        """
+        deadline = time.monotonic() + timeout
+        while not self._serves(max(0.05, min(1.0, deadline - time.monotonic()))):
+            if self.pid is None:
+                raise Unavailable(f"Kafka cluster {self.name} ended while starting: {self._log_tail()}")
+            if time.monotonic() > deadline:
+                raise Unavailable(f"Kafka cluster {self.name} is not ready after {timeout} s: {self._log_tail()}")
+            time.sleep(BROKER_POLL_SECONDS)
+
+    def kill(self) -> None:
+        """Ends it at once (SIGKILL), paused or not. Fine when it does not run."""
+        self._signal(signal.SIGKILL)
+        if self._process is not None:
+            self._process.wait()
+
+    def pause(self) -> None:
+        """Freezes it (SIGSTOP): connections stay open, nothing answers. Returns once its last thread stands still."""
+        self._signal(signal.SIGSTOP)
+        if self._process is not None:
+            with contextlib.suppress(ChildProcessError):
+                os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+
+    def resume(self) -> None:
+        """Lets a frozen one go on (SIGCONT)."""
+        self._signal(signal.SIGCONT)
+
+    def stop(self) -> None:
+        """Shuts it down in order (SIGTERM), then by force when it takes too long. Fine when it does not run."""
+        self._signal(signal.SIGCONT)
+        self._signal(signal.SIGTERM)
+        if self._process is not None:
+            try:
+                self._process.wait(BROKER_STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                self.kill()
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self._process is not None and self._process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.send_signal(number)
+
+    def _write_config(self) -> Path:
+        own = {
+            "listeners": f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{self._controller_port}",
+            "controller.quorum.voters": f"1@127.0.0.1:{self._controller_port}",
+            "log.dirs": str(self.directory / "data"),
+            "broker.rack": self.zone,
+        }
+        config = self.directory / "server.properties"
+        lines = (f"{key}={_escaped(value)}\n" for key, value in {**_SETTINGS, **own, **self._settings}.items() if value)
+        config.write_text("".join(lines), encoding="utf-8")
+        return config
+
+    def _format(self, config: Path) -> None:
+        command = self._command("kafka.tools.StorageTool", "format", "-t", new_cluster_id(), "-c", str(config))
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=BROKER_FORMAT_SECONDS, check=False)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise Unavailable(f"Kafka cluster {self.name} could not be formatted: {error}") from error
+        if done.returncode != 0:
+            said = (done.stderr or done.stdout).strip()[-_LOG_TAIL_BYTES:]
+            raise Unavailable(f"Kafka cluster {self.name} could not be formatted: {said}")
+
+    def _command(self, main_class: str, *arguments: str) -> list[str]:
+        level = self._tiered_stop_at_level
+        return [
+            self._java,
+            "-Xms64m",
+            f"-Xmx{self._heap_mb}m",
+            "-XX:+UseSerialGC",
+            *([] if level is None else [f"-XX:TieredStopAtLevel={level}"]),
+            "-XX:+ExitOnOutOfMemoryError",
+            "-Djava.awt.headless=true",
+            "-cp",
+            self._classpath,
+            main_class,
+            *arguments,
+        ]
+
+    def _serves(self, timeout: float) -> bool:
+        """Asks for metadata: a broker that serves names at least itself."""
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), timeout) as connection:
+                connection.settimeout(timeout)
+                connection.sendall(struct.pack(">i", len(_METADATA_REQUEST)) + _METADATA_REQUEST)
+                answer = connection.recv(4096)
+        except OSError:
+            return False
+        # length, correlation id, number of brokers
+        return len(answer) >= 12 and struct.unpack_from(">i", answer, 8)[0] > 0
+
+    def _log_tail(self) -> str:
+        if not self.log_path.exists():
+            return "it wrote nothing"
+        with self.log_path.open("rb") as log:
+            log.seek(max(0, self.log_path.stat().st_size - _LOG_TAIL_BYTES))
+            return log.read().decode("utf-8", "replace").strip() or "it wrote nothing"
+
+
+def new_cluster_id() -> str:
+    """A random cluster id as Kafka writes them. None begins with a hyphen, which its tools take for an option."""
+    while True:
+        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        if not cluster_id.startswith("-"):
+            return cluster_id
+
+
+def _check_free(port: int, name: str) -> None:
+    """Kafka itself would end without a word. Raises `Refused`."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as error:
+            raise Refused(
+                f"port {port} of Kafka cluster {name} is in use", remedy="choose another port, or end its user"
+            ) from error
+
+
+def _escaped(value: str) -> str:
+    """A value as Java's properties files want it."""
+    return value.replace("\\", "\\\\")

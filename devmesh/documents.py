@@ -1,0 +1,115 @@
+"""The documents a mesh gives out, as values: the ready file and the status. Their JSON has exactly these fields."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+
+
+@dataclass(frozen=True)
+class ServiceAddress:
+    """One service replica; without a pid while it does not run."""
+
+    pid: int | None
+    address: str
+    metrics: str
+
+
+@dataclass(frozen=True)
+class ClusterAddress:
+    """One Kafka cluster; without a pid while it does not run."""
+
+    pid: int | None
+    bootstrap: str
+    zone: str
+
+
+@dataclass(frozen=True)
+class Ready:
+    """A mesh in which everything answers.
+
+    Attributes:
+        endpoint: `host:port` of a replica; what `braid.connect` takes.
+        console: Address of the web console; empty while there is none.
+        store: `sqlite` or `etcd`.
+        dir: All state of the mesh.
+        services: By instance.
+        clusters: By name.
+    """
+
+    endpoint: str
+    console: str
+    store: str
+    dir: str
+    services: Mapping[str, ServiceAddress] = field(default_factory=dict)
+    clusters: Mapping[str, ClusterAddress] = field(default_factory=dict)
+
+    def to_json(self) -> str:
+        """The ready file's text."""
+        return json.dumps(asdict(self), indent=1) + "\n"
+
+
+def ready_from_json(text: str) -> Ready:
+    """Reads what `to_json` wrote. Raises `ValueError`, `KeyError` or `TypeError` when it is something else."""
+    document = json.loads(text)
+    services = {name: ServiceAddress(**fields) for name, fields in document.pop("services").items()}
+    clusters = {name: ClusterAddress(**fields) for name, fields in document.pop("clusters").items()}
+    return Ready(**document, services=services, clusters=clusters)
+
+
+@dataclass(frozen=True)
+class ProcessStatus:
+    """One process of a mesh.
+
+    Attributes:
+        name: What fault verbs call it.
+        kind: `cluster`, `service` or `store`.
+        state: `starting`, `running`, `paused`, `down` (a verb's doing) or `crashed`.
+        pid: None while it does not run.
+        address: `host:port` for clients.
+        zone: Of a cluster.
+        restarts: How often it was started again after a crash.
+        memory_bytes: Resident.
+        age_seconds: Since it was last started.
+        log: Path of its output.
+    """
+
+    name: str
+    kind: str
+    state: str
+    pid: int | None
+    address: str
+    zone: str
+    restarts: int
+    memory_bytes: int
+    age_seconds: float
+    log: str
+
+
+@dataclass(frozen=True)
+class MeshStatus:
+    """A mesh and its processes.
+
+    Attributes:
+        dir: All state of the mesh.
+        pid: Of its supervisor.
+        ready: Whether everything answered once.
+        memory_bytes: Resident, of all processes and the supervisor.
+        processes: In the order in which they were named.
+    """
+
+    dir: str
+    pid: int
+    ready: bool
+    memory_bytes: int
+    processes: Sequence[ProcessStatus]
+
+    def to_json(self) -> str:
+        """What `braid dev status -o json` prints."""
+        return json.dumps(asdict(self), indent=1) + "\n"
+
+
+def status_from_json(text: str) -> MeshStatus:
+    """Reads what `to_json` wrote. Raises `ValueError`, `KeyError` or `TypeError` when it is something else."""
+    document = json.loads(text)
+    processes = tuple(ProcessStatus(**fields) for fields in document.pop("processes"))
+    return MeshStatus(**document, processes=processes)

@@ -1,0 +1,228 @@
+"""Our own processes of a mesh: service replicas and a single etcd, with the same verbs as `devmesh.brokers`.
+
+Calls block: asynchronous callers run them beside their loop.
+"""
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from braid._mesh import mesh_command
+from braid.kernel.errors import Refused, Unavailable
+from braid.kernel.limits import DEV_POLL_SECONDS, DEV_STOP_SECONDS
+from devmesh.files import remove
+from devmesh.guard import spawn_guarded
+
+
+class Process(Protocol):
+    """One process of the mesh, a Kafka broker included."""
+
+    name: str
+
+    @property
+    def pid(self) -> int | None:
+        """Process id while it runs (paused counts), else None."""
+
+    @property
+    def log_path(self) -> Path:
+        """Where its output goes."""
+
+    def start(self) -> None:
+        """Starts it; `wait_ready` tells when it answers."""
+
+    def wait_ready(self, timeout: float) -> None:
+        """Waits until it serves. Raises `Unavailable` with the last words of its log."""
+
+    def kill(self) -> None:
+        """Ends it at once."""
+
+    def pause(self) -> None:
+        """Freezes it."""
+
+    def resume(self) -> None:
+        """Lets a frozen one go on."""
+
+    def stop(self) -> None:
+        """Ends it in order, then by force."""
+
+
+class OwnProcess:
+    """A program whose output goes to a log file."""
+
+    def __init__(self, name: str, log_path: Path) -> None:
+        self.name = name
+        self._log_path = log_path
+        self._log_start = 0
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int | None:
+        """Process id while it runs (paused counts), else None."""
+        return self._process.pid if self._process is not None and self._process.poll() is None else None
+
+    @property
+    def log_path(self) -> Path:
+        """Where its output goes."""
+        return self._log_path
+
+    def kill(self) -> None:
+        """Ends it at once (SIGKILL), paused or not. Fine when it does not run."""
+        self._signal(signal.SIGKILL)
+        if self._process is not None:
+            self._process.wait()
+
+    def pause(self) -> None:
+        """Freezes it (SIGSTOP)."""
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Lets a frozen one go on (SIGCONT)."""
+        self._signal(signal.SIGCONT)
+
+    def stop(self) -> None:
+        """Ends it in order (SIGTERM), then by force when it takes too long. Fine when it does not run."""
+        self._signal(signal.SIGCONT)
+        self._signal(signal.SIGTERM)
+        if self._process is not None:
+            try:
+                self._process.wait(DEV_STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                self.kill()
+
+    def wait_ready(self, timeout: float) -> None:
+        """Waits until it serves.
+
+        Args:
+            timeout: Seconds.
+
+        Raises:
+            Unavailable: it ended, or did not answer in time; the message ends with its last words.
+        """
+        deadline = time.monotonic() + timeout
+        while not self._serves():
+            if self.pid is None:
+                raise Unavailable(f"{self.name} ended while starting: {self.last_words()}")
+            if time.monotonic() > deadline:
+                raise Unavailable(f"{self.name} is not ready after {timeout:.0f} s: {self.last_words()}")
+            time.sleep(DEV_POLL_SECONDS)
+
+    def _serves(self) -> bool:
+        raise NotImplementedError
+
+    def _spawn(self, command: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
+        if self.pid is not None:
+            raise Refused(f"{self.name} is running already", remedy="kill or stop it first")
+        self._log_path.parent.mkdir(parents=True, exist_ok=True)
+        self._log_start = self._log_path.stat().st_size if self._log_path.exists() else 0
+        self._process = spawn_guarded(command, self._log_path, environment)
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self._process is not None and self._process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.send_signal(number)
+
+    def last_words(self) -> str:
+        """The last line of this start's output: our services end with their reason there."""
+        if not self._log_path.exists():
+            return "it wrote nothing"
+        with self._log_path.open("rb") as log:
+            log.seek(self._log_start)
+            lines = [line for line in log.read().decode("utf-8", "replace").splitlines() if line.strip()]
+        return lines[-1].strip() if lines else "it wrote nothing"
+
+
+class ServiceProcess(OwnProcess):
+    """One replica of a service.
+
+    Args:
+        instance: `registry-0`; the module run is `services.registry`.
+        directory: Holds its log and ready file.
+        port: Where it serves control RPCs.
+        store: URL of the event store.
+        command: What runs instead of the module.
+    """
+
+    def __init__(
+        self, instance: str, directory: Path, port: int, store: str, *, command: Sequence[str] | None = None
+    ) -> None:
+        super().__init__(instance, directory / "service.log")
+        self._command = list(command or mesh_command(f"services.{instance.rpartition('-')[0]}"))
+        self._ready_file = directory / "ready.json"
+        self._settings = {
+            "BRAID_STORE": store,
+            "BRAID_INSTANCE": instance,
+            "BRAID_LISTEN": f"127.0.0.1:{port}",
+            "BRAID_ADVERTISE": f"127.0.0.1:{port}",
+            "BRAID_METRICS": "127.0.0.1:0",
+            "BRAID_READY_FILE": str(self._ready_file),
+        }
+
+    @property
+    def metrics(self) -> str:
+        """Address of its metrics, empty until it serves."""
+        try:
+            return str(json.loads(self._ready_file.read_text())["metrics"])
+        except FileNotFoundError:
+            return ""
+
+    def start(self) -> None:
+        """Starts it; `wait_ready` tells when it answers. Raises `Refused` when it runs already."""
+        self._log_path.parent.mkdir(parents=True, exist_ok=True)
+        if self.pid is None:
+            remove(self._ready_file)
+        self._spawn(self._command, {**os.environ, **self._settings, "BRAID_PARENT_PID": str(os.getpid())})
+
+    def _serves(self) -> bool:
+        return self._ready_file.exists()
+
+
+class EtcdProcess(OwnProcess):
+    """A single etcd. Its writes survive the death of the process, not that of the machine: it does not sync.
+
+    Args:
+        name: Of the process.
+        binary: The server.
+        directory: Holds its data and log.
+        port: For clients.
+        peer_port: It listens there, though it has no peers.
+    """
+
+    def __init__(self, name: str, binary: Path, directory: Path, port: int, peer_port: int) -> None:
+        super().__init__(name, directory / "etcd.log")
+        self._port = port
+        client, peer = f"http://127.0.0.1:{port}", f"http://127.0.0.1:{peer_port}"
+        self._command = [
+            *(str(binary), "--name", name, "--data-dir", str(directory / "data"), "--log-level", "error"),
+            *("--listen-client-urls", client, "--advertise-client-urls", client),
+            *("--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", f"{name}={peer}"),
+            # A single member elects itself: in 0.2 s instead of 1 s. Compaction keeps an hour.
+            *("--unsafe-no-fsync", "--heartbeat-interval", "20", "--election-timeout", "200"),
+            *("--auto-compaction-mode", "periodic", "--auto-compaction-retention", "1h"),
+        ]
+
+    def start(self) -> None:
+        """Starts it; `wait_ready` tells when it answers. Raises `Refused` when it runs already."""
+        self._spawn(self._command)
+
+    def _serves(self) -> bool:
+        """Asks `/health`, which answers 200 once there is a leader."""
+        request = f"GET /health HTTP/1.1\r\nHost: 127.0.0.1:{self._port}\r\nConnection: close\r\n\r\n"
+        try:
+            with socket.create_connection(("127.0.0.1", self._port), 1.0) as connection:
+                connection.settimeout(1.0)
+                connection.sendall(request.encode())
+                return b" 200 " in connection.recv(64)
+        except OSError:
+            return False
+
+
+def last_words(process: Process) -> str:
+    """The reason a process left in its log, or where that is: brokers write too much around theirs."""
+    return process.last_words() if isinstance(process, OwnProcess) else f"see {process.log_path}"

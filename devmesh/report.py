@@ -1,0 +1,94 @@
+"""What a supervisor tells about its processes: its documents, filled in, and the page at the end of a start."""
+
+import os
+import time
+from collections.abc import Mapping
+from typing import Final
+
+import psutil
+
+from devmesh.config import Layout
+from devmesh.documents import ClusterAddress, MeshStatus, ProcessStatus, Ready, ServiceAddress
+from devmesh.files import MeshFiles
+from devmesh.process import ServiceProcess
+from devmesh.roster import Held
+from devmesh.supervision import Kind, Wish
+from devmesh.verbs import is_paused
+
+NOT_BUILT: Final = "lagmon, dlq and the console are not built yet"
+
+
+def ready_document(held: Mapping[str, Held], layout: Layout, files: MeshFiles) -> Ready:
+    """The content of the ready file."""
+    services: dict[str, ServiceAddress] = {}
+    clusters: dict[str, ClusterAddress] = {}
+    for name, each in held.items():
+        process = each.process
+        if each.kind == Kind.CLUSTER:
+            clusters[name] = ClusterAddress(process.pid, each.address, each.zone)
+        elif isinstance(process, ServiceProcess):
+            services[name] = ServiceAddress(process.pid, each.address, process.metrics)
+    endpoint = held[layout.instances[0]].address
+    return Ready(endpoint, "", layout.store, str(files.directory), services, clusters)
+
+
+def ready_page(ready: Ready, files: MeshFiles) -> str:
+    """What people read when a mesh is ready."""
+    where = f" --dir {files.directory}"
+    clusters = (f"  {name:12}{each.bootstrap:18}zone {each.zone}" for name, each in ready.clusters.items())
+    services = (f"  {name:12}{each.address:18}{each.metrics}" for name, each in ready.services.items())
+    return "\n".join(
+        [
+            "",
+            f"  endpoint    {ready.endpoint}",
+            *clusters,
+            *services,
+            f"  logs        {files.directory}/clusters/NAME/broker.log, services/NAME/service.log",
+            f"  ({NOT_BUILT})",
+            "",
+            f"  break it:   braid dev kill|pause NAME{where}",
+            f"  end it:     Ctrl-C, or braid dev down{where}",
+            "",
+        ]
+    )
+
+
+def status_document(held: Mapping[str, Held], files: MeshFiles, ready: bool) -> MeshStatus:
+    """How everything is now."""
+    processes = [_process_status(name, each) for name, each in held.items()]
+    total = _memory_bytes(os.getpid()) + sum(each.memory_bytes for each in processes)
+    return MeshStatus(str(files.directory), os.getpid(), ready, total, processes)
+
+
+def state_of(held: Held) -> str:
+    """`running`, `paused`, `down` (a verb's doing), `starting` or `crashed`."""
+    pid = held.process.pid
+    if pid is not None:
+        return "paused" if is_paused(pid) else "running"
+    if held.wish == Wish.REST:
+        return "down"
+    return "starting" if held.ended_at is None else "crashed"
+
+
+def _process_status(name: str, held: Held) -> ProcessStatus:
+    pid = held.process.pid
+    return ProcessStatus(
+        name=name,
+        kind=held.kind.value,
+        state=state_of(held),
+        pid=pid,
+        address=held.address,
+        zone=held.zone,
+        restarts=held.restarts,
+        memory_bytes=0 if pid is None else _memory_bytes(pid),
+        age_seconds=0.0 if pid is None else round(time.monotonic() - held.started_at, 1),
+        log=str(held.process.log_path),
+    )
+
+
+def _memory_bytes(pid: int) -> int:
+    """Resident memory; 0 when it has just ended."""
+    try:
+        return int(psutil.Process(pid).memory_info().rss)
+    except psutil.NoSuchProcess:
+        return 0

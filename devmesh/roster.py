@@ -1,0 +1,162 @@
+"""The processes of one mesh and what is wanted of each: built from a layout, ports, and this machine's tools."""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from braid.kernel.errors import NotFound
+from devmesh.brokers import KafkaBroker
+from devmesh.config import CLUSTER_PORT, DEFAULT_PORT, STORE_NAME, Layout, MeshConfig
+from devmesh.etcd_binary import etcd_binary
+from devmesh.files import MeshFiles
+from devmesh.jars import is_cached, kafka_classpath
+from devmesh.java import java_binary
+from devmesh.ports import PortClaims
+from devmesh.process import EtcdProcess, Process, ServiceProcess
+from devmesh.supervision import Kind, Sight, Wish
+
+Say = Callable[[str], None]
+
+_PORT_STEP: Final = 2  # a broker listens on two
+
+
+@dataclass
+class Held:
+    """One process and its supervision.
+
+    Attributes:
+        kind: What it is.
+        process: Itself.
+        address: `host:port` for clients.
+        zone: Of a cluster.
+        wish: What people want of it.
+        crashes: How often it ended by itself in a row.
+        restarts: How often it was started again since the mesh started.
+        ended_at: When its end was noted; None while none is.
+        started_at: When it was last started; monotonic seconds, like `ended_at`.
+        lock: Held by a verb at work.
+    """
+
+    kind: Kind
+    process: Process
+    address: str
+    zone: str = ""
+    wish: Wish = Wish.REST
+    crashes: int = 0
+    restarts: int = 0
+    ended_at: float | None = None
+    started_at: float = 0.0
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def sight(self) -> Sight:
+        """How it looks now."""
+        return Sight(
+            name=self.process.name,
+            kind=self.kind,
+            wish=self.wish,
+            alive=self.process.pid is not None,
+            busy=self.lock.locked(),
+            crashes=self.crashes,
+            ended_at=self.ended_at,
+            started_at=self.started_at,
+        )
+
+    def begun(self) -> None:
+        """Notes that it was started."""
+        self.started_at = time.monotonic()
+        self.ended_at = None
+
+
+@dataclass(frozen=True)
+class Tools:
+    """What this machine runs a mesh with."""
+
+    java: Path
+    classpath: str
+    etcd: Path | None
+
+
+def find_tools(store: str, say: Say) -> Tools:
+    """Looks the tools up, and resolves what the cache lacks; the first time takes minutes.
+
+    Raises:
+        Unavailable: one is missing and cannot be had; says how to install it.
+    """
+    java = java_binary()
+    if not is_cached():
+        say("resolving Kafka's jars; only the first start on a machine does")
+    classpath = kafka_classpath()
+    return Tools(java, classpath, etcd_binary() if store == "etcd" else None)
+
+
+def claim_ports(
+    layout: Layout, config: MeshConfig, remembered: Mapping[str, int], claims: PortClaims
+) -> dict[str, int]:
+    """Chooses a port for everything that listens: that of the last run where it is free.
+
+    Raises:
+        Refused: `--port` was given and is in use.
+    """
+    ports: dict[str, int] = {}
+
+    def claim(name: str, first: int) -> None:
+        again = remembered.get(name)
+        ports[name] = claims.claim_above(first) if again is None else claims.claim_again(again, first)
+
+    if config.port:
+        ports[layout.instances[0]] = claims.claim_exactly(config.port)
+    for instance in layout.instances:
+        if instance not in ports:
+            claim(instance, config.port or DEFAULT_PORT)
+    for number, cluster in enumerate(layout.zones):
+        claim(cluster, CLUSTER_PORT + _PORT_STEP * number)
+        claim(f"{cluster}/controller", ports[cluster] + 1)
+    if layout.store == "etcd":
+        claim(STORE_NAME, CLUSTER_PORT + 100)
+        claim(f"{STORE_NAME}/peer", ports[STORE_NAME] + 1)
+    return ports
+
+
+def build(layout: Layout, ports: Mapping[str, int], files: MeshFiles, tools: Tools) -> dict[str, Held]:
+    """The mesh's processes by name, none started."""
+    held: dict[str, Held] = {}
+    store = f"sqlite://{files.database}"
+    if tools.etcd is not None:
+        port = ports[STORE_NAME]
+        etcd = EtcdProcess(STORE_NAME, tools.etcd, files.etcd, port, ports[f"{STORE_NAME}/peer"])
+        held[STORE_NAME] = Held(Kind.STORE, etcd, _local(port))
+        store = f"etcd://{_local(port)}"
+    for name, zone in layout.zones.items():
+        broker = KafkaBroker(
+            name,
+            files.cluster(name),
+            ports[name],
+            ports[f"{name}/controller"],
+            tools.classpath,
+            zone,
+            java=str(tools.java),
+        )
+        held[name] = Held(Kind.CLUSTER, broker, _local(ports[name]), zone)
+    for instance in layout.instances:
+        service = ServiceProcess(instance, files.service(instance), ports[instance], store)
+        held[instance] = Held(Kind.SERVICE, service, _local(ports[instance]))
+    return held
+
+
+def find(held: Mapping[str, Held], name: str) -> Held:
+    """One process by name. Raises `NotFound` listing the names."""
+    if name not in held:
+        raise NotFound(f"this mesh has no {name!r}", remedy=f"it has {', '.join(held)}")
+    return held[name]
+
+
+def named(held: Mapping[str, Held], kind: Kind) -> list[str]:
+    """Names of one kind."""
+    return [name for name, each in held.items() if each.kind == kind]
+
+
+def _local(port: int) -> str:
+    return f"127.0.0.1:{port}"

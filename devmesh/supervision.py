@@ -1,0 +1,111 @@
+"""What a supervisor does about processes that end by themselves. Pure: sights in, actions out.
+
+A service (and the store's own process) that crashed is started again, later and later; a Kafka cluster is not: that a
+cluster dies is what a mesh is there to show. What a fault verb put down, and what ended while it was paused, stays down
+until `start`. A process that ran for a while starts counting its crashes anew.
+"""
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+from braid.kernel.limits import DEV_RESTART_SECONDS, DEV_STEADY_SECONDS
+
+
+class Kind(StrEnum):
+    """What a process of the mesh is."""
+
+    CLUSTER = "cluster"
+    STORE = "store"
+    SERVICE = "service"
+
+
+class Wish(StrEnum):
+    """What people want of a process."""
+
+    RUN = "run"
+    PAUSE = "pause"
+    REST = "rest"
+
+
+class Verb(StrEnum):
+    """What to do about a process."""
+
+    NOTE_END = "note end"
+    RESTART = "restart"
+    FORGIVE = "forgive"
+
+
+class Sight(NamedTuple):
+    """One process as it looks now.
+
+    Attributes:
+        name: Of the process.
+        kind: Decides whether it is started again.
+        wish: The last fault verb's, RUN at first.
+        alive: Whether it runs (paused counts).
+        busy: Whether a verb is at work on it; then nothing else is done.
+        crashes: How often it ended by itself in a row.
+        ended_at: When its end was noted, None while none is.
+        started_at: When it was last started. Seconds on one clock, like `ended_at`.
+    """
+
+    name: str
+    kind: Kind
+    wish: Wish
+    alive: bool
+    busy: bool
+    crashes: int
+    ended_at: float | None
+    started_at: float
+
+
+class Action(NamedTuple):
+    """What to do about whom."""
+
+    verb: Verb
+    name: str
+
+
+RESTARTED: Final = (Kind.SERVICE, Kind.STORE)
+
+
+def plan(sights: Sequence[Sight], now: float) -> list[Action]:
+    """The actions due at a time (seconds on the sights' clock)."""
+    found = ((_due(sight, now), sight.name) for sight in sights if not sight.busy)
+    return [Action(verb, name) for verb, name in found if verb is not None]
+
+
+def backoff_seconds(crashes: int) -> float:
+    """How long after its end a process is started again, by how often it crashed in a row (from 1)."""
+    first, longest = DEV_RESTART_SECONDS
+    return min(longest, first * 2.0 ** min(crashes - 1, 20))
+
+
+def start_stages(
+    clusters: Sequence[str], services: Sequence[str], store: Sequence[str], fresh: bool
+) -> list[list[str]]:
+    """Who starts at once with whom, in order.
+
+    On a directory with data the services wait for the clusters: a registry that found them all silent would declare
+    them down and move their streams.
+    """
+    stages = [store, [*clusters, *services]] if fresh else [store, clusters, services]
+    return [list(stage) for stage in stages if stage]
+
+
+def stop_stages(clusters: Sequence[str], services: Sequence[str], store: Sequence[str]) -> list[list[str]]:
+    """Who stops at once with whom, in order: nobody loses what it needs to end well."""
+    return [list(stage) for stage in (services, clusters, store) if stage]
+
+
+def _due(sight: Sight, now: float) -> Verb | None:
+    if sight.alive:
+        steady = sight.crashes and now - sight.started_at >= DEV_STEADY_SECONDS
+        return Verb.FORGIVE if steady else None
+    if sight.wish == Wish.REST:
+        return None
+    if sight.ended_at is None:
+        return Verb.NOTE_END
+    restarts = sight.kind in RESTARTED and sight.wish == Wish.RUN
+    return Verb.RESTART if restarts and now >= sight.ended_at + backoff_seconds(sight.crashes) else None

@@ -1,0 +1,305 @@
+"""The process that owns a mesh: starts everything, restarts what crashed, obeys the control socket, ends everything.
+
+What to do about processes is decided in `supervision`; what a verb does in `verbs`. Here they meet the clock.
+"""
+
+import asyncio
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Final, TypeVar
+
+from braid.kernel.errors import BraidError, Invalid, Unavailable
+from braid.kernel.limits import DEV_POLL_SECONDS, DEV_READY_SECONDS, DEV_STARTS_MAX, DEV_STEP_SECONDS
+from devmesh import roster, verbs
+from devmesh.config import Layout, MeshConfig, Remembered, lay_out
+from devmesh.control import Answer, ControlServer
+from devmesh.documents import Ready
+from devmesh.files import DirectoryLock, MeshFiles, remove, write_whole
+from devmesh.ports import PortClaims
+from devmesh.process import last_words
+from devmesh.registration import Address, Registration
+from devmesh.report import ready_document, ready_page, status_document
+from devmesh.roster import Held, Say
+from devmesh.supervision import Action, Kind, Verb, Wish, plan, start_stages, stop_stages
+
+T = TypeVar("T")
+
+SERVICES: Final = ("registry", "assigner")
+
+
+class Supervisor:
+    """One mesh, from start to end.
+
+    Args:
+        config: What is asked for.
+        say: Gets the start log, a line at a time.
+    """
+
+    def __init__(self, config: MeshConfig, say: Say) -> None:
+        self._config = config
+        self._files = MeshFiles(config.directory)
+        self._say = say
+        self._begun = time.monotonic()
+        self._held: dict[str, Held] = {}
+        self._layout = Layout("", {}, (), True)
+        self._ready = asyncio.Event()
+        self._ending = asyncio.Event()
+        self._failure: BraidError | None = None
+        self._written = ""
+        self._working: set[asyncio.Task[object]] = set()
+
+    def end(self) -> None:
+        """Asks it to end; a second time, at once and by force."""
+        if self._ending.is_set():
+            for held in self._held.values():
+                held.process.kill()
+        self._ending.set()
+
+    async def run(self) -> None:
+        """Runs the mesh until it is asked to end.
+
+        Raises:
+            BraidError: it could not be started; nothing is left running.
+        """
+        self._config.check()
+        self._files.prepare()
+        lock = DirectoryLock(self._files)
+        lock.take()
+        control = ControlServer(self._files.socket, self._handle)
+        try:
+            with PortClaims() as claims:
+                self._remove_ready()
+                await self._beside(lambda: self._prepare(claims))
+                await control.open()
+                await self._live()
+        finally:
+            await self._stop_all()
+            self._remove_ready()
+            control.close()
+            lock.release()
+
+    # --- from start to end
+
+    def _prepare(self, claims: PortClaims) -> None:
+        remembered = self._files.recall()
+        self._layout = layout = lay_out(self._config, remembered)
+        self._say(f"braid dev: a mesh in {self._files.directory} (store {layout.store})")
+        tools = roster.find_tools(layout.store, self._say)
+        ports = roster.claim_ports(layout, self._config, remembered.ports, claims)
+        self._files.remember(Remembered(layout.store, layout.zones, {**remembered.ports, **ports}))
+        self._held = roster.build(layout, ports, self._files, tools)
+
+    async def _live(self) -> None:
+        """Starts, then watches; a start that fails, or an end asked for meanwhile, stops the rest of it."""
+        starting = asyncio.ensure_future(self._start_all())
+        ending = asyncio.ensure_future(self._ending.wait())
+        deadline = time.monotonic() + DEV_READY_SECONDS
+        try:
+            while not ending.done():
+                await self._watch()
+                await asyncio.wait((ending,), timeout=DEV_POLL_SECONDS)
+                if starting.done():
+                    starting.result()
+                elif time.monotonic() > deadline:
+                    raise Unavailable(f"not ready after {DEV_READY_SECONDS:.0f} s", remedy=self._where_to_look())
+        except BraidError as error:
+            self._failure = error
+            self._ready.set()
+            raise
+        finally:
+            starting.cancel()
+            ending.cancel()
+            await asyncio.gather(starting, ending, return_exceptions=True)
+
+    async def _start_all(self) -> None:
+        for stage in start_stages(*self._names(), self._layout.fresh):
+            self._note(f"starting {', '.join(stage)}")
+            await _all(self._come_up(self._held[name]) for name in stage)
+        await self._register()
+        self._note("ready")
+        self._write_ready()
+        self._ready.set()
+        self._say(ready_page(self._document(), self._files))
+
+    async def _come_up(self, held: Held) -> None:
+        """Starts one for the first time; a service that ends at once gets a few attempts."""
+        async with held.lock:
+            held.wish = Wish.RUN
+            for attempt in range(1, DEV_STARTS_MAX + 1):
+                held.begun()
+                try:
+                    await self._beside(held.process.start)
+                    await self._beside(lambda: held.process.wait_ready(DEV_STEP_SECONDS))
+                    break
+                except Unavailable:
+                    if held.kind == Kind.CLUSTER or attempt == DEV_STARTS_MAX:
+                        raise
+            zone = f" (zone {held.zone})" if held.zone else ""
+            self._note(f"{held.process.name} serves on {held.address}{zone}")
+
+    async def _register(self) -> None:
+        clusters = roster.named(self._held, Kind.CLUSTER)
+        wanted = {name: Address(self._held[name].address, self._held[name].zone) for name in clusters}
+        services = roster.named(self._held, Kind.SERVICE)
+        registration = Registration([self._held[name].address for name in services])
+        try:
+            await registration.wait_leaders(SERVICES)
+            told = await registration.tell(wanted)
+            if told:
+                self._note(f"the registry knows {', '.join(told)}")
+            await registration.wait_healthy(clusters)
+        finally:
+            await registration.close()
+
+    async def _stop_all(self) -> None:
+        """Ends every process, also those that a verb at work is about to start."""
+        while self._working or any(held.process.pid is not None for held in self._held.values()):
+            for stage in stop_stages(*self._names()):
+                running = [self._held[name] for name in stage if self._held[name].process.pid is not None]
+                if running:
+                    self._note(f"stopping {', '.join(held.process.name for held in running)}")
+                await _all(asyncio.to_thread(held.process.stop) for held in running)
+            if self._working:
+                await asyncio.wait(self._working, timeout=DEV_POLL_SECONDS)
+        if self._held:
+            self._note("everything has ended")
+
+    async def _beside(self, call: Callable[[], T]) -> T:
+        """Runs a blocking call beside the loop. It goes on when its caller is cancelled; `_stop_all` waits for it."""
+        task = asyncio.ensure_future(asyncio.to_thread(call))
+        self._working.add(task)
+        task.add_done_callback(self._worked)
+        return await asyncio.shield(task)
+
+    def _worked(self, task: "asyncio.Task[T]") -> None:
+        self._working.discard(task)
+        task.exception()  # the caller has it too, unless it was cancelled
+
+    # --- while it runs
+
+    async def _watch(self) -> None:
+        sights = [held.sight() for held in self._held.values()]
+        for action in plan(sights, time.monotonic()):
+            await self._act(action)
+        if self._ready.is_set():
+            self._write_ready()
+
+    async def _act(self, action: Action) -> None:
+        held = self._held[action.name]
+        if action.verb == Verb.FORGIVE:
+            held.crashes = 0
+        elif action.verb == Verb.NOTE_END:
+            held.ended_at = time.monotonic()
+            held.crashes += 1
+            self._note(f"{action.name} ended by itself; its log is {held.process.log_path}")
+            if not self._ready.is_set() and (held.kind == Kind.CLUSTER or held.crashes >= DEV_STARTS_MAX):
+                raise Unavailable(f"{action.name} does not stay up: {last_words(held.process)}")
+        elif action.verb == Verb.RESTART:
+            async with held.lock:
+                held.begun()
+                held.restarts += 1
+                await self._beside(held.process.start)
+            self._note(f"{action.name} was started again (process {held.process.pid})")
+
+    async def _handle(self, verb: str, name: str) -> Answer:
+        if verb == "status":
+            status = await asyncio.to_thread(status_document, self._held, self._files, self._ready.is_set())
+            return {"status": status.to_json()}
+        if verb == "ready":
+            return {"ready": await self._when_ready(), "pid": os.getpid()}
+        if verb == "down":
+            self._ending.set()
+            return {"said": "the mesh is stopping"}
+        if verb in verbs.WISHES:
+            return {"said": await self._apply(verb, roster.find(self._held, name))}
+        raise Invalid(f"there is no verb {verb!r}")
+
+    async def _when_ready(self) -> str:
+        await self._ready.wait()
+        if self._failure is not None:
+            raise self._failure
+        return self._document().to_json()
+
+    async def _apply(self, verb: str, held: Held) -> str:
+        async with held.lock:
+            before, held.wish = held.wish, verbs.WISHES[verb]
+            try:
+                said = await self._beside(lambda: verbs.apply(verb, held.process))
+            except BraidError:
+                held.wish = before
+                raise
+            held.crashes = 0
+            held.ended_at = None
+            if verb == "start":
+                held.begun()
+        self._note(said)
+        return said
+
+    # --- what it says and writes
+
+    def _names(self) -> tuple[Sequence[str], Sequence[str], Sequence[str]]:
+        kinds = (Kind.CLUSTER, Kind.SERVICE, Kind.STORE)
+        clusters, services, store = (roster.named(self._held, kind) for kind in kinds)
+        return clusters, services, store
+
+    def _document(self) -> Ready:
+        return ready_document(self._held, self._layout, self._files)
+
+    def _write_ready(self) -> None:
+        """Writes the ready files when what they say has changed."""
+        text = self._document().to_json()
+        if text == self._written:
+            return
+        self._written = text
+        for path in self._ready_files():
+            write_whole(path, text)
+
+    def _remove_ready(self) -> None:
+        for path in self._ready_files():
+            remove(path)
+
+    def _ready_files(self) -> list[Path]:
+        asked = self._config.ready_file
+        return [self._files.ready, *([asked] if asked is not None else [])]
+
+    def _where_to_look(self) -> str:
+        return f"the logs are under {self._files.directory}"
+
+    def _note(self, text: str) -> None:
+        self._say(f"{time.monotonic() - self._begun:6.1f} s  {text}")
+
+
+async def _all(steps: Iterable[Awaitable[object]]) -> None:
+    """Runs steps side by side, and waits for all even when one fails, so that none goes on unseen."""
+    results = await asyncio.gather(*steps, return_exceptions=True)
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result
+
+
+def supervise(config: MeshConfig) -> None:
+    """Runs a mesh in this process, the start log on stdout, until it is told to end: SIGINT, SIGTERM, SIGHUP or `down`.
+
+    Raises:
+        BraidError: it could not be started; nothing is left running.
+    """
+    asyncio.run(_supervise(config))
+
+
+async def _supervise(config: MeshConfig) -> None:
+    supervisor = Supervisor(config, _print)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        asyncio.get_running_loop().add_signal_handler(number, supervisor.end)
+    try:
+        await supervisor.run()
+    except OSError as error:
+        raise Unavailable(f"the mesh in {config.directory} cannot go on: {error}") from error
+
+
+def _print(line: str) -> None:
+    with contextlib.suppress(OSError):  # nobody reads any more: a closed terminal, a pipe into `head`
+        print(line, flush=True)

@@ -1,0 +1,97 @@
+"""Fault verbs on one process of a mesh: each waits for its effect and says what happened. Calls block."""
+
+import time
+from typing import Final
+
+import psutil
+
+from braid.kernel.errors import Refused, Unavailable
+from braid.kernel.limits import DEV_POLL_SECONDS, DEV_STEP_SECONDS, DEV_STOP_SECONDS
+from devmesh.process import Process
+from devmesh.supervision import Wish
+
+# What a verb makes people want of the process.
+WISHES: Final = {
+    "kill": Wish.REST,
+    "stop": Wish.REST,
+    "start": Wish.RUN,
+    "pause": Wish.PAUSE,
+    "resume": Wish.RUN,
+}
+
+
+def apply(verb: str, process: Process) -> str:
+    """Carries a verb of `WISHES` out.
+
+    Returns:
+        What happened, as one sentence.
+
+    Raises:
+        Refused: the process is not in a state for it.
+        Unavailable: the effect did not come in time.
+    """
+    return {"kill": _kill, "stop": _stop, "start": _start, "pause": _pause, "resume": _resume}[verb](process)
+
+
+def is_paused(pid: int) -> bool:
+    """Whether a process is frozen."""
+    try:
+        return bool(psutil.Process(pid).status() == psutil.STATUS_STOPPED)
+    except psutil.NoSuchProcess:
+        return False
+
+
+def _kill(process: Process) -> str:
+    pid = _running(process)
+    process.kill()
+    return f"{process.name} is dead (process {pid}, SIGKILL)"
+
+
+def _stop(process: Process) -> str:
+    pid = _running(process)
+    begun = time.monotonic()
+    process.stop()
+    seconds = time.monotonic() - begun
+    how = "in order" if seconds < DEV_STOP_SECONDS else "by force, it did not end in order"
+    return f"{process.name} ended {how} after {seconds:.1f} s (process {pid})"
+
+
+def _start(process: Process) -> str:
+    if process.pid is not None:
+        what = "paused; `resume` it" if is_paused(process.pid) else "running already"
+        raise Refused(f"{process.name} is {what}")
+    begun = time.monotonic()
+    process.start()
+    process.wait_ready(DEV_STEP_SECONDS)
+    return f"{process.name} serves again after {time.monotonic() - begun:.1f} s (process {process.pid})"
+
+
+def _pause(process: Process) -> str:
+    pid = _running(process)
+    process.pause()
+    _wait(pid, True, process)
+    return f"{process.name} is paused (process {pid}): connections stay open, nothing answers"
+
+
+def _resume(process: Process) -> str:
+    pid = _running(process)
+    if not is_paused(pid):
+        raise Refused(f"{process.name} is not paused")
+    process.resume()
+    _wait(pid, False, process)
+    return f"{process.name} goes on (process {pid})"
+
+
+def _running(process: Process) -> int:
+    pid = process.pid
+    if pid is None:
+        raise Refused(f"{process.name} does not run", remedy=f"`braid dev start {process.name}` starts it")
+    return pid
+
+
+def _wait(pid: int, paused: bool, process: Process) -> None:
+    deadline = time.monotonic() + DEV_STOP_SECONDS
+    while is_paused(pid) != paused:
+        if process.pid is None or time.monotonic() > deadline:
+            raise Unavailable(f"{process.name} {'ended' if process.pid is None else 'did not heed the signal'}")
+        time.sleep(DEV_POLL_SECONDS)

@@ -1,0 +1,1 @@
+"""The assigner service: groups, members and leases. `README.md` says how it works."""

@@ -1,0 +1,258 @@
+"""Events of a group ⇄ protobuf at rest (`events.proto`); states ⇄ bytes for snapshots. No rules, no API messages."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, cast
+
+from google.protobuf.message import DecodeError
+
+from braid.api.assigner.v1 import events_pb2 as pb
+from braid.api.assigner.v1 import group_pb2
+from braid.api.mesh.v1 import event_pb2
+from braid.kernel.decider import Context
+from braid.kernel.errors import CorruptHistory
+from services.assigner import snapshots
+from services.assigner.events import (
+    ChannelClosed,
+    ChannelObserved,
+    Event,
+    GoneReason,
+    GroupDeleted,
+    GroupIdleExpired,
+    GroupRegistered,
+    GroupUpdated,
+    LeaseGrant,
+    LeasesGranted,
+    LeasesReleased,
+    MemberGone,
+    MemberJoined,
+    ReleaseReason,
+    RevokesStarted,
+    StartFixed,
+)
+from services.assigner.group import Group, GroupSpec, Ownership, StartKind, StartPosition
+
+
+class GroupCodec:
+    """`kernel.decider.EventCodec` for kind `group`."""
+
+    def encode(self, event: Event, context: Context) -> bytes:
+        """An event with its metadata, as an `AssignerEvent`; equal inputs give equal bytes."""
+        message = _encode_event(event)
+        message.metadata.CopyFrom(metadata_message(context))
+        return message.SerializeToString(deterministic=True)
+
+    def decode(self, data: bytes) -> tuple[Event, Context]:
+        """Reads `encode`'s bytes. Raises `CorruptHistory` for bytes that do not decode or an unknown type of event."""
+        try:
+            message = pb.AssignerEvent.FromString(data)
+        except DecodeError as error:
+            raise CorruptHistory("the bytes are no AssignerEvent") from error
+        name = message.WhichOneof("event")
+        if name is None:
+            raise CorruptHistory("the event is of an unknown type", remedy="run a newer release")
+        try:
+            return _DECODERS[name](getattr(message, name)), _decode_metadata(message.metadata)
+        except ValueError as error:  # a number no enum of ours has
+            raise CorruptHistory(f"{name}: {error}", remedy="run a newer release") from error
+
+    def encode_state(self, state: Group) -> bytes:
+        """A state as bytes; equal states give equal bytes."""
+        return snapshots.encode(state)
+
+    def decode_state(self, data: bytes) -> Group:
+        """Reads `encode_state`'s bytes. Raises `CorruptHistory`."""
+        return snapshots.decode(data)
+
+
+# --- shared values
+
+
+def metadata_message(context: Context) -> event_pb2.EventMetadata:
+    """What stands beside an event, as a message."""
+    return event_pb2.EventMetadata(
+        time_ms=context.now_ms,
+        actor=context.actor,
+        tenant=context.tenant,
+        request_id=context.request_id,
+        cause=context.cause,
+        leader_epoch=context.leader_epoch,
+    )
+
+
+def _decode_metadata(message: event_pb2.EventMetadata) -> Context:
+    return Context(
+        message.time_ms, message.actor, message.tenant, message.request_id, message.cause, message.leader_epoch
+    )
+
+
+def spec_message(spec: GroupSpec) -> group_pb2.GroupSpec:
+    """A group's spec, as a message."""
+    start = group_pb2.StartPosition()
+    match spec.start.kind:
+        case StartKind.EARLIEST:
+            start.earliest = True
+        case StartKind.LATEST:
+            start.latest = True
+        case StartKind.TIME:
+            start.time_ms = spec.start.time_ms
+    return group_pb2.GroupSpec(
+        streams=spec.streams,
+        lanes=dict(spec.lanes),
+        ownership=cast("group_pb2.Ownership.ValueType", spec.ownership.value),
+        lease_ms=spec.lease_ms,
+        start=start,
+    )
+
+
+def decode_spec(message: group_pb2.GroupSpec) -> GroupSpec:
+    """Reads `spec_message`'s message. Raises `ValueError` for an unknown ownership."""
+    return GroupSpec(
+        tuple(message.streams),
+        tuple(sorted(message.lanes.items())),
+        Ownership(message.ownership),
+        message.lease_ms,
+        decode_start(message.start),
+    )
+
+
+def decode_start(message: group_pb2.StartPosition) -> StartPosition:
+    """A start position; the earliest when none is set."""
+    match message.WhichOneof("position"):
+        case "latest":
+            return StartPosition(StartKind.LATEST)
+        case "time_ms":
+            return StartPosition(StartKind.TIME, message.time_ms)
+        case _:
+            return StartPosition()
+
+
+def _grants(grants: Iterable[LeaseGrant]) -> list[pb.LeaseGrant]:
+    return [pb.LeaseGrant(lease=grant.lease, member=grant.member, epoch=grant.epoch) for grant in grants]
+
+
+def _decode_grants(grants: Iterable[pb.LeaseGrant]) -> tuple[LeaseGrant, ...]:
+    return tuple(LeaseGrant(grant.lease, grant.member, grant.epoch) for grant in grants)
+
+
+# --- events
+
+
+def _encode_event(event: Event) -> pb.AssignerEvent:
+    match event:
+        case GroupRegistered(spec):
+            return pb.AssignerEvent(group_registered=pb.GroupRegistered(spec=spec_message(spec)))
+        case GroupUpdated(spec):
+            return pb.AssignerEvent(group_updated=pb.GroupUpdated(spec=spec_message(spec)))
+        case GroupDeleted():
+            return pb.AssignerEvent(group_deleted=pb.GroupDeleted())
+        case GroupIdleExpired():
+            return pb.AssignerEvent(group_idle_expired=pb.GroupIdleExpired())
+        case MemberJoined() | MemberGone():
+            return _encode_member(event)
+        case StartFixed() | ChannelObserved() | ChannelClosed():
+            return _encode_channel(event)
+        case LeasesGranted() | RevokesStarted() | LeasesReleased():
+            return _encode_leases(event)
+
+
+def _encode_member(event: MemberJoined | MemberGone) -> pb.AssignerEvent:
+    if isinstance(event, MemberGone):
+        reason = cast("pb.GoneReason.ValueType", event.reason.value)
+        return pb.AssignerEvent(member_gone=pb.MemberGone(member=event.member, reason=reason))
+    joined = pb.MemberJoined(
+        member=event.member,
+        client_id=event.client_id,
+        zone=event.zone,
+        capacity=event.capacity,
+        protocol_version=event.protocol_version,
+        capabilities=event.capabilities,
+        peer=event.peer,
+    )
+    return pb.AssignerEvent(member_joined=joined)
+
+
+def _encode_channel(event: StartFixed | ChannelObserved | ChannelClosed) -> pb.AssignerEvent:
+    match event:
+        case StartFixed(channel, offsets):
+            return pb.AssignerEvent(start_fixed=pb.StartFixed(channel=channel, offsets=offsets))
+        case ChannelClosed(channel, revision):
+            closed = pb.ChannelClosed(channel=channel, registry_revision=revision)
+            return pb.AssignerEvent(channel_closed=closed)
+        case ChannelObserved():
+            observed = pb.ChannelObserved(
+                channel=event.channel,
+                cluster=event.cluster,
+                topic=event.topic,
+                partitions=event.partitions,
+                consumable=event.consumable,
+                registry_revision=event.registry_revision,
+                appeared_later=event.appeared_later,
+            )
+            return pb.AssignerEvent(channel_observed=observed)
+
+
+def _encode_leases(event: LeasesGranted | RevokesStarted | LeasesReleased) -> pb.AssignerEvent:
+    match event:
+        case LeasesGranted(grants):
+            return pb.AssignerEvent(leases_granted=pb.LeasesGranted(grants=_grants(grants)))
+        case RevokesStarted(leases, deadline_ms, reason):
+            started = pb.RevokesStarted(leases=_grants(leases), deadline_ms=deadline_ms, reason=reason)
+            return pb.AssignerEvent(revokes_started=started)
+        case LeasesReleased(leases, cause, waived):
+            released = pb.LeasesReleased(
+                leases=_grants(leases), reason=cast("pb.ReleaseReason.ValueType", cause.value), commit_waived=waived
+            )
+            return pb.AssignerEvent(leases_released=released)
+
+
+def _decode_joined(message: pb.MemberJoined) -> Event:
+    return MemberJoined(
+        message.member,
+        message.client_id,
+        message.zone,
+        message.capacity,
+        message.protocol_version,
+        tuple(message.capabilities),
+        message.peer,
+    )
+
+
+def _decode_observed(message: pb.ChannelObserved) -> Event:
+    return ChannelObserved(
+        message.channel,
+        message.cluster,
+        message.topic,
+        message.partitions,
+        message.consumable,
+        message.registry_revision,
+        message.appeared_later,
+    )
+
+
+def _decode_released(message: pb.LeasesReleased) -> Event:
+    reason = ReleaseReason(message.reason)
+    return LeasesReleased(_decode_grants(message.leases), reason, tuple(message.commit_waived))
+
+
+def _decode_revokes(message: pb.RevokesStarted) -> Event:
+    return RevokesStarted(_decode_grants(message.leases), message.deadline_ms, message.reason)
+
+
+# By name of the field in `AssignerEvent`. Each takes the message of that field, which no type can say.
+_DECODERS: Final = cast(
+    "Mapping[str, Callable[[object], Event]]",
+    {
+        "group_registered": lambda m: GroupRegistered(decode_spec(m.spec)),
+        "group_updated": lambda m: GroupUpdated(decode_spec(m.spec)),
+        "group_deleted": lambda m: GroupDeleted(),
+        "group_idle_expired": lambda m: GroupIdleExpired(),
+        "start_fixed": lambda m: StartFixed(m.channel, tuple(m.offsets)),
+        "channel_observed": _decode_observed,
+        "channel_closed": lambda m: ChannelClosed(m.channel, m.registry_revision),
+        "member_joined": _decode_joined,
+        "member_gone": lambda m: MemberGone(m.member, GoneReason(m.reason)),
+        "leases_granted": lambda m: LeasesGranted(_decode_grants(m.grants)),
+        "revokes_started": _decode_revokes,
+        "leases_released": _decode_released,
+    },
+)

@@ -1,0 +1,49 @@
+"""Deadlines on the leader's own clock, judged so that the leader's own stalls never count against anybody. Pure.
+
+Whoever owns one looks at it in a steady beat. A look that comes late means the process itself stood still: everybody's
+deadline moves by as much. A deadline counts as missed only at the second look in a row that finds it passed, so
+that input which waited in a queue meanwhile was read before.
+"""
+
+from collections.abc import Iterator
+from typing import Generic, TypeVar
+
+K = TypeVar("K")
+
+
+class Deadlines(Generic[K]):
+    """Deadlines by key, in seconds on `Clock.elapsed`."""
+
+    def __init__(self, beat_seconds: float, now: float) -> None:
+        """Starts at `now`; `look` is to be called every `beat_seconds`."""
+        self._beat_seconds = beat_seconds
+        self._looked_at = now
+        self._deadlines: dict[K, float] = {}
+        self._suspects: dict[K, float] = {}
+
+    def __contains__(self, key: K) -> bool:
+        return key in self._deadlines
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(tuple(self._deadlines))
+
+    def set(self, key: K, at: float) -> None:
+        """Sets or moves a deadline."""
+        self._deadlines[key] = at
+
+    def forget(self, key: K) -> None:
+        """Drops a deadline, if there is one."""
+        self._deadlines.pop(key, None)
+
+    def look(self, now: float) -> list[K]:
+        """Returns the keys whose deadlines are missed, and forgets these."""
+        stall = now - self._looked_at - self._beat_seconds
+        self._looked_at = now
+        if stall > self._beat_seconds:
+            self._deadlines = {key: at + stall for key, at in self._deadlines.items()}
+        passed = {key: at for key, at in self._deadlines.items() if at <= now}
+        missed = [key for key, at in passed.items() if self._suspects.get(key) == at]
+        self._suspects = passed
+        for key in missed:
+            del self._deadlines[key]
+        return missed

@@ -1,0 +1,290 @@
+"""The rules of a group: what each command leads to, and what each event changes. Pure: no I/O, no clock, no chance.
+
+Invariants, held by every prefix of every history: a lease has at most one holder; epochs of grants strictly increase
+over the whole history and are never reused, also not after the group's deletion; a held lease changes hands only
+through a release; only an explicit removal at a higher registry revision removes a channel.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from braid.kernel.decider import Context
+from braid.kernel.errors import AlreadyExists, NotFound, Refused, Unavailable
+from braid.kernel.ids import ChannelId
+from services.assigner import admission
+from services.assigner.balance import Assignor, balance
+from services.assigner.events import (
+    Balance,
+    ChannelClosed,
+    ChannelObserved,
+    ChannelView,
+    CloseChannel,
+    Command,
+    DeleteGroup,
+    Event,
+    ExpireIdle,
+    FixStart,
+    GroupDeleted,
+    GroupIdleExpired,
+    GroupRegistered,
+    GroupUpdated,
+    Hello,
+    JoinMember,
+    LeaseGrant,
+    MemberGone,
+    MemberJoined,
+    ObserveChannels,
+    Presence,
+    RegisterGroup,
+    ReleaseLeases,
+    ReleaseReason,
+    RemoveMember,
+    SeenChannel,
+    StartFixed,
+    TakeOverdue,
+    Together,
+    UpdateGroup,
+    released,
+)
+from services.assigner.evolution import evolve
+from services.assigner.group import Group, GroupSpec, LeaseState, channel_of
+from services.assigner.policy import place
+
+
+@dataclass(frozen=True, slots=True)
+class GroupDecider:
+    """The rules with a placement algorithm; `kernel.decider.Decider` for kind `group`."""
+
+    assign: Assignor = place
+
+    def initial(self, history: str) -> Group:
+        """A group nobody registered."""
+        return Group(history)
+
+    def decide(self, state: Group, command: Command, context: Context) -> Sequence[Event]:
+        """Returns the events the command leads to. Raises `BraidError` to refuse; then nothing has changed."""
+        match command:
+            case RegisterGroup(spec, view):
+                return _register(state, spec, view)
+            case UpdateGroup():
+                return _update(state, command)
+            case DeleteGroup(etag):
+                return _delete(state, etag)
+            case JoinMember():
+                return _join(state, command)
+            case RemoveMember():
+                return _remove(state, command)
+            case ObserveChannels(view):
+                return _observe(state, view)
+            case CloseChannel(channel, revision):
+                return _close(state, channel, revision)
+            case FixStart(channel, offsets):
+                return _fix_start(state, channel, offsets)
+            case ReleaseLeases():
+                return _release(state, command)
+            case TakeOverdue(leases):
+                return _take(state, leases)
+            case Balance(live):
+                return balance(state, live, context, self.assign)
+            case ExpireIdle(idle_ms):
+                return _expire_idle(state, idle_ms, context)
+            case Together(commands):
+                return self._decide_all(state, commands, context)
+
+    def evolve(self, state: Group, event: Event, context: Context) -> Group:
+        """Returns the state after the event."""
+        return evolve(state, event, context)
+
+    def _decide_all(self, state: Group, commands: Iterable[Command], context: Context) -> Sequence[Event]:
+        events: list[Event] = []
+        for command in commands:
+            for event in self.decide(state, command, context):
+                state = evolve(state, event, context)
+                events.append(event)
+        return events
+
+
+def registered_spec(state: Group) -> GroupSpec:
+    """The group's spec. Raises `NotFound` when it is not registered."""
+    if state.spec is None:
+        raise NotFound(f"there is no group {state.name!r}", field="name", remedy="a group is made by its first member")
+    return state.spec
+
+
+# --- the group itself
+
+
+def _register(state: Group, spec: GroupSpec, view: ChannelView) -> Sequence[Event]:
+    """The channels consumable now await their start position; all that come later begin at their log start."""
+    if state.spec is not None:
+        raise AlreadyExists(f"there is a group {state.name!r} already", field="name")
+    admission.check_spec(spec)
+    admission.check_known(spec, view)
+    return [GroupRegistered(spec), *_first_seen(spec, view, frozenset(), appeared_later=False)]
+
+
+def _update(state: Group, command: UpdateGroup) -> Sequence[Event]:
+    registered = registered_spec(state)
+    admission.check_etag(state, command.etag)
+    admission.check_spec(command.spec)
+    admission.check_known(command.spec, command.view)
+    admission.check_update(state, registered, command.spec)
+    if command.spec == registered:
+        return ()
+    later = _first_seen(command.spec, command.view, frozenset(state.channels), appeared_later=True)
+    return [GroupUpdated(command.spec), *later]
+
+
+def _delete(state: Group, etag: str) -> Sequence[Event]:
+    registered_spec(state)
+    admission.check_etag(state, etag)
+    if state.members:
+        count = len(state.members)
+        raise Refused(f"group {state.name!r} has {count} members", field="name", remedy="stop its members first")
+    return [GroupDeleted()]
+
+
+def _expire_idle(state: Group, idle_ms: int, context: Context) -> Sequence[Event]:
+    if state.spec is None or state.members or state.idle_expired:
+        return ()
+    return [GroupIdleExpired()] if context.now_ms - state.idle_since_ms >= idle_ms else ()
+
+
+# --- members
+
+
+def _join(state: Group, command: JoinMember) -> Sequence[Event]:
+    """A known member keeps what it still holds; what it does not name it has dropped, so that is free again."""
+    hello = command.hello
+    admission.check_hello(hello)
+    events: list[Event] = []
+    if state.spec is None:
+        if command.view is None:
+            raise Unavailable("the registry's channels are not known yet", remedy="try again")
+        events += _register(state, command.spec, command.view)
+    else:
+        admission.check_matches(state.name, state.spec, command.spec, command.unsaid)
+    if hello.member not in state.members:
+        admission.check_room(state)
+    if _joins_anew(state, hello):
+        events.append(_joined(hello))
+    held = frozenset(hello.held)
+    dropped = [grant for grant in _grants_of(state, hello.member) if (grant.lease, grant.epoch) not in held]
+    return [*events, *released(dropped, ReleaseReason.RELEASED)]
+
+
+def _joins_anew(state: Group, hello: Hello) -> bool:
+    member = state.members.get(hello.member)
+    return member is None or (
+        (member.client_id, member.zone, member.capacity, member.protocol_version, member.capabilities)
+        != (hello.client_id, hello.zone, hello.capacity, hello.protocol_version, hello.capabilities)
+    )
+
+
+def _joined(hello: Hello) -> Event:
+    return MemberJoined(
+        hello.member,
+        hello.client_id,
+        hello.zone,
+        hello.capacity,
+        hello.protocol_version,
+        hello.capabilities,
+        hello.peer,
+    )
+
+
+def _remove(state: Group, command: RemoveMember) -> Sequence[Event]:
+    if command.member not in state.members:
+        return ()
+    gone = MemberGone(command.member, command.reason)
+    return [gone, *released(list(_grants_of(state, command.member)), ReleaseReason.MEMBER_GONE)]
+
+
+# --- channels
+
+
+def _first_seen(
+    spec: GroupSpec, view: ChannelView, known: frozenset[str], *, appeared_later: bool
+) -> Iterable[ChannelObserved]:
+    for seen in view.channels:
+        wanted = seen.presence is Presence.CONSUMABLE and spec.wants(ChannelId.parse(seen.name))
+        if wanted and seen.name not in known:
+            yield _observed(seen, view.revision, consumable=True, appeared_later=appeared_later)
+
+
+def _observe(state: Group, view: ChannelView) -> Sequence[Event]:
+    """An older view changes nothing, a channel that is not mentioned has not changed."""
+    if state.spec is None or view.revision < state.registry_revision:
+        return ()
+    events: list[Event] = []
+    for seen in view.channels:
+        known = state.channels.get(seen.name)
+        if known is None or known.closed or view.revision <= known.registry_revision:
+            continue
+        consumable = seen.presence is Presence.CONSUMABLE or (seen.presence is Presence.AHEAD and known.consumable)
+        now = (seen.cluster, seen.topic, seen.partitions, consumable)
+        if now == (known.cluster, known.topic, known.partitions, known.consumable):
+            continue
+        events.append(_observed(seen, view.revision, consumable=consumable, appeared_later=known.appeared_later))
+        if not consumable:
+            events += _vacate(state, seen.name)
+    events += _first_seen(state.spec, view, frozenset(state.channels), appeared_later=True)
+    return events
+
+
+def _observed(seen: SeenChannel, revision: int, *, consumable: bool, appeared_later: bool) -> ChannelObserved:
+    return ChannelObserved(seen.name, seen.cluster, seen.topic, seen.partitions, consumable, revision, appeared_later)
+
+
+def _close(state: Group, channel: str, revision: int) -> Sequence[Event]:
+    known = state.channels.get(channel)
+    if known is None or known.closed:
+        return ()
+    return [ChannelClosed(channel, revision), *_vacate(state, channel)]
+
+
+def _vacate(state: Group, channel: str) -> Sequence[Event]:
+    """Nothing is left to do on the channel, so its leases end without a hand-over."""
+    held = [
+        LeaseGrant(name, lease.holder, lease.epoch)
+        for name, lease in sorted(state.leases.items())
+        if lease.holder and channel_of(name) == channel
+    ]
+    return released(held, ReleaseReason.CHANNEL_GONE)
+
+
+def _fix_start(state: Group, channel: str, offsets: tuple[int, ...]) -> Sequence[Event]:
+    known = state.channels.get(channel)
+    return [StartFixed(channel, offsets)] if known is not None and known.awaits_start else ()
+
+
+# --- leases
+
+
+def _grants_of(state: Group, member: str) -> Iterable[LeaseGrant]:
+    for name, lease in sorted(state.held_by(member).items()):
+        yield LeaseGrant(name, member, lease.epoch)
+
+
+def _release(state: Group, command: ReleaseLeases) -> Sequence[Event]:
+    """Releases under an old epoch, of a ghost, or told twice lead to nothing."""
+    valid = {}
+    for release in command.releases:
+        lease = state.leases.get(release.lease)
+        if lease is not None and (lease.holder, lease.epoch) == (command.member, release.epoch):
+            valid[release.lease] = release
+    if command.member not in state.members:
+        return ()
+    grants = [LeaseGrant(name, command.member, release.epoch) for name, release in valid.items()]
+    waived = {name for name, release in valid.items() if release.commit_waived}
+    return released(grants, ReleaseReason.RELEASED, waived)
+
+
+def _take(state: Group, leases: Iterable[tuple[str, int]]) -> Sequence[Event]:
+    """Takes what is still being revoked under the epoch that was judged."""
+    taken = []
+    for name, epoch in leases:
+        lease = state.leases.get(name)
+        if lease is not None and lease.state is LeaseState.REVOKING and lease.epoch == epoch:
+            taken.append(LeaseGrant(name, lease.holder, epoch))
+    return released(taken, ReleaseReason.TAKEN)

@@ -1,0 +1,345 @@
+"""Events and commands of kind `group`, as in `events.proto`. Values only; what they mean is in `domain`."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from braid.kernel.limits import GRANTS_PER_DECISION_MAX
+from services.assigner.group import GroupSpec
+
+_RELEASES_PER_EVENT: Final = GRANTS_PER_DECISION_MAX // 2  # a waived one is named twice
+
+# --- events
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRegistered:
+    """The group exists from now on."""
+
+    spec: GroupSpec
+
+
+@dataclass(frozen=True, slots=True)
+class GroupUpdated:
+    """The group is to consume otherwise from now on."""
+
+    spec: GroupSpec
+
+
+@dataclass(frozen=True, slots=True)
+class GroupDeleted:
+    """The group is forgotten, its epochs are not."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupIdleExpired:
+    """No member for so long that it holds no drain any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class StartFixed:
+    """The group's start in one channel was written as committed progress, or found there."""
+
+    channel: str
+    offsets: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelObserved:
+    """What the registry said of a channel at a revision."""
+
+    channel: str
+    cluster: str
+    topic: str
+    partitions: int
+    consumable: bool
+    registry_revision: int
+    appeared_later: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelClosed:
+    """The channel's topic is going to be deleted; no lease on it will be granted again."""
+
+    channel: str
+    registry_revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class MemberJoined:
+    """A process joined, or came back with other properties."""
+
+    member: str
+    client_id: str
+    zone: str
+    capacity: float
+    protocol_version: int
+    capabilities: tuple[str, ...]
+    peer: str
+
+
+class GoneReason(Enum):
+    """Why a member is gone; numbered as in `events.proto`."""
+
+    LEFT = 1
+    DISCONNECTED = 2
+    EXPIRED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class MemberGone:
+    """A process is no member any more."""
+
+    member: str
+    reason: GoneReason
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseGrant:
+    """A lease under one epoch: the unit of granting, revoking and releasing."""
+
+    lease: str
+    member: str
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class LeasesGranted:
+    """Free leases have holders now, each under a new epoch."""
+
+    grants: tuple[LeaseGrant, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RevokesStarted:
+    """Holders are asked to give leases back until a wall-clock time."""
+
+    leases: tuple[LeaseGrant, ...]
+    deadline_ms: int
+    reason: str
+
+
+class ReleaseReason(Enum):
+    """Why leases are free again; numbered as in `events.proto`."""
+
+    RELEASED = 1
+    MEMBER_GONE = 2
+    TAKEN = 3
+    CHANNEL_GONE = 4
+
+
+@dataclass(frozen=True, slots=True)
+class LeasesReleased:
+    """Leases are free again; of those in `commit_waived` the final commit could not be made."""
+
+    leases: tuple[LeaseGrant, ...]
+    reason: ReleaseReason
+    commit_waived: tuple[str, ...] = ()
+
+
+def released(
+    leases: Sequence[LeaseGrant], reason: ReleaseReason, commit_waived: Collection[str] = frozenset()
+) -> "list[LeasesReleased]":
+    """The events that free leases, however many: each fits one append; what an interruption leaves is orphaned."""
+    parts = [leases[at : at + _RELEASES_PER_EVENT] for at in range(0, len(leases), _RELEASES_PER_EVENT)]
+    return [
+        LeasesReleased(tuple(part), reason, tuple(each.lease for each in part if each.lease in commit_waived))
+        for part in parts
+    ]
+
+
+Event = (
+    GroupRegistered
+    | GroupUpdated
+    | GroupDeleted
+    | GroupIdleExpired
+    | StartFixed
+    | ChannelObserved
+    | ChannelClosed
+    | MemberJoined
+    | MemberGone
+    | LeasesGranted
+    | RevokesStarted
+    | LeasesReleased
+)
+
+# --- what commands carry
+
+
+class Presence(Enum):
+    """Where a channel stands in its life, as far as consumers care."""
+
+    AHEAD = "ahead"  # provisioning or standby
+    CONSUMABLE = "consumable"  # active or draining, stranded or not
+    GONE = "gone"  # drained or retired
+
+
+@dataclass(frozen=True, slots=True)
+class SeenChannel:
+    """A channel in the registry's view."""
+
+    name: str
+    cluster: str
+    topic: str
+    partitions: int
+    presence: Presence
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelView:
+    """Channels as the registry knew them at a revision. What it does not mention has not changed."""
+
+    revision: int
+    channels: tuple[SeenChannel, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """How a member introduces itself; `held` are the (lease, epoch) pairs it still holds after a reconnect."""
+
+    member: str
+    client_id: str
+    zone: str
+    capacity: float
+    protocol_version: int
+    capabilities: tuple[str, ...]
+    peer: str
+    held: tuple[tuple[str, int], ...] = ()
+
+
+# --- commands
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterGroup:
+    """Registers a group; the channels consumable in the view are those it has a start position in."""
+
+    spec: GroupSpec
+    view: ChannelView
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateGroup:
+    """Changes a group's spec. An empty etag changes whatever is there."""
+
+    spec: GroupSpec
+    view: ChannelView
+    etag: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteGroup:
+    """Deletes a group without members."""
+
+    etag: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class JoinMember:
+    """A member opens its stream; the first one registers the group by `view`.
+
+    Attributes:
+        hello: Who joins, and what it still holds.
+        spec: What it wants to consume; parts named in `unsaid` were left to the group as registered.
+        unsaid: Fields of the spec the hello did not set.
+        view: The registry's channels; only needed when the group is not registered yet.
+    """
+
+    hello: Hello
+    spec: GroupSpec
+    unsaid: frozenset[str] = frozenset()
+    view: ChannelView | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveMember:
+    """A member left, was disconnected, or expired."""
+
+    member: str
+    reason: GoneReason
+
+
+@dataclass(frozen=True, slots=True)
+class ObserveChannels:
+    """The registry spoke."""
+
+    view: ChannelView
+
+
+@dataclass(frozen=True, slots=True)
+class CloseChannel:
+    """The registry is about to delete a channel's topic."""
+
+    channel: str
+    registry_revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class FixStart:
+    """The group's start in a channel stands in its cluster as committed progress."""
+
+    channel: str
+    offsets: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """One lease a member gives back."""
+
+    lease: str
+    epoch: int
+    commit_waived: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseLeases:
+    """A member gives leases back."""
+
+    member: str
+    releases: tuple[Release, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TakeOverdue:
+    """Holders let their revoke deadlines pass; (lease, epoch) each."""
+
+    leases: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Balance:
+    """Places partitions: grants free ones, asks back misplaced ones. `live` are the members that can be told."""
+
+    live: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ExpireIdle:
+    """Checks whether the group has been without members for `idle_ms`."""
+
+    idle_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Together:
+    """Several commands as one decision, each on the state the ones before it led to."""
+
+    commands: "tuple[Command, ...]"
+
+
+Command = (
+    RegisterGroup
+    | UpdateGroup
+    | DeleteGroup
+    | JoinMember
+    | RemoveMember
+    | ObserveChannels
+    | CloseChannel
+    | FixStart
+    | ReleaseLeases
+    | TakeOverdue
+    | Balance
+    | ExpireIdle
+    | Together
+)

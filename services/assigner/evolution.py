@@ -1,0 +1,150 @@
+"""What each event of a group changes: the only way its state changes, live and at start alike. Pure, never fails."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from braid.kernel.decider import Context
+from braid.kernel.ids import ChannelId
+from services.assigner.events import (
+    ChannelClosed,
+    ChannelObserved,
+    Event,
+    GroupDeleted,
+    GroupIdleExpired,
+    GroupRegistered,
+    GroupUpdated,
+    LeasesGranted,
+    LeasesReleased,
+    MemberGone,
+    MemberJoined,
+    RevokesStarted,
+    StartFixed,
+)
+from services.assigner.group import Channel, Group, GroupSpec, Lease, LeaseState, Member, channel_of
+
+
+def evolve(state: Group, event: Event, context: Context) -> Group:
+    """Returns the state after the event; `context` is what was recorded beside it."""
+    match event:
+        case GroupRegistered(spec):
+            return _registered(state, spec, context)
+        case GroupUpdated(spec):
+            return replace(state, spec=spec, spec_changes=state.spec_changes + 1)
+        case GroupDeleted():
+            return Group(state.name, spec_changes=state.spec_changes + 1, last_epoch=state.last_epoch)
+        case GroupIdleExpired():
+            return replace(state, idle_expired=True)
+        case MemberJoined():
+            return _joined(state, event, context)
+        case MemberGone(member):
+            return _gone(state, member, context)
+        case LeasesGranted():
+            return _granted(state, event, context)
+        case RevokesStarted():
+            return _revoking(state, event)
+        case LeasesReleased():
+            return _released(state, event, context)
+        case _:
+            return _channel_changed(state, event)
+
+
+def _registered(state: Group, spec: GroupSpec, context: Context) -> Group:
+    return Group(
+        state.name,
+        spec,
+        spec_changes=state.spec_changes + 1,
+        created_at_ms=context.now_ms,
+        last_epoch=state.last_epoch,
+        idle_since_ms=context.now_ms,
+    )
+
+
+def _joined(state: Group, event: MemberJoined, context: Context) -> Group:
+    known = state.members.get(event.member)
+    member = Member(
+        event.member,
+        event.client_id,
+        event.zone,
+        event.capacity,
+        event.protocol_version,
+        event.capabilities,
+        event.peer,
+        context.now_ms if known is None else known.joined_at_ms,
+    )
+    return replace(state, members={**state.members, event.member: member}, idle_since_ms=0, idle_expired=False)
+
+
+def _gone(state: Group, member: str, context: Context) -> Group:
+    members = {id: other for id, other in state.members.items() if id != member}
+    idle_since_ms = state.idle_since_ms if members or not state.members else context.now_ms
+    return replace(state, members=members, idle_since_ms=idle_since_ms)
+
+
+def _granted(state: Group, event: LeasesGranted, context: Context) -> Group:
+    leases = dict(state.leases)
+    for grant in event.grants:
+        leases[grant.lease] = Lease(LeaseState.HELD, grant.member, grant.epoch, context.now_ms)
+    last_epoch = max((grant.epoch for grant in event.grants), default=0)
+    return replace(state, leases=leases, last_epoch=max(state.last_epoch, last_epoch))
+
+
+def _revoking(state: Group, event: RevokesStarted) -> Group:
+    leases = dict(state.leases)
+    for grant in event.leases:
+        lease = leases.get(grant.lease)
+        if lease is not None and (lease.holder, lease.epoch) == (grant.member, grant.epoch):
+            leases[grant.lease] = replace(
+                lease, state=LeaseState.REVOKING, deadline_ms=event.deadline_ms, reason=event.reason
+            )
+    return replace(state, leases=leases)
+
+
+def _released(state: Group, event: LeasesReleased, context: Context) -> Group:
+    leases = dict(state.leases)
+    for grant in event.leases:
+        lease = leases.get(grant.lease)
+        if lease is not None and lease.epoch == grant.epoch:
+            leases[grant.lease] = Lease(LeaseState.FREE, "", grant.epoch, context.now_ms)
+    return replace(state, leases=_without_ended(leases, state.channels))
+
+
+def _channel_changed(state: Group, event: StartFixed | ChannelObserved | ChannelClosed) -> Group:
+    known = state.channels.get(event.channel)
+    match event:
+        case ChannelObserved():
+            changed: Channel | None = _observed(known, event)
+        case ChannelClosed(_, revision):
+            changed = known and replace(known, closed=True, registry_revision=max(known.registry_revision, revision))
+        case StartFixed(_, offsets):
+            changed = known and replace(known, start=offsets)
+    if changed is None:
+        return state
+    channels = {**state.channels, event.channel: changed}
+    leases = state.leases if changed.grantable else _without_ended(state.leases, channels)
+    return replace(state, channels=channels, leases=leases)
+
+
+def _observed(known: Channel | None, event: ChannelObserved) -> Channel:
+    return Channel(
+        ChannelId.parse(event.channel),
+        event.cluster,
+        event.topic,
+        event.partitions,
+        event.consumable,
+        event.registry_revision,
+        event.appeared_later,
+        start=known.start if known else None,
+        closed=known.closed if known else False,
+    )
+
+
+def _without_ended(leases: Mapping[str, Lease], channels: Mapping[str, Channel]) -> Mapping[str, Lease]:
+    """Forgets free leases of channels that are gone or closed: nothing will be granted there again."""
+    ended = {name for name, channel in channels.items() if channel.closed or not channel.consumable}
+    if not ended:
+        return leases
+    return {
+        name: lease
+        for name, lease in leases.items()
+        if lease.state is not LeaseState.FREE or channel_of(name) not in ended
+    }

@@ -1,0 +1,192 @@
+"""The values of a group: its spec, members, channels and leases, and the state they make up. Pure; no rules here.
+
+Rules live in `domain`; what may come in from outside is checked in `admission`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final
+
+from braid.kernel.ids import ChannelId, LeaseId
+from braid.kernel.limits import LEASE_MS_DEFAULT
+
+DEAD_LETTER_LANE: Final = "dlq"
+
+
+class Ownership(Enum):
+    """What happens to the leases of a lost member; numbered as in `group.proto`."""
+
+    AT_LEAST_ONCE = 1
+    EXCLUSIVE = 2
+
+
+class StartKind(Enum):
+    """Where a group without progress begins."""
+
+    EARLIEST = "earliest"
+    LATEST = "latest"
+    TIME = "time"
+
+
+@dataclass(frozen=True, slots=True)
+class StartPosition:
+    """Where a group without progress begins; `time_ms` counts only with `StartKind.TIME`."""
+
+    kind: StartKind = StartKind.EARLIEST
+    time_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSpec:
+    """What a group consumes and how.
+
+    Attributes:
+        streams: Sorted names.
+        lanes: Sorted (lane, share); empty for every lane but `dlq`.
+        ownership: What happens to the leases of a lost member.
+        lease_ms: Time without a heartbeat after which a member has lost its leases.
+        start: Where the group begins in channels that exist at its registration.
+    """
+
+    streams: tuple[str, ...]
+    lanes: tuple[tuple[str, int], ...] = ()
+    ownership: Ownership = Ownership.AT_LEAST_ONCE
+    lease_ms: int = LEASE_MS_DEFAULT
+    start: StartPosition = StartPosition()
+
+    def wants(self, channel: ChannelId) -> bool:
+        """Whether the group consumes this lane of this stream."""
+        if channel.stream not in self.streams:
+            return False
+        if not self.lanes:
+            return channel.lane != DEAD_LETTER_LANE
+        return any(lane == channel.lane for lane, _ in self.lanes)
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One process of the group."""
+
+    id: str
+    client_id: str
+    zone: str
+    capacity: float
+    protocol_version: int
+    capabilities: tuple[str, ...]
+    peer: str
+    joined_at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Channel:
+    """What the assigner saw of a channel.
+
+    Attributes:
+        id: Its name, parsed.
+        cluster: The cluster that holds it.
+        topic: Its Kafka topic there.
+        partitions: Its number of partitions.
+        consumable: Whether the registry says it holds, or may get, records to consume.
+        registry_revision: Where the registry said so; only a higher one changes anything.
+        appeared_later: It came after the group's registration, so members begin at its log start.
+        start: Offsets the group begins at, per partition; None until they are fixed.
+        closed: Its topic is going to be deleted; it is never granted again.
+    """
+
+    id: ChannelId
+    cluster: str
+    topic: str
+    partitions: int
+    consumable: bool
+    registry_revision: int
+    appeared_later: bool
+    start: tuple[int, ...] | None = None
+    closed: bool = False
+
+    @property
+    def awaits_start(self) -> bool:
+        """Whether the group's start in it is still to be fixed before anything is granted."""
+        return self.consumable and not self.closed and not self.appeared_later and self.start is None
+
+    @property
+    def grantable(self) -> bool:
+        """Whether leases on it may be granted now."""
+        return self.consumable and not self.closed and (self.appeared_later or self.start is not None)
+
+
+class LeaseState(Enum):
+    """Numbered as in `group.proto`."""
+
+    FREE = 1
+    HELD = 2
+    REVOKING = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """A partition that was granted at least once. `epoch` is that of the newest grant, also while it is free."""
+
+    state: LeaseState
+    holder: str
+    epoch: int
+    since_ms: int
+    deadline_ms: int = 0
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """State of one history of kind `group`. Partitions that were never granted have no entry in `leases`.
+
+    Attributes:
+        name: The group's name.
+        spec: None before its registration and after its deletion.
+        spec_changes: Counts registrations and updates; the etag.
+        created_at_ms: When it was registered, wall clock.
+        members: By id.
+        channels: By name (`<stream>/<lane>/<generation>`).
+        leases: By name (`<channel>/<partition>`).
+        last_epoch: The highest epoch ever granted; survives the group's deletion.
+        idle_since_ms: When its last member went; 0 while it has one.
+        idle_expired: Idle for so long that it holds no drain any more.
+    """
+
+    name: str
+    spec: GroupSpec | None = None
+    spec_changes: int = 0
+    created_at_ms: int = 0
+    members: Mapping[str, Member] = field(default_factory=dict)
+    channels: Mapping[str, Channel] = field(default_factory=dict)
+    leases: Mapping[str, Lease] = field(default_factory=dict)
+    last_epoch: int = 0
+    idle_since_ms: int = 0
+    idle_expired: bool = False
+
+    @property
+    def registry_revision(self) -> int:
+        """The newest registry revision that changed anything here."""
+        return max((channel.registry_revision for channel in self.channels.values()), default=0)
+
+    def wanted(self, channel: Channel) -> bool:
+        """Whether leases on the channel are to be held: it can be granted, and the spec asks for it."""
+        return channel.grantable and self.spec is not None and self.spec.wants(channel.id)
+
+    def held_by(self, member: str) -> dict[str, Lease]:
+        """The leases a member holds, those it is asked to give back included."""
+        return {name: lease for name, lease in self.leases.items() if lease.holder == member}
+
+
+def channel_of(lease: str) -> str:
+    """The channel's name within a lease's."""
+    return lease.rpartition("/")[0]
+
+
+def partition_of(lease: str) -> int:
+    """The partition's number within a lease's name."""
+    return int(lease.rpartition("/")[2])
+
+
+def lease_name(channel: ChannelId, partition: int) -> str:
+    """The name of the lease on a partition."""
+    return str(LeaseId(channel, partition))

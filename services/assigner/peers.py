@@ -1,0 +1,122 @@
+"""What the assigner asks of the registry: its channels, followed on whichever replica leads. Nothing is decided here.
+
+Every replica of the assigner follows, so that a new leader knows where clusters are even while no registry answers.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Collection
+
+from braid.api.mesh.v1.endpoint_pb2 import ClusterAddress
+from braid.api.registry.v1 import registry_service_pb2 as registry
+from braid.api.registry.v1 import route_pb2, stream_pb2
+from braid.kernel.errors import BraidError, NotFound, Unavailable
+from braid.kernel.limits import REGISTRY_ANSWER_SECONDS, WATCH_SILENCE_SECONDS
+from braid.kernel.ports import Host
+from braid.rpc.mesh_client import ServiceClient
+from braid.runtime.retry import Backoff
+from services.assigner.events import Presence, SeenChannel
+from services.assigner.registry_view import ClusterPlace, RegistryView
+
+_PROTOCOL_VERSION = 1
+_PRESENCES = {
+    stream_pb2.CHANNEL_STATE_ACTIVE: Presence.CONSUMABLE,
+    stream_pb2.CHANNEL_STATE_DRAINING: Presence.CONSUMABLE,
+    stream_pb2.CHANNEL_STATE_DRAINED: Presence.GONE,
+    stream_pb2.CHANNEL_STATE_RETIRED: Presence.GONE,
+}
+
+
+class RegistryFollower:
+    """The registry's channels as last heard. Interruptions leave the last view standing."""
+
+    def __init__(self, host: Host, client: ServiceClient) -> None:
+        self._host = host
+        self._client = client
+        self._view: RegistryView | None = None
+        self._changed = asyncio.Event()
+        self._subscribers: list[Callable[[], None]] = []
+
+    @property
+    def view(self) -> RegistryView | None:
+        """The newest view; None before the registry was heard for the first time."""
+        return self._view
+
+    def subscribe(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Calls back after every change of the view. Returns what ends the subscription."""
+        self._subscribers.append(callback)
+        return lambda: self._subscribers.remove(callback)
+
+    async def run(self) -> None:
+        """Follows forever."""
+        backoff = Backoff(self._host)
+        request = route_pb2.WatchChannelsRequest(protocol_version=_PROTOCOL_VERSION)
+        while True:
+            try:
+                messages = self._client.server_stream("WatchChannels", request, route_pb2.WatchChannelsResponse)
+                await self._listen(messages, backoff)
+            except BraidError:  # no leader, a restart, a broken connection: the view stands, and is listed anew
+                pass
+            except TimeoutError:  # its process may be frozen, or its host cut off: the connection alone does not tell
+                self._client.forget_leader()
+            await backoff.wait()
+
+    async def _listen(self, messages: AsyncIterator[route_pb2.WatchChannelsResponse], backoff: Backoff) -> None:
+        """Takes what comes until the stream ends. Raises `TimeoutError` when it is silent for too long."""
+        while True:
+            async with asyncio.timeout(WATCH_SILENCE_SECONDS):
+                message = await anext(messages, None)
+            if message is None:
+                return
+            backoff.reset()
+            if message.full or message.channels or message.clusters:
+                self._take(message)
+
+    async def view_with(self, streams: Collection[str]) -> RegistryView:
+        """A view that has these streams, or one from which the registry itself says that they are missing.
+
+        Raises:
+            Unavailable: the registry does not answer, or its streams have no channels yet.
+        """
+        try:
+            async with asyncio.timeout(REGISTRY_ANSWER_SECONDS):
+                return await self._view_with(streams)
+        except TimeoutError:
+            raise Unavailable(
+                f"the registry tells of no channels of {', '.join(streams)}", remedy="try again when it answers"
+            ) from None
+
+    async def _view_with(self, streams: Collection[str]) -> RegistryView:
+        while self._view is None:
+            await self._next()
+        for stream in self._view.unknown(streams):
+            try:
+                await self._client.unary("GetStream", registry.GetStreamRequest(name=stream), stream_pb2.Stream)
+            except NotFound:
+                return self._view
+            while self._view.unknown([stream]):
+                await self._next()
+        return self._view
+
+    async def _next(self) -> None:
+        self._changed.clear()
+        await self._changed.wait()
+
+    def _take(self, message: route_pb2.WatchChannelsResponse) -> None:
+        told = RegistryView(
+            message.revision,
+            {channel.name: _seen(channel) for channel in message.channels},
+            {cluster.name: _place(cluster) for cluster in message.clusters},
+        )
+        self._view = told if message.full or self._view is None else self._view.followed_by(told)
+        self._changed.set()
+        for callback in tuple(self._subscribers):
+            callback()
+
+
+def _seen(channel: stream_pb2.Channel) -> SeenChannel:
+    presence = _PRESENCES.get(channel.state, Presence.AHEAD)
+    return SeenChannel(channel.name, channel.cluster, channel.topic, channel.partitions, presence)
+
+
+def _place(cluster: ClusterAddress) -> ClusterPlace:
+    return ClusterPlace(cluster.name, cluster.bootstrap, cluster.zone, cluster.security_profile)

@@ -1,0 +1,337 @@
+"""One term as leader: who is connected, who is awaited, whose deadline passed; every group's loop runs within it.
+
+Liveness lives here and vanishes with the term; what follows from it is decided by `reconciler_group`'s loops. Nothing
+here reads or writes messages: the members' streams are `servicer_joins`.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, Protocol
+
+from braid.kernel.errors import BraidError, LeaseLost, NotLeader, Unavailable
+from braid.kernel.limits import (
+    CLOCK_RATE_SLACK,
+    DEADLINE_BEAT_SECONDS,
+    IDLE_CHECK_SECONDS,
+    LEADER_GRACE_SECONDS,
+    REVOKE_DEADLINE_SECONDS,
+)
+from braid.kernel.ports import Kafka, Task
+from braid.runtime.kinds import Change, RecordedEvent, Reloaded
+from braid.runtime.replica import Replica
+from services.assigner.deadlines import Deadlines
+from services.assigner.events import (
+    GoneReason,
+    LeaseGrant,
+    LeasesGranted,
+    LeasesReleased,
+    MemberGone,
+    MemberJoined,
+    ReleaseReason,
+    RevokesStarted,
+)
+from services.assigner.group import Group, LeaseState, Ownership
+from services.assigner.peers import RegistryFollower
+from services.assigner.reconciler_group import GROUPS, GroupKeeper
+
+
+class MemberKey(NamedTuple):
+    """A member of a group."""
+
+    group: str
+    member: str
+
+
+class RevokeKey(NamedTuple):
+    """A lease under the epoch it is revoked under."""
+
+    group: str
+    lease: str
+    epoch: int
+
+
+class MemberStream(Protocol):
+    """A member's open stream, as the term drives it. Nothing here waits."""
+
+    @property
+    def lease_seconds(self) -> float:
+        """The lease time this stream was welcomed with."""
+        ...
+
+    def granted(self, grants: Sequence[LeaseGrant]) -> None:
+        """These are the member's from now on."""
+        ...
+
+    def revoked(self, leases: Sequence[LeaseGrant], deadline_seconds: float, reason: str) -> None:
+        """The member shall give these back in time; 0 when they are lost already."""
+        ...
+
+    def flush(self) -> None:
+        """Pushes what was granted and revoked since."""
+        ...
+
+    def end(self, error: BraidError) -> None:
+        """Ends the stream with an error."""
+        ...
+
+
+class Term:
+    """This replica's time as leader."""
+
+    def __init__(self, replica: Replica, registry: RegistryFollower, kafka: Kafka, idle_expiry_seconds: float) -> None:
+        self._replica = replica
+        self._registry = registry
+        self._kafka = kafka
+        self._idle_expiry_ms = round(idle_expiry_seconds * 1000)
+        self._clock = replica.host.clock
+        now = self._clock.elapsed()
+        self._elected_at = now
+        self._idle_checked_at = now
+        self._streams: dict[MemberKey, MemberStream] = {}
+        self._deadlines: Deadlines[MemberKey] = Deadlines(DEADLINE_BEAT_SECONDS, now)
+        self._revokes: Deadlines[RevokeKey] = Deadlines(DEADLINE_BEAT_SECONDS, now)
+        self._expelled: set[MemberKey] = set()
+        self._joining: set[MemberKey] = set()
+        self._keepers: dict[str, GroupKeeper] = {}
+        self._tasks: list[Task] = []
+        self._over = False
+
+    # --- what streams ask
+
+    def valid(self) -> bool:
+        """Whether this term's authority holds at this instant."""
+        return not self._over and self._replica.leading()
+
+    def keeper(self, group: str) -> GroupKeeper:
+        """The loop of a group; started when first asked for."""
+        if group not in self._keepers:
+            keeper = GroupKeeper(self._replica, self._kafka, self._registry, group, lambda: self._live(group))
+            self._keepers[group] = keeper
+            self._tasks.append(self._replica.host.tasks.spawn(keeper.run(), f"group {group}"))
+        return self._keepers[group]
+
+    async def admit(self, key: MemberKey) -> None:
+        """Called when a member says hello, before its join is decided: until `joined` the end of an older stream of a
+        known one does not remove it. Only its deadline does.
+
+        Raises:
+            LeaseLost: it did not give back what it was asked for, and must let its lease run out first.
+        """
+        if key in self._expelled:
+            raise LeaseLost(
+                f"member {key.member} overran a revoke's deadline", remedy="join again when its lease has run out"
+            )
+        self._joining.add(key)
+        if key.member in self._replica.aggregates.state(GROUPS, key.group).members:
+            await self.keeper(key.group).spare(key.member)
+            self._expect(key)
+
+    def joined(self, key: MemberKey) -> None:
+        """Its join was decided, or has failed."""
+        self._joining.discard(key)
+
+    def attach(self, key: MemberKey, stream: MemberStream) -> None:
+        """Makes this the member's stream; an older one is ended, and a removal that was not decided yet is dropped."""
+        self.keeper(key.group).keep(key.member)
+        older = self._streams.get(key)
+        self._streams[key] = stream
+        if older is not None:
+            older.end(LeaseLost("a newer stream of the same member replaced this one", remedy="join once per member"))
+        self.heard(key, stream)
+        self.keeper(key.group).poke(f"{key.member} is here")
+
+    def heard(self, key: MemberKey, stream: MemberStream) -> bool:
+        """The member gave a sign of life on this stream. False when it counts no more, and must not be answered."""
+        if self._streams.get(key) is not stream or not self.valid():
+            return False
+        self._deadlines.set(key, self._deadline(stream.lease_seconds))
+        return True
+
+    def detach(self, key: MemberKey, stream: MemberStream, *, left: bool) -> None:
+        """The stream is over. An exclusive member that did not leave keeps its leases until its deadline."""
+        if self._streams.get(key) is not stream:
+            return
+        del self._streams[key]
+        if self._over:
+            return
+        keeper = self.keeper(key.group)
+        if left:
+            keeper.remove(key.member, GoneReason.LEFT, f"{key.member} left")
+        elif self._ownership(key.group) is not Ownership.EXCLUSIVE and key not in self._joining:
+            keeper.remove(key.member, GoneReason.DISCONNECTED, f"stream of {key.member} broke")
+        else:
+            keeper.poke(f"stream of {key.member} broke")
+
+    def connected(self, key: MemberKey) -> bool:
+        """Whether the member's stream is open."""
+        return key in self._streams
+
+    # --- its life
+
+    async def run(self) -> None:
+        """Leads until cancelled."""
+        aggregates = self._replica.aggregates
+        endings = [aggregates.subscribe(self._changed), self._registry.subscribe(self._registry_spoke)]
+        for name, state in aggregates.states(GROUPS).items():
+            self._take_over(name, state)
+        try:
+            while True:
+                await self._clock.sleep(DEADLINE_BEAT_SECONDS)
+                if self.valid():
+                    self._judge(self._clock.elapsed())
+        finally:
+            self._over = True
+            for end in endings:
+                end()
+            self._close()
+
+    def _take_over(self, name: str, state: Group) -> None:
+        """Members of the history are awaited; revokes under way keep the rest of their time, but no less than that."""
+        grace = max(_lease_seconds(state), LEADER_GRACE_SECONDS) * (1 + CLOCK_RATE_SLACK)
+        for member in state.members:
+            self._deadlines.set(MemberKey(name, member), self._elected_at + grace)
+        for lease, held in state.leases.items():
+            if held.state is LeaseState.REVOKING:
+                left = min((held.deadline_ms - self._clock.now_ms()) / 1000, REVOKE_DEADLINE_SECONDS)
+                self._revokes.set(RevokeKey(name, lease, held.epoch), self._elected_at + max(left, grace))
+        self.keeper(name).poke(f"{self._replica.instance} leads")
+
+    def _close(self) -> None:
+        for keeper in self._keepers.values():
+            keeper.stop()
+        for task in self._tasks:
+            task.cancel()
+        error = NotLeader(f"{self._replica.instance} does not lead any more", remedy="ask the leader")
+        for stream in list(self._streams.values()):
+            stream.end(error)
+
+    # --- deadlines
+
+    def _deadline(self, lease_seconds: float) -> float:
+        return self._clock.elapsed() + lease_seconds * (1 + CLOCK_RATE_SLACK)
+
+    def _expect(self, key: MemberKey) -> None:
+        """A member of the history has its lease time to open its stream."""
+        state = self._replica.aggregates.state(GROUPS, key.group)
+        if key.member in state.members:
+            self._deadlines.set(key, self._deadline(_lease_seconds(state)))
+
+    def _judge(self, now: float) -> None:
+        for member in self._deadlines.look(now):
+            self._expire(member)
+        for revoke in self._revokes.look(now):
+            self._overdue(revoke)
+        if now - self._idle_checked_at >= IDLE_CHECK_SECONDS:
+            self._idle_checked_at = now
+            self._check_idle()
+
+    def _expire(self, key: MemberKey) -> None:
+        """From now on nothing it sends is answered, so its own deadline passes too."""
+        stream = self._streams.pop(key, None)
+        if stream is not None:
+            stream.end(LeaseLost("no heartbeat came for the lease time", remedy="join again"))
+        self._expelled.discard(key)
+        self.keeper(key.group).remove(key.member, GoneReason.EXPIRED, f"no heartbeat of {key.member}")
+
+    def _overdue(self, key: RevokeKey) -> None:
+        """A lease of an exclusive member is not taken from its hands: the member is cut off and its lease runs out."""
+        if self._ownership(key.group) is not Ownership.EXCLUSIVE:
+            self.keeper(key.group).take(key.lease, key.epoch)
+            return
+        lease = self._replica.aggregates.state(GROUPS, key.group).leases.get(key.lease)
+        if lease is None or lease.epoch != key.epoch or not lease.holder:
+            return
+        member = MemberKey(key.group, lease.holder)
+        self._expelled.add(member)
+        stream = self._streams.pop(member, None)
+        if stream is not None:
+            stream.end(LeaseLost(f"{key.lease} was not given back in time", remedy="join again when the lease ran out"))
+
+    def _check_idle(self) -> None:
+        now_ms = self._clock.now_ms()
+        for name, state in self._replica.aggregates.states(GROUPS).items():
+            idle = state.spec is not None and not state.members and not state.idle_expired
+            if idle and now_ms - state.idle_since_ms >= self._idle_expiry_ms:
+                self.keeper(name).expire_idle(self._idle_expiry_ms)
+
+    # --- what was decided, and what the registry said
+
+    def _changed(self, change: Change | Reloaded) -> None:
+        if isinstance(change, Reloaded):
+            self._reloaded()
+            return
+        if change.history.kind != GROUPS.name:
+            return
+        touched: dict[MemberKey, MemberStream] = {}
+        for record in change.events:
+            touched |= self._apply(change.history.id, record)
+        for stream in touched.values():
+            stream.flush()
+        last = change.events[-1]
+        self.keeper(change.history.id).poke(f"{type(last.event).__name__} {last.sequence}")
+
+    def _apply(self, group: str, record: RecordedEvent) -> dict[MemberKey, MemberStream]:
+        """Tells the members' streams; returns those that were told something."""
+        match record.event:
+            case LeasesGranted(grants):
+                return self._tell(group, grants, None, "")
+            case RevokesStarted(leases, _, reason):
+                at = self._clock.elapsed() + REVOKE_DEADLINE_SECONDS
+                for each in leases:
+                    self._revokes.set(RevokeKey(group, each.lease, each.epoch), at)
+                return self._tell(group, leases, REVOKE_DEADLINE_SECONDS, reason)
+            case LeasesReleased(leases, reason):
+                for each in leases:
+                    self._revokes.forget(RevokeKey(group, each.lease, each.epoch))
+                if reason in (ReleaseReason.TAKEN, ReleaseReason.CHANNEL_GONE):
+                    return self._tell(group, leases, 0.0, reason.name.lower().replace("_", " "))
+            case MemberJoined(member):
+                self._expect(MemberKey(group, member))
+            case MemberGone(member):
+                key = MemberKey(group, member)
+                self._deadlines.forget(key)
+                self._expelled.discard(key)
+                stream = self._streams.pop(key, None)
+                if stream is not None:
+                    stream.end(LeaseLost("the member is gone from its group", remedy="join again"))
+        return {}
+
+    def _tell(
+        self, group: str, leases: Iterable[LeaseGrant], deadline_seconds: float | None, reason: str
+    ) -> dict[MemberKey, MemberStream]:
+        """Hands each member's stream its part; a grant when no deadline is given."""
+        parts: dict[MemberKey, list[LeaseGrant]] = {}
+        for lease in leases:
+            parts.setdefault(MemberKey(group, lease.member), []).append(lease)
+        told = {key: self._streams[key] for key in parts if key in self._streams}
+        for key, stream in told.items():
+            if deadline_seconds is None:
+                stream.granted(parts[key])
+            else:
+                stream.revoked(parts[key], deadline_seconds, reason)
+        return told
+
+    def _reloaded(self) -> None:
+        """What members were told may not be what the histories say now: they join again and keep what is theirs."""
+        streams, self._streams = self._streams, {}
+        for stream in streams.values():
+            stream.end(Unavailable("the histories were read again", remedy="join again"))
+        self._elected_at = self._clock.elapsed()
+        for name, state in self._replica.aggregates.states(GROUPS).items():
+            self._take_over(name, state)
+
+    def _registry_spoke(self) -> None:
+        for stream in self._streams.values():
+            stream.flush()  # what waited for a cluster's address
+        for name in self._replica.aggregates.states(GROUPS):
+            self.keeper(name).poke("the registry's channels changed")
+
+    def _live(self, group: str) -> tuple[str, ...]:
+        return tuple(sorted(key.member for key in self._streams if key.group == group))
+
+    def _ownership(self, group: str) -> Ownership:
+        spec = self._replica.aggregates.state(GROUPS, group).spec
+        return spec.ownership if spec else Ownership.AT_LEAST_ONCE
+
+
+def _lease_seconds(state: Group) -> float:
+    return state.spec.lease_ms / 1000 if state.spec else 0.0

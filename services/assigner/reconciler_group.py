@@ -1,0 +1,208 @@
+"""The level-triggered loop of one group while this replica leads: signals become commands, one decision at a time.
+
+Signals (a lost member, a lease given back, a changed channel) gather while a decision is being appended; the next one
+takes them all, and always ends with a balance step.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+
+from braid.kernel.errors import BraidError, CorruptHistory, NotLeader
+from braid.kernel.limits import SIGNALS_PER_DECISION_MAX
+from braid.kernel.ports import Kafka, Task
+from braid.runtime.kinds import Kind
+from braid.runtime.replica import Replica
+from braid.runtime.retry import Backoff
+from services.assigner.codec import GroupCodec
+from services.assigner.domain import GroupDecider
+from services.assigner.events import (
+    Balance,
+    Command,
+    Event,
+    ExpireIdle,
+    FixStart,
+    GoneReason,
+    ObserveChannels,
+    Release,
+    ReleaseLeases,
+    RemoveMember,
+    TakeOverdue,
+    Together,
+)
+from services.assigner.group import Group, GroupSpec
+from services.assigner.peers import RegistryFollower
+from services.assigner.reconciler_starts import write_start
+from services.assigner.registry_view import RegistryView
+
+GROUPS: Kind[Group, Command, Event] = Kind("group", GroupDecider(), GroupCodec())
+
+
+class GroupKeeper:
+    """Decides for one group what its members' liveness, the registry and its deadlines ask for."""
+
+    def __init__(
+        self, replica: Replica, kafka: Kafka, registry: RegistryFollower, name: str, live: Callable[[], tuple[str, ...]]
+    ) -> None:
+        """`live` tells which members can be told something now."""
+        self._replica = replica
+        self._kafka = kafka
+        self._registry = registry
+        self._name = name
+        self._live = live
+        self._removals: dict[str, RemoveMember] = {}
+        self._removing: dict[str, RemoveMember] = {}
+        self._commands: list[Command] = []
+        self._causes: dict[str, None] = {}
+        self._signal = asyncio.Event()
+        self._decided = asyncio.Event()
+        self._starts: dict[str, Task] = {}
+        self._seen: tuple[GroupSpec | None, RegistryView | None] = (None, None)  # by the last decision
+
+    # --- signals
+
+    def poke(self, cause: str) -> None:
+        """Something changed: look again."""
+        self._causes[cause] = None
+        self._signal.set()
+
+    def remove(self, member: str, reason: GoneReason, cause: str) -> None:
+        """The member is gone."""
+        self._removals.setdefault(member, RemoveMember(member, reason))
+        self.poke(cause)
+
+    async def spare(self, member: str) -> None:
+        """The member is back: forgets its removal, or waits until the decision that contains it is made."""
+        while member in self._removing:
+            self._decided.clear()
+            await self._decided.wait()
+        self.keep(member)
+
+    def keep(self, member: str) -> None:
+        """The member is here: forgets its removal, unless the decision that contains it is made all the same."""
+        self._removals.pop(member, None)
+        self._removing.pop(member, None)  # not to be tried again, should its append fail
+
+    def release(self, member: str, releases: tuple[Release, ...]) -> None:
+        """The member gives leases back."""
+        self._commands.append(ReleaseLeases(member, releases))
+        self.poke(f"given back by {member}")
+
+    def take(self, lease: str, epoch: int) -> None:
+        """The holder let its revoke deadline pass."""
+        self._commands.append(TakeOverdue(((lease, epoch),)))
+        self.poke(f"revoke of {lease} overdue")
+
+    def expire_idle(self, idle_ms: int) -> None:
+        """The group may have been idle for too long."""
+        self._commands.append(ExpireIdle(idle_ms))
+        self.poke("idle")
+
+    # --- the loop
+
+    async def run(self) -> None:
+        """Decides whenever there is a signal, until leadership ends."""
+        backoff = Backoff(self._replica.host)
+        while True:
+            await self._signal.wait()
+            self._signal.clear()
+            try:
+                await self._decide()
+                self._fix_starts()
+                backoff.reset()
+            except (NotLeader, CorruptHistory):
+                return
+            except BraidError as error:  # whatever it is, the other groups go on
+                self._replica.log.warning("a group's decision is tried again", group=self._name, error=str(error))
+                await backoff.wait()
+                self._signal.set()
+
+    def stop(self) -> None:
+        """Ends what was started here."""
+        for task in self._starts.values():
+            task.cancel()
+
+    async def _decide(self) -> None:
+        removing = dict(list(self._removals.items())[:SIGNALS_PER_DECISION_MAX])
+        commands = self._commands[:SIGNALS_PER_DECISION_MAX]
+        causes, self._causes = self._causes, {}
+        for member in removing:
+            del self._removals[member]
+        self._removing = removing
+        seen = (self._state().spec, self._registry.view)
+        observations = [] if seen == self._seen else _observations(*seen)
+        together = Together((*commands, *removing.values(), *observations, Balance(self._live())))
+        try:
+            outcome = await self._execute(together, _text(causes))
+        except BaseException:
+            self._removals = {**removing, **self._removals}
+            self._causes = {**causes, **self._causes}
+            raise
+        finally:
+            self._removing = {}
+            self._decided.set()
+        self._seen = seen
+        del self._commands[: len(commands)]
+        if outcome or self._removals or self._commands:
+            self._signal.set()  # until a step finds nothing to do
+
+    async def _execute(self, command: Command, cause: str) -> bool:
+        """Returns whether anything was decided."""
+        outcome = await self._replica.aggregates.execute(
+            GROUPS, self._name, command, actor=self._replica.instance, cause=cause
+        )
+        return bool(outcome.events)
+
+    def _state(self) -> Group:
+        return self._replica.aggregates.state(GROUPS, self._name)
+
+    # --- start positions
+
+    def _fix_starts(self) -> None:
+        state = self._state()
+        for name, channel in sorted(state.channels.items()):
+            wanted = channel.awaits_start and state.spec is not None and state.spec.wants(channel.id)
+            if wanted and name not in self._starts:
+                task = self._replica.host.tasks.spawn(self._fix_start(name), f"start of {self._name} in {name}")
+                self._starts[name] = task
+
+    async def _fix_start(self, name: str) -> None:
+        """Writes the start, then records it, trying until its cluster answers; other channels have their own tasks."""
+        backoff = Backoff(self._replica.host)
+        try:
+            while not await self._start_fixed(name):
+                await backoff.wait()
+        except (NotLeader, CorruptHistory):
+            return  # the next leader finds what was written
+        finally:
+            self._starts.pop(name, None)
+
+    async def _start_fixed(self, name: str) -> bool:
+        """One attempt; True when there is nothing left to do."""
+        state, view = self._state(), self._registry.view
+        channel = state.channels.get(name)
+        if channel is None or not channel.awaits_start or state.spec is None:
+            return True
+        place = view.clusters.get(channel.cluster) if view else None
+        if place is None:
+            return False
+        try:
+            authority = self._replica.require_leader
+            offsets = await write_start(self._kafka, place, self._name, channel, state.spec.start, authority)
+            await self._execute(FixStart(name, offsets), f"start written on {channel.cluster}")
+        except (NotLeader, CorruptHistory):
+            raise
+        except BraidError as error:
+            self._replica.log.info("a start waits for its cluster", channel=name, group=self._name, error=str(error))
+            return False
+        return True
+
+
+def _observations(spec: GroupSpec | None, view: RegistryView | None) -> list[Command]:
+    return [] if spec is None or view is None else [ObserveChannels(view.of(spec.streams))]
+
+
+def _text(causes: Mapping[str, None]) -> str:
+    """The causes of a decision, for its events; the first three name themselves."""
+    named = list(causes)[:3]
+    more = [f"{len(causes) - 3} more"] if len(causes) > 3 else []
+    return "; ".join(named + more)

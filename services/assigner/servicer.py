@@ -1,0 +1,170 @@
+"""The assigner as the runtime runs it: its table of methods, changes of groups, and when it leads or follows."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from braid.api.assigner.v1 import assigner_service_pb2 as api
+from braid.api.assigner.v1 import group_pb2, join_pb2
+from braid.kernel.errors import Invalid, Refused, Unavailable
+from braid.kernel.ids import ChannelId, check_name
+from braid.kernel.limits import GROUP_IDLE_EXPIRY_SECONDS
+from braid.kernel.ports import Caller, Kafka, RpcService
+from braid.rpc.methods import duplex, method_path, service_path, unary
+from braid.runtime.kinds import AnyKind, Outcome
+from braid.runtime.replica import Replica
+from services.assigner.admission import check_spec
+from services.assigner.events import CloseChannel, Command, DeleteGroup, Presence, RegisterGroup, UpdateGroup
+from services.assigner.group import Group, GroupSpec
+from services.assigner.peers import RegistryFollower
+from services.assigner.reconciler import MemberKey, Term
+from services.assigner.reconciler_group import GROUPS
+from services.assigner.servicer_joins import Joins, read_wishes
+from services.assigner.servicer_reads import Reads, group_message
+
+
+class Assigner:
+    """`runtime.service.Service`: owns groups, members and leases. One instance serves one replica."""
+
+    name = "assigner"
+    kinds: Mapping[str, AnyKind] = MappingProxyType({GROUPS.name: GROUPS})
+
+    def __init__(self, kafka: Kafka, *, group_idle_expiry_seconds: float = GROUP_IDLE_EXPIRY_SECONDS) -> None:
+        """`kafka` is for start positions; a group without members for the given time holds no drain any more."""
+        self._kafka = kafka
+        self._idle_expiry_seconds = group_idle_expiry_seconds
+        self._registry: RegistryFollower | None = None
+        self._term: Term | None = None
+
+    def rpc(self, replica: Replica) -> RpcService:
+        """The table of methods; called once, before serving."""
+        registry = self._registry = RegistryFollower(replica.host, replica.client("registry"))
+        reads = Reads(replica, self._connected)
+        writes = _Writes(replica, registry)
+        joins = Joins(replica, registry, lambda: self._require_term(replica))
+
+        return RpcService(
+            name=service_path(self.name),
+            unary={
+                _path("GetGroup"): unary(api.GetGroupRequest, reads.get_group),
+                _path("ListGroups"): unary(api.ListGroupsRequest, reads.list_groups),
+                _path("CreateGroup"): unary(api.CreateGroupRequest, writes.create_group),
+                _path("UpdateGroup"): unary(api.UpdateGroupRequest, writes.update_group),
+                _path("DeleteGroup"): unary(api.DeleteGroupRequest, writes.delete_group),
+                _path("ListMembers"): unary(api.ListMembersRequest, reads.list_members),
+                _path("ListLeases"): unary(api.ListLeasesRequest, reads.list_leases),
+                _path("ExplainLease"): unary(api.ExplainLeaseRequest, reads.explain_lease),
+                _path("CloseChannel"): unary(api.CloseChannelRequest, writes.close_channel),
+            },
+            server_stream={},
+            duplex={_path("Join"): duplex(join_pb2.JoinRequest, joins.serve)},
+        )
+
+    async def lead(self, replica: Replica) -> None:
+        """One term; cancelled the moment authority ends."""
+        self._term = Term(replica, self._followed(), self._kafka, self._idle_expiry_seconds)
+        try:
+            await self._term.run()
+        finally:
+            self._term = None
+
+    async def follow(self, replica: Replica) -> None:
+        """Follows the registry's channels, leading or not."""
+        await self._followed().run()
+
+    def _followed(self) -> RegistryFollower:
+        if self._registry is None:
+            raise Unavailable("the assigner does not serve yet")
+        return self._registry
+
+    def _require_term(self, replica: Replica) -> Term:
+        replica.require_leader()
+        if self._term is None:
+            raise Unavailable(f"{replica.instance} is about to lead", remedy="try again")
+        return self._term
+
+    def _connected(self, key: MemberKey) -> bool:
+        return self._term is not None and self._term.connected(key)
+
+
+class _Writes:
+    """Handlers of the changing methods."""
+
+    def __init__(self, replica: Replica, registry: RegistryFollower) -> None:
+        self._replica = replica
+        self._registry = registry
+
+    async def create_group(self, request: api.CreateGroupRequest, caller: Caller) -> group_pb2.Group:
+        """Registers a group before its first member joins."""
+        self._replica.require_leader()
+        name = check_name(request.name, "name")
+        spec, _ = read_wishes(request.spec)
+        check_spec(spec)
+        view = (await self._registry.view_with(spec.streams)).of(spec.streams)
+        return group_message((await self._execute(name, RegisterGroup(spec, view), caller)).state)
+
+    async def update_group(self, request: api.UpdateGroupRequest, caller: Caller) -> group_pb2.Group:
+        """Changes a group's spec; what the request leaves out stays."""
+        self._replica.require_leader()
+        spec = self._updated(request)
+        check_spec(spec)
+        view = (await self._registry.view_with(spec.streams)).of(spec.streams)
+        return group_message((await self._execute(request.name, UpdateGroup(spec, view, request.etag), caller)).state)
+
+    async def delete_group(self, request: api.DeleteGroupRequest, caller: Caller) -> group_pb2.Group:
+        """Deletes a group without members and answers what it was. Its committed progress stays in its clusters."""
+        self._replica.require_leader()
+        before = self._replica.aggregates.state(GROUPS, request.name)
+        outcome = await self._execute(request.name, DeleteGroup(request.etag), caller)
+        if outcome.repeated and before.spec is None:
+            return group_pb2.Group(name=request.name)
+        return group_message(before)
+
+    async def close_channel(self, request: api.CloseChannelRequest, caller: Caller) -> api.CloseChannelResponse:
+        """Records in every group that has the channel that it is never granted again.
+
+        Views move on only when a channel changes, so a view of a lower revision that says it is drained is enough.
+
+        Raises:
+            Refused: at that revision the registry still has records to consume there.
+            Unavailable: the registry said so, but its channels are not heard of here yet.
+        """
+        self._replica.require_leader()
+        name = str(ChannelId.parse(request.channel))
+        view = self._registry.view
+        seen = view.channels.get(name) if view else None
+        if view is None or (seen and seen.presence is not Presence.GONE and view.revision < request.registry_revision):
+            raise Unavailable(f"the registry is not yet heard to have drained {name}", remedy="try again")
+        if seen is not None and seen.presence is not Presence.GONE:
+            raise Refused(f"channel {name} is not drained", field="channel", remedy="drain it first")
+        for group, state in self._replica.aggregates.states(GROUPS).items():
+            if name in state.channels:
+                await self._execute(group, CloseChannel(name, request.registry_revision), caller)
+        self._replica.require_leader()
+        return api.CloseChannelResponse(revision=self._replica.aggregates.revision)
+
+    def _updated(self, request: api.UpdateGroupRequest) -> GroupSpec:
+        state = self._replica.aggregates.state(GROUPS, request.name)
+        if not request.HasField("spec"):
+            raise Invalid("a spec is needed", field="spec")
+        merged = group_pb2.GroupSpec()
+        if state.spec is not None:
+            merged.CopyFrom(group_message(state).spec)
+            for field in ("streams", "lanes"):
+                if getattr(request.spec, field):
+                    merged.ClearField(field)
+        merged.MergeFrom(request.spec)
+        return read_wishes(merged)[0]
+
+    async def _execute(self, group: str, command: Command, caller: Caller) -> Outcome[Group]:
+        return await self._replica.aggregates.execute(
+            GROUPS,
+            group,
+            command,
+            actor=caller.principal or caller.peer,
+            tenant=caller.tenant,
+            request_id=caller.request_id,
+        )
+
+
+def _path(rpc: str) -> str:
+    return method_path("assigner", rpc)

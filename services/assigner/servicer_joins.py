@@ -1,0 +1,333 @@
+"""The Join stream of one member: hello and welcome, heartbeats answered and deltas pushed at once, leases given back.
+
+The stream tells the term (`reconciler`) what it hears and is told what to push; it decides nothing. Each message is
+sent only while this replica's authority holds at that instant.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from braid.api.assigner.v1 import group_pb2, join_pb2
+from braid.api.mesh.v1.endpoint_pb2 import ClusterAddress
+from braid.kernel.errors import BraidError, DeadlineExceeded, Exhausted, Invalid, LeaseLost, NotLeader, Unavailable
+from braid.kernel.ids import check_name
+from braid.kernel.limits import (
+    HEARTBEAT_MS_MAX,
+    HEARTBEATS_PER_LEASE,
+    HELLO_SECONDS,
+    LEASE_MS_DEFAULT,
+    OUTBOX_MESSAGES_MAX,
+)
+from braid.kernel.ports import Caller, DuplexServing
+from braid.runtime.replica import Replica
+from services.assigner.admission import CAPABILITIES, PROTOCOL_VERSION, check_spec
+from services.assigner.codec import decode_spec, spec_message
+from services.assigner.domain import registered_spec
+from services.assigner.events import Hello, JoinMember, LeaseGrant, Release
+from services.assigner.group import Channel, Group, GroupSpec, LeaseState, Ownership, channel_of, partition_of
+from services.assigner.peers import RegistryFollower
+from services.assigner.reconciler import MemberKey, Term
+from services.assigner.reconciler_group import GROUPS
+
+
+class Joins:
+    """Serves Join streams."""
+
+    def __init__(self, replica: Replica, registry: RegistryFollower, term: Callable[[], Term]) -> None:
+        """`term` gives the present term, or raises `NotLeader`."""
+        self._replica = replica
+        self._registry = registry
+        self._term = term
+
+    async def serve(self, stream: DuplexServing) -> None:
+        """Serves one stream until either side ends it.
+
+        Raises:
+            BraidError: why the member cannot join, or why it must join again.
+        """
+        term = self._term()
+        message = await self._hello(stream)
+        name = check_name(message.group, "hello.group")
+        key = MemberKey(name, message.member_id or self._replica.host.ids.ulid())
+        try:
+            kept = await self._join(term, key, message, stream.caller)
+            session = self._attach(term, key, message, kept, stream)
+        finally:
+            term.joined(key)
+        try:
+            await session.serve()
+        finally:
+            term.detach(key, session, left=session.left)
+
+    async def _hello(self, stream: DuplexServing) -> join_pb2.MemberHello:
+        try:
+            async with asyncio.timeout(HELLO_SECONDS):
+                message = await stream.receive()
+        except TimeoutError:
+            raise DeadlineExceeded(f"no hello came within {HELLO_SECONDS} s", field="hello") from None
+        if not isinstance(message, join_pb2.JoinRequest) or message.WhichOneof("message") != "hello":
+            raise Invalid("the first message is the hello", field="message")
+        return message.hello
+
+    async def _join(
+        self, term: Term, key: MemberKey, message: join_pb2.MemberHello, caller: Caller
+    ) -> frozenset[tuple[str, int]]:
+        """Decides the join; returns what the member says it holds."""
+        await term.admit(key)
+        spec, unsaid = read_wishes(message.spec)
+        view = None
+        if self._replica.aggregates.state(GROUPS, key.group).spec is None:
+            check_spec(spec)
+            view = (await self._registry.view_with(spec.streams)).of(spec.streams)
+        held = tuple((each.lease, each.epoch) for each in message.held)
+        await self._replica.aggregates.execute(
+            GROUPS,
+            key.group,
+            JoinMember(_hello(message, key.member, caller, held), spec, unsaid, view),
+            actor=caller.principal or message.client_id or key.member,
+            tenant=caller.tenant,
+            cause=f"hello of {message.client_id or key.member}",
+        )
+        return frozenset(held)
+
+    def _attach(
+        self,
+        term: Term,
+        key: MemberKey,
+        message: join_pb2.MemberHello,
+        held: frozenset[tuple[str, int]],
+        stream: DuplexServing,
+    ) -> "MemberSession":
+        """From here on, in one step, the state is what the member is told, and its changes reach its session."""
+        state = self._replica.aggregates.state(GROUPS, key.group)
+        if key.member not in state.members or not term.valid():
+            raise LeaseLost("the membership ended while it began", remedy="join again")
+        session = MemberSession(self._replica, self._registry, term, key, registered_spec(state), stream)
+        session.welcome(state, held)
+        term.attach(key, session)
+        return session
+
+
+class MemberSession:
+    """One member's open stream; `reconciler.MemberStream`."""
+
+    def __init__(
+        self,
+        replica: Replica,
+        registry: RegistryFollower,
+        term: Term,
+        key: MemberKey,
+        spec: GroupSpec,
+        stream: DuplexServing,
+    ) -> None:
+        self.left = False
+        self._replica = replica
+        self._registry = registry
+        self._term = term
+        self._key = key
+        self._spec = spec
+        self._stream = stream
+        self._outbox: deque[join_pb2.JoinResponse] = deque()
+        self._writable = asyncio.Event()
+        self._ended = asyncio.Event()
+        self._error: BraidError | None = None
+        self._deltas = 0
+        self._granted: list[LeaseGrant] = []
+        self._revoked: list[tuple[LeaseGrant, float, str]] = []
+
+    @property
+    def lease_seconds(self) -> float:
+        """The lease time this stream was welcomed with."""
+        return self._spec.lease_ms / 1000
+
+    async def serve(self) -> None:
+        """Reads and writes until either side ends the stream. Raises why it was ended from here."""
+        spawn = self._replica.host.tasks.spawn
+        tasks = [spawn(self._read(), f"reads {self._key.member}"), spawn(self._write(), f"writes {self._key.member}")]
+        try:
+            await self._ended.wait()
+        finally:
+            self._ended.set()
+            for task in tasks:
+                task.cancel()
+        if self._error is not None:
+            raise self._error
+
+    # --- what the term tells
+
+    def welcome(self, state: Group, held: frozenset[tuple[str, int]]) -> None:
+        """Queues the welcome; then what the member holds without knowing it, and what it is to give back."""
+        kept: list[join_pb2.HeldLease] = []
+        for name, lease in sorted(state.held_by(self._key.member).items()):
+            grant = LeaseGrant(name, self._key.member, lease.epoch)
+            if (name, lease.epoch) in held:
+                kept.append(join_pb2.HeldLease(lease=name, epoch=lease.epoch))
+            else:
+                self._granted.append(grant)
+            if lease.state is LeaseState.REVOKING:
+                left = max((lease.deadline_ms - self._replica.host.clock.now_ms()) / 1000, 0.001)
+                self._revoked.append((grant, left, lease.reason))
+        welcome = join_pb2.MemberWelcome(
+            protocol_version=PROTOCOL_VERSION,
+            capabilities=CAPABILITIES,
+            member_id=self._key.member,
+            lease_ms=self._spec.lease_ms,
+            heartbeat_ms=min(self._spec.lease_ms // HEARTBEATS_PER_LEASE, HEARTBEAT_MS_MAX),
+            kept=kept,
+            spec=spec_message(self._spec),
+        )
+        self._push(join_pb2.JoinResponse(welcome=welcome))
+        self.flush()
+
+    def granted(self, grants: Sequence[LeaseGrant]) -> None:
+        """These are the member's from now on."""
+        self._granted += grants
+
+    def revoked(self, leases: Sequence[LeaseGrant], deadline_seconds: float, reason: str) -> None:
+        """The member shall give these back in time; 0 when they are lost already."""
+        self._revoked += [(lease, deadline_seconds, reason) for lease in leases]
+
+    def flush(self) -> None:
+        """Pushes one delta. Leases on a cluster whose address is not known yet wait for the registry."""
+        state, view = self._replica.aggregates.state(GROUPS, self._key.group), self._registry.view
+        clusters: dict[str, join_pb2.ClusterDelta] = {}
+        waiting: list[LeaseGrant] = []
+        told: set[tuple[str, int]] = set()
+        for grant in self._granted:
+            channel = state.channels.get(channel_of(grant.lease))
+            place = view.clusters.get(channel.cluster) if view and channel else None
+            if channel is None or place is None:
+                waiting.append(grant)
+                continue
+            address = ClusterAddress(
+                name=place.name, bootstrap=place.bootstrap, zone=place.zone, security_profile=place.security_profile
+            )
+            delta = clusters.setdefault(channel.cluster, join_pb2.ClusterDelta(cluster=address))
+            delta.granted.append(_granted_message(grant, channel))
+            told.add((grant.lease, grant.epoch))
+        self._granted = waiting
+        self._add_revokes(state, clusters)
+        if clusters:
+            self._deltas += 1
+            delta_message = join_pb2.LeaseDelta(sequence=self._deltas, clusters=clusters.values())
+            self._push(join_pb2.JoinResponse(delta=delta_message))
+
+    def _add_revokes(self, state: Group, clusters: dict[str, join_pb2.ClusterDelta]) -> None:
+        waiting = {(grant.lease, grant.epoch) for grant in self._granted}
+        revoked, self._revoked = self._revoked, []
+        for grant, seconds, reason in revoked:
+            if (grant.lease, grant.epoch) in waiting:  # never told, so it is given back unused
+                self._granted = [each for each in self._granted if each != grant]
+                self._term.keeper(self._key.group).release(self._key.member, (Release(grant.lease, grant.epoch),))
+                continue
+            channel = state.channels.get(channel_of(grant.lease))
+            name = channel.cluster if channel else ""
+            delta = clusters.setdefault(name, join_pb2.ClusterDelta(cluster=ClusterAddress(name=name)))
+            delta.revoked.append(
+                join_pb2.RevokedLease(
+                    lease=grant.lease, epoch=grant.epoch, deadline_ms=round(seconds * 1000), reason=reason
+                )
+            )
+
+    def end(self, error: BraidError) -> None:
+        """Ends the stream with an error. The first end counts."""
+        if not self._ended.is_set():
+            self._error = error
+            self._ended.set()
+
+    # --- the wire
+
+    def _push(self, message: join_pb2.JoinResponse) -> None:
+        if len(self._outbox) >= OUTBOX_MESSAGES_MAX:
+            self.end(Exhausted("the member reads too slowly", remedy="join again"))
+            return
+        self._outbox.append(message)
+        self._writable.set()
+
+    async def _write(self) -> None:
+        try:
+            while True:
+                while self._outbox and self._may_speak():
+                    await self._stream.send(self._outbox.popleft())
+                self._writable.clear()
+                await self._writable.wait()
+        except Unavailable:
+            self._ended.set()
+        except BraidError as error:  # a message that is too large
+            self.end(error)
+
+    def _may_speak(self) -> bool:
+        if not self._term.valid():
+            self.end(NotLeader(f"{self._replica.instance} does not lead any more", remedy="ask the leader"))
+        return not self._ended.is_set()
+
+    async def _read(self) -> None:
+        try:
+            while (message := await self._stream.receive()) is not None:
+                if isinstance(message, join_pb2.JoinRequest):
+                    self._take(message)
+        except Unavailable:
+            pass  # the connection broke: the end says all
+        except BraidError as error:
+            self.end(error)
+        self._ended.set()
+
+    def _take(self, message: join_pb2.JoinRequest) -> None:
+        """A kind of message this release does not know is passed over; capabilities say what is understood."""
+        match message.WhichOneof("message"):
+            case "heartbeat":
+                if self._term.heard(self._key, self):
+                    reply = join_pb2.HeartbeatReply(sequence=message.heartbeat.sequence)
+                    self._push(join_pb2.JoinResponse(heartbeat=reply))
+            case "acknowledge":
+                self._given_back(message.acknowledge)
+            case "leave":
+                self.left = True
+                self._ended.set()
+            case "hello":
+                self.end(Invalid("a stream has one hello", field="hello"))
+
+    def _given_back(self, message: join_pb2.Acknowledge) -> None:
+        releases = tuple(Release(each.lease, each.epoch, each.commit_waived) for each in message.released)
+        if releases:
+            self._term.keeper(self._key.group).release(self._key.member, releases)
+
+
+# --- messages
+
+
+def read_wishes(message: group_pb2.GroupSpec) -> tuple[GroupSpec, frozenset[str]]:
+    """A spec as asked for, sorted and with defaults, and the names of the fields that were not set."""
+    asked = group_pb2.GroupSpec()
+    asked.CopyFrom(message)
+    unsaid = {name for name in ("streams", "lanes", "ownership") if not getattr(message, name)}
+    if "streams" not in unsaid:
+        unsaid.discard("lanes")  # no lanes beside streams means every lane but `dlq`
+    asked.ownership = message.ownership or group_pb2.OWNERSHIP_AT_LEAST_ONCE
+    asked.lease_ms = message.lease_ms or LEASE_MS_DEFAULT
+    streams = sorted(set(message.streams))
+    del asked.streams[:]
+    asked.streams.extend(streams)
+    if asked.ownership not in [ownership.value for ownership in Ownership]:
+        raise Invalid(f"ownership {asked.ownership} is unknown", field="spec.ownership")
+    return decode_spec(asked), frozenset(unsaid)
+
+
+def _hello(message: join_pb2.MemberHello, member: str, caller: Caller, held: tuple[tuple[str, int], ...]) -> Hello:
+    return Hello(
+        member,
+        message.client_id,
+        message.zone,
+        message.capacity,
+        message.protocol_version,
+        tuple(message.capabilities),
+        caller.peer,
+        held,
+    )
+
+
+def _granted_message(grant: LeaseGrant, channel: Channel) -> join_pb2.GrantedLease:
+    return join_pb2.GrantedLease(
+        lease=grant.lease, topic=channel.topic, partition=partition_of(grant.lease), epoch=grant.epoch
+    )

@@ -1,0 +1,233 @@
+"""Answers about groups, members and leases, read from the folded histories; any replica gives them. Changes nothing."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar, cast
+
+from braid.api.assigner.v1 import assigner_service_pb2 as api
+from braid.api.assigner.v1 import group_pb2
+from braid.kernel.decider import Context
+from braid.kernel.errors import Invalid, NotFound
+from braid.kernel.ids import LeaseId
+from braid.kernel.limits import PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX
+from braid.kernel.ports import Caller, HistoryId
+from braid.runtime.replica import Replica
+from services.assigner.admission import etag_of
+from services.assigner.codec import metadata_message, spec_message
+from services.assigner.domain import GroupDecider, registered_spec
+from services.assigner.events import Event
+from services.assigner.explain import explain
+from services.assigner.group import (
+    DEAD_LETTER_LANE,
+    Group,
+    Lease,
+    LeaseState,
+    Member,
+    channel_of,
+    lease_name,
+    partition_of,
+)
+from services.assigner.reconciler import MemberKey
+from services.assigner.reconciler_group import GROUPS
+
+T = TypeVar("T")
+_NEVER = Lease(LeaseState.FREE, "", 0, 0)
+
+
+class Reads:
+    """Handlers of the reading methods."""
+
+    def __init__(self, replica: Replica, connected: Callable[[MemberKey], bool]) -> None:
+        """`connected` tells whether a member's stream is open here; a follower knows of none and awaits nobody."""
+        self._replica = replica
+        self._connected = connected
+
+    async def get_group(self, request: api.GetGroupRequest, caller: Caller) -> group_pb2.Group:
+        """One group. Raises `NotFound`."""
+        return group_message(self._group(request.name))
+
+    async def list_groups(self, request: api.ListGroupsRequest, caller: Caller) -> api.ListGroupsResponse:
+        """Groups by name. Filtered by lane the answer feeds drains, so it is the leader's. Raises `NotLeader`."""
+        if request.stream or request.lane:
+            self._replica.require_leader()
+        found = [group for group in self._groups("") if _consumes(group, request.stream, request.lane)]
+        groups, token = _page(found, lambda group: group.name, request.page_size, request.page_token)
+        return api.ListGroupsResponse(
+            groups=map(group_message, groups), next_page_token=token, revision=self._replica.aggregates.revision
+        )
+
+    async def list_members(self, request: api.ListMembersRequest, caller: Caller) -> api.ListMembersResponse:
+        """Members of a group, or of all. Raises `NotFound` for an unknown group."""
+        found = [(group, member) for group in self._groups(request.group) for member in group.members.values()]
+        members, token = _page(
+            found, lambda pair: f"{pair[0].name}/{pair[1].id}", request.page_size, request.page_token
+        )
+        counts = {group.name: _held(group) for group, _ in members}
+        return api.ListMembersResponse(
+            members=[self._member(group, member, counts[group.name].get(member.id, 0)) for group, member in members],
+            next_page_token=token,
+        )
+
+    async def list_leases(self, request: api.ListLeasesRequest, caller: Caller) -> api.ListLeasesResponse:
+        """Leases, free ones included. Raises `NotFound` for an unknown group."""
+        found = [
+            (group, name, lease)
+            for group in self._groups(request.group)
+            for name, lease in _leases(group)
+            if not request.stream or name.startswith(f"{request.stream}/")
+            if not request.member or lease.holder == request.member
+        ]
+        leases, token = _page(found, _lease_key, request.page_size, request.page_token)
+        return api.ListLeasesResponse(leases=[lease_message(*each) for each in leases], next_page_token=token)
+
+    async def explain_lease(self, request: api.ExplainLeaseRequest, caller: Caller) -> api.ExplainLeaseResponse:
+        """Why a lease is where it is, or was at a time. Raises `NotFound`, `Invalid`."""
+        lease = LeaseId.parse(request.lease)
+        group = self._group_of(request.group, lease)
+        events = await self._replica.aggregates.events(HistoryId(self._replica.name, GROUPS.name, group.name))
+        history = [
+            (record.sequence, cast("Event", record.event), record.context)
+            for record in events
+            if not request.at_ms or record.context.now_ms <= request.at_ms
+        ]
+        steps = explain(lease, history, {member.id: member.client_id for member in group.members.values()})
+        if request.at_ms:
+            group = _as_of(group.name, history)
+        if not steps and str(lease) not in group.leases:
+            raise NotFound(f"nothing is recorded of {lease} in group {group.name!r} until then", field="lease")
+        reasons = [
+            api.LeaseReason(
+                metadata=metadata_message(step.context),
+                history=f"{self._replica.name}/{GROUPS.name}/{group.name}",
+                sequence=step.sequence,
+                type=type(step.event).__name__,
+                text=step.text,
+            )
+            for step in steps
+        ]
+        now = lease_message(group, str(lease), group.leases.get(str(lease), _NEVER))
+        return api.ExplainLeaseResponse(lease=now, reasons=reasons)
+
+    def _group(self, name: str) -> Group:
+        state = self._replica.aggregates.state(GROUPS, name)
+        registered_spec(state)
+        return state
+
+    def _groups(self, name: str) -> Sequence[Group]:
+        if name:
+            return [self._group(name)]
+        return [state for state in self._replica.aggregates.states(GROUPS).values() if state.spec is not None]
+
+    def _group_of(self, name: str, lease: LeaseId) -> Group:
+        if name:
+            return self._group(name)
+        found = [group for group in self._groups("") if str(lease.channel) in group.channels]
+        if len(found) > 1:
+            names = ", ".join(group.name for group in found)
+            raise Invalid(f"groups {names} have this lease", field="group", remedy="name one of them")
+        if not found:
+            raise NotFound(f"no group consumes channel {lease.channel}", field="lease")
+        return found[0]
+
+    def _member(self, group: Group, member: Member, leases: int) -> group_pb2.Member:
+        here = not self._replica.leading() or self._connected(MemberKey(group.name, member.id))
+        return group_pb2.Member(
+            id=member.id,
+            group=group.name,
+            client_id=member.client_id,
+            zone=member.zone,
+            state=group_pb2.MEMBER_STATE_LIVE if here else group_pb2.MEMBER_STATE_AWAITED,
+            join_time_ms=member.joined_at_ms,
+            leases=leases,
+            peer=member.peer,
+            capacity=member.capacity,
+        )
+
+
+def group_message(state: Group) -> group_pb2.Group:
+    """A registered group as the API tells it."""
+    leases = _leases(state)
+    return group_pb2.Group(
+        name=state.name,
+        spec=spec_message(registered_spec(state)),
+        status=group_pb2.GroupStatus(
+            members=len(state.members),
+            leases=len(leases),
+            free_leases=sum(not lease.holder for _, lease in leases),
+            idle_since_ms=state.idle_since_ms,
+            idle_expired=state.idle_expired,
+            registry_revision=state.registry_revision,
+        ),
+        etag=etag_of(state),
+        create_time_ms=state.created_at_ms,
+    )
+
+
+def lease_message(group: Group, name: str, lease: Lease) -> group_pb2.Lease:
+    """A lease as the API tells it."""
+    channel = group.channels.get(channel_of(name))
+    member = group.members.get(lease.holder)
+    return group_pb2.Lease(
+        name=name,
+        group=group.name,
+        cluster=channel.cluster if channel else "",
+        topic=channel.topic if channel else "",
+        partition=partition_of(name),
+        member=lease.holder,
+        member_client_id=member.client_id if member else "",
+        epoch=lease.epoch,
+        state=cast("group_pb2.LeaseState.ValueType", lease.state.value),
+        since_ms=lease.since_ms,
+    )
+
+
+def _leases(group: Group) -> list[tuple[str, Lease]]:
+    """All leases that are held or wanted."""
+    wanted = {
+        lease_name(channel.id, partition): _NEVER
+        for channel in group.channels.values()
+        if channel.consumable and not channel.closed and group.spec is not None and group.spec.wants(channel.id)
+        for partition in range(channel.partitions)
+    }
+    held = {name: lease for name, lease in group.leases.items() if lease.holder or name in wanted}
+    return list({**wanted, **held}.items())
+
+
+def _held(group: Group) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for lease in group.leases.values():
+        counts[lease.holder] = counts.get(lease.holder, 0) + 1
+    return counts
+
+
+def _consumes(group: Group, stream: str, lane: str) -> bool:
+    """Whether the group is subscribed to a lane of a stream; an empty name stands for any."""
+    if group.spec is None or (stream and stream not in group.spec.streams):
+        return False
+    if not lane:
+        return True
+    return any(lane == name for name, _ in group.spec.lanes) or (not group.spec.lanes and lane != DEAD_LETTER_LANE)
+
+
+def _as_of(name: str, history: Iterable[tuple[int, Event, Context]]) -> Group:
+    """The group after a part of its history, as far back as that is kept."""
+    decider = GroupDecider()
+    state = decider.initial(name)
+    for _, event, context in history:
+        state = decider.evolve(state, event, context)
+    return state
+
+
+def _lease_key(item: tuple[Group, str, Lease]) -> str:
+    """Sorts partitions and generations as numbers."""
+    group, name, _ = item
+    channel, partition = LeaseId.parse(name)
+    return f"{group.name}/{channel.stream}/{channel.lane}/{channel.generation:020d}/{partition:06d}"
+
+
+def _page(items: Iterable[T], key: Callable[[T], str], size: int, token: str) -> tuple[list[T], str]:
+    """The items after the token, and the token of the next page; '' at the end."""
+    if size < 0:
+        raise Invalid(f"a page of {size} items", field="page_size", remedy="use 0 for the default")
+    size = min(size or PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX)
+    left = sorted((item for item in items if key(item) > token), key=key)
+    return left[:size], key(left[size - 1]) if len(left) > size else ""

@@ -1,0 +1,112 @@
+"""States of a group ⇄ canonical JSON, for snapshots. Additive only: a newer release reads what an older one wrote."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Final, cast
+
+from braid.kernel.errors import BraidError, CorruptHistory
+from braid.kernel.ids import ChannelId
+from services.assigner.group import (
+    Channel,
+    Group,
+    GroupSpec,
+    Lease,
+    LeaseState,
+    Member,
+    Ownership,
+    StartKind,
+    StartPosition,
+)
+
+_FORMAT: Final = 1
+Json = Mapping[str, object]
+
+
+def encode(state: Group) -> bytes:
+    """A state as bytes; equal states give equal bytes."""
+    document = {
+        "format": _FORMAT,
+        "name": state.name,
+        "spec": None if state.spec is None else _spec_json(state.spec),
+        "spec_changes": state.spec_changes,
+        "created_at_ms": state.created_at_ms,
+        "members": [asdict(member) for _, member in sorted(state.members.items())],
+        "channels": [_channel_json(channel) for _, channel in sorted(state.channels.items())],
+        "leases": {
+            name: [lease.state.value, lease.holder, lease.epoch, lease.since_ms, lease.deadline_ms, lease.reason]
+            for name, lease in state.leases.items()
+        },
+        "last_epoch": state.last_epoch,
+        "idle_since_ms": state.idle_since_ms,
+        "idle_expired": state.idle_expired,
+    }
+    return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def decode(data: bytes) -> Group:
+    """Reads `encode`'s bytes. Raises `CorruptHistory` for anything else."""
+    try:
+        document = json.loads(data)
+        if document["format"] != _FORMAT:
+            raise CorruptHistory(f"format {document['format']} is unknown", remedy="run a newer release")
+        return _group(document)
+    except (KeyError, TypeError, ValueError, BraidError) as error:
+        raise CorruptHistory(f"no state of a group: {error}") from error
+
+
+def _spec_json(spec: GroupSpec) -> Json:
+    return {
+        "streams": spec.streams,
+        "lanes": spec.lanes,
+        "ownership": spec.ownership.value,
+        "lease_ms": spec.lease_ms,
+        "start": [spec.start.kind.value, spec.start.time_ms],
+    }
+
+
+def _channel_json(channel: Channel) -> Json:
+    return {**asdict(channel), "id": str(channel.id)}
+
+
+def _group(document: dict[str, object]) -> Group:
+    fields = {name: value for name, value in document.items() if name != "format"}
+    spec = cast("dict[str, object] | None", fields["spec"])
+    members = [_member(item) for item in cast("Sequence[dict[str, object]]", fields["members"])]
+    channels = [_channel(item) for item in cast("Sequence[dict[str, object]]", fields["channels"])]
+    leases = cast("Mapping[str, Sequence[object]]", fields["leases"])
+    fields |= {
+        "spec": None if spec is None else _spec(spec),
+        "members": {member.id: member for member in members},
+        "channels": {str(channel.id): channel for channel in channels},
+        "leases": {name: _lease(item) for name, item in leases.items()},
+    }
+    return Group(**fields)  # type: ignore[arg-type]  # JSON has no types; a wrong field is a TypeError
+
+
+def _spec(item: dict[str, object]) -> GroupSpec:
+    lanes = cast("Sequence[Sequence[object]]", item["lanes"])
+    kind, time_ms = cast("tuple[str, int]", item["start"])
+    return GroupSpec(
+        tuple(cast("Sequence[str]", item["streams"])),
+        tuple((cast("str", lane), cast("int", share)) for lane, share in lanes),
+        Ownership(item["ownership"]),
+        cast("int", item["lease_ms"]),
+        StartPosition(StartKind(kind), time_ms),
+    )
+
+
+def _member(item: dict[str, object]) -> Member:
+    capabilities = tuple(cast("Sequence[str]", item["capabilities"]))
+    return Member(**{**item, "capabilities": capabilities})  # type: ignore[arg-type]  # as above
+
+
+def _channel(item: dict[str, object]) -> Channel:
+    start = cast("Sequence[int] | None", item["start"])
+    parsed = {"id": ChannelId.parse(cast("str", item["id"])), "start": None if start is None else tuple(start)}
+    return Channel(**{**item, **parsed})  # type: ignore[arg-type]  # as above
+
+
+def _lease(item: Sequence[object]) -> Lease:
+    state, *rest = item
+    return Lease(LeaseState(state), *rest)  # type: ignore[arg-type]  # as above

@@ -1,0 +1,1 @@
+"""The registry: owns clusters, streams, lanes, channels and routes."""

@@ -1,0 +1,21 @@
+"""`python -m services.registry`: one registry process."""
+
+import sys
+
+from braid.kafka.cluster import AioKafka
+from braid.runtime.serve import serve
+from braid.runtime.settings import settings_or_exit
+from services.registry.config import RegistrySettings
+from services.registry.service import RegistryService
+from services.registry.term import Tuning
+
+
+def main() -> int:
+    """Runs one replica until it is told to stop; returns the exit code."""
+    settings = settings_or_exit(RegistrySettings)
+    tuning = Tuning(settings.producer_session_seconds, settings.probe_interval_seconds, settings.probe_timeout_seconds)
+    return serve(RegistryService(AioKafka(settings.instance), tuning), settings)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

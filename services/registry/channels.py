@@ -1,0 +1,138 @@
+"""A channel's life, and nothing else: states, what may follow what, facts recorded on the way. Pure.
+
+    PROVISIONING → STANDBY → ACTIVE → DRAINING → DRAINED → RETIRED (topic deleted)
+                                └──────┴─ stranded (flag: cluster unreachable; work resumes when it returns)
+
+A spare (PROVISIONING, STANDBY) that is not wanted any more goes to RETIRED directly; deleting its stream discards a
+channel: it is DRAINED by decree and retired at once.
+"""
+
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import NamedTuple
+
+from braid.kernel.ids import ChannelId
+
+
+class ChannelState(Enum):
+    """Where a channel is in its life."""
+
+    PROVISIONING = "PROVISIONING"
+    STANDBY = "STANDBY"
+    ACTIVE = "ACTIVE"
+    DRAINING = "DRAINING"
+    DRAINED = "DRAINED"
+    RETIRED = "RETIRED"
+
+
+class DrainStep(Enum):
+    """What a draining channel waits for, in this order."""
+
+    PRODUCERS = "PRODUCERS"
+    SEAL = "SEAL"
+    END_OFFSETS = "END_OFFSETS"
+    GROUPS = "GROUPS"
+
+
+LEGAL = {
+    ChannelState.PROVISIONING: {ChannelState.STANDBY, ChannelState.DRAINED, ChannelState.RETIRED},
+    ChannelState.STANDBY: {ChannelState.ACTIVE, ChannelState.DRAINED, ChannelState.RETIRED},
+    ChannelState.ACTIVE: {ChannelState.DRAINING, ChannelState.DRAINED},
+    ChannelState.DRAINING: {ChannelState.DRAINED},
+    ChannelState.DRAINED: {ChannelState.RETIRED},
+    ChannelState.RETIRED: frozenset[ChannelState](),
+}
+SPARE = (ChannelState.PROVISIONING, ChannelState.STANDBY)
+CONSUMABLE = (ChannelState.ACTIVE, ChannelState.DRAINING)
+
+
+class ChannelRef(NamedTuple):
+    """A channel within its stream."""
+
+    lane: str
+    generation: int
+
+    def __str__(self) -> str:
+        return f"{self.lane}/{self.generation}"
+
+
+class ChannelWeight(NamedTuple):
+    """A channel that takes a share of its lane's traffic."""
+
+    ref: ChannelRef
+    weight: float
+
+
+@dataclass(frozen=True, slots=True)
+class Channel:
+    """One generation of one lane on one cluster.
+
+    Attributes:
+        topic_id: The topic's own identity, once it exists.
+        kafka_cluster_id: The Kafka cluster the topic was created on.
+        activated_epoch: Epoch of the leader that put it on the route: that leader has seen every producer of it.
+        drain_revision: Route revision that dropped it; 0 before.
+        planned: Whether its cluster was well when it was dropped.
+        retention_lifted: Its topic keeps everything.
+        producers_left, sealed, end_offsets: Steps of the drain that are done.
+        retention_restored: Its topic keeps its stream's retention again.
+        retiring: Its topic is going to be deleted.
+        discarded: Its stream was deleted.
+    """
+
+    ref: ChannelRef
+    cluster: str
+    topic: str
+    partitions: int
+    state: ChannelState = ChannelState.PROVISIONING
+    state_since_ms: int = 0
+    stranded: bool = False
+    weight: float = 0.0
+    topic_id: bytes = b""
+    kafka_cluster_id: str = ""
+    activated_epoch: int = 0
+    drain_revision: int = 0
+    planned: bool = False
+    retention_lifted: bool = False
+    producers_left: bool = False
+    sealed: bool = False
+    end_offsets: tuple[int, ...] | None = None
+    retention_restored: bool = False
+    retiring: bool = False
+    discarded: bool = False
+
+    @property
+    def spare(self) -> bool:
+        """Whether it may still become active."""
+        return self.state in SPARE and not self.retiring
+
+    @property
+    def live(self) -> bool:
+        """Whether its topic exists or may exist."""
+        return self.state is not ChannelState.RETIRED
+
+    @property
+    def drain_step(self) -> DrainStep | None:
+        """What the drain waits for; None when it does not drain."""
+        if self.state is not ChannelState.DRAINING:
+            return None
+        if not self.producers_left:
+            return DrainStep.PRODUCERS
+        if not self.sealed:
+            return DrainStep.SEAL
+        return DrainStep.END_OFFSETS if self.end_offsets is None else DrainStep.GROUPS
+
+    def id(self, stream: str) -> ChannelId:
+        """Its name in the whole mesh."""
+        return ChannelId(stream, self.ref.lane, self.ref.generation)
+
+    def enter(self, state: ChannelState, now_ms: int) -> "Channel":
+        """The channel in its next state. A step that is not legal is a defect of the decider.
+
+        Raises:
+            ValueError: the state may not follow.
+        """
+        if state not in LEGAL[self.state]:
+            raise ValueError(f"{self.ref} cannot go from {self.state.name} to {state.name}")
+        stranded = self.stranded and state in CONSUMABLE
+        return replace(self, state=state, state_since_ms=now_ms, stranded=stranded)

@@ -1,0 +1,139 @@
+"""RPCs on clusters ⇄ commands. A cluster is really asked before it is recorded."""
+
+from braid.api.registry.v1 import cluster_pb2
+from braid.api.registry.v1 import registry_service_pb2 as api
+from braid.kernel.errors import (
+    AlreadyExists,
+    ClusterAutoCreatesTopics,
+    ClusterUnavailable,
+    Refused,
+)
+from braid.kernel.ids import check_name
+from braid.kernel.ports import Caller, ClusterDescription
+from services.registry.clusters import (
+    Cluster,
+    ClusterSpec,
+    Cordon,
+    DeleteCluster,
+    RegisterCluster,
+    UpdateCluster,
+    check_cluster_spec,
+    check_etag,
+)
+from services.registry.desk import Desk, page_of
+from services.registry.histories import CLUSTERS
+from services.registry.prober import prepare_canary
+from services.registry.specs import read_cluster_spec
+from services.registry.term import Term
+from services.registry.views import cluster_message
+
+
+class ClusterRequests:
+    """Handlers of one replica."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    async def get(self, request: api.GetClusterRequest, caller: Caller) -> cluster_pb2.Cluster:
+        """One cluster, as this replica knows it."""
+        return self._message(self._desk.cluster(request.name))
+
+    async def list(self, request: api.ListClustersRequest, caller: Caller) -> api.ListClustersResponse:
+        """Clusters by name."""
+        world = self._desk.world()
+        existing = [(name, cluster) for name, cluster in world.clusters.items() if cluster.exists]
+        page, token = page_of(existing, request.page_size, request.page_token)
+        messages = [cluster_message(cluster, world) for cluster in page]
+        return api.ListClustersResponse(clusters=messages, next_page_token=token)
+
+    async def create(self, request: api.CreateClusterRequest, caller: Caller) -> cluster_pb2.Cluster:
+        """Registers a cluster that answers, once it is known which Kafka cluster it is.
+
+        Raises:
+            ClusterUnavailable: it does not answer; the field is `spec.bootstrap`.
+            ClusterAutoCreatesTopics: deleted topics could rise again there.
+            AlreadyExists: the name or the Kafka cluster is registered already.
+        """
+        term = self._desk.term()
+        check_name(request.name, "name")
+        spec = check_cluster_spec(read_cluster_spec(request.spec))
+        known = self._desk.replica.aggregates.state(CLUSTERS, request.name)
+        if known.exists and (request.dry_run or not caller.request_id or known.spec != spec):
+            raise AlreadyExists(f"cluster {request.name} exists already", field="name")
+        found = await self._examine(term, request.name, spec, prepare=not request.dry_run)
+        command = RegisterCluster(spec, found.cluster_id)
+        if request.dry_run:
+            return self._message(self._desk.preview(CLUSTERS, request.name, command, caller))
+        return self._message(await self._desk.execute(CLUSTERS, request.name, command, caller))
+
+    async def update(self, request: api.UpdateClusterRequest, caller: Caller) -> cluster_pb2.Cluster:
+        """Replaces a declaration; a new address must lead to the same Kafka cluster."""
+        term = self._desk.term()
+        known = self._desk.cluster(request.name)
+        spec = check_cluster_spec(read_cluster_spec(request.spec))
+        if (spec.bootstrap, spec.security_profile) != (known.spec.bootstrap, known.spec.security_profile):
+            found = await self._examine(term, request.name, spec, prepare=False)
+            if found.cluster_id != known.kafka_cluster_id:
+                message = f"another Kafka cluster answers there: {found.cluster_id}, not {known.kafka_cluster_id}"
+                raise Refused(message, field="spec.bootstrap", remedy="register it under a name of its own")
+        command = UpdateCluster(spec, request.etag)
+        if request.dry_run:
+            return self._message(self._desk.preview(CLUSTERS, request.name, command, caller))
+        return self._message(await self._desk.execute(CLUSTERS, request.name, command, caller))
+
+    async def delete(self, request: api.DeleteClusterRequest, caller: Caller) -> cluster_pb2.Cluster:
+        """Forgets a cluster nothing uses any more, and answers with what it was.
+
+        Raises:
+            Refused: channels on it are not retired, or a stream names it.
+        """
+        self._desk.term()
+        known = self._desk.cluster(request.name)
+        check_etag(request.etag, known.etag, f"cluster {request.name}")
+        for stream in self._desk.world().streams.values():
+            used = [channel for channel in stream.channels if channel.live and channel.cluster == request.name]
+            if used:
+                message = f"channel {used[0].id(stream.name)} is still on cluster {request.name}"
+                raise Refused(message, field="name", remedy="cordon it, move its streams away, let them drain")
+            if stream.exists and request.name in stream.spec.clusters:
+                message = f"stream {stream.name} names cluster {request.name}"
+                raise Refused(message, field="name", remedy="take it out of the stream's clusters")
+        message_before = self._message(known)
+        await self._desk.execute(CLUSTERS, request.name, DeleteCluster(request.etag), caller)
+        return message_before
+
+    async def cordon(self, request: api.CordonClusterRequest, caller: Caller) -> cluster_pb2.Cluster:
+        """Takes a cluster out of the choice for new traffic, or back into it."""
+        self._desk.term()
+        self._desk.cluster(request.name)
+        return self._message(await self._desk.execute(CLUSTERS, request.name, Cordon(request.cordoned), caller))
+
+    async def _examine(self, term: Term, name: str, spec: ClusterSpec, *, prepare: bool) -> ClusterDescription:
+        """Asks the cluster who it is; prepares what probes need there."""
+        admin = term.access.once(spec)
+        try:
+            found = await admin.describe_cluster()
+            self._check_examined(name, spec, found)
+            if prepare:
+                await prepare_canary(admin, spec.topic_prefix)
+        except ClusterUnavailable as error:
+            message = f"cluster {name} does not answer at {spec.bootstrap}: {error.message}"
+            raise ClusterUnavailable(message, field="spec.bootstrap", remedy="check that it runs") from error
+        finally:
+            await admin.close()
+        return found
+
+    def _check_examined(self, name: str, spec: ClusterSpec, found: ClusterDescription) -> None:
+        for other in self._desk.world().clusters.values():
+            if other.exists and other.name != name and other.kafka_cluster_id == found.cluster_id:
+                message = f"Kafka cluster {found.cluster_id} is registered already, as {other.name}"
+                raise AlreadyExists(message, field="spec.bootstrap")
+        if found.auto_creates_topics and not spec.allow_auto_create_topics:
+            raise ClusterAutoCreatesTopics(
+                f"cluster {name} has auto.create.topics.enable=true: deleted topics would rise again there",
+                field="spec.allow_auto_create_topics",
+                remedy="switch it off on the brokers, or allow it here",
+            )
+
+    def _message(self, cluster: Cluster) -> cluster_pb2.Cluster:
+        return cluster_message(cluster, self._desk.world())

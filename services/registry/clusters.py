@@ -1,0 +1,281 @@
+"""Kind `cluster`: one Kafka cluster as the registry knows it. Pure: commands, events, state, decide, evolve.
+
+What concerns several clusters at once (two names for one Kafka cluster, streams that still use it) is asked by the
+shell before the command; health itself is judged in `health.py` and recorded here.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from braid.kernel.decider import Context
+from braid.kernel.errors import AlreadyExists, Conflict, Invalid, NotFound
+from braid.kernel.ids import check_name
+
+TOPIC_PREFIX_DEFAULT = "braid."
+_ADDRESS = re.compile(r"(\[[0-9a-fA-F:]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")
+_PREFIX = re.compile(r"[A-Za-z0-9._-]{1,64}")
+
+
+class Health(Enum):
+    """What the registry believes of a cluster."""
+
+    HEALTHY = "HEALTHY"
+    SUSPECT = "SUSPECT"
+    DOWN = "DOWN"
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSpec:
+    """What a person declares about a cluster. `capacity` counts partitions of active channels, 0 for no limit."""
+
+    bootstrap: str
+    zone: str = ""
+    capacity: int = 0
+    security_profile: str = ""
+    topic_prefix: str = TOPIC_PREFIX_DEFAULT
+    allow_auto_create_topics: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """State of one cluster's history; `exists` is False before it was registered and after it was deleted.
+
+    Attributes:
+        changes: Events so far; the etag.
+        kafka_cluster_id: Which Kafka cluster answers there; topics made on another one are gone.
+    """
+
+    name: str
+    exists: bool = False
+    spec: ClusterSpec = ClusterSpec("")
+    kafka_cluster_id: str = ""
+    health: Health = Health.HEALTHY
+    health_reason: str = ""
+    health_since_ms: int = 0
+    cordoned: bool = False
+    create_time_ms: int = 0
+    changes: int = 0
+
+    @property
+    def etag(self) -> str:
+        """Changes with every change."""
+        return str(self.changes)
+
+    @property
+    def takes_traffic(self) -> bool:
+        """Whether new traffic may be sent here."""
+        return self.exists and self.health is Health.HEALTHY and not self.cordoned
+
+    @property
+    def reachable(self) -> bool:
+        """Whether work on it is worth trying."""
+        return self.exists and self.health is not Health.DOWN
+
+
+# --- commands
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterCluster:
+    """Adds a cluster the shell has just reached under this Kafka cluster id."""
+
+    spec: ClusterSpec
+    kafka_cluster_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateCluster:
+    """Replaces the declaration; an empty etag updates whatever is there."""
+
+    spec: ClusterSpec
+    etag: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SetHealth:
+    """Records what the health judge concluded."""
+
+    health: Health
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cordon:
+    """Takes the cluster out of the choice for new traffic, or back into it."""
+
+    cordoned: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ObserveIdentity:
+    """The cluster said which Kafka cluster it is."""
+
+    kafka_cluster_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteCluster:
+    """Forgets the cluster; the shell has checked that nothing uses it."""
+
+    etag: str = ""
+
+
+ClusterCommand = RegisterCluster | UpdateCluster | SetHealth | Cordon | ObserveIdentity | DeleteCluster
+
+
+# --- events
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterRegistered:
+    """The cluster exists."""
+
+    spec: ClusterSpec
+    kafka_cluster_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterUpdated:
+    """Its declaration was replaced."""
+
+    spec: ClusterSpec
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterHealthChanged:
+    """The registry believes something else of it."""
+
+    health: Health
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterCordoned:
+    """It takes no new traffic, or takes it again."""
+
+    cordoned: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterIdentityChanged:
+    """Behind the same address answers another Kafka cluster: it was replaced, and what was on it is gone."""
+
+    kafka_cluster_id: str
+    previous_kafka_cluster_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterDeleted:
+    """It is forgotten."""
+
+
+ClusterEvent = (
+    ClusterRegistered
+    | ClusterUpdated
+    | ClusterHealthChanged
+    | ClusterCordoned
+    | ClusterIdentityChanged
+    | ClusterDeleted
+)
+
+
+def check_cluster_spec(spec: ClusterSpec) -> ClusterSpec:
+    """Returns the declaration with defaults filled in.
+
+    Raises:
+        Invalid: a field is out of form; `field` names it.
+    """
+    servers = [server.strip() for server in spec.bootstrap.split(",")]
+    for server in servers:
+        found = _ADDRESS.fullmatch(server)
+        if found is None or not 0 < int(found.group(2)) < 65_536:
+            raise Invalid(f"{server!r} is not host:port", field="spec.bootstrap", remedy="write host:port,host:port")
+    if spec.zone:
+        check_name(spec.zone, "spec.zone")
+    if spec.security_profile:
+        check_name(spec.security_profile, "spec.security_profile")
+    if spec.capacity < 0:
+        raise Invalid("a capacity cannot be negative", field="spec.capacity", remedy="0 sets no limit")
+    prefix = spec.topic_prefix or TOPIC_PREFIX_DEFAULT
+    if not _PREFIX.fullmatch(prefix):
+        remedy = "use 1 to 64 letters, digits, dots, hyphens and underscores"
+        raise Invalid(f"{prefix!r} cannot begin a topic's name", field="spec.topic_prefix", remedy=remedy)
+    return replace(spec, bootstrap=",".join(servers), topic_prefix=prefix)
+
+
+class ClusterDecider:
+    """Rules of the kind `cluster`."""
+
+    def initial(self, history: str) -> Cluster:
+        """A cluster nobody has registered."""
+        return Cluster(history)
+
+    def decide(self, state: Cluster, command: ClusterCommand, context: Context) -> Sequence[ClusterEvent]:
+        """See `Decider.decide`."""
+        if isinstance(command, RegisterCluster):
+            return _register(state, command)
+        _require_exists(state)
+        match command:
+            case UpdateCluster():
+                return _update(state, command)
+            case SetHealth():
+                changed = command.health is not state.health
+                return [ClusterHealthChanged(command.health, command.reason)] if changed else []
+            case Cordon():
+                return [ClusterCordoned(command.cordoned)] if command.cordoned != state.cordoned else []
+            case ObserveIdentity():
+                known = command.kafka_cluster_id == state.kafka_cluster_id
+                return [] if known else [ClusterIdentityChanged(command.kafka_cluster_id, state.kafka_cluster_id)]
+            case DeleteCluster():
+                check_etag(command.etag, state.etag, f"cluster {state.name}")
+                return [ClusterDeleted()]
+
+    def evolve(self, state: Cluster, event: ClusterEvent, context: Context) -> Cluster:
+        """See `Decider.evolve`."""
+        return replace(_evolved(state, event, context.now_ms), changes=state.changes + 1)
+
+
+def check_etag(given: str, current: str, what: str) -> None:
+    """Raises `Conflict` when an etag was given and is not the current one."""
+    if given and given != current:
+        raise Conflict(f"{what} has changed since it was read", field="etag", remedy="read it again, then repeat")
+
+
+def _require_exists(state: Cluster) -> None:
+    if not state.exists:
+        raise NotFound(f"there is no cluster {state.name}", field="name", remedy="list them: braid get clusters")
+
+
+def _register(state: Cluster, command: RegisterCluster) -> Sequence[ClusterEvent]:
+    check_name(state.name, "name")
+    if state.exists:
+        raise AlreadyExists(f"cluster {state.name} exists already", field="name")
+    return [ClusterRegistered(check_cluster_spec(command.spec), command.kafka_cluster_id)]
+
+
+def _update(state: Cluster, command: UpdateCluster) -> Sequence[ClusterEvent]:
+    check_etag(command.etag, state.etag, f"cluster {state.name}")
+    spec = check_cluster_spec(command.spec)
+    if spec.topic_prefix != state.spec.topic_prefix:
+        message = "the prefix of a cluster's topics cannot change: topics are never renamed"
+        raise Invalid(message, field="spec.topic_prefix", remedy=f"keep {state.spec.topic_prefix!r}")
+    return [ClusterUpdated(spec)] if spec != state.spec else []
+
+
+def _evolved(state: Cluster, event: ClusterEvent, now_ms: int) -> Cluster:
+    match event:
+        case ClusterRegistered():
+            fresh = Cluster(state.name, changes=state.changes, create_time_ms=now_ms, health_since_ms=now_ms)
+            return replace(fresh, exists=True, spec=event.spec, kafka_cluster_id=event.kafka_cluster_id)
+        case ClusterUpdated():
+            return replace(state, spec=event.spec)
+        case ClusterHealthChanged():
+            return replace(state, health=event.health, health_reason=event.reason, health_since_ms=now_ms)
+        case ClusterCordoned():
+            return replace(state, cordoned=event.cordoned)
+        case ClusterIdentityChanged():
+            return replace(state, kafka_cluster_id=event.kafka_cluster_id)
+        case ClusterDeleted():
+            return Cluster(state.name, changes=state.changes)

@@ -1,0 +1,292 @@
+"""Events ⇄ `RegistryEvent` with its metadata; states ⇄ bytes for snapshots. No rules.
+
+Per kind of event one pair of functions, in one table per direction. A golden file per type proves that what was once
+written can still be read.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Final, Generic, TypeVar, cast
+
+from google.protobuf.message import DecodeError, Message
+
+from braid.api.mesh.v1.event_pb2 import EventMetadata
+from braid.api.registry.v1 import cluster_pb2
+from braid.api.registry.v1 import events_pb2 as pb
+from braid.kernel.decider import Context
+from braid.kernel.errors import CorruptHistory, Invalid
+from services.registry import clusters as c
+from services.registry import events as e
+from services.registry import snapshots
+from services.registry.channels import ChannelRef, ChannelWeight
+from services.registry.clusters import Cluster, ClusterEvent, Health
+from services.registry.events import StreamEvent
+from services.registry.specs import cluster_spec_message, read_cluster_spec, read_stream_spec, stream_spec_message
+from services.registry.streams import Stream
+
+S = TypeVar("S")
+E = TypeVar("E")
+
+_HEALTH: Final = {
+    Health.HEALTHY: cluster_pb2.CLUSTER_HEALTH_HEALTHY,
+    Health.SUSPECT: cluster_pb2.CLUSTER_HEALTH_SUSPECT,
+    Health.DOWN: cluster_pb2.CLUSTER_HEALTH_DOWN,
+}
+
+
+def health_number(health: Health) -> cluster_pb2.ClusterHealth.ValueType:
+    """A health as the wire numbers it."""
+    return _HEALTH[health]
+
+
+def _read_health(number: int) -> Health:
+    for health, known in _HEALTH.items():
+        if known == number:
+            return health
+    raise CorruptHistory(f"{number} is not a health this release knows")
+
+
+def _ref_message(ref: ChannelRef) -> pb.ChannelRef:
+    return pb.ChannelRef(lane=ref.lane, generation=ref.generation)
+
+
+def _read_ref(message: pb.ChannelRef) -> ChannelRef:
+    return ChannelRef(message.lane, message.generation)
+
+
+def _weight_message(weighted: ChannelWeight) -> pb.ChannelWeight:
+    return pb.ChannelWeight(lane=weighted.ref.lane, generation=weighted.ref.generation, weight=weighted.weight)
+
+
+def _read_weight(message: pb.ChannelWeight) -> ChannelWeight:
+    return ChannelWeight(ChannelRef(message.lane, message.generation), message.weight)
+
+
+# --- to the wire
+
+
+def _of_cluster(event: ClusterEvent) -> Message:
+    match event:
+        case c.ClusterRegistered():
+            spec = cluster_spec_message(event.spec)
+            return pb.ClusterRegistered(spec=spec, kafka_cluster_id=event.kafka_cluster_id)
+        case c.ClusterUpdated():
+            return pb.ClusterUpdated(spec=cluster_spec_message(event.spec))
+        case c.ClusterHealthChanged():
+            return pb.ClusterHealthChanged(health=health_number(event.health), reason=event.reason)
+        case c.ClusterCordoned():
+            return pb.ClusterCordoned(cordoned=event.cordoned)
+        case c.ClusterIdentityChanged():
+            return pb.ClusterIdentityChanged(
+                kafka_cluster_id=event.kafka_cluster_id,
+                previous_kafka_cluster_id=event.previous_kafka_cluster_id,
+            )
+        case c.ClusterDeleted():
+            return pb.ClusterDeleted()
+
+
+def _of_stream(event: StreamEvent) -> Message:
+    match event:
+        case e.StreamCreated():
+            return pb.StreamCreated(spec=stream_spec_message(event.spec))
+        case e.StreamUpdated():
+            return pb.StreamUpdated(spec=stream_spec_message(event.spec))
+        case e.StreamDeleted():
+            return pb.StreamDeleted()
+        case e.TrafficMoved():
+            return pb.TrafficMoved(
+                route_revision=event.route_revision,
+                activated=[_weight_message(each) for each in event.activated],
+                draining=[_ref_message(each) for each in event.draining],
+                planned=event.planned,
+                reason=event.reason,
+            )
+        case e.FailoverBlocked():
+            return pb.FailoverBlocked(cluster=event.cluster, reason=event.reason)
+        case e.FailoverUnblocked():
+            return pb.FailoverUnblocked(cluster=event.cluster)
+        case e.MoveProposed():
+            return pb.MoveProposed(away_from_cluster=event.away_from_cluster, reason=event.reason)
+        case _:
+            return _of_channel(event)
+
+
+_ChannelEvent = (
+    e.ChannelPlanned
+    | e.ChannelProvisioned
+    | e.ProducersLeft
+    | e.ChannelSealed
+    | e.EndOffsetsRead
+    | e.ChannelDrained
+    | e.RetirementIntended
+    | e.ChannelRetired
+    | e.ChannelStranded
+    | e.ChannelReturned
+    | e.RetentionLifted
+    | e.RetentionRestored
+)
+_PLAIN: Final[Mapping[type, Callable[[pb.ChannelRef], Message]]] = {
+    e.ChannelSealed: lambda ref: pb.ChannelSealed(channel=ref),
+    e.RetirementIntended: lambda ref: pb.RetirementIntended(channel=ref),
+    e.ChannelRetired: lambda ref: pb.ChannelRetired(channel=ref),
+    e.ChannelStranded: lambda ref: pb.ChannelStranded(channel=ref),
+    e.ChannelReturned: lambda ref: pb.ChannelReturned(channel=ref),
+    e.RetentionLifted: lambda ref: pb.RetentionLifted(channel=ref),
+    e.RetentionRestored: lambda ref: pb.RetentionRestored(channel=ref),
+}
+
+
+def _of_channel(event: _ChannelEvent) -> Message:
+    lane, generation = event.ref
+    ref = _ref_message(event.ref)
+    match event:
+        case e.ChannelPlanned():
+            return pb.ChannelPlanned(
+                lane=lane,
+                generation=generation,
+                cluster=event.cluster,
+                topic=event.topic,
+                partitions=event.partitions,
+            )
+        case e.ChannelProvisioned():
+            return pb.ChannelProvisioned(
+                lane=lane, generation=generation, topic_id=event.topic_id, kafka_cluster_id=event.kafka_cluster_id
+            )
+        case e.ProducersLeft():
+            return pb.ProducersLeft(channel=ref, route_revision=event.route_revision, expired=event.expired)
+        case e.EndOffsetsRead():
+            return pb.EndOffsetsRead(channel=ref, offsets=event.offsets)
+        case e.ChannelDrained():
+            return pb.ChannelDrained(channel=ref, groups=event.groups)
+        case _:
+            return _PLAIN[type(event)](ref)
+
+
+# --- from the wire
+
+
+def _read_traffic_moved(m: pb.TrafficMoved) -> e.TrafficMoved:
+    activated = tuple(_read_weight(each) for each in m.activated)
+    draining = tuple(_read_ref(each) for each in m.draining)
+    return e.TrafficMoved(m.route_revision, activated, draining, m.planned, m.reason)
+
+
+def _read_provisioned(m: pb.ChannelProvisioned) -> e.ChannelProvisioned:
+    return e.ChannelProvisioned(ChannelRef(m.lane, m.generation), m.topic_id, m.kafka_cluster_id)
+
+
+def _read_planned(m: pb.ChannelPlanned) -> e.ChannelPlanned:
+    return e.ChannelPlanned(ChannelRef(m.lane, m.generation), m.cluster, m.topic, m.partitions)
+
+
+_READERS: Final[Mapping[str, Callable[[pb.RegistryEvent], object]]] = {
+    "cluster_registered": lambda m: c.ClusterRegistered(
+        read_cluster_spec(m.cluster_registered.spec), m.cluster_registered.kafka_cluster_id
+    ),
+    "cluster_updated": lambda m: c.ClusterUpdated(read_cluster_spec(m.cluster_updated.spec)),
+    "cluster_health_changed": lambda m: c.ClusterHealthChanged(
+        _read_health(m.cluster_health_changed.health), m.cluster_health_changed.reason
+    ),
+    "cluster_cordoned": lambda m: c.ClusterCordoned(m.cluster_cordoned.cordoned),
+    "cluster_identity_changed": lambda m: c.ClusterIdentityChanged(
+        m.cluster_identity_changed.kafka_cluster_id, m.cluster_identity_changed.previous_kafka_cluster_id
+    ),
+    "cluster_deleted": lambda m: c.ClusterDeleted(),
+    "stream_created": lambda m: e.StreamCreated(read_stream_spec(m.stream_created.spec)),
+    "stream_updated": lambda m: e.StreamUpdated(read_stream_spec(m.stream_updated.spec)),
+    "stream_deleted": lambda m: e.StreamDeleted(),
+    "channel_planned": lambda m: _read_planned(m.channel_planned),
+    "channel_provisioned": lambda m: _read_provisioned(m.channel_provisioned),
+    "traffic_moved": lambda m: _read_traffic_moved(m.traffic_moved),
+    "producers_left": lambda m: e.ProducersLeft(
+        _read_ref(m.producers_left.channel), m.producers_left.route_revision, tuple(m.producers_left.expired)
+    ),
+    "channel_sealed": lambda m: e.ChannelSealed(_read_ref(m.channel_sealed.channel)),
+    "end_offsets_read": lambda m: e.EndOffsetsRead(
+        _read_ref(m.end_offsets_read.channel), tuple(m.end_offsets_read.offsets)
+    ),
+    "channel_drained": lambda m: e.ChannelDrained(
+        _read_ref(m.channel_drained.channel), tuple(m.channel_drained.groups)
+    ),
+    "retirement_intended": lambda m: e.RetirementIntended(_read_ref(m.retirement_intended.channel)),
+    "channel_retired": lambda m: e.ChannelRetired(_read_ref(m.channel_retired.channel)),
+    "channel_stranded": lambda m: e.ChannelStranded(_read_ref(m.channel_stranded.channel)),
+    "channel_returned": lambda m: e.ChannelReturned(_read_ref(m.channel_returned.channel)),
+    "retention_lifted": lambda m: e.RetentionLifted(_read_ref(m.retention_lifted.channel)),
+    "retention_restored": lambda m: e.RetentionRestored(_read_ref(m.retention_restored.channel)),
+    "failover_blocked": lambda m: e.FailoverBlocked(m.failover_blocked.cluster, m.failover_blocked.reason),
+    "failover_unblocked": lambda m: e.FailoverUnblocked(m.failover_unblocked.cluster),
+    "move_proposed": lambda m: e.MoveProposed(m.move_proposed.away_from_cluster, m.move_proposed.reason),
+}
+
+
+# --- codecs
+
+
+def _field_of(message: Message) -> str:
+    """The member of the oneof that holds a message: its name in snake case."""
+    name = message.DESCRIPTOR.name
+    return "".join(f"_{each.lower()}" if each.isupper() else each for each in name).lstrip("_")
+
+
+class _Codec(Generic[S, E]):
+    """Bytes of one kind of history."""
+
+    def __init__(self, state: type[S], to_message: Callable[[E], Message]) -> None:
+        self._state = state
+        self._to_message = to_message
+
+    def encode(self, event: E, context: Context) -> bytes:
+        """See `EventCodec.encode`."""
+        body = self._to_message(event)
+        record = pb.RegistryEvent(metadata=_metadata(context))
+        cast("Message", getattr(record, _field_of(body))).CopyFrom(body)
+        getattr(record, _field_of(body)).SetInParent()
+        return record.SerializeToString(deterministic=True)
+
+    def decode(self, data: bytes) -> tuple[E, Context]:
+        """See `EventCodec.decode`."""
+        try:
+            record = pb.RegistryEvent.FromString(data)
+        except DecodeError as error:
+            raise CorruptHistory("an event does not decode") from error
+        which = record.WhichOneof("event")
+        if which is None or which not in _READERS:
+            raise CorruptHistory("an event is of a type this release does not know", remedy="run a newer release")
+        try:
+            return cast("E", _READERS[which](record)), _context(record.metadata)
+        except Invalid as error:
+            raise CorruptHistory(f"{which}: {error.message}", remedy="run a newer release") from error
+
+    def encode_state(self, state: S) -> bytes:
+        """See `EventCodec.encode_state`."""
+        return snapshots.encode(state)
+
+    def decode_state(self, data: bytes) -> S:
+        """See `EventCodec.decode_state`."""
+        return snapshots.decode(self._state, data)
+
+
+def _metadata(context: Context) -> EventMetadata:
+    return EventMetadata(
+        time_ms=context.now_ms,
+        actor=context.actor,
+        tenant=context.tenant,
+        request_id=context.request_id,
+        cause=context.cause,
+        leader_epoch=context.leader_epoch,
+    )
+
+
+def _context(metadata: EventMetadata) -> Context:
+    return Context(
+        metadata.time_ms,
+        metadata.actor,
+        metadata.tenant,
+        metadata.request_id,
+        metadata.cause,
+        metadata.leader_epoch,
+    )
+
+
+CLUSTER_CODEC: Final[_Codec[Cluster, ClusterEvent]] = _Codec(Cluster, _of_cluster)
+STREAM_CODEC: Final[_Codec[Stream, StreamEvent]] = _Codec(Stream, _of_stream)

@@ -1,0 +1,177 @@
+"""Commands of the kind `stream`: requests to decide on. What they lead to is in `domain.py`. Pure."""
+
+from dataclasses import dataclass
+
+from services.registry.channels import ChannelRef, ChannelWeight
+from services.registry.streams import StreamSpec
+
+
+@dataclass(frozen=True, slots=True)
+class CreateStream:
+    """Declares a stream. The shell has checked that its clusters exist."""
+
+    spec: StreamSpec
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateStream:
+    """Replaces the declaration; an empty etag updates whatever is there."""
+
+    spec: StreamSpec
+    etag: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteStream:
+    """Discards the stream and everything in it."""
+
+    etag: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanChannel:
+    """Asks for a spare channel; uses up the lane's next generation."""
+
+    lane: str
+    cluster: str
+    topic_prefix: str
+    partitions: int
+
+
+@dataclass(frozen=True, slots=True)
+class RecordProvisioned:
+    """The channel's topic exists, on this Kafka cluster."""
+
+    ref: ChannelRef
+    topic_id: bytes
+    kafka_cluster_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class MoveTraffic:
+    """Changes the route: some channels become active (or change weight), others begin to drain."""
+
+    activate: tuple[ChannelWeight, ...]
+    drain: tuple[ChannelRef, ...]
+    planned: bool
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class RecordProducersLeft:
+    """No live producer writes to the channel any more."""
+
+    ref: ChannelRef
+    route_revision: int
+    expired: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RecordSealed:
+    """Every partition leader refused an append."""
+
+    ref: ChannelRef
+
+
+@dataclass(frozen=True, slots=True)
+class RecordEndOffsets:
+    """End offsets per partition, read after the seal."""
+
+    ref: ChannelRef
+    offsets: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RecordDrained:
+    """Every subscribed group has done everything below the end offsets."""
+
+    ref: ChannelRef
+    groups: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RecordRetentionLifted:
+    """The topic keeps everything from now on."""
+
+    ref: ChannelRef
+
+
+@dataclass(frozen=True, slots=True)
+class RecordRetentionRestored:
+    """The topic keeps its stream's retention again."""
+
+    ref: ChannelRef
+
+
+@dataclass(frozen=True, slots=True)
+class IntendRetirement:
+    """The channel's topic is to be deleted."""
+
+    ref: ChannelRef
+
+
+@dataclass(frozen=True, slots=True)
+class RecordRetired:
+    """The channel's topic is gone."""
+
+    ref: ChannelRef
+
+
+@dataclass(frozen=True, slots=True)
+class MarkStranded:
+    """A cluster is unreachable: mark what the stream has there."""
+
+    cluster: str
+
+
+@dataclass(frozen=True, slots=True)
+class MarkReturned:
+    """A cluster is reachable again."""
+
+    cluster: str
+
+
+@dataclass(frozen=True, slots=True)
+class BlockFailover:
+    """Traffic cannot leave an unhealthy cluster."""
+
+    cluster: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class UnblockFailover:
+    """It can again, or need not any more."""
+
+    cluster: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProposeMove:
+    """Asks a person to move the stream."""
+
+    away_from_cluster: str
+    reason: str
+
+
+StreamCommand = (
+    CreateStream
+    | UpdateStream
+    | DeleteStream
+    | PlanChannel
+    | RecordProvisioned
+    | MoveTraffic
+    | RecordProducersLeft
+    | RecordSealed
+    | RecordEndOffsets
+    | RecordDrained
+    | RecordRetentionLifted
+    | RecordRetentionRestored
+    | IntendRetirement
+    | RecordRetired
+    | MarkStranded
+    | MarkReturned
+    | BlockFailover
+    | UnblockFailover
+    | ProposeMove
+)

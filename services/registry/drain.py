@@ -1,0 +1,188 @@
+"""The steps of a safe drain in the outside world. One attempt per call; each returns what to record, or who holds it.
+
+Order and completeness are the domain's: a step recorded out of turn is refused there. An error means "not yet".
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from braid.kernel.errors import TopicSealed
+from braid.kernel.ids import SEAL_CANARY
+from braid.kernel.limits import SEAL_SETTLE_SECONDS, TRY_APPEND_SECONDS, WORK_AT_ONCE
+from braid.kernel.ports import Clock, KafkaAdmin, OffsetAt, TopicPartition
+from services.registry.access import Access
+from services.registry.channels import Channel
+from services.registry.clusters import Cluster
+from services.registry.commands import (
+    RecordDrained,
+    RecordEndOffsets,
+    RecordRetentionLifted,
+    RecordSealed,
+    StreamCommand,
+)
+from services.registry.peers import Peers
+from services.registry.topics import KEEP_EVERYTHING, SEALED
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """The step is not done: who or what holds it, for people."""
+
+    holders: tuple[str, ...]
+
+
+def partitions_of(channel: Channel) -> Sequence[TopicPartition]:
+    """The channel's partitions on its cluster."""
+    return [TopicPartition(channel.topic, number) for number in range(channel.partitions)]
+
+
+async def lift_retention(access: Access, cluster: Cluster, channel: Channel) -> StreamCommand | Held:
+    """From now on the topic keeps everything."""
+    admin = access.admin(cluster)
+    if stranger := await _stranger(admin, channel):
+        return stranger
+    await admin.alter_topic_config(channel.topic, KEEP_EVERYTHING)
+    return RecordRetentionLifted(channel.ref)
+
+
+async def seal(access: Access, cluster: Cluster, channel: Channel, clock: Clock) -> StreamCommand | Held:
+    """Makes the topic refuse every append, and proves it on every partition's leader.
+
+    Leaders learn of a changed configuration one by one; only a refused append proves that one has. A canary that was
+    taken instead is a record consumers know by its value and pass over.
+    """
+    admin = access.admin(cluster)
+    if stranger := await _stranger(admin, channel):
+        return stranger
+    if await _settle_config(admin, channel, {**KEEP_EVERYTHING, **SEALED}):
+        await clock.sleep(SEAL_SETTLE_SECONDS)
+    partitions = partitions_of(channel)
+    refused: list[bool] = []
+    for start in range(0, len(partitions), WORK_AT_ONCE):
+        some = partitions[start : start + WORK_AT_ONCE]
+        refused += await asyncio.gather(*(_refuses(admin, partition) for partition in some))
+    if all(refused):
+        return RecordSealed(channel.ref)
+    open_yet = [str(number) for number, each in enumerate(refused) if not each]
+    return Held((f"partitions {', '.join(open_yet)} still take records",))
+
+
+async def _refuses(admin: KafkaAdmin, partition: TopicPartition) -> bool:
+    try:
+        await admin.try_append(partition, SEAL_CANARY, TRY_APPEND_SECONDS)
+    except TopicSealed:
+        return True
+    return False
+
+
+async def _stranger(admin: KafkaAdmin, channel: Channel) -> Held | None:
+    """What holds a drain whose topic is gone, or is another one under the same name: nothing is concluded from it."""
+    found = (await admin.describe_topics([channel.topic])).get(channel.topic)
+    if found is None:
+        return Held((f"topic {channel.topic} is gone: its records are lost?",))
+    if channel.topic_id and found.topic_id and found.topic_id != channel.topic_id:
+        return Held((f"topic {channel.topic} was deleted and made again: the channel's records are lost?",))
+    return None
+
+
+async def _settle_config(admin: KafkaAdmin, channel: Channel, wanted: Mapping[str, str]) -> bool:
+    """Configures the topic as a drain wants it; whether it was otherwise.
+
+    A leader that was stopped on its way may have written the configuration of a topic in use over that of a drain.
+    """
+    config = await admin.topic_config(channel.topic)
+    changes = {name: value for name, value in wanted.items() if config.get(name) != value}
+    if changes:
+        await admin.alter_topic_config(channel.topic, changes)
+    return bool(changes)
+
+
+async def read_end_offsets(access: Access, cluster: Cluster, channel: Channel) -> StreamCommand | Held:
+    """Where each partition ends. It is sealed, so nothing is appended after; what was still being copied may follow."""
+    admin = access.admin(cluster)
+    if stranger := await _stranger(admin, channel):
+        return stranger
+    ends = await _ends(admin, channel)
+    return RecordEndOffsets(channel.ref, tuple(ends.values()))
+
+
+async def _ends(admin: KafkaAdmin, channel: Channel) -> Mapping[TopicPartition, int]:
+    """Where each partition ends now, in order."""
+    partitions = partitions_of(channel)
+    found = await admin.offsets_at(dict.fromkeys(partitions, OffsetAt.LATEST))
+    return {partition: found[partition] for partition in partitions}
+
+
+async def await_groups(
+    access: Access, peers: Peers, cluster: Cluster, stream: str, channel: Channel
+) -> StreamCommand | Held:
+    """Asks who is subscribed, and reads from the cluster itself what each has done, then where the logs end now.
+
+    A log may have grown since its end was read: an end is what all copies have, and a batch appended before the seal
+    may have been on its way to them. Then the new end is recorded, and waited for. A shorter log holds the drain.
+
+    The question is asked again after the reads: a group that registered (or whose idle expiry ended) in between holds
+    the drain. One that registers after the second answer finds what any later one does: a channel that is drained.
+    """
+    admin = access.admin(cluster)
+    if stranger := await _stranger(admin, channel):
+        return stranger
+    await _settle_config(admin, channel, KEEP_EVERYTHING)
+    groups = await peers.groups(stream, channel.ref.lane)
+    bases = {group: await _bases(access, cluster, group, channel) for group in groups}
+    starts = await admin.offsets_at(dict.fromkeys(partitions_of(channel), OffsetAt.EARLIEST))
+    recorded = dict(zip(partitions_of(channel), channel.end_offsets or (), strict=True))
+    ends = await _ends(admin, channel)
+    if any(ends[partition] > recorded[partition] for partition in ends):
+        return RecordEndOffsets(channel.ref, tuple(ends.values()))
+    holders = losses({"the registry": recorded, **bases}, ends)
+    for group in groups:
+        if left := records_left(bases[group], starts, recorded):
+            holders.append(f"{group} ({left} records)")
+    if holders:
+        return Held(tuple(holders))
+    if changed := sorted({*groups} ^ {*await peers.groups(stream, channel.ref.lane)}):
+        return Held(tuple(f"{group} (came or went just now)" for group in changed))
+    return RecordDrained(channel.ref, tuple(groups))
+
+
+async def _bases(access: Access, cluster: Cluster, group: str, channel: Channel) -> Mapping[TopicPartition, int]:
+    committed = await access.offsets(cluster).committed(group, partitions_of(channel))
+    return {partition: found.offset for partition, found in committed.items()}
+
+
+def losses(known: Mapping[str, Mapping[TopicPartition, int]], ends: Mapping[TopicPartition, int]) -> list[str]:
+    """Logs that end before what somebody knows to have been in them, for people; a drain does not end over them.
+
+    Args:
+        known: By who knows it, up to which offset each log went.
+        ends: Where they end now.
+    """
+    return [
+        f"{who} saw {partition.topic}/{partition.partition} up to {offset}, it ends at {ends[partition]}:"
+        f" offsets {ends[partition]} to {offset - 1} are lost?"
+        for who, offsets in known.items()
+        for partition, offset in offsets.items()
+        if offset > ends[partition]
+    ]
+
+
+def records_left(
+    bases: Mapping[TopicPartition, int], starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
+) -> int:
+    """How much of the channel a group may still have to do: from the base of each partition to its end.
+
+    The base is the committed offset: everything below it is done. What is done beyond it (the envelope's ranges)
+    leaves a gap below, so it does not count. Without progress a partition is done only when it holds nothing.
+
+    Args:
+        bases: Committed offset per partition, -1 without progress.
+        starts: Where each log starts.
+        ends: Where it ended when it was sealed.
+    """
+    left = 0
+    for partition, end in ends.items():
+        base = bases.get(partition, -1)
+        left += max(0, end - (base if base >= 0 else starts[partition]))
+    return left

@@ -1,0 +1,175 @@
+"""Events of the kind `stream`: facts, in the past tense. Their wire form is `events.proto`, see `codec.py`. Pure."""
+
+from dataclasses import dataclass
+
+from services.registry.channels import ChannelRef, ChannelWeight
+from services.registry.streams import StreamSpec
+
+
+@dataclass(frozen=True, slots=True)
+class StreamCreated:
+    """The stream exists."""
+
+    spec: StreamSpec
+
+
+@dataclass(frozen=True, slots=True)
+class StreamUpdated:
+    """Its declaration was replaced."""
+
+    spec: StreamSpec
+
+
+@dataclass(frozen=True, slots=True)
+class StreamDeleted:
+    """It is gone, and everything in it is discarded."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelPlanned:
+    """Intent: a topic is going to be created. The generation is used up."""
+
+    ref: ChannelRef
+    cluster: str
+    topic: str
+    partitions: int
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelProvisioned:
+    """Result: the topic exists, on this Kafka cluster."""
+
+    ref: ChannelRef
+    topic_id: bytes
+    kafka_cluster_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class TrafficMoved:
+    """The route changed: some channels became active, others began to drain."""
+
+    route_revision: int
+    activated: tuple[ChannelWeight, ...]
+    draining: tuple[ChannelRef, ...]
+    planned: bool
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProducersLeft:
+    """Every live producer acknowledged a route without the channel; `expired` stopped counting."""
+
+    ref: ChannelRef
+    route_revision: int
+    expired: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelSealed:
+    """Every partition leader has refused an append."""
+
+    ref: ChannelRef
+
+
+@dataclass(frozen=True, slots=True)
+class EndOffsetsRead:
+    """Per partition, read after the seal."""
+
+    ref: ChannelRef
+    offsets: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelDrained:
+    """Every subscribed group has done everything up to the end offsets."""
+
+    ref: ChannelRef
+    groups: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RetirementIntended:
+    """Intent: the topic is going to be deleted."""
+
+    ref: ChannelRef
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelRetired:
+    """Result: the topic is gone."""
+
+    ref: ChannelRef
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelStranded:
+    """Its cluster is unreachable."""
+
+    ref: ChannelRef
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelReturned:
+    """Its cluster is reachable again."""
+
+    ref: ChannelRef
+
+
+@dataclass(frozen=True, slots=True)
+class RetentionLifted:
+    """The topic keeps everything until the channel is drained."""
+
+    ref: ChannelRef
+
+
+@dataclass(frozen=True, slots=True)
+class RetentionRestored:
+    """The topic keeps its stream's retention again."""
+
+    ref: ChannelRef
+
+
+@dataclass(frozen=True, slots=True)
+class FailoverBlocked:
+    """Traffic cannot leave an unhealthy cluster."""
+
+    cluster: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class FailoverUnblocked:
+    """It could leave, or need not any more."""
+
+    cluster: str
+
+
+@dataclass(frozen=True, slots=True)
+class MoveProposed:
+    """A person is asked to move the stream."""
+
+    away_from_cluster: str
+    reason: str
+
+
+StreamEvent = (
+    StreamCreated
+    | StreamUpdated
+    | StreamDeleted
+    | ChannelPlanned
+    | ChannelProvisioned
+    | TrafficMoved
+    | ProducersLeft
+    | ChannelSealed
+    | EndOffsetsRead
+    | ChannelDrained
+    | RetirementIntended
+    | ChannelRetired
+    | ChannelStranded
+    | ChannelReturned
+    | RetentionLifted
+    | RetentionRestored
+    | FailoverBlocked
+    | FailoverUnblocked
+    | MoveProposed
+)

@@ -1,0 +1,134 @@
+"""A person's move: which channels give traffic up, which take it. Pure; the shell provisions what is missing."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from braid.kernel.errors import FailoverBlocked, Invalid, NotFound, Refused
+from services.registry.channels import Channel, ChannelRef, ChannelState, ChannelWeight
+from services.registry.commands import MoveTraffic
+from services.registry.streams import Stream, check_partitions
+from services.registry.world import Room, World, choose_target, why_no_target
+
+
+@dataclass(frozen=True, slots=True)
+class MoveOrder:
+    """What is asked for: exactly one of `to_cluster` and `away_from_cluster`; `partitions` 0 keeps their number."""
+
+    lanes: tuple[str, ...] = ()
+    to_cluster: str = ""
+    away_from_cluster: str = ""
+    partitions: int = 0
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LaneMove:
+    """One lane's part: channels that begin to drain, and the one that takes their share (None: to be provisioned)."""
+
+    lane: str
+    drain: tuple[Channel, ...]
+    to: ChannelRef | None
+    cluster: str
+    partitions: int
+
+    @property
+    def weight(self) -> float:
+        """The share that moves."""
+        return sum(channel.weight for channel in self.drain)
+
+
+def plan_move(world: World, stream: Stream, order: MoveOrder) -> Sequence[LaneMove]:
+    """Returns the moves of all lanes that must change; none when all is as wanted.
+
+    Raises:
+        Invalid: the order is out of form, or names an unknown lane.
+        NotFound: it names an unknown cluster.
+        Refused: the named cluster takes no traffic.
+        FailoverBlocked: no cluster can take the traffic.
+    """
+    _check(world, stream, order)
+    room = Room(world)
+    moves: list[LaneMove] = []
+    for lane in order.lanes or tuple(stream.spec.lanes):
+        move = _lane_move(world, stream, lane, order, room)
+        if move.drain:
+            room.take(move.cluster, move.partitions)
+            moves.append(move)
+    return moves
+
+
+def as_command(world: World, stream: Stream, moves: Sequence[LaneMove], reason: str) -> MoveTraffic:
+    """The one append that performs the moves, once every lane has its channel."""
+    activate: list[ChannelWeight] = []
+    for move in moves:
+        if move.to is not None:
+            target = stream.channel(move.to)
+            activate.append(ChannelWeight(move.to, move.weight + target.weight))
+    drain = [channel for move in moves for channel in move.drain]
+    planned = not any(world.in_trouble(channel) for channel in drain)
+    return MoveTraffic(tuple(activate), tuple(channel.ref for channel in drain), planned, reason or "asked for")
+
+
+def _check(world: World, stream: Stream, order: MoveOrder) -> None:
+    if bool(order.to_cluster) == bool(order.away_from_cluster):
+        raise Invalid("exactly one of to_cluster and away_from_cluster is needed", field="to_cluster")
+    for lane in order.lanes:
+        if lane not in stream.spec.lanes:
+            known = ", ".join(stream.spec.lanes)
+            raise Invalid(f"stream {stream.name} has no lane {lane}", field="lanes", remedy=f"it has {known}")
+    if order.partitions:
+        check_partitions(order.partitions, "partitions")
+    field = "to_cluster" if order.to_cluster else "away_from_cluster"
+    name = order.to_cluster or order.away_from_cluster
+    cluster = world.cluster(name)
+    if not cluster.exists:
+        raise NotFound(f"there is no cluster {name}", field=field, remedy="list them: braid get clusters")
+    if not order.to_cluster:
+        return
+    if stream.spec.clusters and name not in stream.spec.clusters:
+        remedy = f"add it to the stream's clusters ({', '.join(stream.spec.clusters)})"
+        raise Refused(f"stream {stream.name} may not use cluster {name}", field=field, remedy=remedy)
+    if not cluster.takes_traffic:
+        state = "cordoned" if cluster.cordoned else cluster.health.name
+        raise Refused(f"cluster {name} takes no traffic: it is {state}", field=field, remedy="choose another cluster")
+
+
+def _lane_move(world: World, stream: Stream, lane: str, order: MoveOrder, room: Room) -> LaneMove:
+    partitions = order.partitions or stream.spec.lanes[lane]
+    active = stream.active(lane)
+    drain = tuple(channel for channel in active if _leaves(channel, order, partitions))
+    if not drain:
+        return LaneMove(lane, (), None, "", partitions)
+    stays = [channel for channel in active if channel not in drain and channel.partitions == partitions]
+    if order.to_cluster and stays:
+        return LaneMove(lane, drain, stays[0].ref, order.to_cluster, partitions)
+    exclude = {order.away_from_cluster} - {""}
+    cluster = order.to_cluster or _target(world, stream, lane, partitions, exclude, room)
+    if not cluster or not room.has(cluster, partitions):
+        raise FailoverBlocked(why_no_target(world, stream, partitions, exclude, room), field="lanes")
+    standby = _standby(world, stream, lane, cluster, partitions)
+    return LaneMove(lane, drain, standby, cluster, partitions)
+
+
+def _leaves(channel: Channel, order: MoveOrder, partitions: int) -> bool:
+    if order.away_from_cluster:
+        return channel.cluster == order.away_from_cluster
+    return channel.cluster != order.to_cluster or channel.partitions != partitions
+
+
+def _target(world: World, stream: Stream, lane: str, partitions: int, exclude: Collection[str], room: Room) -> str:
+    """Where a standby waits already, else the best cluster."""
+    for channel in stream.channels:
+        waits = channel.ref.lane == lane and channel.spare and channel.partitions == partitions
+        fits = world.cluster(channel.cluster).takes_traffic and room.has(channel.cluster, partitions)
+        if waits and fits and channel.cluster not in exclude:
+            return channel.cluster
+    return choose_target(world, stream, partitions, exclude, room)
+
+
+def _standby(world: World, stream: Stream, lane: str, cluster: str, partitions: int) -> ChannelRef | None:
+    for channel in stream.channels:
+        fits = channel.ref.lane == lane and channel.cluster == cluster and channel.partitions == partitions
+        if fits and channel.spare and channel.state is ChannelState.STANDBY and not world.lost(channel):
+            return channel.ref
+    return None

@@ -1,0 +1,162 @@
+"""`WatchRoutes`: one producer's stream. It receives routes, acknowledges revisions, reports send errors.
+
+The newest route is pushed, routes in between are passed over; while there is none, signs of life are. What sessions
+mean for drains is in `sessions.py`.
+"""
+
+from collections.abc import Callable
+
+from braid.api.registry.v1.route_pb2 import (
+    ProducerHello,
+    ProducerWelcome,
+    RouteUnchanged,
+    WatchRoutesRequest,
+    WatchRoutesResponse,
+)
+from braid.kernel.errors import BraidError, Invalid, NotFound, Refused, Unavailable, Unsupported
+from braid.kernel.ids import check_name
+from braid.kernel.limits import RECONCILE_SECONDS, WATCH_ALIVE_SECONDS
+from braid.kernel.ports import DuplexServing
+from braid.runtime.replica import Replica
+from services.registry.crew import Signal, wait_for
+from services.registry.histories import CLUSTERS, STREAMS, read_world
+from services.registry.sessions import ProducerSession, SendReports, Sessions
+from services.registry.streams import Stream
+from services.registry.views import route_message
+
+PROTOCOL_VERSION = 1
+
+
+class Producers:
+    """Serves `WatchRoutes` for one term."""
+
+    def __init__(
+        self,
+        replica: Replica,
+        sessions: Sessions,
+        reports: SendReports,
+        changed: Signal,
+        on_acknowledged: Callable[[], None],
+    ) -> None:
+        """`changed` fires at every change of a history; `on_acknowledged` is called when a session moved on."""
+        self._replica = replica
+        self._sessions = sessions
+        self._reports = reports
+        self._changed = changed
+        self._on_acknowledged = on_acknowledged
+
+    async def serve(self, call: DuplexServing) -> None:
+        """Serves one stream until it ends.
+
+        Raises:
+            NotLeader: the term is over.
+            NotFound: the stream does not exist, or not any more.
+            Refused: another stream of the producer took over, or it owed an acknowledgement for too long.
+            Invalid: it sent what is no message.
+        """
+        hello = await _read_hello(call)
+        stream = self._stream(hello.stream)
+        session = self._sessions.open(
+            stream.name, hello.producer_id, hello.revision, stream.route_revision, self._replica.host.clock.elapsed()
+        )
+        stream_of = _Connection(session, session.connection)
+        reading = self._replica.host.tasks.spawn(self._read(call, stream_of), f"producer {session.id}")
+        try:
+            await self._push(call, stream_of)
+        finally:
+            reading.cancel()
+            await reading.ended()
+            if not stream_of.ended_well:
+                now = self._replica.host.clock.elapsed()
+                self._sessions.disconnected(session, stream_of.number, now)
+
+    def routes_changed(self, stream: Stream) -> None:
+        """A stream's history moved on: note who owes an acknowledgement. Called at once, in the order of events."""
+        self._sessions.route_changed(stream.name, stream.route_revision, self._replica.host.clock.elapsed())
+
+    def _stream(self, name: str) -> Stream:
+        self._replica.require_leader()
+        stream = self._replica.aggregates.state(STREAMS, name)
+        if not stream.exists:
+            raise NotFound(f"there is no stream {name}", field="stream", remedy="create it: braid create stream")
+        return stream
+
+    async def _push(self, call: DuplexServing, connection: "_Connection") -> None:
+        session_ms = int(self._sessions.session_seconds * 1_000)
+        welcome = ProducerWelcome(protocol_version=PROTOCOL_VERSION, session_ms=session_ms)
+        await call.send(WatchRoutesResponse(welcome=welcome))
+        sent, spoke = -1, self._replica.host.clock.elapsed()
+        while not connection.ended:
+            changed = self._changed.next()
+            stream = self._stream(connection.session.stream)
+            now = self._replica.host.clock.elapsed()
+            if stream.route_revision > sent:
+                sent, spoke = stream.route_revision, now
+                world = read_world(self._replica.aggregates, self._replica.host.clock.now_ms())
+                await call.send(WatchRoutesResponse(route=route_message(stream, world)))
+            elif now - spoke >= WATCH_ALIVE_SECONDS:
+                spoke = now
+                await call.send(WatchRoutesResponse(unchanged=RouteUnchanged(revision=sent)))
+            self._check(connection)
+            await wait_for(changed, RECONCILE_SECONDS)
+        if connection.error is not None:
+            raise connection.error
+
+    def _check(self, connection: "_Connection") -> None:
+        if connection.session.connection != connection.number:
+            raise Refused(f"producer {connection.session.id} has opened another stream")
+        if self._sessions.overdue(connection.session, self._replica.host.clock.elapsed()):
+            message = f"producer {connection.session.id} owed an acknowledgement for too long"
+            raise Refused(message, remedy="say hello again")
+
+    async def _read(self, call: DuplexServing, connection: "_Connection") -> None:
+        try:
+            while (message := await call.receive()) is not None:
+                assert isinstance(message, WatchRoutesRequest)
+                self._take(message, connection.session)
+            connection.ended_well = True
+            self._sessions.left(connection.session, connection.number)
+        except Unavailable:
+            pass  # the pushing side ends with it
+        except BraidError as error:  # a message that is none
+            connection.error = error
+        connection.ended = True
+        self._changed.fire()
+        self._on_acknowledged()
+
+    def _take(self, message: WatchRoutesRequest, session: ProducerSession) -> None:
+        now = self._replica.host.clock.elapsed()
+        match message.WhichOneof("message"):
+            case "acknowledged":
+                current = self._replica.aggregates.state(STREAMS, session.stream).route_revision
+                self._sessions.acknowledge(session, message.acknowledged.revision, current, now)
+                self._on_acknowledged()
+            case "send_errors" if self._replica.aggregates.state(CLUSTERS, message.send_errors.cluster).exists:
+                self._reports.report(message.send_errors.cluster, session.id, now)
+            case _:
+                pass  # a second hello, errors of a cluster nobody registered, or a message of a later release
+
+
+class _Connection:
+    """One stream of a session."""
+
+    def __init__(self, session: ProducerSession, number: int) -> None:
+        self.session = session
+        self.number = number
+        self.ended = False
+        self.ended_well = False
+        self.error: BraidError | None = None
+
+
+async def _read_hello(call: DuplexServing) -> ProducerHello:
+    message = await call.receive()
+    if not isinstance(message, WatchRoutesRequest) or message.WhichOneof("message") != "hello":
+        raise Invalid("the first message must say hello", field="hello")
+    hello = message.hello
+    if hello.protocol_version != PROTOCOL_VERSION:
+        remedy = f"this registry speaks version {PROTOCOL_VERSION}"
+        raise Unsupported(f"protocol version {hello.protocol_version} is unknown", remedy=remedy)
+    if not hello.producer_id:
+        raise Invalid("a producer needs an id", field="hello.producer_id")
+    check_name(hello.stream, "hello.stream")
+    return hello

@@ -1,0 +1,88 @@
+"""Topics of channels: created, kept as declared, deleted. One attempt per call; the reconciler repeats.
+
+What a call may raise (`ClusterUnavailable`, `NotFound`, `Invalid`, …) means "not yet": nothing is recorded.
+"""
+
+from braid.kernel.errors import AlreadyExists, ClusterUnavailable, NotFound
+from braid.kernel.ports import KafkaAdmin, OffsetAt, TopicPartition
+from services.registry.access import Access
+from services.registry.channels import Channel, ChannelState
+from services.registry.clusters import Cluster
+from services.registry.commands import IntendRetirement, RecordProvisioned, RecordRetired, StreamCommand
+from services.registry.peers import Peers
+from services.registry.streams import Stream, StreamSpec
+from services.registry.topics import drained_retention, reconfigurable, topic_config
+
+COPIES_DEFAULT = 3
+
+
+def copies(spec: StreamSpec, brokers: int) -> int:
+    """Copies of a partition: as declared, or three where there are so many brokers."""
+    return spec.replication_factor or max(1, min(COPIES_DEFAULT, brokers))
+
+
+async def create_topic(access: Access, cluster: Cluster, stream: Stream, channel: Channel) -> StreamCommand:
+    """Creates the channel's topic, or takes up the one an interrupted attempt left.
+
+    A topic of that name which holds records or has another shape is somebody else's (names are never used twice): it is
+    left alone, and the channel given up for the next generation.
+    """
+    admin = access.admin(cluster)
+    described = await admin.describe_cluster()
+    if described.cluster_id != cluster.kafka_cluster_id:
+        raise ClusterUnavailable(f"cluster {cluster.name} was replaced, which is still to be recorded")
+    brokers = len(described.brokers)
+    config = topic_config(
+        stream.spec.retention_hours,
+        stream.spec.max_record_bytes,
+        copies(stream.spec, brokers),
+        stream.spec.topic_config,
+    )
+    try:
+        await admin.create_topic(channel.topic, channel.partitions, copies(stream.spec, brokers), config)
+    except AlreadyExists:
+        if not await _is_ours(admin, channel):
+            return IntendRetirement(channel.ref)
+        await admin.alter_topic_config(channel.topic, config)
+    found = await admin.describe_topics([channel.topic])
+    if channel.topic not in found:
+        raise NotFound(f"topic {channel.topic} is not known yet")
+    return RecordProvisioned(channel.ref, found[channel.topic].topic_id, described.cluster_id)
+
+
+async def reconfigure_topic(access: Access, cluster: Cluster, stream: Stream, channel: Channel) -> None:
+    """Brings a topic in use to its stream's declaration, but for the size limit."""
+    spec = stream.spec
+    config = topic_config(spec.retention_hours, spec.max_record_bytes, spec.replication_factor, spec.topic_config)
+    await access.admin(cluster).alter_topic_config(channel.topic, reconfigurable(config))
+
+
+async def restore_retention(access: Access, cluster: Cluster, stream: Stream, channel: Channel) -> None:
+    """A drained topic keeps its stream's retention again."""
+    changes = drained_retention(stream.spec.retention_hours)
+    await access.admin(cluster).alter_topic_config(channel.topic, changes)
+
+
+async def retire(
+    access: Access, peers: Peers, cluster: Cluster, name: str, channel: Channel, revision: int
+) -> StreamCommand:
+    """Deletes the channel's topic, once no group may join it. A topic of that name that is not ours stays."""
+    if channel.state is ChannelState.DRAINED:
+        await peers.close_channel(name, revision)
+    admin = access.admin(cluster)
+    found = (await admin.describe_topics([channel.topic])).get(channel.topic)
+    if found is not None:
+        ours = found.topic_id == channel.topic_id if channel.topic_id else await _is_ours(admin, channel)
+        if ours:
+            await admin.delete_topic(channel.topic)
+    return RecordRetired(channel.ref)
+
+
+async def _is_ours(admin: KafkaAdmin, channel: Channel) -> bool:
+    """Whether a topic of the channel's name can be what an interrupted attempt left: right shape, no records."""
+    found = (await admin.describe_topics([channel.topic])).get(channel.topic)
+    if found is None or found.partitions != channel.partitions:
+        return False
+    partitions = [TopicPartition(channel.topic, number) for number in range(channel.partitions)]
+    ends = await admin.offsets_at(dict.fromkeys(partitions, OffsetAt.LATEST))
+    return not any(ends.values())

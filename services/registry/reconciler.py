@@ -1,0 +1,201 @@
+"""The level-triggered loop of a leading registry: look at the world, decide what `policy.plan` says, start the work.
+
+It keeps nothing a new leader needs: what is done is in the histories, the rest is looked at again. Each channel has at
+most one step of work under way; a step that fails is tried again after a while, and said once.
+"""
+
+from dataclasses import dataclass
+
+from braid.kernel.errors import BraidError
+from braid.kernel.limits import RECONCILE_SECONDS, WORK_AT_ONCE, WORK_RETRY_SECONDS
+from braid.runtime.replica import Replica
+from services.registry import drain, provision
+from services.registry.access import Access
+from services.registry.channels import Channel, ChannelRef, ChannelState
+from services.registry.clusters import Cluster
+from services.registry.commands import RecordProducersLeft, RecordRetentionRestored, StreamCommand
+from services.registry.crew import Crew, Signal, wait_for
+from services.registry.drain import Held
+from services.registry.histories import STREAMS, read_world
+from services.registry.peers import Peers
+from services.registry.policy import plan
+from services.registry.sessions import Sessions
+from services.registry.streams import Stream, StreamSpec
+from services.registry.work import Work, next_work
+from services.registry.world import World
+
+_CONFIGURED = (ChannelState.STANDBY, ChannelState.ACTIVE)
+_Key = tuple[str, ChannelRef]
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """One step of one channel."""
+
+    stream: Stream
+    channel: Channel
+    cluster: Cluster
+    work: Work | None  # None: bring the topic's configuration up to date
+
+    @property
+    def key(self) -> _Key:
+        return self.stream.name, self.channel.ref
+
+    @property
+    def name(self) -> str:
+        """What is done, for people."""
+        return self.work.value if self.work else "configure topic"
+
+
+class Reconciler:
+    """Reconciles for one term.
+
+    Attributes:
+        holders: Who or what holds each channel's present step.
+        problems: Why each channel's last attempt failed; gone with the next success.
+    """
+
+    def __init__(self, replica: Replica, access: Access, peers: Peers, sessions: Sessions) -> None:
+        self.holders: dict[_Key, tuple[str, ...]] = {}
+        self.problems: dict[_Key, BraidError] = {}
+        self._replica = replica
+        self._access = access
+        self._peers = peers
+        self._sessions = sessions
+        self._crew = Crew(replica.host)
+        self._wake = Signal()
+        self._not_before: dict[_Key, float] = {}
+        self._configured: dict[_Key, StreamSpec] = {}
+        self._said: dict[str, str] = {}
+
+    def wake(self) -> None:
+        """Something changed: look at once."""
+        self._wake.fire()
+
+    def producers_moved(self) -> None:
+        """A producer acknowledged or left: steps that only waited are tried at once."""
+        for key in [key for key in self._not_before if key not in self.problems]:
+            del self._not_before[key]
+        self._wake.fire()
+
+    async def run(self) -> None:
+        """Reconciles until cancelled."""
+        try:
+            while True:
+                woken = self._wake.next()
+                await self._decide(self._world())
+                self._start_work(self._world())
+                await wait_for(woken, RECONCILE_SECONDS)
+        finally:
+            await self._crew.stop()
+
+    def _world(self) -> World:
+        return read_world(self._replica.aggregates, self._replica.host.clock.now_ms())
+
+    # --- decisions
+
+    async def _decide(self, world: World) -> None:
+        for decision in plan(world):
+            await self._execute(decision.stream, decision.command, decision.cause)
+
+    async def _execute(self, stream: str, command: StreamCommand, cause: str) -> bool:
+        """Whether it was recorded. What was planned on an older state may be refused: the next look plans anew."""
+        try:
+            outcome = await self._replica.aggregates.execute(
+                STREAMS, stream, command, actor=self._replica.instance, cause=cause
+            )
+        except BraidError as error:
+            if self._said.get(stream) != error.message:
+                self._replica.log.warning("not recorded", stream=stream, command=repr(command), error=str(error))
+            self._said[stream] = error.message
+            return False
+        self._said.pop(stream, None)
+        for record in outcome.events:
+            self._replica.log.info("stream", stream=stream, change=repr(record.event), cause=cause)
+        return True
+
+    # --- work
+
+    def _start_work(self, world: World) -> None:
+        now = self._replica.host.clock.elapsed()
+        for stream in world.streams.values():
+            for channel in stream.channels:
+                job = self._job(world, stream, channel)
+                if job is None or now < self._not_before.get(job.key, 0.0) or len(self._crew) >= WORK_AT_ONCE:
+                    continue
+                self._crew.start(f"{stream.name}/{channel.ref}", lambda job=job: self._work(job))  # type: ignore[misc]
+
+    def _job(self, world: World, stream: Stream, channel: Channel) -> _Job | None:
+        cluster = world.cluster(channel.cluster)
+        work = next_work(world, channel)
+        if work is not None:
+            return _Job(stream, channel, cluster, work)
+        in_use = channel.state in _CONFIGURED and not channel.retiring and not world.in_trouble(channel)
+        stale = self._configured.get((stream.name, channel.ref)) != stream.spec
+        return _Job(stream, channel, cluster, None) if in_use and stale else None
+
+    async def _work(self, job: _Job) -> None:
+        """One attempt at one step."""
+        try:
+            result = await self._perform(job)
+        except BraidError as error:
+            self._failed(job, error)
+            return
+        self.problems.pop(job.key, None)
+        if isinstance(result, Held):
+            self.holders[job.key] = result.holders
+            self._later(job)
+            return
+        self.holders.pop(job.key, None)
+        self._not_before.pop(job.key, None)
+        cause = f"{job.channel.ref}: {job.name}"
+        if result is not None and not await self._execute(job.stream.name, result, cause):
+            self._later(job)
+        self.wake()
+
+    async def _perform(self, job: _Job) -> StreamCommand | Held | None:
+        access, channel, cluster = self._access, job.channel, job.cluster
+        match job.work:
+            case None:
+                await provision.reconfigure_topic(access, cluster, job.stream, channel)
+                self._configured[job.key] = job.stream.spec
+                return None
+            case Work.CREATE_TOPIC:
+                return await provision.create_topic(access, cluster, job.stream, channel)
+            case Work.LIFT_RETENTION:
+                return await drain.lift_retention(access, cluster, channel)
+            case Work.AWAIT_PRODUCERS:
+                return self._producers_left(job)
+            case Work.SEAL:
+                return await drain.seal(access, cluster, channel, self._replica.host.clock)
+            case Work.READ_END_OFFSETS:
+                return await drain.read_end_offsets(access, cluster, channel)
+            case Work.AWAIT_GROUPS:
+                return await drain.await_groups(access, self._peers, cluster, job.stream.name, channel)
+            case Work.RESTORE_RETENTION:
+                await provision.restore_retention(access, cluster, job.stream, channel)
+                return RecordRetentionRestored(channel.ref)
+            case Work.RETIRE:
+                name = str(channel.id(job.stream.name))
+                revision = self._replica.aggregates.revision
+                return await provision.retire(access, self._peers, cluster, name, channel, revision)
+
+    def _producers_left(self, job: _Job) -> StreamCommand | Held:
+        current = self._replica.aggregates.state(STREAMS, job.stream.name).route_revision
+        now = self._replica.host.clock.elapsed()
+        standing = self._sessions.standing(job.stream.name, job.channel, current, now)
+        if standing.holders:
+            return Held(tuple(standing.holders))
+        return RecordProducersLeft(job.channel.ref, current, tuple(standing.expired))
+
+    def _failed(self, job: _Job, error: BraidError) -> None:
+        before = self.problems.get(job.key)
+        self.problems[job.key] = error
+        self.holders[job.key] = (str(error),)
+        self._later(job)
+        if before is None or before.message != error.message:
+            channel = str(job.channel.id(job.stream.name))
+            self._replica.log.warning("channel waits", channel=channel, work=job.name, error=str(error))
+
+    def _later(self, job: _Job) -> None:
+        self._not_before[job.key] = self._replica.host.clock.elapsed() + WORK_RETRY_SECONDS

@@ -1,0 +1,60 @@
+"""The registry as the runtime runs it: its histories, its RPCs, its terms of leadership."""
+
+from collections.abc import Mapping
+
+from braid.kernel.errors import NotLeader, Unavailable
+from braid.kernel.limits import PROBE_INTERVAL_SECONDS, PROBE_TIMEOUT_SECONDS, PRODUCER_SESSION_SECONDS
+from braid.kernel.ports import Kafka, RpcService
+from braid.runtime.kinds import AnyKind
+from braid.runtime.replica import Replica
+from services.registry.desk import Desk
+from services.registry.histories import CLUSTERS, STREAMS
+from services.registry.peers import AssignerPeers
+from services.registry.servicer import NAME, registry_rpc
+from services.registry.term import Term, Tuning
+
+TUNING_DEFAULT = Tuning(PRODUCER_SESSION_SECONDS, PROBE_INTERVAL_SECONDS, PROBE_TIMEOUT_SECONDS)
+
+
+class RegistryService:
+    """`braid.runtime.service.Service` of one replica."""
+
+    def __init__(self, kafka: Kafka, tuning: Tuning = TUNING_DEFAULT) -> None:
+        """Reaches clusters by `kafka`."""
+        self._kafka = kafka
+        self._tuning = tuning
+        self._term: Term | None = None
+
+    @property
+    def name(self) -> str:
+        """See `Service.name`."""
+        return NAME
+
+    @property
+    def kinds(self) -> Mapping[str, AnyKind]:
+        """See `Service.kinds`."""
+        return {CLUSTERS.name: CLUSTERS, STREAMS.name: STREAMS}
+
+    def rpc(self, replica: Replica) -> RpcService:
+        """See `Service.rpc`."""
+        return registry_rpc(Desk(replica, lambda: self._present(replica)))
+
+    async def lead(self, replica: Replica) -> None:
+        """See `Service.lead`."""
+        try:
+            self._term = Term(replica, self._kafka, AssignerPeers(replica.client("assigner")), self._tuning)
+        except NotLeader:  # over before it began
+            return
+        try:
+            await self._term.run()
+        finally:
+            self._term = None
+
+    async def follow(self, replica: Replica) -> None:
+        """See `Service.follow`: followers only read."""
+
+    def _present(self, replica: Replica) -> Term:
+        replica.require_leader()
+        if self._term is None:
+            raise Unavailable("the registry's leader is only just starting", remedy="try again")
+        return self._term

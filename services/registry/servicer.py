@@ -1,0 +1,71 @@
+"""The registry's RPCs by name.
+
+What they do is in `cluster_requests.py`, `stream_requests.py`, `producers.py` and `watch.py`.
+"""
+
+from collections.abc import AsyncIterator, Mapping
+from typing import Final
+
+from braid.api.registry.v1 import registry_service_pb2 as api
+from braid.api.registry.v1.route_pb2 import WatchChannelsRequest, WatchChannelsResponse, WatchRoutesRequest
+from braid.kernel.errors import CorruptHistory, NotLeader, Unavailable
+from braid.kernel.ports import Caller, DuplexServing, RpcService, UnaryHandler
+from braid.rpc.methods import duplex, method_path, server_stream, service_path, unary
+from services.registry.cluster_requests import ClusterRequests
+from services.registry.desk import Desk
+from services.registry.stream_requests import StreamRequests
+from services.registry.views import Holders
+from services.registry.watch import watch_channels
+
+NAME: Final = "registry"
+
+
+def registry_rpc(desk: Desk) -> RpcService:
+    """All handlers but those of the runtime."""
+    streams = StreamRequests(desk, lambda: _holders(desk))
+
+    async def watch_routes(call: DuplexServing) -> None:
+        await desk.term().producers.serve(call)
+
+    async def watch(request: WatchChannelsRequest, caller: Caller) -> AsyncIterator[WatchChannelsResponse]:
+        async for message in watch_channels(desk.replica, desk.term().changed, request):
+            yield message
+
+    unaries = {**_cluster_methods(ClusterRequests(desk)), **_stream_methods(streams)}
+    return RpcService(
+        name=service_path(NAME),
+        unary={method_path(NAME, name): entry for name, entry in unaries.items()},
+        server_stream={method_path(NAME, "WatchChannels"): server_stream(WatchChannelsRequest, watch)},
+        duplex={method_path(NAME, "WatchRoutes"): duplex(WatchRoutesRequest, watch_routes)},
+    )
+
+
+def _cluster_methods(clusters: ClusterRequests) -> Mapping[str, tuple[type, UnaryHandler]]:
+    return {
+        "GetCluster": unary(api.GetClusterRequest, clusters.get),
+        "ListClusters": unary(api.ListClustersRequest, clusters.list),
+        "CreateCluster": unary(api.CreateClusterRequest, clusters.create),
+        "UpdateCluster": unary(api.UpdateClusterRequest, clusters.update),
+        "DeleteCluster": unary(api.DeleteClusterRequest, clusters.delete),
+        "CordonCluster": unary(api.CordonClusterRequest, clusters.cordon),
+    }
+
+
+def _stream_methods(streams: StreamRequests) -> Mapping[str, tuple[type, UnaryHandler]]:
+    return {
+        "GetStream": unary(api.GetStreamRequest, streams.get),
+        "ListStreams": unary(api.ListStreamsRequest, streams.list),
+        "CreateStream": unary(api.CreateStreamRequest, streams.create),
+        "UpdateStream": unary(api.UpdateStreamRequest, streams.update),
+        "DeleteStream": unary(api.DeleteStreamRequest, streams.delete),
+        "MoveStream": unary(api.MoveStreamRequest, streams.move),
+        "ListChannels": unary(api.ListChannelsRequest, streams.channels),
+    }
+
+
+def _holders(desk: Desk) -> Holders:
+    """Who holds the drains: only the leader knows."""
+    try:
+        return desk.term().reconciler.holders
+    except (NotLeader, Unavailable, CorruptHistory):
+        return {}

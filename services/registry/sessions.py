@@ -1,0 +1,165 @@
+"""Producers' sessions of one term: who works by which route revision, and who stopped counting. No I/O.
+
+A drain waits for every live producer to acknowledge a route without the channel. A producer stops counting when it has
+owed an acknowledgement for a session time, or has been disconnected for so long, or ended its stream well. Sessions are
+liveness: they vanish with the term, and the next leader waits one session time before it concludes anything from
+silence, except about channels it activated itself: whoever writes to those has said hello to this very term.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from braid.kernel.errors import Exhausted
+from braid.kernel.limits import PRODUCER_SESSIONS_MAX
+from services.registry.channels import Channel
+
+
+@dataclass
+class ProducerSession:
+    """One producer instance.
+
+    Attributes:
+        connection: Number of its newest stream; older ones end.
+        acknowledged: Newest revision it works by with nothing in flight to what that dropped.
+        owing_since: When it began to owe an acknowledgement; None while it owes none.
+        gone_since: When its stream broke; None while connected.
+        waived: Drains up to this revision do not wait for it any more.
+    """
+
+    id: str
+    stream: str
+    connection: int = 0
+    acknowledged: int = 0
+    owing_since: float | None = None
+    gone_since: float | None = None
+    waived: int = 0
+
+
+@dataclass
+class Standing:
+    """What is known of a channel's producers."""
+
+    holders: Sequence[str]
+    expired: Sequence[str] = ()
+
+
+@dataclass
+class Sessions:
+    """All sessions of a term.
+
+    Attributes:
+        session_seconds: See module.
+        epoch: The term's epoch.
+        began: When it began, on `Clock.elapsed`.
+    """
+
+    session_seconds: float
+    epoch: int
+    began: float
+    _sessions: dict[tuple[str, str], ProducerSession] = field(default_factory=dict)
+
+    def open(self, stream: str, producer: str, acknowledged: int, current: int, now: float) -> ProducerSession:
+        """A producer said hello, for the first time or again.
+
+        One that owed an acknowledgement for too long (it was stopped, or cut off) gets a new period: what it owed stays
+        waived for drains that did not wait for it, and only by a new route can it acknowledge anything.
+
+        Raises:
+            Exhausted: too many producers.
+        """
+        key = (stream, producer)
+        session = self._sessions.get(key)
+        if session is None:
+            if len(self._sessions) >= PRODUCER_SESSIONS_MAX:
+                self._forget_gone(now)
+            if len(self._sessions) >= PRODUCER_SESSIONS_MAX:
+                raise Exhausted(
+                    f"the registry serves {PRODUCER_SESSIONS_MAX} producers already", remedy="share producers"
+                )
+            session = self._sessions[key] = ProducerSession(producer, stream)
+        if self.overdue(session, now):  # drains go on without it; the route it is about to get is a new debt
+            session.waived = max(session.waived, current)
+            session.owing_since = None
+        session.connection += 1
+        session.gone_since = None
+        self.acknowledge(session, acknowledged, current, now)
+        return session
+
+    def acknowledge(self, session: ProducerSession, revision: int, current: int, now: float) -> None:
+        """It works by a revision. One that lags behind the current one still shows that it moves.
+
+        A revision beyond the current one belongs to a store that was restored since: it says nothing about this one.
+        """
+        if revision > current:
+            revision = 0
+        progressed = revision > session.acknowledged
+        session.acknowledged = max(session.acknowledged, revision)
+        if session.acknowledged >= current:
+            session.owing_since = None
+        elif progressed or session.owing_since is None:
+            session.owing_since = now
+
+    def route_changed(self, stream: str, current: int, now: float) -> None:
+        """A route has a new revision: whoever works by an older one owes an acknowledgement from now on."""
+        for session in self._of(stream):
+            if session.acknowledged < current and session.owing_since is None:
+                session.owing_since = now
+
+    def disconnected(self, session: ProducerSession, connection: int, now: float) -> None:
+        """One of its streams ended; the session is kept for a while if it was the newest."""
+        if session.connection == connection:
+            session.gone_since = now
+
+    def left(self, session: ProducerSession, connection: int) -> None:
+        """It ended its newest stream well: it writes no more."""
+        if session.connection == connection:
+            self._sessions.pop((session.stream, session.id), None)
+
+    def overdue(self, session: ProducerSession, now: float) -> bool:
+        """Whether it has owed an acknowledgement for too long: its stream is ended."""
+        return session.owing_since is not None and now - session.owing_since >= self.session_seconds
+
+    def standing(self, stream: str, channel: Channel, current: int, now: float) -> Standing:
+        """Who may still write to a channel that left the route at `channel.drain_revision`."""
+        self._forget_gone(now)
+        self._expire(stream, current, now)
+        wanted = channel.drain_revision
+        late = [session for session in self._of(stream) if session.acknowledged < wanted]
+        holders = [session.id for session in late if session.waived < wanted]
+        expired = [session.id for session in late if session.waived >= wanted]
+        knows_all = channel.activated_epoch == self.epoch or now - self.began >= self.session_seconds
+        if not knows_all:
+            holders.append("producers this registry has not heard of yet")
+        return Standing(sorted(holders), sorted(expired))
+
+    def _of(self, stream: str) -> Sequence[ProducerSession]:
+        return [session for (name, _), session in self._sessions.items() if name == stream]
+
+    def _expire(self, stream: str, current: int, now: float) -> None:
+        for session in self._of(stream):
+            if self._gone(session, now, 1) or self.overdue(session, now):
+                session.waived = max(session.waived, current)
+
+    def _forget_gone(self, now: float) -> None:
+        """Producers that were killed never say that they leave; once no drain waits for them they only take room."""
+        self._sessions = {key: each for key, each in self._sessions.items() if not self._gone(each, now, 2)}
+
+    def _gone(self, session: ProducerSession, now: float, times: int) -> bool:
+        return session.gone_since is not None and now - session.gone_since >= times * self.session_seconds
+
+
+@dataclass
+class SendReports:
+    """Producers' reports of send errors: when each last complained of each cluster."""
+
+    _at: dict[str, dict[str, float]] = field(default_factory=dict)
+
+    def report(self, cluster: str, producer: str, now: float) -> None:
+        """A producer's sends to a cluster go wrong."""
+        self._at.setdefault(cluster, {})[producer] = now
+
+    def of(self, cluster: str, since: float) -> dict[str, float]:
+        """Reports newer than `since`, by producer; older ones are forgotten."""
+        recent = {producer: at for producer, at in self._at.get(cluster, {}).items() if at >= since}
+        self._at[cluster] = recent
+        return recent

@@ -1,0 +1,71 @@
+"""Declarations ⇄ protobuf, for events at rest and requests alike. No rules."""
+
+from braid.api.registry.v1 import cluster_pb2, stream_pb2
+from braid.kernel.errors import Invalid
+from services.registry.clusters import TOPIC_PREFIX_DEFAULT, ClusterSpec
+from services.registry.streams import FailoverMode, StreamSpec
+
+_MODES = {
+    stream_pb2.FAILOVER_MODE_UNSPECIFIED: FailoverMode.AUTOMATIC,
+    stream_pb2.FAILOVER_MODE_AUTOMATIC: FailoverMode.AUTOMATIC,
+    stream_pb2.FAILOVER_MODE_PROPOSE: FailoverMode.PROPOSE,
+    stream_pb2.FAILOVER_MODE_OFF: FailoverMode.OFF,
+}
+_MODE_NUMBERS = {mode: number for number, mode in _MODES.items()}
+
+
+def cluster_spec_message(spec: ClusterSpec) -> cluster_pb2.ClusterSpec:
+    """A cluster's declaration as a message."""
+    return cluster_pb2.ClusterSpec(
+        bootstrap=spec.bootstrap,
+        zone=spec.zone,
+        capacity=spec.capacity,
+        security_profile=spec.security_profile,
+        topic_prefix=spec.topic_prefix,
+        allow_auto_create_topics=spec.allow_auto_create_topics,
+    )
+
+
+def read_cluster_spec(message: cluster_pb2.ClusterSpec) -> ClusterSpec:
+    """A cluster's declaration from a message, unchecked."""
+    return ClusterSpec(
+        bootstrap=message.bootstrap,
+        zone=message.zone,
+        capacity=message.capacity,
+        security_profile=message.security_profile,
+        topic_prefix=message.topic_prefix or TOPIC_PREFIX_DEFAULT,
+        allow_auto_create_topics=message.allow_auto_create_topics,
+    )
+
+
+def stream_spec_message(spec: StreamSpec) -> stream_pb2.StreamSpec:
+    """A stream's declaration as a message."""
+    return stream_pb2.StreamSpec(
+        lanes={lane: stream_pb2.LaneSpec(partitions=partitions) for lane, partitions in spec.lanes.items()},
+        clusters=spec.clusters,
+        replication_factor=spec.replication_factor,
+        retention_hours=spec.retention_hours,
+        max_record_bytes=spec.max_record_bytes,
+        failover=_MODE_NUMBERS[spec.failover],
+        topic_config=spec.topic_config,
+    )
+
+
+def read_stream_spec(message: stream_pb2.StreamSpec) -> StreamSpec:
+    """A stream's declaration from a message, unchecked but for the enum.
+
+    Raises:
+        Invalid: a failover mode this release does not know.
+    """
+    if message.failover not in _MODES:
+        remedy = "use automatic, propose or off"
+        raise Invalid(f"{message.failover} is not a failover mode", field="spec.failover", remedy=remedy)
+    return StreamSpec(
+        lanes={lane: message.lanes[lane].partitions for lane in sorted(message.lanes)},
+        clusters=tuple(message.clusters),
+        replication_factor=message.replication_factor,
+        retention_hours=message.retention_hours,
+        max_record_bytes=message.max_record_bytes,
+        failover=_MODES[message.failover],
+        topic_config={name: message.topic_config[name] for name in sorted(message.topic_config)},
+    )

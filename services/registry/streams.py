@@ -1,0 +1,141 @@
+"""A stream's declaration and state: values and their checks. What may happen to them is in `domain.py`. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import Final
+
+from braid.kernel.errors import Invalid, NotFound
+from braid.kernel.ids import check_name
+from braid.kernel.limits import (
+    LANES_MAX,
+    PARTITIONS_MAX,
+    RECORD_BYTES_MAX,
+    RECORD_BYTES_MAX_DEFAULT,
+    RECORD_BYTES_MIN,
+    REPLICATION_MAX,
+    RETENTION_HOURS_DEFAULT,
+    RETENTION_HOURS_MAX,
+)
+from services.registry.channels import Channel, ChannelRef, ChannelState
+from services.registry.topics import check_topic_config
+
+DEAD_LETTER_LANE: Final = "dlq"
+DEAD_LETTER_PARTITIONS: Final = 1
+
+
+class FailoverMode(Enum):
+    """What happens when a cluster that carries the stream is down."""
+
+    AUTOMATIC = "AUTOMATIC"
+    PROPOSE = "PROPOSE"
+    OFF = "OFF"
+
+
+@dataclass(frozen=True, slots=True)
+class StreamSpec:
+    """What a person declares about a stream.
+
+    Attributes:
+        lanes: Partitions of each lane's channels. A lane `dlq` is always there.
+        clusters: Clusters that may carry it, in order of preference; empty for every cluster.
+        replication_factor: Copies of a partition; 0 for the cluster's own default.
+    """
+
+    lanes: Mapping[str, int]
+    clusters: tuple[str, ...] = ()
+    replication_factor: int = 0
+    retention_hours: int = RETENTION_HOURS_DEFAULT
+    max_record_bytes: int = RECORD_BYTES_MAX_DEFAULT
+    failover: FailoverMode = FailoverMode.AUTOMATIC
+    topic_config: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """State of one stream's history; `exists` is False before it was created and after it was deleted.
+
+    Attributes:
+        channels: In order of planning; of the retired, only the latest.
+        generations: Per lane, the last one used. It survives deletion: a generation is never used again.
+        blocked: Per cluster, why traffic cannot leave it.
+        proposed: Clusters a person was asked to move the stream away from.
+        failovers_ms: Times of the latest automatic moves.
+        changes: Events so far; the etag.
+    """
+
+    name: str
+    exists: bool = False
+    spec: StreamSpec = StreamSpec({})
+    create_time_ms: int = 0
+    route_revision: int = 0
+    channels: tuple[Channel, ...] = ()
+    generations: Mapping[str, int] = field(default_factory=dict)
+    blocked: Mapping[str, str] = field(default_factory=dict)
+    proposed: tuple[str, ...] = ()
+    failovers_ms: tuple[int, ...] = ()
+    changes: int = 0
+
+    @property
+    def etag(self) -> str:
+        """Changes with every change."""
+        return str(self.changes)
+
+    def channel(self, ref: ChannelRef) -> Channel:
+        """One channel. Raises `NotFound`."""
+        for channel in self.channels:
+            if channel.ref == ref:
+                return channel
+        raise NotFound(f"stream {self.name} has no channel {ref}", field="channel")
+
+    def active(self, lane: str) -> Sequence[Channel]:
+        """The lane's active channels."""
+        return [each for each in self.channels if each.ref.lane == lane and each.state is ChannelState.ACTIVE]
+
+    def with_channel(self, changed: Channel) -> "Stream":
+        """The stream with one channel replaced."""
+        return replace(self, channels=tuple(changed if each.ref == changed.ref else each for each in self.channels))
+
+
+def check_stream_spec(spec: StreamSpec) -> StreamSpec:
+    """Returns the declaration with defaults filled in and the dead-letter lane added.
+
+    Raises:
+        Invalid: a field is out of form; `field` names it.
+    """
+    lanes = _checked_lanes(spec.lanes)
+    for position, cluster in enumerate(spec.clusters):
+        check_name(cluster, f"spec.clusters[{position}]")
+        if cluster in spec.clusters[:position]:
+            raise Invalid(f"cluster {cluster} is named twice", field=f"spec.clusters[{position}]")
+    _within(spec.replication_factor, 0, REPLICATION_MAX, "spec.replication_factor")
+    retention_hours = spec.retention_hours or RETENTION_HOURS_DEFAULT
+    _within(retention_hours, 1, RETENTION_HOURS_MAX, "spec.retention_hours")
+    max_record_bytes = spec.max_record_bytes or RECORD_BYTES_MAX_DEFAULT
+    _within(max_record_bytes, RECORD_BYTES_MIN, RECORD_BYTES_MAX, "spec.max_record_bytes")
+    check_topic_config(spec.topic_config)
+    return replace(spec, lanes=lanes, retention_hours=retention_hours, max_record_bytes=max_record_bytes)
+
+
+def check_partitions(partitions: int, field: str) -> None:
+    """Raises `Invalid` for no partitions or too many."""
+    _within(partitions, 1, PARTITIONS_MAX, field)
+
+
+def _checked_lanes(lanes: Mapping[str, int]) -> Mapping[str, int]:
+    if not any(lane != DEAD_LETTER_LANE for lane in lanes):
+        raise Invalid("a stream needs a lane", field="spec.lanes", remedy="name one, for example live: {partitions: 4}")
+    checked = {DEAD_LETTER_LANE: DEAD_LETTER_PARTITIONS, **lanes}
+    if len(checked) > LANES_MAX:
+        raise Invalid(
+            f"{len(checked)} lanes are more than {LANES_MAX}, {DEAD_LETTER_LANE} included", field="spec.lanes"
+        )
+    for lane, partitions in checked.items():
+        check_name(lane, f"spec.lanes.{lane}")
+        check_partitions(partitions, f"spec.lanes.{lane}.partitions")
+    return dict(sorted(checked.items()))
+
+
+def _within(value: int, low: int, high: int, field: str) -> None:
+    if not low <= value <= high:
+        raise Invalid(f"{value} is not between {low} and {high}", field=field)

@@ -1,0 +1,61 @@
+"""One term of leadership: what lives only while this replica leads, composed and ended together."""
+
+from dataclasses import dataclass
+
+from braid.kernel.ports import Kafka
+from braid.runtime.kinds import Change, Reloaded
+from braid.runtime.replica import Replica
+from services.registry.access import Access
+from services.registry.crew import Signal
+from services.registry.histories import STREAMS
+from services.registry.peers import Peers
+from services.registry.prober import Prober
+from services.registry.producers import Producers
+from services.registry.reconciler import Reconciler
+from services.registry.sessions import SendReports, Sessions
+from services.registry.streams import Stream
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """What tests and simulation shorten. Seconds."""
+
+    producer_session_seconds: float
+    probe_interval_seconds: float
+    probe_timeout_seconds: float
+
+
+class Term:
+    """Runs the reconciler and the prober, and holds the producers' sessions."""
+
+    def __init__(self, replica: Replica, kafka: Kafka, peers: Peers, tuning: Tuning) -> None:
+        """Prepares a term for the leadership held now. Raises `NotLeader`."""
+        self._replica = replica
+        self.changed = Signal()
+        self.access = Access(kafka)
+        began = replica.host.clock.elapsed()
+        self.sessions = Sessions(tuning.producer_session_seconds, replica.leader_epoch, began)
+        reports = SendReports()
+        self.reconciler = Reconciler(replica, self.access, peers, self.sessions)
+        self.prober = Prober(replica, self.access, reports, tuning.probe_interval_seconds, tuning.probe_timeout_seconds)
+        self.producers = Producers(replica, self.sessions, reports, self.changed, self.reconciler.producers_moved)
+
+    async def run(self) -> None:
+        """Leads until cancelled."""
+        unsubscribe = self._replica.aggregates.subscribe(self._on_change)
+        probing = self._replica.host.tasks.spawn(self.prober.run(), f"{self._replica.instance} prober")
+        try:
+            await self.reconciler.run()
+        finally:
+            unsubscribe()
+            self.changed.fire()
+            probing.cancel()
+            await probing.ended()
+            await self.access.close()
+
+    def _on_change(self, change: Change | Reloaded) -> None:
+        if isinstance(change, Change) and change.history.kind == STREAMS.name:
+            assert isinstance(change.state, Stream)
+            self.producers.routes_changed(change.state)
+        self.reconciler.wake()
+        self.changed.fire()

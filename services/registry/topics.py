@@ -1,0 +1,106 @@
+"""Names and configuration of topics: what a channel's topic must look like. Pure.
+
+Retention must not eat a tail: a topic keeps its stream's retention and a strand allowance on top, so that an outage of
+days loses nothing; while a channel drains it keeps everything.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from braid.kernel.errors import Invalid
+from braid.kernel.limits import BATCH_OVERHEAD_BYTES, STRAND_ALLOWANCE_HOURS
+
+HOUR_MS: Final = 3_600_000
+KEEP_EVERYTHING: Final = {"retention.ms": "-1"}
+SEALED: Final = {"max.message.bytes": "0"}
+_SEGMENT_MS_MIN: Final = HOUR_MS // 6
+_SEGMENT_MS_MAX: Final = 7 * 24 * HOUR_MS
+_SEGMENTS_PER_RETENTION: Final = 8  # a log outlives its retention by at most one of these
+_SEGMENT_BYTES_MIN: Final = 64 << 20
+
+# What Braid decides itself, each beside the field that says it.
+_OWNED: Final = {
+    "retention.ms": "set retention_hours",
+    "retention.bytes": "a bound on bytes would eat a tail; set retention_hours",
+    "max.message.bytes": "set max_record_bytes",
+    "cleanup.policy": "streams are deleted by time; compaction would hide records not done",
+    "local.retention.ms": "tiered topics are not drained safely",
+    "local.retention.bytes": "tiered topics are not drained safely",
+    "remote.storage.enable": "tiered topics are not drained safely",
+}
+_PASSED_ON: Final = frozenset(
+    {
+        "compression.type",
+        "compression.gzip.level",
+        "compression.lz4.level",
+        "compression.zstd.level",
+        "delete.retention.ms",
+        "file.delete.delay.ms",
+        "flush.messages",
+        "flush.ms",
+        "follower.replication.throttled.replicas",
+        "index.interval.bytes",
+        "leader.replication.throttled.replicas",
+        "message.timestamp.after.max.ms",
+        "message.timestamp.before.max.ms",
+        "message.timestamp.type",
+        "min.insync.replicas",
+        "preallocate",
+        "segment.bytes",
+        "segment.index.bytes",
+        "segment.jitter.ms",
+        "segment.ms",
+        "unclean.leader.election.enable",
+    }
+)
+
+
+def check_topic_config(config: Mapping[str, str]) -> None:
+    """Raises `Invalid`, naming the field, for a setting Braid decides itself or Kafka does not know."""
+    for name in sorted(config):
+        field = f"spec.topic_config.{name}"
+        if name in _OWNED:
+            raise Invalid(f"{name} follows from the stream", field=field, remedy=_OWNED[name])
+        if name not in _PASSED_ON:
+            raise Invalid(f"{name} is not a topic setting", field=field, remedy="see Kafka's topic configuration")
+
+
+def topic_config(
+    retention_hours: int, max_record_bytes: int, replication_factor: int, further: Mapping[str, str]
+) -> dict[str, str]:
+    """The configuration a channel's topic is created with.
+
+    Segments are cut by a share of the retention, so that a topic with few records does not keep them for the week after
+    which Kafka would cut a segment by itself.
+    """
+    retention_ms = (retention_hours + STRAND_ALLOWANCE_HOURS) * HOUR_MS
+    segment_ms = max(_SEGMENT_MS_MIN, min(_SEGMENT_MS_MAX, retention_hours * HOUR_MS // _SEGMENTS_PER_RETENTION))
+    derived = {
+        "cleanup.policy": "delete",
+        "max.message.bytes": str(max_record_bytes + BATCH_OVERHEAD_BYTES),
+        "retention.bytes": "-1",
+        "retention.ms": str(retention_ms),
+        "segment.bytes": str(max(_SEGMENT_BYTES_MIN, 2 * max_record_bytes)),
+        "segment.ms": str(segment_ms),
+    }
+    if replication_factor > 2:
+        derived["min.insync.replicas"] = "2"  # an acknowledgement by one copy alone can be lost with it
+    return {**derived, **further}
+
+
+def drained_retention(retention_hours: int) -> dict[str, str]:
+    """What a drained topic gets: its stream's retention, without the allowance."""
+    return {"retention.ms": str(retention_hours * HOUR_MS)}
+
+
+def reconfigurable(config: Mapping[str, str]) -> dict[str, str]:
+    """What may be written again on a topic in use: all but the size limit, which is how a topic is sealed."""
+    return {name: value for name, value in config.items() if name != "max.message.bytes"}
+
+
+def canary_topic(prefix: str) -> str:
+    """Where probes of a cluster append. One dot fewer than any channel's topic, so no stream can have this name."""
+    return f"{prefix}canary.registry"
+
+
+CANARY_CONFIG: Final = {"cleanup.policy": "delete", "retention.ms": str(HOUR_MS), "segment.ms": str(HOUR_MS)}

@@ -1,0 +1,145 @@
+"""States as the API shows them. No rules, no I/O."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from braid.api.mesh.v1.endpoint_pb2 import ClusterAddress
+from braid.api.registry.v1 import cluster_pb2, route_pb2, stream_pb2
+from services.registry.channels import Channel, ChannelRef, ChannelState, DrainStep
+from services.registry.clusters import Cluster
+from services.registry.codec import health_number
+from services.registry.specs import cluster_spec_message, stream_spec_message
+from services.registry.streams import Stream
+from services.registry.world import World
+
+Holders = Mapping[tuple[str, ChannelRef], Sequence[str]]
+
+_STATES: Final = {
+    ChannelState.PROVISIONING: stream_pb2.CHANNEL_STATE_PROVISIONING,
+    ChannelState.STANDBY: stream_pb2.CHANNEL_STATE_STANDBY,
+    ChannelState.ACTIVE: stream_pb2.CHANNEL_STATE_ACTIVE,
+    ChannelState.DRAINING: stream_pb2.CHANNEL_STATE_DRAINING,
+    ChannelState.DRAINED: stream_pb2.CHANNEL_STATE_DRAINED,
+    ChannelState.RETIRED: stream_pb2.CHANNEL_STATE_RETIRED,
+}
+_STEPS: Final = {
+    None: stream_pb2.DRAIN_STEP_UNSPECIFIED,
+    DrainStep.PRODUCERS: stream_pb2.DRAIN_STEP_PRODUCERS,
+    DrainStep.SEAL: stream_pb2.DRAIN_STEP_SEAL,
+    DrainStep.END_OFFSETS: stream_pb2.DRAIN_STEP_END_OFFSETS,
+    DrainStep.GROUPS: stream_pb2.DRAIN_STEP_GROUPS,
+}
+
+
+def cluster_message(cluster: Cluster, world: World) -> cluster_pb2.Cluster:
+    """A cluster with what it carries."""
+    here = [
+        channel.state
+        for stream in world.streams.values()
+        for channel in stream.channels
+        if channel.cluster == cluster.name
+    ]
+    status = cluster_pb2.ClusterStatus(
+        health=health_number(cluster.health),
+        health_reason=cluster.health_reason,
+        health_since_ms=cluster.health_since_ms,
+        kafka_cluster_id=cluster.kafka_cluster_id,
+        cordoned=cluster.cordoned,
+        active_channels=here.count(ChannelState.ACTIVE),
+        draining_channels=here.count(ChannelState.DRAINING),
+    )
+    return cluster_pb2.Cluster(
+        name=cluster.name,
+        spec=cluster_spec_message(cluster.spec),
+        status=status,
+        etag=cluster.etag,
+        create_time_ms=cluster.create_time_ms,
+    )
+
+
+def channel_message(stream: str, channel: Channel, holders: Sequence[str] = ()) -> stream_pb2.Channel:
+    """A channel; `holders` hold its drain."""
+    return stream_pb2.Channel(
+        name=str(channel.id(stream)),
+        stream=stream,
+        lane=channel.ref.lane,
+        generation=channel.ref.generation,
+        cluster=channel.cluster,
+        topic=channel.topic,
+        partitions=channel.partitions,
+        state=_STATES[channel.state],
+        stranded=channel.stranded,
+        weight=channel.weight,
+        topic_id=channel.topic_id,
+        end_offsets=channel.end_offsets or (),
+        drain_step=_STEPS[channel.drain_step],
+        drain_holders=holders,
+        state_since_ms=channel.state_since_ms,
+    )
+
+
+def stream_message(stream: Stream, holders: Holders) -> stream_pb2.Stream:
+    """A stream with its channels that still have a topic."""
+    channels = [
+        channel_message(stream.name, channel, holders.get((stream.name, channel.ref), ()))
+        for channel in stream.channels
+        if channel.live and not channel.discarded
+    ]
+    asked = [f"a move away from {cluster} is proposed" for cluster in stream.proposed]
+    reasons = [f"{cluster}: {reason}" for cluster, reason in sorted(stream.blocked.items())]
+    return stream_pb2.Stream(
+        name=stream.name,
+        spec=stream_spec_message(stream.spec),
+        status=stream_pb2.StreamStatus(
+            route_revision=stream.route_revision, channels=channels, blocked_reason="; ".join((*reasons, *asked))
+        ),
+        etag=stream.etag,
+        create_time_ms=stream.create_time_ms,
+    )
+
+
+def cluster_addresses(world: World, names: Iterable[str]) -> list[ClusterAddress]:
+    """How the named clusters are reached, sorted; those that exist."""
+    return [
+        ClusterAddress(
+            name=name,
+            bootstrap=world.cluster(name).spec.bootstrap,
+            zone=world.cluster(name).spec.zone,
+            security_profile=world.cluster(name).spec.security_profile,
+        )
+        for name in sorted(set(names))
+        if world.cluster(name).exists
+    ]
+
+
+def route_message(stream: Stream, world: World) -> route_pb2.Route:
+    """A stream's route for producers."""
+    lanes: list[route_pb2.RouteLane] = []
+    for lane in stream.spec.lanes:
+        channels = [_route_channel(stream.name, channel) for channel in stream.active(lane)]
+        if channels:
+            lanes.append(route_pb2.RouteLane(lane=lane, channels=channels))
+    dropped = [
+        route_pb2.DroppedChannel(channel=str(channel.id(stream.name)), planned=channel.planned)
+        for channel in stream.channels
+        if channel.drain_revision and channel.live and not channel.discarded
+    ]
+    named = [channel.cluster for channel in stream.channels if channel.live and not channel.discarded]
+    return route_pb2.Route(
+        stream=stream.name,
+        revision=stream.route_revision,
+        lanes=lanes,
+        clusters=cluster_addresses(world, named),
+        max_record_bytes=stream.spec.max_record_bytes,
+        dropped=dropped,
+    )
+
+
+def _route_channel(stream: str, channel: Channel) -> route_pb2.RouteChannel:
+    return route_pb2.RouteChannel(
+        channel=str(channel.id(stream)),
+        cluster=channel.cluster,
+        topic=channel.topic,
+        partitions=channel.partitions,
+        weight=channel.weight,
+    )

@@ -1,0 +1,55 @@
+"""What one channel needs done in the outside world next. Pure; `provision.py` and `drain.py` do it.
+
+Every step ends in an event, so a new leader goes on where the last one stopped. The order is that of a safe drain: keep
+everything, producers leave, seal, read the end, wait for groups.
+"""
+
+from enum import Enum
+
+from services.registry.channels import Channel, ChannelState, DrainStep
+from services.registry.world import World
+
+
+class Work(Enum):
+    """One step in the outside world."""
+
+    CREATE_TOPIC = "create topic"
+    LIFT_RETENTION = "lift retention"
+    AWAIT_PRODUCERS = "await producers"
+    SEAL = "seal"
+    READ_END_OFFSETS = "read end offsets"
+    AWAIT_GROUPS = "await groups"
+    RESTORE_RETENTION = "restore retention"
+    RETIRE = "retire"
+
+
+_STEPS = {
+    DrainStep.SEAL: Work.SEAL,
+    DrainStep.END_OFFSETS: Work.READ_END_OFFSETS,
+    DrainStep.GROUPS: Work.AWAIT_GROUPS,
+}
+
+
+def next_work(world: World, channel: Channel) -> Work | None:
+    """The channel's next step; None when there is none, or its cluster cannot be reached for it."""
+    reachable = world.cluster(channel.cluster).reachable
+    if channel.state is ChannelState.DRAINING:
+        return _drain_work(channel, reachable and not world.lost(channel))
+    if not channel.live or not reachable:
+        return None
+    if channel.retiring:
+        return Work.RETIRE
+    if channel.state is ChannelState.PROVISIONING:
+        return Work.CREATE_TOPIC
+    drained = channel.state is ChannelState.DRAINED and not world.lost(channel)
+    return Work.RESTORE_RETENTION if drained and not channel.retention_restored else None
+
+
+def _drain_work(channel: Channel, reachable: bool) -> Work | None:
+    if reachable and not channel.retention_lifted:
+        return Work.LIFT_RETENTION
+    if not channel.producers_left:
+        return Work.AWAIT_PRODUCERS
+    if not reachable or channel.drain_step is None:
+        return None
+    return _STEPS[channel.drain_step]

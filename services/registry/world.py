@@ -1,0 +1,93 @@
+"""The registry's world as one immutable snapshot, and the choice of a cluster for traffic. Pure."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from services.registry.channels import Channel, ChannelState
+from services.registry.clusters import Cluster
+from services.registry.streams import Stream
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """Everything a plan may depend on."""
+
+    now_ms: int
+    clusters: Mapping[str, Cluster]
+    streams: Mapping[str, Stream]
+
+    def cluster(self, name: str) -> Cluster:
+        """A cluster; one that does not exist is neither reachable nor takes traffic."""
+        return self.clusters.get(name) or Cluster(name)
+
+    def lost(self, channel: Channel) -> bool:
+        """Whether the channel's topic went with a cluster that was replaced."""
+        return channel.kafka_cluster_id not in ("", self.cluster(channel.cluster).kafka_cluster_id)
+
+    def in_trouble(self, channel: Channel) -> bool:
+        """Whether the channel cannot take records."""
+        return self.lost(channel) or not self.cluster(channel.cluster).reachable
+
+    def trouble(self, cluster: str) -> str:
+        """Why traffic must leave a cluster, for people."""
+        found = self.cluster(cluster)
+        if found.reachable:
+            return f"cluster {cluster} was replaced, its topics are gone"
+        return f"cluster {cluster} is {found.health.name}: {found.health_reason}"
+
+
+class Room:
+    """Partitions of active channels per cluster, kept up to date while a plan gives room away."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._used: dict[str, int] = {}
+        for stream in world.streams.values():
+            for channel in stream.channels:
+                if channel.state is ChannelState.ACTIVE:
+                    self.take(channel.cluster, channel.partitions)
+
+    def take(self, cluster: str, partitions: int) -> None:
+        """Uses room up."""
+        self._used[cluster] = self._used.get(cluster, 0) + partitions
+
+    def used(self, cluster: str) -> int:
+        """Partitions in use."""
+        return self._used.get(cluster, 0)
+
+    def has(self, cluster: str, partitions: int) -> bool:
+        """Whether a cluster has headroom for so many more."""
+        capacity = self._world.cluster(cluster).spec.capacity
+        return not capacity or self.used(cluster) + partitions <= capacity
+
+
+def candidates(world: World, stream: Stream, room: Room) -> Sequence[str]:
+    """Clusters the stream may use, best first: in the order it declares, else the least used first."""
+    if stream.spec.clusters:
+        return stream.spec.clusters
+    existing = [name for name, cluster in world.clusters.items() if cluster.exists]
+    return sorted(existing, key=lambda name: (room.used(name), name))
+
+
+def choose_target(world: World, stream: Stream, partitions: int, exclude: Collection[str], room: Room) -> str:
+    """The best cluster that is healthy, uncordoned and has headroom; '' when there is none."""
+    for name in candidates(world, stream, room):
+        if name not in exclude and world.cluster(name).takes_traffic and room.has(name, partitions):
+            return name
+    return ""
+
+
+def why_no_target(world: World, stream: Stream, partitions: int, exclude: Collection[str], room: Room) -> str:
+    """Says of every candidate why it cannot take so many partitions."""
+    reasons: list[str] = []
+    for name in candidates(world, stream, room):
+        cluster = world.cluster(name)
+        if name in exclude or not cluster.exists:
+            continue
+        if cluster.cordoned:
+            reasons.append(f"{name} is cordoned")
+        elif not cluster.takes_traffic:
+            reasons.append(f"{name} is {cluster.health.name}")
+        elif not room.has(name, partitions):
+            reasons.append(f"{name} has no headroom for {partitions} partitions")
+    return "no cluster can take the traffic: " + (", ".join(reasons) or "there is no other cluster")
