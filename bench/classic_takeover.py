@@ -1,0 +1,116 @@
+"""A member of a classic Kafka group is killed: how long until the other one has a record of its partitions.
+
+Plays as a fault of a chaos run, on one of the run's clusters and beside the run's own load.
+"""
+
+import asyncio
+import contextlib
+import itertools
+import os
+import random
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+from aiokafka import AIOKafkaProducer
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+
+from devmesh.guard import spawn_guarded
+from tests.e2e.chaos.faults import Fault
+from tests.e2e.chaos.field import Field, StuckError, now_ms
+from tests.e2e.chaos.fleet import ROOT
+
+PARTITIONS: Final = 4
+SEND_SECONDS: Final = 0.02
+WAIT_SECONDS: Final = 60.0
+_numbers = itertools.count()
+
+
+def classic_takeover(figure: str) -> Fault:
+    """Measures once into a figure (milliseconds)."""
+
+    async def fault(field: Field, chance: random.Random) -> None:
+        bootstrap = field.mesh.ready.clusters["east"].bootstrap
+        name = f"classic-{next(_numbers)}"
+        async with _fed(bootstrap, name):
+            field.measured(figure, await _kill_one(bootstrap, name, field.fleet.directory))
+
+    return fault
+
+
+async def _kill_one(bootstrap: str, name: str, directory: Path) -> float:
+    outputs = [directory / f"{name}.{number}" for number in range(2)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    members = [
+        spawn_guarded(
+            [sys.executable, "-m", "bench.classic_member", bootstrap, name, name, str(output)],
+            directory / f"{name}.out",
+            environment,
+        )
+        for output in outputs
+    ]
+    try:
+        worked = await _shared(outputs)
+        at = now_ms()
+        members[0].kill()
+        return await _first(outputs[1], worked, at) - at
+    finally:
+        for member in members:
+            member.kill()
+            member.wait()
+
+
+async def _shared(outputs: list[Path]) -> set[int]:
+    """Waits until both members work on partitions of their own just now; returns the first one's."""
+    deadline = time.monotonic() + WAIT_SECONDS
+    while time.monotonic() < deadline:
+        await asyncio.sleep(0.5)
+        mine, other = ({partition for partition, ms in _lines(each) if ms > now_ms() - 400} for each in outputs)
+        if mine and other and not mine & other and len(mine | other) == PARTITIONS:
+            return mine
+    raise StuckError("the classic group never shared its partitions")
+
+
+async def _first(output: Path, partitions: set[int], since_ms: int) -> int:
+    deadline = time.monotonic() + WAIT_SECONDS
+    while time.monotonic() < deadline:
+        found = [ms for partition, ms in _lines(output) if partition in partitions and ms >= since_ms]
+        if found:
+            return min(found)
+        await asyncio.sleep(0.02)
+    raise StuckError("the classic group never went on")
+
+
+def _lines(output: Path) -> list[tuple[int, int]]:
+    if not output.exists():
+        return []
+    whole = output.read_text().rpartition("\n")[0]
+    return [(int(partition), int(ms)) for partition, ms in (line.split() for line in whole.splitlines())]
+
+
+@asynccontextmanager
+async def _fed(bootstrap: str, topic: str) -> AsyncIterator[None]:
+    """A topic into every partition of which records flow."""
+    admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
+    await admin.start()
+    await admin.create_topics([NewTopic(topic, PARTITIONS, 1)])
+    await admin.close()
+    producer = AIOKafkaProducer(bootstrap_servers=bootstrap)
+    await producer.start()
+
+    async def feed() -> None:
+        for number in itertools.count():
+            await producer.send(topic, b"%d" % number, partition=number % PARTITIONS)
+            await asyncio.sleep(SEND_SECONDS)
+
+    feeding = asyncio.create_task(feed())
+    try:
+        yield
+    finally:
+        feeding.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await feeding
+        await producer.stop()

@@ -1,0 +1,1 @@
+"""What `make demo` plays: a stream of this machine's telemetry outlives a Kafka cluster, and a ledger proves it."""

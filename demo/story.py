@@ -1,0 +1,416 @@
+"""The acts of the demo, in order. Faults are triggered by how far the telemetry has come, never by time."""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import braid
+from braid.kernel.errors import BraidError, Unavailable
+from demo.control import LANES, Control, active_cluster, serving, undrained
+from demo.display import Display
+from demo.evidence import Evidence
+from demo.member import PAUSED_LANE, RETRY
+from demo.shipper import STREAM
+from demo.stage import Bar, DemoFailed, Stage
+from demo.verdict import Scenes, Verdict
+from devmesh.documents import Ready
+from devmesh.files import DirectoryLock, MeshFiles
+from devmesh.jars import KAFKA_VERSION
+from devmesh.mesh import DevMesh
+
+CLUSTERS: Final = ("east", "west")
+MEMBERS: Final = ("member-1", "member-2", "member-3")
+LETTERS: Final = "dead-letters"
+SHARES: Final = {"live": 8, "bulk": 2}
+
+# Parts of the wanted observations after which things happen.
+POISON_AT: Final = 0.05
+MEMBER_DIES_AT: Final = 0.15
+CLUSTER_DIES_AT: Final = 0.35
+BACKLOG: Final = 0.03  # waits on the cluster when it dies,
+BACKLOG_MIN: Final = 6_000  # but more than members have fetched already
+CLUSTER_RETURNS_AFTER: Final = 0.10  # sent to the other cluster meanwhile
+
+_START_SECONDS: Final = 60.0
+_FLOW_SECONDS: Final = 60.0  # plus what the slowest machine needs for the records
+_SLOWEST_PER_S: Final = 300
+_FAULT_SECONDS: Final = 60.0
+_DRAIN_SECONDS: Final = 150.0
+_END_SECONDS: Final = 60.0
+_BUSY_NS: Final = 1_000_000_000  # traffic within the last second is traffic
+
+_REGISTRY_LOG: Final = "mesh/services/registry-0/service.log"
+_ASSIGNER_LOG: Final = "mesh/services/assigner-0/service.log"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is played.
+
+    Attributes:
+        directory: Of everything the run leaves behind.
+        records: Observations to be acknowledged at least.
+        rate_per_s: Of observations.
+        keep: Whether the mesh stays.
+    """
+
+    directory: Path
+    records: int
+    rate_per_s: int
+    keep: bool
+
+
+async def play(plan: Plan) -> int:
+    """Plays everything and prints the verdict; returns the exit code. Whatever happens, no process is left running."""
+    display = Display()
+    display.title("Braid: a stream survives the death of a Kafka cluster")
+    scenes = Scenes(plan.records, kafka=KAFKA_VERSION)
+    stage = Stage(plan.directory, display)
+    left: Ready | None = None
+    try:
+        left = await _perform(plan, stage, scenes)
+    except DemoFailed as failure:
+        scenes.failure, scenes.look = str(failure), failure.look
+    except BraidError as error:
+        scenes.failure, scenes.look = _worded(error), "mesh/dev.log"
+    scenes.seconds = display.seconds
+    status = _judge(stage, scenes)
+    if left is not None:
+        _tell_how_to_go_on(display, left)
+    return status
+
+
+async def _perform(plan: Plan, stage: Stage, scenes: Scenes) -> Ready | None:
+    """From the first process to the last; returns the mesh when it is left running."""
+    _refuse_a_second_mesh(stage.path("mesh"))
+    stage.prepare()
+    stage.display.act("two Kafka clusters, two registries and two assigners start")
+    mesh = DevMesh(stage.path("mesh"), clusters=CLUSTERS, outlive=plan.keep)
+    ready = await mesh.up()
+    kept = False
+    try:
+        await Story(plan, stage, scenes, mesh, ready).tell()
+        kept = plan.keep
+    except asyncio.CancelledError:
+        stage.display.act("interrupted; everything is ended")
+        raise
+    finally:
+        stage.close()
+        if not kept:
+            with suppress(Unavailable):  # it is gone already
+                await mesh.down()
+    return ready if kept else None
+
+
+class Story:
+    """What happens once the mesh is ready."""
+
+    def __init__(self, plan: Plan, stage: Stage, scenes: Scenes, mesh: DevMesh, ready: Ready) -> None:
+        self._plan = plan
+        self._stage = stage
+        self._display = stage.display
+        self._evidence: Evidence = stage.evidence
+        self._scenes = scenes
+        self._mesh = mesh
+        self._ready = ready
+        self._alive = list(MEMBERS)
+
+    async def tell(self) -> None:
+        """All acts. Raises `DemoFailed` or `BraidError` at the first that fails."""
+        self._scenes.store = self._ready.store
+        addresses = ", ".join(f"{name} on {each.bootstrap}" for name, each in self._ready.clusters.items())
+        self._display.done(f"{addresses} (Kafka {KAFKA_VERSION}); histories in {self._ready.store}")
+        async with braid.connect(self._ready.endpoint, client_id="demo") as mesh:
+            control = Control(mesh, STREAM, self._stage.path("spans.jsonl"))
+            await self._open(control)
+            await self._poison_record()
+            await self._member_dies()
+            await self._cluster_dies(control)
+            await self._move_home(control)
+        await self._close()
+
+    # --- acts
+
+    async def _open(self, control: Control) -> None:
+        await control.create()
+        lanes = " and ".join(f"{name} ({count} partitions)" for name, count in LANES.items())
+        carrier = active_cluster(await control.channels(), "live")
+        self._display.done(f"stream {STREAM} with lanes {lanes}, carried by {carrier}")
+        self._start_processes()
+        await self._stage.until(
+            "the first acknowledged observation", _START_SECONDS, lambda: self._acked() or None, look="shipper.log"
+        )
+        await self._stage.until(
+            "work at every member", _START_SECONDS, lambda: self._all_work() or None, look="member-1.log"
+        )
+        self._display.done("this machine's telemetry flows: processes, threads, counters, logs, spans")
+        self._display.note(f"{len(MEMBERS)} members consume it, each into a file of its own, synced before the commit")
+
+    def _start_processes(self) -> None:
+        stage, endpoint = self._stage, self._ready.endpoint
+        pipe = stage.path("ledger.pipe")
+        os.mkfifo(pipe)
+        script = str(Path(__file__).with_name("ledger.py"))
+        stage.start("ledger", "-I", "-S", script, str(pipe), str(stage.path("ledger.txt")))
+        stage.follow("ledger.txt", self._evidence.ledger)
+        for member in MEMBERS:
+            self._start_member(member, "indexer", SHARES)
+            stage.follow(f"{member}.sink", partial(self._evidence.sink, member))
+        self._start_member(LETTERS, "undertaker", {"dlq": 1})
+        stage.follow(f"{LETTERS}.sink", self._evidence.dead_letters)
+        logs = [str(stage.path(pattern)) for pattern in ("mesh/**/*.log", "*.log", "spans.jsonl")]
+        rate = str(self._plan.rate_per_s)
+        stage.start(
+            "shipper", "-m", "demo.shipper", "--endpoint", endpoint, "--ledger", str(pipe), "--rate", rate, *logs
+        )
+
+    def _start_member(self, name: str, group: str, lanes: dict[str, int]) -> None:
+        stage = self._stage
+        shares = [text for lane, share in lanes.items() for text in ("--lane", f"{lane}={share}")]
+        files = ("--sink", str(stage.path(f"{name}.sink")), "--status", str(stage.path(f"{name}.json")))
+        command = ("-m", "demo.member", "--endpoint", self._ready.endpoint, "--group", group)
+        stage.start(name, *command, *files, *shares)
+
+    async def _poison_record(self) -> None:
+        await self._flow(POISON_AT)
+        self._stage.tell("shipper", signal.SIGUSR1)
+        await self._stage.until(
+            "the dead letter of a damaged record",
+            _FAULT_SECONDS,
+            self._letters_written,
+            look=f"{LETTERS}.log",
+        )
+        attempts = RETRY.max_attempts
+        self._display.done(f"a damaged record failed {attempts} times and lies in the dlq lane; its neighbours went on")
+
+    async def _member_dies(self) -> None:
+        await self._flow(MEMBER_DIES_AT)
+        victim, leases = await self._stage.until(
+            "a member under load", _FAULT_SECONDS, self._busy_member, look=_ASSIGNER_LOG
+        )
+        start = len(self._evidence.handled)
+        self._alive.remove(victim)
+        killed_ns = self._stage.kill(victim)
+        self._display.fault(f"{victim} is killed with -9, with {len(leases)} partitions in its hands")
+        taken_ns = await self._stage.until(
+            f"a survivor handling a record of {victim}'s partitions",
+            _FAULT_SECONDS,
+            lambda: self._evidence.first_takeover(victim, leases, killed_ns, start),
+            look=_ASSIGNER_LOG,
+        )
+        self._scenes.takeover_ms = (taken_ns - killed_ns) / 1e6
+        self._display.done(f"a survivor handled a record of them after {self._scenes.takeover_ms:.0f} ms")
+
+    async def _cluster_dies(self, control: Control) -> None:
+        await self._flow(CLUSTER_DIES_AT)
+        cluster = await self._stage.until(
+            "a cluster under load", _FAULT_SECONDS, self._busy_cluster, look="shipper.log"
+        )
+        await self._backlog(cluster)
+        victims = serving(await control.channels(), cluster)
+        lanes = {channel.lane for channel in victims} & LANES.keys()
+        self._scenes.cluster = cluster
+        start, killed_ns = len(self._evidence.ack_log), time.monotonic_ns()
+        await self._mesh.kill(cluster)
+        self._display.fault(f"cluster {cluster} is killed with -9, under load of lanes {' and '.join(sorted(lanes))}")
+        await self._elsewhere(cluster, lanes, killed_ns, start)
+        self._tell_members(signal.SIGUSR2)
+        await self._cluster_returns(control, cluster, [channel.name for channel in victims])
+
+    async def _backlog(self, cluster: str) -> None:
+        """Lets a tail grow on the cluster: a lane that nobody works on for a moment, as in a deployment."""
+        self._tell_members(signal.SIGUSR1)
+        goal = max(BACKLOG_MIN, round(self._plan.records * BACKLOG))
+        waiting = await self._stage.until(
+            f"{goal:,} records that wait on {cluster}",
+            _FAULT_SECONDS,
+            lambda: waiting if (waiting := self._evidence.stranded(cluster)) >= goal else None,
+            look="member-1.log",
+        )
+        self._display.act(f"the members' lane {PAUSED_LANE} pauses, as in a deployment: {waiting:,} records wait")
+
+    async def _elsewhere(self, cluster: str, lanes: set[str], killed_ns: int, start: int) -> None:
+        def moved() -> list[int] | None:
+            found = self._evidence.first_acks_elsewhere(cluster, killed_ns, start)
+            return [found[lane] for lane in lanes] if lanes <= found.keys() else None
+
+        moments = await self._stage.until(
+            "acknowledgements of every lane on another cluster", _FAULT_SECONDS, moved, look=_REGISTRY_LOG
+        )
+        first_ms, last_ms = ((at_ns - killed_ns) / 1e6 for at_ns in (min(moments), max(moments)))
+        self._scenes.first_ack_elsewhere_ms = first_ms
+        self._display.done(
+            f"producers are elsewhere: first acknowledgement after {first_ms:.0f} ms, on every lane {last_ms:.0f} ms"
+        )
+
+    async def _cluster_returns(self, control: Control, cluster: str, channels: list[str]) -> None:
+        await self._flow(self._acked() / self._plan.records + CLUSTER_RETURNS_AFTER)
+        waiting = self._evidence.stranded(cluster)
+        self._display.act(f"cluster {cluster} starts again; {waiting:,} acknowledged records lie on it alone")
+        await self._mesh.start(cluster)
+        self._scenes.returned = True
+        returned = time.monotonic()
+        self._display.done(f"cluster {cluster} is back")
+        await self._drained(control, channels)
+        self._scenes.drained_ms = (time.monotonic() - returned) * 1000
+        self._display.done(f"its tail is drained: {len(channels)} channels sealed, read to their end, DRAINED")
+
+    async def _move_home(self, control: Control) -> None:
+        begun_ns = time.monotonic_ns()
+        channels = await control.move(self._scenes.cluster)
+        await self._drained(control, channels)
+        stall_ms = self._evidence.longest_stall_ms(begun_ns, time.monotonic_ns(), LANES)
+        self._scenes.move_stall_ms = stall_ms
+        self._display.done(f"the stream moves home as planned; the longest pause of its producer was {stall_ms:.0f} ms")
+
+    async def _close(self) -> None:
+        await self._flow(1.0)
+        self._stage.will_end("ledger")
+        await self._stage.end("shipper", _END_SECONDS)
+        await self._stage.end("ledger", _END_SECONDS)
+        self._stage.look()
+        total = self._acked()
+        await self._stage.until(
+            "every acknowledged record to be processed",
+            _END_SECONDS,
+            lambda: None if self._evidence.unsettled() else True,
+            look="member-1.log",
+            bar=lambda: Bar(total - len(self._evidence.unsettled()), total, "the rest is processed"),
+        )
+        await self._read_lag()
+        for member in (*self._alive, LETTERS):
+            await self._stage.end(member, _END_SECONDS)
+        self._stage.look()
+        self._display.done("the telemetry ended; ledger and sinks are compared")
+
+    # --- what acts have in common
+
+    async def _flow(self, part: float) -> None:
+        """Waits until this part of the wanted observations is acknowledged."""
+        goal = (
+            min(self._plan.records, round(self._plan.records * part)) if part <= 1 else round(self._plan.records * part)
+        )
+        await self._stage.until(
+            f"{goal:,} acknowledged records",
+            _FLOW_SECONDS + (goal - self._acked()) / _SLOWEST_PER_S,
+            lambda: self._acked() >= goal or None,
+            look="shipper.log",
+            bar=self._bar,
+        )
+
+    async def _drained(self, control: Control, names: list[str]) -> None:
+        waits = ["the first answer"]
+
+        async def drained() -> bool | None:
+            try:
+                waits[:] = undrained(await control.channels(), names)
+            except Unavailable as error:
+                waits[:] = [error.message]
+            return None if waits else True
+
+        try:
+            await self._stage.until_told(
+                "DRAINED channels",
+                _DRAIN_SECONDS,
+                drained,
+                look=_REGISTRY_LOG,
+                bar=lambda: self._bar()._replace(text=f"draining: {waits[0]}"),
+            )
+        except DemoFailed as failure:
+            raise DemoFailed(f"{failure} – {'; '.join(waits)}", failure.look) from failure
+
+    async def _read_lag(self) -> None:
+        """Takes the members' own view of their lag once it is younger than the last record."""
+        after_ns = time.monotonic_ns()
+
+        def told() -> float | None:
+            statuses = [self._stage.status(member) for member in self._alive]
+            fresh = [status for status in statuses if status is not None and status.at_ns > after_ns]
+            if len(fresh) < len(statuses):
+                return None
+            self._scenes.lag_seconds_max = max(status.lag_seconds_max for status in fresh)
+            return max(status.lag_seconds for status in fresh)
+
+        final = await self._stage.until("the members' last word", _START_SECONDS, told, look="member-1.log")
+        self._scenes.lag_seconds_final = final
+
+    def _tell_members(self, number: signal.Signals) -> None:
+        for member in self._alive:
+            self._stage.tell(member, number)
+
+    def _letters_written(self) -> bool | None:
+        return (bool(self._evidence.poisoned) and self._evidence.poisoned <= self._evidence.dead_lettered) or None
+
+    def _acked(self) -> int:
+        return len(self._evidence.acked)
+
+    def _bar(self) -> Bar:
+        acked, waiting = self._acked(), len(self._evidence.acked) - len(self._evidence.processed)
+        text = f"{acked:,} acknowledged, {max(0, waiting):,} not yet processed"
+        return Bar(acked, self._plan.records, text)
+
+    def _all_work(self) -> bool:
+        since_ns = time.monotonic_ns() - 10 * _BUSY_NS
+        return all(self._evidence.busy_leases(member, since_ns) for member in MEMBERS)
+
+    def _busy_member(self) -> tuple[str, dict[str, int]] | None:
+        """The member whose partitions carried most of them traffic just now."""
+        since_ns = time.monotonic_ns() - _BUSY_NS
+        busy = {member: self._evidence.busy_leases(member, since_ns) for member in MEMBERS}
+        member = max(busy, key=lambda name: len(busy[name]))
+        return (member, busy[member]) if busy[member] else None
+
+    def _busy_cluster(self) -> str | None:
+        """The cluster that acknowledged most just now."""
+        carriers = self._evidence.carriers(time.monotonic_ns() - _BUSY_NS)
+        return carriers.most_common(1)[0][0] if carriers else None
+
+
+def _judge(stage: Stage, scenes: Scenes) -> int:
+    """Writes `verdict.json`, prints the table and where to look; returns the exit code."""
+    stage.look()
+    verdict = Verdict(scenes, stage.evidence)
+    stage.directory.mkdir(parents=True, exist_ok=True)
+    path = stage.path("verdict.json")
+    path.write_text(json.dumps(verdict.document(), indent=2) + "\n")
+    display = stage.display
+    if stage.evidence.acked:
+        display.table(verdict.rows())
+        kinds = ", ".join(f"{count:,} {kind}" for kind, count in stage.evidence.kinds.most_common())
+        display.note(f"observations: {kinds}")
+    complaints = list(verdict.complaints())
+    for what, look in complaints[:1] if scenes.failure else complaints:  # the others follow from an early end
+        display.complaint(what, _shown(stage.path(look)) if look else "")
+    display.verdict(verdict.ok, f"after {scenes.seconds:.1f} s; {_shown(path)}")
+    return 0 if verdict.ok else 1
+
+
+def _refuse_a_second_mesh(directory: Path) -> None:
+    """A mesh that an earlier run was asked to keep is not swept away."""
+    if DirectoryLock(MeshFiles(directory)).holder() is not None:
+        remedy = f"{_shown(Path(sys.executable).with_name('braid'))} dev down --dir {_shown(directory)}"
+        raise DemoFailed(f"the mesh of an earlier run is still there; end it: {remedy}")
+
+
+def _tell_how_to_go_on(display: Display, ready: Ready) -> None:
+    display.act(f"the mesh stays: endpoint {ready.endpoint}")
+    braid_command = _shown(Path(sys.executable).with_name("braid"))
+    display.note(f"look around:  BRAID_ENDPOINT={ready.endpoint} {braid_command} describe stream {STREAM}")
+    display.note(f"end it:       {braid_command} dev down --dir {_shown(Path(ready.dir))}")
+
+
+def _shown(path: Path) -> str:
+    """A path as people would type it here."""
+    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
+
+
+def _worded(error: BraidError) -> str:
+    return f"{error.message}; {error.remedy}" if error.remedy else error.message

@@ -1,0 +1,179 @@
+"""The end of the story: what was promised against what the evidence shows. Pure: no I/O.
+
+`Verdict.document` is `build/demo/verdict.json`; the table on the terminal says the same with more words.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from demo.evidence import Evidence
+
+NAMED_MAX: Final = 3  # lost records named in a complaint
+
+
+@dataclass
+class Scenes:
+    """What the story measured; None where an act was not reached.
+
+    Attributes:
+        target: Observations to be acknowledged at least.
+        store: Where the mesh keeps its histories.
+        kafka: Version.
+        seconds: The whole run.
+        cluster: The one that was killed.
+        first_ack_elsewhere_ms: From its death to the first acknowledgement of another.
+        returned: Whether it came back.
+        drained_ms: From its return to its channels being DRAINED.
+        takeover_ms: From a member's death to the first record of its partitions at a survivor.
+        move_stall_ms: Longest time without an acknowledgement during the planned move.
+        lag_seconds_max: The oldest unfinished record the SDK ever saw, or the oldest at a handler.
+        lag_seconds_final: The same at the end.
+        failure: Why the story ended early.
+        look: The file of the run to look into first, then.
+    """
+
+    target: int
+    store: str = "sqlite"
+    kafka: str = ""
+    seconds: float = 0.0
+    cluster: str = ""
+    first_ack_elsewhere_ms: float | None = None
+    returned: bool = False
+    drained_ms: float | None = None
+    takeover_ms: float | None = None
+    move_stall_ms: float | None = None
+    lag_seconds_max: float = 0.0
+    lag_seconds_final: float | None = None
+    failure: str = ""
+    look: str = ""
+
+
+class Complaint(NamedTuple):
+    """Something that is not as promised, and the file of the run to look into first ('' for none)."""
+
+    what: str
+    look: str
+
+
+class Row(NamedTuple):
+    """A line of the table: what, how it was, what was promised ('' for nothing), whether it is so."""
+
+    what: str
+    value: str
+    promise: str = ""
+    kept: bool = True
+
+
+@dataclass
+class Verdict:
+    """Judges a run.
+
+    Attributes:
+        scenes: What the story measured.
+        evidence: What the files prove.
+        lost: Acknowledged records that are nowhere.
+    """
+
+    scenes: Scenes
+    evidence: Evidence
+    lost: set[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.lost = self.evidence.unsettled()
+
+    @property
+    def ok(self) -> bool:
+        """Whether everything promised held."""
+        return not any(True for _ in self.complaints())
+
+    def complaints(self) -> Iterator[Complaint]:
+        """What was not as promised; the first is what to look into."""
+        scenes, evidence = self.scenes, self.evidence
+        if scenes.failure:
+            yield Complaint(scenes.failure, scenes.look)
+        if self.lost:
+            yield Complaint(self._loss(), "member-*.log, mesh/services/assigner-*/service.log")
+        if min(len(evidence.acked), evidence.distinct) < scenes.target:
+            counts = f"{len(evidence.acked)} records acknowledged, {evidence.distinct} of them distinct"
+            yield Complaint(f"{counts}: fewer than {scenes.target}", "shipper.log")
+        if scenes.first_ack_elsewhere_ms is None:
+            yield Complaint("no failover happened", "mesh/services/registry-*/service.log")
+        if scenes.drained_ms is None:
+            yield Complaint("the lost cluster's tail was not drained", "mesh/services/registry-*/service.log")
+        if scenes.takeover_ms is None:
+            yield Complaint("no partition was taken over", "mesh/services/assigner-*/service.log")
+        if evidence.dead_lettered != evidence.poisoned or not evidence.poisoned:
+            counts = f"{len(evidence.poisoned)} damaged records, {len(evidence.dead_lettered)} dead letters"
+            yield Complaint(f"dead letters are not accounted for: {counts}", "dead-letters.log")
+
+    def _loss(self) -> str:
+        named = [
+            f"{name} ({self.evidence.acked[name].lane} on {self.evidence.acked[name].cluster})" for name in self.lost
+        ]
+        return f"{len(named)} acknowledged records are lost: {', '.join(sorted(named)[:NAMED_MAX])}"
+
+    def document(self) -> dict[str, object]:
+        """The content of `verdict.json`."""
+        scenes, evidence = self.scenes, self.evidence
+        return {
+            "ok": self.ok,
+            "store": scenes.store,
+            "kafka": scenes.kafka,
+            "seconds": round(scenes.seconds, 1),
+            "records": {
+                "acked": len(evidence.acked),
+                "processed": len(evidence.processed),
+                "lost": len(self.lost),
+                "duplicates": evidence.duplicates,
+                "dead_lettered": len(evidence.dead_lettered),
+                "replayed": 0,
+            },
+            "failover": {
+                "cluster": scenes.cluster,
+                "first_ack_elsewhere_ms": _rounded(scenes.first_ack_elsewhere_ms),
+                "returned": scenes.returned,
+                "drained_ms": _rounded(scenes.drained_ms),
+            },
+            "takeover": {"member_killed_to_first_record_ms": _rounded(scenes.takeover_ms)},
+            "lag": {
+                "max_seconds": round(max(scenes.lag_seconds_max, evidence.age_seconds_max), 1),
+                "final_seconds": None if scenes.lag_seconds_final is None else round(scenes.lag_seconds_final, 1),
+            },
+        }
+
+    def rows(self) -> Sequence[Row]:
+        """The table."""
+        scenes, evidence = self.scenes, self.evidence
+        enough = min(len(evidence.acked), evidence.distinct) >= scenes.target
+        accounted = evidence.dead_lettered == evidence.poisoned and bool(evidence.poisoned)
+        return [
+            Row("observations acknowledged", f"{len(evidence.acked):,}", f"≥ {scenes.target:,}", enough),
+            Row("  distinct", f"{evidence.distinct:,}"),
+            Row("processed", f"{len(evidence.processed):,}"),
+            Row("dead-lettered", f"{len(evidence.dead_lettered):,}", f"{len(evidence.poisoned):,} damaged", accounted),
+            Row("lost", f"{len(self.lost):,}", "0", not self.lost),
+            Row("repeats at the sinks", f"{evidence.duplicates:,}"),
+            _timed("member killed → a survivor handles its records", scenes.takeover_ms, 1_000),
+            _timed("cluster killed → first acknowledgement elsewhere", scenes.first_ack_elsewhere_ms, 5_000),
+            _timed("cluster back → its tail drained", scenes.drained_ms, None),
+            _timed("planned move: longest producer stall", scenes.move_stall_ms, 1_000),
+            Row("oldest record ever waiting, at the end", f"{self._lag()}"),
+        ]
+
+    def _lag(self) -> str:
+        final = self.scenes.lag_seconds_final
+        highest = max(self.scenes.lag_seconds_max, self.evidence.age_seconds_max)
+        return f"{highest:.1f} s, {'?' if final is None else f'{final:.1f} s'}"
+
+
+def _timed(what: str, milliseconds: float | None, goal_ms: float | None) -> Row:
+    """A measured time; a goal is a figure to compare with, missing it does not spoil the verdict, having none does."""
+    promise = "" if goal_ms is None else f"≤ {goal_ms / 1000:g} s"
+    if milliseconds is None:
+        return Row(what, "never", promise, False)
+    return Row(what, f"{milliseconds / 1000:.2f} s", promise, goal_ms is None or milliseconds <= goal_ms)
+
+
+def _rounded(milliseconds: float | None) -> int | None:
+    return None if milliseconds is None else round(milliseconds)
