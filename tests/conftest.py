@@ -1,0 +1,26 @@
+"""What holds for every test: the options of the suite, and a timeout by tier. Fixtures live beside their tests."""
+
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+
+# Seconds a test may take; a longer one says so itself with @pytest.mark.timeout.
+TIER_TIMEOUT_SECONDS: Final = {"unit": 30, "contract": 60, "simulation": 300, "integration": 180, "e2e": 600}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Adds the suite's own options."""
+    parser.addoption("--sim-seeds", type=int, default=200, help="seeds each simulation runs (default: 200)")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Gives each test its tier's timeout, and refuses tests outside a tier."""
+    for item in items:
+        tier = item.path.relative_to(ROOT / "tests").parts[0]
+        if tier not in TIER_TIMEOUT_SECONDS:
+            raise pytest.UsageError(f"{item.nodeid} is in no tier: tests live in {', '.join(TIER_TIMEOUT_SECONDS)}")
+        if item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(TIER_TIMEOUT_SECONDS[tier]))

@@ -1,0 +1,145 @@
+"""The contract of `KafkaAdmin`: topics, configuration, offsets of logs, seals, fingerprints."""
+
+from typing import Final
+
+import pytest
+
+from braid.kernel.errors import AlreadyExists, Invalid, NotFound, RecordTooLarge, TopicSealed
+from braid.kernel.ports import OffsetAt, TopicPartition
+from tests.contract.kafka.rig import FIRST_MS, Body, Rig, values_of, write
+
+
+async def a_cluster_describes_itself(rig: Rig) -> None:
+    described = await rig.admin.describe_cluster()
+    assert described.cluster_id
+    assert list(described.brokers.values()) == [rig.bootstrap]
+    assert described.controller in described.brokers
+    assert not described.auto_creates_topics
+    assert described.offset_metadata_max_units == 4096
+    assert described.offsets_retention_minutes == 10_080
+    assert (await rig.new_admin().describe_cluster()).cluster_id == described.cluster_id
+
+
+async def topics_are_created_described_and_deleted(rig: Rig) -> None:
+    name = await rig.topic(3)
+    with pytest.raises(AlreadyExists):
+        await rig.admin.create_topic(name, 1, 1, {})
+    described = await rig.admin.describe_topics([name, "no-such-topic"])
+    assert list(described) == [name]
+    assert described[name].partitions == 3
+    assert all(leader >= 0 for leader in described[name].leaders)
+    assert len(described[name].topic_id) == 16
+    assert name in await rig.admin.list_topics()
+
+    await rig.admin.delete_topic(name)
+    assert name not in await rig.admin.list_topics()
+    await rig.admin.delete_topic(name)
+    await rig.admin.create_topic(name, 1, 1, {})
+    assert (await rig.admin.describe_topics([name]))[name].topic_id != described[name].topic_id
+
+
+async def bad_topics_are_refused(rig: Rig) -> None:
+    name = f"{rig.prefix}.bad"
+    with pytest.raises(Invalid):
+        await rig.admin.create_topic(name, 0, 1, {})
+    with pytest.raises(Invalid):
+        await rig.admin.create_topic(name, 1, 5, {})
+    with pytest.raises(Invalid):
+        await rig.admin.create_topic(name, 1, 1, {"no.such.setting": "1"})
+    assert name not in await rig.admin.list_topics()
+
+
+async def asking_for_a_topic_does_not_create_it(rig: Rig) -> None:
+    missing = TopicPartition(f"{rig.prefix}.missing", 0)
+    assert await rig.admin.describe_topics([missing.topic]) == {}
+    with pytest.raises(NotFound):
+        await rig.admin.topic_config(missing.topic)
+    with pytest.raises(NotFound):
+        await rig.admin.offsets_at({missing: OffsetAt.LATEST})
+    with pytest.raises(NotFound):
+        await rig.admin.try_append(missing, b"canary", 2.0)
+    with pytest.raises(NotFound):
+        await rig.admin.fingerprint(missing, 1)
+    assert missing.topic not in await rig.admin.list_topics()
+
+
+async def a_partition_that_is_not_there_is_not_found(rig: Rig) -> None:
+    beyond = TopicPartition(await rig.topic(1), 7)
+    with pytest.raises(NotFound):
+        await rig.admin.offsets_at({beyond: OffsetAt.LATEST})
+    with pytest.raises(NotFound):
+        await rig.admin.try_append(beyond, b"canary", 2.0)
+
+
+async def configuration_is_altered_by_the_piece(rig: Rig) -> None:
+    name = await rig.topic(1, {"retention.ms": "1000000"})
+    await rig.admin.alter_topic_config(name, {"retention.ms": "-1", "segment.ms": "60000"})
+    await rig.admin.alter_topic_config(name, {"max.message.bytes": "5000"})
+    config = await rig.admin.topic_config(name)
+    assert (config["retention.ms"], config["segment.ms"], config["max.message.bytes"]) == ("-1", "60000", "5000")
+    assert config["cleanup.policy"] == "delete"
+    with pytest.raises(Invalid):
+        await rig.admin.alter_topic_config(name, {"no.such.setting": "1"})
+
+
+async def offsets_are_found_by_end_and_time(rig: Rig) -> None:
+    name = await rig.topic(2)
+    first, second = TopicPartition(name, 0), TopicPartition(name, 1)
+    await write(await rig.producer(), first, b"a", b"b", b"c")
+    assert await rig.admin.offsets_at({first: OffsetAt.LATEST, second: OffsetAt.LATEST}) == {first: 3, second: 0}
+    assert await rig.admin.offsets_at({first: OffsetAt.EARLIEST}) == {first: 0}
+    assert await rig.admin.offsets_at({first: FIRST_MS + 1, second: 0}) == {first: 1, second: 0}
+    assert await rig.admin.offsets_at({first: 0}) == {first: 0}
+    assert await rig.admin.offsets_at({first: 10**15}) == {first: 3}
+
+
+async def a_sealed_topic_refuses_and_an_unsealed_takes_again(rig: Rig) -> None:
+    partition = await rig.partition()
+    assert (await rig.admin.try_append(partition, b"before", 2.0)).offset == 0
+    await rig.admin.alter_topic_config(partition.topic, {"max.message.bytes": "0"})
+    with pytest.raises(TopicSealed):
+        await rig.admin.try_append(partition, b"sealed", 2.0)
+    await rig.admin.alter_topic_config(partition.topic, {"max.message.bytes": "1000"})
+    with pytest.raises(RecordTooLarge):
+        await rig.admin.try_append(partition, b"x" * 2_000, 2.0)
+    written = await rig.admin.try_append(partition, b"after", 2.0)
+    assert (written.topic, written.partition, written.offset) == (partition.topic, 0, 1)
+    assert written.timestamp_ms > 1_600_000_000_000
+    assert await values_of(rig, partition) == [b"before", b"after"]
+
+
+async def fingerprints_tell_logs_apart(rig: Rig) -> None:
+    partition = await rig.partition()
+    producer = await rig.producer()
+    await write(producer, partition, b"a")
+    await write(producer, partition, b"b")
+    one, two = await rig.admin.fingerprint(partition, 1), await rig.admin.fingerprint(partition, 2)
+    assert one is not None
+    assert two is not None
+    assert one != two
+    assert (
+        one.topic_id == two.topic_id == (await rig.admin.describe_topics([partition.topic]))[partition.topic].topic_id
+    )
+    assert await rig.new_admin().fingerprint(partition, 2) == two
+    for nothing_there in (0, 3, 100):
+        assert await rig.admin.fingerprint(partition, nothing_there) is None
+
+    await rig.admin.delete_topic(partition.topic)
+    await rig.admin.create_topic(partition.topic, 1, 1, {})
+    await write(producer, partition, b"a", b"b")
+    other = await rig.admin.fingerprint(partition, 1)
+    assert other is not None
+    assert other != one
+
+
+BODIES: Final[list[Body]] = [
+    a_cluster_describes_itself,
+    topics_are_created_described_and_deleted,
+    bad_topics_are_refused,
+    asking_for_a_topic_does_not_create_it,
+    a_partition_that_is_not_there_is_not_found,
+    configuration_is_altered_by_the_piece,
+    offsets_are_found_by_end_and_time,
+    a_sealed_topic_refuses_and_an_unsealed_takes_again,
+    fingerprints_tell_logs_apart,
+]

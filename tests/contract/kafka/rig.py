@@ -1,0 +1,176 @@
+"""What the bodies of the Kafka contract run over: one cluster, its faults, and somebody else's membership."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
+
+from braid.kernel.ports import (
+    Fingerprint,
+    Generation,
+    Isolation,
+    Kafka,
+    KafkaAdmin,
+    KafkaCluster,
+    KafkaFetcher,
+    KafkaOffsets,
+    KafkaProducer,
+    KafkaRecord,
+    TopicPartition,
+    Written,
+)
+
+ENOUGH_SECONDS = 20.0
+FIRST_MS = time.time_ns() // 1_000_000  # of the records `write` sends; a broker forgets producers of old ones
+
+
+class _Closable(Protocol):
+    async def close(self) -> None: ...
+
+
+C = TypeVar("C", bound=_Closable)
+
+
+class Faults(Protocol):
+    """What can be done to the one cluster, and how somebody joins a group of it."""
+
+    async def kill(self) -> None:
+        """kill -9."""
+        ...
+
+    async def start(self) -> None:
+        """Returns once it serves again, with its data."""
+        ...
+
+    async def pause(self) -> None:
+        """SIGSTOP."""
+        ...
+
+    async def resume(self) -> None:
+        """SIGCONT."""
+        ...
+
+    async def join(self, group: str, member_id: str) -> Generation:
+        """Joins as the group's single member; with its member id again, for the next generation."""
+        ...
+
+
+class Rig:
+    """One cluster under test, and the clients a body opens: all are closed with it."""
+
+    def __init__(self, kafka: Kafka, bootstrap: str, faults: Faults, prefix: str) -> None:
+        self.kafka = kafka
+        self.bootstrap = bootstrap
+        self.faults = faults
+        self.prefix = prefix
+        self.cluster: KafkaCluster = kafka.cluster(bootstrap, "")
+        self._topics = 0
+        self._closing = contextlib.AsyncExitStack()
+        self.admin = self._closed_at_end(self.cluster.admin())
+        self.offsets = self._closed_at_end(self.cluster.offsets())
+
+    async def topic(self, partitions: int = 1, config: Mapping[str, str] | None = None) -> str:
+        """A new topic."""
+        self._topics += 1
+        name = f"{self.prefix}.{self._topics}"
+        await self.admin.create_topic(name, partitions, 1, config or {})
+        return name
+
+    async def partition(self, config: Mapping[str, str] | None = None) -> TopicPartition:
+        """The one partition of a new topic."""
+        return TopicPartition(await self.topic(1, config), 0)
+
+    async def producer(
+        self, *, linger_ms: int = 0, compression: str | None = None, max_batch_bytes: int = 1 << 20
+    ) -> KafkaProducer:
+        """A started producer."""
+        producer = self.cluster.producer(linger_ms=linger_ms, compression=compression, max_batch_bytes=max_batch_bytes)
+        self._closing.push_async_callback(producer.abandon)
+        await producer.start()
+        return producer
+
+    async def fetcher(
+        self, positions: Mapping[TopicPartition, int], max_partition_bytes: int = 1 << 20
+    ) -> KafkaFetcher:
+        """A started fetcher, assigned."""
+        fetcher = self._closed_at_end(
+            self.cluster.fetcher(
+                max_partition_bytes=max_partition_bytes, isolation=Isolation.READ_COMMITTED, client_rack=""
+            )
+        )
+        await fetcher.start()
+        fetcher.assign(positions)
+        return fetcher
+
+    def new_admin(self) -> KafkaAdmin:
+        """Another admin client."""
+        return self._closed_at_end(self.cluster.admin())
+
+    def new_offsets(self) -> KafkaOffsets:
+        """Another client for committed offsets."""
+        return self._closed_at_end(self.cluster.offsets())
+
+    async def close(self) -> None:
+        """Closes every client, whatever state the cluster is in."""
+        await self._closing.aclose()
+
+    def _closed_at_end(self, client: C) -> C:
+        self._closing.push_async_callback(client.close)
+        return client
+
+
+Body = Callable[[Rig], Awaitable[None]]
+
+
+def body_name(body: Body) -> str:
+    """For test ids."""
+    return getattr(body, "__name__", "body").replace("_", "-")
+
+
+async def write(producer: KafkaProducer, partition: TopicPartition, *values: bytes | None) -> list[Written]:
+    """Sends values in order, and waits for all."""
+    pending = [await producer.send(partition, value, None, [], FIRST_MS + at) for at, value in enumerate(values)]
+    return [await outcome for outcome in pending]
+
+
+async def read(fetcher: KafkaFetcher, count: int) -> list[KafkaRecord]:
+    """Fetches until `count` records came, in order of arrival."""
+    records: list[KafkaRecord] = []
+    async with asyncio.timeout(ENOUGH_SECONDS):
+        while len(records) < count:
+            for fetched in await fetcher.fetch(count - len(records), 0.5):
+                records += fetched.records
+    return records
+
+
+async def values_of(rig: Rig, partition: TopicPartition) -> list[bytes | None]:
+    """Everything in a partition."""
+    ends = await rig.admin.offsets_at({partition: 10**15})
+    fetcher = await rig.fetcher({partition: 0})
+    return [record.value for record in await read(fetcher, ends[partition])]
+
+
+async def later(awaitable: Awaitable[Any]) -> asyncio.Task[Any]:
+    """Starts something and lets it run to its first wait."""
+
+    async def run() -> Any:
+        return await awaitable
+
+    task = asyncio.create_task(run())
+    await asyncio.sleep(0.05)
+    return task
+
+
+@contextlib.asynccontextmanager
+async def within(seconds: float) -> AsyncIterator[None]:
+    """Fails when what is inside takes longer: a bound of the contract, with room for a loaded machine."""
+    begun = asyncio.get_running_loop().time()
+    yield
+    taken = asyncio.get_running_loop().time() - begun
+    assert taken <= seconds, f"took {taken:.1f} s, the bound is {seconds} s"
+
+
+def same_log(fingerprints: Sequence[Fingerprint | None]) -> bool:
+    """Whether all are one and the same, and there."""
+    return fingerprints[0] is not None and len(set(fingerprints)) == 1

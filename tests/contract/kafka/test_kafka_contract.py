@@ -1,0 +1,14 @@
+"""The Kafka contract over the twin in memory. `tests/integration/kafka` runs the same bodies over real Kafka."""
+
+import pytest
+
+from tests.contract.kafka import admin_bodies, fault_bodies, flow_bodies, offsets_bodies
+from tests.contract.kafka.memory_rig import run_on_memory
+from tests.contract.kafka.rig import Body, body_name
+
+BODIES = [*admin_bodies.BODIES, *offsets_bodies.BODIES, *flow_bodies.BODIES, *fault_bodies.BODIES]
+
+
+@pytest.mark.parametrize("body", BODIES, ids=body_name)
+def test_contract(body: Body) -> None:
+    run_on_memory(body)

@@ -1,0 +1,109 @@
+"""Negative controls: a twin with a fault of its own must turn a body red that was green before."""
+
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from braid.kafka.memory import link, log, producer
+from braid.kafka.memory.cluster import MemoryCluster
+from braid.kafka.memory.fetcher import MemoryFetcher
+from braid.kafka.memory.groups import Groups
+from braid.kernel.errors import ClusterUnavailable
+from braid.kernel.ports import Committed, Generation, TopicPartition
+from tests.contract.kafka import admin_bodies, fault_bodies, flow_bodies, offsets_bodies
+from tests.contract.kafka.memory_rig import run_on_memory
+
+# What `pytest.raises` raises when the expected error did not come.
+MISSED = pytest.fail.Exception
+
+
+def test_a_seal_that_does_not_seal(monkeypatch: pytest.MonkeyPatch) -> None:
+    body = flow_bodies.a_sealed_topic_refuses_a_producer_that_goes_on_elsewhere
+    run_on_memory(body)
+    real = MemoryCluster.topic_config
+    monkeypatch.setattr(
+        MemoryCluster, "topic_config", lambda self, topic: {**real(self, topic), "max.message.bytes": "1000000"}
+    )
+    with pytest.raises((AssertionError, MISSED)):
+        run_on_memory(body)
+
+
+def test_commits_that_are_not_fenced(monkeypatch: pytest.MonkeyPatch) -> None:
+    body = offsets_bodies.generations_fence_commits
+    run_on_memory(body)
+    real = Groups.commit
+
+    def commit(
+        self: Groups, name: str, offsets: Mapping[TopicPartition, Committed], generation: Generation | None
+    ) -> None:
+        group = self._groups.get(name)
+        held = None if group is None or group.member_id is None else Generation(group.generation, group.member_id)
+        real(self, name, offsets, held)
+
+    monkeypatch.setattr(Groups, "commit", commit)
+    with pytest.raises((AssertionError, MISSED)):
+        run_on_memory(body)
+
+
+def test_positions_that_are_reset_by_an_assignment(monkeypatch: pytest.MonkeyPatch) -> None:
+    body = flow_bodies.positions_are_kept_across_assignments
+    run_on_memory(body)
+
+    def assign(self: MemoryFetcher, positions: Mapping[TopicPartition, int]) -> None:
+        self._positions = dict(positions)
+        self._link.cluster.notify()
+
+    monkeypatch.setattr(MemoryFetcher, "assign", assign)
+    with pytest.raises(AssertionError):
+        run_on_memory(body)
+
+
+def test_a_producer_that_gives_up_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    body = fault_bodies.a_killed_cluster_fails_calls_and_comes_back
+    run_on_memory(body)
+
+    async def append(
+        self: producer.MemoryProducer, partition: TopicPartition, records: Sequence[log.NewRecord], sequence: int
+    ) -> int:
+        return await self._link.call(lambda: self._link.cluster.append(partition, records, 1, sequence))
+
+    monkeypatch.setattr(producer.MemoryProducer, "_append", append)
+    with pytest.raises((AssertionError, ClusterUnavailable)):
+        run_on_memory(body)
+
+
+def test_a_producer_that_writes_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    body = fault_bodies.a_frozen_cluster_times_calls_out_and_goes_on
+    run_on_memory(body)
+    real = log.Log.append
+
+    def append(self: log.Log, new: Sequence[log.NewRecord], leader_epoch: int, producer_id: int, sequence: int) -> int:
+        return real(self, new, leader_epoch, -1, -1)
+
+    monkeypatch.setattr(log.Log, "append", append)
+    with pytest.raises(AssertionError):
+        run_on_memory(body)
+
+
+def test_calls_without_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    body = fault_bodies.a_frozen_cluster_times_calls_out_and_goes_on
+    run_on_memory(body)
+    real = link.Link.call
+    monkeypatch.setattr(link.Link, "call", lambda self, operation, seconds=0.0: real(self, operation, 60.0))
+    with pytest.raises((AssertionError, TimeoutError)):
+        run_on_memory(body)
+
+
+def test_a_fingerprint_of_the_name_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    body = admin_bodies.fingerprints_tell_logs_apart
+    run_on_memory(body)
+    real = MemoryCluster.fingerprint
+    monkeypatch.setattr(
+        MemoryCluster,
+        "fingerprint",
+        lambda self, partition, offset: (
+            found._replace(topic_id=b"", batch_crc=0) if (found := real(self, partition, offset)) else None
+        ),
+    )
+    with pytest.raises(AssertionError):
+        run_on_memory(body)

@@ -1,0 +1,42 @@
+"""How a chaos application gets into a mesh of which any part may be dead, and what it tells when it is stuck."""
+
+import asyncio
+import logging
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Final
+
+import braid
+
+RETRY_SECONDS: Final = 0.3
+
+
+@asynccontextmanager
+async def entered(endpoint: str, client_id: str) -> AsyncIterator[braid.Mesh]:
+    """Connects, however long no replica answers."""
+    while True:
+        mesh = braid.connect(endpoint, client_id=client_id)
+        try:
+            await mesh.__aenter__()
+            break
+        except braid.BraidError:
+            await mesh.__aexit__(None, None, None)
+            await asyncio.sleep(RETRY_SECONDS)
+    try:
+        yield mesh
+    finally:
+        await mesh.__aexit__(None, None, None)
+
+
+def tell_when_asked(state: Callable[[], object]) -> None:
+    """On SIGUSR1 writes the state and where every task stands to standard error; warnings go there anyway."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
+
+    def tell() -> None:
+        print(state(), file=sys.stderr)
+        for task in asyncio.all_tasks():
+            task.print_stack(limit=3)
+
+    asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, tell)

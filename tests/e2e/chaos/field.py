@@ -1,0 +1,217 @@
+"""Everything a fault may touch or look at: the mesh, the applications, their journals, the registry's own view.
+
+Every wait has a deadline and says what it waited for; faults follow one another by progress, never by time.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+from braid.api.assigner.v1.assigner_service_pb2 import ListLeasesRequest, ListLeasesResponse
+from braid.api.assigner.v1.group_pb2 import LeaseState
+from braid.api.mesh.v1.endpoint_pb2 import ListEndpointsRequest, ListEndpointsResponse
+from braid.api.registry.v1.cluster_pb2 import ClusterHealth
+from braid.api.registry.v1.registry_service_pb2 import (
+    GetStreamRequest,
+    ListClustersRequest,
+    ListClustersResponse,
+    MoveStreamRequest,
+    MoveStreamResponse,
+)
+from braid.api.registry.v1.stream_pb2 import Channel, ChannelState, Stream
+from braid.client.mesh import Mesh
+from braid.kernel.errors import BraidError
+from braid.kernel.limits import FAILOVER_WINDOW_SECONDS, FAILOVERS_MAX
+from devmesh.mesh import DevMesh
+from tests.e2e.chaos.fleet import Fleet
+from tests.e2e.chaos.journals import Journals, Line
+from tests.e2e.chaos.load import GROUP, LANES, STREAM
+
+PROGRESS_SECONDS = 60.0
+POLL_SECONDS = 0.03
+
+
+class StuckError(AssertionError):
+    """Something that had to happen did not, within its deadline."""
+
+
+@dataclass
+class Mark:
+    """Something of the timeline: what was done to whom, from when to when (wall clock, milliseconds)."""
+
+    subject: str
+    what: str
+    begin_ms: int
+    end_ms: int
+
+
+@dataclass
+class Field:
+    """Of one run.
+
+    Attributes:
+        mesh: Real processes and fault verbs.
+        fleet: The applications.
+        journals: What they logged.
+        client: A connection of the run's own.
+        marks: The timeline.
+        figures: Measurements in milliseconds by name.
+        kills: SIGKILL and SIGSTOP sent so far.
+    """
+
+    mesh: DevMesh
+    fleet: Fleet
+    journals: Journals
+    client: Mesh
+    marks: list[Mark] = field(default_factory=list)
+    figures: dict[str, list[float]] = field(default_factory=dict)
+    kills: int = 0
+    _failovers: list[float] = field(default_factory=list)
+
+    def may_fail_over(self) -> bool:
+        """Whether the stream may lose a cluster again by now without being held where it is; counts it if so."""
+        now = time.monotonic()
+        self._failovers = [at for at in self._failovers if now - at < FAILOVER_WINDOW_SECONDS]
+        if len(self._failovers) >= FAILOVERS_MAX:
+            return False
+        self._failovers.append(now)
+        return True
+
+    # --- waiting
+
+    async def until(self, done: Callable[[], bool], what: str, seconds: float = PROGRESS_SECONDS) -> None:
+        """Polls the journals until something is so. Raises `StuckError` naming it."""
+        deadline = time.monotonic() + seconds
+        self.journals.poll()
+        while not done():
+            if time.monotonic() > deadline:
+                raise StuckError(f"not within {seconds:g} s: {what} ({dict(self.journals.counts)})")
+            await asyncio.sleep(POLL_SECONDS)
+            self.journals.poll()
+
+    async def progress(self, acked: int = 100, processed: int = 100) -> None:
+        """Waits for so many further acknowledged and processed records."""
+        self.journals.poll()
+        counts = self.journals.counts
+        goals = {"acked": counts["acked"] + acked, "processed": counts["processed"] + processed}
+        what = f"{acked} further records acknowledged, {processed} processed"
+        await self.until(lambda: all(counts[kind] >= goal for kind, goal in goals.items()), what)
+
+    async def first(self, kind: str, since_ms: int, fits: Callable[[Line], bool], what: str) -> Line:
+        """The first line of a kind since a time that fits."""
+        found: list[Line] = []
+
+        def look() -> bool:
+            found[:] = [line for line in self.journals.recent(kind, since_ms) if fits(line)]
+            return bool(found)
+
+        await self.until(look, what)
+        return min(found, key=lambda line: line.ms)
+
+    # --- notes
+
+    def measured(self, name: str, value_ms: float) -> None:
+        """Keeps a measurement."""
+        self.figures.setdefault(name, []).append(value_ms)
+
+    def mark(self, subject: str, what: str, begin_ms: int) -> None:
+        """Adds to the timeline what ends now."""
+        self.marks.append(Mark(subject, what, begin_ms, now_ms()))
+
+    # --- the control plane's view; None or empty while it does not answer
+
+    async def leader(self, service: str) -> str:
+        """The instance that leads a service. Raises `StuckError`."""
+        return await self.next_leader(service, "")
+
+    async def next_leader(self, service: str, former: str) -> str:
+        """The instance that leads a service once the former one does not. Raises `StuckError`."""
+        found: list[str] = []
+
+        async def look() -> bool:
+            answer = await self.client.service(service).unary(
+                "ListEndpoints", ListEndpointsRequest(), ListEndpointsResponse, any_replica=True
+            )
+            found[:] = [each.instance for each in answer.endpoints if each.service == service and each.leader]
+            return bool(found) and found[0] != former
+
+        await self._asked(look, f"a leader of {service} other than {former or 'none'}")
+        return found[0]
+
+    def carrier(self) -> str:
+        """The cluster that took the newest acknowledged record of lane live."""
+        for line in reversed(self.journals.lines):
+            if line.kind == "acked" and ".live." in line.topic:
+                return line.cluster
+        raise StuckError("nothing was acknowledged yet")
+
+    def other(self, cluster: str) -> str:
+        """The first cluster that is not this one."""
+        return next(name for name in self.mesh.ready.clusters if name != cluster)
+
+    async def healthy(self) -> None:
+        """Waits until the registry finds every cluster healthy and nothing of the stream stranded."""
+
+        async def look() -> bool:
+            answer = await self.client.service("registry").unary(
+                "ListClusters", ListClustersRequest(), ListClustersResponse
+            )
+            well = all(each.status.health == ClusterHealth.CLUSTER_HEALTH_HEALTHY for each in answer.clusters)
+            return well and not any(channel.stranded for channel in await self.channels())
+
+        await self._asked(look, "every cluster healthy")
+
+    async def channels(self) -> list[Channel]:
+        """The stream's channels."""
+        answer = await self.client.service("registry").unary("GetStream", GetStreamRequest(name=STREAM), Stream)
+        return list(answer.status.channels)
+
+    async def drained(self, seconds: float) -> None:
+        """Waits until no channel of the stream drains any more."""
+
+        async def look() -> bool:
+            return not any(each.state == ChannelState.CHANNEL_STATE_DRAINING for each in await self.channels())
+
+        await self._asked(look, "every draining channel drained", seconds)
+
+    async def owned(self, seconds: float) -> None:
+        """Waits until every partition of the stream's consumable channels is held."""
+        states = (ChannelState.CHANNEL_STATE_ACTIVE, ChannelState.CHANNEL_STATE_DRAINING)
+
+        async def look() -> bool:
+            wanted = {
+                f"{channel.name}/{number}"
+                for channel in await self.channels()
+                if channel.state in states and channel.lane in LANES
+                for number in range(channel.partitions)
+            }
+            request = ListLeasesRequest(group=GROUP, page_size=1_000)
+            answer = await self.client.service("assigner").unary("ListLeases", request, ListLeasesResponse)
+            held = {lease.name for lease in answer.leases if lease.state == LeaseState.LEASE_STATE_HELD}
+            return wanted <= held
+
+        await self._asked(look, "every partition owned", seconds)
+
+    async def move(self, target: str) -> None:
+        """Moves the stream to a cluster. Raises `BraidError`."""
+        request = MoveStreamRequest(stream=STREAM, lanes=list(LANES), to_cluster=target, reason="chaos")
+        await self.client.service("registry").unary("MoveStream", request, MoveStreamResponse, timeout_seconds=30.0)
+
+    async def _asked(self, look: Callable[[], Awaitable[bool]], what: str, seconds: float = PROGRESS_SECONDS) -> None:
+        deadline = time.monotonic() + seconds
+        while True:
+            try:
+                if await look():
+                    return
+            except BraidError as error:
+                what = f"{what.partition(' [')[0]} [{error}]"
+            if time.monotonic() > deadline:
+                raise StuckError(f"not within {seconds:g} s: {what}")
+            await asyncio.sleep(POLL_SECONDS)
+            self.journals.poll()
+
+
+def now_ms() -> int:
+    """The wall clock all processes of a run share."""
+    return int(time.time() * 1000)

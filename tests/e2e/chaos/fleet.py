@@ -1,0 +1,93 @@
+"""The application processes of a chaos run: started, killed, frozen, ended. Each life has a log of its own."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from devmesh.guard import spawn_guarded
+
+ROOT: Final = Path(__file__).resolve().parents[3]
+END_SECONDS: Final = 60.0
+
+
+@dataclass
+class Application:
+    """One application by name, over its lives."""
+
+    name: str
+    module: str
+    lives: int = 0
+    process: subprocess.Popen[bytes] | None = None
+
+
+class Fleet:
+    """All of them. They die with this process."""
+
+    def __init__(self, directory: Path, endpoint: str) -> None:
+        self.directory = directory
+        self._endpoint = endpoint
+        self._applications: dict[str, Application] = {}
+
+    def start(self, name: str) -> None:
+        """Begins a life of `member-…` or `producer-…`."""
+        module = f"tests.e2e.chaos.{name.partition('-')[0]}"
+        application = self._applications.setdefault(name, Application(name, module))
+        application.lives += 1
+        log = self.directory / f"{name}.{application.lives}.jsonl"
+        command = [sys.executable, "-m", module, name, self._endpoint, str(log)]
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        application.process = spawn_guarded(command, self.directory / f"{name}.out", environment)
+
+    def kill(self, name: str) -> None:
+        """SIGKILL; returns when it is dead."""
+        process = self._process(name)
+        process.kill()
+        process.wait()
+
+    def pause(self, name: str) -> None:
+        """SIGSTOP."""
+        self._process(name).send_signal(signal.SIGSTOP)
+
+    def resume(self, name: str) -> None:
+        """SIGCONT."""
+        self._process(name).send_signal(signal.SIGCONT)
+
+    def dead(self) -> list[str]:
+        """Applications that ended, whoever ended them."""
+        return [name for name, each in self._applications.items() if each.process and each.process.poll() is not None]
+
+    def ask(self) -> None:
+        """Lets every application write down where it stands, beside its log."""
+        for name in self._applications:
+            self._process(name).send_signal(signal.SIGUSR1)
+
+    async def end(self, prefix: str) -> None:
+        """SIGTERM to all of a kind; returns when they ended, by force after a while. Raises AssertionError then."""
+        ending = [name for name in self._applications if name.startswith(prefix)]
+        for name in ending:
+            self._process(name).terminate()
+        forced = [name for name in ending if not await self._ended(name)]
+        assert not forced, f"{forced} did not end in {END_SECONDS:g} s"
+
+    def close(self) -> None:
+        """Kills what still runs."""
+        for name in self._applications:
+            self.kill(name)
+
+    async def _ended(self, name: str) -> bool:
+        try:
+            await asyncio.to_thread(self._process(name).wait, END_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.kill(name)
+            return False
+        return True
+
+    def _process(self, name: str) -> subprocess.Popen[bytes]:
+        process = self._applications[name].process
+        assert process is not None, f"{name} was never started"
+        return process

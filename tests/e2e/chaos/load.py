@@ -1,0 +1,27 @@
+"""What the applications of a chaos run do: the stream, the group, and the fate of each record. Values only."""
+
+import zlib
+from typing import Final
+
+STREAM: Final = "orders"
+GROUP: Final = "billing"
+PARTITIONS: Final = {"live": 4, "bulk": 2, "dlq": 1}
+LANES: Final = ("live", "bulk")
+LEASE_SECONDS: Final = 2.0
+PRODUCERS: Final = ("producer-0", "producer-1")
+MEMBERS: Final = ("member-0", "member-1", "member-2")
+BURST: Final = 6  # records a producer begins to send at once
+BURST_SECONDS: Final = 0.05  # between two bursts
+UNACKNOWLEDGED_MAX: Final = 3_000  # then a producer waits, as it does while no cluster answers
+DELIVERY_SECONDS: Final = 90.0
+
+
+def fate_of(value: bytes) -> str:
+    """What handlers make of a record, by its value alone: most are fine, some flaky, refused or poison."""
+    dice = zlib.crc32(value[::-1]) % 1_000
+    return "poison" if dice < 5 else "refused" if dice < 15 else "flaky" if dice < 30 else "fine"
+
+
+def lane_of(value: bytes) -> str:
+    """The lane a record travels by: most go live."""
+    return "bulk" if zlib.crc32(value) % 4 == 0 else "live"

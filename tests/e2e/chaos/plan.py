@@ -1,0 +1,42 @@
+"""Which faults a run plays, in which order: a seed stands for a deck. Pure."""
+
+import random
+from collections.abc import Sequence
+from typing import Final
+
+# One deck holds every kind of fault, more than twenty kills in all. Faults of clusters lie apart from one another:
+# a cluster that returned is trusted again after ten seconds.
+SMALL: Final = (
+    *("kill member",) * 4,
+    "freeze member for half a lease",
+    "freeze member for 1.5 leases",
+    "freeze member for 3 leases",
+    *("kill producer",) * 3,
+    "freeze producer",
+    "kill registry leader",
+    "kill assigner leader",
+    "freeze registry leader",
+    "freeze assigner leader",
+    "kill all registries",
+    "kill all assigners",
+)
+CLUSTERS: Final = ("kill cluster", "move", "freeze cluster", "move without leader")
+
+
+def deck(seed: int) -> list[str]:
+    """The faults a seed stands for, in order."""
+    chance = random.Random(f"deck/{seed}")
+    small, large = list(SMALL), list(CLUSTERS)
+    chance.shuffle(small)
+    chance.shuffle(large)
+    return _interleaved(small, large)
+
+
+def _interleaved(small: Sequence[str], large: Sequence[str]) -> list[str]:
+    """Spreads the large ones evenly, the first one early."""
+    step = -(-len(small) // len(large))
+    found: list[str] = []
+    for number, each in enumerate(large):
+        found += [*small[number * step : number * step + step // 2], each]
+        found += small[number * step + step // 2 : (number + 1) * step]
+    return found

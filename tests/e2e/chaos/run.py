@@ -1,0 +1,263 @@
+"""One chaos run from end to end: a mesh, applications under load, faults, healing, quiet, and the judgement.
+
+Nothing it started outlives it, whatever happens.
+"""
+
+import json
+import random
+import shutil
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import braid
+from braid.api.registry.v1.registry_service_pb2 import CreateStreamRequest
+from braid.api.registry.v1.stream_pb2 import ChannelState, LaneSpec, Stream, StreamSpec
+from braid.host.system import system_host
+from braid.kafka.cluster import AioKafka
+from braid.kernel.errors import BraidError
+from braid.kernel.ports import HistoryId
+from braid.runtime.fold import Fold
+from braid.stores.sqlite import SqliteStore
+from devmesh.files import MeshFiles
+from devmesh.mesh import DevMesh
+from tests.e2e.chaos import judging
+from tests.e2e.chaos.clusters import cluster_facts, takes_records
+from tests.e2e.chaos.faults import FAULTS, Fault
+from tests.e2e.chaos.field import Field, Mark, StuckError, now_ms
+from tests.e2e.chaos.fleet import Fleet
+from tests.e2e.chaos.histories import KINDS, Histories
+from tests.e2e.chaos.journals import Journals, Line
+from tests.e2e.chaos.load import GROUP, MEMBERS, PARTITIONS, PRODUCERS, STREAM, fate_of
+from tests.support.checkers import Violation, facts
+
+START_SECONDS = 30.0
+OWNED_SECONDS = 4.0
+LAG_SECONDS = 30.0
+DRAIN_SECONDS = 90.0
+SLACK = 4.0  # waited for longer than promised, so that a report says how long it took
+TOPIC_PREFIX = f"braid.{STREAM}."
+Say = Callable[[str], None]
+
+
+@dataclass
+class Report:
+    """What a run came to.
+
+    Attributes:
+        seed: It stands for.
+        faults: Played, in order.
+        kills: SIGKILL and SIGSTOP.
+        counts: Facts by kind.
+        repeats: Records processed again.
+        violations: Of invariants, liveness included.
+        figures: Measurements, each in the unit its name ends in.
+        found: The facts, in order.
+        lines: The applications' logs.
+        marks: The timeline.
+        seconds: Wall time.
+    """
+
+    seed: int
+    faults: list[str] = field(default_factory=list)
+    kills: int = 0
+    counts: dict[str, int] = field(default_factory=dict)
+    repeats: int = 0
+    violations: list[Violation] = field(default_factory=list)
+    figures: dict[str, list[float]] = field(default_factory=dict)
+    found: list[facts.Fact] = field(default_factory=list)
+    lines: list[Line] = field(default_factory=list)
+    marks: list[Mark] = field(default_factory=list)
+    seconds: float = 0.0
+
+    def to_json(self) -> str:
+        """All but facts and lines."""
+        large = ("found", "lines", "marks", "violations")
+        small = {name: value for name, value in vars(self).items() if name not in large}
+        return json.dumps({**small, "violations": [str(each) for each in self.violations]}, indent=1) + "\n"
+
+
+async def play(
+    directory: Path,
+    seed: int,
+    decks: Iterator[Sequence[str]],
+    say: Say = print,
+    table: Mapping[str, Fault] = FAULTS,
+) -> Report:
+    """Plays decks of faults, one after the other, then heals, quiets and judges.
+
+    Args:
+        directory: Made anew; everything of the run lies there.
+        seed: Of the choices faults make.
+        decks: Faults by name; the run ends with the last one.
+        say: Gets a line for each step.
+        table: What the names in decks stand for.
+    """
+    begun = time.monotonic()
+    shutil.rmtree(directory, ignore_errors=True)
+    logs = directory / "logs"
+    logs.mkdir(parents=True)
+    report = Report(seed)
+    mesh = DevMesh(directory / "mesh", clusters=("east", "west"))
+    async with mesh:
+        ready = time.monotonic() - begun
+        report.figures["dev_ready_seconds"] = [ready]
+        report.figures["dev_memory_mb"] = [(await mesh.status()).memory_bytes / 1e6]
+        say(f"ready after {ready:.1f} s, seed {seed}, in {directory}")
+        endpoint = ",".join(service.address for service in mesh.ready.services.values())
+        fleet = Fleet(logs, endpoint)
+        try:
+            async with braid.connect(endpoint, client_id="chaos") as client:
+                await _Play(Field(mesh, fleet, Journals(logs), client), report, say, table).run(decks)
+        finally:
+            fleet.close()
+    _judge(report, say)
+    report.seconds = time.monotonic() - begun
+    return report
+
+
+class _Play:
+    """The acts of one run."""
+
+    def __init__(self, field: Field, report: Report, say: Say, table: Mapping[str, Fault]) -> None:
+        self._field = field
+        self._report = report
+        self._say = say
+        self._table = table
+        self._histories = Histories()
+        self._timed: list[judging.Timed] = []
+
+    async def run(self, decks: Iterator[Sequence[str]]) -> None:
+        """From the stream's creation to everything read back."""
+        try:
+            await self._begin()
+            await self._break(decks)
+            await self._heal()
+            await self._read()
+        except StuckError as error:
+            self._violated("I13 liveness", str(error))
+            self._field.fleet.ask()
+            await self._read()
+        finally:
+            report, run = self._report, self._field
+            run.journals.poll()
+            report.lines, report.marks, report.kills = run.journals.lines, run.marks, run.kills
+            report.figures |= run.figures
+            report.found = judging.in_order([*judging.line_facts(report.lines), *self._timed])
+
+    async def _begin(self) -> None:
+        lanes = {lane: LaneSpec(partitions=count) for lane, count in PARTITIONS.items()}
+        request = CreateStreamRequest(name=STREAM, spec=StreamSpec(lanes=lanes, replication_factor=1))
+        await self._field.client.service("registry").unary("CreateStream", request, Stream, timeout_seconds=30.0)
+        for name in (*MEMBERS, *PRODUCERS):
+            self._field.fleet.start(name)
+        await self._field.progress()
+        await self._field.owned(START_SECONDS)
+
+    async def _break(self, decks: Iterator[Sequence[str]]) -> None:
+        chance = random.Random(f"choices/{self._report.seed}")
+        for deck in decks:
+            for name in deck:
+                begun = time.monotonic()
+                self._report.faults.append(name)
+                await self._table[name](self._field, chance)
+                counts = self._field.journals.counts
+                self._say(
+                    f"{self._field.kills:3} kills  {name:32} {time.monotonic() - begun:5.1f} s   "
+                    f"{counts['acked']} acknowledged, {counts['processed']} processed"
+                )
+                await self._read_histories()
+
+    async def _heal(self) -> None:
+        run = self._field
+        begun = time.monotonic()
+        await self._within("owned_after_healing_seconds", OWNED_SECONDS, run.owned(SLACK * OWNED_SECONDS), begun)
+        await run.fleet.end("producer")
+        begun = time.monotonic()
+        settled = run.until(self._settled, "everything acknowledged is settled", SLACK * LAG_SECONDS)
+        await self._within("lag_zero_after_healing_seconds", LAG_SECONDS, settled, begun)
+        begun = time.monotonic()
+        await run.drained(DRAIN_SECONDS)
+        run.measured("drained_after_quiet_seconds", time.monotonic() - begun)
+        await run.fleet.end("member")
+
+    async def _within(self, name: str, promised: float, waiting: Awaitable[None], begun: float) -> None:
+        await waiting
+        seconds = time.monotonic() - begun
+        self._field.measured(name, seconds)
+        self._say(f"{name}: {seconds:.1f} (promised {promised:g})")
+
+    def _settled(self) -> bool:
+        lines = self._field.journals.lines
+        settled = {line.value for line in lines if line.kind in ("processed", "rejected")}
+        acked = (line.value for line in lines if line.kind == "acked")
+        return all(value in settled or fate_of(value) == "poison" for value in acked)
+
+    async def _read_histories(self) -> None:
+        for service in ("registry", "assigner"):
+            try:
+                await self._histories.read(self._field.client.service(service))
+            except BraidError as error:
+                self._say(f"histories of {service} not read this time: {error}")
+
+    async def _read(self) -> None:
+        """Everything that tells what really happened."""
+        await self._read_histories()
+        self._timed += self._histories.facts()
+        for change in self._histories.changed:
+            self._violated("I8 histories", change)
+        info = await self._field.mesh.info()
+        for name, cluster in info.clusters.items():
+            self._timed += await cluster_facts(name, cluster.bootstrap, TOPIC_PREFIX, GROUP)
+        await self._read_folds()
+        await self._try_sealed()
+
+    async def _read_folds(self) -> None:
+        """Each history as a replica that starts now would fold it: the store's snapshot and the tail after it."""
+        store = SqliteStore(MeshFiles(Path(self._field.mesh.ready.dir)).database, system_host())
+        try:
+            for service in ("registry", "assigner"):
+                histories, _ = await store.histories(service)
+                for history in histories:
+                    await self._read_fold(store, history)
+        finally:
+            await store.close()
+
+    async def _read_fold(self, store: SqliteStore, history: HistoryId) -> None:
+        kind = KINDS[history.service, history.kind].erased()
+        loaded = await store.load(history)
+        fold = Fold(history, kind)
+        fold.restore(loaded)
+        state = kind.codec.encode_state(fold.state)
+        read = self._histories.records.get(str(history), {})
+        if max(read, default=0) == fold.sequence:
+            self._timed.append((now_ms(), facts.Folded("reloaded", history, fold.sequence, state)))
+
+    async def _try_sealed(self) -> None:
+        """A topic that was sealed refuses a record now."""
+        sealed = (ChannelState.CHANNEL_STATE_DRAINED, ChannelState.CHANNEL_STATE_RETIRED)
+        info = await self._field.mesh.info()
+        kafka = AioKafka("chaos")
+        for channel in await self._field.channels():
+            if channel.state not in sealed:
+                continue
+            admin = kafka.cluster(info.clusters[channel.cluster].bootstrap, "").admin()
+            try:
+                for number in await takes_records(admin, channel.topic, channel.partitions):
+                    self._violated("I11 drains", f"{channel.name} is drained; partition {number} takes records")
+            finally:
+                await admin.close()
+            self._field.measured("sealed_topics_tried", channel.generation)
+
+    def _violated(self, invariant: str, message: str) -> None:
+        self._report.violations.append(Violation(invariant, message, 0))
+
+
+def _judge(report: Report, say: Say) -> None:
+    report.violations += judging.judge(report.found)
+    report.counts = dict(Counter(type(fact).__name__ for fact in report.found))
+    report.repeats = judging.repeats(report.found)
+    for violation in report.violations:
+        say(f"VIOLATION {violation}")

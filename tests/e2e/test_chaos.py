@@ -1,0 +1,213 @@
+"""A real mesh under more than twenty kills keeps every promise; and every check of it can turn red."""
+
+import asyncio
+import os
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Final, TypeVar
+
+import pytest
+
+from braid.api.mesh.v1.event_pb2 import EventRecord
+from braid.host.system import system_host
+from braid.kafka.memory import MemoryKafka
+from tests.e2e.chaos.clusters import OffsetCommit, decode_commit, takes_records
+from tests.e2e.chaos.histories import Histories
+from tests.e2e.chaos.journals import Journals
+from tests.e2e.chaos.judging import handled_again, judge
+from tests.e2e.chaos.plan import CLUSTERS, SMALL, deck
+from tests.e2e.chaos.run import Report, play
+from tests.e2e.chaos.timeline import write_report
+from tests.support.checkers import facts
+from tests.support.mesh import processes_of, show_logs
+
+# The deck that once left acknowledged records unread; `make chaos` and BRAID_CHAOS_SEED play others.
+SEED: Final = int(os.environ.get("BRAID_CHAOS_SEED", "1875"))
+BUILD: Final = Path(__file__).resolve().parents[2] / "build" / "chaos"
+KILLS_MIN: Final = 20
+Facts = list[facts.Fact]
+F = TypeVar("F")
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(560)]
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Report]:
+    """One run of one deck. `python -m tests.e2e.chaos --seed N` plays the same deck again."""
+    directory = tmp_path_factory.mktemp("chaos")
+    print(f"chaos seed {SEED}")
+    try:
+        found = asyncio.run(play(directory, SEED, iter([deck(SEED)])))
+        print(write_report(found, BUILD))
+        yield found
+        assert not processes_of(directory)
+    finally:
+        show_logs(directory, lines=5)
+
+
+def test_every_promise_holds_under_kills(report: Report) -> None:
+    print(report.to_json())
+    assert report.violations == []
+    assert report.kills >= KILLS_MIN
+    assert sorted(report.faults) == sorted([*SMALL, *CLUSTERS])
+
+
+def test_the_run_had_something_to_check(report: Report) -> None:
+    kinds = (facts.Acknowledged, facts.Processed, facts.Rejected, facts.DeadLettered, facts.Committed)
+    histories = (facts.LeaseGranted, facts.SealRecorded, facts.EndsRecorded, facts.DrainRecorded, facts.Folded)
+    assert not [kind.__name__ for kind in (*kinds, *histories) if not report.counts.get(kind.__name__)]
+    assert report.figures["sealed_topics_tried"]
+
+
+def test_a_member_was_killed_between_its_commits(report: Report) -> None:
+    kills = [mark for mark in report.marks if mark.what == "killed" and mark.subject.startswith("member")]
+    assert any(handled_again(report.lines, mark.subject, mark.begin_ms) for mark in kills)
+
+
+# --- each checker turns red when what happened is changed
+
+
+def _index(found: Facts, kind: type[F], fits: Callable[[F], bool] = lambda fact: True) -> int:
+    return next(at for at, fact in enumerate(found) if isinstance(fact, kind) and fits(fact))
+
+
+def _lost(found: Facts) -> Facts:
+    value = next(fact.value for fact in found if isinstance(fact, facts.Processed))
+    return [fact for fact in found if not (isinstance(fact, facts.Processed) and fact.value == value)]
+
+
+def _false_receipt(found: Facts) -> Facts:
+    at = _index(found, facts.Acknowledged)
+    receipt = found[at]
+    assert isinstance(receipt, facts.Acknowledged)
+    found[at] = replace(receipt, place=receipt.place._replace(offset=receipt.place.offset + 100_000))
+    return found
+
+
+def _phantom(found: Facts) -> Facts:
+    done = found[_index(found, facts.Processed)]
+    assert isinstance(done, facts.Processed)
+    return [*found, replace(done, value=b"from nowhere")]
+
+
+def _commit_before_the_sink(found: Facts) -> Facts:
+    at = _index(found, facts.Committed, lambda commit: commit.offset > 0)
+    return [found[at], *found[:at], *found[at + 1 :]]
+
+
+def _claim_too_much(found: Facts) -> Facts:
+    last = max(at for at, fact in enumerate(found) if isinstance(fact, facts.Committed))
+    commit = found[last]
+    assert isinstance(commit, facts.Committed)
+    return [*found, replace(commit, offset=commit.offset + 1_000, metadata="")]
+
+
+def _unreadable(found: Facts) -> Facts:
+    at = _index(found, facts.Committed)
+    commit = found[at]
+    assert isinstance(commit, facts.Committed)
+    found[at] = replace(commit, metadata=commit.metadata[:-2])
+    return found
+
+
+def _epoch_again(found: Facts) -> Facts:
+    return [*found, found[_index(found, facts.LeaseGranted)]]
+
+
+def _former_leader(found: Facts) -> Facts:
+    return [*found, found[_index(found, facts.EventDecided, lambda event: event.service == "registry")]]
+
+
+def _event_missing(found: Facts) -> Facts:
+    at = _index(found, facts.BatchAppended, lambda batch: batch.history.kind == "cluster" and batch.first > 1)
+    return [*found[:at], *found[at + 1 :]]
+
+
+def _other_state(found: Facts) -> Facts:
+    at = _index(found, facts.Folded)
+    fold = found[at]
+    assert isinstance(fold, facts.Folded)
+    found[at] = replace(fold, state=fold.state + b"x")
+    return found
+
+
+def _drained_first(found: Facts) -> Facts:
+    at = _index(found, facts.DrainRecorded)
+    return [found[at], *found[:at], *found[at + 1 :]]
+
+
+def _unsealed(found: Facts) -> Facts:
+    return [fact for fact in found if not isinstance(fact, facts.SealRecorded)]
+
+
+def _late_record(found: Facts) -> Facts:
+    ends = next(fact for fact in found if isinstance(fact, facts.EndsRecorded) and fact.offsets[0])
+    late = facts.Appended(facts.Place(*ends.topic, 0, ends.offsets[0]), b"late")
+    return [*found, late]
+
+
+@pytest.mark.parametrize(
+    ("invariant", "mutate"),
+    [
+        ("I1 zero loss", _lost),
+        ("I1 receipts", _false_receipt),
+        ("I2 no phantom", _phantom),
+        ("I3 truthful commits", _commit_before_the_sink),
+        ("I3 truthful commits", _claim_too_much),
+        ("I10 envelope", _unreadable),
+        ("I6 epochs", _epoch_again),
+        ("I6 leader epochs", _former_leader),
+        ("I9 folds", _event_missing),
+        ("I9 folds", _other_state),
+        ("I11 drains", _drained_first),
+        ("I11 drains", _unsealed),
+        ("I11 drains", _late_record),
+    ],
+)
+def test_a_changed_run_turns_its_checker_red(report: Report, invariant: str, mutate: Callable[[Facts], Facts]) -> None:
+    violations = judge(mutate(list(report.found)))
+    assert invariant in {violation.invariant for violation in violations}
+
+
+def test_a_history_that_reads_differently_is_noticed() -> None:
+    histories = Histories()
+    for data in (b"first", b"first", b"second"):
+        histories.keep(EventRecord(history="registry/stream/orders", sequence=1, data=data))
+    assert histories.changed == ["registry/stream/orders@1 is not what it was"]
+
+
+async def test_a_topic_that_is_not_sealed_is_noticed() -> None:
+    kafka = MemoryKafka(system_host().clock)
+    kafka.add_cluster("east")
+    admin = kafka.cluster("east:9092", "").admin()
+    await admin.create_topic("open", 2, 1, {})
+    await admin.create_topic("sealed", 2, 1, {"max.message.bytes": "0"})
+    assert await takes_records(admin, "open", 2) == [0, 1]
+    assert await takes_records(admin, "sealed", 2) == []
+
+
+# --- reading
+
+
+@pytest.mark.parametrize("version", [0, 3, 4])
+def test_commits_are_read_in_every_form(version: int) -> None:
+    key = struct.pack(">hh1sh3si", 1, 1, b"g", 3, b"t.1", 7)
+    text = struct.pack(">B3s", 4, b"abc") if version == 4 else struct.pack(">h3s", 3, b"abc")
+    epoch = struct.pack(">i", 5) if version >= 3 else b""
+    value = struct.pack(">hq", version, 42) + epoch + text + struct.pack(">q", 1_234)
+    assert decode_commit(key, value) == OffsetCommit("g", "t.1", 7, 42, "abc", 1_234)
+    assert decode_commit(struct.pack(">hh1s", 2, 1, b"g"), value) is None
+
+
+def test_half_a_line_is_left_for_later(tmp_path: Path) -> None:
+    path = tmp_path / "member-1.2.jsonl"
+    path.write_text('{"kind": "processed", "ms": 5, "value": "v", "offset": 3}\n{"kind": "pro')
+    journals = Journals(tmp_path)
+    (line,) = journals.poll()
+    assert (line.process, line.kind, line.value, line.offset) == ("member-1", "processed", b"v", 3)
+    with path.open("a") as file:
+        file.write('cessed", "ms": 6, "offset": 4}\n')
+    assert [line.offset for line in journals.poll()] == [4]
+    assert journals.counts["processed"] == 2

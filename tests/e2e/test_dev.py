@@ -1,0 +1,291 @@
+"""`braid dev` as its users meet it: it carries records, breaks by name, comes back with its data, leaves nothing."""
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+import braid
+from braid.api.registry.v1.cluster_pb2 import ClusterHealth
+from braid.api.registry.v1.registry_service_pb2 import (
+    CreateStreamRequest,
+    GetStreamRequest,
+    ListClustersRequest,
+    ListClustersResponse,
+)
+from braid.api.registry.v1.stream_pb2 import LaneSpec, Stream, StreamSpec
+from devmesh.documents import ready_from_json
+from devmesh.files import MeshFiles
+from devmesh.mesh import DevMesh
+from tests.support.mesh import processes_of, running_mesh, wait_gone
+
+BRAID: Final = (sys.executable, "-c", "from braid.cli import main; main()")
+READY_SECONDS: Final = 60.0
+
+pytestmark = pytest.mark.real
+
+
+@pytest.fixture(scope="module")
+def mesh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevMesh]:
+    """One mesh for the tests that leave it whole."""
+    with running_mesh(tmp_path_factory.mktemp("mesh")) as running:
+        yield running
+
+
+def dev(directory: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Runs `braid dev …` to its end."""
+    command = [*BRAID, "dev", *arguments, "--dir", str(directory)]
+    variables = {**os.environ, **environment}
+    return subprocess.run(command, capture_output=True, text=True, timeout=READY_SECONDS, env=variables)
+
+
+@contextmanager
+def foreground(directory: Path, moment: str) -> Iterator[subprocess.Popen[str]]:
+    """`braid dev` in the foreground, its output read up to a line."""
+    command = [*BRAID, "dev", "--clusters", "east", "--dir", str(directory)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        assert process.stdout is not None
+        read = next((line for line in process.stdout if moment in line), None)
+        assert read is not None, f"it ended before {moment!r}"
+        yield process
+
+
+async def create_stream(endpoint: str, name: str) -> None:
+    """A stream with one lane of two partitions on both clusters."""
+    spec = StreamSpec(lanes={"live": LaneSpec(partitions=2)}, replication_factor=1)
+    async with braid.connect(endpoint, client_id="test") as client:
+        request = CreateStreamRequest(name=name, spec=spec)
+        await client.service("registry").unary("CreateStream", request, Stream, timeout_seconds=30.0)
+
+
+async def produce(endpoint: str, stream: str, values: list[bytes]) -> set[str]:
+    """Sends records; their clusters."""
+    async with braid.connect(endpoint, client_id="test") as client, client.producer(stream) as producer:
+        return {(await producer.send(value, lane="live")).cluster for value in values}
+
+
+async def consume(endpoint: str, stream: str, group: str, count: int) -> list[bytes]:
+    """Takes and acknowledges records of a new or known group, in the order of their values."""
+    values: list[bytes] = []
+    async with (
+        asyncio.timeout(READY_SECONDS),
+        braid.connect(endpoint, client_id="test") as client,
+        client.consumer([stream], group=group) as consumer,
+    ):
+        async for record in consumer:
+            values.append(record.value or b"")
+            record.ack()
+            if len(values) == count:
+                break
+    return sorted(values)
+
+
+async def test_the_ready_file_is_true(mesh: DevMesh) -> None:
+    written = MeshFiles(Path(mesh.ready.dir)).ready.read_text()
+    assert ready_from_json(written) == mesh.ready
+    assert sorted(mesh.ready.services) == ["assigner-0", "assigner-1", "registry-0", "registry-1"]
+    assert {name: each.zone for name, each in mesh.ready.clusters.items()} == {"east": "a", "west": "b"}
+    for service in mesh.ready.services.values():
+        assert service.pid is not None
+        os.kill(service.pid, 0)
+    async with braid.connect(mesh.ready.endpoint) as client:
+        answer = await client.service("registry").unary("ListClusters", ListClustersRequest(), ListClustersResponse)
+    assert {each.name: each.spec.bootstrap for each in answer.clusters} == {
+        name: each.bootstrap for name, each in mesh.ready.clusters.items()
+    }
+    assert {each.status.health for each in answer.clusters} == {ClusterHealth.CLUSTER_HEALTH_HEALTHY}
+
+
+async def test_records_flow(mesh: DevMesh) -> None:
+    await create_stream(mesh.ready.endpoint, "logs")
+    values = [b"record %03d" % number for number in range(50)]
+    assert await produce(mesh.ready.endpoint, "logs", values) == {"east"}
+    assert await consume(mesh.ready.endpoint, "logs", "flow", len(values)) == values
+
+
+async def test_a_cluster_dies_and_returns_with_its_records(mesh: DevMesh) -> None:
+    await create_stream(mesh.ready.endpoint, "kept")
+    await produce(mesh.ready.endpoint, "kept", [b"before"])
+    pid = mesh.ready.clusters["east"].pid
+    assert await mesh.kill("east") == f"east is dead (process {pid}, SIGKILL)"
+    assert await produce(mesh.ready.endpoint, "kept", [b"during"]) == {"west"}
+    begun = time.monotonic()
+    await mesh.start("east")
+    print(f"east served again after {time.monotonic() - begun:.1f} s")
+    assert await consume(mesh.ready.endpoint, "kept", "returned", 2) == [b"before", b"during"]
+
+
+def test_verbs_and_status_on_the_command_line(mesh: DevMesh) -> None:
+    where = Path(mesh.ready.dir)
+    assert dev(where, "pause", "assigner-1").returncode == 0
+    status = json.loads(dev(where, "status", "-o", "json").stdout)
+    assert {each["name"]: each["state"] for each in status["processes"]}["assigner-1"] == "paused"
+    assert dev(where, "resume", "assigner-1").returncode == 0
+    printed = dev(where, "status").stdout
+    assert printed.startswith("NAME ")
+    assert max(map(len, printed.splitlines()[:-1])) <= 80
+    print(printed)
+
+    missing = dev(where, "kill", "nosuch")
+    assert (missing.returncode, missing.stdout) == (4, "")
+    assert missing.stderr == (
+        "braid: this mesh has no 'nosuch'\n  try: it has east, west, registry-0, registry-1, assigner-0, assigner-1\n"
+    )
+    refused = dev(where)
+    assert refused.returncode == 4
+    assert f"a mesh runs in {where} already (process {mesh.supervisor_pid})" in refused.stderr
+
+
+async def test_a_second_mesh_runs_beside_and_its_death_is_complete(mesh: DevMesh, tmp_path: Path) -> None:
+    other = DevMesh(tmp_path, clusters=["solo"], registries=1, assigners=1)
+    ready = await other.up(print)
+    assert ready.endpoint != mesh.ready.endpoint
+    assert len(processes_of(tmp_path)) >= 4
+    await other.kill_supervisor()
+    await asyncio.to_thread(wait_gone, tmp_path)
+    assert (await mesh.status()).ready
+
+
+async def test_a_restart_finds_its_data_on_its_ports(tmp_path: Path) -> None:
+    async with DevMesh(tmp_path, clusters=["east"], registries=1, assigners=1) as first:
+        before = first.ready
+        await create_stream(before.endpoint, "logs")
+        await produce(before.endpoint, "logs", [b"one", b"two"])
+    wait_gone(tmp_path)
+    assert not MeshFiles(tmp_path).ready.exists()
+
+    second = DevMesh(tmp_path, registries=1, assigners=1)
+    try:
+        after = await second.up(print)
+        assert after.endpoint == before.endpoint
+        assert after.clusters["east"].bootstrap == before.clusters["east"].bootstrap
+        assert await consume(after.endpoint, "logs", "again", 2) == [b"one", b"two"]
+    finally:
+        await second.down()
+
+
+async def test_a_killed_mesh_comes_back_elsewhere_when_its_port_is_taken(tmp_path: Path) -> None:
+    first = DevMesh(tmp_path, clusters=["east"], registries=1, assigners=1)
+    before = await first.up(print)
+    await create_stream(before.endpoint, "logs")
+    await produce(before.endpoint, "logs", [b"one"])
+    await first.kill_supervisor()
+    wait_gone(tmp_path)
+
+    with socket.socket() as thief:
+        thief.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        host, _, port = before.clusters["east"].bootstrap.rpartition(":")
+        thief.bind((host, int(port)))
+        thief.listen()
+        second = DevMesh(tmp_path, registries=1, assigners=1)
+        try:
+            after = await second.up(print)
+            assert after.clusters["east"].bootstrap != before.clusters["east"].bootstrap
+            async with braid.connect(after.endpoint) as client:
+                await client.service("registry").unary("GetStream", GetStreamRequest(name="logs"), Stream)
+            assert await consume(after.endpoint, "logs", "moved", 1) == [b"one"]
+        finally:
+            await second.down()
+    wait_gone(tmp_path)
+
+
+async def test_histories_in_etcd(tmp_path: Path) -> None:
+    async with DevMesh(tmp_path, clusters=["east"], store="etcd", registries=1, assigners=1) as mesh:
+        assert mesh.ready.store == "etcd"
+        await create_stream(mesh.ready.endpoint, "logs")
+        await mesh.kill("etcd")
+        await mesh.start("etcd")
+        await produce(mesh.ready.endpoint, "logs", [b"one"])
+        assert await consume(mesh.ready.endpoint, "logs", "etcd", 1) == [b"one"]
+    wait_gone(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("number", "moment"),
+    [(signal.SIGINT, "starting east"), (signal.SIGTERM, "registry-0 serves"), (signal.SIGHUP, "s  ready")],
+)
+def test_a_signal_at_any_moment_leaves_nothing(tmp_path: Path, number: signal.Signals, moment: str) -> None:
+    with foreground(tmp_path / "mesh", moment) as process:
+        process.send_signal(number)
+        assert process.stdout is not None
+        rest = process.stdout.read()
+        assert process.wait(READY_SECONDS) == 0, rest
+    assert "everything has ended" in rest
+    wait_gone(tmp_path / "mesh")
+
+
+@pytest.mark.parametrize("moment", ["starting east", "registry-0 serves"])
+def test_a_kill_during_the_start_leaves_nothing(tmp_path: Path, moment: str) -> None:
+    with foreground(tmp_path / "mesh", moment) as process:
+        assert processes_of(tmp_path / "mesh")
+        process.kill()
+    wait_gone(tmp_path / "mesh")
+
+
+def test_detached_it_outlives_its_caller_until_down(tmp_path: Path) -> None:
+    ready_file = tmp_path / "ready.json"
+    arguments = ("--clusters", "east", "--registries", "1", "--assigners", "1")
+    started = dev(tmp_path / "mesh", *arguments, "--detach", "--ready-file", str(ready_file))
+    assert started.returncode == 0, started.stdout + started.stderr
+    assert "it runs in the background" in started.stdout
+    assert ready_from_json(ready_file.read_text()).clusters.keys() == {"east"}
+    ended = dev(tmp_path / "mesh", "down")
+    assert (ended.returncode, "ended after" in ended.stdout) == (0, True), ended.stderr
+    wait_gone(tmp_path / "mesh")
+    assert not ready_file.exists()
+    again = dev(tmp_path / "mesh", "down")
+    assert again.returncode == 3
+    assert again.stderr.startswith(f"braid: no mesh runs in {tmp_path / 'mesh'}")
+
+
+def test_a_half_written_database_is_named(tmp_path: Path) -> None:
+    database = MeshFiles(tmp_path).database
+    database.parent.mkdir()
+    database.write_bytes(b"SQLite format 3\0" + b"\x07" * 700)
+    started = dev(tmp_path, "--clusters", "east", "--detach")
+    assert started.returncode == 3
+    assert str(database) in started.stderr
+    print(started.stderr)
+    wait_gone(tmp_path)
+
+
+def test_no_java_is_said_with_how_to_install_it(tmp_path: Path) -> None:
+    code = "import devmesh.java; devmesh.java._JVM_DIRECTORIES = (); from braid.cli import main; main()"
+    command = [sys.executable, "-c", code, "dev", "--dir", str(tmp_path)]
+    root = Path(__file__).parents[2]
+    environment = {**os.environ, "PATH": "/nonexistent", "JAVA_HOME": "", "PYTHONPATH": str(root)}
+    ended = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=READY_SECONDS)
+    assert ended.returncode == 3
+    assert "Kafka needs Java 17 or 21" in ended.stderr
+    assert not processes_of(tmp_path)
+
+
+def test_wrong_usage_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    for arguments, complaint in (
+        (("--store", "redis"), "braid: --store: 'redis' is no store\n  try: one of sqlite, etcd\n"),
+        (("--clusters", "East"), "--clusters"),
+        (("--nonsense",), "No such option"),
+    ):
+        ended = dev(tmp_path / "mesh", *arguments)
+        assert ended.returncode == 2
+        assert complaint in ended.stderr
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        ended = dev(tmp_path / "mesh", "--port", str(port))
+        assert (ended.returncode, f"port {port} is in use" in ended.stderr) == (4, True)
+    (tmp_path / "file").touch()
+    ended = dev(tmp_path / "file" / "mesh")
+    assert (ended.returncode, "choose another --dir" in ended.stderr) == (4, True)
+    assert not processes_of(tmp_path)

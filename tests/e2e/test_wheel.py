@@ -1,0 +1,87 @@
+"""The wheel, installed where no checkout is: the command, the library, and the mesh it carries."""
+
+import subprocess
+import sys
+import sysconfig
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel, built anew."""
+    directory = tmp_path_factory.mktemp("wheel")
+    run([sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(directory)], ROOT)
+    (built,) = directory.glob("braid_streams-*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def clean_venv(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An environment with the wheel and its dependencies, and nothing of this checkout.
+
+    The dependencies are those of the environment that runs the tests; the line that makes the checkout importable
+    there (a `.pth` file) has no effect here, for such files count only in an environment's own directory.
+    """
+    venv = tmp_path_factory.mktemp("clean") / "venv"
+    run([sys.executable, "-m", "venv", "--without-pip", str(venv)], venv.parent)
+    python = venv / "bin" / "python"
+    install = ["install", "--quiet", "--no-deps", "--no-index", str(wheel)]
+    run([sys.executable, "-m", "pip", "--python", str(python), *install], venv.parent)
+    site = Path(run([str(python), "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"], venv).strip())
+    (site / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    return venv
+
+
+def run(command: Sequence[str], directory: Path) -> str:
+    """What a command prints; fails with all of it when the command does."""
+    answer = subprocess.run(command, cwd=directory, capture_output=True, text=True)
+    assert answer.returncode == 0, f"{command}\n{answer.stdout}\n{answer.stderr}"
+    return answer.stdout
+
+
+def test_only_braid_lands_in_site_packages(wheel: Path) -> None:
+    tops = {name.split("/")[0] for name in zipfile.ZipFile(wheel).namelist()}
+    assert {top for top in tops if not top.endswith(".dist-info")} == {"braid"}
+
+
+def test_the_wheel_carries_what_the_mesh_needs(wheel: Path) -> None:
+    names = set(zipfile.ZipFile(wheel).namelist())
+    assert {
+        "braid/py.typed",
+        "braid/_mesh/services/registry/__main__.py",
+        "braid/_mesh/services/assigner/__main__.py",
+        "braid/_mesh/devmesh/kafka-4.3.1.sha256",
+        "braid/_mesh/devmesh/etcd/go.sum",
+    } <= names
+    assert not [name for name in names if "/tests/" in name or name.endswith((".pyc", ".log"))]
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["dev", "--help"]])
+def test_the_command_runs(clean_venv: Path, arguments: list[str]) -> None:
+    assert "Usage" in run([str(clean_venv / "bin" / "braid"), *arguments], clean_venv)
+
+
+def test_the_library_is_the_installed_one(clean_venv: Path) -> None:
+    printed = run([str(clean_venv / "bin" / "python"), "-c", "import braid; print(braid.__file__)"], clean_venv)
+    assert clean_venv in Path(printed.strip()).parents
+
+
+def test_services_are_importable_only_once_asked_for(clean_venv: Path) -> None:
+    code = (
+        "import importlib.util, braid._mesh; assert importlib.util.find_spec('services') is None; "
+        "braid._mesh.enable(); import services.registry.domain as domain; print(domain.__file__)"
+    )
+    printed = run([str(clean_venv / "bin" / "python"), "-c", code], clean_venv)
+    assert clean_venv in Path(printed.strip()).parents
+
+
+def test_a_process_of_the_mesh_starts(clean_venv: Path) -> None:
+    code = "import subprocess, sys, braid._mesh; sys.exit(subprocess.call(braid._mesh.mesh_command('devmesh.java')))"
+    run([str(clean_venv / "bin" / "python"), "-c", code], clean_venv)

@@ -1,0 +1,85 @@
+"""One real broker per module, and the contract's rig over it."""
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+from aiokafka.protocol.group import JoinGroupRequest, SyncGroupRequest
+
+from braid.kafka.cluster import AioKafka
+from braid.kafka.security import Security
+from braid.kafka.wire import ANY_BROKER, Wire
+from braid.kernel.ports import Generation
+from devmesh.brokers import KafkaBroker
+from tests.contract.kafka.rig import Rig
+from tests.support.brokers import READY_SECONDS, running_broker
+
+_NEEDS_MEMBER_ID = 79
+_counter = itertools.count()
+
+
+class RealFaults:
+    """`Faults` of a broker process."""
+
+    def __init__(self, broker: KafkaBroker, wire: Wire) -> None:
+        self._broker = broker
+        self._wire = wire
+
+    async def kill(self) -> None:
+        """kill -9."""
+        await asyncio.to_thread(self._broker.kill)
+
+    async def start(self) -> None:
+        """Returns once it serves."""
+        await asyncio.to_thread(self._broker.start)
+        await asyncio.to_thread(self._broker.wait_ready, READY_SECONDS)
+
+    async def pause(self) -> None:
+        """SIGSTOP."""
+        self._broker.pause()
+
+    async def resume(self) -> None:
+        """SIGCONT."""
+        self._broker.resume()
+
+    async def join(self, group: str, member_id: str) -> Generation:
+        """Joins and syncs as a classic member with an opaque protocol, as an assigner does.
+
+        The metadata is empty because a 4.3 coordinator reads it as a subscription whatever the protocol's name, and
+        never answers a join whose bytes 3 to 6 look like a large array (`b"opaque"`).
+        """
+        request = JoinGroupRequest(group, 1_800_000, 6_000, member_id, None, "consumer", [("braid-1", b"")])
+        answer = await self._wire.ask(ANY_BROKER, request)
+        if answer.error_code == _NEEDS_MEMBER_ID:
+            return await self.join(group, answer.member_id)
+        assert answer.error_code == 0, answer
+        sync = SyncGroupRequest(group, answer.generation_id, answer.member_id, None, [(answer.member_id, b"all")])
+        synced = await self._wire.ask(ANY_BROKER, sync)
+        assert synced.error_code == 0, synced
+        return Generation(answer.generation_id, answer.member_id)
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
+    """A running broker."""
+    directory: Path = tmp_path_factory.mktemp("broker")
+    with running_broker("east", directory) as running:
+        yield running
+
+
+@pytest.fixture
+async def rig(broker: KafkaBroker) -> AsyncIterator[Rig]:
+    """The contract's rig over the module's broker, which serves again when a test ends."""
+    wire = Wire(broker.bootstrap, "test", Security(), 10.0)
+    rig = Rig(AioKafka("test"), broker.bootstrap, RealFaults(broker, wire), f"t{next(_counter)}")
+    try:
+        yield rig
+    finally:
+        broker.resume()
+        await rig.close()
+        await wire.close()
+        if broker.pid is None:
+            await asyncio.to_thread(broker.start)
+            await asyncio.to_thread(broker.wait_ready, READY_SECONDS)

@@ -1,0 +1,13 @@
+"""The Kafka contract over a real broker: the bodies of `tests/contract/kafka`, word for word."""
+
+import pytest
+
+from tests.contract.kafka import admin_bodies, fault_bodies, flow_bodies, offsets_bodies
+from tests.contract.kafka.rig import Body, Rig, body_name
+
+BODIES = [*admin_bodies.BODIES, *offsets_bodies.BODIES, *flow_bodies.BODIES, *fault_bodies.BODIES]
+
+
+@pytest.mark.parametrize("body", BODIES, ids=body_name)
+async def test_contract(body: Body, rig: Rig) -> None:
+    await body(rig)

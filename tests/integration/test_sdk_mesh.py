@@ -1,0 +1,107 @@
+"""The SDK against a whole mesh: real brokers, real services, a cluster killed under load; the examples too."""
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+import braid
+from braid.api.registry.v1.registry_service_pb2 import CreateStreamRequest
+from braid.api.registry.v1.stream_pb2 import LaneSpec, Stream, StreamSpec
+from devmesh.mesh import DevMesh
+from tests.support.mesh import running_mesh
+
+ROOT: Final = Path(__file__).parents[2]
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(180)]
+
+
+@pytest.fixture(scope="module")
+def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevMesh]:
+    """Two clusters, one registry, one assigner, and stream `logs`."""
+    with running_mesh(tmp_path_factory.mktemp("sdk"), registries=1, assigners=1) as running:
+        asyncio.run(create(running.ready.endpoint, "logs"))
+        yield running
+
+
+async def create(endpoint: str, stream: str) -> None:
+    """Makes a stream."""
+    async with braid.connect(endpoint) as mesh:
+        spec = StreamSpec(lanes={"live": LaneSpec(partitions=4)}, replication_factor=1)
+        await mesh.service("registry").unary("CreateStream", CreateStreamRequest(name=stream, spec=spec), Stream)
+
+
+async def until(condition: Callable[[], bool], seconds: float) -> None:
+    """Waits for a condition; fails when it does not come true in time."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + seconds
+    while not condition():
+        assert loop.time() < deadline, f"not true within {seconds} s"
+        await asyncio.sleep(0.02)
+
+
+@pytest.mark.parametrize(
+    ("script", "says"),
+    [
+        ("produce.py", "sent 1000 records"),
+        ("consume.py", "handled 1000 records"),
+        ("columns.py", "counted 1000 records under 10 keys"),
+        ("without_asyncio.py", "saw 1000 records"),
+    ],
+)
+def test_an_example_does_what_it_says(local: DevMesh, script: str, says: str) -> None:
+    command = [sys.executable, str(ROOT / "examples" / script), local.ready.endpoint]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    assert says in done.stdout
+
+
+async def test_a_cluster_dies_under_load_and_nothing_acknowledged_is_lost(local: DevMesh) -> None:
+    endpoint = local.ready.endpoint
+    await create(endpoint, "orders")
+    processed: list[str] = []
+    acknowledged: dict[str, str] = {}
+
+    async def handle(record: braid.Record) -> None:
+        if record.value == b"poison":
+            raise ValueError("poison")
+        processed.append(record.id)
+
+    async def send_all(producer: braid.Producer, count: int) -> None:
+        slots = asyncio.Semaphore(200)
+
+        async def send(number: int) -> None:
+            async with slots:
+                receipt = await producer.send(b"%d" % number, key=b"%d" % (number % 50))
+                acknowledged[receipt.id] = receipt.cluster
+
+        await asyncio.gather(*(send(number) for number in range(count)))
+
+    retry = braid.Retry(max_attempts=2, backoff_seconds=(0.05, 0.1))
+    async with braid.connect(endpoint) as mesh, mesh.producer("orders") as producer:
+        first = await producer.send(b"poison")
+        async with (
+            mesh.consumer(["orders"], group="g", retry=retry) as one,
+            mesh.consumer(["orders"], group="g", retry=retry) as two,
+        ):
+            running = [asyncio.create_task(consumer.run(handle)) for consumer in (one, two)]
+            await send_all(producer, 3_000)
+            sending = asyncio.create_task(send_all(producer, 10_000))
+            await until(lambda: len(acknowledged) > 4_000, 30)
+            await local.kill(first.cluster)
+            await sending
+            assert {*acknowledged.values()} == {"east", "west"}
+            await local.start(first.cluster)
+            await until(lambda: set(processed) >= set(acknowledged), 90)
+            await until(lambda: sum(lease.in_flight for each in (one, two) for lease in each.leases()) == 0, 10)
+        await asyncio.gather(*running)
+        async with mesh.consumer(["orders"], group="dead", lanes={"dlq": 1}) as dead:
+            record = await dead.take(20.0)
+            assert record is not None
+            assert record.headers["braid-dl-origin-id"].decode() == first.id
+            record.ack()
+    assert set(acknowledged) <= set(processed)

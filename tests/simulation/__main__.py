@@ -1,0 +1,71 @@
+"""`python -m tests.simulation --seed n` repeats one run and prints it; `--seeds n` runs many on two processes."""
+
+import argparse
+import os
+import sys
+import time
+from concurrent.futures import ProcessPoolExecutor
+from itertools import repeat
+from multiprocessing import get_context
+
+from tests.simulation.run import Result, run_seed
+
+TAIL_LINES = 25
+PROCESSES = 2
+SECONDS_DEFAULT = 60.0
+
+
+def main() -> int:
+    """Runs what the command line asks for; returns the exit code."""
+    if os.environ.get("PYTHONHASHSEED") != "0":  # else sets would iterate otherwise in every process
+        environment = {**os.environ, "PYTHONHASHSEED": "0"}
+        os.execve(sys.executable, [sys.executable, "-m", "tests.simulation", *sys.argv[1:]], environment)
+    arguments = _arguments()
+    if arguments.seed is not None:
+        return _one(arguments.seed, arguments.seconds)
+    return _many(range(arguments.first, arguments.first + arguments.seeds), arguments.seconds)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
+    parser.add_argument("--seed", type=int, help="repeat this run and print its trace")
+    parser.add_argument("--seeds", type=int, default=200, help="run so many seeds")
+    parser.add_argument("--first", type=int, default=0, help="the first of them")
+    parser.add_argument("--seconds", type=float, default=SECONDS_DEFAULT, help="simulated seconds with faults")
+    return parser.parse_args()
+
+
+def _one(seed: int, seconds: float) -> int:
+    result = run_seed(seed, seconds)
+    print("\n".join(result.trace))
+    print(_verdict(result))
+    return 0 if result.green else 1
+
+
+def _many(seeds: range, seconds: float) -> int:
+    red = 0
+    simulated, began = 0.0, time.monotonic()
+    with ProcessPoolExecutor(PROCESSES, mp_context=get_context("spawn")) as pool:
+        for result in pool.map(run_seed, seeds, repeat(seconds), repeat(TAIL_LINES)):
+            simulated += result.simulated_seconds
+            if not result.green:
+                red += 1
+                print("\n".join(result.trace[-TAIL_LINES:]))
+                print(_verdict(result))
+                length = f" --seconds {seconds:g}" if seconds != SECONDS_DEFAULT else ""
+                print(f"repeat: make sim SEED={result.seed}  (python -m tests.simulation --seed {result.seed}{length})")
+                sys.stdout.flush()
+    wall = time.monotonic() - began
+    print(f"{len(seeds)} seeds, {red} red; {simulated:.0f} simulated seconds in {wall:.1f} s: {simulated / wall:.0f}x")
+    return 1 if red else 0
+
+
+def _verdict(result: Result) -> str:
+    if result.green:
+        counts = ", ".join(f"{count} {kind}" for kind, count in sorted(result.counts.items()))
+        return f"seed {result.seed}: green after {result.simulated_seconds:.3f} simulated seconds; {counts}"
+    return f"seed {result.seed}: RED, {result.invariant}: {result.message}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,180 @@
+"""The applications of a run: members with a sink, producers with a ledger. They use the SDK as anybody would."""
+
+import zlib
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Final, Protocol
+
+from braid.client.consumer import Consumer
+from braid.client.mesh import Mesh
+from braid.client.producer import Producer
+from braid.client.record import Record
+from braid.client.settings import Retry
+from braid.kernel.errors import BraidError
+from tests.simulation.journal import Journal
+from tests.support.checkers import facts
+from tests.support.virtual_time import VirtualProcess
+
+GROUP: Final = "indexer"
+STREAM: Final = "logs"
+RETRY: Final = Retry(max_attempts=3, backoff_seconds=(0.05, 0.5))
+SENDS_AT_ONCE_MAX: Final = 50
+
+
+class Settings(Protocol):
+    """What applications may want to know of a run."""
+
+    @property
+    def exclusive(self) -> bool: ...
+    @property
+    def lease_seconds(self) -> float: ...
+    @property
+    def send_interval_seconds(self) -> float: ...
+    @property
+    def handling_seconds(self) -> float: ...
+
+
+class PoisonedError(Exception):
+    """What a handler raises over a record it will never digest."""
+
+
+class Member:
+    """One life of a member process: joins, handles records, writes them to its sink."""
+
+    def __init__(self, process: VirtualProcess, mesh: Mesh, journal: Journal, settings: Settings) -> None:
+        self.consumer: Consumer | None = None
+        self.leaving = False
+        self._process = process
+        self._mesh = mesh
+        self._journal = journal
+        self._settings = settings
+        self._handlers = 0
+
+    async def run(self) -> None:
+        """Consumes until told to leave."""
+        async with _entered(self._mesh, self._process):
+            while not self.leaving:
+                try:
+                    await self._consume()
+                except BraidError as error:
+                    self._journal.say(f"{self._process.name} consumer ended: {error}")
+                    await self._process.host.clock.sleep(0.5)
+
+    async def leave(self) -> None:
+        """Closes the consumer, as a process told to stop does."""
+        self.leaving = True
+        if self.consumer is not None:
+            await self.consumer.close()
+
+    def holds(self) -> list[str]:
+        """Names of the leases it works on."""
+        if self.consumer is None or not self._process.alive:
+            return []
+        return [lease.name for lease in self.consumer.leases() if lease.stage == "working"]
+
+    async def _consume(self) -> None:
+        async with self._mesh.consumer(
+            [STREAM],
+            group=GROUP,
+            concurrency=8,
+            retry=RETRY,
+            ownership="exclusive" if self._settings.exclusive else "at_least_once",
+            lease_seconds=self._settings.lease_seconds,
+        ) as consumer:
+            self.consumer = consumer
+            await consumer.run(self._handle)
+        self.consumer = None
+
+    async def _handle(self, record: Record) -> None:
+        self._handlers += 1
+        name, handler, host = self._process.name, self._handlers, self._process.host
+        place = facts.Place(record.cluster, record.topic, record.partition, record.offset)
+        value = record.value or b""
+        self._journal.note(facts.HandlerStarted(GROUP, name, place.log, handler))
+        try:
+            await host.clock.sleep(host.randomness.uniform(0.0, self._settings.handling_seconds))
+            fate = fate_of(value)
+            if fate == "poison" or (fate == "flaky" and record.attempt == 1):
+                raise PoisonedError(value.decode())
+            if fate == "refused":
+                self._journal.note(facts.Rejected(value, GROUP, place))
+                record.reject("not ours")
+            else:
+                self._journal.note(facts.Processed(value, GROUP, place, record.epoch))
+        finally:
+            if self._process.alive:
+                self._journal.note(facts.HandlerEnded(name, handler))
+
+
+class ProducerApplication:
+    """One life of a producer process: sends records of its own and notes which were acknowledged."""
+
+    def __init__(
+        self, process: VirtualProcess, mesh: Mesh, journal: Journal, settings: Settings, quiet: Callable[[], bool]
+    ) -> None:
+        """`quiet` tells whether nothing more is to be sent."""
+        self.waiting = 0
+        self._process = process
+        self._mesh = mesh
+        self._journal = journal
+        self._settings = settings
+        self._quiet = quiet
+        self._count = 0
+
+    async def run(self) -> None:
+        """Sends until told to be quiet."""
+        async with _entered(self._mesh, self._process):
+            while not self._quiet():
+                try:
+                    async with self._mesh.producer(STREAM, delivery_timeout_seconds=30.0) as producer:
+                        await self._produce(producer)
+                except BraidError as error:
+                    self._journal.say(f"{self._process.name} producer ended: {error}")
+                    await self._process.host.clock.sleep(0.5)
+
+    async def _produce(self, producer: Producer) -> None:
+        host = self._process.host
+        while not self._quiet():
+            await host.clock.sleep(host.randomness.uniform(0.0, 2 * self._settings.send_interval_seconds))
+            if self.waiting < SENDS_AT_ONCE_MAX:
+                self._count += 1
+                host.tasks.spawn(self._send(producer, self._count), f"send-{self._count}")
+        while self.waiting:
+            await host.clock.sleep(0.05)
+
+    async def _send(self, producer: Producer, number: int) -> None:
+        value = f"{self._process.name}:{number}".encode()
+        dice = zlib.crc32(value)
+        key = f"key-{dice % 13}".encode() if dice % 3 else None
+        self._journal.note(facts.Sent(value))
+        self.waiting += 1
+        try:
+            receipt = await producer.send(value, key=key, lane="bulk" if dice % 4 == 0 else "live")
+        except BraidError as error:
+            self._journal.say(f"{self._process.name} does not know of {value.decode()}: {error.code.name}")
+        else:
+            place = facts.Place(receipt.cluster, receipt.topic, receipt.partition, receipt.offset)
+            self._journal.note(facts.Acknowledged(value, place))
+        finally:
+            self.waiting -= 1
+
+
+def fate_of(value: bytes) -> str:
+    """What the handler makes of a record: most are fine; it depends on the value alone."""
+    dice = zlib.crc32(value[::-1]) % 100
+    return "poison" if dice < 2 else "refused" if dice < 4 else "flaky" if dice < 8 else "fine"
+
+
+@asynccontextmanager
+async def _entered(mesh: Mesh, process: VirtualProcess) -> AsyncIterator[None]:
+    """Enters a mesh, however long no replica answers."""
+    while True:
+        try:
+            await mesh.__aenter__()
+            break
+        except BraidError:
+            await process.host.clock.sleep(0.5)
+    try:
+        yield
+    finally:
+        await mesh.__aexit__(None, None, None)

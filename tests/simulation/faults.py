@@ -1,0 +1,254 @@
+"""The faults of a run: a seeded schedule of what befalls which process, cluster or link, and its healing.
+
+Faults overlap; everything is healed at the end. What a fault does is in its method, how often it comes in the plan.
+"""
+
+import random
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from braid.kernel.limits import SESSION_TTL_SECONDS
+from braid.stores.memory import Fate
+from tests.simulation.world import CLUSTERS, MEMBERS, PRODUCERS, SERVICES, Slowness, World
+from tests.support.checkers import facts
+
+_PAUSES: Final = (0.5, 1.0, 3.0)  # of a session or lease
+_LATENCY: Final = (0.0002, 0.001)
+
+
+class Faults:
+    """One run's schedule."""
+
+    def __init__(self, world: World, dice: random.Random) -> None:
+        self._world = world
+        self._dice = dice
+        self._healing: dict[int, Callable[[], None]] = {}
+        self._count = 0
+        self._deaths = 0
+
+    async def run(self) -> None:
+        """Makes faults for as long as the plan says, then heals everything."""
+        world, plan = self._world, self._world.plan
+        ends = world.host.clock.elapsed() + plan.fault_seconds
+        await world.host.clock.sleep(2.0)
+        while world.host.clock.elapsed() < ends:
+            kind = self._dice.choice(plan.faults)
+            getattr(self, "_" + kind.replace("-", "_"))()
+            await world.host.clock.sleep(self._dice.uniform(0.0, 2 * plan.fault_interval_seconds))
+        while self._healing:  # some heal into another fault
+            self._heal(next(iter(self._healing)))
+
+    # --- the schedule
+
+    def _begin(self, text: str, seconds: float, heal: Callable[[], None]) -> None:
+        self._count += 1
+        number = self._count
+        self._world.journal.say(f"FAULT {number} {text} for {seconds:.3f} s")
+        self._healing[number] = heal
+        self._world.host.tasks.spawn(self._heal_later(number, seconds), f"fault-{number}")
+
+    async def _heal_later(self, number: int, seconds: float) -> None:
+        await self._world.host.clock.sleep(seconds)
+        self._heal(number)
+
+    def _heal(self, number: int) -> None:
+        heal = self._healing.pop(number, None)
+        if heal is not None:
+            self._world.journal.say(f"HEAL {number}")
+            heal()
+
+    def _one(self, names: Sequence[str]) -> str:
+        """One of the processes, preferably a leading one where there are such."""
+        leading = [name for name in names if name in (self._world.leader("registry"), self._world.leader("assigner"))]
+        return self._dice.choice(leading if leading and self._dice.random() < 0.6 else list(names))
+
+    # --- processes
+
+    def _kill(self, names: Sequence[str]) -> None:
+        name = self._one(names)
+        self._world.kill(name)
+        self._begin(f"kill {name}", self._dice.uniform(0.05, 6.0), lambda: self._world.start_process(name))
+
+    def _kill_service(self) -> None:
+        self._kill(SERVICES)
+
+    def _kill_member(self) -> None:
+        self._kill(MEMBERS)
+
+    def _kill_producer(self) -> None:
+        self._kill(PRODUCERS)
+
+    def _pause(self, names: Sequence[str], unit_seconds: float) -> None:
+        name = self._one(names)
+        process = self._world.running[name].process
+        if process.alive:
+            process.pause()
+            self._world.journal.note(facts.Paused(process.name))
+            self._begin(f"pause {name}", unit_seconds * self._dice.choice(_PAUSES), process.resume)
+
+    def _pause_service(self) -> None:
+        self._pause(SERVICES, SESSION_TTL_SECONDS)
+
+    def _pause_member(self) -> None:
+        self._pause(MEMBERS, self._world.plan.lease_seconds)
+
+    def _pause_producer(self) -> None:
+        self._pause(PRODUCERS, SESSION_TTL_SECONDS)
+
+    def _leave_group(self) -> None:
+        name = self._dice.choice(MEMBERS)
+        running = self._world.running[name]
+        if running.process.alive and running.member is not None and not running.member.leaving:
+            running.process.tasks.spawn(running.member.leave(), "leave")
+
+            def restart() -> None:
+                running.process.kill()
+                self._world.journal.note(facts.Killed(running.process.name))
+                self._world.start_process(name)
+
+            self._begin(f"{name} leaves", self._dice.uniform(2.0, 12.0), restart)
+
+    def _skew_clock(self) -> None:
+        name = self._dice.choice((*SERVICES, *MEMBERS, *PRODUCERS))
+        clock = self._world.running[name].process.clock
+        clock.skew_ms += int(self._dice.uniform(-60_000, 60_000))
+        self._world.journal.say(f"FAULT clock of {name} is {clock.skew_ms} ms off")
+
+    # --- links
+
+    def _cut(self, one: str, other: str, *, longest: float) -> None:
+        network, one_way = self._world.network, self._dice.random() < 0.4
+        network.cut(one, other, one_way=one_way)
+        text = f"cut {one} {'>' if one_way else '<>'} {other}"
+        self._begin(text, self._dice.uniform(0.2, longest), lambda: network.heal(one, other))
+
+    def _cut_services(self) -> None:
+        one = self._dice.choice(SERVICES)
+        other = self._dice.choice([name for name in SERVICES if name != one])
+        self._cut(one, other, longest=20.0)
+
+    def _cut_member(self) -> None:
+        ends = [self._one(SERVICES), self._dice.choice(MEMBERS)]
+        self._dice.shuffle(ends)
+        self._cut(*ends, longest=20.0)
+
+    def _cut_producer(self) -> None:
+        ends = [self._one(SERVICES), self._dice.choice(PRODUCERS)]
+        self._dice.shuffle(ends)
+        self._cut(*ends, longest=20.0)
+
+    def _slow_link(self) -> None:
+        one, other = self._one(SERVICES), self._dice.choice((*SERVICES, *MEMBERS, *PRODUCERS))
+        low = self._dice.uniform(0.01, 0.5)
+        network = self._world.network
+        network.set_latency(one, other, low, low * 2)
+        text = f"slow link {one} {other} {low:.3f}"
+        self._begin(text, self._dice.uniform(1.0, 15.0), lambda: network.set_latency(one, other, *_LATENCY))
+
+    def _fade_member(self) -> None:
+        """A member's link to the leading assigner becomes slow, then loses what the member says."""
+        network, member = self._world.network, self._dice.choice(MEMBERS)
+        assigner = self._world.leader("assigner") or SERVICES[-1]
+        low = self._world.plan.lease_seconds * self._dice.uniform(0.1, 0.4)
+        network.set_latency(assigner, member, low, low * 1.2)
+
+        def cut() -> None:
+            network.cut(member, assigner, one_way=True)
+            self._begin(f"cut {member} > {assigner}", 3 * self._world.plan.lease_seconds, heal)
+
+        def heal() -> None:
+            network.set_latency(assigner, member, *_LATENCY)
+            network.heal(member, assigner)
+
+        self._begin(f"fade {member} {low:.3f}", self._dice.uniform(1.0, 4.0), cut)
+
+    def _cut_cluster(self) -> None:
+        name = self._dice.choice((*SERVICES, *MEMBERS, *PRODUCERS))
+        kafka, cluster = self._world.running[name].kafka, self._dice.choice(CLUSTERS)
+        kafka.cut(cluster)
+        self._begin(f"cut {name} from {cluster}", self._dice.uniform(0.2, 10.0), lambda: kafka.mend(cluster))
+
+    # --- the store
+
+    def _cut_store(self) -> None:
+        name = self._one(SERVICES)
+        store = self._world.running[name].store
+        assert store is not None, "services have stores"
+        store.disconnect()
+        self._begin(f"cut {name} from the store", self._dice.uniform(0.2, 8.0), store.reconnect)
+
+    def _slow_store(self) -> None:
+        self._slow_down("slow store", lambda operation: True, self._dice.uniform(0.02, 0.8))
+
+    def _slow_appends(self) -> None:
+        self._slow_down("slow appends", lambda operation: operation == "append", self._dice.uniform(0.2, 4.0))
+
+    def _late_append(self) -> None:
+        """A leader dies while what it appends is under way, and that arrives after its successor leads."""
+        service = self._dice.choice(("registry", "assigner"))
+        leader = self._world.leader(service)
+        if not leader:
+            return
+        slow = SESSION_TTL_SECONDS * self._dice.uniform(1.1, 2.0)
+        self._world.running[leader].slow.append(Slowness(lambda operation: operation == "append", slow))
+        if service == "registry":
+            self._move_stream()
+        else:
+            self._kill(MEMBERS)
+
+        def kill() -> None:
+            self._world.kill(leader)
+            self._begin(f"kill {leader}", 2 * slow, lambda: self._world.start_process(leader))
+
+        self._begin(f"late append of {leader} {slow:.3f}", self._dice.uniform(0.1, 1.0), kill)
+
+    def _slow_down(self, text: str, concerned: Callable[[str], bool], slow: float) -> None:
+        running = self._world.running[name := self._one(SERVICES)]
+        slowness = Slowness(concerned, slow)
+        running.slow.append(slowness)
+        seconds = self._dice.uniform(1.0, 10.0)
+        self._begin(f"{text} of {name} {slow:.3f}", seconds, lambda: running.slow.remove(slowness))
+
+    def _lose_answers(self) -> None:
+        name = self._one(SERVICES)
+        store = self._world.running[name].store
+        assert store is not None, "services have stores"
+        chance, randomness = self._dice.uniform(0.1, 0.7), self._world.host.randomness
+
+        def fate(operation: str) -> Fate:
+            if operation != "append" or randomness.uniform(0.0, 1.0) > chance:
+                return Fate.ANSWERED
+            return Fate.ANSWER_LOST if randomness.uniform(0.0, 1.0) < 0.7 else Fate.REQUEST_LOST
+
+        def heal() -> None:
+            store.fate = lambda _: Fate.ANSWERED
+
+        store.fate = fate
+        self._begin(f"lose answers to {name} {chance:.2f}", self._dice.uniform(0.5, 6.0), heal)
+
+    def _compact_store(self) -> None:
+        self._world.journal.say("FAULT the store is compacted")
+        self._world.server.compact()
+
+    # --- clusters
+
+    def _kill_cluster(self) -> None:
+        name = self._dice.choice(CLUSTERS)
+        cluster = self._world.kafka.named(name)
+        if cluster.running and self._deaths < self._world.plan.cluster_deaths_max:
+            self._deaths += 1
+            cluster.kill()
+            self._begin(f"kill cluster {name}", self._dice.uniform(1.0, 25.0), cluster.start)
+
+    def _pause_cluster(self) -> None:
+        name = self._dice.choice(CLUSTERS)
+        cluster = self._world.kafka.named(name)
+        if cluster.running and not cluster.paused and self._deaths < self._world.plan.cluster_deaths_max:
+            self._deaths += 1
+            cluster.pause()
+            self._begin(f"pause cluster {name}", self._dice.uniform(0.3, 8.0), cluster.resume)
+
+    def _move_stream(self) -> None:
+        cluster = self._dice.choice(CLUSTERS)
+        self._world.journal.say(f"FAULT planned move to {cluster}")
+        self._world.host.tasks.spawn(self._world.move(cluster), "move")

@@ -1,0 +1,101 @@
+"""What the services' histories tell, read from the bytes at rest: facts for the checkers, and the state of channels."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from braid.kernel.ids import ChannelId
+from braid.kernel.ports import HistoryId
+from braid.runtime.kinds import AnyKind
+from services.assigner.events import GroupRegistered, LeasesGranted
+from services.assigner.group import GroupSpec
+from services.assigner.reconciler_group import GROUPS
+from services.registry import events as registry
+from services.registry.channels import ChannelRef
+from services.registry.histories import CLUSTERS, STREAMS
+from tests.simulation.journal import Journal
+from tests.support.checkers import facts
+
+KINDS: Mapping[tuple[str, str], AnyKind] = {
+    ("registry", CLUSTERS.name): CLUSTERS,
+    ("registry", STREAMS.name): STREAMS,
+    ("assigner", GROUPS.name): GROUPS,
+}
+
+
+@dataclass
+class ChannelSeen:
+    """A channel as its history has it by now."""
+
+    id: ChannelId
+    topic: facts.Topic
+    partitions: int
+    state: str = "planned"
+
+
+@dataclass
+class Histories:
+    """Reads every batch as the store writes it.
+
+    Attributes:
+        journal: Told what it means.
+        refuses: Whether a topic refuses appends right now, as its cluster itself would say.
+        channels: By (stream, reference), as of now.
+    """
+
+    journal: Journal
+    refuses: Callable[[facts.Topic], bool]
+    channels: dict[tuple[str, ChannelRef], ChannelSeen] = field(default_factory=dict)
+
+    def appended(self, history: HistoryId, events: Sequence[bytes], leading: int) -> None:
+        """A batch was written while the leader of this epoch led."""
+        kind = KINDS[history.service, history.kind].erased()
+        for data in events:
+            event, context = kind.codec.decode(data)
+            self.journal.say(f"EVENT {history} {event!r:.400} by {context.actor} cause {context.cause!r:.60}")
+            self.journal.note(facts.EventDecided(history.service, context.leader_epoch, leading))
+            self._read(history, event)
+
+    def in_state(self, *states: str) -> list[ChannelSeen]:
+        """Channels in any of these states."""
+        return [channel for channel in self.channels.values() if channel.state in states]
+
+    def _read(self, history: HistoryId, event: object) -> None:
+        match event:
+            case GroupRegistered(spec=spec):
+                self._subscribe(history.id, spec)
+            case LeasesGranted(grants=grants):
+                for grant in grants:
+                    self.journal.note(facts.LeaseGranted(history.id, grant.lease, grant.member, grant.epoch))
+            case registry.ChannelPlanned():
+                channel = ChannelId(history.id, event.ref.lane, event.ref.generation)
+                topic = facts.Topic(event.cluster, event.topic)
+                self.channels[history.id, event.ref] = ChannelSeen(channel, topic, event.partitions)
+            case registry.TrafficMoved(activated=activated, draining=draining):
+                self._set(history.id, [weighted.ref for weighted in activated], "active")
+                self._set(history.id, draining, "draining")
+            case _:
+                self._read_drain(history.id, event)
+
+    def _read_drain(self, stream: str, event: object) -> None:
+        match event:
+            case registry.ChannelSealed(ref=ref):
+                topic = self.channels[stream, ref].topic
+                self.journal.note(facts.SealRecorded(topic, self.refuses(topic)))
+            case registry.EndOffsetsRead(ref=ref, offsets=offsets):
+                self.journal.note(facts.EndsRecorded(self.channels[stream, ref].topic, tuple(offsets)))
+            case registry.ChannelDrained(ref=ref):
+                self._set(stream, [ref], "drained")
+                self.journal.note(facts.DrainRecorded(self.channels[stream, ref].topic, ref.lane))
+            case registry.ChannelRetired(ref=ref):
+                self._set(stream, [ref], "retired")
+            case _:
+                pass
+
+    def _set(self, stream: str, refs: Sequence[ChannelRef], state: str) -> None:
+        for ref in refs:
+            self.channels[stream, ref].state = state
+
+    def _subscribe(self, group: str, spec: GroupSpec) -> None:
+        lanes = [lane for lane, _ in spec.lanes] or ["live", "bulk"]
+        for lane in lanes:
+            self.journal.note(facts.Subscribed(group, lane))

@@ -1,0 +1,216 @@
+"""Mutants: the code under test with one thing broken, each with the invariant that must notice and a plan to notice it.
+
+They are made from the outside, by replacing one function for the length of a run. A checker that lets its mutant live
+proves nothing.
+"""
+
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+from unittest.mock import patch
+
+from braid.client import committer, consumer, dead_letters, handling, lease_session, partition_work, restore
+from braid.client.record import Record
+from braid.kernel.envelope import EncodedCommit, encode
+from braid.kernel.errors import OutcomeUnknown
+from braid.kernel.limits import ENVELOPE_UNITS_DEFAULT
+from braid.kernel.ports import Appended, Batch, Fence, HistoryId, KafkaAdmin, KafkaOffsets, OffsetAt, TopicPartition
+from braid.kernel.progress import Progress
+from braid.kernel.progress_fields import EnvelopeFields
+from braid.kernel.ranges import EMPTY
+from braid.stores.memory import MemoryStore
+from braid.stores.memory_server import MemoryStoreServer
+from services.assigner import balance, codec
+from services.assigner.group import Group
+from services.registry import drain
+from services.registry.channels import Channel
+from services.registry.commands import RecordSealed, StreamCommand
+from tests.simulation.plan import Plan
+
+FAULT_SECONDS: Final = 30.0
+_Patches = Sequence[tuple[object, str, object]]
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """One broken thing.
+
+    Attributes:
+        name: What it does wrong.
+        invariant: Beginning of the name of the invariant that must notice.
+        patches: Owner, attribute and replacement.
+        faults: Kinds of faults that bring it to light.
+        changes: What else of the plan does.
+    """
+
+    name: str
+    invariant: str
+    patches: _Patches
+    faults: Sequence[str] = ("kill-member",)
+    changes: dict[str, Any] = field(default_factory=dict)
+
+    def plan(self, seed: int) -> Plan:
+        """A run likely to show it."""
+        return replace(Plan(seed, FAULT_SECONDS, faults=self.faults), **self.changes)
+
+    @contextmanager
+    def at_work(self) -> Iterator[None]:
+        """Breaks the code for a while."""
+        patchers = [patch.object(owner, name, replacement) for owner, name, replacement in self.patches]
+        for patcher in patchers:
+            patcher.start()
+        try:
+            yield
+        finally:
+            for patcher in patchers:
+                patcher.stop()
+
+
+async def _ack_first(self: handling.Handling, record: Record) -> None:
+    record.ack()
+    try:
+        await self._handler(record)
+    except Exception:  # noqa: BLE001 - as the original: a handler may raise anything
+        return
+
+
+def _claim_gaps(fields: EnvelopeFields, limit_units: int = ENVELOPE_UNITS_DEFAULT) -> EncodedCommit:
+    if not fields.done:
+        return encode(fields, limit_units)
+    return encode(replace(fields, base=fields.done.edges[-1], done=EMPTY, attempts=()), limit_units)
+
+
+def _other_offset(fields: EnvelopeFields, limit_units: int = ENVELOPE_UNITS_DEFAULT) -> EncodedCommit:
+    written = encode(fields, limit_units)
+    return written._replace(offset=max(0, written.offset - 1))
+
+
+_restore: Final = restore.restore
+
+
+async def _restore_at_end(
+    group: str, partition: TopicPartition, offsets: KafkaOffsets, admin: KafkaAdmin
+) -> tuple[Progress, bytes]:
+    progress, topic_id = await _restore(group, partition, offsets, admin)
+    if (await offsets.committed(group, [partition]))[partition].offset >= 0:
+        return progress, topic_id
+    return Progress((await admin.offsets_at({partition: OffsetAt.LATEST}))[partition]), topic_id
+
+
+_write: Final = dead_letters.DeadLetters.write
+
+
+async def _mark_first(self: dead_letters.DeadLetters, record: Record, error: BaseException | str) -> None:
+    record.work.progress.done(record.offset)
+    await _write(self, record, error)
+
+
+def _extend_from_reply(self: lease_session.LeaseSession, sequence: int) -> None:
+    if self._sent_at.pop(sequence, None) is not None:
+        self._extend(self._host.clock.elapsed())
+
+
+def _any_fence(self: MemoryStoreServer, fence: Fence) -> None:
+    """Lets everybody write."""
+
+
+_append: Final = MemoryStore.append
+
+
+async def _append_again(
+    self: MemoryStore, history: HistoryId, events: Sequence[bytes], expected: int, fence: Fence
+) -> Appended:
+    try:
+        return await _append(self, history, events, expected, fence)
+    except OutcomeUnknown:
+        return await _append(self, history, events, expected, fence)
+
+
+async def _watch_from_now(self: MemoryStore, service: str, after_revision: int) -> AsyncIterator[Batch]:
+    revision, connected = after_revision, True
+    while True:
+        if not self._connected:
+            connected = False
+            await self._linked()
+        batches, until = self.server.batches_after(service, revision)
+        for batch in batches if connected else ():
+            yield batch
+        revision, connected = until, True
+        if not batches:
+            await self.server.changed.wait()
+
+
+def _same_epoch(incarnation: int, counter: int) -> int:
+    return incarnation << 40 | counter // 2
+
+
+async def _believe_sealed(access: object, cluster: object, channel: Channel, clock: object) -> StreamCommand:
+    return RecordSealed(channel.ref)
+
+
+_decode_state: Final = codec.GroupCodec.decode_state
+
+
+def _forget_epoch(self: codec.GroupCodec, data: bytes) -> Group:
+    return replace(_decode_state(self, data), last_epoch=0)
+
+
+def _handle_canary(raw: object) -> bool:
+    return False
+
+
+MUTANTS: Final = (
+    Mutant(
+        "commit before the sink",
+        "I3",
+        [(handling.Handling, "_handle", _ack_first)],
+        changes={"handling_seconds": 0.4},
+    ),
+    Mutant("gaps claimed", "I3", [(committer, "encode", _claim_gaps)], changes={"handling_seconds": 0.4}),
+    Mutant("metadata beside another offset", "I10", [(committer, "encode", _other_offset)]),
+    Mutant("a start at the log's end", "I3", [(consumer, "restore", _restore_at_end)], ("move-stream", "kill-member")),
+    Mutant(
+        "a dead letter marked before its acknowledgement",
+        "I3",
+        [(dead_letters.DeadLetters, "write", _mark_first)],
+        ("kill-service", "pause-service", "kill-member"),
+        {"send_interval_seconds": 0.05},
+    ),
+    Mutant(
+        "the deadline measured from the reply",
+        "I5",
+        [(lease_session.LeaseSession, "_acknowledged", _extend_from_reply)],
+        ("fade-member",),
+        {
+            "exclusive": True,
+            "lease_seconds": 1.0,
+            "handling_seconds": 0.4,
+            "send_interval_seconds": 0.03,
+            "fault_interval_seconds": 4.0,
+        },
+    ),
+    Mutant(
+        "fencing off",
+        "I6",
+        [(MemoryStoreServer, "_check_fence", _any_fence)],
+        ("late-append",),
+        {"fault_interval_seconds": 7.0},
+    ),
+    Mutant("epochs used again", "I6", [(balance, "make_epoch", _same_epoch)]),
+    Mutant(
+        "a watch without resume",
+        "I8",
+        [(MemoryStore, "watch", _watch_from_now)],
+        ("cut-store", "kill-member", "move-stream"),
+    ),
+    Mutant(
+        "a transaction tried again",
+        "I7",
+        [(MemoryStore, "append", _append_again)],
+        ("lose-answers", "kill-member", "move-stream"),
+    ),
+    Mutant("a drain without the seal", "I11", [(drain, "seal", _believe_sealed)], ("move-stream",)),
+    Mutant("a snapshot that forgets", "I9", [(codec.GroupCodec, "decode_state", _forget_epoch)]),
+    Mutant("the canary is a record", "I2", [(partition_work, "_is_seal_canary", _handle_canary)], ("move-stream",)),
+)

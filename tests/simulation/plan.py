@@ -1,0 +1,76 @@
+"""What one run is: its seed, its length, its settings. Everything a seed decides before time begins is decided here."""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+FAULTS_ALL: Final = (
+    "kill-service",
+    "kill-member",
+    "kill-producer",
+    "pause-service",
+    "pause-member",
+    "pause-producer",
+    "cut-services",
+    "cut-member",
+    "cut-producer",
+    "cut-store",
+    "cut-cluster",
+    "slow-link",
+    "fade-member",
+    "slow-store",
+    "slow-appends",
+    "late-append",
+    "lose-answers",
+    "skew-clock",
+    "compact-store",
+    "kill-cluster",
+    "pause-cluster",
+    "move-stream",
+    "leave-group",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One run.
+
+    Attributes:
+        seed: Decides everything.
+        fault_seconds: Simulated seconds during which faults happen.
+        settle_seconds: Simulated seconds in which everything must come right after healing.
+        exclusive: The group's ownership.
+        lease_seconds: Of its members.
+        send_interval_seconds: Mean time between two records of one producer.
+        handling_seconds: Longest time a handler takes.
+        fault_interval_seconds: Mean time between two faults.
+        faults: Kinds of faults, with repetition as weight.
+        cluster_deaths_max: The registry's flap guard leaves more to a person.
+    """
+
+    seed: int
+    fault_seconds: float = 60.0
+    settle_seconds: float = 60.0
+    exclusive: bool = False
+    lease_seconds: float = 3.0
+    send_interval_seconds: float = 0.25
+    handling_seconds: float = 0.05
+    fault_interval_seconds: float = 2.5
+    faults: Sequence[str] = FAULTS_ALL
+    cluster_deaths_max: int = 2
+
+
+def plan_of(seed: int, fault_seconds: float = 60.0) -> Plan:
+    """The plan a seed stands for: half the seeds use every kind of fault, the others a few kinds only."""
+    dice = random.Random(f"plan/{seed}")
+    faults = FAULTS_ALL if seed % 2 else tuple(dice.sample(FAULTS_ALL, dice.randint(2, 6)))
+    return Plan(
+        seed,
+        fault_seconds,
+        exclusive=dice.random() < 0.4,
+        lease_seconds=dice.choice((1.0, 3.0)),
+        handling_seconds=dice.choice((0.01, 0.05, 0.4)),
+        fault_interval_seconds=dice.choice((1.5, 2.5, 5.0)),
+        faults=faults,
+    )

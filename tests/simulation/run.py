@@ -1,0 +1,148 @@
+"""One run from seed to verdict."""
+
+import logging
+import random
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tests.simulation.applications import GROUP
+from tests.simulation.faults import Faults
+from tests.simulation.histories import KINDS
+from tests.simulation.journal import InvariantViolated, Journal
+from tests.simulation.plan import Plan, plan_of
+from tests.simulation.world import World
+from tests.support.checkers.checking import Checker
+from tests.support.checkers.commits import ReadableEnvelopes, TruthfulCommits
+from tests.support.checkers.delivery import HonestReceipts, NoPhantom, ZeroLoss
+from tests.support.checkers.drains import SafeDrains
+from tests.support.checkers.epochs import OneLeaderAtATime, RisingEpochs
+from tests.support.checkers.folding import OneFold
+from tests.support.checkers.holders import ExclusiveHolders
+from tests.support.checkers.stores import GapFreeWatches, HonestAppends
+from tests.support.virtual_time import VirtualDeadlock, VirtualFailure, VirtualTimeLoop
+
+OWNED_SECONDS = 20.0  # after healing: leases run out, leaders settle, then every partition has its member
+STOP_SECONDS = 40.0  # for producers to hear of the last record's fate
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """How a run ended.
+
+    Attributes:
+        invariant: The first invariant violated, '' when the run is green.
+        message: What was wrong.
+        trace: The journal, or its last lines.
+        simulated_seconds: How long it was on the virtual clock.
+        wall_seconds: How long it took.
+        counts: Kinds of facts, how many of each.
+    """
+
+    seed: int
+    invariant: str
+    message: str
+    trace: Sequence[str]
+    simulated_seconds: float
+    wall_seconds: float
+    counts: dict[str, int]
+
+    @property
+    def green(self) -> bool:
+        """Whether nothing was violated."""
+        return not self.invariant
+
+
+def run(plan: Plan, lines: int = 0) -> Result:
+    """Plays a plan and keeps the last lines of its trace (0: all).
+
+    The result depends on the plan alone (under one `PYTHONHASHSEED`), but for `wall_seconds`.
+    """
+    began = time.monotonic()
+    loop = VirtualTimeLoop()
+    loss = ZeroLoss([GROUP])
+    journal = Journal(loop, [loss, *_checkers(plan)])
+    world = World(loop, plan, journal)
+    logging.disable(logging.CRITICAL)
+    invariant, message = "", ""
+    try:
+        loop.run_until_complete(_play(world, journal, loss))
+    except (InvariantViolated, VirtualFailure, VirtualDeadlock) as failure:
+        invariant, message = _reason(journal, failure)
+    finally:
+        simulated = loop.time()
+        _end(loop, world)
+        logging.disable(logging.NOTSET)
+    trace, wall = journal.trace(lines), time.monotonic() - began
+    return Result(plan.seed, invariant, message, trace, simulated, wall, journal.counts)
+
+
+def run_seed(seed: int, fault_seconds: float, lines: int = 0) -> Result:
+    """Plays the plan a seed stands for."""
+    return run(plan_of(seed, fault_seconds), lines)
+
+
+def _checkers(plan: Plan) -> list[Checker]:
+    checkers: list[Checker] = [
+        HonestReceipts(),
+        NoPhantom(),
+        TruthfulCommits(),
+        ReadableEnvelopes(),
+        RisingEpochs(),
+        OneLeaderAtATime(),
+        HonestAppends(),
+        GapFreeWatches(),
+        OneFold(KINDS),
+        SafeDrains(),
+    ]
+    return [*checkers, ExclusiveHolders(GROUP)] if plan.exclusive else checkers
+
+
+async def _play(world: World, journal: Journal, loss: ZeroLoss) -> None:
+    """Faults, healing, and then everything must come right."""
+    await world.start()
+    await Faults(world, random.Random(f"faults/{world.plan.seed}")).run()
+    journal.say("HEALED")
+    settle = world.plan.settle_seconds
+    await _expect(world, "I13 liveness: leases", world.unowned, OWNED_SECONDS)
+    world.quiet = True
+    await _expect(world, "I13 liveness: sends", world.unsettled_sends, STOP_SECONDS)
+    await _expect(world, "I1 zero loss", lambda: list(loss.finish()), settle)
+    await _expect(world, "I13 liveness: drains", lambda: world.histories.in_state("draining"), settle)
+    journal.finish()
+    journal.say("QUIET")
+
+
+async def _expect(world: World, invariant: str, left: Callable[[], Sequence[object]], seconds: float) -> None:
+    """Fails the run unless nothing is left within so many simulated seconds."""
+    began = world.host.clock.elapsed()
+    if await world.until(lambda: not left(), seconds):
+        world.journal.say(f"RIGHT {invariant} after {world.host.clock.elapsed() - began:.1f} s")
+        return
+    world.journal.fail(invariant, f"not within {seconds:g} s: {left()}")
+    await world.host.clock.sleep(1.0)  # the run ends in this instant
+
+
+def _reason(journal: Journal, failure: BaseException) -> tuple[str, str]:
+    if journal.violations:
+        first = journal.violations[0]
+        return first.invariant, first.message
+    for line in traceback.format_exception(failure):
+        journal.say(line.rstrip())
+    return "no crash", str(failure)
+
+
+def _end(loop: VirtualTimeLoop, world: World) -> None:
+    """Ends all processes and what they left on the loop; what dies now is of no interest."""
+
+    async def kill_all() -> None:
+        for running in world.running.values():
+            running.process.kill()
+
+    loop.fail = lambda error: None  # type: ignore[method-assign]
+    try:
+        loop.run_until_complete(kill_all())
+        loop.cancel_all()
+    finally:
+        loop.close()

@@ -1,0 +1,32 @@
+"""Each mutant turns its checker red within a few seeds, on a plan that is green without it."""
+
+import pytest
+from _pytest.mark import ParameterSet
+
+from tests.simulation.mutants import MUTANTS, Mutant
+from tests.simulation.run import run
+
+SEEDS_MAX = 6
+QUICK = ("commit before the sink", "epochs used again", "a snapshot that forgets")  # one each for I3, I6, I9
+
+
+def _red_seed(mutant: Mutant) -> tuple[int, str]:
+    for seed in range(SEEDS_MAX):
+        with mutant.at_work():
+            result = run(mutant.plan(seed), lines=1)
+        if not result.green:
+            return seed, f"{result.invariant}: {result.message}"
+    pytest.fail(f"{mutant.name} lived through {SEEDS_MAX} seeds")
+
+
+def _case(mutant: Mutant) -> ParameterSet:
+    return pytest.param(mutant, id=mutant.name, marks=() if mutant.name in QUICK else pytest.mark.slow)
+
+
+@pytest.mark.parametrize("mutant", [_case(mutant) for mutant in MUTANTS])
+def test_a_mutant_is_caught(mutant: Mutant) -> None:
+    seed, reason = _red_seed(mutant)
+    print(f"{mutant.name}: seed {seed}: {reason}")
+    assert reason.startswith(mutant.invariant)
+    sound = run(mutant.plan(seed), lines=20)
+    assert sound.green, "\n".join([*sound.trace, sound.message])

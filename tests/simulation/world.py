@@ -1,0 +1,231 @@
+"""The mesh of a run: two registries, two assigners, three members, two producers, two clusters, one store.
+
+Everything is the real code over twins in memory on one virtual clock. Here processes start and end; what befalls them
+is `faults`' business, what must hold is the checkers'.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextvars import copy_context
+from dataclasses import dataclass, field
+from typing import Final
+
+from braid.api.registry.v1 import cluster_pb2, stream_pb2
+from braid.api.registry.v1 import registry_service_pb2 as api
+from braid.client.mesh import Mesh
+from braid.kafka.memory import MemoryProcess
+from braid.kernel.errors import BraidError
+from braid.rpc.memory_network import MemoryNetwork
+from braid.rpc.memory_transport import MemoryTransport
+from braid.rpc.mesh_client import Directory, ServiceClient
+from braid.runtime.kinds import AnyKind, Change, Reloaded
+from braid.runtime.replica import Replica
+from services.assigner.servicer import Assigner
+from services.registry.service import RegistryService
+from services.registry.term import Tuning
+from tests.simulation.applications import STREAM, Member, ProducerApplication
+from tests.simulation.histories import KINDS, Histories
+from tests.simulation.journal import Journal
+from tests.simulation.observed import ObservedKafka, ObservedStore, ObservedStoreServer
+from tests.simulation.plan import Plan
+from tests.support.checkers import facts
+from tests.support.virtual_time import VirtualProcess, VirtualTimeLoop
+
+CLUSTERS: Final = ("east", "west")
+SERVICES: Final = ("registry-0", "registry-1", "assigner-0", "assigner-1")
+MEMBERS: Final = ("member-0", "member-1", "member-2")
+PRODUCERS: Final = ("producer-0", "producer-1")
+LANES: Final = {"live": 3, "bulk": 2, "dlq": 1}
+ENDPOINTS: Final = tuple(f"{name}:1" for name in SERVICES)
+TUNING: Final = Tuning(producer_session_seconds=6.0, probe_interval_seconds=0.25, probe_timeout_seconds=0.75)
+
+
+@dataclass(frozen=True)
+class Slowness:
+    """Requests to the store take so many seconds each way, and their answers too."""
+
+    concerned: Callable[[str], bool]
+    seconds: float
+
+
+@dataclass
+class Running:
+    """One life of one process, and what it uses of the world."""
+
+    process: VirtualProcess
+    kafka: MemoryProcess
+    store: ObservedStore | None = None
+    replica: Replica | None = None
+    member: Member | None = None
+    producer: ProducerApplication | None = None
+    slow: list[Slowness] = field(default_factory=list)
+
+
+class World:
+    """One run's processes.
+
+    Attributes:
+        quiet: Nothing more is to be sent.
+        running: The newest life of each process, dead or alive.
+    """
+
+    def __init__(self, loop: VirtualTimeLoop, plan: Plan, journal: Journal) -> None:
+        self.plan = plan
+        self.journal = journal
+        self.quiet = False
+        self.running: dict[str, Running] = {}
+        self._loop = loop
+        self._lives: dict[str, int] = {}
+        self._network = copy_context()  # of no process
+        self._me = VirtualProcess(loop, "world", plan.seed)
+        self.host = self._me.host
+        self.histories = Histories(journal, self._refuses)
+        self.server = ObservedStoreServer(self.host.clock, journal, self.histories.appended)
+        self.network = MemoryNetwork(self.host.clock, self.host.randomness)
+        self.kafka = ObservedKafka(
+            self.host.clock,
+            journal,
+            latency=lambda: self.host.randomness.uniform(0.0002, 0.002),
+            lag=lambda: max(0.0, self.host.randomness.uniform(-0.5, 1.0)),
+        )
+        for name in CLUSTERS:
+            self.kafka.add_cluster(name)
+        directory = Directory(MemoryTransport(self.network, "operator"), self.host, ENDPOINTS)
+        self.registry = ServiceClient(directory, "registry", self.host, principal="operator")
+
+    # --- starting
+
+    async def start(self) -> None:
+        """Starts everything, and declares clusters and stream."""
+        for name in SERVICES:
+            self.start_process(name)
+        for name in CLUSTERS:
+            spec = cluster_pb2.ClusterSpec(bootstrap=f"{name}:9092", zone=name)
+            await self.registry.unary(
+                "CreateCluster", api.CreateClusterRequest(name=name, spec=spec), cluster_pb2.Cluster
+            )
+        lanes = {lane: stream_pb2.LaneSpec(partitions=count) for lane, count in LANES.items()}
+        declared = stream_pb2.StreamSpec(lanes=lanes, clusters=CLUSTERS, replication_factor=1)
+        await self.registry.unary(
+            "CreateStream", api.CreateStreamRequest(name=STREAM, spec=declared), stream_pb2.Stream
+        )
+        for name in (*MEMBERS, *PRODUCERS):
+            self.start_process(name)
+
+    def start_process(self, name: str) -> None:
+        """Begins the process's next life, unless it is alive."""
+        if name in self.running and self.running[name].process.alive:
+            return
+        life = self._lives[name] = self._lives.get(name, 0) + 1
+        process = VirtualProcess(
+            self._loop, f"{name}.{life}", self.plan.seed, on_failure=lambda error: self._crashed(name, error)
+        )
+        process.on_kill(lambda: self.network.kill(name))
+        running = self.running[name] = Running(process, self.kafka.process())
+        self.journal.say(f"START {process.name}")
+        match name.partition("-")[0]:
+            case "member":
+                running.member = Member(process, self._mesh(name, running), self.journal, self.plan)
+                process.tasks.spawn(running.member.run(), "application")
+            case "producer":
+                running.producer = ProducerApplication(
+                    process, self._mesh(name, running), self.journal, self.plan, lambda: self.quiet
+                )
+                process.tasks.spawn(running.producer.run(), "application")
+            case _:
+                self._start_service(name, running)
+
+    def _start_service(self, name: str, running: Running) -> None:
+        host = running.process.host
+        running.store = ObservedStore(host, self.server, self.journal, self._network)
+        running.store.latency = lambda operation: self._store_latency(running, operation)
+        registry = name.startswith("registry")
+        service = RegistryService(running.kafka, TUNING) if registry else Assigner(running.kafka)
+        transport = MemoryTransport(self.network, name)
+        replica = Replica(service, host, running.store, transport, address=f"{name}:1", instance=name)
+        replica.aggregates.subscribe(lambda change: self._folded(running.process, service.kinds, change))
+        running.replica = replica
+        running.process.tasks.spawn(replica.run(), "replica")
+
+    def _store_latency(self, running: Running, operation: str) -> float:
+        slow = max((each.seconds for each in running.slow if each.concerned(operation)), default=0.003)
+        return self.host.randomness.uniform(slow / 2, slow)
+
+    def _mesh(self, name: str, running: Running) -> Mesh:
+        transport = MemoryTransport(self.network, name)
+        return Mesh(running.process.host, running.kafka, transport, ENDPOINTS, client_id=name, zone="a")
+
+    # --- ending
+
+    def kill(self, name: str) -> None:
+        """As kill -9."""
+        process = self.running[name].process
+        if process.alive:
+            self.journal.say(f"KILL {process.name}")
+            process.kill()
+            self.journal.note(facts.Killed(process.name))
+
+    def _crashed(self, name: str, error: BaseException) -> None:
+        """A task died of an error: its process is gone, which no fault of ours may bring about."""
+        self.journal.note(facts.Killed(self.running[name].process.name))
+        self.journal.fail("no crash", f"{name} died of {type(error).__name__}: {error}")
+        self._loop.fail(error)
+
+    # --- looking
+
+    def leader(self, service: str) -> str:
+        """Who leads a service, or ''."""
+        for name, running in self.running.items():
+            if name.startswith(service) and running.process.alive and running.replica and running.replica.leading():
+                return name
+        return ""
+
+    def alive(self, names: Sequence[str]) -> list[str]:
+        """Those of the processes that live."""
+        return [name for name in names if name in self.running and self.running[name].process.alive]
+
+    def unowned(self) -> list[str]:
+        """Leases that should be worked on by exactly one live member, and are not."""
+        wanted = {
+            f"{channel.id}/{partition}": 0
+            for channel in self.histories.in_state("active", "draining")
+            if channel.id.lane != "dlq"
+            for partition in range(channel.partitions)
+        }
+        for name in MEMBERS:
+            member = self.running[name].member
+            for lease in member.holds() if member else ():
+                wanted[lease] = wanted.get(lease, 0) + 1
+        return [lease for lease, holders in wanted.items() if holders != 1]
+
+    def unsettled_sends(self) -> list[str]:
+        """Producers that wait for the fate of a record."""
+        senders = {name: self.running[name].producer for name in PRODUCERS}
+        return [name for name, sender in senders.items() if sender is not None and sender.waiting]
+
+    async def until(self, condition: Callable[[], bool], seconds: float) -> bool:
+        """Whether a condition came true within so many simulated seconds."""
+        try:
+            async with asyncio.timeout(seconds):
+                while not condition():
+                    await self.host.clock.sleep(0.1)
+        except TimeoutError:
+            return False
+        return True
+
+    async def move(self, cluster: str) -> None:
+        """An operator moves the stream's traffic to a cluster, or is refused."""
+        request = api.MoveStreamRequest(stream=STREAM, to_cluster=cluster, reason="planned")
+        try:
+            await self.registry.unary("MoveStream", request, api.MoveStreamResponse)
+        except BraidError as error:
+            self.journal.say(f"MOVE refused: {error}")
+
+    def _refuses(self, topic: facts.Topic) -> bool:
+        return self.kafka.observed[topic.cluster].refuses(topic.name)
+
+    def _folded(self, process: VirtualProcess, kinds: object, change: Change | Reloaded) -> None:
+        if isinstance(change, Change):
+            kind: AnyKind = KINDS[change.history.service, change.history.kind]
+            state = kind.erased().codec.encode_state(change.state)
+            self.journal.note(facts.Folded(process.name, change.history, change.events[-1].sequence, state))

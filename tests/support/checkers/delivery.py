@@ -1,0 +1,84 @@
+"""I1 zero loss and I2 no phantom: what was acknowledged against what became of it."""
+
+from collections.abc import Iterator, Sequence
+
+from tests.support.checkers.checking import Instant
+from tests.support.checkers.facts import Acknowledged, Appended, DeadLettered, Fact, Place, Processed, Rejected, Sent
+
+NAMED_MAX = 5  # of what is missing
+
+
+class ZeroLoss:
+    """I1: at the end every acknowledged record is processed, dead-lettered or rejected, by every group."""
+
+    invariant = "I1 zero loss"
+
+    def __init__(self, groups: Sequence[str]) -> None:
+        self._acknowledged: dict[bytes, Place] = {}
+        self._settled: dict[str, set[bytes]] = {group: set() for group in groups}
+
+    def see(self, fact: Fact) -> Iterator[str]:
+        """See `Checker`."""
+        match fact:
+            case Acknowledged(value=value, place=place):
+                self._acknowledged.setdefault(value, place)
+            case Processed(value=value, group=group) | Rejected(value=value, group=group):
+                self._settled[group].add(value)
+            case DeadLettered(value=value, group=group):
+                self._settled[group].add(value)
+            case _:
+                pass
+        yield from ()
+
+    def lost(self) -> dict[str, list[bytes]]:
+        """By group, what was acknowledged and is not settled yet."""
+        return {
+            group: [value for value in self._acknowledged if value not in settled]
+            for group, settled in self._settled.items()
+        }
+
+    def finish(self) -> Iterator[str]:
+        """See `Checker`."""
+        for group, lost in self.lost().items():
+            if lost:
+                named = ", ".join(f"{value!r} at {self._acknowledged[value]}" for value in lost[:NAMED_MAX])
+                yield f"{len(lost)} acknowledged records never reached group {group}: {named}"
+
+
+class HonestReceipts(Instant):
+    """I1: an acknowledged record lies where its receipt says."""
+
+    invariant = "I1 receipts"
+
+    def __init__(self) -> None:
+        self._written: dict[Place, bytes] = {}
+
+    def see(self, fact: Fact) -> Iterator[str]:
+        """See `Checker`."""
+        match fact:
+            case Appended(place=place, value=value):
+                self._written[place] = value
+            case Acknowledged(value=value, place=place) if self._written.get(place) != value:
+                yield f"{value!r} was acknowledged at {place}, where lies {self._written.get(place)!r}"
+            case _:
+                pass
+
+
+class NoPhantom(Instant):
+    """I2: everything processed was sent."""
+
+    invariant = "I2 no phantom"
+
+    def __init__(self) -> None:
+        self._sent: set[bytes] = set()
+
+    def see(self, fact: Fact) -> Iterator[str]:
+        """See `Checker`."""
+        match fact:
+            case Sent(value=value):
+                self._sent.add(value)
+            case Processed(value=value, place=place) | Acknowledged(value=value, place=place):
+                if value not in self._sent:
+                    yield f"{value!r} at {place} was never sent"
+            case _:
+                pass

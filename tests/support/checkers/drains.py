@@ -1,0 +1,98 @@
+"""I11: no record is stranded. A channel is drained only sealed and with everything in it done; the dead stay dead."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from tests.support.checkers.checking import Instant
+from tests.support.checkers.done import DoneOffsets
+from tests.support.checkers.facts import (
+    Appended,
+    DrainRecorded,
+    EndsRecorded,
+    Fact,
+    LogId,
+    SealRecorded,
+    Subscribed,
+    Topic,
+    TopicCreated,
+    TopicDeleted,
+)
+
+
+@dataclass
+class _Channel:
+    sealed: bool = False
+    ends: tuple[int, ...] | None = None
+    drained: bool = False
+    deleted: bool = False
+
+
+@dataclass
+class _Groups:
+    by_lane: dict[str, list[str]] = field(default_factory=dict)
+
+
+class SafeDrains(Instant):
+    """I11, at every step of every drain."""
+
+    invariant = "I11 drains"
+
+    def __init__(self) -> None:
+        self._done = DoneOffsets()
+        self._groups = _Groups()
+        self._channels: dict[Topic, _Channel] = {}
+
+    def see(self, fact: Fact) -> Iterator[str]:
+        """See `Checker`."""
+        self._done.see(fact)
+        match fact:
+            case Subscribed(group=group, lane=lane):
+                self._groups.by_lane.setdefault(lane, []).append(group)
+            case Appended(place=place):
+                if self._channel(Topic(place.cluster, place.topic)).sealed:
+                    yield f"a record was written to the sealed channel at {place}"
+            case SealRecorded(topic=topic, refuses=refuses):
+                self._channel(topic).sealed = True
+                if not refuses:
+                    yield f"{topic} is recorded as sealed and takes records"
+            case EndsRecorded():
+                yield from self._ends(fact)
+            case DrainRecorded():
+                yield from self._drained(fact)
+            case TopicCreated(topic=topic):
+                if self._channel(topic).deleted:
+                    yield f"the deleted {topic} rose again"
+            case TopicDeleted(topic=topic):
+                self._channel(topic).deleted = True
+                if not self._channel(topic).drained:
+                    yield f"{topic} was deleted before it was drained"
+            case _:
+                pass
+
+    def _ends(self, fact: EndsRecorded) -> Iterator[str]:
+        channel = self._channel(fact.topic)
+        channel.ends = fact.offsets
+        if not channel.sealed:
+            yield f"the ends of {fact.topic} were read before it was sealed"
+        for partition, end in enumerate(fact.offsets):
+            real = self._done.ends.get(LogId(*fact.topic, partition), 0)
+            if end != real:
+                yield f"{fact.topic} partition {partition} is recorded to end at {end} and ends at {real}"
+
+    def _drained(self, fact: DrainRecorded) -> Iterator[str]:
+        channel = self._channel(fact.topic)
+        channel.drained = True
+        if not channel.sealed or channel.ends is None:
+            yield f"{fact.topic} was drained without a seal"
+        for group in self._groups.by_lane.get(fact.lane, ()):
+            for partition, end in enumerate(channel.ends or ()):
+                log = LogId(*fact.topic, partition)
+                left = [offset for offset in range(end) if not self._settled(group, log, offset)]
+                if left:
+                    yield f"{fact.topic} was drained; {group} has not done {left[:5]} of partition {partition}"
+
+    def _settled(self, group: str, log: LogId, offset: int) -> bool:
+        return self._done.done(group, log, offset) or self._done.rejected(group, log, offset)
+
+    def _channel(self, topic: Topic) -> _Channel:
+        return self._channels.setdefault(topic, _Channel())

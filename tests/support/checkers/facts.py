@@ -1,0 +1,286 @@
+"""Facts of a run, as a journal holds them in the order they happened. Values only.
+
+A fact is what somebody trustworthy saw (a sink, a broker, the event store), never what the code under test claims.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from braid.kernel.ports import HistoryId
+
+
+class LogId(NamedTuple):
+    """One partition's log on one cluster."""
+
+    cluster: str
+    topic: str
+    partition: int
+
+
+class Place(NamedTuple):
+    """Where a record lies."""
+
+    cluster: str
+    topic: str
+    partition: int
+    offset: int
+
+    @property
+    def log(self) -> LogId:
+        """Its log."""
+        return LogId(self.cluster, self.topic, self.partition)
+
+
+# --- records
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """An application is about to hand a record to a producer."""
+
+    value: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledged:
+    """`send` returned: the record counts as stored."""
+
+    value: bytes
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """A broker wrote a record. `deliverable` is False for what no application sent (the canary of a seal)."""
+
+    place: Place
+    value: bytes
+    deliverable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Processed:
+    """A member's sink holds the record, synced."""
+
+    value: bytes
+    group: str
+    place: Place
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """A handler refused the record in place."""
+
+    value: bytes
+    group: str
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLettered:
+    """A broker wrote the copy of a record that lies at `place`."""
+
+    value: bytes
+    group: str
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Expired:
+    """A log lost everything below an offset."""
+
+    log: LogId
+    start: int
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """A broker stored a group's commit."""
+
+    group: str
+    log: LogId
+    offset: int
+    metadata: str
+
+
+# --- handlers
+
+
+@dataclass(frozen=True, slots=True)
+class HandlerStarted:
+    """A handler of a group began with a record of a partition."""
+
+    group: str
+    process: str
+    log: LogId
+    handler: int
+
+
+@dataclass(frozen=True, slots=True)
+class HandlerEnded:
+    """It ended, however."""
+
+    process: str
+    handler: int
+
+
+@dataclass(frozen=True, slots=True)
+class Paused:
+    """A process was stopped."""
+
+    process: str
+
+
+@dataclass(frozen=True, slots=True)
+class Killed:
+    """A process died."""
+
+    process: str
+
+
+# --- the event store
+
+
+@dataclass(frozen=True, slots=True)
+class BatchAppended:
+    """The event store wrote events."""
+
+    history: HistoryId
+    first: int
+    events: tuple[bytes, ...]
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """A replica's live state of a history after an event, as its codec writes it."""
+
+    instance: str
+    history: HistoryId
+    sequence: int
+    state: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class BatchWatched:
+    """A watch delivered a batch."""
+
+    watch: int
+    service: str
+    after_revision: int
+    revision: int
+    history: HistoryId
+    first: int
+
+
+@dataclass(frozen=True, slots=True)
+class AppendAnswered:
+    """A client's append ended: how it was reported (`appended`, `refused`, `unknown`), how often it was carried out."""
+
+    history: HistoryId
+    reported: str
+    carried_out: int
+
+
+# --- what histories tell
+
+
+@dataclass(frozen=True, slots=True)
+class EventDecided:
+    """A leader of a service wrote an event; `leading` is the epoch of whom the store held for the leader just then."""
+
+    service: str
+    leader_epoch: int
+    leading: int
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseGranted:
+    """A member holds a lease under an epoch."""
+
+    group: str
+    lease: str
+    member: str
+    epoch: int
+
+
+class Topic(NamedTuple):
+    """One channel's topic."""
+
+    cluster: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Subscribed:
+    """A group consumes these topics' lane from now on."""
+
+    group: str
+    lane: str
+
+
+@dataclass(frozen=True, slots=True)
+class SealRecorded:
+    """The registry believes a channel sealed; `refuses` is whether its cluster really refuses appends."""
+
+    topic: Topic
+    refuses: bool
+
+
+@dataclass(frozen=True, slots=True)
+class EndsRecorded:
+    """The registry believes a channel ends here."""
+
+    topic: Topic
+    offsets: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DrainRecorded:
+    """The registry believes a channel done."""
+
+    topic: Topic
+    lane: str
+
+
+@dataclass(frozen=True, slots=True)
+class TopicCreated:
+    """A cluster made a topic."""
+
+    topic: Topic
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDeleted:
+    """A cluster deleted a topic."""
+
+    topic: Topic
+
+
+Fact = (
+    Sent
+    | Acknowledged
+    | Appended
+    | Processed
+    | Rejected
+    | DeadLettered
+    | Expired
+    | Committed
+    | HandlerStarted
+    | HandlerEnded
+    | Paused
+    | Killed
+    | BatchAppended
+    | Folded
+    | BatchWatched
+    | AppendAnswered
+    | EventDecided
+    | LeaseGranted
+    | Subscribed
+    | SealRecorded
+    | EndsRecorded
+    | DrainRecorded
+    | TopicCreated
+    | TopicDeleted
+)

@@ -1,0 +1,69 @@
+"""I9: folding all events, folding the tail after a snapshot, and every replica's live state are the same."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from braid.kernel.ports import HistoryId
+from braid.runtime.kinds import AnyKind, Kind
+from tests.support.checkers.checking import Instant
+from tests.support.checkers.facts import BatchAppended, Fact, Folded
+
+
+@dataclass
+class _Fold:
+    kind: Kind[object, object, object]
+    whole: object
+    tail: object
+    sequence: int
+    states: list[bytes]
+
+
+class OneFold(Instant):
+    """I9, at every prefix a batch ends at. `kinds` are the services' kinds, by (service, name of the kind)."""
+
+    invariant = "I9 folds"
+
+    def __init__(self, kinds: Mapping[tuple[str, str], AnyKind]) -> None:
+        self._kinds = kinds
+        self._folds: dict[HistoryId, _Fold] = {}
+
+    def see(self, fact: Fact) -> Iterator[str]:
+        """See `Checker`."""
+        match fact:
+            case BatchAppended():
+                yield from self._appended(fact)
+            case Folded():
+                yield from self._folded(fact)
+            case _:
+                pass
+
+    def _appended(self, fact: BatchAppended) -> Iterator[str]:
+        fold = self._folds.get(fact.history) or self._new(fact.history)
+        if fact.first != fold.sequence + 1:
+            yield f"{fact.history} has no event {fold.sequence + 1}: {fact.first} follows"
+        for data in fact.events:
+            event, context = fold.kind.codec.decode(data)
+            fold.whole = fold.kind.decider.evolve(fold.whole, event, context)
+            fold.tail = fold.kind.decider.evolve(fold.tail, event, context)
+            fold.sequence += 1
+            fold.states.append(b"")
+        whole, tail = fold.kind.codec.encode_state(fold.whole), fold.kind.codec.encode_state(fold.tail)
+        if whole != tail:
+            yield f"{fact.history}@{fold.sequence}: the fold of all differs from the fold after a snapshot"
+        fold.states[-1] = whole
+        fold.tail = fold.kind.codec.decode_state(whole)  # a snapshot is taken here, and used from here on
+        if fold.tail != fold.whole:
+            yield f"{fact.history}@{fold.sequence}: the state does not survive its snapshot"
+
+    def _folded(self, fact: Folded) -> Iterator[str]:
+        fold = self._folds.get(fact.history)
+        if fold is None or not 0 < fact.sequence <= fold.sequence:
+            yield f"{fact.instance} folded {fact.history}@{fact.sequence}, which was never appended"
+        elif fold.states[fact.sequence - 1] not in (b"", fact.state):
+            yield f"{fact.instance} has another state of {fact.history}@{fact.sequence} than its events say"
+
+    def _new(self, history: HistoryId) -> _Fold:
+        kind = self._kinds[history.service, history.kind].erased()
+        made = _Fold(kind, kind.decider.initial(history.id), kind.decider.initial(history.id), 0, [])
+        self._folds[history] = made
+        return made

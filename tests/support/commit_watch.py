@@ -1,0 +1,100 @@
+"""Invariant I3 on clusters in memory: what a commit claims was processed, rejected or dead-lettered when it was made.
+
+The watch sits in the clusters themselves and looks at every commit as it is stored; the sink it compares with is told
+by the test's handlers.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from braid.kafka.memory import MemoryCluster
+from braid.kafka.memory.log import NewRecord
+from braid.kernel.envelope import Decoded, Kind, decode
+from braid.kernel.ports import Committed, Generation, TopicPartition
+from braid.kernel.progress_fields import EnvelopeFields
+
+
+class Commit(NamedTuple):
+    """One partition's part of a commit, as stored."""
+
+    cluster: str
+    partition: TopicPartition
+    committed: Committed
+    decoded: Decoded
+
+    @property
+    def fields(self) -> EnvelopeFields:
+        return self.decoded.fields
+
+
+class CommitWatch:
+    """Every commit there was, and what of them was untrue."""
+
+    def __init__(self, clusters: Mapping[str, MemoryCluster]) -> None:
+        self.commits: list[Commit] = []
+        self.untrue: list[str] = []
+        self._done: dict[tuple[str, TopicPartition], set[int]] = defaultdict(set)
+        self._clusters = clusters
+        for cluster in clusters.values():
+            self._wrap(cluster)
+
+    def done(self, cluster: str, topic: str, partition: int, offset: int) -> None:
+        """The sink holds a record, or a test wants it skipped."""
+        self._done[cluster, TopicPartition(topic, partition)].add(offset)
+
+    def last(self, topic: str, partition: int = 0) -> Commit:
+        """The newest commit of a partition. Raises IndexError before any."""
+        return [each for each in self.commits if each.partition == TopicPartition(topic, partition)][-1]
+
+    def base(self, topic: str, partition: int = 0) -> int:
+        """The newest committed offset of a partition; -1 before any."""
+        found = [each.committed.offset for each in self.commits if each.partition == TopicPartition(topic, partition)]
+        return found[-1] if found else -1
+
+    def _wrap(self, cluster: MemoryCluster) -> None:
+        store = cluster.commit
+
+        def watched(group: str, offsets: Mapping[TopicPartition, Committed], generation: Generation | None) -> None:
+            store(group, offsets, generation)
+            for partition, committed in offsets.items():
+                self._look(cluster, partition, committed)
+
+        cluster.commit = watched  # type: ignore[method-assign]  # the twin has no hook of its own
+
+    def _look(self, cluster: MemoryCluster, partition: TopicPartition, committed: Committed) -> None:
+        decoded = decode(committed.offset, committed.metadata)
+        self.commits.append(Commit(cluster.name, partition, committed, decoded))
+        if decoded.kind is not Kind.ENVELOPE:
+            self.untrue.append(f"{partition}: not an envelope: {decoded.reason}")
+            return
+        fields, log, done = decoded.fields, cluster.log(partition), self._done[cluster.name, partition]
+        claims, rejected, expired = fields.claims, fields.rejected, fields.expired
+        copied = self._dead_lettered(cluster.name, partition)
+        for batch in log.batches:
+            for at in (record.offset for record in batch.records):
+                if at in rejected or at in expired:
+                    done.add(at)  # stated once is enough: later commits need not repeat it
+                elif at in claims and at >= log.start and at not in done and at not in copied:
+                    self.untrue.append(f"{cluster.name} {partition}@{at} is claimed and not done")
+
+    def _dead_lettered(self, cluster: str, partition: TopicPartition) -> set[int]:
+        """Offsets of a partition that have a copy in some dlq lane."""
+        found = set()
+        for each in self._clusters.values():
+            for topic in each.describe_topics(None).values():
+                for number in range(topic.partitions):
+                    for batch in each.log(TopicPartition(topic.name, number)).batches:
+                        for record in batch.records:
+                            headers = dict(record.headers)
+                            origin = tuple(
+                                headers.get(f"braid-dl-{name}") for name in ("cluster", "topic", "partition")
+                            )
+                            if origin == (cluster.encode(), partition.topic.encode(), b"%d" % partition.partition):
+                                found.add(int(headers["braid-dl-offset"]))
+        return found
+
+
+def fill(cluster: MemoryCluster, partition: TopicPartition, values: list[bytes], timestamp_ms: int = 0) -> int:
+    """Appends records outside any producer; returns the first one's offset."""
+    return cluster.append(partition, [NewRecord(timestamp_ms, None, value, ()) for value in values])

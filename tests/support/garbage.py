@@ -1,0 +1,9 @@
+"""A message that is none, for tests of what a hostile or broken client does to a stream."""
+
+
+class Garbage:
+    """Serialises to bytes no message can be parsed from."""
+
+    def SerializeToString(self, *, deterministic: bool) -> bytes:
+        """As a message's."""
+        return b"\xff" * 5

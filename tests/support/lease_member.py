@@ -1,0 +1,72 @@
+"""A real member process that holds leases and consumes nothing: `python -m tests.support.lease_member ENDPOINT ID LOG`.
+
+It appends a JSON line to LOG for everything it is told, with the machine's boot clock in seconds.
+"""
+
+import asyncio
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from braid.api.assigner.v1 import group_pb2, join_pb2
+from braid.client.lease_session import Held, LeaseSession
+from braid.host.system import system_host
+from braid.kernel.errors import BraidError
+from braid.kernel.ports import Host
+from braid.rpc.grpc_transport import GrpcTransport
+from braid.rpc.mesh_client import Directory, ServiceClient
+
+
+class Log:
+    """Writes down what the session says, and gives back at once what it is asked for."""
+
+    def __init__(self, host: Host, path: Path) -> None:
+        self._host = host
+        self._file = path.open("a", buffering=1)
+        self.session: LeaseSession | None = None
+
+    def granted(self, leases: Sequence[Held]) -> None:
+        """See `LeaseListener`."""
+        for held in leases:
+            self._write("granted", held)
+
+    def revoked(self, lease: Held, deadline_seconds: float) -> None:
+        """See `LeaseListener`."""
+        self._write("released", lease)
+        assert self.session is not None
+        self._host.tasks.spawn(self.session.release(lease.id, lease.epoch), "release")
+
+    def lost(self, leases: Sequence[Held]) -> None:
+        """See `LeaseListener`."""
+        for held in leases:
+            self._write("lost", held)
+
+    def busy(self) -> bool:
+        """See `LeaseListener`."""
+        return False
+
+    def refused(self, error: BraidError) -> None:
+        """See `LeaseListener`."""
+        sys.exit(str(error))
+
+    def _write(self, what: str, held: Held) -> None:
+        line = {"at": self._host.clock.elapsed(), "what": what, "lease": str(held.id), "epoch": held.epoch}
+        self._file.write(json.dumps(line) + "\n")
+
+
+async def main(endpoint: str, client_id: str, log: str) -> None:
+    """Is a member until killed."""
+    host = system_host()
+    assigner = ServiceClient(Directory(GrpcTransport(), host, [endpoint]), "assigner", host)
+    spec = group_pb2.GroupSpec(streams=["logs"], lease_ms=1_000, ownership=group_pb2.OWNERSHIP_AT_LEAST_ONCE)
+    hello = join_pb2.MemberHello(protocol_version=1, group="indexer", client_id=client_id, spec=spec)
+    listener = Log(host, Path(log))
+    session = listener.session = LeaseSession(
+        host, assigner, hello, listener, loads=join_pb2.Heartbeat, exclusive=False
+    )
+    await session.run()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(*sys.argv[1:4]))

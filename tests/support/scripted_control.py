@@ -1,0 +1,305 @@
+"""A registry and an assigner whose every answer the test writes, over the memory network, beside clusters in memory.
+
+Clients of it are real `Mesh` objects, each in a virtual process of its own that can be killed.
+"""
+
+import asyncio
+import functools
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from braid.api.assigner.v1 import join_pb2
+from braid.api.mesh.v1.endpoint_pb2 import ClusterAddress, Endpoint, ListEndpointsRequest, ListEndpointsResponse
+from braid.api.registry.v1 import route_pb2
+from braid.client.mesh import Mesh
+from braid.kafka.memory import MemoryKafka, MemoryProcess
+from braid.kafka.memory.log import MemoryRecord
+from braid.kernel.errors import BraidError, Unavailable
+from braid.kernel.ids import ChannelId, LeaseId, make_epoch
+from braid.kernel.ports import Caller, DuplexServing, RpcService, TopicPartition
+from braid.rpc.memory_network import MemoryNetwork
+from braid.rpc.memory_transport import MemoryTransport
+from braid.rpc.methods import duplex, method_path, unary
+from tests.support.virtual_time import VirtualProcess, run_virtual, running_loop
+
+ADDRESS: Final = "control:7401"
+ZONES: Final = {"east": "a", "west": "b"}
+
+
+def virtual(test: Callable[[], Coroutine[object, object, None]]) -> Callable[[], None]:
+    """Runs an asynchronous test on a virtual loop of its own."""
+
+    @functools.wraps(test)
+    def run() -> None:
+        run_virtual(test())
+
+    del run.__wrapped__  # pytest must not see the coroutine function
+    return run
+
+
+@dataclass
+class Client:
+    """A process of an application."""
+
+    process: VirtualProcess
+    kafka: MemoryProcess
+    mesh: Mesh
+    network: MemoryNetwork
+
+    def kill(self) -> None:
+        """kill -9."""
+        self.process.kill()
+        self.network.kill(self.process.name)
+
+
+@dataclass
+class Joined:
+    """A member's stream: what it said, and a way to tell it something."""
+
+    member: str
+    hello: join_pb2.MemberHello
+    call: DuplexServing
+    deltas: int = 0
+    heartbeats: int = 0
+    acknowledged: int = 0
+    left: bool = False
+
+
+@dataclass
+class Channel:
+    """What the control plane knows of a channel."""
+
+    id: ChannelId
+    cluster: str
+    partitions: int
+    weight: float = 1.0
+
+    @property
+    def topic(self) -> str:
+        return self.id.topic("braid.")
+
+
+@dataclass
+class Control:
+    """Registry and assigner at one address. Nothing happens but what the test says."""
+
+    seed: int = 0
+    latency: Callable[[], float] | None = None
+    channels: dict[str, Channel] = field(default_factory=dict)
+    acknowledged: list[tuple[str, int]] = field(default_factory=list)
+    reports: list[route_pb2.SendErrors] = field(default_factory=list)
+    released: list[join_pb2.ReleasedLease] = field(default_factory=list)
+    members: list[Joined] = field(default_factory=list)
+    held: dict[str, dict[str, int]] = field(default_factory=dict)
+    answers_heartbeats: bool = True
+    lease_ms: int = 3_000
+    max_record_bytes: int = 1 << 20
+
+    def __post_init__(self) -> None:
+        loop = running_loop()
+        self.process = VirtualProcess(loop, "control", self.seed)
+        host = self.process.host
+        self.network = MemoryNetwork(host.clock, host.randomness)
+        self.kafka = MemoryKafka(host.clock, lambda: self.latency() if self.latency is not None else 0.0)
+        self.clusters = {name: self.kafka.add_cluster(name) for name in ZONES}
+        self.route: route_pb2.Route | None = None
+        self._watches: list[DuplexServing] = []
+        self._revision = 0
+        self._epochs = 0
+
+    # --- set up
+
+    async def start(self) -> "Control":
+        """Begins to serve."""
+        services = {service: method_path(service, "ListEndpoints") for service in ("registry", "assigner")}
+        service = RpcService(
+            "control",
+            {path: unary(ListEndpointsRequest, self._list_endpoints) for path in services.values()},
+            {},
+            {
+                method_path("registry", "WatchRoutes"): duplex(route_pb2.WatchRoutesRequest, self._watch_routes),
+                method_path("assigner", "Join"): duplex(join_pb2.JoinRequest, self._join),
+            },
+        )
+        server = await MemoryTransport(self.network, "control").serve(ADDRESS, service)
+        server.set_serving(True)
+        return self
+
+    def client(self, name: str, zone: str = "") -> Client:
+        """A new application process."""
+        process = VirtualProcess(running_loop(), name, self.seed)
+        kafka = self.kafka.process()
+        mesh = Mesh(process.host, kafka, MemoryTransport(self.network, name), [ADDRESS], name, zone)
+        return Client(process, kafka, mesh, self.network)
+
+    def add_channel(self, name: str, cluster: str, partitions: int = 2, weight: float = 1.0) -> Channel:
+        """Creates a channel's topic."""
+        channel = Channel(ChannelId.parse(name), cluster, partitions, weight)
+        self.channels[name] = channel
+        self.clusters[cluster].create_topic(channel.topic, partitions, 1, {})
+        return channel
+
+    def seal(self, name: str) -> None:
+        """As the registry seals a drained channel's topic."""
+        channel = self.channels[name]
+        self.clusters[channel.cluster].alter_topic_config(channel.topic, {"max.message.bytes": "0"})
+
+    def records(self, name: str) -> list[MemoryRecord]:
+        """All that lies in a channel, partition by partition."""
+        channel = self.channels[name]
+        found: list[MemoryRecord] = []
+        for partition in range(channel.partitions):
+            log = self.clusters[channel.cluster].log(TopicPartition(channel.topic, partition))
+            found += [record for batch in log.batches for record in batch.records if record.offset >= log.start]
+        return found
+
+    # --- the registry
+
+    async def move(self, *channels: str, dropped: Mapping[str, bool] | None = None, push: bool = True) -> int:
+        """The next route: these channels, and for those dropped whether the move is planned."""
+        self._revision += 1
+        route = route_pb2.Route(stream="logs", revision=self._revision, max_record_bytes=self.max_record_bytes)
+        route.clusters.extend(self.address(name) for name in self.clusters)
+        for name in channels:
+            channel = self.channels[name]
+            lane = next((each for each in route.lanes if each.lane == channel.id.lane), None)
+            lane = lane if lane is not None else route.lanes.add(lane=channel.id.lane)
+            lane.channels.add(
+                channel=name,
+                cluster=channel.cluster,
+                topic=channel.topic,
+                partitions=channel.partitions,
+                weight=channel.weight,
+            )
+        for name, planned in (dropped or {}).items():
+            route.dropped.add(channel=name, planned=planned)
+        for name in dropped or {}:
+            if self.channels[name].id.lane not in [lane.lane for lane in route.lanes]:
+                route.lanes.add(lane=self.channels[name].id.lane)  # a lane with nowhere to go
+        self.route = route
+        for watch in self._watches if push else ():
+            await watch.send(route_pb2.WatchRoutesResponse(route=route))
+        return self._revision
+
+    def address(self, cluster: str) -> ClusterAddress:
+        """How a cluster is reached."""
+        return ClusterAddress(name=cluster, bootstrap=self.clusters[cluster].bootstrap, zone=ZONES[cluster])
+
+    async def _watch_routes(self, call: DuplexServing) -> None:
+        first = await call.receive()
+        assert isinstance(first, route_pb2.WatchRoutesRequest)
+        producer = first.hello.producer_id
+        await call.send(route_pb2.WatchRoutesResponse(welcome=route_pb2.ProducerWelcome(protocol_version=1)))
+        if self.route is not None:
+            await call.send(route_pb2.WatchRoutesResponse(route=self.route))
+        self._watches.append(call)
+        try:
+            while (message := await call.receive()) is not None:
+                assert isinstance(message, route_pb2.WatchRoutesRequest)
+                if message.WhichOneof("message") == "acknowledged":
+                    self.acknowledged.append((producer, message.acknowledged.revision))
+                elif message.WhichOneof("message") == "send_errors":
+                    self.reports.append(message.send_errors)
+        finally:
+            self._watches.remove(call)
+
+    # --- the assigner
+
+    async def grant(self, at: int, *leases: str) -> list[int]:
+        """Grants leases to the `at`-th stream that was opened; returns their epochs."""
+        joined = self.members[at]
+        delta = self._delta(joined)
+        epochs = []
+        for name in leases:
+            self._epochs += 1
+            lease = LeaseId.parse(name)
+            epochs.append(make_epoch(1, self._epochs))
+            channel = self.channels[str(lease.channel)]
+            self.held.setdefault(joined.member, {})[name] = epochs[-1]
+            cluster = self._cluster_delta(delta, channel.cluster)
+            cluster.granted.add(lease=name, topic=channel.topic, partition=lease.partition, epoch=epochs[-1])
+        await joined.call.send(join_pb2.JoinResponse(delta=delta))
+        return epochs
+
+    async def revoke(self, at: int, *leases: str, deadline_ms: int = 30_000) -> None:
+        """Asks leases back; with deadline 0 they are lost at once."""
+        joined = self.members[at]
+        delta = self._delta(joined)
+        for name in leases:
+            cluster = self._cluster_delta(delta, self.channels[str(LeaseId.parse(name).channel)].cluster)
+            cluster.revoked.add(lease=name, epoch=self.held[joined.member][name], deadline_ms=deadline_ms)
+            if not deadline_ms:
+                del self.held[joined.member][name]
+        await joined.call.send(join_pb2.JoinResponse(delta=delta))
+
+    def _delta(self, joined: Joined) -> join_pb2.LeaseDelta:
+        joined.deltas += 1
+        return join_pb2.LeaseDelta(sequence=joined.deltas)
+
+    def _cluster_delta(self, delta: join_pb2.LeaseDelta, cluster: str) -> join_pb2.ClusterDelta:
+        for each in delta.clusters:
+            if each.cluster.name == cluster:
+                return each
+        return delta.clusters.add(cluster=self.address(cluster))
+
+    async def _join(self, call: DuplexServing) -> None:
+        first = await call.receive()
+        assert isinstance(first, join_pb2.JoinRequest)
+        hello = first.hello
+        member = hello.member_id or f"member-{len(self.members)}"
+        mine = self.held.setdefault(member, {})
+        kept = [held for held in hello.held if mine.get(held.lease) == held.epoch]
+        self.held[member] = {held.lease: held.epoch for held in kept}
+        welcome = join_pb2.MemberWelcome(
+            protocol_version=1, member_id=member, lease_ms=self.lease_ms, heartbeat_ms=self.lease_ms // 4, kept=kept
+        )
+        await call.send(join_pb2.JoinResponse(welcome=welcome))
+        joined = Joined(member, hello, call)
+        self.members.append(joined)
+        try:
+            while (message := await call.receive()) is not None:
+                assert isinstance(message, join_pb2.JoinRequest)
+                await self._heard(joined, message)
+        except Unavailable:
+            return
+
+    async def _heard(self, joined: Joined, message: join_pb2.JoinRequest) -> None:
+        match message.WhichOneof("message"):
+            case "heartbeat":
+                joined.heartbeats += 1
+                if self.answers_heartbeats:
+                    reply = join_pb2.HeartbeatReply(sequence=message.heartbeat.sequence)
+                    await joined.call.send(join_pb2.JoinResponse(heartbeat=reply))
+            case "acknowledge":
+                joined.acknowledged = max(joined.acknowledged, message.acknowledge.delta_sequence)
+                for released in message.acknowledge.released:
+                    self.released.append(released)
+                    self.held[joined.member].pop(released.lease, None)
+            case "leave":
+                joined.left = True
+
+    async def _list_endpoints(self, request: ListEndpointsRequest, caller: Caller) -> ListEndpointsResponse:
+        endpoints = [
+            Endpoint(service=service, instance=f"{service}-0", address=ADDRESS, leader=True)
+            for service in ("assigner", "registry")
+        ]
+        return ListEndpointsResponse(endpoints=endpoints)
+
+
+async def until(condition: Callable[[], bool], seconds: float = 30.0) -> None:
+    """Waits, in virtual time, for a condition; fails when it does not come true in time."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + seconds
+    while not condition():
+        assert loop.time() < deadline, f"not true within {seconds} s"
+        await asyncio.sleep(0.005)
+
+
+async def settled(awaitables: Sequence[Awaitable[object]]) -> list[object]:
+    """Results, or the errors Braid raised."""
+    outcomes = await asyncio.gather(*awaitables, return_exceptions=True)
+    for outcome in outcomes:
+        if isinstance(outcome, BaseException) and not isinstance(outcome, BraidError):
+            raise outcome
+    return list(outcomes)

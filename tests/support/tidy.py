@@ -1,0 +1,182 @@
+"""The rules of tidiness no linter knows: sizes, names, skipped tests, clocks in pure code, traces of one machine.
+
+Each rule takes a file's path and text and yields what is wrong, one line each; `test_tidy.py` runs them over what git
+tracks and shows each of them a mutant.
+"""
+
+import ast
+import functools
+import re
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+FILE_LINES_MAX: Final = 500
+FUNCTION_LINES_MAX: Final = 70
+FORBIDDEN_WORDS: Final = frozenset({"util", "utils", "helper", "helpers", "common", "manager", "managers"})
+
+Rule = Callable[[str, str], Iterator[str]]
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+_SKIPS: Final = frozenset({"skip", "skipif", "xfail", "importorskip", "skipTest", "SkipTest"})
+_NOW: Final = frozenset({"now", "utcnow", "today"})
+# Code that runs under simulation, or is pure: time comes in through a port or an argument.
+_WITHOUT_CLOCK: Final = ("braid/client/", "braid/kernel/", "services/")
+_MACHINE: Final = re.compile(r"/(?:root|work|home)/[\w.]")
+_REGISTRIES: Final = re.compile(
+    r"\brepo1?[.]maven[.]|\bmaven[.]org|\bpypi[.]org|pythonhoste[d][.]|registry[.]npmjs|registry[.]yarnpkg"
+    r"|proxy[.]golang|deb[.]debian|archive[.]ubuntu|\bcrates[.]io|\bregistry-1[.]docker|buf[.]build/"
+)
+_BLANKET: Final = re.compile(r"#\s*(?:noqa(?!:\s*[A-Z])|type:\s*ignore(?!\[)|ruff:\s*noqa|mypy:\s*ignore-errors)")
+
+
+def tracked_files(root: Path) -> Sequence[str]:
+    """Paths of the files git tracks and the work tree has, relative to the root."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=root, capture_output=True, text=True, check=True)
+    return [name for name in listed.stdout.split("\0") if name and (root / name).is_file()]
+
+
+def findings(path: str, text: str) -> list[str]:
+    """What is wrong with one file, every rule applied that concerns it."""
+    rules = (*TEXT_RULES, *PYTHON_RULES) if is_written_python(path) else TEXT_RULES
+    return [finding for rule in rules for finding in rule(path, text)]
+
+
+def is_written_python(path: str) -> bool:
+    """Whether a file is Python that somebody wrote, as opposed to generated."""
+    return path.endswith(".py") and not path.endswith("_pb2.py") and not path.startswith("braid/api/")
+
+
+def no_machine_path(path: str, text: str) -> Iterator[str]:
+    """Nothing names a directory of one machine."""
+    for number, line in enumerate(text.splitlines(), 1):
+        if found := _MACHINE.search(line):
+            yield f"{path}:{number} names a path of one machine ({found[0]}…)"
+
+
+def no_registry_host(path: str, text: str) -> Iterator[str]:
+    """Nothing names the host of a package registry: each installation has its own."""
+    for number, line in enumerate(text.splitlines(), 1):
+        if found := _REGISTRIES.search(line):
+            yield f"{path}:{number} names a package registry ({found[0]}…)"
+
+
+def file_length(path: str, text: str) -> Iterator[str]:
+    """A file can be read in one sitting."""
+    lines = len(text.splitlines())
+    if lines > FILE_LINES_MAX:
+        yield f"{path} has {lines} lines, more than {FILE_LINES_MAX}"
+
+
+def function_length(path: str, text: str) -> Iterator[str]:
+    """A function fits a screen."""
+    for node in _functions(_parsed(text)):
+        lines = (node.end_lineno or node.lineno) - node.lineno + 1
+        if lines > FUNCTION_LINES_MAX:
+            yield f"{path}:{node.lineno} {node.name} has {lines} lines, more than {FUNCTION_LINES_MAX}"
+
+
+def names_say_something(path: str, text: str) -> Iterator[str]:
+    """No part of a module's, class's or function's name is a word that fits anything. Tests are named by sentences."""
+    for part in PurePosixPath(path).with_suffix("").parts:
+        if _words(part) & FORBIDDEN_WORDS:
+            yield f"{path} is named {part!r}, which says nothing"
+    for node in ast.walk(_parsed(text)):
+        if not isinstance(node, ast.ClassDef | Function) or node.name.startswith("test_"):
+            continue
+        if _words(node.name) & FORBIDDEN_WORDS:
+            yield f"{path}:{node.lineno} {node.name!r} says nothing"
+
+
+def no_skipped_test(path: str, text: str) -> Iterator[str]:
+    """No test is skipped or expected to fail: a tool that is missing is obtained, a bug is mended."""
+    if not path.startswith("tests/"):
+        return
+    for node in ast.walk(_parsed(text)):
+        if (
+            isinstance(node, ast.Attribute)
+            and node.attr in _SKIPS
+            and _root_name(node) in {"pytest", "unittest", "self"}
+        ):
+            yield f"{path}:{node.lineno} skips a test ({ast.unparse(node)})"
+        if isinstance(node, ast.ImportFrom) and node.module in {"pytest", "unittest"}:
+            for name in {alias.name for alias in node.names} & _SKIPS:
+                yield f"{path}:{node.lineno} imports {name}"
+
+
+def no_relative_import(path: str, text: str) -> Iterator[str]:
+    """Every import names what it imports in full."""
+    for node in ast.walk(_parsed(text)):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            yield f"{path}:{node.lineno} imports relatively"
+
+
+def no_clock_where_a_port_is(path: str, text: str) -> Iterator[str]:
+    """Pure and simulated code does not ask `datetime` for the time."""
+    if not path.startswith(_WITHOUT_CLOCK):
+        return
+    for node in ast.walk(_parsed(text)):
+        if isinstance(node, ast.Attribute) and node.attr in _NOW and _root_name(node) in {"datetime", "date"}:
+            yield f"{path}:{node.lineno} reads the clock ({ast.unparse(node)})"
+
+
+def no_any_in_public_signature(path: str, text: str) -> Iterator[str]:
+    """A public function of what ships says its types."""
+    if path.startswith(("tests/", "bench/", "tools/")):
+        return
+    for node in _functions(_parsed(text)):
+        if node.name.startswith("_"):
+            continue
+        arguments = (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs, node.args.vararg, node.args.kwarg)
+        annotations = [node.returns, *(argument.annotation for argument in arguments if argument)]
+        if any("Any" in _names(annotation) for annotation in annotations if annotation):
+            yield f"{path}:{node.lineno} {node.name} has Any in its signature"
+
+
+def no_blanket_exemption(path: str, text: str) -> Iterator[str]:
+    """An exemption from a linter names the rule it is from."""
+    for number, line in enumerate(text.splitlines(), 1):
+        if _BLANKET.search(line):
+            yield f"{path}:{number} is exempt from every rule at once"
+
+
+def has_docstring(path: str, text: str) -> Iterator[str]:
+    """A module with code says what lives in it."""
+    module = _parsed(text)
+    if module.body and ast.get_docstring(module) is None:
+        yield f"{path} does not say what lives there"
+
+
+@functools.lru_cache(maxsize=2)
+def _parsed(text: str) -> ast.Module:
+    """The syntax tree; all rules read one file before the next comes."""
+    return ast.parse(text)
+
+
+def _functions(tree: ast.AST) -> Iterator[Function]:
+    return (node for node in ast.walk(tree) if isinstance(node, Function))
+
+
+def _words(name: str) -> set[str]:
+    return {word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)}
+
+
+def _root_name(node: ast.expr) -> str:
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def _names(annotation: ast.expr) -> set[str]:
+    nodes = list(ast.walk(annotation))
+    return {node.id for node in nodes if isinstance(node, ast.Name)} | {
+        node.attr for node in nodes if isinstance(node, ast.Attribute)
+    }
+
+
+TEXT_RULES: Final[Sequence[Rule]] = (no_machine_path, no_registry_host)
+PYTHON_RULES: Final[Sequence[Rule]] = (
+    *(file_length, function_length, names_say_something, no_skipped_test, no_relative_import),
+    *(no_clock_where_a_port_is, no_any_in_public_signature, no_blanket_exemption, has_docstring),
+)

@@ -1,0 +1,475 @@
+"""A deterministic event loop on virtual time, and hosts on it: nothing waits, nothing is random, no socket exists.
+
+One seed gives one run, byte for byte, in a process started with `PYTHONHASHSEED=0`. What a test needs of asyncio that
+reaches outside (sockets, signals, subprocesses) is absent on purpose and raises `NotImplementedError`.
+"""
+
+import asyncio
+import gc
+import heapq
+import random
+from collections import deque
+from collections.abc import Callable, Coroutine, Generator
+from contextvars import Context, ContextVar, copy_context
+from typing import Any, Final, TypeVar, TypeVarTuple, Unpack
+
+from braid.kernel.ids import make_ulid
+from braid.kernel.ports import Host, Task
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+START_MS: Final = 1_767_225_600_000  # 2026-01-01T00:00:00Z
+STEPS_PER_INSTANT_MAX: Final = 1_000_000  # more callbacks without time passing is a livelock
+
+STEPS_PER_COLLECTION: Final = 200_000  # bounds what reference cycles hold
+
+CANCEL_ROUNDS_MAX: Final = 100  # a task may well swallow some cancellations
+_owner: ContextVar["ProcessTasks | None"] = ContextVar("virtual process", default=None)
+
+
+class VirtualDeadlock(RuntimeError):
+    """Nothing is ready and no timer is set, so nothing can ever happen again."""
+
+
+class VirtualFailure(RuntimeError):
+    """Something died that nobody awaited; the cause is chained."""
+
+
+class ProcessKilled(asyncio.CancelledError):
+    """A killed process reached for one of its ports."""
+
+
+class _SequencedFuture(asyncio.Future[T]):
+    """Hashes to its number of creation, so that sets of futures iterate alike in every run."""
+
+    def __init__(self, loop: "VirtualTimeLoop") -> None:
+        self._sequence = loop.next_sequence()
+        super().__init__(loop=loop)
+
+    def __hash__(self) -> int:
+        return self._sequence
+
+
+class SequencedTask(asyncio.Task[T]):
+    """Hashes to its number of creation, so that sets of tasks iterate alike in every run."""
+
+    def __init__(
+        self, coro: Coroutine[Any, Any, T], loop: "VirtualTimeLoop", name: object, context: Context | None
+    ) -> None:
+        self._sequence = loop.next_sequence()  # asyncio hashes the task while it is being made
+        super().__init__(coro, loop=loop, name=str(name or f"task-{self._sequence}"), context=context)
+
+    def __hash__(self) -> int:
+        return self._sequence
+
+
+class VirtualTimeLoop(asyncio.BaseEventLoop):
+    """Runs what is ready in order of scheduling; when nothing is, time jumps to the next timer (ties: first set first).
+
+    The base class brings `run_until_complete` and the like; all that waits or orders is replaced here.
+    """
+
+    def __init__(self, start_ms: int = START_MS) -> None:
+        super().__init__()
+        self.start_ms = start_ms
+        self.steps = 0
+        self._now = 0.0
+        self._sequence = 0
+        self._instant_steps = 0
+        self._due: deque[asyncio.Handle] = deque()
+        self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
+        self._tasks: dict[asyncio.Task[Any], None] = {}
+        self._failure: BaseException | None = None
+        self._held: dict[ProcessTasks, deque[asyncio.Handle]] = {}  # what paused processes will run once resumed
+
+    # --- time and scheduling
+
+    def next_sequence(self) -> int:
+        """The next number of creation, shared by timers, futures and tasks."""
+        self._sequence += 1
+        return self._sequence
+
+    def time(self) -> float:
+        """Virtual seconds since the loop was made."""
+        return self._now
+
+    def call_soon(
+        self, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.Handle:
+        """Runs the callback in this instant, after what is ready already."""
+        handle = asyncio.Handle(callback, args, self, context)
+        self._due.append(handle)
+        return handle
+
+    def call_soon_threadsafe(
+        self, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.Handle:
+        """As `call_soon`: there are no other threads."""
+        return self.call_soon(callback, *args, context=context)
+
+    def call_later(
+        self, delay: float, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        """Runs the callback `delay` virtual seconds from now."""
+        return self.call_at(self._now + delay, callback, *args, context=context)
+
+    def call_at(
+        self, when: float, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        """Runs the callback at a virtual time."""
+        timer = asyncio.TimerHandle(when, callback, args, self, context)
+        heapq.heappush(self._timers, (when, self.next_sequence(), timer))
+        return timer
+
+    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+        """Cancelled timers are dropped when their time comes; asyncio calls this for each."""
+
+    # --- futures and tasks
+
+    def create_future(self) -> asyncio.Future[Any]:
+        """A future with a repeatable hash."""
+        return _SequencedFuture(self)
+
+    def create_task(
+        self,
+        coro: Generator[Any, None, T] | Coroutine[Any, Any, T],
+        *,
+        name: object = None,
+        context: Context | None = None,
+    ) -> asyncio.Task[T]:
+        """A task with a repeatable hash; it belongs to the virtual process whose task makes it."""
+        if not asyncio.iscoroutine(coro):
+            raise TypeError(f"{coro!r} is not a coroutine")
+        task: asyncio.Task[T] = SequencedTask(coro, self, name, context)
+        self._tasks[task] = None
+        task.add_done_callback(self._forget_task)
+        owner = _owner.get() if context is None else context.get(_owner)
+        if owner is not None:
+            owner.adopt(task)
+        return task
+
+    def _forget_task(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.pop(task, None)
+
+    def run_in_executor(self, executor: object, func: Callable[[Unpack[Ts]], T], *args: *Ts) -> asyncio.Future[T]:
+        """Runs the function inline and returns its result as a finished future."""
+        future: asyncio.Future[T] = self.create_future()
+        future.set_result(func(*args))
+        return future
+
+    # --- running
+
+    def run_forever(self) -> None:
+        """Runs until `stop`. The collector runs at fixed steps meanwhile, since finalizers can schedule things."""
+        collects = gc.isenabled()
+        gc.disable()
+        try:
+            super().run_forever()
+        finally:
+            if collects:
+                gc.enable()
+
+    def _run_once(self) -> None:
+        if not self._due:
+            self._jump()
+        self.steps += 1
+        self._instant_steps += 1
+        if self._instant_steps > STEPS_PER_INSTANT_MAX:
+            raise VirtualDeadlock(f"{STEPS_PER_INSTANT_MAX} callbacks ran at {self._now}s and time does not pass")
+        if self.steps % STEPS_PER_COLLECTION == 0:
+            gc.collect()
+        handle = self._due.popleft()
+        if not handle.cancelled() and not (self._held and self._hold(handle)):
+            handle._run()
+        if self._failure is not None:
+            failure, self._failure = self._failure, None
+            raise VirtualFailure(f"died with nobody to see it at {self._now}s: {failure!r}") from failure
+
+    def pause(self, tasks: "ProcessTasks") -> None:
+        """Holds what a process would run from now on, its timers included, until `resume`."""
+        self._held.setdefault(tasks, deque())
+
+    def resume(self, tasks: "ProcessTasks") -> None:
+        """Runs what was held, in order. Fine for a process that is not paused."""
+        self._due.extend(self._held.pop(tasks, ()))
+
+    def _hold(self, handle: asyncio.Handle) -> bool:
+        owner: ProcessTasks | None = handle._context.get(_owner)  # type: ignore[attr-defined]  # typeshed lacks it
+        held = None if owner is None else self._held.get(owner)
+        if held is not None:
+            held.append(handle)
+        return held is not None
+
+    def _jump(self) -> None:
+        while self._timers and self._timers[0][2].cancelled():
+            heapq.heappop(self._timers)
+        if not self._timers:
+            waiting = ", ".join(task.get_name() for task in self._tasks)
+            raise VirtualDeadlock(f"nothing is ready and no timer is set at {self._now}s; waiting: {waiting}")
+        if self._timers[0][0] > self._now:
+            self._now = self._timers[0][0]
+            self._instant_steps = 0
+        while self._timers and self._timers[0][0] <= self._now:
+            self._due.append(heapq.heappop(self._timers)[2])
+
+    def close(self) -> None:
+        """Forgets everything scheduled."""
+        self._due.clear()
+        self._timers.clear()
+        super().close()
+
+    def cancel_all(self) -> None:
+        """Cancels every task and runs until all have ended. Raises `VirtualDeadlock` when some refuse to."""
+        for _ in range(CANCEL_ROUNDS_MAX):
+            left = list(self._tasks)
+            if not left:
+                return
+            self._instant_steps = 0
+            for task in left:
+                task.cancel()
+            self.run_until_complete(asyncio.wait(left, timeout=1.0))
+        raise VirtualDeadlock("cancelled again and again, and still run: " + ", ".join(t.get_name() for t in left))
+
+    # --- failures and debugging
+
+    def fail(self, error: BaseException) -> None:
+        """Makes the run raise `VirtualFailure` from `error` after the running callback."""
+        self._failure = self._failure or error
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        """What asyncio would log ends the run instead."""
+        self.fail(context.get("exception") or RuntimeError(str(context["message"])))
+
+    def get_debug(self) -> bool:
+        """Always off."""
+        return False
+
+    async def shutdown_asyncgens(self) -> None:
+        """Nothing to do: every generator dropped while the loop ran was closed then."""
+
+
+# --- processes -------------------------------------------------------------------------------------------------------
+
+
+class ProcessTasks:
+    """The tasks of one virtual process: those it spawns, and those they make with asyncio directly.
+
+    `kill` ends them all; from then on every port of the process raises `ProcessKilled`, also inside `finally` blocks,
+    so that nothing a killed process still does can reach the outside. A task that dies of an error kills its process,
+    then tells `on_failure` (by default the whole run fails).
+    """
+
+    def __init__(self, loop: VirtualTimeLoop, name: str, on_failure: Callable[[BaseException], None] | None) -> None:
+        self.name = name
+        self.alive = True
+        self._loop = loop
+        self._tasks: dict[asyncio.Task[Any], None] = {}
+        self._on_failure = on_failure or loop.fail
+        self._on_kill: list[Callable[[], None]] = []
+
+    def spawn(self, coroutine: Coroutine[object, object, None], name: str) -> Task:
+        """Starts a task of this process, whichever process runs now."""
+        if not self.alive:
+            coroutine.close()
+            raise ProcessKilled(self.name)
+        context = copy_context()
+        context.run(_owner.set, self)
+        task = self._loop.create_task(coroutine, name=f"{self.name}/{name}", context=context)
+        task.add_done_callback(self._reap)
+        return _VirtualTask(self, task)
+
+    async def run_blocking(self, function: Callable[[], T]) -> T:
+        """Runs the function inline, after everything that is ready."""
+        self.check()
+        await asyncio.sleep(0)
+        self.check()
+        return function()
+
+    def adopt(self, task: asyncio.Task[Any]) -> None:
+        """Makes a task die with the process."""
+        if not self.alive:
+            task.cancel()
+            return
+        self._tasks[task] = None
+        task.add_done_callback(self._forget)
+
+    def pause(self) -> None:
+        """Stops everything the process runs, as SIGSTOP does; its peers see silence."""
+        if self.alive:
+            self._loop.pause(self)
+
+    def resume(self) -> None:
+        """Goes on; nothing in the process knows but by its clock."""
+        self._loop.resume(self)
+
+    def on_kill(self, callback: Callable[[], None]) -> None:
+        """Calls back when the process is killed, its tasks cancelled: connections break, sessions go silent."""
+        self._on_kill.append(callback)
+
+    def kill(self) -> None:
+        """Ends the process now; killing it again changes nothing."""
+        if not self.alive:
+            return
+        self.alive = False
+        self.resume()
+        for task in list(self._tasks):
+            task.cancel()
+        for callback in self._on_kill:
+            callback()
+
+    def check(self) -> None:
+        """Raises `ProcessKilled` when the process is dead."""
+        if not self.alive:
+            raise ProcessKilled(self.name)
+
+    def _forget(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.pop(task, None)
+
+    def _reap(self, task: asyncio.Task[Any]) -> None:
+        error = None if task.cancelled() else task.exception()
+        if error is not None and self.alive:
+            self.kill()
+            self._on_failure(error)
+
+
+class _VirtualTask:
+    """`kernel.ports.Task` over an asyncio task."""
+
+    def __init__(self, tasks: ProcessTasks, task: asyncio.Task[Any]) -> None:
+        self._tasks = tasks
+        self._task = task
+
+    def cancel(self) -> None:
+        self._task.cancel()
+
+    async def ended(self) -> None:
+        await asyncio.wait([self._task])
+
+
+class VirtualClock:
+    """The loop's time as one process sees it; `skew_ms` and steps change its wall clock alone."""
+
+    def __init__(self, loop: VirtualTimeLoop, tasks: ProcessTasks, start_ms: int, skew_ms: int) -> None:
+        self.skew_ms = skew_ms
+        self._loop = loop
+        self._tasks = tasks
+        self._start_ms = start_ms
+
+    def now_ms(self) -> int:
+        self._tasks.check()
+        return self._start_ms + self.skew_ms + round(self._loop.time() * 1000)
+
+    def elapsed(self) -> float:
+        self._tasks.check()
+        return self._loop.time()
+
+    async def sleep(self, seconds: float) -> None:
+        self._tasks.check()
+        await asyncio.sleep(seconds)
+        self._tasks.check()
+
+
+class VirtualRandomness:
+    """Seeded dice of one process."""
+
+    def __init__(self, tasks: ProcessTasks, seed: str) -> None:
+        self._tasks = tasks
+        self._random = random.Random(seed)
+
+    def uniform(self, low: float, high: float) -> float:
+        self._tasks.check()
+        return self._random.uniform(low, high)
+
+    def entropy(self, count: int) -> bytes:
+        self._tasks.check()
+        return self._random.randbytes(count)
+
+
+class _VirtualIds:
+    """ULIDs from the virtual clock and the seeded dice."""
+
+    def __init__(self, clock: VirtualClock, randomness: VirtualRandomness) -> None:
+        self._clock = clock
+        self._randomness = randomness
+
+    def ulid(self) -> str:
+        return make_ulid(self._clock.now_ms(), self._randomness.entropy(10))
+
+
+class VirtualProcess:
+    """A process of a simulation: its host, and the power to kill it.
+
+    Args:
+        loop: The loop everything runs on.
+        name: Names its tasks, and tells its dice from those of other processes of the same seed.
+        seed: Seeds its dice.
+        start_ms: Wall time at loop time 0, milliseconds since the epoch; None means the loop's.
+        skew_ms: How far its wall clock is ahead of that.
+        on_failure: Told the error of a task that died, after the process was killed; None fails the run.
+    """
+
+    def __init__(
+        self,
+        loop: VirtualTimeLoop,
+        name: str,
+        seed: int,
+        *,
+        start_ms: int | None = None,
+        skew_ms: int = 0,
+        on_failure: Callable[[BaseException], None] | None = None,
+    ) -> None:
+        self.name = name
+        self.tasks = ProcessTasks(loop, name, on_failure)
+        self.clock = VirtualClock(loop, self.tasks, loop.start_ms if start_ms is None else start_ms, skew_ms)
+        randomness = VirtualRandomness(self.tasks, f"{seed}/{name}")
+        self.host = Host(self.clock, randomness, _VirtualIds(self.clock, randomness), self.tasks, self._exit)
+
+    @property
+    def alive(self) -> bool:
+        """Whether it was not killed yet."""
+        return self.tasks.alive
+
+    def pause(self) -> None:
+        """As SIGSTOP: it runs nothing, while its clock goes on and what others send it waits."""
+        self.tasks.pause()
+
+    def resume(self) -> None:
+        """As SIGCONT."""
+        self.tasks.resume()
+
+    def kill(self) -> None:
+        """As kill -9: its tasks die, and none of its ports works any more."""
+        self.tasks.kill()
+
+    def _exit(self, reason: str) -> None:
+        self.tasks.kill()
+
+    def on_kill(self, callback: Callable[[], None]) -> None:
+        """Calls back when it is killed; store clients and wires register what a kernel would close."""
+        self.tasks.on_kill(callback)
+
+
+def virtual_host(loop: VirtualTimeLoop, seed: int, start_ms: int | None = None) -> Host:
+    """The host of a process that is never killed, for tests that need just one."""
+    return VirtualProcess(loop, "process", seed, start_ms=start_ms).host
+
+
+def running_loop() -> VirtualTimeLoop:
+    """The virtual loop that runs now. Raises `TypeError` when another kind of loop does."""
+    loop = asyncio.get_running_loop()
+    if not isinstance(loop, VirtualTimeLoop):
+        raise TypeError(f"{loop!r} is not a VirtualTimeLoop")
+    return loop
+
+
+def run_virtual(coro: Coroutine[Any, Any, T], start_ms: int = START_MS) -> T:
+    """Runs a coroutine on a new virtual loop, then cancels what it left behind. Within it, see `running_loop`."""
+    loop = VirtualTimeLoop(start_ms)
+    try:
+        try:
+            return loop.run_until_complete(coro)
+        finally:
+            loop.cancel_all()
+    finally:
+        loop.close()

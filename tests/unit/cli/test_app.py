@@ -1,0 +1,50 @@
+"""The first page, the table of verbs, near misses and exit codes."""
+
+import importlib
+import subprocess
+import sys
+
+import pytest
+
+from braid.cli import app
+from braid.cli.errors import exit_code
+from braid.kernel.errors import Invalid, NotFound, NotLeader, Unavailable
+
+
+def test_the_first_page_names_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
+    assert app.run(["--help"]) == 0
+    printed = capsys.readouterr().out
+    assert all(f"\n  {verb} " in printed for verb in app.VERBS)
+
+
+def test_help_loads_nothing_slow() -> None:
+    code = (
+        "import sys, braid.cli.app as app; app.run(['--help']); "
+        "assert not {'typer', 'rich', 'grpc', 'aiokafka', 'google.protobuf'} & set(sys.modules), sys.modules.keys()"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
+
+
+def test_nothing_typed_is_wrong_usage() -> None:
+    assert app.run([]) == 2
+
+
+def test_an_unknown_verb_gets_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    assert app.run(["dve"]) == 2
+    assert "did you mean `braid dev`?" in capsys.readouterr().err
+
+
+def test_an_unknown_flag_is_wrong_usage() -> None:
+    assert app.run(["dev", "--nonsense"]) == 2
+
+
+@pytest.mark.parametrize("verb", app.VERBS)
+def test_every_verb_has_a_home_and_help(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert hasattr(importlib.import_module(app.VERBS[verb].module), "register")
+    assert app.run([verb, "--help"]) == 0
+    assert "Usage: braid" in capsys.readouterr().out
+
+
+def test_exit_codes() -> None:
+    codes = [exit_code(error("why")) for error in (Invalid, Unavailable, NotFound, NotLeader)]
+    assert codes == [2, 3, 4, 4]

@@ -1,0 +1,72 @@
+"""`braid dev` on the command line: what is refused before anything starts, and how a status is printed."""
+
+from pathlib import Path
+
+import pytest
+
+from braid.cli import app
+from braid.cli.dev import status_table
+from devmesh.documents import MeshStatus, ProcessStatus
+
+STATUS = MeshStatus(
+    dir="/d",
+    pid=7,
+    ready=True,
+    memory_bytes=200 << 20,
+    processes=(
+        ProcessStatus("east", "cluster", "running", 41, "127.0.0.1:19192", "a", 0, 150 << 20, 12.3, "/d/broker.log"),
+        ProcessStatus("assigner-0", "service", "down", None, "127.0.0.1:7403", "", 3, 0, 0.0, "/d/service.log"),
+    ),
+)
+
+
+def test_a_status_as_people_read_it() -> None:
+    assert status_table(STATUS).splitlines() == [
+        "NAME        STATE    PID  ADDRESS          ZONE  RESTARTS  MEMORY   AGE",
+        "east        running  41   127.0.0.1:19192  a     0         150 MiB  12s",
+        "assigner-0  down     -    127.0.0.1:7403   -     3         0 MiB    -",
+        "/d: ready, supervisor 7, 200 MiB in all",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "field"),
+    [
+        (["--store", "redis"], "--store"),
+        (["--clusters", "east,,west"], "--clusters"),
+        (["--registries", "0"], "--registries"),
+        (["--port", "1"], "--port"),
+    ],
+)
+def test_nonsense_is_wrong_usage(
+    arguments: list[str], field: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert app.run(["dev", *arguments, "--dir", str(tmp_path / "mesh")]) == 2
+    assert capsys.readouterr().err.startswith(f"braid: {field}: ")
+    assert not (tmp_path / "mesh").exists()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["status"],
+        ["down"],
+        ["kill", "east"],
+        ["stop", "east"],
+        ["start", "east"],
+        ["pause", "east"],
+        ["resume", "east"],
+    ],
+)
+def test_verbs_need_a_mesh(arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert app.run(["dev", *arguments, "--dir", str(tmp_path)]) == 3
+    assert capsys.readouterr().err.startswith(f"braid: no mesh runs in {tmp_path}")
+
+
+def test_the_directory_may_stand_before_the_verb(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert app.run(["dev", "--dir", str(tmp_path), "status"]) == 3
+    assert f"no mesh runs in {tmp_path}" in capsys.readouterr().err
+
+
+def test_an_unknown_output_is_wrong_usage(tmp_path: Path) -> None:
+    assert app.run(["dev", "status", "-o", "xml", "--dir", str(tmp_path)]) == 2

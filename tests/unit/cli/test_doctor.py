@@ -1,0 +1,173 @@
+"""`doctor`: each check turns red for what it looks for, and a whole mesh is examined."""
+
+import asyncio
+import json
+
+import pytest
+
+from braid.api.registry.v1.cluster_pb2 import CLUSTER_HEALTH_DOWN, CLUSTER_HEALTH_HEALTHY, Cluster, ClusterStatus
+from braid.api.registry.v1.stream_pb2 import (
+    CHANNEL_STATE_ACTIVE,
+    CHANNEL_STATE_STANDBY,
+    Channel,
+    LaneSpec,
+    Stream,
+    StreamSpec,
+    StreamStatus,
+)
+from braid.cli.findings import (
+    ClusterFacts,
+    Level,
+    ReplicaFacts,
+    check_clocks,
+    check_cluster,
+    check_services,
+    check_stream,
+    check_versions,
+)
+from braid.kernel.errors import Unavailable
+from braid.kernel.ports import ClusterDescription
+from tests.unit.cli.mesh import Shell, virtual
+
+GOOD = ClusterDescription("id-1", 1, {1: "east:9092"}, False, 4096, 10_080)
+
+
+def cluster(**status: object) -> Cluster:
+    """A registered cluster; healthy unless said otherwise."""
+    fields: dict[str, object] = {"health": CLUSTER_HEALTH_HEALTHY, "kafka_cluster_id": "id-1", **status}
+    return Cluster(name="east", status=ClusterStatus(**fields))  # type: ignore[arg-type]
+
+
+def replica(service: str, number: int, **facts: object) -> ReplicaFacts:
+    """A replica that answers."""
+    made = ReplicaFacts(service, f"{service}-{number}", "host:1", leader=number == 0)
+    return made._replace(**facts)  # type: ignore[arg-type]
+
+
+def checks(facts: ClusterFacts) -> dict[str, Level]:
+    """What was found of a cluster."""
+    return {each.check: each.level for each in check_cluster(facts)}
+
+
+def test_a_good_cluster() -> None:
+    assert checks(ClusterFacts(cluster(), GOOD)) == {"cluster": Level.OK}
+
+
+@pytest.mark.parametrize(
+    ("status", "description", "found"),
+    [
+        ({"health": CLUSTER_HEALTH_DOWN}, None, {"health": Level.FAIL}),
+        ({}, None, {"health": Level.OK, "reachable": Level.FAIL}),
+        ({"cordoned": True}, GOOD, {"health": Level.WARN}),
+        ({"kafka_cluster_id": "other"}, GOOD, {"identity": Level.FAIL}),
+        ({}, ClusterDescription("id-1", 1, {}, True, 4096, 10_080), {"auto-create": Level.FAIL}),
+        ({}, ClusterDescription("id-1", 1, {}, False, 4096, 1_440), {"offsets-retention": Level.WARN}),
+        ({}, ClusterDescription("id-1", 1, {}, False, 64, 10_080), {"commit-metadata": Level.WARN}),
+        (
+            {},
+            ClusterDescription("id-1", 1, {}, False, 4096, 10_080, {"unclean.leader.election.enable": "true"}),
+            {"unclean-election": Level.FAIL},
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_cluster(
+    status: dict[str, object], description: ClusterDescription | None, found: dict[str, Level]
+) -> None:
+    assert checks(ClusterFacts(cluster(**status), description, Unavailable("gone"))) == found
+
+
+def test_every_problem_has_a_remedy() -> None:
+    bad = ClusterDescription("other", 1, {}, True, 64, 60, {"unclean.leader.election.enable": "true"})
+    found = [*check_cluster(ClusterFacts(cluster(cordoned=True), bad)), *check_services([])]
+    assert len(found) == 8
+    assert all(each.remedy for each in found)
+
+
+def test_services() -> None:
+    def levels(*replicas: ReplicaFacts) -> list[tuple[str, Level]]:
+        assigners = [replica("assigner", 0), replica("assigner", 1)]
+        return [(each.name, each.level) for each in check_services([*replicas, *assigners])][:-1]
+
+    dead = replica("registry", 1, error=Unavailable("refused"))
+    assert levels(replica("registry", 0), replica("registry", 1)) == [("registry", Level.OK)]
+    assert levels(replica("registry", 0)) == [("registry", Level.WARN)]
+    assert levels(replica("registry", 0), dead) == [("registry-1", Level.FAIL), ("registry", Level.WARN)]
+    assert levels(replica("registry", 1)) == [("registry", Level.FAIL)]
+    assert levels() == [("registry", Level.FAIL)]
+
+
+def test_clocks_allow_for_the_way_there_and_back() -> None:
+    far = replica("registry", 0, skew_seconds=1.5)
+    slow = replica("registry", 1, skew_seconds=-1.5, doubt_seconds=0.6)
+    silent = replica("registry", 2, error=Unavailable("refused"))
+    assert [each.level for each in check_clocks([far, slow, silent])] == [Level.FAIL, Level.OK]
+    assert "1.5 s ahead of" in check_clocks([far])[0].message
+
+
+def test_versions() -> None:
+    new = ClusterDescription("a", 1, {}, False, 4096, 10_080, {"group.share.enable": "true"})
+    old = ClusterDescription("b", 1, {}, False, 4096, 10_080, {"process.roles": "broker"})
+    assert check_versions([ClusterFacts(cluster(), new)]) == []
+    other = Cluster(name="west")
+    (found,) = check_versions([ClusterFacts(cluster(), new), ClusterFacts(other, old)])
+    assert found.message == "of different versions: east Kafka 4, west Kafka 3"
+
+
+def stream(*channels: Channel, blocked: str = "") -> Stream:
+    """A stream with the lane `live`."""
+    spec = StreamSpec(lanes={"live": LaneSpec(partitions=1)})
+    return Stream(name="logs", spec=spec, status=StreamStatus(channels=channels, blocked_reason=blocked))
+
+
+def test_streams() -> None:
+    active = Channel(name="logs/live/1", lane="live", cluster="east", state=CHANNEL_STATE_ACTIVE)
+    standby = Channel(name="logs/live/2", lane="live", cluster="west", state=CHANNEL_STATE_STANDBY)
+    beside = Channel(name="logs/live/2", lane="live", cluster="east", state=CHANNEL_STATE_STANDBY)
+    stranded = Channel(name="logs/live/0", lane="live", cluster="west", stranded=True)
+
+    def found(*channels: Channel, blocked: str = "") -> list[tuple[str, Level]]:
+        return [(each.check, each.level) for each in check_stream(stream(*channels, blocked=blocked))]
+
+    assert found(active, standby) == [("stream", Level.OK)]
+    assert found(active, beside) == [("standby", Level.WARN)]
+    assert found(standby) == [("route", Level.FAIL)]
+    assert found(active, standby, blocked="no cluster") == [("blocked", Level.FAIL)]
+    assert found(active, standby, stranded) == [("stranded", Level.WARN)]
+
+
+@virtual
+async def test_a_whole_mesh() -> None:
+    shell = await Shell().start("east", "west", registries=2, assigners=2)
+    await shell.braid("create", "stream", "logs", "--lane", "live=1")
+    await asyncio.sleep(1.0)
+    result = await shell.braid("doctor", "-o", "json")
+    document = json.loads(result.out)
+    assert (result.code, document["ok"]) == (0, True)
+    assert {each["level"] for each in document["findings"]} == {"ok"}
+    assert document["findings"][0].keys() == {"name", "check", "level", "message", "remedy"}
+
+
+@virtual
+async def test_a_sick_mesh() -> None:
+    shell = await Shell().start("east", "west")
+    await shell.replica("assigner-1", skew_ms=90_000)
+    await shell.braid("create", "stream", "logs", "--lane", "live=1")
+    shell.kafka.named("east").kill()
+    shell.kafka.named("west").kill()
+    await asyncio.sleep(5.0)
+    result = await shell.braid("doctor")
+    assert result.code == 4
+    lines = result.out.splitlines()
+    failed = [line.split()[0] for line in lines if " FAIL " in line]
+    assert failed == ["assigner-1", "cluster/east", "cluster/west", "stream/logs"]
+    assert "its clock is 90.0 s ahead of this machine's" in result.out
+    assert max(map(len, lines)) <= 80
+
+
+@virtual
+async def test_a_replica_that_is_gone() -> None:
+    shell = await Shell().start("east", registries=2)
+    shell.kill(next(name for name, each in shell.replicas.items() if name[:8] == "registry" and not each.leading()))
+    result = await shell.braid("doctor")
+    assert result.code == 4
+    assert "no answer at registry-" in result.out

@@ -1,0 +1,133 @@
+"""`why lease` and `events`: the mesh explains itself."""
+
+import asyncio
+import json
+
+import pytest
+
+from braid.cli.histories import event_body, parse_subject, summary
+from braid.kernel.errors import Invalid
+from tests.unit.cli.mesh import Shell, virtual
+
+
+async def with_a_group() -> Shell:
+    """A stream that a group has consumed."""
+    shell = await Shell().start("east")
+    assert (await shell.braid("create", "stream", "logs", "--lane", "live=2")).code == 0
+    assert (await shell.braid("consume", "logs", "--group", "g", "--timeout", "2")).code == 0
+    return shell
+
+
+@virtual
+async def test_a_lease_tells_its_story() -> None:
+    shell = await with_a_group()
+    told = (await shell.braid("why", "lease", "logs/live/1/0")).out
+    assert told.startswith("logs/live/1/0 in group g: free")
+    assert "The group was registered for logs" in told
+    assert "Granted to ada" in told
+    assert max(map(len, told.splitlines())) <= 80
+    document = json.loads((await shell.braid("why", "lease", "logs/live/1/0", "-o", "json")).out)
+    assert document["lease"]["state"] == "free"
+    assert {"metadata", "history", "sequence", "type", "text"} == document["reasons"][0].keys()
+
+
+@virtual
+async def test_a_lease_as_it_was() -> None:
+    shell = await with_a_group()
+    before = await shell.braid("why", "lease", "logs/live/1/0", "--at", "2025-12-31T00:00:00Z")
+    assert before.code == 4
+    now = await shell.braid("why", "lease", "logs/live/1/0", "--at", "2026-12-31T00:00:00Z")
+    assert now.code == 0
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "told"),
+    [
+        ("why lease logs/live/1", 2, "'logs/live/1' is not a lease"),
+        ("why lease logs/live/9/0", 4, "no group consumes channel logs/live/9"),
+        ("why stream logs", 2, "it takes lease"),
+        ("why lease logs/live/1/0 --at noon", 2, "'noon' is not a time"),
+        ("events --for lag/x", 2, "has no history of its own"),
+        ("events --for stream", 2, "write stream/NAME"),
+        ("events --for stream/nowhere", 4, "nothing is recorded of stream/nowhere"),
+        ("events -w --at 14:03", 2, "leave out -w or --at"),
+    ],
+)
+def test_bad_input_gets_a_precise_error(line: str, code: int, told: str) -> None:
+    @virtual
+    async def scenario() -> None:
+        shell = await with_a_group()
+        result = await shell.braid(*line.split())
+        assert (result.code, result.out) == (code, "")
+        assert told in result.err
+
+    scenario()
+
+
+@virtual
+async def test_events_of_all_services_in_order_of_time() -> None:
+    shell = await with_a_group()
+    document = json.loads((await shell.braid("events", "--max", "0", "-o", "json")).out)
+    times = [each["metadata"]["time_ms"] for each in document["items"]]
+    assert times == sorted(times)
+    assert {each["history"].split("/")[0] for each in document["items"]} == {"registry", "assigner"}
+    assert document["items"][0]["data"]["spec"]["bootstrap"] == "east:9092"
+    latest = (await shell.braid("events", "--for", "groups/g", "--max", "2")).out.splitlines()
+    assert len(latest) == 3
+    assert latest[0].split() == ["NAME", "EVENT", "WHAT", "ACTOR", "AGE"]
+    assert await shell.braid("get", "events", "--for", "group/g") == await shell.braid("events", "--for", "group/g")
+
+
+@virtual
+async def test_events_up_to_a_moment() -> None:
+    shell = await with_a_group()
+    nothing = await shell.braid("events", "--at", "2025-12-31T00:00:00Z")
+    assert (nothing.code, len(nothing.out.splitlines())) == (0, 1)
+
+
+@virtual
+async def test_events_as_they_happen() -> None:
+    shell = await with_a_group()
+    watching = asyncio.ensure_future(shell.braid("events", "-w", "--for", "cluster/east", "-o", "json", seconds=5.0))
+    await asyncio.sleep(2.0)
+    await shell.braid("cordon", "cluster", "east")
+    result = await watching
+    assert result.code == 0
+    assert [json.loads(line)["type"] for line in result.out.splitlines()] == ["ClusterRegistered", "ClusterCordoned"]
+
+
+@virtual
+async def test_events_without_a_service() -> None:
+    shell = await with_a_group()
+    shell.kill("assigner-0")
+    result = await shell.braid("events", "-o", "name")
+    assert result.code == 0
+    assert "event/stream/logs/1" in result.out
+    assert result.err.startswith("braid: some events are missing: ")
+
+
+def test_summaries_name_channels_and_leave_out_what_nobody_reads() -> None:
+    assert summary({"lane": "live", "generation": 2, "topic": "braid.logs.live.2", "partitions": 4}) == (
+        "live/2 partitions=4"
+    )
+    assert summary({"leases": [{"lease": "a/b/1/0", "member": "m", "epoch": 1}], "reason": "member_gone"}) == (
+        "leases=a/b/1/0 member_gone"
+    )
+    assert summary({"spec": {"lanes": {"live": {"partitions": 4}}, "clusters": ["a", "b"]}}) == (
+        "lanes=live=4,clusters=[a,b]"
+    )
+
+
+def test_events_of_a_later_release_are_shown_without_their_body() -> None:
+    assert event_body("lagmon", b"anything") == {}
+    assert event_body("registry", b"\xff") == {}
+
+
+def test_subjects() -> None:
+    assert [parse_subject(text) for text in ("", "streams/logs", "group/g")] == [
+        ("", ""),
+        ("registry", "stream/logs"),
+        ("assigner", "group/g"),
+    ]
+    with pytest.raises(Invalid):
+        parse_subject("stream/a/b")

@@ -1,0 +1,87 @@
+"""`move`, `cordon`, `uncordon`, and what is not built yet."""
+
+import asyncio
+import json
+
+import pytest
+
+from tests.unit.cli.mesh import Result, Shell, virtual
+
+
+async def with_stream() -> Shell:
+    """A stream on east that could go to west."""
+    shell = await Shell().start("east", "west")
+    assert (await shell.braid("create", "stream", "logs", "--lane", "live=2", "--lane", "bulk=1")).code == 0
+    await asyncio.sleep(1.0)
+    return shell
+
+
+@virtual
+async def test_a_move_tells_what_went_where() -> None:
+    shell = await with_stream()
+    dry = await shell.braid("move", "stream", "logs", "--to", "west", "--lane", "live", "--dry-run")
+    assert dry.out == (
+        "stream/logs would move (dry run: nothing was changed)\n"
+        "  live: logs/live/1 (east) → logs/live/2 (west)\n"
+    )  # fmt: skip
+    moved = await shell.braid("move", "stream", "logs", "--to", "west", "--lane", "live")
+    assert moved.out == (
+        "stream/logs moved\n"
+        "  live: logs/live/1 (east) → logs/live/2 (west)\n"
+        "watch the old channels drain: braid get channels logs -w\n"
+    )
+    again = await shell.braid("move", "stream", "logs", "--to", "west", "--lane", "live")
+    assert again.out == "stream/logs unchanged: it is on west already\n"
+
+
+@virtual
+async def test_a_move_as_json() -> None:
+    shell = await with_stream()
+    moved = json.loads((await shell.braid("move", "stream", "logs", "--to", "west", "-o", "json")).out)
+    assert [(each["lane"], each["to_cluster"]) for each in moved["moves"]] == [
+        ("bulk", "west"),
+        ("dlq", "west"),
+        ("live", "west"),
+    ]
+
+
+@virtual
+async def test_cordon_and_back() -> None:
+    shell = await with_stream()
+    assert (await shell.braid("cordon", "cluster", "east")).out == (
+        "cluster/east cordoned; it still carries 3 channels: braid describe cluster east\n"
+    )
+    refused = await shell.braid("create", "stream", "other", "--lane", "live=1", "--clusters", "east")
+    assert refused.code == 4
+    assert await shell.braid("uncordon", "clusters", "east") == Result(0, "cluster/east uncordoned\n", "")
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "told"),
+    [
+        ("move stream logs --to wset", 4, "did you mean west?"),
+        ("move stream lgos --to west", 4, "did you mean logs?"),
+        ("move stream logs --to west --lane lvie", 2, "has no lane lvie"),
+        ("move stream logs", 2, "--to"),
+        ("move stream logs --to west --partitions 8", 4, "not built yet"),
+        ("move cluster east --to west", 2, "knows no type 'cluster'"),
+        ("cordon cluster wset", 4, "did you mean west?"),
+        ("decommission cluster east", 4, "not built yet"),
+        ("reset group g --stream logs --to earliest", 4, "not built yet"),
+        ("dlq replay --stream logs --dry-run", 4, "`braid dlq replay` is not built yet"),
+        ("get lag", 4, "not built yet"),
+        ("get deadletters", 4, "not built yet"),
+        ("get replays", 4, "not built yet"),
+        ("get alerts", 4, "not built yet"),
+    ],
+)
+def test_bad_input_and_what_is_not_there_get_a_precise_error(line: str, code: int, told: str) -> None:
+    @virtual
+    async def scenario() -> None:
+        shell = await with_stream()
+        result = await shell.braid(*line.split())
+        assert (result.code, result.out) == (code, "")
+        assert told in result.err
+        assert "Traceback" not in result.err
+
+    scenario()

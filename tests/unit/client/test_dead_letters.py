@@ -1,0 +1,50 @@
+"""Dead letters that do not fit their lane: cut if that helps, else rejected in place, never tried for ever."""
+
+import asyncio
+
+from braid.client.record import Record
+from braid.client.settings import Retry
+from braid.kafka.memory.log import NewRecord
+from braid.kernel.ports import TopicPartition
+from tests.support.commit_watch import fill
+from tests.support.scripted_control import until, virtual
+from tests.unit.client.consuming import LIVE, TOPIC, bench, member
+
+FIRST = f"{LIVE}/0"
+PLACE = TopicPartition(TOPIC, 0)
+
+
+async def hopeless(record: Record) -> None:
+    raise ValueError("poison")
+
+
+@virtual
+async def test_a_dead_letter_that_is_too_large_is_cut_and_says_so() -> None:
+    async with bench() as at:
+        at.control.max_record_bytes = 2_000
+        await at.control.move(LIVE, "logs/bulk/1", "logs/dlq/1")
+        fill(at.control.clusters["east"], PLACE, [bytes(20_000)], 0)  # another tool wrote it
+        async with member(at, "m", FIRST, retry=Retry(max_attempts=1)) as (consumer, _):
+            running = asyncio.ensure_future(consumer.run(hopeless))
+            await until(lambda: bool(at.control.records("logs/dlq/1")))
+            at.watch.done("east", TOPIC, 0, 0)
+            await until(lambda: at.watch.base(TOPIC) == 1)
+        await running
+        [copy] = at.control.records("logs/dlq/1")
+        assert copy.value == bytes(2_000)
+        assert dict(copy.headers)["braid-dl-cut"] == b"20000"
+
+
+@virtual
+async def test_a_dead_letter_that_does_not_fit_even_when_cut_is_rejected_in_place() -> None:
+    async with bench() as at:
+        at.control.max_record_bytes = 2_000
+        await at.control.move(LIVE, "logs/bulk/1", "logs/dlq/1")
+        large = NewRecord(0, None, b"small", (("foreign", bytes(30_000)),))
+        at.control.clusters["east"].append(PLACE, [large])
+        async with member(at, "m", FIRST, retry=Retry(max_attempts=1)) as (consumer, _):
+            running = asyncio.ensure_future(consumer.run(hopeless))
+            await until(lambda: at.watch.base(TOPIC) == 1)
+        await running
+        assert any(0 in each.fields.rejected for each in at.watch.commits)
+        assert at.control.records("logs/dlq/1") == []

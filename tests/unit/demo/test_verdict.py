@@ -1,0 +1,95 @@
+"""The verdict is ok only when all of it is, and `verdict.json` has exactly the promised form."""
+
+from dataclasses import replace
+
+import pytest
+
+from demo.evidence import Evidence
+from demo.verdict import Scenes, Verdict
+
+GOOD = Scenes(
+    target=2,
+    kafka="4.3.1",
+    seconds=61.04,
+    cluster="east",
+    first_ack_elsewhere_ms=2650.4,
+    returned=True,
+    drained_ms=11_232.0,
+    takeover_ms=27.6,
+    move_stall_ms=515.0,
+    lag_seconds_max=3.04,
+    lag_seconds_final=0.0,
+)
+LEDGER = [
+    b"p:1 east live 1 process d1",
+    b"p:2 east bulk 2 poison d2",
+    b"p:3 west live 3 thread d3",
+]
+
+
+def evidence(processed: tuple[str, ...] = ("p:1", "p:3"), dead: tuple[str, ...] = ("p:2",)) -> Evidence:
+    found = Evidence()
+    found.ledger(LEDGER)
+    found.sink("member-1", [f"{identity} t/live/1/0 1 1 1250".encode() for identity in processed])
+    found.dead_letters([f"{identity} t/dlq/1/0 1 1 4".encode() for identity in dead])
+    return found
+
+
+def test_the_document_has_the_promised_form() -> None:
+    assert Verdict(GOOD, evidence()).document() == {
+        "ok": True,
+        "store": "sqlite",
+        "kafka": "4.3.1",
+        "seconds": 61.0,
+        "records": {"acked": 3, "processed": 2, "lost": 0, "duplicates": 0, "dead_lettered": 1, "replayed": 0},
+        "failover": {"cluster": "east", "first_ack_elsewhere_ms": 2650, "returned": True, "drained_ms": 11232},
+        "takeover": {"member_killed_to_first_record_ms": 28},
+        "lag": {"max_seconds": 3.0, "final_seconds": 0.0},
+    }
+
+
+@pytest.mark.parametrize(
+    ("scenes", "found", "complaint"),
+    [
+        pytest.param(
+            GOOD, evidence(processed=("p:1",)), "1 acknowledged records are lost: p:3 (live on west)", id="lost"
+        ),
+        pytest.param(replace(GOOD, target=4), evidence(), "3 of them distinct: fewer than 4", id="too few"),
+        pytest.param(replace(GOOD, first_ack_elsewhere_ms=None), evidence(), "no failover", id="no failover"),
+        pytest.param(replace(GOOD, drained_ms=None), evidence(), "not drained", id="not drained"),
+        pytest.param(replace(GOOD, takeover_ms=None), evidence(), "taken over", id="no takeover"),
+        pytest.param(
+            GOOD, evidence(processed=("p:1", "p:2", "p:3"), dead=()), "dead letters are not accounted", id="no letter"
+        ),
+        pytest.param(GOOD, evidence(dead=("p:2", "p:3")), "dead letters are not accounted", id="a letter too many"),
+        pytest.param(replace(GOOD, failure="waited 60 s", look="x.log"), evidence(), "waited 60 s", id="ended early"),
+    ],
+)
+def test_one_broken_promise_spoils_it(scenes: Scenes, found: Evidence, complaint: str) -> None:
+    verdict = Verdict(scenes, found)
+    assert not verdict.ok
+    assert verdict.document()["ok"] is False
+    [only] = verdict.complaints()
+    assert complaint in only.what
+    assert only.look
+
+
+def test_equal_records_do_not_reach_the_target() -> None:
+    found = evidence()
+    found.ledger([b"p:4 west live 4 thread d3"])
+    found.sink("member-1", [b"p:4 t/live/1/0 1 1 1"])
+    verdict = Verdict(replace(GOOD, target=4), found)
+    assert not verdict.ok
+
+
+def test_the_table_marks_a_missed_figure() -> None:
+    rows = {row.what: row for row in Verdict(replace(GOOD, takeover_ms=1_500.0), evidence()).rows()}
+    assert not rows["member killed → a survivor handles its records"].kept
+    assert rows["lost"].kept
+
+
+def test_a_run_that_measured_nothing_still_has_a_verdict() -> None:
+    verdict = Verdict(Scenes(target=1, failure="no Java", look="dev.log"), Evidence())
+    assert not verdict.ok
+    assert next(iter(verdict.complaints())).what == "no Java"
+    assert any(row.value == "never" for row in verdict.rows())

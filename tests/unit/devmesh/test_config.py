@@ -1,0 +1,63 @@
+"""What a mesh may be asked to be, and how that meets what a directory holds."""
+
+from pathlib import Path
+
+import pytest
+
+from braid.kernel.errors import Invalid, Refused
+from devmesh.config import MeshConfig, Remembered, config_from_json, lay_out
+
+WHERE = Path("/somewhere")
+
+
+@pytest.mark.parametrize(
+    ("config", "field"),
+    [
+        (MeshConfig(WHERE, clusters=("East",)), "--clusters"),
+        (MeshConfig(WHERE, clusters=("",)), "--clusters"),
+        (MeshConfig(WHERE, clusters=("a", "a")), "--clusters"),
+        (MeshConfig(WHERE, clusters=tuple(f"c{number}" for number in range(10))), "--clusters"),
+        (MeshConfig(WHERE, clusters=("registry-0",)), "--clusters"),
+        (MeshConfig(WHERE, clusters=("etcd",)), "--clusters"),
+        (MeshConfig(WHERE, store="redis"), "--store"),
+        (MeshConfig(WHERE, registries=0), "--registries"),
+        (MeshConfig(WHERE, assigners=10), "--assigners"),
+        (MeshConfig(WHERE, port=80), "--port"),
+        (MeshConfig(WHERE, port=70000), "--port"),
+    ],
+)
+def test_nonsense_is_refused_naming_the_flag(config: MeshConfig, field: str) -> None:
+    with pytest.raises(Invalid) as refused:
+        config.check()
+    assert refused.value.field == field
+
+
+def test_what_is_asked_travels_to_the_supervisor() -> None:
+    config = MeshConfig(WHERE, ("a", "b"), "etcd", 1, 3, 7500, Path("/ready"))
+    assert config_from_json(config.to_json()) == config
+    assert config_from_json(MeshConfig(WHERE).to_json()) == MeshConfig(WHERE)
+
+
+def test_a_fresh_directory_gets_the_defaults() -> None:
+    layout = lay_out(MeshConfig(WHERE), Remembered())
+    assert (layout.store, layout.zones, layout.fresh) == ("sqlite", {"east": "a", "west": "b"}, True)
+    assert layout.instances == ("registry-0", "registry-1", "assigner-0", "assigner-1")
+
+
+def test_a_directory_keeps_what_it_has() -> None:
+    remembered = Remembered("etcd", {"north": "a", "south": "b"})
+    layout = lay_out(MeshConfig(WHERE), remembered)
+    assert (layout.store, layout.zones, layout.fresh) == ("etcd", remembered.zones, False)
+
+
+def test_a_cluster_can_be_added_and_zones_stay() -> None:
+    layout = lay_out(
+        MeshConfig(WHERE, clusters=("new", "west", "east")), Remembered("sqlite", {"east": "a", "west": "b"})
+    )
+    assert layout.zones == {"east": "a", "west": "b", "new": "c"}
+
+
+@pytest.mark.parametrize("config", [MeshConfig(WHERE, store="etcd"), MeshConfig(WHERE, clusters=("west",))])
+def test_a_directory_of_another_mesh_is_refused(config: MeshConfig) -> None:
+    with pytest.raises(Refused, match=str(WHERE)):
+        lay_out(config, Remembered("sqlite", {"east": "a", "west": "b"}))

@@ -1,0 +1,38 @@
+"""The ready file and the status have exactly the fields that scripts rely on."""
+
+import json
+
+from devmesh.documents import (
+    ClusterAddress,
+    MeshStatus,
+    ProcessStatus,
+    Ready,
+    ServiceAddress,
+    ready_from_json,
+    status_from_json,
+)
+
+READY = Ready(
+    endpoint="127.0.0.1:7401",
+    console="",
+    store="sqlite",
+    dir="/d",
+    services={"registry-0": ServiceAddress(1, "127.0.0.1:7401", "http://127.0.0.1:1/metrics")},
+    clusters={"east": ClusterAddress(None, "127.0.0.1:19192", "a")},
+)
+STATUS = MeshStatus(
+    "/d", 7, True, 1024, (ProcessStatus("east", "cluster", "down", None, "127.0.0.1:1", "a", 0, 0, 0.0, "/d/log"),)
+)
+
+
+def test_the_ready_file_has_exactly_these_keys() -> None:
+    document = json.loads(READY.to_json())
+    assert list(document) == ["endpoint", "console", "store", "dir", "services", "clusters"]
+    assert list(document["services"]["registry-0"]) == ["pid", "address", "metrics"]
+    assert list(document["clusters"]["east"]) == ["pid", "bootstrap", "zone"]
+    assert document["clusters"]["east"]["pid"] is None
+
+
+def test_both_come_back_from_their_text() -> None:
+    assert ready_from_json(READY.to_json()) == READY
+    assert status_from_json(STATUS.to_json()) == STATUS

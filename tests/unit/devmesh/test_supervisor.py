@@ -1,0 +1,218 @@
+"""A supervisor over stand-ins: it starts and ends everything, restarts what crashed, and keeps the ready file true."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from pathlib import Path
+
+import psutil
+import pytest
+
+from braid.kernel.errors import NotFound, Refused, Unavailable
+from devmesh import roster
+from devmesh.config import MeshConfig
+from devmesh.control import ask
+from devmesh.documents import MeshStatus, ProcessStatus, Ready, ready_from_json, status_from_json
+from devmesh.files import MeshFiles
+from devmesh.registration import Address
+from devmesh.roster import Held
+from devmesh.supervision import Kind
+from devmesh.supervisor import Supervisor
+from tests.support.sleepers import BRIEF, BROKEN, Sleeper
+
+WAIT_SECONDS = 15.0
+
+
+class NoRegistration:
+    """Stands for a registry that knows everything."""
+
+    def __init__(self, addresses: Sequence[str]) -> None:
+        assert addresses == ["127.0.0.1:7401"]
+
+    async def wait_leaders(self, services: Sequence[str]) -> None:
+        """They lead."""
+
+    async def tell(self, wanted: Mapping[str, Address]) -> list[str]:
+        """It knows."""
+        assert wanted == {"east": ("127.0.0.1:19192", "a")}
+        return []
+
+    async def wait_healthy(self, names: Sequence[str]) -> None:
+        """They are."""
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+class Mesh:
+    """A supervisor on this loop over one cluster and one service."""
+
+    def __init__(self, directory: Path) -> None:
+        self.files = MeshFiles(directory)
+        self.cluster = Sleeper("east", directory)
+        self.service = Sleeper("registry-0", directory)
+        self.said: list[str] = []
+        self.ready_file = directory / "asked" / "ready.json"
+        config = MeshConfig(directory, ("east",), ready_file=self.ready_file)
+        self.supervisor = Supervisor(config, self.said.append)
+        self.running = asyncio.ensure_future(self.supervisor.run())
+
+    def build(self, *_: object) -> dict[str, Held]:
+        """In place of real processes."""
+        return {
+            "east": Held(Kind.CLUSTER, self.cluster, "127.0.0.1:19192", "a"),
+            "registry-0": Held(Kind.SERVICE, self.service, "127.0.0.1:7401"),
+        }
+
+    async def ready(self) -> Ready:
+        """Waits for the socket, then for readiness."""
+        while not self.files.socket.exists():
+            assert not self.running.done(), self.running.exception()
+            await asyncio.sleep(0.01)
+        return ready_from_json((await ask(self.files.socket, "ready"))["ready"])
+
+    async def verb(self, verb: str, name: str) -> str:
+        """A fault verb."""
+        said: str = (await ask(self.files.socket, verb, name))["said"]
+        return said
+
+    async def status(self) -> MeshStatus:
+        """How it is."""
+        return status_from_json((await ask(self.files.socket, "status"))["status"])
+
+    async def until(self, name: str, condition: Callable[[ProcessStatus], bool]) -> ProcessStatus:
+        """Waits until a process looks so."""
+        async with asyncio.timeout(WAIT_SECONDS):
+            while True:
+                found = next(each for each in (await self.status()).processes if each.name == name)
+                if condition(found):
+                    return found
+                await asyncio.sleep(0.01)
+
+    async def down(self) -> None:
+        """Ends it."""
+        await ask(self.files.socket, "down")
+        await self.running
+
+
+async def eventually(condition: Callable[[], bool]) -> None:
+    """Waits until something holds."""
+    deadline = asyncio.get_running_loop().time() + WAIT_SECONDS
+    while not condition():
+        assert asyncio.get_running_loop().time() < deadline
+        await asyncio.sleep(0.01)
+
+
+@pytest.fixture
+async def mesh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Mesh]:
+    """A mesh that is starting; ended afterwards."""
+    made = Mesh(tmp_path)
+    monkeypatch.setattr(roster, "find_tools", lambda *_: None)
+    monkeypatch.setattr(roster, "build", made.build)
+    monkeypatch.setattr("devmesh.supervisor.Registration", NoRegistration)
+    monkeypatch.setattr("devmesh.config.MeshConfig.instances", lambda _: ("registry-0",))
+    yield made
+    made.supervisor.end()
+    with contextlib.suppress(Unavailable):
+        await made.running
+    assert made.cluster.pid is None
+    assert made.service.pid is None
+    assert not made.files.socket.exists()
+    assert not made.files.ready.exists()
+
+
+async def test_it_starts_everything_says_so_and_ends_everything(mesh: Mesh) -> None:
+    ready = await mesh.ready()
+    assert (ready.endpoint, ready.store, ready.dir) == ("127.0.0.1:7401", "sqlite", str(mesh.files.directory))
+    assert ready.clusters["east"].pid == mesh.cluster.pid
+    assert ready_from_json(mesh.files.ready.read_text()) == ready
+    assert mesh.ready_file.read_text() == mesh.files.ready.read_text()
+    assert {each.state for each in (await mesh.status()).processes} == {"running"}
+    await mesh.down()
+    assert not mesh.ready_file.exists()
+    assert any("everything has ended" in line for line in mesh.said)
+
+
+async def test_a_service_that_crashes_comes_back(mesh: Mesh) -> None:
+    before = (await mesh.ready()).clusters["east"].pid
+    first = mesh.service.pid
+    assert first is not None
+    psutil.Process(first).kill()
+    found = await mesh.until("registry-0", lambda each: each.restarts == 1 and each.state == "running")
+    assert found.pid not in (None, first)
+    assert mesh.cluster.pid == before
+
+
+async def test_a_cluster_that_crashes_stays_down_until_it_is_started(mesh: Mesh) -> None:
+    first = (await mesh.ready()).clusters["east"].pid
+    assert first is not None
+    psutil.Process(first).kill()
+    await mesh.until("east", lambda each: each.state == "crashed")
+    await eventually(lambda: ready_from_json(mesh.ready_file.read_text()).clusters["east"].pid is None)
+    assert mesh.cluster.starts == 1
+    await mesh.verb("start", "east")
+    assert (await mesh.until("east", lambda each: each.state == "running")).pid == mesh.cluster.pid
+
+
+async def test_what_is_killed_stays_down_until_it_is_started(mesh: Mesh) -> None:
+    await mesh.ready()
+    await mesh.verb("kill", "registry-0")
+    await mesh.until("registry-0", lambda each: each.state == "down")
+    other = mesh.cluster.pid
+    assert other is not None
+    psutil.Process(other).kill()
+    await mesh.until("east", lambda each: each.state == "crashed")  # the supervisor has looked again since
+    assert mesh.service.starts == 1
+    await mesh.verb("start", "registry-0")
+    await mesh.until("registry-0", lambda each: each.state == "running")
+
+
+async def test_pause_and_resume_show_in_the_status(mesh: Mesh) -> None:
+    await mesh.ready()
+    await mesh.verb("pause", "registry-0")
+    await mesh.until("registry-0", lambda each: each.state == "paused")
+    await mesh.verb("resume", "registry-0")
+    await mesh.until("registry-0", lambda each: each.state == "running")
+
+
+async def test_wrong_names_and_verbs_are_refused(mesh: Mesh) -> None:
+    await mesh.ready()
+    with pytest.raises(NotFound, match="no 'nosuch'") as missing:
+        await mesh.verb("kill", "nosuch")
+    assert "east, registry-0" in missing.value.remedy
+    with pytest.raises(Refused, match="not paused"):
+        await mesh.verb("resume", "east")
+    assert (await mesh.status()).processes[0].state == "running"
+
+
+async def test_a_service_that_cannot_start_ends_the_mesh_with_its_reason(mesh: Mesh) -> None:
+    mesh.service.code = BROKEN
+    with pytest.raises(Unavailable, match="the file is damaged"):
+        await mesh.running
+    assert mesh.service.starts == 3
+
+
+async def test_a_service_that_does_not_stay_up_ends_the_start_with_its_reason(
+    mesh: Mesh, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mesh.service.code = BRIEF
+    monkeypatch.setattr(NoRegistration, "wait_leaders", lambda *_: asyncio.sleep(WAIT_SECONDS))
+    with pytest.raises(Unavailable, match="registry-0 does not stay up: registry-0: no disk"):
+        await mesh.running
+    assert mesh.service.starts == 3
+
+
+async def test_an_end_asked_for_while_it_starts_leaves_nothing(mesh: Mesh) -> None:
+    mesh.cluster.code = mesh.cluster.code.replace("up", "never")
+    await eventually(lambda: mesh.cluster.pid is not None)
+    mesh.supervisor.end()
+    await asyncio.wait_for(mesh.running, WAIT_SECONDS)
+    assert mesh.cluster.pid is None
+
+
+async def test_a_second_supervisor_is_refused_and_harms_nothing(mesh: Mesh) -> None:
+    await mesh.ready()
+    with pytest.raises(Refused, match="a mesh runs in"):
+        await Supervisor(MeshConfig(mesh.files.directory), mesh.said.append).run()
+    assert mesh.files.ready.exists()
+    assert mesh.cluster.pid is not None

@@ -1,0 +1,64 @@
+"""The real host: clocks that go on, ids that differ, deaths that are told once."""
+
+import asyncio
+import logging
+import re
+import time
+
+import pytest
+
+from braid.host.system import system_host
+
+
+async def test_clocks() -> None:
+    clock = system_host().clock
+    before = clock.elapsed()
+    await clock.sleep(0.01)
+    assert clock.elapsed() - before >= 0.01
+    assert abs(clock.now_ms() - time.time() * 1000) < 1000
+
+
+def test_randomness_and_ids() -> None:
+    host = system_host()
+    assert all(1.0 <= host.randomness.uniform(1.0, 2.0) <= 2.0 for _ in range(100))
+    assert len(host.randomness.entropy(16)) == 16
+    ids = {host.ids.ulid() for _ in range(1000)}
+    assert len(ids) == 1000
+    assert all(re.fullmatch(r"[0-9A-HJKMNP-TV-Z]{26}", each) for each in ids)
+
+
+async def test_a_task_that_dies_is_logged_once_and_told(caplog: pytest.LogCaptureFixture) -> None:
+    deaths: list[tuple[str, BaseException]] = []
+    host = system_host(lambda name, error: deaths.append((name, error)))
+
+    async def die() -> None:
+        raise ZeroDivisionError("a bug")
+
+    with caplog.at_level(logging.ERROR):
+        await host.tasks.spawn(die(), "mortal").ended()
+        await asyncio.sleep(0)
+    assert [(name, type(error)) for name, error in deaths] == [("mortal", ZeroDivisionError)]
+    assert [record.getMessage() for record in caplog.records] == ["task mortal died"]
+
+
+async def test_a_cancelled_or_finished_task_is_no_death() -> None:
+    deaths: list[str] = []
+    host = system_host(lambda name, error: deaths.append(name))
+
+    async def wait() -> None:
+        await asyncio.Event().wait()
+
+    async def finish() -> None:
+        return
+
+    waiting, finished = host.tasks.spawn(wait(), "waiting"), host.tasks.spawn(finish(), "finished")
+    await asyncio.sleep(0)
+    waiting.cancel()
+    await waiting.ended()
+    await finished.ended()
+    await asyncio.sleep(0)
+    assert deaths == []
+
+
+async def test_blocking_work_runs_beside_the_loop() -> None:
+    assert await system_host().tasks.run_blocking(lambda: 42) == 42

@@ -1,0 +1,117 @@
+"""Pins aiokafka's private parts that `braid.kafka.internals` relies on: another release must fail here first."""
+
+import asyncio
+import math
+from importlib.metadata import version
+from typing import Any
+
+import pytest
+from aiokafka import AIOKafkaProducer
+from aiokafka.errors import BrokerResponseError, MessageSizeTooLargeError, NotLeaderForPartitionError
+from aiokafka.protocol.metadata import MetadataRequest, MetadataRequest_v5
+from aiokafka.structs import TopicPartition as AioTopicPartition
+
+from braid.kafka import internals
+from braid.kernel.errors import ClusterUnavailable
+
+PARTITION = AioTopicPartition("logs", 0)
+
+
+async def _producer() -> AIOKafkaProducer:
+    """A producer that never connects."""
+    producer = AIOKafkaProducer(bootstrap_servers="127.0.0.1:1", enable_idempotence=True, max_batch_size=1_000)
+    internals.prepare(producer, lambda topics: None)
+    producer._txn_manager.set_pid_and_epoch(1, 0)
+    return producer
+
+
+async def _append(producer: AIOKafkaProducer, value: bytes) -> asyncio.Future[Any]:
+    future: asyncio.Future[Any] = await producer._message_accumulator.add_message(PARTITION, None, value, 5.0)
+    return future
+
+
+def test_the_release_is_the_pinned_one() -> None:
+    assert version("aiokafka") == "0.14.0"
+
+
+async def test_a_producer_is_made_ours() -> None:
+    producer = await _producer()
+    assert type(producer.client) is internals.QuietClient
+    assert producer._sender.client is producer.client
+    assert producer._message_accumulator._batch_ttl == math.inf
+    await producer.stop()
+
+
+def test_metadata_requests_could_create_topics_and_ours_cannot() -> None:
+    assert MetadataRequest(["logs"]).build(MetadataRequest_v5).encode()[-1:] == b"\x01"
+    ours = MetadataRequest(["logs"], allow_auto_topic_creation=False)
+    assert ours.build(MetadataRequest_v5).encode()[-1:] == b"\x00"
+
+
+async def test_abandoning_fails_what_is_queued_and_under_way_and_wakes_who_waits() -> None:
+    producer = await _producer()
+    under_way = await _append(producer, b"a")
+    producer._message_accumulator._pop_batch(PARTITION)
+    queued = await _append(producer, b"b" * 800)
+    waiting = asyncio.create_task(_append(producer, b"c" * 800))
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    internals.abandon(producer, ClusterUnavailable("gone"))
+    for outcome in (under_way, queued, waiting):
+        with pytest.raises(ClusterUnavailable):
+            await outcome
+    with pytest.raises(ClusterUnavailable):
+        await _append(producer, b"d")
+    await producer.stop()
+
+
+async def test_a_batch_refused_at_its_first_attempt_gives_its_sequence_back() -> None:
+    producer = await _producer()
+    manager, accumulator = producer._txn_manager, producer._message_accumulator
+    outcome = await _append(producer, b"a")
+    batch = accumulator._pop_batch(PARTITION)
+    assert manager.sequence_number(PARTITION) == 1
+    batch.failure(MessageSizeTooLargeError())
+    with pytest.raises(MessageSizeTooLargeError):
+        await outcome
+    await asyncio.sleep(0)
+    assert manager.sequence_number(PARTITION) == 0
+    await producer.stop()
+
+
+@pytest.mark.parametrize("error", [MessageSizeTooLargeError(), NotLeaderForPartitionError()])
+async def test_a_batch_that_may_have_been_written_keeps_its_sequence(error: BrokerResponseError) -> None:
+    producer = await _producer()
+    manager, accumulator = producer._txn_manager, producer._message_accumulator
+    outcome = await _append(producer, b"a")
+    accumulator.reenqueue(accumulator._pop_batch(PARTITION))
+    batch = accumulator._pop_batch(PARTITION)
+    batch.failure(error)
+    with pytest.raises(type(error)):
+        await outcome
+    await asyncio.sleep(0)
+    assert manager.sequence_number(PARTITION) == 1
+    await producer.stop()
+
+
+async def test_sequences_begin_again_as_brokers_count() -> None:
+    producer = await _producer()
+    manager = producer._txn_manager
+    manager._sequence_numbers[PARTITION] = 2**31 - 2
+    manager.increment_sequence_number(PARTITION, 5)
+    assert manager.sequence_number(PARTITION) == 3
+    await producer.stop()
+
+
+async def test_records_of_a_missing_topic_can_be_failed_also_after_an_attempt() -> None:
+    producer = await _producer()
+    accumulator = producer._message_accumulator
+    tried = await _append(producer, b"a")
+    accumulator.reenqueue(accumulator._pop_batch(PARTITION))
+    internals.fail_topic(producer, "logs", ClusterUnavailable("gone"))
+    with pytest.raises(ClusterUnavailable):
+        await tried
+    await asyncio.sleep(0)
+    assert not accumulator._pending_batches
+    assert not accumulator._batches
+    await producer.stop()

@@ -1,0 +1,191 @@
+"""Golden vectors of the commit envelope: released bytes never change their meaning, and the reference page shows them.
+
+`tests/golden/envelope/envelopes.json` holds envelopes to write and read, `refused.json` metadata that is not believed.
+"""
+
+import json
+import re
+import zlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
+from braid.kernel.base32768 import unpack
+from braid.kernel.envelope import PREFIX, decode, encode
+from braid.kernel.ports import Fingerprint
+from braid.kernel.progress_fields import Attempts, Cursor, EnvelopeFields, LaneShare
+from braid.kernel.ranges import Ranges
+
+ROOT = Path(__file__).parents[3]
+GOLDEN = ROOT / "tests" / "golden" / "envelope"
+PAGE = ROOT / "docs" / "reference" / "commit-envelope.md"
+Vector = dict[str, Any]
+Field = descriptor_pb2.FieldDescriptorProto
+
+
+def vectors(name: str) -> list[Vector]:
+    """The vectors of one file."""
+    loaded: list[Vector] = json.loads((GOLDEN / name).read_text(encoding="ascii"))
+    return loaded
+
+
+ENVELOPES = vectors("envelopes.json")
+REFUSED = vectors("refused.json")
+
+
+def fields_of(stored: Vector) -> EnvelopeFields:
+    """Fields as the golden files spell them: ranges as pairs, defaults left out."""
+    fields = dict(stored)
+    for name in ("done", "rejected", "expired"):
+        if name in fields:
+            fields[name] = Ranges(fields[name])
+    for name, form in (("attempts", Attempts), ("lanes", LaneShare)):
+        if name in fields:
+            fields[name] = tuple(form(*one) for one in fields[name])
+    if "cursors" in fields:
+        fields["cursors"] = tuple(Cursor(**one | {"done": Ranges(one.get("done", ()))}) for one in fields["cursors"])
+    if "fingerprint" in fields:
+        topic_id, leader_epoch, batch_crc = fields["fingerprint"]
+        fields["fingerprint"] = Fingerprint(bytes.fromhex(topic_id), leader_epoch, batch_crc)
+    return EnvelopeFields(**fields)
+
+
+def payload_of(metadata: str) -> bytes:
+    """Checksum and body inside metadata."""
+    return unpack(metadata.removeprefix(PREFIX))
+
+
+@pytest.mark.parametrize("vector", ENVELOPES, ids=lambda vector: vector["name"])
+def test_envelopes_are_written_and_read_as_released(vector: Vector) -> None:
+    fields = fields_of(vector["fields"])
+    commit = encode(fields)
+    assert (commit.offset, commit.metadata) == (vector["offset"], vector["metadata"])
+    assert payload_of(commit.metadata).hex() == vector["payload"]
+    decoded = decode(vector["offset"], vector["metadata"])
+    assert (decoded.kind.value, decoded.fields) == ("envelope", fields)
+
+
+@pytest.mark.parametrize("vector", REFUSED, ids=lambda vector: vector["name"])
+def test_other_metadata_is_judged_as_released(vector: Vector) -> None:
+    decoded = decode(vector["offset"], vector["metadata"])
+    assert decoded.kind.value == vector["kind"]
+    assert decoded.fields == fields_of(vector["fields"])
+
+
+# --- the page alone is enough: its schema, read by a stock Protocol Buffers library, understands every vector
+
+
+def schema_of_page() -> str:
+    """The schema the reference page prints."""
+    found = re.search(r"```proto\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    assert found
+    return found.group(1)
+
+
+def message_classes() -> dict[str, type[Any]]:
+    """Builds message classes from the schema printed on the page."""
+    file = descriptor_pb2.FileDescriptorProto(name="envelope.proto", package="page", syntax="proto2")
+    for name, body in re.findall(r"message (\w+) \{(.*?)\n\}", schema_of_page(), re.DOTALL):
+        message = file.message_type.add(name=name)
+        for label, kind, field, number in re.findall(r"(repeated |optional )?(\w+) (\w+) = (\d+);", body):
+            scalar = f"TYPE_{kind.upper()}" in Field.Type.keys()  # noqa: SIM118 (an enum wrapper is not iterable)
+            message.field.add(
+                name=field,
+                number=int(number),
+                label=Field.LABEL_REPEATED if label == "repeated " else Field.LABEL_OPTIONAL,
+                type=Field.Type.Value(f"TYPE_{kind.upper()}") if scalar else Field.TYPE_MESSAGE,
+                type_name=None if scalar else f".page.{kind}",
+            )
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    found = (pool.FindMessageTypeByName(f"page.{one.name}") for one in file.message_type)
+    return {one.name: message_factory.GetMessageClass(one) for one in found}
+
+
+def unpacked_by_the_page(metadata: str) -> bytes:
+    """Base-32768 as the page tells it, bit by bit."""
+    bits = ""
+    for character in metadata.removeprefix("b1:"):
+        point, value = ord(character), 0
+        for first, count in ((0x3400, 6592), (0x4E00, 20992), (0xAC00, 5184)):
+            if first <= point < first + count:
+                bits += f"{value + point - first:015b}"
+            value += count
+    bits = bits[: bits.rindex("1")]
+    return bytes(int(bits[index : index + 8], 2) for index in range(0, len(bits), 8))
+
+
+def ranges_by_the_page(coded: bytes, anchor: int) -> list[list[int]]:
+    """Range coders as the page tells them."""
+    if not coded:
+        return []
+    numbers: list[int] = []
+    position, shift, value = 1, 0, 0
+    while position < len(coded) and not (coded[0] == 3 and numbers):
+        value |= (coded[position] & 0x7F) << shift
+        shift += 7
+        if coded[position] < 0x80:
+            numbers.append(value)
+            shift = value = 0
+        position += 1
+    start = anchor + (numbers[0] >> 1 ^ -(numbers[0] & 1))
+    if coded[0] == 3:
+        bits = "".join(f"{byte:08b}"[::-1] for byte in coded[position:])
+        return [[start + found.start(), start + found.end()] for found in re.finditer("1+", bits)]
+    ranges = []
+    for run, gap in zip(numbers[1::2], [*numbers[2::2], 0], strict=True):
+        ranges.append([start, start + run])
+        start += run + gap
+    return ranges
+
+
+@pytest.mark.parametrize("vector", ENVELOPES, ids=lambda vector: vector["name"])
+def test_the_page_alone_is_enough_to_read_an_envelope(vector: Vector) -> None:
+    payload, offset, fields = unpacked_by_the_page(vector["metadata"]), vector["offset"], vector["fields"]
+    assert payload.hex() == vector["payload"]
+    assert int.from_bytes(payload[:4], "big") == zlib.crc32(offset.to_bytes(8, "big") + payload[4:])
+    envelope = message_classes()["Envelope"].FromString(payload[4:])
+    assert envelope.epoch == fields.get("epoch", 0)
+    assert bool(envelope.flags & 1) == fields.get("detached", False)
+    assert envelope.head_ingested_at_ms == fields.get("head_ingested_at_ms", 0)
+    assert envelope.HasField("oldest_ingested_at_ms") == ("oldest_ingested_at_ms" in fields)
+    assert ranges_by_the_page(envelope.cursor[0].done, offset) == fields.get("done", [])
+    assert ranges_by_the_page(envelope.rejected, offset) == fields.get("rejected", [])
+    assert ranges_by_the_page(envelope.expired, offset) == fields.get("expired", [])
+    assert [[one.lane, one.share] for one in envelope.lane] == fields.get("lanes", [])
+    for cursor, stored in zip(envelope.cursor[1:], fields.get("cursors", []), strict=True):
+        base = offset + cursor.base_distance
+        assert (base, base - cursor.behind) == (stored["base"], stored["start"])
+        assert ranges_by_the_page(cursor.done, base) == stored.get("done", [])
+
+
+# --- the page's tables
+
+
+def envelope_table() -> str:
+    """The table of envelopes as the page shows it."""
+    rows = ["| Name | Offset | Says, beside the base | Payload (hex) | Metadata |", "|---|---|---|---|---|"]
+    for vector in ENVELOPES:
+        says = json.dumps({name: value for name, value in vector["fields"].items() if name != "base"})
+        rows.append(
+            f"| {vector['name']} | {vector['offset']} | `{says}` | `{vector['payload']}` | `{vector['metadata']}` |"
+        )
+    return "\n".join(rows)
+
+
+def refused_table() -> str:
+    """The table of other metadata as the page shows it."""
+    rows = ["| Name | Offset | Kind | Metadata |", "|---|---|---|---|"]
+    rows += [f"| {one['name']} | {one['offset']} | {one['kind']} | `{one['metadata'] or ' '}` |" for one in REFUSED]
+    return "\n".join(rows)
+
+
+@pytest.mark.parametrize(("name", "table"), [("envelopes", envelope_table()), ("refused", refused_table())])
+def test_the_page_shows_the_vectors(name: str, table: str) -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    _, _, rest = page.partition(f"<!-- vectors: {name} -->\n")
+    shown, mark, _ = rest.partition("\n<!-- end -->")
+    assert mark, f"the page has no table of {name}"
+    assert shown == table, f"the page's table of {name} should read:\n{table}"

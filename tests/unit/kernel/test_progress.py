@@ -1,0 +1,291 @@
+"""The progress tracker agrees with a model made of plain sets, and never claims what is not done."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from braid.kernel.errors import Invalid
+from braid.kernel.ports import Fingerprint
+from braid.kernel.progress import Progress
+from braid.kernel.progress_fields import Attempts, Cursor, EnvelopeFields, LaneShare
+from braid.kernel.ranges import Ranges
+
+HORIZON = 400
+
+
+def delivered(base: int, count: int) -> Progress:
+    """A tracker with `count` records delivered from `base` on; a record's time is 1000 + its offset."""
+    progress = Progress(base)
+    for offset in range(base, base + count):
+        assert progress.deliver(offset, 1000 + offset)
+    return progress
+
+
+def test_acknowledging_in_any_order_moves_the_base_over_what_is_done_only() -> None:
+    progress = delivered(10, 5)
+    assert progress.done(12)
+    assert progress.done(14)
+    assert (progress.base, progress.done_ranges, progress.in_flight) == (10, Ranges([(12, 13), (14, 15)]), 3)
+    assert progress.oldest_unfinished() == (10, 1010)
+    assert progress.done(10)
+    assert progress.oldest_unfinished() == (11, 1011)
+    assert progress.done(11)
+    assert (progress.base, progress.done_ranges) == (13, Ranges([(14, 15)]))
+    assert not progress.is_done_to(14)
+    assert progress.done(13)
+    assert (progress.base, progress.in_flight, progress.oldest_unfinished()) == (15, 0, None)
+    assert progress.head_ingested_at_ms == 1014
+    assert progress.is_done_to(15)
+
+
+def test_a_repeated_acknowledgement_is_harmless() -> None:
+    progress = delivered(0, 3)
+    assert progress.done(0)
+    assert not progress.done(0)
+    assert progress.base == 1
+    assert not progress.done(0)
+    assert progress.in_flight == 2
+
+
+@pytest.mark.parametrize("offset", [4, 12, 20, 99])
+def test_acknowledging_what_was_never_delivered_raises(offset: int) -> None:
+    progress = delivered(10, 2)
+    progress.advance_fetched(14)
+    progress.deliver(14, 0)
+    for act in (progress.done, progress.reject, progress.attempt):
+        with pytest.raises(Invalid) as refused:
+            act(offset)
+        assert refused.value.field == "offset"
+    with pytest.raises(Invalid):
+        progress.done_many(np.array([10, offset]))
+    assert (progress.base, progress.in_flight) == (10, 3)
+    assert progress.deliver(15, 0), "no view of the arrays may have survived the error"
+
+
+def test_passed_offsets_are_done_but_only_once_the_fetch_position_passed_them() -> None:
+    progress = Progress(0)
+    progress.deliver(0, 1)
+    progress.done(0)
+    assert progress.base == 1
+    progress.advance_fetched(3)
+    assert progress.base == 3
+    progress.deliver(5, 1)
+    assert progress.base == 5
+    progress.undeliverable(6, 9)
+    assert progress.done_ranges == Ranges([(6, 9)])
+    progress.undeliverable(12, 14)
+    assert progress.done_ranges == Ranges([(6, 9), (12, 14)])
+    assert progress.is_done(13)
+    assert not progress.is_done(9)
+
+
+def test_a_record_delivered_twice_is_handed_out_once() -> None:
+    progress = delivered(0, 4)
+    progress.done(1)
+    assert not progress.deliver(1, 0)
+    assert not progress.deliver(3, 0)
+    assert progress.in_flight == 3
+
+
+def test_attempts_are_counted_until_the_record_is_done() -> None:
+    progress = delivered(0, 3)
+    assert [progress.attempt(1), progress.attempt(1), progress.attempt(2)] == [1, 2, 1]
+    assert progress.snapshot().attempts == (Attempts(1, 2), Attempts(2, 1))
+    progress.done(1)
+    assert (progress.attempts(1), progress.attempt(1)) == (0, 0)
+    progress.done_many(np.array([0, 2]))
+    assert progress.snapshot().attempts == ()
+
+
+def test_rejected_offsets_are_stated_until_a_commit_that_states_them_is_acknowledged() -> None:
+    progress = delivered(0, 6)
+    progress.reject(0)
+    progress.reject(4)
+    assert not progress.reject(4)
+    stated = progress.snapshot()
+    assert (stated.base, stated.rejected) == (1, Ranges([(0, 1), (4, 5)]))
+    progress.reject(1)
+    progress.acknowledge(stated)
+    assert progress.snapshot().rejected == Ranges([(1, 2), (4, 5)])
+
+
+def test_expired_offsets_are_done_and_named_exactly() -> None:
+    progress = delivered(0, 6)
+    progress.done(1)
+    progress.attempt(2)
+    progress.undeliverable(8, 9)
+    assert progress.expire(0, 12) == Ranges([(0, 1), (2, 8), (9, 12)])
+    assert (progress.base, progress.in_flight, progress.fetched) == (12, 0, 12)
+    assert not progress.done(3), "a late acknowledgement of an expired record is harmless"
+    stated = progress.snapshot()
+    assert stated.expired.count == 10
+    assert stated.attempts == ()
+    progress.acknowledge(stated)
+    assert not progress.snapshot().expired
+
+
+def test_restore_refuses_what_was_done_and_keeps_attempts() -> None:
+    progress = delivered(0, 10)
+    for offset in (0, 3, 4, 8):
+        progress.done(offset)
+    progress.attempt(5)
+    stated = progress.snapshot(
+        epoch=7, detached=True, fingerprint=Fingerprint(bytes(16), 1, 2), lanes=(LaneShare("live", 8),)
+    )
+    restored = Progress.restore(stated)
+    assert (restored.base, restored.done_ranges) == (1, Ranges([(3, 5), (8, 9)]))
+    handled = [offset for offset in range(1, 10) if restored.deliver(offset, 0)]
+    assert handled == [1, 2, 5, 6, 7, 9]
+    assert (restored.attempts(5), restored.attempt(5)) == (1, 2)
+    assert restored.done_many(np.array(handled)) == 6
+    assert restored.base == 10
+
+
+def test_restore_merges_the_claims_of_every_cursor() -> None:
+    live = Cursor(start=100, base=110, done=Ranges([(112, 113)]))
+    restored = Progress.restore(EnvelopeFields(base=10, done=Ranges([(20, 30)]), until=100, cursors=(live,)))
+    assert restored.done_ranges == Ranges([(20, 30), (100, 110), (112, 113)])
+
+
+def test_batches_are_delivered_and_acknowledged_as_arrays() -> None:
+    progress = Progress(0)
+    offsets = np.arange(0, 1000, dtype=np.int64)
+    assert progress.deliver_many(offsets, offsets + 5).all()
+    assert progress.done_many(offsets, offsets % 2 == 1) == 500
+    assert progress.done_many(np.array([1, 1, 3, 2])) == 1
+    assert (progress.base, progress.in_flight) == (0, 499)
+    assert progress.oldest_unfinished() == (0, 5)
+    assert progress.done_many(offsets) == 499
+    assert (progress.base, progress.done_many(offsets)) == (1000, 0)
+    assert not progress.deliver_many(np.empty(0, np.int64), np.empty(0, np.int64)).size
+
+
+def test_a_batch_over_done_ranges_says_which_records_are_to_be_handled() -> None:
+    progress = Progress.restore(EnvelopeFields(base=0, done=Ranges([(2, 4)])))
+    offsets = np.arange(6, dtype=np.int64)
+    assert progress.deliver_many(offsets, offsets).tolist() == [True, True, False, False, True, True]
+    with pytest.raises(Invalid):
+        progress.deliver_many(np.array([9, 8]), np.array([1, 1]))
+
+
+def test_memory_follows_the_window_not_the_offsets() -> None:
+    progress = Progress(0)
+    for offset in range(60_000):
+        progress.deliver(offset, offset)
+        if offset >= 100:
+            progress.done(offset - 100)
+        if offset % 100 == 0:
+            assert progress.base == max(0, offset - 99)
+    assert len(progress._offsets) < 10_000
+    progress.expire(0, 1 << 40)
+    assert progress.base == 1 << 40
+    assert len(progress._offsets) == 0
+
+
+class Model(RuleBasedStateMachine):
+    """Drives a tracker and plain sets side by side, with restores in between."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.progress = Progress(0)
+        self.fetched = 0
+        self.open: set[int] = set()
+        self.claimed: set[int] = set()
+        self.known: set[int] = set()
+        self.rejected: set[int] = set()
+
+    def _pass(self, end: int) -> None:
+        self.claimed |= set(range(self.fetched, end)) - self.open
+        self.fetched = max(self.fetched, end)
+
+    @rule(skip=st.integers(0, 2), count=st.integers(1, 6))
+    def deliver(self, skip: int, count: int) -> None:
+        for offset in range(self.fetched + skip, min(self.fetched + skip + count, HORIZON)):
+            self._pass(offset)
+            expected = offset not in self.claimed
+            assert self.progress.deliver(offset, offset * 3) == expected
+            self._pass(offset) if not expected else self._open(offset)
+
+    def _open(self, offset: int) -> None:
+        self.open.add(offset)
+        self.known.add(offset)
+        self.fetched = offset + 1
+
+    @rule(ahead=st.integers(0, 5), length=st.integers(1, 4))
+    def undeliverable(self, ahead: int, length: int) -> None:
+        start, end = self.fetched + ahead, self.fetched + ahead + length
+        self.progress.undeliverable(start, end)
+        self.claimed |= set(range(start, end))
+
+    @precondition(lambda self: self.open)
+    @rule(data=st.data(), how=st.sampled_from(["done", "reject", "many"]))
+    def finish(self, data: st.DataObject, how: str) -> None:
+        offset = data.draw(st.sampled_from(sorted(self.open)))
+        acts: dict[str, Callable[[int], object]] = {
+            "done": self.progress.done,
+            "reject": self.progress.reject,
+            "many": lambda one: self.progress.done_many(np.array([one])),
+        }
+        assert acts[how](offset)
+        self.open.discard(offset)
+        self.claimed.add(offset)
+        if how == "reject":
+            self.rejected.add(offset)
+
+    @precondition(lambda self: self.known)
+    @rule(data=st.data())
+    def repeat(self, data: st.DataObject) -> None:
+        offset = data.draw(st.sampled_from(sorted(self.known)))
+        if offset not in self.open:
+            assert not self.progress.done(offset)
+
+    @rule(start=st.integers(0, HORIZON), length=st.integers(0, 20))
+    def expire(self, start: int, length: int) -> None:
+        span = set(range(start, start + length))
+        assert self.progress.expire(start, start + length) == Ranges.of_offsets(span - self.claimed)
+        self.claimed |= span
+        self.open -= span
+
+    @rule()
+    def restart(self) -> None:
+        self.progress = Progress.restore(self.progress.snapshot())
+        self.fetched = self.progress.base
+        self.open.clear()
+        self.known.clear()
+
+    @invariant()
+    def agrees(self) -> None:
+        snapshot = self.progress.snapshot()
+        while self.fetched in self.claimed:
+            self.fetched += 1
+        base = min([*self.open, self.fetched])
+        assert snapshot.base == base
+        claims = {offset for start, end in snapshot.claims for offset in range(start, end)}
+        assert claims == self.claimed
+        assert self.progress.in_flight == len(self.open)
+        assert self.progress.unfinished().tolist() == sorted(self.open)
+        oldest = min(self.open, default=None)
+        assert self.progress.oldest_unfinished() == (None if oldest is None else (oldest, oldest * 3))
+        assert all(self.progress.is_done(offset) == (offset in self.claimed) for offset in range(self.fetched + 8))
+        assert snapshot.rejected.clip(base, HORIZON * 2) == Ranges.of_offsets(o for o in self.rejected if o >= base)
+
+
+TestModel = Model.TestCase
+TestModel.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+
+
+@given(st.lists(st.integers(0, 199), unique=True), st.integers(1, 50))
+def test_offsets_far_apart_need_no_memory_between_them(picked: list[int], stride: int) -> None:
+    progress = Progress(0)
+    offsets = [offset * stride * 10_000_000 for offset in range(200)]
+    for offset in offsets:
+        progress.deliver(offset, offset)
+    for index in picked:
+        progress.done(offsets[index])
+    left = [offset for index, offset in enumerate(offsets) if index not in set(picked)]
+    assert progress.unfinished().tolist() == left
+    assert progress.base == (left[0] if left else offsets[-1] + 1)

@@ -1,0 +1,241 @@
+"""A mesh on virtual time: registries, an assigner that answers what it is told, clusters in memory."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from braid.api.assigner.v1 import assigner_service_pb2 as assigner_api
+from braid.api.assigner.v1 import group_pb2
+from braid.api.registry.v1 import cluster_pb2, route_pb2, stream_pb2
+from braid.api.registry.v1 import registry_service_pb2 as api
+from braid.kafka.memory.world import MemoryKafka
+from braid.kernel.errors import BraidError
+from braid.kernel.ports import Caller, Committed, DuplexCall, RpcService, TopicPartition
+from braid.rpc.memory_network import MemoryNetwork
+from braid.rpc.memory_transport import MemoryTransport
+from braid.rpc.mesh_client import Directory, KnownEndpoint, ServiceClient
+from braid.rpc.methods import method_path, service_path, unary
+from braid.runtime.kinds import AnyKind
+from braid.runtime.replica import Replica
+from braid.stores.memory import MemoryStore
+from braid.stores.memory_server import MemoryStoreServer
+from services.registry.service import RegistryService
+from services.registry.term import Tuning
+from tests.support.virtual_time import VirtualProcess, running_loop
+
+T = TypeVar("T")
+ACTIVE = stream_pb2.CHANNEL_STATE_ACTIVE
+STANDBY = stream_pb2.CHANNEL_STATE_STANDBY
+DRAINING = stream_pb2.CHANNEL_STATE_DRAINING
+DRAINED = stream_pb2.CHANNEL_STATE_DRAINED
+
+
+@dataclass
+class AnsweringAssigner:
+    """A service `assigner` that lists the groups it is told of."""
+
+    groups: dict[str, bool] = field(default_factory=dict)  # name → idle expired
+    closed: list[str] = field(default_factory=list)
+    name: str = "assigner"
+    kinds: Mapping[str, AnyKind] = field(default_factory=dict)
+
+    def rpc(self, replica: Replica) -> RpcService:
+        """See `Service.rpc`."""
+
+        async def list_groups(
+            request: assigner_api.ListGroupsRequest, caller: Caller
+        ) -> assigner_api.ListGroupsResponse:
+            replica.require_leader()
+            status = {name: group_pb2.GroupStatus(idle_expired=expired) for name, expired in self.groups.items()}
+            groups = [group_pb2.Group(name=name, status=each) for name, each in status.items()]
+            return assigner_api.ListGroupsResponse(groups=groups)
+
+        async def close_channel(
+            request: assigner_api.CloseChannelRequest, caller: Caller
+        ) -> assigner_api.CloseChannelResponse:
+            replica.require_leader()
+            self.closed.append(request.channel)
+            return assigner_api.CloseChannelResponse()
+
+        handlers = {
+            "ListGroups": unary(assigner_api.ListGroupsRequest, list_groups),
+            "CloseChannel": unary(assigner_api.CloseChannelRequest, close_channel),
+        }
+        methods = {method_path(self.name, name): entry for name, entry in handlers.items()}
+        return RpcService(service_path(self.name), methods, {}, {})
+
+    async def lead(self, replica: Replica) -> None:
+        """See `Service.lead`."""
+
+    async def follow(self, replica: Replica) -> None:
+        """See `Service.follow`."""
+
+
+class Mesh:
+    """One store, one network, one Kafka world; registries come and go."""
+
+    def __init__(self, *, session_seconds: float = 30.0) -> None:
+        self.me = VirtualProcess(running_loop(), "test", 1)
+        self.server = MemoryStoreServer(self.me.host.clock)
+        self.network = MemoryNetwork(self.me.host.clock, self.me.host.randomness)
+        self.kafka = MemoryKafka(self.me.host.clock)
+        self.assigner = AnsweringAssigner()
+        self.tuning = Tuning(session_seconds, 0.25, 0.75)
+        self.replicas: dict[str, Replica] = {}
+        self.processes: dict[str, VirtualProcess] = {}
+        self._number = 0
+        transport = MemoryTransport(self.network, "test")
+        directory = Directory(transport, self.me.host, source=self._endpoints)
+        self.client = ServiceClient(directory, "registry", self.me.host, principal="ada")
+
+    async def start_registry(self, name: str) -> Replica:
+        """Starts a registry and waits until it serves."""
+        service = RegistryService(self.kafka.process(), self.tuning)
+        return await self._start(name, service, 7000)
+
+    async def start_assigner(self) -> Replica:
+        """Starts the assigner."""
+        return await self._start("assigner-0", self.assigner, 7100)
+
+    async def _start(self, name: str, service: RegistryService | AnsweringAssigner, port: int) -> Replica:
+        self._number += 1
+        process = VirtualProcess(running_loop(), f"{name}.{self._number}", 1)
+        transport = MemoryTransport(self.network, process.name)
+        address = f"{process.name}:{port + self._number}"
+        store = MemoryStore(process.host, self.server)
+        replica = Replica(service, process.host, store, transport, address=address, instance=name)
+        process.host.tasks.spawn(replica.run(), "run")
+        await replica.ready()
+        self.replicas[name], self.processes[name] = replica, process
+        return replica
+
+    def kill(self, name: str) -> None:
+        """kill -9."""
+        process = self.processes.pop(name)
+        del self.replicas[name]
+        process.kill()
+        self.network.kill(process.name)
+
+    async def leader(self) -> Replica:
+        """The registry that leads."""
+        await self.until(lambda: any(self._leads(name) for name in self.replicas), 10.0, "nobody leads")
+        return next(self.replicas[name] for name in self.replicas if self._leads(name))
+
+    def _leads(self, name: str) -> bool:
+        return name.startswith("registry") and self.replicas[name].leading()
+
+    async def until(self, condition: Callable[[], bool], seconds: float, otherwise: str) -> None:
+        """Waits for a condition on virtual time."""
+        deadline = self.me.host.clock.elapsed() + seconds
+        while not condition():
+            assert self.me.host.clock.elapsed() < deadline, otherwise
+            await asyncio.sleep(0.05)
+
+    async def _endpoints(self) -> list[KnownEndpoint]:
+        replica = next(iter(self.replicas.values()))
+        return list(await replica.endpoints())
+
+    # --- calls
+
+    async def create_cluster(self, name: str, **spec: object) -> cluster_pb2.Cluster:
+        """Starts a Kafka cluster and registers it."""
+        self.kafka.add_cluster(name)
+        declared = cluster_pb2.ClusterSpec(bootstrap=f"{name}:9092", **spec)  # type: ignore[arg-type]
+        request = api.CreateClusterRequest(name=name, spec=declared)
+        return await self.client.unary("CreateCluster", request, cluster_pb2.Cluster)
+
+    async def create_stream(self, name: str = "logs", lanes: int = 2, **spec: object) -> stream_pb2.Stream:
+        """Creates a stream with one lane `live`."""
+        declared = stream_pb2.StreamSpec(lanes={"live": stream_pb2.LaneSpec(partitions=lanes)}, **spec)  # type: ignore[arg-type]
+        request = api.CreateStreamRequest(name=name, spec=declared)
+        return await self.client.unary("CreateStream", request, stream_pb2.Stream)
+
+    async def stream(self, name: str = "logs") -> stream_pb2.Stream:
+        """Reads a stream at the leader."""
+        return await self.client.unary("GetStream", api.GetStreamRequest(name=name), stream_pb2.Stream)
+
+    async def channel(self, name: str) -> stream_pb2.Channel:
+        """Reads a channel at the leader; retired ones too."""
+        request = api.ListChannelsRequest(stream=name.split("/")[0], include_retired=True)
+        found = await self.client.unary("ListChannels", request, api.ListChannelsResponse)
+        return next(channel for channel in found.channels if channel.name == name)
+
+    async def move(self, **order: object) -> api.MoveStreamResponse:
+        """Moves stream `logs`."""
+        request = api.MoveStreamRequest(stream="logs", **order)  # type: ignore[arg-type]
+        return await self.client.unary("MoveStream", request, api.MoveStreamResponse)
+
+    async def until_channel(
+        self, name: str, condition: Callable[[stream_pb2.Channel], bool], seconds: float
+    ) -> stream_pb2.Channel:
+        """Waits until a channel is as wanted."""
+        deadline = self.me.host.clock.elapsed() + seconds
+        while True:
+            channel = await self.channel(name)
+            if condition(channel):
+                return channel
+            assert self.me.host.clock.elapsed() < deadline, f"still {channel}"
+            await asyncio.sleep(0.05)
+
+    def active(self, stream: stream_pb2.Stream, lane: str = "live") -> list[str]:
+        """Clusters that carry a lane."""
+        return [each.cluster for each in stream.status.channels if each.lane == lane and each.state == ACTIVE]
+
+    async def commit(self, cluster: str, group: str, topic: str, *bases: int) -> None:
+        """A group's progress, as its members commit it."""
+        offsets = self.kafka.cluster(f"{cluster}:9092", "").offsets()
+        partitions = {TopicPartition(topic, number): Committed(base, "") for number, base in enumerate(bases)}
+        await offsets.commit(group, partitions, None)
+
+    async def append(self, cluster: str, topic: str, partition: int, count: int = 1) -> None:
+        """Appends records, as a producer that no registry knows of."""
+        admin = self.kafka.cluster(f"{cluster}:9092", "").admin()
+        for _ in range(count):
+            await admin.try_append(TopicPartition(topic, partition), b"record", 1.0)
+
+
+@dataclass
+class Producer:
+    """A producer's session, by hand."""
+
+    call: DuplexCall
+    routes: list[route_pb2.Route] = field(default_factory=list)
+    error: BraidError | None = None
+    ended: bool = False
+
+    async def acknowledge(self, revision: int) -> None:
+        """Sends an acknowledgement."""
+        acknowledged = route_pb2.RouteAcknowledged(revision=revision)
+        await self.call.send(route_pb2.WatchRoutesRequest(acknowledged=acknowledged))
+
+    async def read(self) -> None:
+        """Collects routes until the stream ends."""
+        try:
+            while (message := await self.call.receive()) is not None:
+                assert isinstance(message, route_pb2.WatchRoutesResponse)
+                if message.WhichOneof("message") == "route":
+                    self.routes.append(message.route)
+        except BraidError as error:
+            self.error = error
+        self.ended = True
+
+
+async def open_producer(mesh: Mesh, id: str = "p1", stream: str = "logs", revision: int = 0) -> Producer:
+    """Says hello and collects what comes."""
+    call = await mesh.client.duplex("WatchRoutes", route_pb2.WatchRoutesResponse)
+    hello = route_pb2.ProducerHello(protocol_version=1, producer_id=id, stream=stream, revision=revision)
+    await call.send(route_pb2.WatchRoutesRequest(hello=hello))
+    producer = Producer(call)
+    mesh.me.host.tasks.spawn(producer.read(), f"producer {id}")
+    return producer
+
+
+async def two_clusters(mesh: Mesh, *, registries: int = 1, retention_hours: int = 0) -> stream_pb2.Stream:
+    """Registries, an assigner, clusters east and west, stream `logs` on east."""
+    for number in range(registries):
+        await mesh.start_registry(f"registry-{number}")
+    await mesh.start_assigner()
+    await mesh.create_cluster("east", zone="a")
+    await mesh.create_cluster("west", zone="b")
+    return await mesh.create_stream(clusters=["east", "west"], retention_hours=retention_hours)

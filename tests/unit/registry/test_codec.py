@@ -1,0 +1,112 @@
+"""Events at rest: one golden file per type, both ways; what does not decode is refused."""
+
+from pathlib import Path
+from typing import Final
+
+import pytest
+from google.protobuf import json_format
+
+from braid.api.registry.v1.events_pb2 import RegistryEvent
+from braid.kernel.decider import Context
+from braid.kernel.errors import CorruptHistory
+from services.registry import clusters as c
+from services.registry import events as e
+from services.registry.channels import ChannelRef, ChannelWeight
+from services.registry.clusters import ClusterSpec, Health
+from services.registry.codec import CLUSTER_CODEC, STREAM_CODEC
+from services.registry.streams import FailoverMode, StreamSpec
+from tests.unit.registry.histories import cluster, created
+
+GOLDEN: Final = Path(__file__).resolve().parents[2] / "golden" / "events" / "registry"
+CONTEXT: Final = Context(1_800_000_000_123, "ada", "acme", "request-1", "cluster/east DOWN", (1 << 40) | 7)
+REF: Final = ChannelRef("live", 3)
+CLUSTER: Final = ClusterSpec("a:9092,b:9092", "zone-a", 500, "internal", "braid.", True)
+STREAM: Final = StreamSpec(
+    {"bulk": 2, "dlq": 1, "live": 8},
+    ("east", "west"),
+    3,
+    72,
+    1 << 20,
+    FailoverMode.PROPOSE,
+    {"compression.type": "zstd"},
+)
+CLUSTER_EVENTS: Final[dict[str, c.ClusterEvent]] = {
+    "cluster_registered": c.ClusterRegistered(CLUSTER, "kafka-1"),
+    "cluster_updated": c.ClusterUpdated(CLUSTER),
+    "cluster_health_changed": c.ClusterHealthChanged(Health.DOWN, "no answer"),
+    "cluster_cordoned": c.ClusterCordoned(True),
+    "cluster_identity_changed": c.ClusterIdentityChanged("kafka-2", "kafka-1"),
+    "cluster_deleted": c.ClusterDeleted(),
+}
+STREAM_EVENTS: Final[dict[str, e.StreamEvent]] = {
+    "stream_created": e.StreamCreated(STREAM),
+    "stream_updated": e.StreamUpdated(STREAM),
+    "stream_deleted": e.StreamDeleted(),
+    "channel_planned": e.ChannelPlanned(REF, "east", "braid.logs.live.3", 8),
+    "channel_provisioned": e.ChannelProvisioned(REF, b"\x00\x01topic", "kafka-1"),
+    "traffic_moved": e.TrafficMoved(5, (ChannelWeight(REF, 0.5),), (ChannelRef("live", 2),), False, "east DOWN"),
+    "producers_left": e.ProducersLeft(REF, 5, ("producer-1",)),
+    "channel_sealed": e.ChannelSealed(REF),
+    "end_offsets_read": e.EndOffsetsRead(REF, (0, 17, 4_000_000_000)),
+    "channel_drained": e.ChannelDrained(REF, ("indexer",)),
+    "retirement_intended": e.RetirementIntended(REF),
+    "channel_retired": e.ChannelRetired(REF),
+    "channel_stranded": e.ChannelStranded(REF),
+    "channel_returned": e.ChannelReturned(REF),
+    "retention_lifted": e.RetentionLifted(REF),
+    "retention_restored": e.RetentionRestored(REF),
+    "failover_blocked": e.FailoverBlocked("east", "west is DOWN"),
+    "move_proposed": e.MoveProposed("east", "DOWN"),
+    "failover_unblocked": e.FailoverUnblocked("east"),
+}
+
+
+def test_every_type_of_event_has_a_golden_file_and_a_case() -> None:
+    types = {field.name for field in RegistryEvent.DESCRIPTOR.oneofs_by_name["event"].fields}
+    assert {path.stem for path in GOLDEN.glob("*.hex")} == types
+    assert {*CLUSTER_EVENTS, *STREAM_EVENTS} == types
+
+
+@pytest.mark.parametrize("name", sorted(CLUSTER_EVENTS))
+def test_a_clusters_event_is_what_it_was(name: str) -> None:
+    golden = bytes.fromhex((GOLDEN / f"{name}.hex").read_text())
+    assert CLUSTER_CODEC.decode(golden) == (CLUSTER_EVENTS[name], CONTEXT)
+    assert CLUSTER_CODEC.encode(CLUSTER_EVENTS[name], CONTEXT) == golden
+
+
+@pytest.mark.parametrize("name", sorted(STREAM_EVENTS))
+def test_a_streams_event_is_what_it_was(name: str) -> None:
+    golden = bytes.fromhex((GOLDEN / f"{name}.hex").read_text())
+    assert STREAM_CODEC.decode(golden) == (STREAM_EVENTS[name], CONTEXT)
+    assert STREAM_CODEC.encode(STREAM_EVENTS[name], CONTEXT) == golden
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\xff\xff",
+        b"",
+        bytes.fromhex("a23f00"),  # a field of a later release
+        json_format.ParseDict({"clusterHealthChanged": {"health": 9}}, RegistryEvent()).SerializeToString(),
+        json_format.ParseDict({"streamCreated": {"spec": {"failover": 9}}}, RegistryEvent()).SerializeToString(),
+    ],
+)
+def test_what_this_release_does_not_know_is_refused(data: bytes) -> None:
+    with pytest.raises(CorruptHistory):
+        STREAM_CODEC.decode(data)
+
+
+def test_states_come_back_from_snapshots() -> None:
+    stream, state = created().state, cluster("east", health=Health.DOWN)
+    assert STREAM_CODEC.decode_state(STREAM_CODEC.encode_state(stream)) == stream
+    assert CLUSTER_CODEC.decode_state(CLUSTER_CODEC.encode_state(state)) == state
+
+
+@pytest.mark.parametrize("data", [b"", b"[]", b"{}", b'{"name":1}', b'{"name":"x","channels":[{"ref":["l",1,2]}]}'])
+def test_a_damaged_snapshot_is_refused(data: bytes) -> None:
+    with pytest.raises(CorruptHistory):
+        STREAM_CODEC.decode_state(data)
+
+
+def test_a_snapshot_of_an_earlier_release_takes_defaults() -> None:
+    assert CLUSTER_CODEC.decode_state(b'{"name":"east","gone":1}').name == "east"

@@ -1,0 +1,155 @@
+"""What happens between the steps of a drain, or within one: the drain holds, and says why."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from braid.kafka.memory.log import NewRecord
+from braid.kernel.ports import TopicPartition
+from services.registry import drain
+from tests.support.virtual_time import run_virtual
+from tests.unit.registry.mesh import DRAINED, DRAINING, Mesh, open_producer, two_clusters
+
+TOPIC = "braid.logs.live.1"
+FIRST = TopicPartition(TOPIC, 0)
+CHANNEL = "logs/live/1"
+Scene = Callable[[Mesh], Coroutine[Any, Any, None]]
+
+
+def play(scene: Scene) -> None:
+    async def run() -> None:
+        await scene(Mesh())
+
+    run_virtual(run())
+
+
+async def filled(mesh: Mesh) -> None:
+    """Ten records on east, and a group that has done them."""
+    await two_clusters(mesh)
+    mesh.assigner.groups["indexer"] = False
+    await mesh.append("east", TOPIC, 0, 10)
+    await mesh.commit("east", "indexer", TOPIC, 10)
+
+
+async def held_by(mesh: Mesh, holder: str) -> None:
+    """The drain reaches its last step and stays there for this reason."""
+    await mesh.until_channel(CHANNEL, lambda channel: holder in channel.drain_holders, 20)
+    await asyncio.sleep(5)
+    channel = await mesh.channel(CHANNEL)
+    assert channel.state == DRAINING and list(channel.drain_holders) == [holder]
+
+
+async def drained(mesh: Mesh) -> None:
+    await mesh.until_channel(CHANNEL, lambda channel: channel.state == DRAINED, 10)
+
+
+@pytest.mark.parametrize("before", [{}, {"late": True}], ids=["registers", "returns from idleness"])
+def test_a_group_that_comes_during_the_question_holds_the_drain(
+    monkeypatch: pytest.MonkeyPatch, before: dict[str, bool]
+) -> None:
+    async def scene(mesh: Mesh) -> None:
+        await filled(mesh)
+        mesh.assigner.groups.update(before)
+        real = drain.records_left
+
+        def coming(*arguments: Any) -> int:
+            mesh.assigner.groups["late"] = False
+            return real(*arguments)
+
+        monkeypatch.setattr(drain, "records_left", coming)
+        await mesh.move(to_cluster="west")
+        await held_by(mesh, "late (10 records)")
+        await mesh.commit("east", "late", TOPIC, 10)
+        await drained(mesh)
+
+    play(scene)
+
+
+async def ended(mesh: Mesh) -> None:
+    """The drain has read where the logs end, and waits for a group that has one record left."""
+    await filled(mesh)
+    await mesh.commit("east", "indexer", TOPIC, 9)
+    await mesh.move(to_cluster="west")
+    await held_by(mesh, "indexer (1 records)")
+
+
+def test_a_batch_that_reached_all_copies_after_the_end_was_read_is_waited_for() -> None:
+    async def scene(mesh: Mesh) -> None:
+        await ended(mesh)
+        log = mesh.kafka.named("east").log(FIRST)
+        log.append([NewRecord(1, None, b"late", ())], 0, -1, 0)  # past the seal: it was in the leader's log before
+        await mesh.commit("east", "indexer", TOPIC, 10)
+        await held_by(mesh, "indexer (1 records)")
+        assert list((await mesh.channel(CHANNEL)).end_offsets) == [11, 0]
+        await mesh.commit("east", "indexer", TOPIC, 11)
+        await drained(mesh)
+
+    play(scene)
+
+
+def test_a_log_shorter_than_what_was_seen_of_it_ends_no_drain() -> None:
+    async def scene(mesh: Mesh) -> None:
+        await ended(mesh)
+        mesh.kafka.named("east").truncate(FIRST, 7)
+        await mesh.until_channel(CHANNEL, lambda channel: len(channel.drain_holders) == 3, 5)
+        await asyncio.sleep(5)
+        channel = await mesh.channel(CHANNEL)
+        assert channel.state == DRAINING and list(channel.drain_holders) == [
+            f"the registry saw {TOPIC}/0 up to 10, it ends at 7: offsets 7 to 9 are lost?",
+            f"indexer saw {TOPIC}/0 up to 9, it ends at 7: offsets 7 to 8 are lost?",
+            "indexer (1 records)",
+        ]
+
+    play(scene)
+
+
+def test_a_log_that_was_shortened_before_its_end_was_read_ends_no_drain() -> None:
+    async def scene(mesh: Mesh) -> None:
+        await filled(mesh)
+        mesh.kafka.named("east").truncate(FIRST, 7)
+        await mesh.move(to_cluster="west")
+        await held_by(mesh, f"indexer saw {TOPIC}/0 up to 10, it ends at 7: offsets 7 to 9 are lost?")
+
+    play(scene)
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["gone", "made again"])
+@pytest.mark.parametrize("late", [False, True], ids=["before the seal", "after its end was read"])
+def test_another_topic_under_the_name_ends_no_drain(again: bool, late: bool) -> None:
+    async def scene(mesh: Mesh) -> None:
+        await (ended(mesh) if late else filled(mesh))
+        east = mesh.kafka.named("east")
+        mesh.assigner.groups.clear()
+        east.delete_topic(TOPIC)
+        if again:
+            east.create_topic(TOPIC, 2, 1, {})
+        if not late:
+            await mesh.move(to_cluster="west")
+        what = "was deleted and made again: the channel's" if again else "is gone: its"
+        await held_by(mesh, f"topic {TOPIC} {what} records are lost?")
+
+    play(scene)
+
+
+def test_retention_that_a_stopped_leader_restored_is_lifted_again() -> None:
+    async def scene(mesh: Mesh) -> None:
+        await filled(mesh)
+        east, stale = mesh.kafka.named("east"), {"retention.ms": "3600000"}
+        producer = await open_producer(mesh)
+        await mesh.until(lambda: bool(producer.routes), 2, "no route")
+        await producer.acknowledge(producer.routes[0].revision)
+        await mesh.commit("east", "indexer", TOPIC, 9)
+        await mesh.move(to_cluster="west")
+        await mesh.until(lambda: east.topic_config(TOPIC)["retention.ms"] == "-1", 5, "retention is not lifted")
+        east.alter_topic_config(TOPIC, stale)
+        await mesh.until(lambda: len(producer.routes) > 1, 5, "no new route")
+        await producer.acknowledge(producer.routes[-1].revision)
+        await held_by(mesh, "indexer (1 records)")
+        assert east.topic_config(TOPIC)["retention.ms"] == "-1"
+        east.alter_topic_config(TOPIC, stale)
+        await asyncio.sleep(2)
+        assert east.topic_config(TOPIC)["retention.ms"] == "-1"
+
+    play(scene)

@@ -1,0 +1,249 @@
+"""Finding leaders, following redirects, trying again: against replicas on a network in memory, on virtual time."""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+import pytest
+from google.protobuf.wrappers_pb2 import StringValue
+
+from braid.api.mesh.v1.endpoint_pb2 import Endpoint, ListEndpointsRequest, ListEndpointsResponse
+from braid.kernel.errors import ClusterUnavailable, DeadlineExceeded, Invalid, NotLeader, Unavailable
+from braid.kernel.ports import Caller, CallOptions, DuplexServing, RpcService
+from braid.rpc import mesh_client
+from braid.rpc.memory_network import MemoryNetwork
+from braid.rpc.memory_transport import MemoryTransport
+from braid.rpc.mesh_client import Directory, ServiceClient
+from braid.rpc.methods import duplex, method_path, unary
+from tests.support.virtual_time import run_virtual, running_loop, virtual_host
+
+
+class World:
+    """Two replicas of the assigner, one of the registry; `leader` says who leads the assigner, as all know."""
+
+    def __init__(self) -> None:
+        self.host = virtual_host(running_loop(), 1)
+        self.network = MemoryNetwork(self.host.clock, self.host.randomness)
+        self.leader = "assigner-0"
+        self.addresses = {"assigner-0": "a0:1", "assigner-1": "a1:1", "registry-0": "r0:1"}
+        self.answered: list[tuple[str, str]] = []
+        self.directory = Directory(MemoryTransport(self.network, "client"), self.host, ["r0:1"])
+        self.client = ServiceClient(self.directory, "assigner", self.host, principal="me", tenant="acme")
+
+    async def start(self) -> "World":
+        for instance in self.addresses:
+            await self.start_one(instance)
+        return self
+
+    async def start_one(self, instance: str) -> None:
+        service = instance.partition("-")[0]
+
+        async def list_endpoints(request: ListEndpointsRequest, caller: Caller) -> ListEndpointsResponse:
+            return ListEndpointsResponse(
+                endpoints=[
+                    Endpoint(service=each.partition("-")[0], instance=each, address=address, leader=each == self.leader)
+                    for each, address in self.addresses.items()
+                ]
+            )
+
+        async def do(request: StringValue, caller: Caller) -> StringValue:
+            self._check(instance)
+            if request.value == "bad":
+                raise Invalid("bad", field="value")
+            self.answered.append((instance, caller.request_id))
+            if request.value == "cluster":
+                raise ClusterUnavailable("east does not answer")
+            if request.value == "slow":
+                await self.host.clock.sleep(1.0)
+            return StringValue(value=f"{instance} for {caller.principal} of {caller.tenant}")
+
+        async def talk(stream: DuplexServing) -> None:
+            self._check(instance)
+            await stream.send(StringValue(value=instance))
+
+        rpc = RpcService(
+            instance,
+            {
+                method_path(service, "ListEndpoints"): unary(ListEndpointsRequest, list_endpoints),
+                method_path(service, "Do"): unary(StringValue, do),
+                method_path(service, "Read"): unary(StringValue, self._read(instance)),
+            },
+            {},
+            {method_path(service, "Talk"): duplex(StringValue, talk)},
+        )
+        await MemoryTransport(self.network, instance).serve(self.addresses[instance], rpc)
+
+    async def do(self, value: str = "", timeout_seconds: float = 5.0) -> str:
+        answer = await self.client.unary("Do", StringValue(value=value), StringValue, timeout_seconds=timeout_seconds)
+        return answer.value
+
+    def _read(self, instance: str) -> Any:
+        async def read(request: StringValue, caller: Caller) -> StringValue:
+            return StringValue(value=instance)
+
+        return read
+
+    def _check(self, instance: str) -> None:
+        if instance != self.leader:
+            raise NotLeader("not here", metadata={"leader": self.addresses.get(self.leader, "")})
+
+
+def run(work: Coroutine[Any, Any, None]) -> None:
+    """Runs a test on virtual time."""
+    run_virtual(work)
+
+
+def test_one_seed_of_another_service_is_enough() -> None:
+    async def scenario() -> None:
+        world = await World().start()
+        assert await world.do() == "assigner-0 for me of acme"
+        assert [known.instance for known in world.directory.endpoints] == ["assigner-0", "assigner-1", "registry-0"]
+
+    run(scenario())
+
+
+def test_a_redirect_is_followed_at_once_and_remembered() -> None:
+    async def scenario() -> None:
+        world = await World().start()
+        await world.do()
+        world.leader = "assigner-1"
+        before = running_loop().time()
+        assert (await world.do()).startswith("assigner-1")
+        assert running_loop().time() - before < 0.01
+        assert world.directory.leader("assigner") == "a1:1"
+
+    run(scenario())
+
+
+def test_a_dead_leader_is_replaced_when_the_mesh_knows_the_next() -> None:
+    async def scenario() -> None:
+        world = await World().start()
+        await world.do()
+        world.leader = ""
+        world.network.kill("assigner-0")
+        call = asyncio.create_task(world.do())
+        await asyncio.sleep(2.0)
+        world.leader = "assigner-1"
+        assert (await call).startswith("assigner-1")
+        assert running_loop().time() < 3.0
+
+    run(scenario())
+
+
+def test_every_attempt_carries_the_same_request_id() -> None:
+    async def scenario() -> None:
+        world = await World().start()
+        call = asyncio.create_task(world.do("slow"))
+        await asyncio.sleep(0.5)
+        world.leader = "assigner-1"
+        world.network.kill("assigner-0")  # after it did the work, before its answer arrived
+        assert (await call).startswith("assigner-1")
+        ids = [request_id for _, request_id in world.answered]
+        assert len(ids) == 2
+        assert len(set(ids)) == 1
+        assert len(ids[0]) == 26
+
+    run(scenario())
+
+
+def test_refusals_are_not_tried_again() -> None:
+    async def scenario() -> None:
+        world = await World().start()
+        with pytest.raises(Invalid):
+            await world.do("bad")
+        with pytest.raises(ClusterUnavailable):
+            await world.do("cluster")
+        assert running_loop().time() < 0.1
+
+    run(scenario())
+
+
+def test_after_a_frozen_leader_the_next_call_asks_around() -> None:
+    async def scenario() -> None:
+        world = await World().start()
+        await world.do()
+        world.network.cut("client", "assigner-0")
+        world.leader = "assigner-1"
+        with pytest.raises(DeadlineExceeded):
+            await world.do(timeout_seconds=1.0)
+        assert (await world.do()).startswith("assigner-1")
+
+    run(scenario())
+
+
+def test_connections_to_vanished_replicas_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        world = await World().start()
+        first = world.directory.channel("gone:0")
+        for number in range(1, 5):
+            world.directory.channel(f"gone:{number}")
+        await world.directory.refresh()
+        assert world.directory.channel("gone:0") is not first
+        with pytest.raises(Unavailable):
+            await first.unary("/x/Y", StringValue(), StringValue, CallOptions(1.0))
+        assert await world.do()
+
+    monkeypatch.setattr(mesh_client, "CHANNELS_KEPT_MAX", 3)
+    run(scenario())
+
+
+def test_the_deadline_bounds_the_search() -> None:
+    async def scenario() -> None:
+        world = await World().start()
+        world.leader = ""
+        with pytest.raises((Unavailable, NotLeader)):
+            await world.do(timeout_seconds=2.0)
+        assert 1.0 < running_loop().time() <= 2.0
+
+    run(scenario())
+
+
+def test_nobody_there_names_who_was_asked() -> None:
+    async def scenario() -> None:
+        world = World()
+        with pytest.raises(Unavailable, match="r0:1"):
+            await world.do(timeout_seconds=1.0)
+
+    run(scenario())
+
+
+def test_reads_go_to_any_replica_but_spare_the_leader() -> None:
+    async def scenario() -> None:
+        world = await World().start()
+        await world.directory.refresh()
+        answer = await world.client.unary("Read", StringValue(), StringValue, any_replica=True)
+        assert answer.value == "assigner-1"
+        world.network.kill("assigner-1")
+        answer = await world.client.unary("Read", StringValue(), StringValue, any_replica=True)
+        assert answer.value == "assigner-0"
+
+    run(scenario())
+
+
+def test_a_stream_learns_who_leads() -> None:
+    async def scenario() -> None:
+        world = await World().start()
+        await world.directory.refresh()
+        world.leader = "assigner-1"
+        call = await world.client.duplex("Talk", StringValue)
+        with pytest.raises(NotLeader):
+            await call.receive()
+        again = await world.client.duplex("Talk", StringValue)
+        assert await again.receive() == StringValue(value="assigner-1")
+
+    run(scenario())
+
+
+def test_a_stream_to_a_dead_leader_makes_the_next_ask_around() -> None:
+    async def scenario() -> None:
+        world = await World().start()
+        await world.directory.refresh()
+        world.network.kill("assigner-0")
+        world.leader = "assigner-1"
+        call = await world.client.duplex("Talk", StringValue)
+        with pytest.raises(Unavailable):
+            await call.receive()
+        again = await world.client.duplex("Talk", StringValue)
+        assert await again.receive() == StringValue(value="assigner-1")
+
+    run(scenario())

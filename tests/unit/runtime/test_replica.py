@@ -1,0 +1,278 @@
+"""Whole replicas in one process on virtual time: elections, redirects, deaths, restores, and how they end."""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+import pytest
+from google.protobuf.wrappers_pb2 import Int64Value, StringValue
+
+from braid.api.mesh.v1.endpoint_pb2 import ListEndpointsRequest, ListEndpointsResponse
+from braid.kernel.decider import Context
+from braid.kernel.errors import CorruptHistory, NotLeader
+from braid.kernel.ids import split_epoch
+from braid.kernel.ports import CallOptions, HistoryId
+from braid.rpc.memory_network import MemoryNetwork
+from braid.rpc.memory_transport import MemoryTransport
+from braid.rpc.mesh_client import Directory, ServiceClient
+from braid.rpc.methods import method_path
+from braid.runtime.replica import Replica
+from braid.stores.memory import MemoryStore
+from braid.stores.memory_server import MemoryStoreServer
+from tests.support.counters import COUNTERS, Added, CounterService
+from tests.support.virtual_time import VirtualProcess, run_virtual, running_loop
+
+ADDRESSES = {"registry-0": "r0:1", "registry-1": "r1:1", "registry-2": "r2:1"}
+
+
+class World:
+    """Replicas, each a virtual process, over one store and one network, and a client."""
+
+    def __init__(self) -> None:
+        loop = running_loop()
+        self.host = VirtualProcess(loop, "world", 1).host
+        self.server = MemoryStoreServer(self.host.clock)
+        self.network = MemoryNetwork(self.host.clock, self.host.randomness)
+        self.processes: dict[str, VirtualProcess] = {}
+        self.replicas: dict[str, Replica] = {}
+        self.services: dict[str, CounterService] = {}
+        self.stores: dict[str, MemoryStore] = {}
+        self.ended: list[str] = []
+        self.failures: list[BaseException] = []
+        self.directory = Directory(MemoryTransport(self.network, "client"), self.host, ["r0:1", "r1:1"])
+        self.client = ServiceClient(self.directory, "registry", self.host)
+
+    async def start(self, instance: str, service: CounterService | None = None) -> Replica:
+        """Starts a replica and waits until it serves."""
+        process = VirtualProcess(running_loop(), instance, 1, on_failure=self.failures.append)
+        process.on_kill(lambda: self.network.kill(instance))
+        store = MemoryStore(process.host, self.server)
+        self.services[instance] = service or CounterService()
+        transport = MemoryTransport(self.network, instance)
+        replica = Replica(
+            self.services[instance], process.host, store, transport, address=ADDRESSES[instance], instance=instance
+        )
+        self.processes[instance], self.replicas[instance], self.stores[instance] = process, replica, store
+
+        async def run() -> None:
+            await replica.run()
+            self.ended.append(instance)
+
+        process.tasks.spawn(run(), "run")
+        await replica.ready()
+        return replica
+
+    async def leader(self) -> Replica:
+        """Waits until exactly one replica that lives leads."""
+        async with asyncio.timeout(30):
+            while True:
+                leading = [self.replicas[name] for name, process in self.processes.items() if process.alive]
+                leading = [replica for replica in leading if replica.leading()]
+                assert len(leading) < 2
+                if leading:
+                    return leading[0]
+                await asyncio.sleep(0.01)
+
+    async def add(self, amount: int) -> int:
+        """Adds through the client and returns the total."""
+        return (await self.client.unary("Add", Int64Value(value=amount), Int64Value, timeout_seconds=20)).value
+
+
+def run(work: Coroutine[Any, Any, None]) -> None:
+    """Runs a test on virtual time."""
+    run_virtual(work)
+
+
+def test_one_leads_and_both_know_where() -> None:
+    async def scenario() -> None:
+        world = World()
+        first, second = await world.start("registry-0"), await world.start("registry-1")
+        leader = await world.leader()
+        assert leader is first
+        assert split_epoch(first.leader_epoch) == (1, first.require_leader().leader.fence.revision)
+        with pytest.raises(NotLeader):
+            second.require_leader()
+        with pytest.raises(NotLeader):
+            _ = second.leader_epoch
+        channel = MemoryTransport(world.network, "client").channel("r1:1")
+        answer = await channel.unary(
+            method_path("registry", "ListEndpoints"), ListEndpointsRequest(), ListEndpointsResponse, CallOptions(5.0)
+        )
+        assert [(each.instance, each.address, each.leader) for each in answer.endpoints] == [
+            ("registry-0", "r0:1", True),
+            ("registry-1", "r1:1", False),
+        ]
+        with pytest.raises(NotLeader) as redirect:
+            await channel.unary(method_path("registry", "Add"), Int64Value(value=1), Int64Value, CallOptions(5.0))
+        assert redirect.value.leader == "r0:1"
+        assert world.network.serving("r0:1")
+        assert world.network.serving("r1:1")
+
+    run(scenario())
+
+
+def test_a_killed_leader_is_followed_by_the_next_with_a_higher_epoch() -> None:
+    async def scenario() -> None:
+        world = World()
+        await world.start("registry-0")
+        await world.start("registry-1")
+        epoch = (await world.leader()).leader_epoch
+        assert await world.add(1) == 1
+        world.processes["registry-0"].kill()
+        assert await world.add(2) == 3
+        assert world.replicas["registry-1"].leader_epoch > epoch
+        assert world.services["registry-1"].terms == 1
+        restarted = await world.start("registry-0")
+        await world.host.clock.sleep(5.0)
+        assert not restarted.leading()
+        assert restarted.aggregates.state(COUNTERS, "total").value == 3
+        assert world.failures == []
+
+    run(scenario())
+
+
+def test_a_leader_cut_from_the_store_loses_authority_at_its_own_deadline() -> None:
+    async def scenario() -> None:
+        world = World()
+        first, second = await world.start("registry-0"), await world.start("registry-1")
+        assert await world.leader() is first
+        deadline = first.require_leader().session.deadline()
+        world.stores["registry-0"].disconnect()
+        await asyncio.sleep(deadline - first.host.clock.elapsed() - 0.001)
+        assert first.leading()
+        await asyncio.sleep(0.001)
+        assert not first.leading()
+        assert not second.leading()
+        await world.leader()
+        assert second.leading()
+        world.stores["registry-0"].reconnect()
+        await world.host.clock.sleep(10.0)
+        assert not first.leading()
+        assert await world.add(1) == 1
+        await second.host.clock.sleep(1.0)
+        assert first.aggregates.state(COUNTERS, "total").value == 1
+        world.processes["registry-1"].kill()
+        assert await world.add(1) == 2
+        assert world.failures == []
+
+    run(scenario())
+
+
+def test_stepping_down_cancels_leading_and_campaigns_again() -> None:
+    class Endless(CounterService):
+        def __init__(self) -> None:
+            super().__init__()
+            self.log: list[str] = []
+
+        async def lead(self, replica: Replica) -> None:
+            self.log.append("begin")
+            try:
+                await asyncio.Event().wait()
+            finally:
+                self.log.append("end")
+
+    async def scenario() -> None:
+        world = World()
+        service = Endless()
+        replica = await world.start("registry-0", service)
+        epoch = (await world.leader()).leader_epoch
+        replica.step_down("a test asked for it")
+        assert not replica.leading()
+        assert (await world.leader()).leader_epoch > epoch
+        assert service.log == ["begin", "end", "begin"]
+
+    run(scenario())
+
+
+def test_stopping_is_graceful_and_hands_over_at_once() -> None:
+    async def scenario() -> None:
+        world = World()
+        first = await world.start("registry-0")
+        await world.leader()
+        await world.start("registry-1")
+        begun = running_loop().time()
+        first.stop()
+        assert not world.network.serving("r0:1")
+        await asyncio.sleep(0.1)
+        assert await world.leader() is world.replicas["registry-1"]
+        assert running_loop().time() - begun < 0.5
+        await asyncio.sleep(6.0)
+        assert world.ended == ["registry-0"]
+        endpoints = await world.replicas["registry-1"].endpoints()
+        assert [known.instance for known in endpoints] == ["registry-1"]
+
+    run(scenario())
+
+
+def test_an_error_while_leading_kills_the_process() -> None:
+    class Broken(CounterService):
+        async def lead(self, replica: Replica) -> None:
+            raise ZeroDivisionError("a bug")
+
+    async def scenario() -> None:
+        world = World()
+        await world.start("registry-0", Broken())
+        await world.host.clock.sleep(1.0)
+        assert not world.processes["registry-0"].alive
+        assert [type(error) for error in world.failures] == [ZeroDivisionError]
+
+    run(scenario())
+
+
+def test_a_replica_that_cannot_read_a_history_does_not_lead() -> None:
+    async def scenario() -> None:
+        world = World()
+        first = await world.start("registry-0")
+        await world.start("registry-1")
+        await world.leader()
+        assert await world.add(1) == 1
+        fence = first.require_leader().leader.fence
+        world.server.append(HistoryId("registry", "counter", "total"), [b"from the future"], 1, fence)
+        await world.host.clock.sleep(10.0)
+        assert not world.network.serving("r0:1")
+        for replica in world.replicas.values():
+            assert not replica.leading()
+            with pytest.raises(CorruptHistory):
+                replica.require_leader()
+        third = await world.start("registry-2")
+        await world.host.clock.sleep(5.0)
+        assert not third.leading()
+        assert not world.network.serving("r2:1")
+        assert world.failures == []
+
+    run(scenario())
+
+
+def test_a_restored_store_is_led_in_its_new_incarnation() -> None:
+    async def scenario() -> None:
+        world = World()
+        replica = await world.start("registry-0")
+        await world.leader()
+        assert await world.add(1) == 1
+        backup = world.server.backup()
+        assert await world.add(1) == 2
+        epoch = replica.leader_epoch
+        world.server.restore(backup)
+        await world.host.clock.sleep(5.0)
+        assert await world.add(5) == 6
+        assert split_epoch(replica.leader_epoch)[0] == 2
+        assert replica.leader_epoch > epoch
+
+    run(scenario())
+
+
+def test_replicas_reach_other_services_by_the_store_s_directory() -> None:
+    async def scenario() -> None:
+        world = World()
+        await world.start("registry-0")
+        second = await world.start("registry-1")
+        await world.leader()
+        answer = await second.client("registry").unary("Add", Int64Value(value=4), Int64Value)
+        assert answer.value == 4
+        events = await second.aggregates.events(HistoryId("registry", "counter", "total"))
+        assert [(record.event, record.context.actor) for record in events] == [(Added(4), "registry-1")]
+        assert isinstance(events[0].context, Context)
+        read = await second.client("registry").unary("Read", StringValue(value="total"), Int64Value, any_replica=True)
+        assert read.value == 4
+
+    run(scenario())

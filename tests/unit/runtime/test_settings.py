@@ -1,0 +1,58 @@
+"""Settings from arguments, environment and file, and what they refuse."""
+
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from braid.host.system import system_host
+from braid.kernel.errors import Invalid
+from braid.runtime.opening import open_store
+from braid.runtime.settings import Settings, split_address
+
+
+def test_the_environment_wins_over_the_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    file = tmp_path / "braid.toml"
+    file.write_text('store = "etcd://a:1"\ninstance = "registry-7"\nlog_level = "debug"\n')
+    monkeypatch.setenv("BRAID_CONFIG", str(file))
+    monkeypatch.setenv("BRAID_STORE", "sqlite:///from/environment")
+    settings = Settings()  # type: ignore[call-arg]  # pydantic-settings reads the rest
+    assert (settings.store, settings.instance, settings.log_level) == (
+        "sqlite:///from/environment",
+        "registry-7",
+        "debug",
+    )
+    assert settings.listen == "127.0.0.1:0"
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("instance", "Registry 0"),
+        ("listen", "localhost"),
+        ("metrics", "127.0.0.1:99999"),
+        ("log_level", "loud"),
+        ("parent_pid", -1),
+        ("session_ttl_seconds", 0),
+    ],
+)
+def test_values_out_of_form_are_named(field: str, value: object) -> None:
+    with pytest.raises(ValidationError, match=field):
+        Settings.model_validate({"store": "sqlite:///x", "instance": "registry-0", field: value})
+
+
+def test_addresses_split() -> None:
+    assert split_address("127.0.0.1:7401") == ("127.0.0.1", 7401)
+
+
+@pytest.mark.parametrize("url", ["", "sqlite://", "sqlite:///", "sqlite://relative", "etcd://", "redis://x"])
+def test_a_url_that_names_no_store_is_invalid(url: str) -> None:
+    with pytest.raises(Invalid) as error:
+        open_store(url, system_host())
+    assert error.value.field == "store"
+
+
+async def test_a_file_is_opened(tmp_path: Path) -> None:
+    store = open_store(f"sqlite://{tmp_path}/store.db", system_host())
+    assert await store.incarnation() == 1
+    await store.close()

@@ -1,0 +1,201 @@
+"""Every checker turns red over the smallest journal that violates its invariant, and stays green one fact away."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from braid.kernel.decider import Context
+from braid.kernel.envelope import encode
+from braid.kernel.ports import HistoryId
+from braid.kernel.progress_fields import EnvelopeFields
+from braid.kernel.ranges import Ranges
+from services.assigner.events import GroupDeleted
+from services.assigner.reconciler_group import GROUPS
+from tests.support.checkers import Checker, check, facts
+from tests.support.checkers.commits import ReadableEnvelopes, TruthfulCommits
+from tests.support.checkers.delivery import HonestReceipts, NoPhantom, ZeroLoss
+from tests.support.checkers.drains import SafeDrains
+from tests.support.checkers.epochs import OneLeaderAtATime, RisingEpochs
+from tests.support.checkers.facts import Fact, Place
+from tests.support.checkers.folding import OneFold
+from tests.support.checkers.holders import ExclusiveHolders
+from tests.support.checkers.stores import GapFreeWatches, HonestAppends
+
+LOG = facts.LogId("east", "braid.logs.live.1", 0)
+TOPIC = facts.Topic("east", "braid.logs.live.1")
+HISTORY = HistoryId("assigner", "group", "g")
+
+
+def at(offset: int) -> Place:
+    return Place(*LOG, offset)
+
+
+def appended(*values: bytes) -> list[Fact]:
+    return [facts.Appended(at(offset), value) for offset, value in enumerate(values)]
+
+
+def committed(fields: EnvelopeFields) -> Fact:
+    written = encode(fields)
+    return facts.Committed("g", LOG, written.offset, written.metadata)
+
+
+def processed(offset: int, value: bytes = b"a") -> Fact:
+    return facts.Processed(value, "g", at(offset), 1)
+
+
+def red(checker: Checker, journal: Sequence[Fact]) -> bool:
+    return bool(check([checker], journal))
+
+
+def test_loss_is_seen_until_every_group_has_settled_the_record() -> None:
+    sent: list[Fact] = [facts.Acknowledged(b"a", at(0))]
+    assert red(ZeroLoss(["g"]), sent)
+    assert not check([ZeroLoss(["g"])], sent, quiescent=False)
+    for settled in (processed(0), facts.Rejected(b"a", "g", at(0)), facts.DeadLettered(b"a", "g", at(0))):
+        assert not red(ZeroLoss(["g"]), [*sent, settled])
+        assert red(ZeroLoss(["g", "h"]), [*sent, settled])
+
+
+def test_a_record_nobody_sent_is_seen() -> None:
+    assert red(NoPhantom(), [processed(0)])
+    assert not red(NoPhantom(), [facts.Sent(b"a"), processed(0)])
+
+
+def test_a_receipt_for_what_is_not_there_is_seen() -> None:
+    assert red(HonestReceipts(), [facts.Acknowledged(b"a", at(0))])
+    assert red(HonestReceipts(), [*appended(b"b"), facts.Acknowledged(b"a", at(0))])
+    assert not red(HonestReceipts(), [*appended(b"a"), facts.Acknowledged(b"a", at(0))])
+
+
+def test_a_claim_of_undone_work_is_seen() -> None:
+    log = appended(b"a", b"b", b"c")
+    assert red(TruthfulCommits(), [*log, committed(EnvelopeFields(1))])
+    assert not red(TruthfulCommits(), [*log, processed(0), committed(EnvelopeFields(1))])
+    beyond = EnvelopeFields(1, Ranges([(2, 3)]))
+    assert red(TruthfulCommits(), [*log, processed(0), committed(beyond)])
+    assert not red(TruthfulCommits(), [*log, processed(0), processed(2), committed(beyond)])
+
+
+def test_a_claim_beyond_the_log_is_seen() -> None:
+    assert red(TruthfulCommits(), [*appended(b"a"), processed(0), processed(1), committed(EnvelopeFields(2))])
+
+
+def test_rejects_count_when_stated_and_only_when_made() -> None:
+    log = appended(b"a", b"b")
+    stated = committed(EnvelopeFields(1, rejected=Ranges([(0, 1)])))
+    rejected = facts.Rejected(b"a", "g", at(0))
+    assert red(TruthfulCommits(), [*log, stated])
+    assert red(TruthfulCommits(), [*log, rejected, committed(EnvelopeFields(1))])
+    assert not red(TruthfulCommits(), [*log, rejected, stated, committed(EnvelopeFields(1))])
+
+
+def test_what_left_the_log_and_what_nobody_can_be_given_counts_as_done() -> None:
+    assert not red(TruthfulCommits(), [*appended(b"a"), facts.Expired(LOG, 1), committed(EnvelopeFields(1))])
+    canary = facts.Appended(at(0), b"canary", deliverable=False)
+    assert not red(TruthfulCommits(), [canary, committed(EnvelopeFields(1))])
+
+
+def test_stale_commits_are_counted() -> None:
+    checker = TruthfulCommits()
+    log = [*appended(b"a", b"b"), processed(0), processed(1)]
+    assert not red(checker, [*log, committed(EnvelopeFields(2)), committed(EnvelopeFields(1))])
+    assert checker.stale == 1
+
+
+def test_metadata_that_does_not_read_back_is_seen() -> None:
+    written = encode(EnvelopeFields(3))
+    assert not red(ReadableEnvelopes(), [facts.Committed("g", LOG, 3, written.metadata)])
+    assert not red(ReadableEnvelopes(), [facts.Committed("g", LOG, 3, "")])
+    assert red(ReadableEnvelopes(), [facts.Committed("g", LOG, 2, written.metadata)])
+    assert red(ReadableEnvelopes(), [facts.Committed("g", LOG, 3, "another tool's")])
+
+
+def test_epochs_that_do_not_rise_are_seen() -> None:
+    def grant(epoch: int, group: str = "g") -> Fact:
+        return facts.LeaseGranted(group, "l", "m", epoch)
+
+    assert not red(RisingEpochs(), [grant(1), grant(2), grant(1, "h")])
+    assert red(RisingEpochs(), [grant(1), grant(1)])
+    assert red(RisingEpochs(), [grant(1), grant(3), grant(2)])
+
+
+def test_a_leader_that_was_replaced_and_writes_is_seen() -> None:
+    old, new = facts.EventDecided("registry", 1, 1), facts.EventDecided("registry", 2, 2)
+    assert not red(OneLeaderAtATime(), [old, new, facts.EventDecided("assigner", 1, 1)])
+    assert red(OneLeaderAtATime(), [old, new, old])
+    assert red(OneLeaderAtATime(), [facts.EventDecided("registry", 1, 2)])
+
+
+def test_overlapping_holders_are_seen_unless_one_was_frozen() -> None:
+    def begin(process: str) -> Fact:
+        return facts.HandlerStarted("g", process, LOG, 1)
+
+    assert red(ExclusiveHolders("g"), [begin("a"), begin("b")])
+    assert not red(ExclusiveHolders("h"), [begin("a"), begin("b")])
+    for between in (facts.HandlerEnded("a", 1), facts.Killed("a"), facts.Paused("a")):
+        assert not red(ExclusiveHolders("g"), [begin("a"), between, begin("b")])
+
+
+@pytest.mark.parametrize(
+    ("reported", "carried_out", "wrong"),
+    [("appended", 1, False), ("appended", 0, True), ("appended", 2, True), ("refused", 0, False),
+     ("refused", 1, True), ("unknown", 0, False), ("unknown", 1, False), ("unknown", 2, True)],
+)  # fmt: skip
+def test_appends_reported_otherwise_than_done_are_seen(reported: str, carried_out: int, wrong: bool) -> None:
+    assert red(HonestAppends(), [facts.AppendAnswered(HISTORY, reported, carried_out)]) is wrong
+
+
+def test_watches_that_miss_repeat_or_swap_are_seen() -> None:
+    log: list[Fact] = [facts.BatchAppended(HISTORY, first, (b"",), first) for first in (1, 2, 3)]
+
+    def watched(*firsts: int) -> list[Fact]:
+        return [*log, *(facts.BatchWatched(1, "assigner", 1, first, HISTORY, first) for first in firsts)]
+
+    assert not red(GapFreeWatches(), watched(2, 3))
+    for wrong in ((3,), (2, 2), (1, 2), (3, 2)):
+        assert red(GapFreeWatches(), watched(*wrong))
+
+
+def test_states_that_differ_from_their_events_are_seen() -> None:
+    def batch(first: int) -> Fact:
+        event = GROUPS.codec.encode(GroupDeleted(), Context(5, "operator"))
+        return facts.BatchAppended(HISTORY, first, (event,), first)
+
+    kinds = {("assigner", "group"): GROUPS}
+    state = GROUPS.decider.evolve(GROUPS.decider.initial("g"), GroupDeleted(), Context(5, "operator"))
+    right = facts.Folded("assigner-0", HISTORY, 1, GROUPS.codec.encode_state(state))
+    assert not red(OneFold(kinds), [batch(1), right])
+    assert red(OneFold(kinds), [batch(1), facts.Folded("assigner-0", HISTORY, 1, b"{}")])
+    assert red(OneFold(kinds), [batch(1), facts.Folded("assigner-0", HISTORY, 2, right.state)])
+    assert red(OneFold(kinds), [batch(1), batch(3)])
+
+
+def drain(*, refuses: bool = True, ends: int = 1, work: Sequence[Fact] = (), late: Sequence[Fact] = ()) -> list[Fact]:
+    return [
+        facts.Subscribed("g", "live"),
+        *appended(b"a"),
+        facts.SealRecorded(TOPIC, refuses),
+        facts.EndsRecorded(TOPIC, (ends,)),
+        *work,
+        facts.DrainRecorded(TOPIC, "live"),
+        *late,
+    ]
+
+
+def test_drains_that_strand_records_are_seen() -> None:
+    done = [processed(0)]
+    assert not red(SafeDrains(), drain(work=done))
+    assert not red(SafeDrains(), drain(work=[facts.Rejected(b"a", "g", at(0))]))
+    assert red(SafeDrains(), drain())
+    assert red(SafeDrains(), drain(work=done, refuses=False))
+    assert red(SafeDrains(), drain(work=done, ends=0))
+    assert red(SafeDrains(), drain(work=done, late=[facts.Appended(at(1), b"late")]))
+    assert red(SafeDrains(), [facts.EndsRecorded(TOPIC, ())])
+    assert red(SafeDrains(), [facts.DrainRecorded(TOPIC, "live")])
+
+
+def test_topics_that_rise_again_or_go_too_early_are_seen() -> None:
+    made, gone = facts.TopicCreated(TOPIC), facts.TopicDeleted(TOPIC)
+    assert not red(SafeDrains(), [made, *drain(work=[processed(0)]), gone])
+    assert red(SafeDrains(), [made, *drain(work=[processed(0)]), gone, made])
+    assert red(SafeDrains(), [made, gone])

@@ -1,0 +1,150 @@
+"""The import rule holds for what exists, and each contract turns red on an import that breaks it."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+
+PACKAGES: Final = (
+    *("braid", "braid.kernel", "braid.api", "braid.host", "braid.stores", "braid.kafka", "braid.rpc", "braid.runtime"),
+    *("braid.client", "braid.spark", "braid.testing", "braid.cli", "braid._mesh", "services", "services.registry"),
+    *("services.assigner", "services.dlq", "pipelines", "console", "devmesh", "demo"),
+)
+
+# (module, statement): each must be refused.
+MUTANTS: Final = (
+    ("braid.kernel.clock", "import time"),
+    ("braid.kernel.loop", "import asyncio"),
+    ("braid.kernel.dice", "from random import random"),
+    ("braid.kernel.wire", "import socket"),
+    ("braid.kernel.words", "import logging"),
+    ("braid.kernel.remote", "import grpc"),
+    ("braid.kernel.broker", "from aiokafka import AIOKafkaProducer"),
+    ("braid.kernel.upward", "import braid.rpc"),
+    ("braid.api.extra", "import braid.kernel"),
+    ("braid.sync", "import braid.rpc"),
+    ("braid.host.upward", "import braid.runtime"),
+    ("braid.stores.memory", "import sqlite3"),
+    ("braid.stores.memory_clock", "import time"),
+    ("braid.stores.sqlite", "import grpc"),
+    ("braid.stores.etcd_client", "import braid.rpc"),
+    ("braid.kafka.client", "import braid.client"),
+    ("braid.kafka.memory", "import aiokafka"),
+    ("braid.rpc.channel", "import structlog"),
+    ("braid.rpc.store", "import sqlite3"),
+    ("braid.runtime.broker", "import braid.kafka"),
+    ("braid.client.clock", "import time"),
+    ("braid.client.dice", "import random"),
+    ("braid.client.tracing", "from opentelemetry.sdk import trace"),
+    ("braid.client.tracing_too", "import opentelemetry.sdk.trace"),
+    ("braid.client.broker", "import aiokafka"),
+    ("braid.client.remote", "import grpc"),
+    ("braid.client.server", "import braid.runtime"),
+    ("braid.spark.remote", "import braid.rpc"),
+    ("braid.testing.remote", "import braid.rpc"),
+    ("braid.testing.broker", "import braid.kafka.client"),
+    ("braid.cli.get", "import devmesh"),
+    ("braid.cli.dev", "import services"),
+    ("braid._mesh.locate", "import devmesh"),
+    ("services.registry.domain", "import braid.api"),
+    ("services.registry.policy", "import datetime, time"),
+    ("services.registry.health", "import services.registry.codec"),
+    ("services.registry.channels", "import braid.runtime"),
+    ("services.registry.__init__", "import services.assigner.domain"),
+    ("services.registry.codec", "import services.assigner"),
+    ("services.registry.reconciler", "import braid.api"),
+    ("services.registry.peers", "import services.assigner.domain"),
+    ("services.registry.config", "import braid.rpc"),
+    ("services.assigner.reconciler", "import braid.client"),
+    ("services.assigner.servicer", "import pydantic_settings"),
+    ("services.assigner.__main__", "from time import sleep"),
+    ("services.dlq.reconciler", "import services.registry"),
+    ("pipelines.jobs", "import braid.kafka"),
+    ("console.server", "import braid.stores"),
+    ("devmesh.processes", "import braid.client"),
+    ("demo.acts", "import services"),
+    ("demo.ledger", "import braid"),
+    ("demo.tests", "import tests"),
+)
+
+ALLOWED: Final = (
+    ("braid.kernel.algebra", "import dataclasses, math, numpy"),
+    ("braid.stores.sqlite", "import sqlite3, time\nimport braid.kernel"),
+    ("braid.client.tracing", "import asyncio\nfrom opentelemetry import trace, metrics\nimport braid.kafka, braid.rpc"),
+    ("braid.cli.dev", "import devmesh, typer, braid._mesh"),
+    ("services.registry.domain", "from services.registry import policy, health\nimport braid.kernel"),
+    ("services.registry.health", "import services.registry.policy"),
+    ("services.registry.reconciler", "from services.registry import codec, domain\nimport braid.kafka, structlog"),
+    ("services.registry.policy", "import numpy"),
+    ("services.registry.servicer", "import braid.api\nfrom services.registry import codec, domain"),
+    ("services.registry.codec", "import google.protobuf"),
+    ("services.registry.config", "import pydantic_settings"),
+    ("services.dlq.reconciler", "import braid.client"),
+    ("demo.acts", "import braid, psutil, devmesh"),
+)
+
+
+def check(root: Path) -> tuple[int, str]:
+    """Runs the checker over a checkout; its exit code and what it printed."""
+    answer = subprocess.run(
+        [sys.executable, "-m", "tools.layering", str(root)], cwd=ROOT, capture_output=True, text=True
+    )
+    return answer.returncode, (answer.stdout + answer.stderr).strip()
+
+
+def write_checkout(root: Path, *modules: tuple[str, str]) -> Path:
+    """Writes the packages, empty, and the given modules."""
+    for package in PACKAGES:
+        directory = root.joinpath(*package.split("."))
+        directory.mkdir(parents=True, exist_ok=True)
+        (directory / "__init__.py").touch()
+    for module, source in modules:
+        root.joinpath(*module.split(".")).with_suffix(".py").write_text(f"{source}\n")
+    return root
+
+
+@pytest.fixture(scope="module")
+def broken(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The report on a checkout that breaks every contract."""
+    targets = ("braid.kafka.client", ""), ("services.assigner.domain", ""), ("services.registry.codec", "")
+    code, report = check(write_checkout(tmp_path_factory.mktemp("broken"), *targets, *MUTANTS))
+    assert code == 1
+    return report
+
+
+@pytest.mark.parametrize(("module", "statement"), MUTANTS)
+def test_a_forbidden_import_is_refused(broken: str, module: str, statement: str) -> None:
+    assert f"{module.removesuffix('.__init__')}:1 may not import " in broken
+
+
+def test_every_contract_is_broken_by_some_mutant(broken: str) -> None:
+    assert [line for line in broken.splitlines() if line.endswith("KEPT")] == ["every module is owned KEPT"]
+
+
+def test_allowed_imports_are_kept(tmp_path: Path) -> None:
+    assert check(write_checkout(tmp_path, *ALLOWED)) == (0, "")
+
+
+def test_a_new_package_is_held_to_the_rule_at_once(tmp_path: Path) -> None:
+    root = write_checkout(tmp_path)
+    (root / "braid" / "novelty").mkdir()
+    (root / "braid" / "novelty" / "__init__.py").touch()
+    (root / "extra").mkdir()
+    (root / "extra" / "__init__.py").touch()
+    code, report = check(root)
+    assert code == 1
+    assert "braid.novelty is owned by no contract" in report
+    assert "extra is owned by no contract" in report
+
+
+def test_a_module_outside_any_package_is_seen(tmp_path: Path) -> None:
+    root = write_checkout(tmp_path)
+    (root / "braid" / "client" / "parts").mkdir()
+    (root / "braid" / "client" / "parts" / "hidden.py").write_text("import time\n")
+    code, report = check(root)
+    assert code == 1
+    assert "braid.client.parts.hidden is no part of a package" in report

@@ -1,0 +1,73 @@
+"""The synchronous facade over a mesh in memory: threads in front, one event loop behind."""
+
+import threading
+import time
+
+import pytest
+
+import braid
+import braid.sync
+from braid.testing import MemoryMesh
+
+
+def memory() -> MemoryMesh:
+    """A mesh with one stream."""
+    made = MemoryMesh()
+    made.create_stream("logs", {"live": 2})
+    return made
+
+
+def test_send_and_consume_by_hand() -> None:
+    with braid.sync.Mesh(memory) as mesh, mesh.producer("logs") as producer:
+        receipt = producer.send(b"0", key=b"k")
+        assert receipt.cluster == "east"
+        producer.send_many(braid.Outgoing(b"%d" % n) for n in range(1, 100))
+        producer.flush()
+        with mesh.consumer(["logs"], group="g") as consumer:
+            values = set()
+            for record in consumer:
+                values.add(record.value)
+                record.ack()
+                if len(values) == 100:
+                    break
+            consumer.commit()
+            assert sum(lease.base for lease in consumer.leases()) == 100
+            assert set(consumer.lag().values()) == {0.0}
+        with mesh.consumer(["logs"], group="g") as consumer:
+            assert consumer.take(0.1) is None
+
+
+def test_run_calls_ordinary_functions_in_threads_until_closed() -> None:
+    seen: list[bytes | None] = []
+    threads: set[str] = set()
+
+    def handle(record: braid.sync.Record) -> None:
+        threads.add(threading.current_thread().name)
+        time.sleep(0.001)
+        if record.value == b"7":
+            record.reject("seven")
+        seen.append(record.value)
+
+    with braid.sync.Mesh(memory) as mesh, mesh.producer("logs") as producer:
+        with mesh.consumer(["logs"], group="g", concurrency=4) as consumer:
+            running = threading.Thread(target=consumer.run, args=(handle,))
+            running.start()
+            producer.send_many(braid.Outgoing(b"%d" % n) for n in range(50))
+            deadline = time.monotonic() + 10
+            while len(seen) < 50 and time.monotonic() < deadline:
+                time.sleep(0.005)
+        running.join(10)
+        assert not running.is_alive()
+    assert len(seen) == 50
+    assert all(name.startswith("braid-handler") for name in threads)
+
+
+def test_errors_arrive_where_the_call_was_made() -> None:
+    with braid.sync.Mesh(memory) as mesh:
+        with pytest.raises(braid.NotFound, match="'other'"), mesh.producer("other"):
+            pass
+        with pytest.raises(braid.Invalid, match="streams"), mesh.consumer("logs", group="g"):
+            pass
+    with pytest.raises(braid.Invalid, match="host:port"), braid.sync.connect("nonsense"):
+        pass
+    assert not [thread for thread in threading.enumerate() if thread.name == "braid"]

@@ -1,0 +1,120 @@
+"""What git tracks is tidy, and each rule of tidiness turns red on a mutant."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.support.tidy import (
+    FILE_LINES_MAX,
+    FUNCTION_LINES_MAX,
+    PYTHON_RULES,
+    TEXT_RULES,
+    Rule,
+    file_length,
+    findings,
+    function_length,
+    has_docstring,
+    is_written_python,
+    names_say_something,
+    no_any_in_public_signature,
+    no_blanket_exemption,
+    no_clock_where_a_port_is,
+    no_machine_path,
+    no_registry_host,
+    no_relative_import,
+    no_skipped_test,
+    tracked_files,
+)
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+
+DOCSTRING: Final = '"""A module."""\n'
+
+# (rule, path, text): each must be found by the rule. Texts the rules would find here too are put together.
+MUTANTS: Final[Sequence[tuple[Rule, str, str]]] = (
+    (no_machine_path, "docs/a.md", "see /" + "root/notes"),
+    (no_machine_path, "Makefile", "cd /" + "work/checkout"),
+    (no_machine_path, "braid/a.py", "HERE = '/" + "home/me'"),
+    (no_registry_host, "requirements/dev.txt", "--index-url https://" + "pypi" + ".org/simple"),
+    (no_registry_host, "devmesh/a.py", "URL = 'https://repo1" + ".maven" + ".org'"),
+    (no_registry_host, "go.env", "GOPROXY=proxy" + ".golang" + ".org"),
+    (file_length, "braid/a.py", "x = 1\n" * (FILE_LINES_MAX + 1)),
+    (function_length, "braid/a.py", "def f() -> None:\n" + "    print()\n" * FUNCTION_LINES_MAX),
+    (function_length, "tests/a.py", "async def f() -> None:\n" + "    print()\n" * FUNCTION_LINES_MAX),
+    (names_say_something, "braid/utils.py", ""),
+    (names_say_something, "services/common/domain.py", ""),
+    (names_say_something, "braid/a.py", "class LeaseManager: ..."),
+    (names_say_something, "tests/a.py", "def helper_for_leases() -> None: ..."),
+    (no_skipped_test, "tests/unit/test_a.py", "@pytest.mark.skip\ndef test_a() -> None: ..."),
+    (no_skipped_test, "tests/unit/test_a.py", "@pytest.mark.xfail(strict=True)\ndef test_a() -> None: ..."),
+    (no_skipped_test, "tests/unit/test_a.py", "kafka = pytest.importorskip('kafka')"),
+    (no_skipped_test, "tests/unit/test_a.py", "from pytest import skip"),
+    (no_relative_import, "braid/client/a.py", "from ..kernel import ids"),
+    (no_relative_import, "braid/client/a.py", "from . import outbox"),
+    (no_clock_where_a_port_is, "braid/kernel/a.py", "at = datetime.now(UTC)"),
+    (no_clock_where_a_port_is, "services/registry/domain.py", "at = datetime.datetime.utcnow()"),
+    (no_any_in_public_signature, "braid/a.py", "def f(x: dict[str, Any]) -> None: ..."),
+    (no_any_in_public_signature, "services/a.py", "async def f() -> typing.Any: ..."),
+    (no_any_in_public_signature, "braid/a.py", "def f(**options: Any) -> None: ..."),
+    (no_blanket_exemption, "braid/a.py", "import os  # no" + "qa"),
+    (no_blanket_exemption, "braid/a.py", "x = f()  # type:" + " ignore"),
+    (has_docstring, "braid/a.py", "x = 1"),
+)
+
+# (rule, path, text): near misses no rule may find.
+SOUND: Final[Sequence[tuple[Rule, str, str]]] = (
+    (no_machine_path, "docs/a.md", "~/.cache, /usr/lib and the root/branch"),
+    (file_length, "braid/a.py", "x = 1\n" * FILE_LINES_MAX),
+    (function_length, "braid/a.py", "def f() -> None:\n" + "    print()\n" * (FUNCTION_LINES_MAX - 1)),
+    (names_say_something, "braid/a.py", "from contextlib import contextmanager\ndef commonality() -> None: ..."),
+    (names_say_something, "tests/a.py", "def test_the_common_case() -> None: ..."),
+    (no_skipped_test, "tests/a.py", "progress.skip(3)"),
+    (no_skipped_test, "braid/a.py", "self.skip"),
+    (no_clock_where_a_port_is, "services/a.py", "at = clock.now_ms()"),
+    (no_clock_where_a_port_is, "devmesh/a.py", "at = datetime.now(UTC)"),
+    (no_any_in_public_signature, "braid/a.py", "def _f(x: Any) -> None: ..."),
+    (no_blanket_exemption, "braid/a.py", "import os  # noqa: F401"),
+    (has_docstring, "braid/a/__init__.py", ""),
+)
+
+
+def test_what_git_tracks_is_tidy() -> None:
+    found = [
+        finding
+        for path in tracked_files(ROOT)
+        if (text := readable(ROOT / path)) is not None
+        for finding in findings(path, text)
+    ]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize(("rule", "path", "text"), MUTANTS)
+def test_a_mutant_is_found(rule: Rule, path: str, text: str) -> None:
+    assert len(list(rule(path, text))) == 1
+    assert next(iter(rule(path, text))) in findings(path, text)
+
+
+@pytest.mark.parametrize(("rule", "path", "text"), SOUND)
+def test_a_near_miss_is_not_found(rule: Rule, path: str, text: str) -> None:
+    assert list(rule(path, text)) == []
+
+
+def test_every_rule_has_a_mutant() -> None:
+    assert {rule for rule, _, _ in MUTANTS} == {*TEXT_RULES, *PYTHON_RULES}
+
+
+def test_generated_code_is_held_to_the_rules_of_text_only() -> None:
+    assert not is_written_python("braid/api/registry/v1/stream_pb2.py")
+    assert not is_written_python("braid/stores/etcd_wire/etcd_pb2.py")
+    assert findings("braid/api/registry/v1/stream_pb2.py", "x = 1\n" * 1000) == []
+    assert findings("braid/kernel/ids.py", DOCSTRING + "x = 1\n") == []
+
+
+def readable(path: Path) -> str | None:
+    """A file's text; None for a binary one."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        return None
