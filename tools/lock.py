@@ -17,8 +17,9 @@ _FLAGS: Final = (
     *("--no-emit-index-url", "--no-emit-find-links", "--no-annotate", "--no-header"),
 )
 _FILES: Final = {
-    "requirements/dev.txt": ("--extra", "mesh", "--extra", "dev"),
-    "requirements/spark.txt": ("--extra", "spark", "--constraint", "requirements/dev.txt"),
+    "requirements/dev.txt": ("--extra", "mesh", "--extra", "spark", "--extra", "dev"),
+    "requirements/mesh.txt": ("--extra", "mesh", "--constraint", "requirements/dev.txt"),
+    "requirements/spark.txt": ("--extra", "mesh", "--extra", "spark", "--constraint", "requirements/dev.txt"),
 }
 
 

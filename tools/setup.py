@@ -20,7 +20,6 @@ VENV: Final = ROOT / ".venv"
 PYTHON: Final = VENV / "bin" / "python"
 STAMP: Final = VENV / ".ready"
 LOCK: Final = ROOT / "requirements" / "dev.txt"
-SPARK: Final = ROOT / "requirements" / "spark.txt"
 
 
 class SetupFailed(Exception):
@@ -57,11 +56,8 @@ def install_packages() -> None:
 
 
 def obtain_kafka() -> None:
-    """Checks Java and has Kafka's jars in the cache; PySpark, for its resolver, is installed only where needed."""
+    """Checks Java and has Kafka's jars in the cache."""
     _run([str(PYTHON), "-m", "devmesh.java"], "Kafka cannot run here")
-    if not shutil.which("mvn") and subprocess.run([PYTHON, "-m", "devmesh.jars", "--cached"], cwd=ROOT).returncode:
-        _say("installing PySpark, which carries what resolves Kafka's jars (there is no `mvn`)")
-        install("--require-hashes", "-r", str(SPARK))
     _run([str(PYTHON), "-m", "devmesh.jars"], "Kafka's jars are not to be had")
 
 

@@ -22,7 +22,6 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "PYTHON": python,
         "STAMP": venv / ".ready",
         "LOCK": tmp_path / "dev.txt",
-        "SPARK": tmp_path / "spark.txt",
     }.items():
         monkeypatch.setattr(setup, name, value)
     only_on_path(monkeypatch, tmp_path / "bin")
@@ -80,17 +79,6 @@ def test_without_java_nothing_is_downloaded(checkout: Path) -> None:
     with pytest.raises(setup.SetupFailed, match="no Java"):
         setup.obtain_kafka()
     assert calls(checkout) == "['-m', 'devmesh.java']"
-
-
-def test_pyspark_comes_only_where_there_is_no_maven_and_no_jar(checkout: Path) -> None:
-    setup.obtain_kafka()
-    assert "spark.txt" not in calls(checkout)
-    write_tool(setup.PYTHON.parent, "python", f"{noting(checkout)}\nsys.exit('--cached' in sys.argv)")
-    setup.obtain_kafka()
-    assert "spark.txt" in calls(checkout)
-    write_tool(checkout / "bin", "mvn", "")
-    setup.obtain_kafka()
-    assert "spark.txt" not in calls(checkout)
 
 
 @pytest.mark.slow
