@@ -19,7 +19,7 @@ demo: setup ## run the main job on real Kafka and print a verdict (KEEP=1 leaves
 	@$(RUN) -m demo $(if $(KEEP),--keep)
 
 test: setup etcd check ## run every check and every test tier (under 20 minutes on two cores)
-	@$(RUN) -m pytest $(TIERS)
+	@$(RUN) -m tools.suite $(TIERS)
 
 quick: setup ## unit, contract on memory, simulation smoke (under a minute)
 	@$(MAKE) --no-print-directory --keep-going --jobs=2 --output-sync=target quick-unit quick-mesh

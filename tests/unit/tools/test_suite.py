@@ -1,0 +1,65 @@
+"""The second look: only at a few tests of real processes, and never in silence."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tools import suite
+
+REAL = "tests/e2e/test_demo.py::test_the_story_ends_well"
+
+
+@pytest.fixture
+def runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[str, ...]]:
+    """What pytest was asked to run. It fails at first, then passes."""
+    asked: list[tuple[str, ...]] = []
+
+    def run(*arguments: str) -> int:
+        asked.append(arguments)
+        return 1 if len(asked) == 1 else 0
+
+    monkeypatch.setattr(suite, "_pytest", run)
+    monkeypatch.setattr(suite, "ROOT", tmp_path)
+    return asked
+
+
+def note(root: Path, *failed: str) -> None:
+    noted = root / ".pytest_cache" / "v" / "cache" / "lastfailed"
+    noted.parent.mkdir(parents=True)
+    noted.write_text(json.dumps(dict.fromkeys(failed, True)))
+
+
+def test_a_real_test_that_passes_alone_is_named_flaky(
+    runs: list[tuple[str, ...]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    note(tmp_path, REAL)
+    assert suite.main(["tests/e2e"]) == 0
+    assert runs == [("--cache-clear", "tests/e2e"), (REAL,)]
+    assert "FLAKY" in capsys.readouterr().out
+    assert json.loads((tmp_path / "build" / "flaky.json").read_text()) == [REAL]
+
+
+@pytest.mark.parametrize(
+    "failed",
+    [
+        [],
+        ["tests/unit/kernel/test_ranges.py::test_x"],
+        [REAL, "tests/simulation/test_simulation.py::test_x"],
+        ["tests/e2e/test_demo.py"],
+        [f"{REAL}[{number}]" for number in range(suite.SECOND_LOOKS_MAX + 1)],
+    ],
+    ids=["nothing noted", "unit", "one of simulation", "a file that cannot be imported", "too many"],
+)
+def test_no_second_look_at_anything_else(runs: list[tuple[str, ...]], tmp_path: Path, failed: list[str]) -> None:
+    note(tmp_path, *failed)
+    assert suite.main(["tests"]) == 1
+    assert len(runs) == 1
+
+
+def test_what_fails_twice_has_failed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(suite, "_pytest", lambda *_: 1)
+    monkeypatch.setattr(suite, "ROOT", tmp_path)
+    note(tmp_path, REAL)
+    assert suite.main(["tests/e2e"]) == 1
+    assert not (tmp_path / "build").exists()

@@ -1,0 +1,59 @@
+"""Runs the test tiers; real-process tests that fail are looked at once more, alone, and said to be flaky if they pass.
+
+`python -m tools.suite tests/unit …`. Only tests of real processes get a second look, and only a few of them: a machine
+that stalls for a second fails them without any fault of ours. It is never silent: what passed at the second look is
+printed last and kept in `build/flaky.json`, and is a bug to be mended. A unit, contract or simulation test that fails
+has failed.
+"""
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+REAL: Final = ("tests/integration/", "tests/e2e/")
+SECOND_LOOKS_MAX: Final = 3  # more failures at once are no accident
+
+_FAILED: Final = 1  # pytest's exit code for tests that ran and failed
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Returns pytest's exit code; 0 when all that failed passed at the second look."""
+    code = _pytest("--cache-clear", *arguments)
+    failed = failures(ROOT) if code == _FAILED else []
+    if not deserve_second_look(failed):
+        return code
+    print(f"\nsuite: a second look at {len(failed)} failed tests of real processes, alone", flush=True)
+    code = _pytest(*failed)
+    if code == 0:
+        _tell(failed)
+    return code
+
+
+def failures(root: Path) -> list[str]:
+    """What failed in the last run, as pytest noted it."""
+    noted = root / ".pytest_cache" / "v" / "cache" / "lastfailed"
+    return sorted(json.loads(noted.read_text(encoding="utf-8"))) if noted.exists() else []
+
+
+def deserve_second_look(failed: Sequence[str]) -> bool:
+    """Whether all of them are tests of real processes, and few."""
+    return 0 < len(failed) <= SECOND_LOOKS_MAX and all(test.startswith(REAL) and "::" in test for test in failed)
+
+
+def _tell(failed: Sequence[str]) -> None:
+    report = ROOT / "build" / "flaky.json"
+    report.parent.mkdir(exist_ok=True)
+    report.write_text(json.dumps(list(failed), indent=1) + "\n", encoding="utf-8")
+    print("\nsuite: FLAKY, to be mended; failed in the whole run and passed alone:", *failed, sep="\n  ")
+
+
+def _pytest(*arguments: str) -> int:
+    return subprocess.run([sys.executable, "-m", "pytest", *arguments], cwd=ROOT, check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
