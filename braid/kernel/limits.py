@@ -263,3 +263,20 @@ LAG_WATCH_ROWS_MAX: Final = 2_000  # rows in one answer of a watch; more follow 
 # --- the command line: lag and dead letters
 CLI_LETTERS_SHOWN: Final = 100  # dead letters `get` lists unless told; the newest are the ones looked for
 CLI_LETTER_BYTES_SHOWN: Final = 4_096  # of a dead letter's key or value on a terminal; -o json shows what was read
+
+# --- Spark
+SPARK_READ_RECORDS: Final = 10_000  # rows of one Arrow batch: enough to spread its cost, small beside a heap
+SPARK_PARTITION_BYTES: Final = 4 << 20  # of one partition in one fetch: a task reads one partition at a time
+SPARK_READERS_MAX: Final = 32  # open clients of one Python worker, one a topic; the one used longest ago is closed
+SPARK_CLUSTER_WAIT_SECONDS: Final = 3_600.0  # a task waits so long for a cluster that is away; an outage is shorter
+SPARK_WAIT_NOTICE_SECONDS: Final = 10.0  # between two log lines of a task that waits
+SPARK_DIAGNOSE_SECONDS: Final = 2.0  # a task without progress looks so often whether its range exists still
+SPARK_SHORT_LOG_SECONDS: Final = 10.0  # a log may end too early for so long: a new leader knows its end late
+SPARK_ENDS_FRESH_SECONDS: Final = 0.03  # a log's end is not asked for again within it; Spark polls every 10 ms
+SPARK_ENDS_WAIT_SECONDS: Final = 0.25  # planning waits so long for a cluster's ends, then plans without it
+SPARK_SETTLE_SECONDS: Final = 10.0  # `availableNow` waits so long for its share of the group's leases
+SPARK_SETTLE_POLL_SECONDS: Final = 0.1  # between two looks at them
+SPARK_CLOSE_SECONDS: Final = 5.0  # a planner that is told to end hands its leases back within it
+SPARK_SKIP_SPANS_MAX: Final = 64  # done ranges kept with a batch; with more of them, rows are repeated
+SPARK_WRITE_RECORDS: Final = 2_000  # records sent and not acknowledged by one writing task
+SPARK_PLAN_RETRY_SECONDS: Final = 1.0  # between attempts to reach a registry or cluster that planning needs
