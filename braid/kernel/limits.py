@@ -280,3 +280,18 @@ SPARK_CLOSE_SECONDS: Final = 5.0  # a planner that is told to end hands its leas
 SPARK_SKIP_SPANS_MAX: Final = 64  # done ranges kept with a batch; with more of them, rows are repeated
 SPARK_WRITE_RECORDS: Final = 2_000  # records sent and not acknowledged by one writing task
 SPARK_PLAN_RETRY_SECONDS: Final = 1.0  # between attempts to reach a registry or cluster that planning needs
+
+# --- pipelines: the event-store table
+TABLE_SEEN_BUCKETS: Final = 32  # of a new table; a batch rewrites the seen sets of the buckets it touches
+TABLE_SEEN_BLOCK_ENTRIES: Final = 256  # chunks of a seen set held at once: 2 MiB at most
+TABLE_RUN_BYTES: Final = 32 << 20  # rows a task gathers, sorts and writes as one file; it needs about three times that
+TABLE_ROW_GROUP_BYTES: Final = 4 << 20  # what a reader must decode at once
+TABLE_BLOCK_BYTES: Final = 1 << 20  # rows held of each file while sorted files are merged
+TABLE_MERGE_FILES_MAX: Final = 32  # files merged at once; more are merged in passes
+TABLE_COMPACT_FILES_MIN: Final = 8  # small files of about one size before they become one
+TABLE_COMPACT_FILES_MAX: Final = 16  # read by one compaction
+TABLE_COMPACT_BYTES_MAX: Final = 256 << 20  # read by one compaction, so that a batch waits seconds at most
+TABLE_SMALL_BYTES: Final = 64 << 20  # larger files are left alone
+TABLE_RETIRED_SECONDS: Final = 300.0  # replaced files stay for readers that have them open
+TABLE_MANIFESTS_KEPT: Final = 8  # older ones are nobody's
+TABLE_SWEEP_COMMITS: Final = 64  # between two sweeps for files no commit ever named
