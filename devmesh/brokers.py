@@ -19,38 +19,16 @@ from typing import Final
 
 from braid.kernel.errors import Refused, Unavailable
 from braid.kernel.limits import BROKER_FORMAT_SECONDS, BROKER_POLL_SECONDS, BROKER_STOP_SECONDS
+from devmesh.blueprint import (
+    BROKER_HEAP_MB,
+    METADATA_ANSWER_BYTES,
+    METADATA_REQUEST,
+    BrokerPlace,
+    broker_settings,
+)
 from devmesh.guard import spawn_guarded
 
 _LOG_TAIL_BYTES: Final = 2_000
-# Metadata v1 for no topics, correlation id 1, client id "dev": answered with brokers once the broker serves.
-_METADATA_REQUEST: Final = struct.pack(">hhih3si", 3, 1, 1, 3, b"dev", 0)
-
-_SETTINGS: Final = {
-    "process.roles": "broker,controller",
-    "node.id": "1",
-    "controller.listener.names": "CONTROLLER",
-    "inter.broker.listener.name": "PLAINTEXT",
-    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
-    "auto.create.topics.enable": "false",
-    "offsets.topic.num.partitions": "8",
-    "offsets.topic.replication.factor": "1",
-    "transaction.state.log.num.partitions": "4",
-    "transaction.state.log.replication.factor": "1",
-    "transaction.state.log.min.isr": "1",
-    "share.coordinator.state.topic.num.partitions": "1",
-    "share.coordinator.state.topic.replication.factor": "1",
-    "share.coordinator.state.topic.min.isr": "1",
-    "group.initial.rebalance.delay.ms": "0",
-    "group.max.session.timeout.ms": "1800000",
-    # A killed broker may register again once its old session has expired: seconds instead of a quarter minute.
-    "broker.session.timeout.ms": "3000",
-    "broker.heartbeat.interval.ms": "500",
-    # The cleaner takes half of a small heap by default.
-    "log.cleaner.dedupe.buffer.size": "4194304",
-    "num.network.threads": "2",
-    "num.io.threads": "4",
-    "background.threads": "2",
-}
 
 
 class KafkaBroker:
@@ -66,7 +44,7 @@ class KafkaBroker:
         zone: str,
         *,
         java: str = "java",
-        heap_mb: int = 256,
+        heap_mb: int = BROKER_HEAP_MB,
         tiered_stop_at_level: int | None = 1,
         settings: Mapping[str, str] | None = None,
     ) -> None:
@@ -178,14 +156,10 @@ class KafkaBroker:
                 self._process.send_signal(number)
 
     def _write_config(self) -> Path:
-        own = {
-            "listeners": f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{self._controller_port}",
-            "controller.quorum.voters": f"1@127.0.0.1:{self._controller_port}",
-            "log.dirs": str(self.directory / "data"),
-            "broker.rack": self.zone,
-        }
+        place = BrokerPlace(self.zone, "127.0.0.1", self.port, self._controller_port, str(self.directory / "data"))
+        settings = {**broker_settings(place), **self._settings}
         config = self.directory / "server.properties"
-        lines = (f"{key}={_escaped(value)}\n" for key, value in {**_SETTINGS, **own, **self._settings}.items() if value)
+        lines = (f"{key}={_escaped(value)}\n" for key, value in settings.items() if value)
         config.write_text("".join(lines), encoding="utf-8")
         return config
 
@@ -220,12 +194,13 @@ class KafkaBroker:
         try:
             with socket.create_connection(("127.0.0.1", self.port), timeout) as connection:
                 connection.settimeout(timeout)
-                connection.sendall(struct.pack(">i", len(_METADATA_REQUEST)) + _METADATA_REQUEST)
+                connection.sendall(METADATA_REQUEST)
                 answer = connection.recv(4096)
         except OSError:
             return False
-        # length, correlation id, number of brokers
-        return len(answer) >= 12 and struct.unpack_from(">i", answer, 8)[0] > 0
+        return (
+            len(answer) >= METADATA_ANSWER_BYTES and struct.unpack_from(">i", answer, METADATA_ANSWER_BYTES - 4)[0] > 0
+        )
 
     def _log_tail(self) -> str:
         if not self.log_path.exists():

@@ -9,12 +9,12 @@ from typing import Final
 from braid.kernel.errors import Invalid, Refused
 from braid.kernel.ids import check_name
 from braid.kernel.limits import DEV_CLUSTERS_MAX, DEV_REPLICAS_MAX
+from devmesh.blueprint import instance_names
 
 STORES: Final = ("sqlite", "etcd")
 DEFAULT_CLUSTERS: Final = ("east", "west")
-DEFAULT_PORT: Final = 7401
-CLUSTER_PORT: Final = 19192
 STORE_NAME: Final = "etcd"
+DERIVED_REPLICAS: Final = 0  # of lagmon and of dlq, unless a mesh is asked for others
 _ZONES: Final = "abcdefghi"
 
 
@@ -30,6 +30,8 @@ class MeshConfig:
         assigners: Replicas of the assigner.
         port: Of the endpoint; 0 for the one the directory had, 7401, or a free one above.
         ready_file: Written once everything answers.
+        lagmons: Replicas of lagmon; none is allowed.
+        dlqs: Replicas of dlq; none is allowed.
     """
 
     directory: Path
@@ -39,6 +41,8 @@ class MeshConfig:
     assigners: int = 2
     port: int = 0
     ready_file: Path | None = None
+    lagmons: int = DERIVED_REPLICAS
+    dlqs: int = DERIVED_REPLICAS
 
     def check(self) -> None:
         """Raises `Invalid` naming the flag at fault."""
@@ -50,9 +54,14 @@ class MeshConfig:
             raise Invalid(f"{len(self.clusters)} clusters are more than {DEV_CLUSTERS_MAX}", field="--clusters")
         if self.store and self.store not in STORES:
             raise Invalid(f"{self.store!r} is no store", field="--store", remedy=f"one of {', '.join(STORES)}")
-        for flag, count in (("--registries", self.registries), ("--assigners", self.assigners)):
-            if not 1 <= count <= DEV_REPLICAS_MAX:
-                raise Invalid(f"{count} is not between 1 and {DEV_REPLICAS_MAX}", field=flag)
+        for flag, count, least in (
+            ("--registries", self.registries, 1),
+            ("--assigners", self.assigners, 1),
+            ("--lagmons", self.lagmons, 0),
+            ("--dlqs", self.dlqs, 0),
+        ):
+            if not least <= count <= DEV_REPLICAS_MAX:
+                raise Invalid(f"{count} is not between {least} and {DEV_REPLICAS_MAX}", field=flag)
         if self.port and not 1024 <= self.port < 1 << 16:
             raise Invalid(f"{self.port} is not between 1024 and 65535", field="--port")
         taken = {*self.instances(), STORE_NAME}.intersection(self.clusters)
@@ -61,8 +70,9 @@ class MeshConfig:
 
     def instances(self) -> tuple[str, ...]:
         """Names of the service replicas."""
-        registries = [f"registry-{number}" for number in range(self.registries)]
-        return *registries, *(f"assigner-{number}" for number in range(self.assigners))
+        return instance_names(
+            {"registry": self.registries, "assigner": self.assigners, "lagmon": self.lagmons, "dlq": self.dlqs}
+        )
 
     def to_json(self) -> str:
         """One line that `config_from_json` reads."""

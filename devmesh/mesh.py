@@ -23,7 +23,7 @@ from braid.kernel.limits import (
     DEV_STOP_SECONDS,
     TOOL_RESOLVE_SECONDS,
 )
-from devmesh.config import MeshConfig
+from devmesh.config import DERIVED_REPLICAS, MeshConfig
 from devmesh.control import Answer, ask, error_from
 from devmesh.documents import MeshStatus, Ready, ready_from_json, status_from_json
 from devmesh.files import DirectoryLock, MeshFiles
@@ -40,10 +40,12 @@ class DevMesh:
 
     Args:
         directory: All state of the mesh; of one that runs, this alone counts.
-        clusters: As in `MeshConfig`, like the next five.
+        clusters: As in `MeshConfig`, like the next seven.
         store: `sqlite` or `etcd`.
         registries: Replicas.
         assigners: Replicas.
+        lagmons: Replicas; none is allowed.
+        dlqs: Replicas; none is allowed.
         port: Of the endpoint.
         ready_file: Written once everything answers.
         outlive: Whether a mesh started from here goes on when this process ends.
@@ -57,11 +59,15 @@ class DevMesh:
         store: str = "",
         registries: int = 2,
         assigners: int = 2,
+        lagmons: int = DERIVED_REPLICAS,
+        dlqs: int = DERIVED_REPLICAS,
         port: int = 0,
         ready_file: Path | None = None,
         outlive: bool = False,
     ) -> None:
-        self._config = MeshConfig(directory, tuple(clusters), store, registries, assigners, port, ready_file)
+        self._config = MeshConfig(
+            directory, tuple(clusters), store, registries, assigners, port, ready_file, lagmons, dlqs
+        )
         self._outlive = outlive
         self._files = MeshFiles(directory)
         self._process: subprocess.Popen[bytes] | None = None

@@ -14,9 +14,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from braid._mesh import mesh_command
 from braid.kernel.errors import Refused, Unavailable
 from braid.kernel.limits import DEV_POLL_SECONDS, DEV_STOP_SECONDS
+from devmesh.blueprint import ServicePlace, StorePlace, service_command, service_settings, store_arguments
 from devmesh.files import remove
 from devmesh.guard import spawn_guarded
 
@@ -143,26 +143,21 @@ class ServiceProcess(OwnProcess):
 
     Args:
         instance: `registry-0`; the module run is `services.registry`.
-        directory: Holds its log and ready file.
-        port: Where it serves control RPCs.
+        directory: Holds its log, its ready file and what it keeps.
+        address: Where it serves control RPCs, `host:port`.
         store: URL of the event store.
         command: What runs instead of the module.
     """
 
     def __init__(
-        self, instance: str, directory: Path, port: int, store: str, *, command: Sequence[str] | None = None
+        self, instance: str, directory: Path, address: str, store: str, *, command: Sequence[str] | None = None
     ) -> None:
         super().__init__(instance, directory / "service.log")
-        self._command = list(command or mesh_command(f"services.{instance.rpartition('-')[0]}"))
+        self._command = list(command or service_command(instance))
         self._ready_file = directory / "ready.json"
-        self._settings = {
-            "BRAID_STORE": store,
-            "BRAID_INSTANCE": instance,
-            "BRAID_LISTEN": f"127.0.0.1:{port}",
-            "BRAID_ADVERTISE": f"127.0.0.1:{port}",
-            "BRAID_METRICS": "127.0.0.1:0",
-            "BRAID_READY_FILE": str(self._ready_file),
-        }
+        self._settings = service_settings(
+            ServicePlace(instance, store, address, address, "127.0.0.1:0", str(directory), str(self._ready_file))
+        )
 
     @property
     def metrics(self) -> str:
@@ -187,25 +182,15 @@ class EtcdProcess(OwnProcess):
     """A single etcd. Its writes survive the death of the process, not that of the machine: it does not sync.
 
     Args:
-        name: Of the process.
         binary: The server.
-        directory: Holds its data and log.
-        port: For clients.
-        peer_port: It listens there, though it has no peers.
+        directory: Holds its log.
+        place: Its name, ports and data.
     """
 
-    def __init__(self, name: str, binary: Path, directory: Path, port: int, peer_port: int) -> None:
-        super().__init__(name, directory / "etcd.log")
-        self._port = port
-        client, peer = f"http://127.0.0.1:{port}", f"http://127.0.0.1:{peer_port}"
-        self._command = [
-            *(str(binary), "--name", name, "--data-dir", str(directory / "data"), "--log-level", "error"),
-            *("--listen-client-urls", client, "--advertise-client-urls", client),
-            *("--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", f"{name}={peer}"),
-            # A single member elects itself: in 0.2 s instead of 1 s. Compaction keeps an hour.
-            *("--unsafe-no-fsync", "--heartbeat-interval", "20", "--election-timeout", "200"),
-            *("--auto-compaction-mode", "periodic", "--auto-compaction-retention", "1h"),
-        ]
+    def __init__(self, binary: Path, directory: Path, place: StorePlace) -> None:
+        super().__init__(place.name, directory / "etcd.log")
+        self._port = place.port
+        self._command = [str(binary), *store_arguments(place, [place])]
 
     def start(self) -> None:
         """Starts it; `wait_ready` tells when it answers. Raises `Refused` when it runs already."""

@@ -5,11 +5,11 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
 
 from braid.kernel.errors import NotFound
+from devmesh.blueprint import ENDPOINT_PORT, StorePlace, store_url, wanted_ports
 from devmesh.brokers import KafkaBroker
-from devmesh.config import CLUSTER_PORT, DEFAULT_PORT, STORE_NAME, Layout, MeshConfig
+from devmesh.config import STORE_NAME, Layout, MeshConfig
 from devmesh.etcd_binary import etcd_binary
 from devmesh.files import MeshFiles
 from devmesh.jars import is_cached, kafka_classpath
@@ -19,8 +19,6 @@ from devmesh.process import EtcdProcess, Process, ServiceProcess
 from devmesh.supervision import Kind, Sight, Wish
 
 Say = Callable[[str], None]
-
-_PORT_STEP: Final = 2  # a broker listens on two
 
 
 @dataclass
@@ -106,17 +104,14 @@ def claim_ports(
         again = remembered.get(name)
         ports[name] = claims.claim_above(first) if again is None else claims.claim_again(again, first)
 
+    members = [STORE_NAME] if layout.store == "etcd" else []
+    wanted = wanted_ports(layout.instances, tuple(layout.zones), members, config.port or ENDPOINT_PORT)
     if config.port:
-        ports[layout.instances[0]] = claims.claim_exactly(config.port)
-    for instance in layout.instances:
-        if instance not in ports:
-            claim(instance, config.port or DEFAULT_PORT)
-    for number, cluster in enumerate(layout.zones):
-        claim(cluster, CLUSTER_PORT + _PORT_STEP * number)
-        claim(f"{cluster}/controller", ports[cluster] + 1)
-    if layout.store == "etcd":
-        claim(STORE_NAME, CLUSTER_PORT + 100)
-        claim(f"{STORE_NAME}/peer", ports[STORE_NAME] + 1)
+        endpoint = layout.instances[0]
+        ports[endpoint] = claims.claim_exactly(wanted.pop(endpoint))
+    for name, first in wanted.items():
+        owner, beside, _ = name.partition("/")
+        claim(name, ports[owner] + 1 if beside else first)
     return ports
 
 
@@ -125,10 +120,9 @@ def build(layout: Layout, ports: Mapping[str, int], files: MeshFiles, tools: Too
     held: dict[str, Held] = {}
     store = f"sqlite://{files.database}"
     if tools.etcd is not None:
-        port = ports[STORE_NAME]
-        etcd = EtcdProcess(STORE_NAME, tools.etcd, files.etcd, port, ports[f"{STORE_NAME}/peer"])
-        held[STORE_NAME] = Held(Kind.STORE, etcd, _local(port))
-        store = f"etcd://{_local(port)}"
+        place = StorePlace(STORE_NAME, ports[STORE_NAME], ports[f"{STORE_NAME}/peer"], str(files.etcd / "data"))
+        held[STORE_NAME] = Held(Kind.STORE, EtcdProcess(tools.etcd, files.etcd, place), _local(place.port))
+        store = store_url([place])
     for name, zone in layout.zones.items():
         broker = KafkaBroker(
             name,
@@ -141,8 +135,9 @@ def build(layout: Layout, ports: Mapping[str, int], files: MeshFiles, tools: Too
         )
         held[name] = Held(Kind.CLUSTER, broker, _local(ports[name]), zone)
     for instance in layout.instances:
-        service = ServiceProcess(instance, files.service(instance), ports[instance], store)
-        held[instance] = Held(Kind.SERVICE, service, _local(ports[instance]))
+        address = _local(ports[instance])
+        service = ServiceProcess(instance, files.service(instance), address, store)
+        held[instance] = Held(Kind.SERVICE, service, address)
     return held
 
 

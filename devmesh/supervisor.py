@@ -10,11 +10,12 @@ import signal
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from braid.kernel.errors import BraidError, Invalid, Unavailable
 from braid.kernel.limits import DEV_POLL_SECONDS, DEV_READY_SECONDS, DEV_STARTS_MAX, DEV_STEP_SECONDS
 from devmesh import roster, verbs
+from devmesh.blueprint import kind_of
 from devmesh.config import Layout, MeshConfig, Remembered, lay_out
 from devmesh.control import Answer, ControlServer
 from devmesh.documents import Ready
@@ -27,8 +28,6 @@ from devmesh.roster import Held, Say
 from devmesh.supervision import Action, Kind, Verb, Wish, plan, start_stages, stop_stages
 
 T = TypeVar("T")
-
-SERVICES: Final = ("registry", "assigner")
 
 
 class Supervisor:
@@ -147,7 +146,7 @@ class Supervisor:
         services = roster.named(self._held, Kind.SERVICE)
         registration = Registration([self._held[name].address for name in services])
         try:
-            await registration.wait_leaders(SERVICES)
+            await registration.wait_leaders(tuple(dict.fromkeys(map(kind_of, services))))
             told = await registration.tell(wanted)
             if told:
                 self._note(f"the registry knows {', '.join(told)}")

@@ -69,6 +69,8 @@ def _dev(
     ] = "",
     registries: Annotated[int, typer.Option(metavar="N", help="Replicas of the registry.")] = 2,
     assigners: Annotated[int, typer.Option(metavar="N", help="Replicas of the assigner.")] = 2,
+    lagmons: Annotated[int | None, typer.Option(metavar="N", help="Replicas of lagmon; 0 for none.")] = None,
+    dlqs: Annotated[int | None, typer.Option(metavar="N", help="Replicas of dlq; 0 for none.")] = None,
     directory: _Dir = None,
     port: Annotated[int, typer.Option(metavar="PORT", show_default="7401, or a free one", help="Of the endpoint.")] = 0,
     ready_file: Annotated[
@@ -81,13 +83,16 @@ def _dev(
     context.obj = directory
     if context.invoked_subcommand is not None:
         return
-    from devmesh.config import MeshConfig
+    from devmesh.config import DERIVED_REPLICAS, MeshConfig
     from devmesh.mesh import start_detached
     from devmesh.supervisor import supervise
 
     names = tuple(name.strip() for name in clusters.split(",")) if clusters else ()
     where = directory or DEFAULT_DIRECTORY
-    config = MeshConfig(where, names, store, registries, assigners, port, ready_file and ready_file.absolute())
+    derived = [DERIVED_REPLICAS if count is None else count for count in (lagmons, dlqs)]
+    config = MeshConfig(
+        where, names, store, registries, assigners, port, ready_file and ready_file.absolute(), *derived
+    )
     if detach:
         typer.echo(asyncio.run(start_detached(config, typer.echo)))
     else:

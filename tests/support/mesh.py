@@ -24,9 +24,19 @@ def running_mesh(
     store: str = "sqlite",
     registries: int = 2,
     assigners: int = 2,
+    lagmons: int = 0,
+    dlqs: int = 0,
 ) -> Iterator[DevMesh]:
     """A mesh in which everything answers. For fixtures of any scope: it belongs to no event loop."""
-    mesh = DevMesh(directory, clusters=clusters, store=store, registries=registries, assigners=assigners)
+    mesh = DevMesh(
+        directory,
+        clusters=clusters,
+        store=store,
+        registries=registries,
+        assigners=assigners,
+        lagmons=lagmons,
+        dlqs=dlqs,
+    )
     try:
         asyncio.run(mesh.up(print))
         yield mesh

@@ -22,6 +22,8 @@ WHERE = Path("/somewhere")
         (MeshConfig(WHERE, store="redis"), "--store"),
         (MeshConfig(WHERE, registries=0), "--registries"),
         (MeshConfig(WHERE, assigners=10), "--assigners"),
+        (MeshConfig(WHERE, lagmons=-1), "--lagmons"),
+        (MeshConfig(WHERE, dlqs=10), "--dlqs"),
         (MeshConfig(WHERE, port=80), "--port"),
         (MeshConfig(WHERE, port=70000), "--port"),
     ],
@@ -33,15 +35,21 @@ def test_nonsense_is_refused_naming_the_flag(config: MeshConfig, field: str) -> 
 
 
 def test_what_is_asked_travels_to_the_supervisor() -> None:
-    config = MeshConfig(WHERE, ("a", "b"), "etcd", 1, 3, 7500, Path("/ready"))
+    config = MeshConfig(WHERE, ("a", "b"), "etcd", 1, 3, 7500, Path("/ready"), 2, 0)
     assert config_from_json(config.to_json()) == config
     assert config_from_json(MeshConfig(WHERE).to_json()) == MeshConfig(WHERE)
 
 
 def test_a_fresh_directory_gets_the_defaults() -> None:
-    layout = lay_out(MeshConfig(WHERE), Remembered())
+    layout = lay_out(MeshConfig(WHERE, lagmons=1, dlqs=1), Remembered())
     assert (layout.store, layout.zones, layout.fresh) == ("sqlite", {"east": "a", "west": "b"}, True)
-    assert layout.instances == ("registry-0", "registry-1", "assigner-0", "assigner-1")
+    assert layout.instances == ("registry-0", "registry-1", "assigner-0", "assigner-1", "lagmon-0", "dlq-0")
+
+
+def test_a_mesh_may_go_without_lagmon_and_dlq() -> None:
+    config = MeshConfig(WHERE, lagmons=0, dlqs=0)
+    config.check()
+    assert lay_out(config, Remembered()).instances == ("registry-0", "registry-1", "assigner-0", "assigner-1")
 
 
 def test_a_directory_keeps_what_it_has() -> None:

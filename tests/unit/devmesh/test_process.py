@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from braid.kernel.errors import Refused, Unavailable
+from devmesh.blueprint import StorePlace
 from devmesh.process import EtcdProcess, ServiceProcess
 from tests.support.sleepers import BROKEN, HEEDLESS, PLAIN, Sleeper
 
@@ -79,7 +80,7 @@ def test_a_service_gets_its_settings_and_is_ready_when_its_file_is(
 ) -> None:
     monkeypatch.setenv("BRAID_METRICS", "nonsense of the caller's")
     command = [sys.executable, "-I", "-c", _SERVICE]
-    service = ServiceProcess("registry-0", tmp_path / "r", 7401, "sqlite:///x", command=command)
+    service = ServiceProcess("registry-0", tmp_path / "r", "127.0.0.1:7401", "sqlite:///x", command=command)
     assert service.metrics == ""
     service.start()
     try:
@@ -96,14 +97,16 @@ def test_a_service_gets_its_settings_and_is_ready_when_its_file_is(
 
 def test_a_service_started_again_is_not_ready_by_its_old_file(tmp_path: Path) -> None:
     (tmp_path / "ready.json").write_text("{}")
-    service = ServiceProcess("registry-0", tmp_path, 7401, "sqlite:///x", command=[sys.executable, "-c", "pass"])
+    service = ServiceProcess(
+        "registry-0", tmp_path, "127.0.0.1:7401", "sqlite:///x", command=[sys.executable, "-c", "pass"]
+    )
     service.start()
     with pytest.raises(Unavailable, match="ended while starting"):
         service.wait_ready(10.0)
 
 
 def test_an_etcd_that_is_none_says_so(tmp_path: Path) -> None:
-    etcd = EtcdProcess("etcd", Path("/bin/false"), tmp_path, 1, 2)
+    etcd = EtcdProcess(Path("/bin/false"), tmp_path, StorePlace("etcd", 1, 2, str(tmp_path / "data")))
     etcd.start()
     with pytest.raises(Unavailable, match="etcd ended while starting"):
         etcd.wait_ready(10.0)

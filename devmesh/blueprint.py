@@ -1,0 +1,206 @@
+"""One table of what a mesh is made of: for every kind of process its command, settings, ports and health check. Pure.
+
+`braid dev` runs these as processes (`roster`, `process`, `brokers`); `tools.compose` writes them down as compose.yaml.
+What differs between the two is an argument here: where things listen and lie, and whether writes outlive the machine.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from braid._mesh import mesh_command
+
+SERVICES: Final = ("registry", "assigner", "lagmon", "dlq")
+
+# Ports a mesh wants. What listens on two takes the one above for its peers.
+ENDPOINT_PORT: Final = 7401
+METRICS_ABOVE: Final = 100  # a service's metrics, above its own port, where they are not on any free one
+CLUSTER_PORT: Final = 19192
+STORE_PORT: Final = 19292
+_PORT_STEP: Final = 2
+
+BROKER_HEAP_MB: Final = 256  # enough for tests, not for benchmarks
+BROKER_SETTINGS: Final[Mapping[str, str]] = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "controller.listener.names": "CONTROLLER",
+    "inter.broker.listener.name": "PLAINTEXT",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "auto.create.topics.enable": "false",
+    "offsets.topic.num.partitions": "8",
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.num.partitions": "4",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "share.coordinator.state.topic.num.partitions": "1",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    "group.initial.rebalance.delay.ms": "0",
+    "group.max.session.timeout.ms": "1800000",
+    # A killed broker may register again once its old session has expired: seconds instead of a quarter minute.
+    "broker.session.timeout.ms": "3000",
+    "broker.heartbeat.interval.ms": "500",
+    # The cleaner takes half of a small heap by default.
+    "log.cleaner.dedupe.buffer.size": "4194304",
+    "num.network.threads": "2",
+    "num.io.threads": "4",
+    "background.threads": "2",
+}
+
+# Asks a broker for metadata about no topics (version 1, correlation id 1, client id "dev"): once it serves, its answer
+# names at least itself. After the length and the correlation id comes the number of brokers.
+METADATA_REQUEST: Final = b"\x00\x00\x00\x11" + b"\x00\x03\x00\x01\x00\x00\x00\x01\x00\x03dev\x00\x00\x00\x00"
+METADATA_ANSWER_BYTES: Final = 12
+
+
+class ServicePlace(NamedTuple):
+    """Where one replica of a service is.
+
+    Attributes:
+        instance: `registry-0`.
+        store: URL of the event store.
+        listen: `host:port` on which it serves control RPCs.
+        advertise: `host:port` at which others reach it.
+        metrics: `host:port` of its metrics.
+        home: Directory for what it keeps; empty where it has none.
+        ready_file: Written once it serves; empty for none.
+    """
+
+    instance: str
+    store: str
+    listen: str
+    advertise: str
+    metrics: str
+    home: str = ""
+    ready_file: str = ""
+
+
+class BrokerPlace(NamedTuple):
+    """Where a Kafka cluster of one node is.
+
+    Attributes:
+        zone: Its rack.
+        listen: Host on which clients are served.
+        port: For clients, who are told 127.0.0.1.
+        controller_port: The controller's own, on 127.0.0.1.
+        data: Directory of its log.
+    """
+
+    zone: str
+    listen: str
+    port: int
+    controller_port: int
+    data: str
+
+
+class StorePlace(NamedTuple):
+    """Where a member of etcd is.
+
+    Attributes:
+        name: `etcd`, or `etcd-0`.
+        port: For clients, on 127.0.0.1.
+        peer_port: For the other members, on 127.0.0.1.
+        data: Directory of its log.
+    """
+
+    name: str
+    port: int
+    peer_port: int
+    data: str
+
+
+def kind_of(instance: str) -> str:
+    """The service an instance is a replica of: `registry` for `registry-0`."""
+    return instance.rpartition("-")[0]
+
+
+def instance_names(replicas: Mapping[str, int]) -> tuple[str, ...]:
+    """Names of the replicas of each service, in the order of `SERVICES`; what is not counted has none."""
+    return tuple(f"{kind}-{number}" for kind in SERVICES for number in range(replicas.get(kind, 0)))
+
+
+def wanted_ports(
+    instances: Sequence[str], clusters: Sequence[str], members: Sequence[str], first: int = ENDPOINT_PORT
+) -> dict[str, int]:
+    """The port each would have if all were free, by the name of what listens (`east`, `east/controller`, `etcd/peer`).
+
+    Args:
+        instances: Of services; the first has the endpoint.
+        clusters: Names of Kafka clusters.
+        members: Of etcd.
+        first: The endpoint's.
+    """
+    ports = {instance: first + number for number, instance in enumerate(instances)}
+    for names, beside, base in ((clusters, "controller", CLUSTER_PORT), (members, "peer", STORE_PORT)):
+        for number, name in enumerate(names):
+            ports[name] = base + _PORT_STEP * number
+            ports[f"{name}/{beside}"] = ports[name] + 1
+    return ports
+
+
+def service_command(instance: str) -> list[str]:
+    """Runs a replica of a service in this interpreter."""
+    return mesh_command(f"services.{kind_of(instance)}")
+
+
+def service_settings(place: ServicePlace) -> dict[str, str]:
+    """The environment of a replica, beside what the machine's has."""
+    settings = {
+        "BRAID_STORE": place.store,
+        "BRAID_INSTANCE": place.instance,
+        "BRAID_LISTEN": place.listen,
+        "BRAID_ADVERTISE": place.advertise,
+        "BRAID_METRICS": place.metrics,
+    }
+    if place.ready_file:
+        settings["BRAID_READY_FILE"] = place.ready_file
+    if keeps_files(place.instance):
+        settings["BRAID_INDEX"] = f"{place.home}/index"
+    return settings
+
+
+def keeps_files(instance: str) -> bool:
+    """Whether a replica needs a directory of its own: dlq keeps its index there (it may be deleted at any time)."""
+    return kind_of(instance) == "dlq"
+
+
+def broker_settings(place: BrokerPlace) -> dict[str, str]:
+    """A broker's properties. Clients anywhere on the machine are told 127.0.0.1."""
+    own = {
+        "listeners": f"PLAINTEXT://{place.listen}:{place.port},CONTROLLER://127.0.0.1:{place.controller_port}",
+        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{place.port}",
+        "controller.quorum.voters": f"1@127.0.0.1:{place.controller_port}",
+        "log.dirs": place.data,
+        "broker.rack": place.zone,
+    }
+    return {**BROKER_SETTINGS, **own}
+
+
+def store_arguments(place: StorePlace, members: Sequence[StorePlace]) -> list[str]:
+    """What an etcd server is started with.
+
+    Args:
+        place: Of this member.
+        members: All, this one among them. A single one is quick, not durable: what it wrote survives the death of the
+            process, not that of the machine.
+    """
+    client, peer = f"http://127.0.0.1:{place.port}", _peer(place)
+    several = ("--log-level", "warn", "--initial-cluster-token", "braid")
+    # A single member elects itself: in 0.2 s instead of 1 s.
+    single = ("--log-level", "error", "--unsafe-no-fsync", "--heartbeat-interval", "20", "--election-timeout", "200")
+    return [
+        *("--name", place.name, "--data-dir", place.data),
+        *("--listen-client-urls", client, "--advertise-client-urls", client),
+        *("--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer),
+        *("--initial-cluster", ",".join(f"{each.name}={_peer(each)}" for each in members)),
+        *("--auto-compaction-mode", "periodic", "--auto-compaction-retention", "1h"),
+        *(several if len(members) > 1 else single),
+    ]
+
+
+def store_url(members: Sequence[StorePlace]) -> str:
+    """The event store as services name it."""
+    return f"etcd://{','.join(f'127.0.0.1:{each.port}' for each in members)}"
+
+
+def _peer(place: StorePlace) -> str:
+    return f"http://127.0.0.1:{place.peer_port}"
