@@ -90,7 +90,7 @@ def test_names_are_shared() -> None:
 
 
 @given(
-    st.lists(st.tuples(st.integers(0, 3), st.one_of(st.integers(0, 99), st.none(), st.just(b"junk")))),
+    st.lists(st.tuples(st.integers(0, 3), st.one_of(st.integers(0, 99), st.none(), st.just(b"\0\3junk")))),
     st.integers(1, 5),
 )
 def test_chunks_of_any_size_say_what_a_plain_reader_says(said: list[tuple[int, int | bytes | None]], size: int) -> None:
