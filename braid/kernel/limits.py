@@ -322,3 +322,12 @@ REPLAYS_OF_ONE_RECORD_MAX: Final = 5  # then it stays where it is: its handler d
 REPLAYS_OPEN_MAX: Final = 64  # jobs that are not over
 REPLAYS_RUNNING_MAX: Final = 8  # at once; the others wait their turn
 REPLAYS_SHOWN_MAX: Final = 8  # jobs named beside a letter
+
+# --- batches in a log, which may be hostile
+INFLATED_BATCH_BYTES_MAX: Final = 65 << 20  # the largest record, with its headers and framing; more is a bomb
+INFLATED_INLINE_BYTES_MAX: Final = 2 << 20  # on the event loop: some 5 ms of gzip; our batches hold 1 MiB at most
+INFLATED_TURN_BYTES: Final = 1 << 20  # between two turns of the event loop, before the last batch
+ZSTD_WINDOW_BYTES_MAX: Final = 8 << 20  # what every decoder should support (RFC 8878); levels up to 19 need no more
+XERIAL_BLOCK_BYTES_MIN: Final = 1 << 10  # writers of snappy make no smaller blocks, save the last
+BATCH_HEADERS_FREE_BYTES: Final = 1 << 20  # headers of a batch up to this size cannot fill much memory: not counted
+RECORD_HEADERS_MAX: Final = 16_384  # of a record in a larger batch: two bytes of it cost a hundred in memory
