@@ -4,80 +4,26 @@ The peers read without committing anything, which is their best case; Braid's co
 its progress. Both read whole partitions from the start.
 """
 
-import argparse
 import asyncio
 import os
-import platform
 import sys
-import tempfile
-from collections.abc import Callable
-from pathlib import Path
 from typing import Final
 
 from aiokafka import AIOKafkaConsumer
 from aiokafka import TopicPartition as AioPartition
 
-from bench.rounds import Contestant, play, report
+from bench.asking import Asked, asked
+from bench.fixed_mesh import PARTITIONS, STREAM, TOPIC, FixedMesh
+from bench.ground import broker, cores
+from bench.playing import Contestant, play
+from bench.rounds import rows, verdict
+from bench.tables import Table, made_with
 from braid.client.consumer import Consumer
-from braid.client.lease_session import Held, LeaseListener
-from braid.client.mesh import MeshOfStreams
-from braid.client.routing import cluster_address
-from braid.client.settings import ConsumerSettings
-from braid.host.system import system_host
 from braid.kafka.cluster import AioKafka
-from braid.kernel.ids import ChannelId, LeaseId
 from braid.kernel.ports import KafkaCluster, TopicPartition
-from devmesh.brokers import KafkaBroker
-from devmesh.jars import kafka_classpath
-from devmesh.java import java_binary
-from tests.support.brokers import free_port
 
-CHANNEL: Final = ChannelId("logs", "live", 1)
-TOPIC: Final = CHANNEL.topic("braid.")
-PARTITIONS: Final = 4
-
-
-class FixedLeases:
-    """`LeaseKeeper` that grants everything at once, so that nothing but consuming is measured."""
-
-    member_id = "bench"
-    attached = True
-
-    def __init__(self, listener: LeaseListener, bootstrap: str) -> None:
-        self._listener = listener
-        self._bootstrap = bootstrap
-
-    def may_start(self) -> bool:
-        return True
-
-    async def joined(self) -> None:
-        return
-
-    async def run(self) -> None:
-        address = cluster_address("east", self._bootstrap)
-        self._listener.granted(
-            [Held(LeaseId(CHANNEL, n), 1, address, TopicPartition(TOPIC, n)) for n in range(PARTITIONS)]
-        )
-
-    async def guard(self) -> None:
-        return
-
-    async def release(self, lease: LeaseId, epoch: int, *, commit_waived: bool = False, reason: str = "") -> None:
-        return
-
-    async def leave(self, reason: str) -> None:
-        return
-
-
-class BenchMesh(MeshOfStreams):
-    """The SDK on one broker, without services."""
-
-    def __init__(self, bootstrap: str) -> None:
-        super().__init__(system_host(), AioKafka("bench"), "bench", "")
-        self._bootstrap = bootstrap
-
-    def _leases(self, settings: ConsumerSettings, listener: LeaseListener, loads: Callable[[], object]) -> FixedLeases:
-        return FixedLeases(listener, self._bootstrap)
+PEER: Final = "aiokafka getmany"
+AGAIN: Final = "aiokafka getmany again"
 
 
 class Contest:
@@ -89,10 +35,10 @@ class Contest:
         self._groups = 0
 
     def contestants(self) -> dict[str, Contestant]:
-        """By name; the first is the peer all others are compared with."""
+        """By name."""
         return {
-            "aiokafka getmany": self.getmany,
-            "aiokafka getmany again": self.getmany,
+            PEER: self.getmany,
+            AGAIN: self.getmany,
             "aiokafka getone": self.getone,
             "braid async for, ack": self.by_record,
             "braid take_many, ack": self.by_many,
@@ -170,7 +116,7 @@ class Contest:
 
     def _consumer(self) -> Consumer:
         self._groups += 1
-        return BenchMesh(self._bootstrap).consumer(["logs"], group=f"bench-{os.getpid()}-{self._groups}")
+        return FixedMesh(self._bootstrap).consumer([STREAM], group=f"bench-{os.getpid()}-{self._groups}")
 
 
 async def fill(cluster: KafkaCluster, records: int) -> None:
@@ -190,46 +136,24 @@ async def fill(cluster: KafkaCluster, records: int) -> None:
     await admin.close()
 
 
-async def contest(bootstrap: str, records: int, rounds: int) -> bool:
-    """Fills the topic, plays the rounds, reports."""
-    await fill(AioKafka("bench").cluster(bootstrap, ""), records)
-    contestants = Contest(bootstrap, records).contestants()
-    rows = await play(contestants, "aiokafka getmany", rounds)
+async def contest(bootstrap: str, how: Asked) -> Table:
+    """Fills the topic, plays the rounds."""
+    await fill(AioKafka("bench").cluster(bootstrap, ""), how.units)
+    found = rows(await play(Contest(bootstrap, how.units).contestants(), how.rounds), PEER, "cpu")
     facts = {
-        "records": f"{records:,} of 100 B value and Braid's three headers, {PARTITIONS} partitions, {rounds} rounds",
-        "machine": f"{os.cpu_count()} CPUs, {platform.machine()}, Python {platform.python_version()}",
-        "peer": "aiokafka, max_records=5000, fetch_max_bytes=16 MiB, no commits; ratio = its CPU per record / ours",
+        "work": f"{how.units:,} records of 100 B and Braid's three headers, {PARTITIONS} partitions; {cores()}",
+        "peer": "aiokafka, max_records=5000, fetch_max_bytes=16 MiB, nothing committed",
     }
-    return report(rows, "aiokafka getmany again", facts, Path("build/bench/consume.json"))
+    return Table("consume", "record", "cpu", verdict(found, AGAIN), facts, found, made_with())
 
 
 def main() -> int:
-    """Runs the benchmark on a broker of its own."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--records", type=int, default=200_000)
-    parser.add_argument("--rounds", type=int, default=7)
-    asked = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="braid-bench-") as directory:
-        broker = KafkaBroker(
-            "bench", Path(directory), free_port(), free_port(), kafka_classpath(), "a", java=str(java_binary()),
-            heap_mb=1_024, tiered_stop_at_level=None,
-        )  # fmt: skip
-        try:
-            broker.start()
-            broker.wait_ready(60.0)
-            _apart(broker)
-            return 0 if asyncio.run(contest(broker.bootstrap, asked.records, asked.rounds)) else 1
-        finally:
-            broker.kill()
-
-
-def _apart(broker: KafkaBroker) -> None:
-    """The broker on one core, the client on another, where there are two."""
-    cores = sorted(os.sched_getaffinity(0))
-    if len(cores) > 1 and broker.pid is not None:
-        for thread in Path(f"/proc/{broker.pid}/task").iterdir():
-            os.sched_setaffinity(int(thread.name), cores[:1])
-        os.sched_setaffinity(0, cores[1:2])
+    """Runs the benchmark on a broker of its own; 1 when the run is void."""
+    how = asked(__doc__, units=200_000, quick_units=5_000)
+    with broker() as serving:
+        table = asyncio.run(contest(serving.bootstrap, how))
+    table.publish(how.directory)
+    return int(bool(table.verdict) and not how.quick)
 
 
 if __name__ == "__main__":

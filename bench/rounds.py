@@ -1,65 +1,97 @@
-"""How contestants are measured beside each other: rotated rounds, CPU seconds, ratios with their spread."""
+"""The arithmetic of honest numbers: order of play, medians with their spread, and when a run is void. Pure.
 
-import asyncio
-import json
+Contestants play in rounds. The order turns back every other round (ABBA) and begins one place further every second,
+so that nobody always follows the same one; the first round warms up and is discarded. A ratio is the peer's cost over
+a contestant's own in the same round. One contestant is the peer again: unless its ratio is 1, the machine was not
+quiet enough to tell anything.
+"""
+
 import statistics
-import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from pathlib import Path
-from typing import Final, NamedTuple
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final, Literal, NamedTuple
 
 SELF_CHECK_TOLERANCE: Final = 0.05
+ROUNDS_MIN: Final = 7
 
-Contestant = Callable[[], Awaitable[int]]
+Basis = Literal["cpu", "wall"]
+
+
+class Sample(NamedTuple):
+    """What one contestant did in one round."""
+
+    units: float
+    cpu_seconds: float
+    wall_seconds: float
 
 
 class Row(NamedTuple):
-    """One contestant's result: medians over the rounds; `ratio` is the peer's CPU per record over its own."""
+    """One contestant's result, medians over the rounds.
+
+    Attributes:
+        name: The contestant's.
+        cpu_micros: CPU microseconds per unit.
+        wall_micros: Wall time per unit, microseconds.
+        low: Least cost per unit of any round, on the table's basis, microseconds.
+        high: Greatest cost.
+        rounds: That count.
+        ratio: The peer's cost over its own: above 1 it is cheaper. None where there is no peer.
+        ratio_low: Least ratio of any round.
+        ratio_high: Greatest ratio.
+    """
 
     name: str
-    records_per_cpu_second: float
-    micros_per_record: float
-    wall_seconds: float
-    ratio: float
+    cpu_micros: float
+    wall_micros: float
     low: float
     high: float
+    rounds: int
+    ratio: float | None
+    ratio_low: float | None
+    ratio_high: float | None
 
 
-async def play(contestants: Mapping[str, Contestant], peer: str, rounds: int) -> list[Row]:
-    """Runs every contestant once a round, in an order that turns back every other round; the first is discarded."""
-    micros: dict[str, list[float]] = {name: [] for name in contestants}
-    walls: dict[str, list[float]] = {name: [] for name in contestants}
-    names = list(contestants)
-    for number in range(rounds + 1):
-        for name in names if number % 2 else reversed(names):
-            cpu, wall = time.process_time(), time.perf_counter()
-            records = await contestants[name]()
-            cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
-            if number:
-                micros[name].append(cpu / records * 1e6)
-                walls[name].append(wall)
-            await asyncio.sleep(0.05)
-    return [_row(name, micros[name], micros[peer], walls[name]) for name in names]
+def order(names: Sequence[str], number: int) -> list[str]:
+    """Who plays when in round `number`, counted from 0 (the discarded one)."""
+    first = number // 2 % len(names)
+    turned = [*names[first:], *names[:first]]
+    return turned[::-1] if number % 2 else turned
 
 
-def _row(name: str, own: Sequence[float], peer: Sequence[float], walls: Sequence[float]) -> Row:
-    ratios = sorted(theirs / ours for ours, theirs in zip(own, peer, strict=True))
-    median = statistics.median(own)
-    return Row(name, 1e6 / median, median, statistics.median(walls), statistics.median(ratios), ratios[0], ratios[-1])
+def rows(
+    samples: Mapping[str, Sequence[Sample]], peer: str, basis: Basis, without_peer: Collection[str] = ()
+) -> list[Row]:
+    """Each contestant's medians.
+
+    Args:
+        samples: By contestant, one a round, without the discarded one.
+        peer: Whom the others are compared with, round by round.
+        basis: Which cost ratios and spreads are of.
+        without_peer: Contestants that do something else than the peer: no ratio.
+    """
+    costs = {name: [_cost(sample, basis) for sample in taken] for name, taken in samples.items()}
+    return [_row(name, samples[name], own, None if name in without_peer else costs[peer]) for name, own in costs.items()]
 
 
-def report(rows: Sequence[Row], self_check: str, facts: Mapping[str, object], path: Path) -> bool:
-    """Prints the table and writes it as JSON; returns whether the self-check row is within its tolerance."""
-    sound = abs(next(row for row in rows if row.name == self_check).ratio - 1) <= SELF_CHECK_TOLERANCE
-    print(*(f"{name}: {value}" for name, value in facts.items()), sep="\n")
-    print(f"{'':34}{'records/CPU-s':>14}{'µs/record':>11}{'wall s':>8}{'ratio':>7}  spread")
-    for row in rows:
-        print(
-            f"{row.name:34}{row.records_per_cpu_second:14,.0f}{row.micros_per_record:11.2f}{row.wall_seconds:8.2f}"
-            f"{row.ratio:7.2f}  {row.low:.2f} to {row.high:.2f}"
-        )
-    print("self-check", "passed" if sound else "FAILED: the run is void")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    table = {"sound": sound, "facts": dict(facts), "rows": [row._asdict() for row in rows]}
-    path.write_text(json.dumps(table, indent=1) + "\n", encoding="utf-8")
-    return sound
+def verdict(found: Sequence[Row], self_check: str) -> str:
+    """Empty when the table may be quoted, else why not."""
+    again = next(row for row in found if row.name == self_check)
+    if again.ratio is None or abs(again.ratio - 1) > SELF_CHECK_TOLERANCE:
+        told = "no ratio" if again.ratio is None else f"{again.ratio:.2f}"
+        return f"void: the peer beside itself is {told}, not 1.00 ± {SELF_CHECK_TOLERANCE:.2f}"
+    if again.rounds < ROUNDS_MIN:
+        return f"not to be quoted: {again.rounds} rounds, fewer than {ROUNDS_MIN}"
+    return ""
+
+
+def _cost(sample: Sample, basis: Basis) -> float:
+    return (sample.cpu_seconds if basis == "cpu" else sample.wall_seconds) / sample.units * 1e6
+
+
+def _row(name: str, samples: Sequence[Sample], own: Sequence[float], peer: Sequence[float] | None) -> Row:
+    cpu = statistics.median(_cost(sample, "cpu") for sample in samples)
+    wall = statistics.median(_cost(sample, "wall") for sample in samples)
+    spread = (min(own), max(own), len(own))
+    if peer is None:
+        return Row(name, cpu, wall, *spread, None, None, None)
+    ratios = [theirs / ours for ours, theirs in zip(own, peer, strict=True)]
+    return Row(name, cpu, wall, *spread, statistics.median(ratios), min(ratios), max(ratios))

@@ -1,0 +1,96 @@
+"""The SDK on one broker without services: routes and leases are there at once, so that nothing else is measured."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from braid.client.lease_session import Held, LeaseListener
+from braid.client.mesh import MeshOfStreams
+from braid.client.route_watch import RouteSource
+from braid.client.routing import ActiveChannel, RouteTable, cluster_address
+from braid.client.settings import ConsumerSettings
+from braid.host.system import system_host
+from braid.kafka.cluster import AioKafka
+from braid.kernel.errors import BraidError
+from braid.kernel.ids import ChannelId, LeaseId
+from braid.kernel.ports import TopicPartition
+
+STREAM: Final = "logs"
+CLUSTER: Final = "east"
+CHANNEL: Final = ChannelId(STREAM, "live", 1)
+TOPIC: Final = CHANNEL.topic("braid.")
+PARTITIONS: Final = 4
+BATCH_BYTES: Final = 1 << 20  # a stream's default, and so the bound of a producer's batches
+
+
+class FixedLeases:
+    """`LeaseKeeper` that grants everything at once."""
+
+    member_id = "bench"
+    attached = True
+
+    def __init__(self, listener: LeaseListener, bootstrap: str) -> None:
+        self._listener = listener
+        self._bootstrap = bootstrap
+
+    def may_start(self) -> bool:
+        return True
+
+    async def joined(self) -> None:
+        return
+
+    async def run(self) -> None:
+        address = cluster_address(CLUSTER, self._bootstrap)
+        self._listener.granted(
+            [Held(LeaseId(CHANNEL, n), 1, address, TopicPartition(TOPIC, n)) for n in range(PARTITIONS)]
+        )
+
+    async def guard(self) -> None:
+        return
+
+    async def release(self, lease: LeaseId, epoch: int, *, commit_waived: bool = False, reason: str = "") -> None:
+        return
+
+    async def leave(self, reason: str) -> None:
+        return
+
+
+class FixedRoute:
+    """`RouteSource` that knows one route."""
+
+    def __init__(self, bootstrap: str, on_route: Callable[[RouteTable], None]) -> None:
+        self._bootstrap = bootstrap
+        self._on_route = on_route
+
+    async def run(self) -> None:
+        """Tells the route, then stays."""
+        channel = ActiveChannel(CHANNEL, CLUSTER, TOPIC, PARTITIONS, 1.0)
+        address = cluster_address(CLUSTER, self._bootstrap)
+        self._on_route(RouteTable(STREAM, 1, {"live": (channel,)}, {CLUSTER: address}, BATCH_BYTES, {}))
+        await asyncio.Event().wait()
+
+    def acknowledge(self, revision: int) -> None:
+        return
+
+    def report(self, cluster: str, channel: str, count: int, reason: str) -> None:
+        return
+
+
+class FixedMesh(MeshOfStreams):
+    """A mesh of one channel that never moves."""
+
+    def __init__(self, bootstrap: str) -> None:
+        super().__init__(system_host(), AioKafka("bench"), "bench", "")
+        self._bootstrap = bootstrap
+
+    def _routes(
+        self,
+        stream: str,
+        producer_id: str,
+        on_route: Callable[[RouteTable], None],
+        on_refused: Callable[[BraidError], None],
+    ) -> RouteSource:
+        return FixedRoute(self._bootstrap, on_route)
+
+    def _leases(self, settings: ConsumerSettings, listener: LeaseListener, loads: Callable[[], object]) -> FixedLeases:
+        return FixedLeases(listener, self._bootstrap)

@@ -1,0 +1,53 @@
+"""Where benchmarks play: a broker of their own on one core, the client on another."""
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from devmesh.brokers import KafkaBroker
+from devmesh.jars import kafka_classpath
+from devmesh.java import java_binary
+from tests.support.brokers import free_port
+
+READY_SECONDS: Final = 60.0
+HEAP_MB: Final = 1_024
+
+
+@contextlib.contextmanager
+def broker(*, apart: bool = True) -> Iterator[KafkaBroker]:
+    """A broker that serves, with memory and an optimising JVM.
+
+    Args:
+        apart: Whether broker and client get a core each, where there are two.
+    """
+    with tempfile.TemporaryDirectory(prefix="braid-bench-") as directory:
+        serving = KafkaBroker(
+            "bench", Path(directory), free_port(), free_port(), kafka_classpath(), "a", java=str(java_binary()),
+            heap_mb=HEAP_MB, tiered_stop_at_level=None,
+        )  # fmt: skip
+        cores = os.sched_getaffinity(0)
+        try:
+            serving.start()
+            serving.wait_ready(READY_SECONDS)
+            if apart:
+                _part(serving)
+            yield serving
+        finally:
+            serving.kill()
+            os.sched_setaffinity(0, cores)
+
+
+def cores() -> str:
+    """How the cores are shared out, for a table."""
+    return "the broker on one core, the client on another" if (os.cpu_count() or 1) > 1 else "one core for both"
+
+
+def _part(serving: KafkaBroker) -> None:
+    available = sorted(os.sched_getaffinity(0))
+    if len(available) > 1 and serving.pid is not None:
+        for thread in Path(f"/proc/{serving.pid}/task").iterdir():
+            os.sched_setaffinity(int(thread.name), available[:1])
+        os.sched_setaffinity(0, available[1:2])
