@@ -331,3 +331,6 @@ ZSTD_WINDOW_BYTES_MAX: Final = 8 << 20  # what every decoder should support (RFC
 XERIAL_BLOCK_BYTES_MIN: Final = 1 << 10  # writers of snappy make no smaller blocks, save the last
 BATCH_HEADERS_FREE_BYTES: Final = 1 << 20  # headers of a batch up to this size cannot fill much memory: not counted
 RECORD_HEADERS_MAX: Final = 16_384  # of a record in a larger batch: two bytes of it cost a hundred in memory
+
+# --- containers
+HEALTH_PROBE_SECONDS: Final = 3.0  # a service that takes longer to say that it serves is unwell
