@@ -33,7 +33,7 @@ class Family(Protocol):
 
 VERBS: Final[Mapping[str, Verb]] = {
     "dev": Verb("braid.cli.dev", "Run a whole mesh on this machine, and break parts of it"),
-    "get": Verb("braid.cli.resources", "List streams, channels, clusters, groups, members, leases, events"),
+    "get": Verb("braid.cli.resources", "List streams, clusters, groups, leases, lag, dead letters, replays, …"),
     "describe": Verb("braid.cli.resources", "Show one thing in full, with what belongs to it"),
     "create": Verb("braid.cli.resources", "Create a stream, or register a cluster"),
     "delete": Verb("braid.cli.resources", "Delete a stream, a cluster or a group"),
@@ -49,7 +49,7 @@ VERBS: Final[Mapping[str, Verb]] = {
     "events": Verb("braid.cli.events", "Show what the mesh decided, and why"),
     "doctor": Verb("braid.cli.doctor", "Check everything, and say what to do"),
     "reset": Verb("braid.cli.later", "Set a group's progress elsewhere (not built yet)"),
-    "dlq": Verb("braid.cli.later", "Replay dead letters (not built yet)"),
+    "dlq": Verb("braid.cli.dlq", "Replay dead letters; pause, resume or cancel a replay"),
     "completion": Verb("braid.cli.completion", "Print a completion script for bash, zsh or fish"),
 }
 
@@ -60,6 +60,7 @@ _EXAMPLES: Final = (
     "braid consume logs --from earliest --max 2",
     "braid move stream logs --to west               under load, without loss",
     "braid dev kill east                            break a part of it",
+    "braid get lag -w                               who is how far behind, as it changes",
     "braid doctor                                   what is wrong, and what to do",
 )
 # Flags that name the mesh may stand before the verb, too.

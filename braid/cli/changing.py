@@ -8,8 +8,8 @@ from braid.api.assigner.v1 import group_pb2
 from braid.api.registry.v1 import cluster_pb2, stream_pb2
 from braid.api.registry.v1 import registry_service_pb2 as registry_api
 from braid.cli.documents import Value, from_document
-from braid.cli.kinds import CLUSTER, GROUP, STREAM, Kind
-from braid.cli.listing import Scope, cluster_item, list_items, stream_item
+from braid.cli.kinds import CLUSTER, GROUP, STREAM, Kind, Scope
+from braid.cli.listing import cluster_item, list_items, stream_item
 from braid.cli.output import Format, Item, render_document
 from braid.cli.session import Session, missing
 from braid.kernel.errors import Invalid, NotFound

@@ -22,7 +22,7 @@ _NAMES: Final = "@"  # names of the type typed before
 # What may stand after a verb, word by word: literal words, names of the type typed before, or names of a type.
 _WORDS: Final[Mapping[str, Sequence[Sequence[str]]]] = {
     "get": (_TYPES, (_NAMES,)),
-    "describe": (("stream", "cluster", "group", "channel", "member", "lease"), (_NAMES,)),
+    "describe": (("stream", "cluster", "group", "channel", "member", "lease", "deadletter", "replay"), (_NAMES,)),
     "create": (("stream", "cluster"),),
     "delete": (("stream", "cluster", "group"), (_NAMES,)),
     "produce": (("@streams",),),
@@ -32,7 +32,7 @@ _WORDS: Final[Mapping[str, Sequence[Sequence[str]]]] = {
     "uncordon": (("cluster",), (_NAMES,)),
     "decommission": (("cluster",), (_NAMES,)),
     "why": (("lease",), (_NAMES,)),
-    "dlq": (("replay", "pause", "resume", "cancel"),),
+    "dlq": (("replay", "pause", "resume", "cancel"), ("@replays",)),
     "reset": (("group",), ("@groups",)),
     "dev": (("kill", "stop", "start", "pause", "resume", "status", "down"),),
     "completion": (("bash", "zsh", "fish"),),

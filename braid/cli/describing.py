@@ -6,8 +6,8 @@ from typing import Final
 from braid.cli import histories
 from braid.cli.documents import Document, Value
 from braid.cli.getting import not_found
-from braid.cli.kinds import CHANNEL, CLUSTER, GROUP, LEASE, MEMBER, STREAM, Kind
-from braid.cli.listing import COLUMNS, Scope, all_channels, channel_item, list_items
+from braid.cli.kinds import CHANNEL, CLUSTER, GROUP, LEASE, MEMBER, STREAM, Kind, Scope
+from braid.cli.listing import COLUMNS, all_channels, channel_item, list_items
 from braid.cli.output import Format, Item, render_document, render_table, shortened
 from braid.cli.session import Session
 from braid.cli.times import age_text, clock_text

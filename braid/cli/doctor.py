@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from braid.cli.session import Session
     from braid.rpc.mesh_client import KnownEndpoint
 
-_DOCTOR: Final = """Check the mesh: services, leaders, clocks, clusters and their settings, streams without standby.
+_DOCTOR: Final = """Check the mesh: services, leaders, clocks, clusters, their settings, streams without standby, lag.
 
 \b
   braid doctor
@@ -66,6 +66,8 @@ async def all_findings(session: "Session") -> list["Finding"]:
 
     replicas = await asyncio.gather(*(_ask_replica(session, each) for each in await _endpoints(session)))
     found = [*findings.check_services(replicas), *findings.check_clocks(replicas)]
+    if any(each.service == "lagmon" and each.error is None for each in replicas):
+        found += await _ask_lag(session)
     try:
         clusters = await all_clusters(session)
         streams = await all_streams(session)
@@ -80,6 +82,19 @@ async def all_findings(session: "Session") -> list["Finding"]:
         remedy = "register one: braid create cluster NAME --bootstrap HOST:PORT"
         found.append(findings.Finding("clusters", "clusters", findings.Level.WARN, "there is none", remedy))
     return found
+
+
+async def _ask_lag(session: "Session") -> list["Finding"]:
+    """Whether what lagmon tells is fresh."""
+    from braid.api.lagmon.v1.lagmon_service_pb2 import LagFilter
+    from braid.cli.findings import Finding, Level, check_lag
+    from braid.cli.lag import DETAILS, list_lag
+
+    try:
+        lags, catching_up = await list_lag(session, LagFilter(), DETAILS["channel"])
+    except BraidError as error:
+        return [Finding("lag", "reads", Level.WARN, f"it cannot be read: {error.message}", error.remedy)]
+    return check_lag(lags, catching_up, session.now_ms)
 
 
 async def _endpoints(session: "Session") -> Sequence["KnownEndpoint"]:

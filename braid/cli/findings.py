@@ -4,9 +4,11 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Final, NamedTuple
 
+from braid.api.lagmon.v1.lag_pb2 import Lag
 from braid.api.registry.v1.cluster_pb2 import CLUSTER_HEALTH_HEALTHY, Cluster, ClusterHealth
 from braid.api.registry.v1.stream_pb2 import CHANNEL_STATE_ACTIVE, CHANNEL_STATE_STANDBY, Stream
 from braid.cli.documents import enum_text
+from braid.cli.times import age_text
 from braid.kernel.errors import BraidError
 from braid.kernel.limits import CLI_CLOCK_SKEW_SECONDS, ENVELOPE_UNITS_DEFAULT
 from braid.kernel.ports import ClusterDescription
@@ -14,6 +16,11 @@ from braid.kernel.ports import ClusterDescription
 _OFFSETS_RETENTION_MINUTES_MIN: Final = 7 * 24 * 60  # Kafka's own default; a shorter one forgets idle groups sooner
 _UNCLEAN: Final = "unclean.leader.election.enable"
 _SERVICES: Final = ("registry", "assigner")
+# What is lost while none of these answers. Records flow without them.
+_BESIDE: Final = {
+    "lagmon": "nobody knows how far groups are behind; records flow",
+    "dlq": "dead letters are kept, but not listed or replayed",
+}
 
 
 class Level(Enum):
@@ -63,7 +70,35 @@ def check_services(replicas: Sequence[ReplicaFacts]) -> list[Finding]:
         answering = [each for each in known if each.error is None]
         findings += [_unreachable(each) for each in known if each.error is not None]
         findings.append(_led(service, answering))
+    for service, lost in _BESIDE.items():
+        known = [each for each in replicas if each.service == service]
+        findings += [_unreachable(each) for each in known if each.error is not None]
+        findings.append(_beside(service, lost, [each for each in known if each.error is None]))
     return findings
+
+
+def check_lag(lags: Sequence[Lag], catching_up: Sequence[str], now_ms: int) -> list[Finding]:
+    """What lagmon says of lag is of now, and of every cluster.
+
+    Args:
+        lags: Rows that name their cluster.
+        catching_up: Clusters whose offsets are still being read.
+        now_ms: For ages.
+    """
+    findings: list[Finding] = []
+    for cluster in sorted({each.cluster for each in lags if each.stale}):
+        rows = [each for each in lags if each.stale and each.cluster == cluster]
+        since = age_text(min(each.as_of_ms for each in rows), now_ms)
+        groups = len({each.group for each in rows})
+        message = f"of {groups} group{'s' if groups != 1 else ''} on cluster {cluster} as of {since} ago"
+        remedy = f"bring the cluster back: braid describe cluster {cluster}"
+        findings.append(Finding("lag", "stale", Level.WARN, message, remedy))
+    if catching_up:
+        message = f"offsets of {', '.join(sorted(catching_up))} are not read to their end yet: rows may be missing"
+        findings.append(
+            Finding("lag", "catching-up", Level.WARN, message, "wait; if it stays so, look at lagmon's log")
+        )
+    return findings or [Finding("lag", "lag", Level.OK, "known and fresh")]
 
 
 def check_clocks(replicas: Sequence[ReplicaFacts]) -> list[Finding]:
@@ -150,7 +185,7 @@ def _unreachable(replica: ReplicaFacts) -> Finding:
 def _led(service: str, answering: Sequence[ReplicaFacts]) -> Finding:
     leaders = [each.instance for each in answering if each.leader]
     if not answering:
-        return Finding(service, "led", Level.FAIL, "no replica answers", f"start one: python -m services.{service}")
+        return Finding(service, "led", Level.FAIL, "no replica answers", _start_one(service))
     if not leaders:
         remedy = "wait a few seconds; if it stays so, look at the store the replicas share"
         return Finding(service, "led", Level.FAIL, f"{len(answering)} answer, none leads", remedy)
@@ -158,6 +193,22 @@ def _led(service: str, answering: Sequence[ReplicaFacts]) -> Finding:
         remedy = "start a second replica: it takes over when this one dies"
         return Finding(service, "led", Level.WARN, f"{leaders[0]} leads, and nobody could take over", remedy)
     return Finding(service, "led", Level.OK, f"{leaders[0]} leads, {len(answering) - 1} could take over")
+
+
+def _beside(service: str, lost: str, answering: Sequence[ReplicaFacts]) -> Finding:
+    if not answering:
+        return Finding(service, "answers", Level.WARN, f"no replica answers: {lost}", _start_one(service))
+    leaders = [each.instance for each in answering if each.leader]
+    if not leaders:
+        remedy = "wait a few seconds; if it stays so, look at the store the replicas share"
+        return Finding(service, "answers", Level.WARN, f"{len(answering)} answer, none leads", remedy)
+    others = len(answering) - 1
+    rest = f"{others} could take over" if others else "alone"
+    return Finding(service, "answers", Level.OK, f"{leaders[0]} leads, {rest}")
+
+
+def _start_one(service: str) -> str:
+    return f"start one: python -m services.{service}"
 
 
 def _health(name: str, cluster: Cluster) -> Finding:

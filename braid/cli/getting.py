@@ -4,8 +4,8 @@ import asyncio
 from typing import Final
 
 from braid.cli.errors import nearest
-from braid.cli.kinds import Kind
-from braid.cli.listing import COLUMNS, Scope, list_items
+from braid.cli.kinds import DEADLETTER, Kind, Scope
+from braid.cli.listing import COLUMNS, list_items
 from braid.cli.output import Format, Item, render, render_line
 from braid.cli.session import Session
 from braid.kernel.errors import NotFound, Unavailable
@@ -47,7 +47,7 @@ async def watch_items(session: Session, kind: Kind, scope: Scope, format: Format
         gone = [
             item._replace(cells=["gone", *[""] * (len(item.cells) - 1)])
             for key, item in shown.items()
-            if key not in items
+            if key not in items and kind is not DEADLETTER  # only the newest of them are looked at
         ]
         if changed or gone or header:
             _print_changes(session, kind, format, changed, gone, header)

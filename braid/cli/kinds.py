@@ -14,6 +14,16 @@ class Kind(NamedTuple):
     built: bool = True
 
 
+class Scope(NamedTuple):
+    """What to look for: a name, or a part of the mesh; `most` 0 is no limit."""
+
+    name: str = ""
+    group: str = ""
+    stream: str = ""
+    where: str = ""
+    most: int = 0
+
+
 STREAM: Final = Kind("stream", "streams")
 CHANNEL: Final = Kind("channel", "channels")
 CLUSTER: Final = Kind("cluster", "clusters")
@@ -21,6 +31,9 @@ GROUP: Final = Kind("group", "groups")
 MEMBER: Final = Kind("member", "members")
 LEASE: Final = Kind("lease", "leases")
 EVENT: Final = Kind("event", "events")
+LAG: Final = Kind("lag", "lag")
+DEADLETTER: Final = Kind("deadletter", "deadletters")
+REPLAY: Final = Kind("replay", "replays")
 
 KINDS: Final = (
     STREAM,
@@ -30,9 +43,9 @@ KINDS: Final = (
     MEMBER,
     LEASE,
     EVENT,
-    Kind("lag", "lag", built=False),
-    Kind("deadletter", "deadletters", built=False),
-    Kind("replay", "replays", built=False),
+    LAG,
+    DEADLETTER,
+    REPLAY,
     Kind("alert", "alerts", built=False),
 )
 _BY_NAME: Final = {name: kind for kind in KINDS for name in (kind.singular, kind.plural)}

@@ -1,7 +1,7 @@
 """What the mesh has, as items to show: one function per type reads it, one makes its row. Changes nothing."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from google.protobuf.message import Message
 
@@ -9,22 +9,15 @@ from braid.api.assigner.v1 import assigner_service_pb2 as assigner_api
 from braid.api.assigner.v1 import group_pb2
 from braid.api.registry.v1 import cluster_pb2, stream_pb2
 from braid.api.registry.v1 import registry_service_pb2 as registry_api
+from braid.cli import deadletters, replays
 from braid.cli.documents import Document, enum_text, to_document
-from braid.cli.kinds import CHANNEL, CLUSTER, GROUP, LEASE, MEMBER, STREAM, Kind
+from braid.cli.kinds import CHANNEL, CLUSTER, DEADLETTER, GROUP, LEASE, MEMBER, REPLAY, STREAM, Kind, Scope
 from braid.cli.output import API_VERSION, Column, Columns, Item
 from braid.cli.session import Session
 from braid.kernel.ids import epoch_text
 from braid.kernel.limits import PAGE_SIZE_MAX
 
 _ACTIVE: Final = stream_pb2.CHANNEL_STATE_ACTIVE
-
-
-class Scope(NamedTuple):
-    """What to look for: a name, or a part of the mesh."""
-
-    name: str = ""
-    group: str = ""
-    stream: str = ""
 
 
 COLUMNS: Final[Mapping[Kind, Columns]] = {
@@ -97,6 +90,8 @@ COLUMNS: Final[Mapping[Kind, Columns]] = {
             Column("TOPIC", wide=True),
         )
     ),
+    DEADLETTER: deadletters.COLUMNS,
+    REPLAY: replays.COLUMNS,
 }
 
 
@@ -109,7 +104,7 @@ def named(kind: Kind, item: Item, name: str) -> bool:
     """Whether a name asks for the item: its own, or for channels and leases that of what they are in."""
     if not name or item.name == name:
         return True
-    if kind in (CHANNEL, LEASE):
+    if kind in (CHANNEL, LEASE, DEADLETTER):
         return item.name.startswith(f"{name}/")
     return kind is MEMBER and item.document.get("client_id") == name
 
@@ -336,4 +331,6 @@ _READERS: Final[Mapping[Kind, Callable[[Session, Scope], Awaitable[Sequence[Item
     GROUP: _groups,
     MEMBER: _members,
     LEASE: _leases,
+    DEADLETTER: deadletters.list_letters,
+    REPLAY: replays.list_replays,
 }

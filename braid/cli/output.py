@@ -18,9 +18,11 @@ _CELL_MIN: Final = 8
 _GREEN, _YELLOW, _RED = "\x1b[32m", "\x1b[33m", "\x1b[31m"
 _PLAIN: Final = "\x1b[0m"
 _COLOURS: Final = {
-    **dict.fromkeys(("HEALTHY", "ACTIVE", "HELD", "LIVE", "OK"), _GREEN),
-    **dict.fromkeys(("SUSPECT", "DRAINING", "AWAITED", "REVOKING", "FREE", "PROVISIONING", "WARN"), _YELLOW),
-    **dict.fromkeys(("DOWN", "STRANDED", "BLOCKED", "FAIL", "NO ROUTE"), _RED),
+    **dict.fromkeys(("HEALTHY", "ACTIVE", "HELD", "LIVE", "OK", "DONE"), _GREEN),
+    **dict.fromkeys(
+        ("SUSPECT", "DRAINING", "AWAITED", "REVOKING", "FREE", "PROVISIONING", "WARN", "STALE", "PAUSED"), _YELLOW
+    ),
+    **dict.fromkeys(("DOWN", "STRANDED", "BLOCKED", "FAIL", "FAILED", "NO ROUTE"), _RED),
 }
 
 

@@ -1,6 +1,7 @@
 """`get`, `describe`, `create`, `delete`: what the mesh has, one thing in full, new things, things no longer wanted."""
 
 import sys
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -10,6 +11,7 @@ from braid.cli.execution import ContextOption, DryRunOption, EndpointOption, Out
 from braid.cli.kinds import parse_kind
 from braid.cli.output import Format, parse_format
 from braid.kernel.errors import Invalid, Refused
+from braid.kernel.limits import CLI_LETTERS_SHOWN
 
 if TYPE_CHECKING:
     from braid.cli.documents import Value
@@ -22,9 +24,12 @@ _GET: Final = """List what the mesh has.
   braid get leases --group indexer         who works on what
   braid get clusters -o wide
   braid get stream logs -o yaml            as `braid apply` takes it
+  braid get lag indexer -w                 how far a group is behind, as it changes
+  braid get deadletters --stream logs --where 'error=ValueError'
   braid get events --for stream/logs
 
-Types, in singular or plural: streams, channels, clusters, groups, members, leases, events.
+Types, in singular or plural: streams, channels, clusters, groups, members, leases, lag, deadletters, replays, events.
+A lag of `~3.1` seconds is an estimate (a group that is not the mesh's), `≥3.1` the least it can be.
 """
 _DESCRIBE: Final = """Show one thing in full, what belongs to it, and its latest events.
 
@@ -32,6 +37,8 @@ _DESCRIBE: Final = """Show one thing in full, what belongs to it, and its latest
   braid describe stream logs               its channels, its groups, who holds a drain
   braid describe cluster east
   braid describe group indexer -o json
+  braid describe deadletter logs/1/0/5     why it was given up, and what is in it
+  braid describe replay 01KA2B             how far it is
 """
 _DELETE: Final = """Delete a stream, a cluster or a group. Asks for the name, or takes --yes.
 
@@ -60,8 +67,17 @@ _CREATE: Final = """Create a stream, or register a cluster.
   braid create cluster east --bootstrap 10.0.0.1:9092 --zone a
 """
 _GETTABLE: Final = tuple(kind for kind in kinds.KINDS if kind.built)
-_DESCRIBABLE: Final = tuple(kind for kind in _GETTABLE if kind is not kinds.EVENT)
+_DESCRIBABLE: Final = tuple(kind for kind in _GETTABLE if kind not in (kinds.EVENT, kinds.LAG))
 _DELETABLE: Final = (kinds.STREAM, kinds.CLUSTER, kinds.GROUP)
+# Which types a flag of `get` goes with.
+_TAKERS: Final[Mapping[str, Sequence[kinds.Kind]]] = {
+    "--group": (kinds.MEMBER, kinds.LEASE, kinds.LAG),
+    "--stream": (kinds.CHANNEL, kinds.GROUP, kinds.LEASE, kinds.LAG, kinds.DEADLETTER, kinds.REPLAY),
+    "--where": (kinds.DEADLETTER,),
+    "--detail": (kinds.LAG,),
+    "--max": (kinds.DEADLETTER,),
+    "--for": (kinds.EVENT,),
+}
 
 _Type = Annotated[str, typer.Argument(metavar="TYPE", show_default=False)]
 _Name = Annotated[str, typer.Argument(metavar="NAME", show_default=False)]
@@ -91,8 +107,13 @@ def _get(
     name: _OptionalName = "",
     output: OutputOption = "table",
     watch: Annotated[bool, typer.Option("-w", "--watch", help="Go on, printing what changes.")] = False,
-    group: Annotated[str, typer.Option(metavar="NAME", help="Members or leases of one group.")] = "",
-    stream: Annotated[str, typer.Option(metavar="NAME", help="Channels, groups or leases of one stream.")] = "",
+    group: Annotated[str, typer.Option(metavar="NAME", help="Members, leases or lag of one group.")] = "",
+    stream: Annotated[str, typer.Option(metavar="NAME", help="What belongs to one stream.")] = "",
+    where: Annotated[str, typer.Option(metavar="FILTER", help="Dead letters that match: error=ValueError.")] = "",
+    detail: Annotated[str, typer.Option(metavar="HOW", help="Lag by lane, channel or partition.")] = "",
+    most: Annotated[
+        int, typer.Option("--max", min=-1, metavar="N", show_default=False, help="The newest N dead letters; 0: all.")
+    ] = -1,
     for_: Annotated[str, typer.Option("--for", metavar="TYPE/NAME", help="Events of one thing.")] = "",
     endpoint: EndpointOption = "",
     context: ContextOption = "",
@@ -104,12 +125,30 @@ def _get(
 
         show_events(for_ or name, "", watch, 0, format, endpoint, context)
         return
-    _check_scope(kind, group, stream, for_)
+    _check_flags(
+        kind, {"--group": group, "--stream": stream, "--where": where, "--detail": detail, "--for": for_}, most
+    )
+    if kind is kinds.LAG:
+        _get_lag(name or group, stream, detail, format, watch, endpoint, context)
+        return
+    from braid.cli.deadletters import get_letters
     from braid.cli.getting import get_items, watch_items
-    from braid.cli.listing import Scope
 
+    scope = kinds.Scope(name, group, stream, where, CLI_LETTERS_SHOWN if most < 0 else most)
+    if kind is kinds.DEADLETTER and not watch:
+        execute(endpoint, context, lambda session: get_letters(session, scope, format))
+        return
     work = watch_items if watch else get_items
-    execute(endpoint, context, lambda session: work(session, kind, Scope(name, group, stream), format))
+    execute(endpoint, context, lambda session: work(session, kind, scope, format))
+
+
+def _get_lag(group: str, stream: str, detail: str, format: Format, watch: bool, endpoint: str, context: str) -> None:
+    from braid.api.lagmon.v1.lagmon_service_pb2 import LagFilter
+    from braid.cli.lag import get_lag, parse_detail, watch_lag
+
+    work = watch_lag if watch else get_lag
+    scope, level = LagFilter(group=group, stream=stream), parse_detail(detail or "lane")
+    execute(endpoint, context, lambda session: work(session, scope, level, format))
 
 
 def _describe(
@@ -121,6 +160,16 @@ def _describe(
 ) -> None:
     kind = parse_kind(type_, "describe", _DESCRIBABLE)
     format = parse_format(output, (Format.TABLE, Format.JSON, Format.YAML))
+    if kind is kinds.DEADLETTER:
+        from braid.cli.deadletters import describe_letter
+
+        execute(endpoint, context, lambda session: describe_letter(session, name, format))
+        return
+    if kind is kinds.REPLAY:
+        from braid.cli.replays import describe_replay
+
+        execute(endpoint, context, lambda session: describe_replay(session, name, format))
+        return
     from braid.cli.describing import describe_item
 
     execute(endpoint, context, lambda session: describe_item(session, kind, name, format))
@@ -222,13 +271,8 @@ def confirm(what: str, name: str, yes: bool) -> None:
         raise Refused(f"{what} was not deleted: another name was typed", remedy="repeat it, or use --yes")
 
 
-def _check_scope(kind: kinds.Kind, group: str, stream: str, for_: str) -> None:
-    takers = {
-        "--group": (group, (kinds.MEMBER, kinds.LEASE)),
-        "--stream": (stream, (kinds.CHANNEL, kinds.GROUP, kinds.LEASE)),
-        "--for": (for_, (kinds.EVENT,)),
-    }
-    for flag, (value, taking) in takers.items():
-        if value and kind not in taking:
-            known = " or ".join(each.plural for each in taking)
+def _check_flags(kind: kinds.Kind, given: Mapping[str, str], most: int) -> None:
+    for flag, value in {**given, "--max": str(most) if most >= 0 else ""}.items():
+        if value and kind not in _TAKERS[flag]:
+            known = " or ".join(each.plural for each in _TAKERS[flag])
             raise Invalid(f"{kind.plural} have none", field=flag, remedy=f"it goes with {known}")

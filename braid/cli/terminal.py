@@ -6,6 +6,7 @@ import itertools
 from collections.abc import AsyncIterator, Mapping
 from typing import Final, TextIO
 
+from braid.cli.binary import printable
 from braid.cli.output import Format, coloured
 from braid.kernel.limits import CLI_SPINNER_AFTER_SECONDS, CLI_SPINNER_SECONDS
 
@@ -42,7 +43,7 @@ class Terminal:
     def print_bytes(self, data: bytes) -> None:
         """Prints data as it is, one line; on a terminal control characters are shown, not obeyed."""
         if self.interactive:
-            self.print("".join(_visible(each) for each in data.decode("utf-8", "replace")))
+            self.print(printable(data.decode("utf-8", "replace"), "\t"))
             return
         self._out.flush()
         self._out.buffer.write(data + b"\n")
@@ -80,7 +81,3 @@ class Terminal:
                 await asyncio.sleep(CLI_SPINNER_SECONDS)
         finally:
             self.progress("")
-
-
-def _visible(character: str) -> str:
-    return character if character.isprintable() or character == "\t" else f"\\x{ord(character):02x}"

@@ -101,7 +101,7 @@ def test_refusals_have_their_exit_codes(where: Path) -> None:
             "create stream logs --lane live=1",
             "create stream x",
             "delete stream logs",
-            "get lag",
+            "get alerts",
             "nonsense",
         )
     ]

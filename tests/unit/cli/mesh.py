@@ -1,4 +1,5 @@
-"""A whole mesh on virtual time, and the command line in it: real registry, real assigner, clusters in memory.
+"""A whole mesh on virtual time, and the command line in it: real registry, real assigner, clusters in memory; lagmon
+and dlq, where a test wants them, say what it tells them to.
 
 `Shell.braid` runs a command line from its parsing to its output; only the process around it is missing.
 """
@@ -30,6 +31,7 @@ from services.assigner.servicer import Assigner
 from services.registry.service import RegistryService
 from services.registry.term import Tuning
 from tests.support.virtual_time import VirtualProcess, run_virtual, running_loop
+from tests.unit.cli.scripted import ScriptedDlq, ScriptedLagmon
 
 
 class Result(NamedTuple):
@@ -70,6 +72,8 @@ class Shell:
         self.kafka = MemoryKafka(self.me.host.clock, lambda: self.kafka_latency_seconds)
         self.processes: dict[str, VirtualProcess] = {}
         self.replicas: dict[str, Replica] = {}
+        self.lagmon = ScriptedLagmon()
+        self.dlq = ScriptedDlq()
 
     async def start(self, *clusters: str, registries: int = 1, assigners: int = 1) -> "Shell":
         """Starts services, and Kafka clusters that are registered with them."""
@@ -87,17 +91,27 @@ class Shell:
     async def replica(self, instance: str, *, skew_ms: int = 0) -> None:
         """Starts a replica and waits until it serves."""
         process = VirtualProcess(running_loop(), instance, 1, skew_ms=skew_ms)
-        service: Service = Assigner(self.kafka)
-        if instance.startswith("registry"):
-            service = RegistryService(self.kafka.process(), Tuning(30.0, 0.25, 0.75))
         transport = MemoryTransport(self.network, instance)
         store = MemoryStore(process.host, self.server)
-        replica = Replica(service, process.host, store, transport, address=f"{instance}:1", instance=instance)
+        replica = Replica(
+            self._service(instance), process.host, store, transport, address=f"{instance}:1", instance=instance
+        )
         self.processes[instance], self.replicas[instance] = process, replica
         process.tasks.spawn(replica.run(), "run")
         await replica.ready()
         kind = instance.partition("-")[0]
         await self.until(lambda: any(each.leading() for name, each in self.replicas.items() if name.startswith(kind)))
+
+    def _service(self, instance: str) -> Service:
+        match instance.partition("-")[0]:
+            case "registry":
+                return RegistryService(self.kafka.process(), Tuning(30.0, 0.25, 0.75))
+            case "lagmon":
+                return self.lagmon
+            case "dlq":
+                return self.dlq
+            case _:
+                return Assigner(self.kafka)
 
     def kill(self, instance: str) -> None:
         """kill -9."""

@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from braid.api.lagmon.v1.lag_pb2 import Lag
 from braid.api.registry.v1.cluster_pb2 import CLUSTER_HEALTH_DOWN, CLUSTER_HEALTH_HEALTHY, Cluster, ClusterStatus
 from braid.api.registry.v1.stream_pb2 import (
     CHANNEL_STATE_ACTIVE,
@@ -21,11 +22,12 @@ from braid.cli.findings import (
     ReplicaFacts,
     check_clocks,
     check_cluster,
+    check_lag,
     check_services,
     check_stream,
     check_versions,
 )
-from braid.kernel.errors import Unavailable
+from braid.kernel.errors import Exhausted, Unavailable
 from braid.kernel.ports import ClusterDescription
 from tests.unit.cli.mesh import Shell, virtual
 
@@ -79,14 +81,14 @@ def test_what_is_wrong_with_a_cluster(
 def test_every_problem_has_a_remedy() -> None:
     bad = ClusterDescription("other", 1, {}, True, 64, 60, {"unclean.leader.election.enable": "true"})
     found = [*check_cluster(ClusterFacts(cluster(cordoned=True), bad)), *check_services([])]
-    assert len(found) == 8
+    assert len(found) == 10
     assert all(each.remedy for each in found)
 
 
 def test_services() -> None:
     def levels(*replicas: ReplicaFacts) -> list[tuple[str, Level]]:
-        assigners = [replica("assigner", 0), replica("assigner", 1)]
-        return [(each.name, each.level) for each in check_services([*replicas, *assigners])][:-1]
+        others = [replica("assigner", 0), replica("assigner", 1), replica("lagmon", 0), replica("dlq", 0)]
+        return [(each.name, each.level) for each in check_services([*replicas, *others])][:-3]
 
     dead = replica("registry", 1, error=Unavailable("refused"))
     assert levels(replica("registry", 0), replica("registry", 1)) == [("registry", Level.OK)]
@@ -94,6 +96,36 @@ def test_services() -> None:
     assert levels(replica("registry", 0), dead) == [("registry-1", Level.FAIL), ("registry", Level.WARN)]
     assert levels(replica("registry", 1)) == [("registry", Level.FAIL)]
     assert levels() == [("registry", Level.FAIL)]
+
+
+def test_what_is_lost_without_lagmon_or_dlq() -> None:
+    def found(*replicas: ReplicaFacts) -> dict[str, tuple[Level, str]]:
+        return {each.name: (each.level, each.message) for each in check_services(replicas)[2:]}
+
+    whole = found(replica("lagmon", 0), replica("lagmon", 1), replica("dlq", 0))
+    assert whole == {
+        "lagmon": (Level.OK, "lagmon-0 leads, 1 could take over"),
+        "dlq": (Level.OK, "dlq-0 leads, alone"),
+    }
+    dead = replica("lagmon", 0, error=Unavailable("refused"))
+    assert {name: level for name, (level, _) in found(dead, replica("dlq", 1)).items()} == {
+        "lagmon-0": Level.FAIL,
+        "lagmon": Level.WARN,
+        "dlq": Level.WARN,
+    }
+    assert "nobody knows how far groups are behind" in found()["lagmon"][1]
+    assert "not listed or replayed" in found()["dlq"][1]
+
+
+def test_lag_that_is_old_or_not_read_yet() -> None:
+    fresh = Lag(group="a", cluster="west", as_of_ms=99_000)
+    rows = [fresh, *(Lag(group=group, cluster="east", stale=True, as_of_ms=40_000) for group in "abb")]
+    assert [each.level for each in check_lag([fresh], [], 100_000)] == [Level.OK]
+    (stale,) = check_lag(rows, [], 100_000)
+    assert (stale.level, stale.message) == (Level.WARN, "of 2 groups on cluster east as of 60s ago")
+    (reading,) = check_lag([], ["west", "east"], 100_000)
+    assert reading.message == "offsets of east, west are not read to their end yet: rows may be missing"
+    assert stale.remedy and reading.remedy
 
 
 def test_clocks_allow_for_the_way_there_and_back() -> None:
@@ -138,6 +170,8 @@ def test_streams() -> None:
 @virtual
 async def test_a_whole_mesh() -> None:
     shell = await Shell().start("east", "west", registries=2, assigners=2)
+    await shell.replica("lagmon-0")
+    await shell.replica("dlq-0")
     await shell.braid("create", "stream", "logs", "--lane", "live=1")
     await asyncio.sleep(1.0)
     result = await shell.braid("doctor", "-o", "json")
@@ -162,6 +196,22 @@ async def test_a_sick_mesh() -> None:
     assert failed == ["assigner-1", "cluster/east", "cluster/west", "stream/logs"]
     assert "its clock is 90.0 s ahead of this machine's" in result.out
     assert max(map(len, lines)) <= 80
+    assert [line.split()[:2] for line in lines if line.startswith(("lagmon", "dlq"))] == [
+        ["lagmon", "WARN"],
+        ["dlq", "WARN"],
+    ]
+
+
+@virtual
+async def test_stale_lag_is_found_and_unreadable_lag_too() -> None:
+    shell = await Shell().start("east")
+    await shell.replica("lagmon-0")
+    await asyncio.sleep(1.0)
+    shell.lagmon.rows = [Lag(group="a", cluster="east", stale=True, as_of_ms=1)]
+    assert "as of" in (await shell.braid("doctor")).out
+    shell.lagmon.refusal = Exhausted("too many rows", remedy="name a group")
+    lines = (await shell.braid("doctor")).out
+    assert "it cannot be read: too many rows" in lines
 
 
 @virtual

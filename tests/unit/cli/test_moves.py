@@ -68,10 +68,6 @@ async def test_cordon_and_back() -> None:
         ("cordon cluster wset", 4, "did you mean west?"),
         ("decommission cluster east", 4, "not built yet"),
         ("reset group g --stream logs --to earliest", 4, "not built yet"),
-        ("dlq replay --stream logs --dry-run", 4, "`braid dlq replay` is not built yet"),
-        ("get lag", 4, "not built yet"),
-        ("get deadletters", 4, "not built yet"),
-        ("get replays", 4, "not built yet"),
         ("get alerts", 4, "not built yet"),
     ],
 )
