@@ -147,7 +147,8 @@ def forgotten(manifest: Manifest, before_ms: int) -> Manifest:
 
 def names_of(manifest: Manifest) -> frozenset[str]:
     """Every file that must stay."""
-    return frozenset(file.name for file in (*manifest.files, *manifest.seen, *manifest.retired))
+    parts: tuple[tuple[DataFile | SeenFile | Retired, ...], ...] = (manifest.files, manifest.seen, manifest.retired)
+    return frozenset(file.name for part in parts for file in part)
 
 
 def to_json(manifest: Manifest) -> str:
