@@ -295,6 +295,8 @@ TABLE_SMALL_BYTES: Final = 64 << 20  # larger files are left alone
 TABLE_RETIRED_SECONDS: Final = 300.0  # replaced files stay for readers that have them open
 TABLE_MANIFESTS_KEPT: Final = 8  # older ones are nobody's
 TABLE_SWEEP_COMMITS: Final = 64  # between two sweeps for files no commit ever named
+SPARK_ARROW_BATCH_BYTES: Final = 8 << 20  # of rows handed to a Python worker at once
+SPARK_TASK_ATTEMPTS: Final = 4  # Spark's own default where it has executors; alone on a machine it would be one
 
 # --- dlq
 DLQ_KEY_BYTES_MAX: Final = 1 << 10  # of a key in the index; enough to find it by
