@@ -1,0 +1,19 @@
+"""`python -m services.lagmon`: one lag monitor's process."""
+
+import sys
+
+from braid.kafka.cluster import AioKafka
+from braid.runtime.serve import serve
+from braid.runtime.settings import settings_or_exit
+from services.lagmon.config import LagmonSettings
+from services.lagmon.servicer import Lagmon
+
+
+def main() -> int:
+    """Runs one replica until it is told to stop; returns the exit code."""
+    settings = settings_or_exit(LagmonSettings)
+    return serve(Lagmon(AioKafka(settings.instance)), settings)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,81 @@
+"""Rows of lag as messages, page tokens as text."""
+
+import json
+from typing import cast
+
+from braid.api.lagmon.v1 import lag_pb2
+from braid.api.lagmon.v1 import lagmon_service_pb2 as api
+from braid.kernel.errors import Invalid
+from services.lagmon.lag import Detail, Filter, LagRow, RowKey
+
+_TOKEN_TYPES = [str, str, str, str, str, int]  # of a row's key
+
+
+def lag_message(row: LagRow) -> lag_pb2.Lag:
+    """A row as the API tells it."""
+    key = row.key
+    return lag_pb2.Lag(
+        group=key.group,
+        stream=key.stream,
+        lane=key.lane,
+        cluster=key.cluster,
+        topic=key.topic,
+        partition=key.partition,
+        partitions=row.partitions,
+        lag_records=row.lag_records,
+        lag_seconds=row.lag_seconds,
+        source=cast("lag_pb2.LagSource.ValueType", row.source.value),
+        foreign=row.foreign,
+        stale=row.stale,
+        as_of_ms=row.as_of_ms,
+        committed_offset=row.committed_offset,
+        end_offset=row.end_offset,
+        epoch=row.epoch,
+        detached=row.detached,
+        commit_time_ms=row.commit_time_ms,
+    )
+
+
+def gone_message(key: RowKey) -> lag_pb2.Lag:
+    """A row that is no more, by its identifying fields."""
+    return lag_pb2.Lag(**key._asdict())
+
+
+def read_filter(message: api.LagFilter) -> Filter:
+    """Which rows are asked for."""
+    return Filter(message.group, message.stream, message.lane, message.cluster, message.exclude_foreign)
+
+
+def read_detail(value: int) -> Detail:
+    """How much a row shall sum up; lanes when nothing is said.
+
+    Raises:
+        Invalid: a detail this release does not know.
+    """
+    try:
+        return Detail(value or Detail.LANE)
+    except ValueError:
+        names = ", ".join(lag_pb2.LagDetail.Name(cast("lag_pb2.LagDetail.ValueType", each.value)) for each in Detail)
+        raise Invalid(f"detail {value} is not known", field="detail", remedy=f"use {names}") from None
+
+
+def page_token(key: RowKey | None) -> str:
+    """The token of the page behind a row; '' at the end."""
+    return json.dumps(key, separators=(",", ":")) if key is not None else ""
+
+
+def read_page_token(token: str) -> RowKey | None:
+    """The row a page begins behind; None for the first page.
+
+    Raises:
+        Invalid: no token of this method.
+    """
+    if not token:
+        return None
+    try:
+        parts = json.loads(token)
+    except ValueError:
+        parts = None
+    if isinstance(parts, list) and [type(part) for part in parts] == _TOKEN_TYPES:
+        return RowKey._make(parts)
+    raise Invalid("not a token of this method", field="page_token", remedy="pass next_page_token of the last page")

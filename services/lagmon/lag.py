@@ -1,0 +1,138 @@
+"""Rows of lag as values: their order, what a filter wants, how they sum up, what changed between two tables. Pure."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from typing import NamedTuple
+
+
+class Source(IntEnum):
+    """Where `lag_seconds` comes from, as `LagSource` numbers it: a sum names the largest, which is the weakest."""
+
+    DONE = 1
+    ENVELOPE = 2
+    RECORD = 3
+    ESTIMATE = 4
+    UNKNOWN = 5
+
+
+class Detail(IntEnum):
+    """How much a row sums up, as `LagDetail` numbers it."""
+
+    LANE = 1
+    CHANNEL = 2
+    PARTITION = 3
+
+
+class RowKey(NamedTuple):
+    """What a row is about; rows are sorted by it. Empty names and partition -1 stand for all."""
+
+    group: str
+    stream: str
+    lane: str
+    cluster: str
+    topic: str
+    partition: int
+
+
+@dataclass(frozen=True, slots=True)
+class LagRow:
+    """A group's lag, as the message `Lag` tells it; field by field described there."""
+
+    key: RowKey
+    partitions: int
+    lag_records: int
+    lag_seconds: float
+    source: Source
+    foreign: bool
+    stale: bool
+    as_of_ms: int
+    committed_offset: int = -1
+    end_offset: int = -1
+    epoch: int = 0
+    detached: bool = False
+    commit_time_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Which rows; empty fields match everything."""
+
+    group: str = ""
+    stream: str = ""
+    lane: str = ""
+    cluster: str = ""
+    exclude_foreign: bool = False
+
+    def matches(self, row: LagRow) -> bool:
+        """Whether a row of one partition is wanted."""
+        key = row.key
+        return (
+            (not self.group or key.group == self.group)
+            and (not self.stream or key.stream == self.stream)
+            and (not self.lane or key.lane == self.lane)
+            and (not self.cluster or key.cluster == self.cluster)
+            and not (self.exclude_foreign and row.foreign)
+        )
+
+
+def summed(rows: Iterable[LagRow], detail: Detail) -> list[LagRow]:
+    """Rows of one partition each, summed up to a detail and sorted.
+
+    Records add up, seconds are the largest, the source the weakest; the time of observation is the oldest.
+    """
+    if detail is Detail.PARTITION:
+        return sorted(rows, key=lambda row: row.key)
+    sums: dict[RowKey, LagRow] = {}
+    for row in rows:
+        key = _wider(row.key, detail)
+        known = sums.get(key)
+        sums[key] = _added(known, row) if known else _alone(key, row)
+    return [sums[key] for key in sorted(sums)]
+
+
+def after(rows: Sequence[LagRow], last: RowKey | None, size: int) -> tuple[Sequence[LagRow], RowKey | None]:
+    """One page of sorted rows behind a key, and the key the next page begins behind; None at the end."""
+    left = [row for row in rows if last is None or row.key > last]
+    return left[:size], left[size - 1].key if len(left) > size else None
+
+
+def changes(
+    told: Mapping[RowKey, LagRow], rows: Iterable[LagRow]
+) -> tuple[dict[RowKey, LagRow], list[LagRow], list[RowKey]]:
+    """The new table, the rows that differ from the told ones, and the keys that are no more.
+
+    The mere passing of time is no change: neither the observation's time nor the answer's.
+    """
+    table = {row.key: row for row in rows}
+    changed = [row for key, row in table.items() if key not in told or _timeless(told[key]) != _timeless(row)]
+    return table, changed, [key for key in told if key not in table]
+
+
+def _timeless(row: LagRow) -> LagRow:
+    return replace(row, as_of_ms=0)
+
+
+def _wider(key: RowKey, detail: Detail) -> RowKey:
+    """A lane's row is over all clusters and topics; what belongs to no stream stays divided by topic."""
+    if detail is Detail.CHANNEL or not key.stream:
+        return key._replace(partition=-1)
+    return RowKey(key.group, key.stream, key.lane, "", "", -1)
+
+
+def _alone(key: RowKey, row: LagRow) -> LagRow:
+    return replace(row, key=key, committed_offset=-1, end_offset=-1, epoch=0, detached=False)
+
+
+def _added(one: LagRow, other: LagRow) -> LagRow:
+    return LagRow(
+        key=one.key,
+        partitions=one.partitions + other.partitions,
+        lag_records=one.lag_records + other.lag_records,
+        lag_seconds=max(one.lag_seconds, other.lag_seconds),
+        source=max(one.source, other.source),
+        foreign=one.foreign or other.foreign,
+        stale=one.stale or other.stale,
+        as_of_ms=min(one.as_of_ms, other.as_of_ms),
+        commit_time_ms=max(one.commit_time_ms, other.commit_time_ms),
+    )

@@ -1,0 +1,245 @@
+"""All that is known of one cluster's groups and logs, and the rows that follow from it. Pure: told, never asking.
+
+The shell tells commits, ends of logs and records read for their time; what to ask for next is answered here.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol, TypeVar
+
+from braid.kernel.limits import LAG_SLICE_ROWS
+from braid.kernel.ports import TopicPartition
+from services.lagmon.ends import LogEnds
+from services.lagmon.lag import LagRow, RowKey
+from services.lagmon.policy import (
+    Commit,
+    Now,
+    Probe,
+    Progress,
+    has_envelope,
+    is_stale,
+    read_lag,
+    undone_offsets,
+    wants_probe,
+)
+from services.lagmon.world import Channel, Presence, World
+
+K = TypeVar("K", bound=tuple[str, str, int])
+
+
+class GroupPartition(NamedTuple):
+    """Whose progress, and where."""
+
+    group: str
+    topic: str
+    partition: int
+
+    @property
+    def log(self) -> TopicPartition:
+        """The partition."""
+        return TopicPartition(self.topic, self.partition)
+
+
+class CommitRead(Protocol):
+    """A commit as the offset log states it."""
+
+    @property
+    def offset(self) -> int: ...
+    @property
+    def metadata(self) -> str: ...
+    @property
+    def commit_time_ms(self) -> int: ...
+
+
+@dataclass(slots=True)
+class ClusterModel:
+    """One cluster.
+
+    Attributes:
+        name: Its name.
+        catching_up: Whether its offset log was not read to the end yet.
+        progress: What is known by group and partition.
+        ends: Logs by partition, of all that progress names.
+        missing: Topics that progress names and the cluster does not have.
+    """
+
+    name: str
+    catching_up: bool = True
+    progress: dict[GroupPartition, Progress] = field(default_factory=dict)
+    ends: dict[TopicPartition, LogEnds] = field(default_factory=dict)
+    missing: frozenset[str] = frozenset()
+    _origins: dict[GroupPartition, int] = field(default_factory=dict)
+    _wanted: tuple[TopicPartition, ...] | None = None
+    _groups: dict[TopicPartition, list[GroupPartition]] = field(default_factory=dict)
+
+    # --- what is told
+
+    def take(self, origin: int, found: Mapping[K, CommitRead | None], heard_at: float) -> None:
+        """Commits read from one partition of the offset log; None for those that are gone.
+
+        Args:
+            origin: That partition.
+            found: The newest commit by (group, topic, partition).
+            heard_at: When they were read, or `policy.LONG_AGO` when they were there before.
+        """
+        for raw, commit in found.items():
+            key = GroupPartition._make(raw)
+            if commit is None:
+                self._drop(key)
+                continue
+            known = self.progress.get(key)
+            if known is None:
+                known = self.progress[key] = Progress()
+                self._wanted = None
+            known.commit = Commit(commit.offset, commit.metadata, commit.commit_time_ms, heard_at)
+            self._origins[key] = origin
+
+    def forget(self, origin: int) -> None:
+        """One partition of the offset log is read anew: what came from it is not known any more."""
+        for key in [key for key, where in self._origins.items() if where == origin]:
+            self._drop(key)
+
+    def register(self, world: World) -> None:
+        """Registered groups lag in every open channel they consume, also where they never committed."""
+        for channel in world.channels.values():
+            if channel.cluster != self.name or channel.presence is not Presence.OPEN:
+                continue
+            for group, wish in (world.groups or {}).items():
+                if wish.wants(channel):
+                    self._expect(group, channel)
+        for key in [key for key, progress in self.progress.items() if progress.commit is None]:
+            if not self._expected(key, world):
+                self._drop(key)
+
+    def observe(self, ends: Mapping[TopicPartition, int], at: float) -> None:
+        """Logs ended there at that time."""
+        for partition, end in ends.items():
+            if partition in self.ends:
+                self.ends[partition].observe(end, at)
+
+    def observe_starts(self, starts: Mapping[TopicPartition, int]) -> None:
+        """Logs start there."""
+        for partition, start in starts.items():
+            if partition in self.ends:
+                self.ends[partition].start = start
+
+    def probed(self, partition: TopicPartition, offset: int, ingested_at_ms: int | None, at: float) -> None:
+        """The record at an undone offset was read for its time; None when it did not come."""
+        for progress in self._stuck_at(partition, offset):
+            progress.probe = Probe(offset, ingested_at_ms, at)
+
+    def no_record(self, partition: TopicPartition, offset: int) -> None:
+        """What lies at an undone offset is no record of anybody's."""
+        for progress in self._stuck_at(partition, offset):
+            progress.no_records = progress.no_records.add(offset, offset + 1)
+
+    # --- what is asked
+
+    def wanted(self) -> Sequence[TopicPartition]:
+        """Partitions whose ends matter; their logs exist in `ends`, others are forgotten."""
+        if self._wanted is None:
+            self._groups = {}
+            for key in self.progress:
+                self._groups.setdefault(key.log, []).append(key)
+            self._wanted = tuple(sorted(self._groups))
+            self.ends = {partition: self.ends.get(partition) or LogEnds() for partition in self._wanted}
+        return self._wanted
+
+    def slices(self) -> Iterator[Sequence[GroupPartition]]:
+        """All that is known, in parts small enough to be computed in a row."""
+        keys = list(self.progress)
+        return (keys[at : at + LAG_SLICE_ROWS] for at in range(0, len(keys), LAG_SLICE_ROWS))
+
+    def probes_due(self, keys: Iterable[GroupPartition], world: World, now: Now) -> dict[TopicPartition, int]:
+        """Undone offsets whose records to read for their time, at most one a partition."""
+        due: dict[TopicPartition, int] = {}
+        for key in keys:
+            progress, ends = self.progress.get(key), self.ends.get(key.log)
+            if progress is None or ends is None or key.log in due or is_stale(ends, now):
+                continue
+            channel = world.topics.get((self.name, key.topic))
+            if not self._is_shown(key, progress, channel, world) or _is_drained(channel):
+                continue
+            reading = read_lag(progress, ends, now)
+            if wants_probe(progress, reading, ends, now):
+                due[key.log] = reading.oldest
+        return due
+
+    def rows(self, keys: Iterable[GroupPartition], world: World, now: Now) -> Iterator[LagRow]:
+        """A row for each of the groups and partitions that is there for anybody."""
+        for key in keys:
+            progress = self.progress.get(key)
+            channel = world.topics.get((self.name, key.topic))
+            if progress is not None and self._is_shown(key, progress, channel, world):
+                yield self._row(key, progress, channel, world, now)
+
+    # --- how
+
+    def _row(self, key: GroupPartition, progress: Progress, channel: Channel | None, world: World, now: Now) -> LagRow:
+        ends = self.ends.get(key.log) or LogEnds()
+        reading = read_lag(progress, ends, now, drained=_is_drained(channel))
+        ours = world.wish(key.group) is not None or has_envelope(progress)
+        fields = progress.commit.fields if progress.commit else None
+        age_ms = round((now.elapsed - ends.seen_at) * 1000) if ends.seen_at is not None else now.wall_ms
+        return LagRow(
+            key=RowKey(
+                key.group,
+                channel.stream if channel else "",
+                channel.lane if channel else "",
+                self.name,
+                key.topic,
+                key.partition,
+            ),
+            partitions=1,
+            lag_records=reading.records,
+            lag_seconds=reading.seconds,
+            source=reading.source,
+            foreign=not ours,
+            stale=is_stale(ends, now),
+            as_of_ms=now.wall_ms - age_ms,
+            committed_offset=progress.commit.offset if progress.commit else -1,
+            end_offset=ends.end,
+            epoch=fields.epoch if fields else 0,
+            detached=fields.detached if fields else False,
+            commit_time_ms=progress.commit.time_ms if progress.commit else 0,
+        )
+
+    def _is_shown(self, key: GroupPartition, progress: Progress, channel: Channel | None, world: World) -> bool:
+        """Topics that are gone have no lag; nor have deleted groups, nor lanes a group does not consume any more."""
+        if channel is None:
+            return key.topic not in self.missing
+        if channel.presence is Presence.RETIRED:
+            return False
+        wish = world.wish(key.group)
+        if wish is not None:
+            return wish.wants(channel)
+        return world.groups is None or not has_envelope(progress)
+
+    def _expect(self, group: str, channel: Channel) -> None:
+        for partition in range(channel.partitions):
+            key = GroupPartition(group, channel.topic, partition)
+            if key not in self.progress:
+                self.progress[key] = Progress()
+                self._wanted = None
+
+    def _expected(self, key: GroupPartition, world: World) -> bool:
+        channel, wish = world.topics.get((self.name, key.topic)), world.wish(key.group)
+        return channel is not None and wish is not None and channel.presence is Presence.OPEN and wish.wants(channel)
+
+    def _drop(self, key: GroupPartition) -> None:
+        """A registered group is expected again when `register` is next called."""
+        if self.progress.pop(key, None) is not None:
+            self._wanted = None
+        self._origins.pop(key, None)
+
+    def _stuck_at(self, partition: TopicPartition, offset: int) -> Iterator[Progress]:
+        """Whose oldest undone record in a partition is this one."""
+        self.wanted()
+        for key in self._groups.get(partition, ()):
+            progress = self.progress[key]
+            if undone_offsets(progress, self.ends[partition]).start == offset:
+                yield progress
+
+
+def _is_drained(channel: Channel | None) -> bool:
+    return channel is not None and channel.presence is Presence.DRAINED

@@ -1,0 +1,145 @@
+"""What lagmon asks of other services: the registry's clusters and channels, the assigner's groups. Nothing is decided.
+
+Every replica asks for itself. What was heard stands while nobody answers.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import TypeVar
+
+from braid.api.assigner.v1 import assigner_service_pb2 as assigner
+from braid.api.assigner.v1 import group_pb2
+from braid.api.registry.v1 import cluster_pb2, route_pb2, stream_pb2
+from braid.api.registry.v1 import registry_service_pb2 as registry
+from braid.kernel.errors import BraidError
+from braid.kernel.limits import (
+    LAG_CLUSTERS_SECONDS,
+    LAG_GROUPS_SECONDS,
+    LAG_PEER_PAGES_MAX,
+    PAGE_SIZE_MAX,
+    WATCH_SILENCE_SECONDS,
+)
+from braid.kernel.ports import Host
+from braid.rpc.mesh_client import ServiceClient
+from braid.runtime.retry import Backoff
+from services.lagmon.world import Channel, Place, Presence, Wish, World
+
+T = TypeVar("T")
+_PROTOCOL_VERSION = 1
+_PRESENCES = {
+    stream_pb2.CHANNEL_STATE_ACTIVE: Presence.OPEN,
+    stream_pb2.CHANNEL_STATE_DRAINING: Presence.OPEN,
+    stream_pb2.CHANNEL_STATE_DRAINED: Presence.DRAINED,
+    stream_pb2.CHANNEL_STATE_RETIRED: Presence.RETIRED,
+}
+
+
+class Peers:
+    """The world as last heard."""
+
+    def __init__(
+        self, host: Host, registry_client: ServiceClient, assigner_client: ServiceClient, changed: Callable[[], None]
+    ) -> None:
+        """`changed` is called after every change of `world`."""
+        self.world = World()
+        self._host = host
+        self._registry = registry_client
+        self._assigner = assigner_client
+        self._changed = changed
+
+    async def run(self) -> None:
+        """Asks and follows until cancelled."""
+        spawn = self._host.tasks.spawn
+        tasks = [
+            spawn(self._every(LAG_CLUSTERS_SECONDS, self._ask_clusters), "clusters"),
+            spawn(self._every(LAG_GROUPS_SECONDS, self._ask_groups), "groups"),
+        ]
+        try:
+            await self._follow_channels()
+        finally:
+            for task in tasks:
+                task.cancel()
+
+    async def _every(self, seconds: float, ask: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            with contextlib.suppress(BraidError):  # it does not answer now: what is known stands
+                await ask()
+            await self._host.clock.sleep(seconds)
+
+    async def _ask_clusters(self) -> None:
+        found: dict[str, Place] = {}
+        token = ""
+        for _ in range(LAG_PEER_PAGES_MAX):
+            request = registry.ListClustersRequest(page_size=PAGE_SIZE_MAX, page_token=token)
+            page = await self._registry.unary("ListClusters", request, registry.ListClustersResponse)
+            found |= {cluster.name: _place(cluster) for cluster in page.clusters}
+            token = page.next_page_token
+            if not token:
+                self._tell(replace(self.world, clusters=found))
+                return
+
+    async def _ask_groups(self) -> None:
+        found: dict[str, Wish] = {}
+        token = ""
+        for _ in range(LAG_PEER_PAGES_MAX):
+            request = assigner.ListGroupsRequest(page_size=PAGE_SIZE_MAX, page_token=token)
+            page = await self._assigner.unary("ListGroups", request, assigner.ListGroupsResponse)
+            found |= {group.name: _wish(group) for group in page.groups}
+            token = page.next_page_token
+            if not token:
+                self._tell(replace(self.world, groups=found))
+                return
+
+    async def _follow_channels(self) -> None:
+        backoff = Backoff(self._host)
+        request = route_pb2.WatchChannelsRequest(protocol_version=_PROTOCOL_VERSION)
+        while True:
+            try:
+                messages = self._registry.server_stream("WatchChannels", request, route_pb2.WatchChannelsResponse)
+                await self._listen(messages, backoff)
+            except BraidError:  # no leader, a restart, a broken connection: what is known stands
+                pass
+            except TimeoutError:  # its process may be frozen: the connection alone does not tell
+                self._registry.forget_leader()
+            await backoff.wait()
+
+    async def _listen(self, messages: AsyncIterator[route_pb2.WatchChannelsResponse], backoff: Backoff) -> None:
+        """Takes what comes until the stream ends. Raises `TimeoutError` when it is silent for too long."""
+        while True:
+            async with asyncio.timeout(WATCH_SILENCE_SECONDS):
+                message = await anext(messages, None)
+            if message is None:
+                return
+            backoff.reset()
+            if message.full or message.channels:
+                known: Mapping[str, Channel] = {} if message.full else self.world.channels
+                self._tell(replace(self.world, channels={**known, **_channels(message.channels)}))
+
+    def _tell(self, world: World) -> None:
+        if world != self.world:
+            self.world = world
+            self._changed()
+
+
+def _place(cluster: cluster_pb2.Cluster) -> Place:
+    return Place(cluster.spec.bootstrap, cluster.spec.security_profile)
+
+
+def _channels(told: Iterable[stream_pb2.Channel]) -> dict[str, Channel]:
+    return {
+        each.name: Channel(
+            each.stream,
+            each.lane,
+            each.cluster,
+            each.topic,
+            each.partitions,
+            _PRESENCES.get(each.state, Presence.AHEAD),
+        )
+        for each in told
+    }
+
+
+def _wish(group: group_pb2.Group) -> Wish:
+    return Wish(frozenset(group.spec.streams), frozenset(group.spec.lanes))

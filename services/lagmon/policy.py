@@ -1,0 +1,196 @@
+"""The lag of one group in one partition, from its newest commit, the log's ends and at most one record. Pure.
+
+Lag in records is the log's end minus what is done, gaps and done ranges counted. Lag in seconds is the age of the
+oldest record not done, where it is known best:
+
+1. everything is done, or the channel is drained: exactly 0;
+2. the record was read for its time, once a stall: its age;
+3. the envelope names its ingestion time: its age;
+4. the group works through records that lay there when it committed: it is about as old as the newest delivered one;
+5. no envelope: guessed from the times at which the log's end was seen, and labelled so;
+6. else it is at least as old as the first look that saw it.
+"""
+
+import math
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from braid.kernel.envelope import Kind, decode
+from braid.kernel.limits import LAG_PROBE_AGAIN_SECONDS, LAG_STALE_SECONDS, LAG_STALL_SECONDS
+from braid.kernel.progress_fields import EnvelopeFields
+from braid.kernel.ranges import EMPTY, Ranges
+from services.lagmon.ends import LogEnds
+from services.lagmon.lag import Source
+
+LONG_AGO: Final = -math.inf  # when a commit was made that was found, not heard
+
+
+class Now(NamedTuple):
+    """One instant on both clocks: seconds that never step, and wall milliseconds."""
+
+    elapsed: float
+    wall_ms: int
+
+
+class Probe(NamedTuple):
+    """A record read for its time: the undone offset it was read for, its ingestion time (None: not found), and when."""
+
+    offset: int
+    ingested_at_ms: int | None
+    at: float
+
+
+class Reading(NamedTuple):
+    """The lag of one group in one partition.
+
+    Attributes:
+        records: Undone offsets below the log's end.
+        seconds: Age of the oldest of them, at least; 0 for none.
+        source: Where the age comes from.
+        oldest: The lowest undone offset, -1 for none.
+        exact: Whether nothing better could be learned by reading the record.
+    """
+
+    records: int
+    seconds: float
+    source: Source
+    oldest: int
+    exact: bool
+
+
+_DONE: Final = Reading(0, 0.0, Source.DONE, -1, True)
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """A group's newest commit of one partition; its envelope is decoded when first asked for.
+
+    Attributes:
+        offset: The committed offset.
+        metadata: The committed metadata.
+        time_ms: The coordinator's wall clock.
+        heard_at: When it was read, in seconds that never step; `LONG_AGO` when it was there before.
+    """
+
+    offset: int
+    metadata: str
+    time_ms: int
+    heard_at: float = LONG_AGO
+    _decoded: list[tuple[Kind, EnvelopeFields, Ranges]] = field(default_factory=list, compare=False, repr=False)
+
+    @property
+    def kind(self) -> Kind:
+        """What the metadata is."""
+        return self._read()[0]
+
+    @property
+    def fields(self) -> EnvelopeFields:
+        """What the envelope says; without one just the offset."""
+        return self._read()[1]
+
+    @property
+    def claims(self) -> Ranges:
+        """Every offset that is done."""
+        return self._read()[2]
+
+    def _read(self) -> tuple[Kind, EnvelopeFields, Ranges]:
+        if not self._decoded:
+            decoded = decode(self.offset, self.metadata)
+            self._decoded.append((decoded.kind, decoded.fields, decoded.fields.claims))
+        return self._decoded[0]
+
+
+@dataclass(slots=True)
+class Progress:
+    """What is known of one group in one partition.
+
+    Attributes:
+        commit: The newest commit, None for a registered group without any.
+        probe: The record last read for its time.
+        no_records: Offsets found to hold no record of anybody's (canaries of seals).
+    """
+
+    commit: Commit | None = None
+    probe: Probe | None = None
+    no_records: Ranges = EMPTY
+
+
+def read_lag(progress: Progress, ends: LogEnds, now: Now, *, drained: bool = False) -> Reading:
+    """The lag now. Never negative, never NaN, exactly 0 when everything is done."""
+    if drained:
+        return _DONE
+    undone = undone_offsets(progress, ends)
+    oldest = undone.start
+    if oldest is None:
+        return _DONE if ends.end >= 0 else _unseen(progress, now)
+    seconds, source, exact = _age(progress, ends, oldest, now)
+    return Reading(undone.count, max(0.0, seconds), source, oldest, exact)
+
+
+def undone_offsets(progress: Progress, ends: LogEnds) -> Ranges:
+    """Offsets of the log that are not done: above the committed one, and in the gaps between done ranges."""
+    done = progress.commit.claims if progress.commit else EMPTY
+    return done.gaps(max(ends.start, 0), ends.end).subtract(progress.no_records)
+
+
+def wants_probe(progress: Progress, reading: Reading, ends: LogEnds, now: Now) -> bool:
+    """Whether the record at the oldest undone offset should be read: the group stalls, its age is not known exactly,
+    and it was not read before in this stall."""
+    commit, probe = progress.commit, progress.probe
+    if reading.exact or reading.oldest < 0 or (commit is not None and not _has_envelope(commit)):
+        return False
+    if probe is not None and probe.offset == reading.oldest:
+        return probe.ingested_at_ms is None and now.elapsed - probe.at >= LAG_PROBE_AGAIN_SECONDS
+    if commit is None:
+        return True
+    seen = ends.written(reading.oldest).by
+    return seen is not None and now.elapsed - max(seen, commit.heard_at) >= LAG_STALL_SECONDS
+
+
+def is_stale(ends: LogEnds, now: Now) -> bool:
+    """Whether the log's end was not seen lately."""
+    return ends.seen_at is None or now.elapsed - ends.seen_at > LAG_STALE_SECONDS
+
+
+def has_envelope(progress: Progress) -> bool:
+    """Whether the newest commit is a member's of some mesh, readable or not."""
+    return progress.commit is not None and _has_envelope(progress.commit)
+
+
+def _has_envelope(commit: Commit) -> bool:
+    return commit.kind in (Kind.ENVELOPE, Kind.DAMAGED, Kind.UNSUPPORTED)
+
+
+def _unseen(progress: Progress, now: Now) -> Reading:
+    """The log's end was never seen: what the envelope says of unfinished records is all there is."""
+    known = progress.commit.fields.oldest_ingested_at_ms if progress.commit else None
+    if known is None or progress.commit is None:
+        return Reading(0, 0.0, Source.UNKNOWN, -1, False)
+    unfinished = progress.commit.claims.gaps(progress.commit.fields.base, progress.commit.claims.end or 0)
+    seconds = max(0.0, (now.wall_ms - known) / 1000)
+    return Reading(max(1, unfinished.count), seconds, Source.ENVELOPE, -1, True)
+
+
+def _age(progress: Progress, ends: LogEnds, oldest: int, now: Now) -> tuple[float, Source, bool]:
+    """Seconds, source, and whether reading the record would tell nothing better."""
+    commit, probe = progress.commit, progress.probe
+    if probe is not None and probe.offset == oldest and probe.ingested_at_ms is not None:
+        return (now.wall_ms - probe.ingested_at_ms) / 1000, Source.RECORD, True
+    after, by = ends.written(oldest)
+    least = now.elapsed - by if by is not None else 0.0
+    if commit is None:
+        return least, Source.UNKNOWN, False
+    if not _has_envelope(commit):
+        guessed = ends.guessed(oldest)
+        if guessed is None:
+            return least, Source.UNKNOWN, False
+        return now.elapsed - guessed, Source.ESTIMATE, False
+    fields = commit.fields
+    expired = ends.start > fields.base  # the log lost its start: what the envelope calls oldest may be gone
+    if fields.oldest_ingested_at_ms is not None and not expired:
+        return (now.wall_ms - fields.oldest_ingested_at_ms) / 1000, Source.ENVELOPE, True
+    if fields.head_ingested_at_ms is not None and by is not None and by <= commit.heard_at:
+        since_head = (now.wall_ms - fields.head_ingested_at_ms) / 1000
+        most = since_head if after is None else min(since_head, now.elapsed - after)
+        return max(least, most), Source.ENVELOPE, False
+    return least, Source.UNKNOWN, False

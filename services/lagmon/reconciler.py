@@ -1,0 +1,116 @@
+"""One tail and one end watch for each cluster of the registry; the table of lag that everybody is answered from."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from braid.kafka.offset_table import OffsetCounts
+from braid.kernel.limits import LAG_TABLE_SECONDS
+from braid.kernel.ports import Kafka, Task
+from braid.runtime.replica import Replica
+from services.lagmon.lag import LagRow
+from services.lagmon.model import ClusterModel
+from services.lagmon.peers import Peers
+from services.lagmon.policy import Now
+from services.lagmon.reconciler_ends import EndWatch
+from services.lagmon.reconciler_tail import OffsetTail
+from services.lagmon.world import Place
+
+
+class Table(NamedTuple):
+    """All lag at one instant.
+
+    Attributes:
+        rows: One for each group and partition, in no order.
+        now: The instant.
+        catching_up: Clusters whose offsets were not read to their end yet.
+    """
+
+    rows: Sequence[LagRow]
+    now: Now
+    catching_up: Sequence[str]
+
+
+@dataclass(slots=True)
+class _Followed:
+    place: Place
+    model: ClusterModel
+    tail: OffsetTail
+    ends: EndWatch
+    tasks: Sequence[Task]
+
+
+class Clusters:
+    """Every cluster the registry knows, followed by this replica, leading or not."""
+
+    def __init__(self, replica: Replica, kafka: Kafka) -> None:
+        self._replica = replica
+        self._kafka = kafka
+        self._peers = Peers(replica.host, replica.client("registry"), replica.client("assigner"), self._heard)
+        self._followed: dict[str, _Followed] = {}
+        self._table: Table | None = None
+        self._computing: Task | None = None
+
+    async def run(self) -> None:
+        """Follows until cancelled."""
+        try:
+            await self._peers.run()
+        finally:
+            for name in list(self._followed):
+                self._leave(name)
+
+    async def table(self) -> Table:
+        """The lag now, at most a moment old. Computed in slices, so that nothing else waits for it."""
+        clock = self._replica.host.clock
+        known = self._table
+        if known is not None and clock.elapsed() - known.now.elapsed < LAG_TABLE_SECONDS:
+            return known
+        world, now = self._peers.world, Now(clock.elapsed(), clock.now_ms())
+        rows: list[LagRow] = []
+        for followed in list(self._followed.values()):
+            followed.model.register(world)
+            for keys in followed.model.slices():
+                rows += followed.model.rows(keys, world, now)
+                await clock.sleep(0)
+        self._table = Table(rows, now, self._catching_up())
+        return self._table
+
+    def counts(self) -> dict[str, OffsetCounts]:
+        """What became of the offset logs' records, by cluster."""
+        return {name: followed.tail.table.counts for name, followed in self._followed.items()}
+
+    def probes(self) -> dict[str, int]:
+        """Records read for their time, by cluster."""
+        return {name: followed.ends.probes for name, followed in self._followed.items()}
+
+    def _catching_up(self) -> list[str]:
+        unknown = self._peers.world.clusters.keys() - self._followed.keys()
+        behind = {name for name, followed in self._followed.items() if followed.model.catching_up}
+        return sorted(behind | unknown)
+
+    def _heard(self) -> None:
+        world = self._peers.world
+        for name, followed in list(self._followed.items()):
+            if world.clusters.get(name) != followed.place:
+                self._leave(name)
+        for name, place in world.clusters.items():
+            if name not in self._followed:
+                self._follow(name, place)
+        for followed in self._followed.values():
+            followed.model.register(world)
+
+    def _follow(self, name: str, place: Place) -> None:
+        host, log = self._replica.host, self._replica.log.bind(cluster=name)
+        cluster = self._kafka.cluster(place.bootstrap, place.security_profile)
+        model = ClusterModel(name)
+        tail = OffsetTail(host, cluster, model, log)
+        ends = EndWatch(host, cluster, model, lambda: self._peers.world)
+        tasks = [host.tasks.spawn(tail.run(), f"offsets {name}"), host.tasks.spawn(ends.run(), f"ends {name}")]
+        self._followed[name] = _Followed(place, model, tail, ends, tasks)
+        log.info("following a cluster's offsets")
+
+    def _leave(self, name: str) -> None:
+        followed = self._followed.pop(name)
+        for task in followed.tasks:
+            task.cancel()
+        self._replica.log.info("a cluster is gone", cluster=name)

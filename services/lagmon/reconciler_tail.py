@@ -1,0 +1,171 @@
+"""Tails the offset log of one cluster into its model: all partitions from their starts, then as they grow.
+
+Only committed records are read, so that the commits of aborted transactions do not count. What is no more as it was
+(a log that was cut, or made anew) is read again from its start.
+"""
+
+import contextlib
+from collections.abc import Mapping
+
+from structlog.stdlib import BoundLogger
+
+from braid.kafka.offset_log import OFFSETS_TOPIC
+from braid.kafka.offset_table import OffsetTable
+from braid.kernel.errors import BraidError, ClusterUnavailable, OffsetOutOfRange
+from braid.kernel.limits import (
+    FETCH_WAIT_SECONDS,
+    LAG_FETCH_BYTES,
+    LAG_FETCH_RECORDS,
+    LAG_QUIET_SECONDS,
+    LAG_TOPICS_SECONDS,
+)
+from braid.kernel.ports import (
+    FetchedRecords,
+    Host,
+    Isolation,
+    KafkaAdmin,
+    KafkaCluster,
+    KafkaFetcher,
+    OffsetAt,
+    TopicDescription,
+    TopicPartition,
+)
+from braid.runtime.retry import Backoff
+from services.lagmon.model import ClusterModel
+from services.lagmon.policy import LONG_AGO
+
+
+class OffsetTail:
+    """Follows one cluster's offset log, whatever becomes of the cluster."""
+
+    def __init__(self, host: Host, cluster: KafkaCluster, model: ClusterModel, log: BoundLogger) -> None:
+        self.table = OffsetTable()
+        self._host = host
+        self._cluster = cluster
+        self._model = model
+        self._log = log
+        self._positions: dict[TopicPartition, int] = {}
+        self._targets: dict[TopicPartition, int] = {}
+        self._moved_at = 0.0
+        self._noted = 0
+
+    async def run(self) -> None:
+        """Tails until cancelled."""
+        backoff = Backoff(self._host)
+        admin = self._cluster.admin()
+        fetcher = self._cluster.fetcher(
+            max_partition_bytes=LAG_FETCH_BYTES, isolation=Isolation.READ_COMMITTED, client_rack=""
+        )
+        try:
+            await fetcher.start()
+            while True:
+                with contextlib.suppress(ClusterUnavailable):  # what is known stands, and is shown as stale
+                    await self._read_anew(admin, fetcher)
+                    backoff.reset()
+                await backoff.wait()
+        finally:
+            await fetcher.close()
+            await admin.close()
+
+    async def _read_anew(self, admin: KafkaAdmin, fetcher: KafkaFetcher) -> None:
+        """Reads all of the offset log and goes on, until there is another offset log in its place."""
+        topic = await self._find(admin)
+        partitions = [TopicPartition(OFFSETS_TOPIC, number) for number in range(topic.partitions)]
+        starts = await admin.offsets_at(dict.fromkeys(partitions, OffsetAt.EARLIEST))
+        self._targets = dict(await admin.offsets_at(dict.fromkeys(partitions, OffsetAt.LATEST)))
+        fetcher.assign({})
+        for number in range(topic.partitions):
+            self._model.forget(number)
+        self._positions = dict(starts)
+        self._moved_at = self._host.clock.elapsed()
+        self._model.catching_up = True
+        fetcher.assign(self._positions)
+        looked_at = self._host.clock.elapsed()
+        while True:
+            await self._read_some(admin, fetcher)
+            now = self._host.clock.elapsed()
+            if now - looked_at >= LAG_TOPICS_SECONDS:
+                looked_at = now
+                if await self._is_other(admin, topic):
+                    return
+
+    async def _find(self, admin: KafkaAdmin) -> TopicDescription:
+        """Waits for the offset log to exist; a cluster has none before its first group."""
+        while True:
+            topic = (await admin.describe_topics([OFFSETS_TOPIC])).get(OFFSETS_TOPIC)
+            if topic is not None and topic.partitions:
+                return topic
+            self._model.catching_up = False
+            await self._host.clock.sleep(FETCH_WAIT_SECONDS)
+
+    async def _is_other(self, admin: KafkaAdmin, known: TopicDescription) -> bool:
+        """Whether the offset log is another one, or has another number of partitions."""
+        try:
+            found = (await admin.describe_topics([OFFSETS_TOPIC])).get(OFFSETS_TOPIC)
+        except ClusterUnavailable:
+            return False
+        return found is None or (found.topic_id, found.partitions) != (known.topic_id, known.partitions)
+
+    async def _read_some(self, admin: KafkaAdmin, fetcher: KafkaFetcher) -> None:
+        try:
+            fetched = await fetcher.fetch(LAG_FETCH_RECORDS, FETCH_WAIT_SECONDS)
+        except OffsetOutOfRange as error:
+            await self._restart(admin, fetcher, _place(error))
+            return
+        except ClusterUnavailable as error:
+            self._pass_damage(fetcher, error)
+            return
+        for each in fetched:
+            self._take(each)
+        self._look_whether_caught_up(bool(fetched))
+        self._tell_damage()
+        await self._host.clock.sleep(0)  # what is in hand comes without waiting: calls get their turn
+
+    def _take(self, fetched: FetchedRecords) -> None:
+        heard_at = LONG_AGO if self._model.catching_up else self._host.clock.elapsed()
+        number = fetched.partition.partition
+        self._model.take(number, self.table.take(number, fetched.records), heard_at)
+        self._positions[fetched.partition] = fetched.next_offset
+
+    def _look_whether_caught_up(self, moved: bool) -> None:
+        now = self._host.clock.elapsed()
+        if moved:
+            self._moved_at = now
+        if self._model.catching_up:
+            reached = all(self._positions[partition] >= end for partition, end in self._targets.items())
+            self._model.catching_up = not reached and now - self._moved_at < LAG_QUIET_SECONDS
+
+    async def _restart(self, admin: KafkaAdmin, fetcher: KafkaFetcher, partition: TopicPartition) -> None:
+        """A partition of the offset log does not hold where we are: it was cut, or is another log."""
+        self._log.warning("offset log was cut, it is read again", partition=partition.partition)
+        starts = await admin.offsets_at({partition: OffsetAt.EARLIEST})
+        self._model.forget(partition.partition)
+        self._move(fetcher, partition, starts[partition])
+
+    def _pass_damage(self, fetcher: KafkaFetcher, error: ClusterUnavailable) -> None:
+        """Goes on behind a batch that cannot be decoded, offset by offset where its end is not told."""
+        if "offset" not in error.metadata:
+            return
+        last = int(error.metadata.get("last_offset", error.metadata["offset"]))
+        self.table.counts.damaged += 1
+        self._log.warning("damaged batch in the offset log", error=error.message)
+        self._move(fetcher, _place(error), last + 1)
+
+    def _move(self, fetcher: KafkaFetcher, partition: TopicPartition, offset: int) -> None:
+        others = {each: at for each, at in self._positions.items() if each != partition}
+        self._positions = {**others, partition: offset}
+        fetcher.assign(others)
+        fetcher.assign(self._positions)
+
+    def _tell_damage(self) -> None:
+        """Says where the newest unreadable record lies, once for each chunk."""
+        counts = self.table.counts
+        if counts.damaged + counts.unsupported > self._noted and self.table.damage:
+            self._noted = counts.damaged + counts.unsupported
+            where = self.table.damage[-1]
+            self._log.warning("unreadable record in the offset log", **where._asdict())
+
+
+def _place(error: BraidError) -> TopicPartition:
+    where: Mapping[str, str] = error.metadata
+    return TopicPartition(where["topic"], int(where["partition"]))

@@ -1,0 +1,132 @@
+"""The lag monitor as the runtime runs it, and its answers. Every replica follows every cluster and answers alone."""
+
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from types import MappingProxyType
+
+from braid.api.lagmon.v1 import lag_pb2
+from braid.api.lagmon.v1 import lagmon_service_pb2 as api
+from braid.kernel.errors import Invalid, Unavailable
+from braid.kernel.limits import (
+    LAG_METRICS_SECONDS,
+    LAG_WATCH_MS,
+    LAG_WATCH_ROWS_MAX,
+    PAGE_SIZE_DEFAULT,
+    PAGE_SIZE_MAX,
+    WATCH_ALIVE_SECONDS,
+)
+from braid.kernel.ports import Caller, Kafka, RpcService
+from braid.rpc.methods import method_path, server_stream, service_path, unary
+from braid.runtime.kinds import AnyKind
+from braid.runtime.replica import Replica
+from services.lagmon.codec import gone_message, lag_message, page_token, read_detail, read_filter, read_page_token
+from services.lagmon.lag import Detail, Filter, LagRow, RowKey, after, changes, summed
+from services.lagmon.reconciler import Clusters, Table
+from services.lagmon.servicer_metrics import Gauges
+
+
+class Lagmon:
+    """`runtime.service.Service`: a read model without histories of its own. One instance serves one replica."""
+
+    name = "lagmon"
+    kinds: Mapping[str, AnyKind] = MappingProxyType({})
+
+    def __init__(self, kafka: Kafka) -> None:
+        self._kafka = kafka
+        self._clusters: Clusters | None = None
+
+    def rpc(self, replica: Replica) -> RpcService:
+        """The table of methods; called once, before serving."""
+        clusters = self._clusters = Clusters(replica, self._kafka)
+        reads = Reads(replica, clusters)
+        return RpcService(
+            name=service_path(self.name),
+            unary={method_path(self.name, "ListLag"): unary(api.ListLagRequest, reads.list_lag)},
+            server_stream={method_path(self.name, "WatchLag"): server_stream(api.WatchLagRequest, reads.watch_lag)},
+            duplex={},
+        )
+
+    async def lead(self, replica: Replica) -> None:
+        """A leader decides nothing here."""
+
+    async def follow(self, replica: Replica) -> None:
+        """Follows every cluster, leading or not, and keeps the gauges."""
+        if self._clusters is None:
+            raise Unavailable("the lag monitor does not serve yet")
+        task = replica.host.tasks.spawn(self._measure(replica, self._clusters), "gauges")
+        try:
+            await self._clusters.run()
+        finally:
+            task.cancel()
+
+    async def _measure(self, replica: Replica, clusters: Clusters) -> None:
+        gauges = Gauges(replica.metrics)
+        while True:
+            gauges.show((await clusters.table()).rows)
+            gauges.show_counts(clusters.counts(), clusters.probes())
+            await replica.host.clock.sleep(LAG_METRICS_SECONDS)
+
+
+class Reads:
+    """Handlers of the reading methods."""
+
+    def __init__(self, replica: Replica, clusters: Clusters) -> None:
+        self._clock = replica.host.clock
+        self._clusters = clusters
+
+    async def list_lag(self, request: api.ListLagRequest, caller: Caller) -> api.ListLagResponse:
+        """One page of rows. Raises `Invalid`."""
+        detail, last = read_detail(request.detail), read_page_token(request.page_token)
+        if request.page_size < 0:
+            raise Invalid(f"a page of {request.page_size} rows", field="page_size", remedy="use 0 for the default")
+        size = min(request.page_size or PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX)
+        table = await self._clusters.table()
+        page, behind = after(_wanted(table, read_filter(request.filter), detail), last, size)
+        return api.ListLagResponse(
+            lags=map(lag_message, page),
+            next_page_token=page_token(behind),
+            time_ms=self._clock.now_ms(),
+            catching_up=table.catching_up,
+        )
+
+    async def watch_lag(self, request: api.WatchLagRequest, caller: Caller) -> AsyncIterator[api.WatchLagResponse]:
+        """All rows, then those that changed; without changes a sign of life now and then. Raises `Invalid`.
+
+        A slow reader is not buffered for: what it did not take yet is not computed, and it gets the newest rows next.
+        """
+        detail, wanted = read_detail(request.detail), read_filter(request.filter)
+        seconds = _interval_seconds(request.interval_ms)
+        told: dict[RowKey, LagRow] = {}
+        caught = None
+        spoke = -WATCH_ALIVE_SECONDS
+        while True:
+            table = await self._clusters.table()
+            told, changed, gone = changes(told, _wanted(table, wanted, detail))
+            now = self._clock.elapsed()
+            if changed or gone or caught != table.catching_up or now - spoke >= WATCH_ALIVE_SECONDS:
+                for answer in _answers(changed, gone):
+                    answer.time_ms = self._clock.now_ms()
+                    answer.catching_up.extend(table.catching_up)
+                    yield answer
+                spoke, caught = now, table.catching_up
+            await self._clock.sleep(min(seconds, WATCH_ALIVE_SECONDS) if not changed else seconds)
+
+
+def _wanted(table: Table, wanted: Filter, detail: Detail) -> list[LagRow]:
+    return summed((row for row in table.rows if wanted.matches(row)), detail)
+
+
+def _answers(changed: Sequence[LagRow], gone: Sequence[RowKey]) -> Iterator[api.WatchLagResponse]:
+    """One answer, or as many as keep each within its bound; an empty one when there is nothing to tell."""
+    messages = [(lag_message(row), True) for row in changed] + [(gone_message(key), False) for key in gone]
+    for at in range(0, max(len(messages), 1), LAG_WATCH_ROWS_MAX):
+        part = messages[at : at + LAG_WATCH_ROWS_MAX]
+        lags: list[lag_pb2.Lag] = [message for message, is_row in part if is_row]
+        yield api.WatchLagResponse(lags=lags, gone=[message for message, is_row in part if not is_row])
+
+
+def _interval_seconds(interval_ms: int) -> float:
+    shortest, usual, longest = LAG_WATCH_MS
+    if interval_ms and not shortest <= interval_ms <= longest:
+        remedy = f"use {shortest} to {longest}, or 0 for {usual}"
+        raise Invalid(f"an interval of {interval_ms} ms", field="interval_ms", remedy=remedy)
+    return (interval_ms or usual) / 1000

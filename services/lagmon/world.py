@@ -1,0 +1,75 @@
+"""What the registry and the assigner told: clusters, channels, groups. Pure values."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final, NamedTuple
+
+DEAD_LETTER_LANE: Final = "dlq"  # consumed only by groups that name it
+
+
+class Presence(Enum):
+    """What a channel's state means for lag."""
+
+    AHEAD = "not consumed yet"
+    OPEN = "consumed"
+    DRAINED = "everything in it is done"
+    RETIRED = "its topic is gone"
+
+
+class Place(NamedTuple):
+    """How a cluster is reached."""
+
+    bootstrap: str
+    security_profile: str
+
+
+class Channel(NamedTuple):
+    """A channel: one topic on one cluster."""
+
+    stream: str
+    lane: str
+    cluster: str
+    topic: str
+    partitions: int
+    presence: Presence
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What a registered group consumes; no lanes stand for all but the dead letters'."""
+
+    streams: frozenset[str]
+    lanes: frozenset[str] = frozenset()
+
+    def wants(self, channel: Channel) -> bool:
+        """Whether the group consumes the channel."""
+        if channel.stream not in self.streams:
+            return False
+        return channel.lane in self.lanes if self.lanes else channel.lane != DEAD_LETTER_LANE
+
+
+@dataclass(frozen=True)
+class World:
+    """One view of the mesh.
+
+    Attributes:
+        clusters: By name.
+        channels: By name (`<stream>/<lane>/<generation>`).
+        groups: Registered groups by name; None before the assigner was heard.
+        topics: Channels by cluster and topic.
+    """
+
+    clusters: Mapping[str, Place] = field(default_factory=dict)
+    channels: Mapping[str, Channel] = field(default_factory=dict)
+    groups: Mapping[str, Wish] | None = None
+
+    def __post_init__(self) -> None:
+        topics = {(channel.cluster, channel.topic): channel for channel in self.channels.values()}
+        object.__setattr__(self, "topics", topics)
+
+    topics: Mapping[tuple[str, str], Channel] = field(init=False, default_factory=dict)
+
+    def wish(self, group: str) -> Wish | None:
+        """What a registered group consumes; None for every other group."""
+        return self.groups.get(group) if self.groups is not None else None
