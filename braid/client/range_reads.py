@@ -1,0 +1,197 @@
+"""Reading offset ranges `[start, end)` of single partitions: no group, no lease, nothing committed.
+
+A range is known to lie in its log. While the cluster is away, reading waits; when the log turns out not to hold the
+range any more, it says so.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from braid.host.system import system_host
+from braid.kafka.cluster import AioKafka
+from braid.kernel import limits
+from braid.kernel.errors import BraidError, ClusterUnavailable, NotFound, OffsetOutOfRange
+from braid.kernel.ids import SEAL_CANARY
+from braid.kernel.ports import Host, Isolation, KafkaCluster, KafkaRecord, OffsetAt, Task, TopicPartition
+
+_log = logging.getLogger("braid.spark")
+
+
+class Bounds(NamedTuple):
+    """The first offset a log holds, and its end."""
+
+    start: int
+    end: int
+
+
+class RangeReader:
+    """Reads ranges of one cluster, one after another."""
+
+    def __init__(self, host: Host, cluster: KafkaCluster, name: str, *, zone: str, wait_seconds: float) -> None:
+        """`name` is the cluster's; `wait_seconds` bounds how long a range may make no progress."""
+        self._host = host
+        self._name = name
+        self._wait_seconds = wait_seconds
+        self._admin = cluster.admin()
+        self._fetcher = cluster.fetcher(
+            max_partition_bytes=limits.SPARK_PARTITION_BYTES, isolation=Isolation.READ_COMMITTED, client_rack=zone
+        )
+        self._starting: Task | None = None
+        self._started = asyncio.Event()
+        self._at = TopicPartition("", 0)
+        self._position = self._end = 0
+        self._moved_at = self._noticed_at = self._diagnosed_at = 0.0
+        self._short_since: float | None = None
+
+    def begin(self, partition: TopicPartition, start: int, end: int) -> None:
+        """Turns to a range; what is left of the one before is forgotten."""
+        if self._starting is None:
+            self._starting = self._host.tasks.spawn(self._start(), f"range-reader-{self._name}")
+        self._fetcher.assign({})  # a position is taken over only by a partition that was not assigned
+        self._at, self._position, self._end = partition, start, end
+        self._moved_at = self._noticed_at = self._diagnosed_at = self._host.clock.elapsed()
+        self._short_since = None
+        if start < end:
+            self._fetcher.assign({partition: start})
+
+    @property
+    def position(self) -> int:
+        """Everything of the range below this was returned."""
+        return self._position
+
+    async def read(self, max_records: int) -> Sequence[KafkaRecord] | None:
+        """The next records of the range in order, at least one; None at its end.
+
+        Raises:
+            OffsetOutOfRange: the log does not reach down or up to what is left of the range.
+            NotFound: the topic is gone.
+            ClusterUnavailable: no progress for as long as this reader waits.
+        """
+        while self._position < self._end:
+            try:
+                records = await self._fetch(max_records)
+            except OffsetOutOfRange:
+                records = []
+                await self._diagnose()
+            if records:
+                return records
+        return None
+
+    async def bounds(self, partition: TopicPartition) -> Bounds:
+        """What the log holds now. Raises `ClusterUnavailable`, `NotFound`."""
+        start = (await self._admin.offsets_at({partition: OffsetAt.EARLIEST}))[partition]
+        end = (await self._admin.offsets_at({partition: OffsetAt.LATEST}))[partition]
+        return Bounds(start, end)
+
+    async def close(self) -> None:
+        """Frees connections."""
+        if self._starting is not None:
+            self._starting.cancel()
+            await self._starting.ended()
+        await self._fetcher.close()
+        await self._admin.close()
+
+    async def _start(self) -> None:
+        await self._fetcher.start()
+        self._started.set()
+
+    async def _fetch(self, max_records: int) -> list[KafkaRecord]:
+        if not self._started.is_set():
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(limits.FETCH_WAIT_SECONDS):
+                    await self._started.wait()
+            await self._waited()
+            return []
+        try:
+            fetched = await self._fetcher.fetch(max_records, limits.FETCH_WAIT_SECONDS)
+        except ClusterUnavailable as error:
+            _log.warning("reading is on hold: %s", error)
+            await self._host.clock.sleep(limits.FETCH_WAIT_SECONDS)
+            fetched = []
+        taken: list[KafkaRecord] = []
+        for each in fetched:
+            self._position = max(self._position, each.next_offset)
+            taken += each.records
+        if self._position >= self._end:
+            # At once, in the same step of the loop: a fetch beyond the range would wait at the log's end, and whatever
+            # is read next would wait behind it.
+            self._fetcher.assign({})
+            taken = [record for record in taken if record.offset < self._end]
+        if fetched:
+            self._moved_at = self._diagnosed_at = self._noticed_at = self._host.clock.elapsed()
+            self._short_since = None
+        elif self._position < self._end:
+            await self._waited()
+        return taken if all(record.headers for record in taken) else [each for each in taken if not _is_canary(each)]
+
+    async def _waited(self) -> None:
+        """Nothing came: says so now and then, looks whether there is anything to wait for, gives up in the end."""
+        now = self._host.clock.elapsed()
+        where = f"{self._at.topic} partition {self._at.partition} on cluster {self._name}"
+        if now - self._moved_at > self._wait_seconds:
+            raise ClusterUnavailable(
+                f"{where} could not be read from offset {self._position} for {self._wait_seconds:g} s",
+                remedy="mend the cluster and restart the query, or raise the option clusterWaitSeconds",
+            )
+        if now - self._noticed_at > limits.SPARK_WAIT_NOTICE_SECONDS:
+            _log.warning("waiting for %s, offset %d, since %.0f s", where, self._position, now - self._moved_at)
+            self._noticed_at = now
+        if now - self._diagnosed_at > limits.SPARK_DIAGNOSE_SECONDS:
+            await self._diagnose()
+
+    async def _diagnose(self) -> None:
+        """Raises when the cluster answers and the log does not hold what is left of the range."""
+        self._diagnosed_at = self._host.clock.elapsed()
+        try:
+            if self._at.topic not in await self._admin.describe_topics([self._at.topic]):
+                raise NotFound(f"topic {self._at.topic} on cluster {self._name} is gone")
+            bounds = await self.bounds(self._at)
+        except ClusterUnavailable:
+            return
+        if bounds.start > self._position:
+            raise self._lost(self._position, min(bounds.start, self._end), f"the log begins at {bounds.start}")
+        if bounds.end >= self._end:
+            self._short_since = None
+        elif self._short_since is None:
+            self._short_since = self._diagnosed_at
+        elif self._diagnosed_at - self._short_since > limits.SPARK_SHORT_LOG_SECONDS:
+            raise self._lost(bounds.end, self._end, f"the log ends at {bounds.end}")
+
+    def _lost(self, start: int, end: int, why: str) -> BraidError:
+        topic, number = self._at
+        return OffsetOutOfRange(
+            f"offsets {start} to {end} of {topic} partition {number} on cluster {self._name} are lost: {why}",
+            metadata={"topic": topic, "partition": str(number), "start": str(start), "end": str(end)},
+        )
+
+
+def open_range_reader(
+    name: str, bootstrap: str, security_profile: str, *, client_id: str, zone: str, wait_seconds: float
+) -> RangeReader:
+    """A reader of a real cluster's ranges. To be called, and used, on one running loop."""
+    cluster = AioKafka(client_id).cluster(bootstrap, security_profile)
+    return RangeReader(system_host(), cluster, name, zone=zone, wait_seconds=wait_seconds)
+
+
+async def offsets_of(
+    bootstrap: str, security_profile: str, at: Mapping[TopicPartition, OffsetAt | int], *, client_id: str
+) -> Mapping[TopicPartition, int]:
+    """Offsets in one cluster's logs, as `KafkaAdmin.offsets_at` tells them, over a connection of its own.
+
+    Raises:
+        ClusterUnavailable: no answer in time.
+        NotFound: a topic is gone.
+    """
+    admin = AioKafka(client_id).cluster(bootstrap, security_profile).admin()
+    try:
+        return await admin.offsets_at(at)
+    finally:
+        await admin.close()
+
+
+def _is_canary(record: KafkaRecord) -> bool:
+    """See `SEAL_CANARY`: nobody's record."""
+    return record.value == SEAL_CANARY and record.key is None and not record.headers

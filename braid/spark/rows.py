@@ -1,0 +1,156 @@
+"""The columns of a read, and how fetched records become them: one `pyarrow.RecordBatch` a fetch. No I/O."""
+
+from collections.abc import Sequence
+from functools import cache
+from itertools import compress
+from typing import Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from braid.client.record import ID_HEADER, INGESTED_HEADER
+from braid.kernel.ports import KafkaRecord
+from braid.kernel.ranges import Ranges
+from braid.spark.plan import LogRange
+
+REPLAY_GROUP_HEADER: Final = "braid-replay-group"
+SCHEMA: Final = StructType(
+    [
+        StructField("stream", StringType()),
+        StructField("lane", StringType()),
+        StructField("cluster", StringType()),
+        StructField("topic", StringType()),
+        StructField("partition", IntegerType()),
+        StructField("offset", LongType()),
+        StructField("timestamp", TimestampType()),
+        StructField("timestamp_type", IntegerType()),
+        StructField("ingested_at", TimestampType()),
+        StructField("id", StringType()),
+        StructField("key", BinaryType()),
+        StructField("value", BinaryType()),
+        StructField(
+            "headers",
+            ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())])),
+        ),
+    ]
+)
+_US_PER_MS: Final = 1_000
+
+
+@cache
+def arrow_schema() -> pa.Schema:
+    """`SCHEMA` as Spark wants it from a data source."""
+    return to_arrow_schema(SCHEMA, timezone="UTC")
+
+
+class Marks(NamedTuple):
+    """What records' `braid-` headers say, one entry a record.
+
+    Attributes:
+        times: Ingestion times, ms since the epoch; Kafka's own timestamp where there is no `braid-ts`.
+        ids: `braid-id`, None where another tool produced the record.
+        others: Indices of records that are a replay for another group.
+    """
+
+    times: list[int]
+    ids: list[bytes | None]
+    others: list[int]
+
+
+def marks(raws: Sequence[KafkaRecord], group: str) -> Marks:
+    """Reads the headers of records; `group` is whose replays count (empty: everybody's)."""
+    own = group.encode()
+    found = Marks([], [], [])
+    add_time, add_id = found.times.append, found.ids.append
+    last_text, last = b"", 0
+    for index, raw in enumerate(raws):
+        identity, text = None, b""
+        for name, value in raw.headers:
+            if name == ID_HEADER:
+                identity = value
+            elif name == INGESTED_HEADER:
+                text = value
+            elif own and name == REPLAY_GROUP_HEADER and value != own:
+                found.others.append(index)
+        if text != last_text:  # many records share their millisecond
+            last_text, last = text, int(text) if text.isdigit() and len(text) < 16 else -1
+        add_time(last if text and last >= 0 else raw.timestamp)
+        add_id(identity)
+    return found
+
+
+class RowBuilder:
+    """Builds the rows of one range."""
+
+    def __init__(self, log: LogRange, *, group: str, include_headers: bool) -> None:
+        """`group` is the streaming read's, whose own replays alone are rows; empty for a batch read."""
+        self._group = group
+        self._include_headers = include_headers
+        self._skip = Ranges.of_edges(log.skip)
+        channel = log.lease.channel
+        self._same = (channel.stream, channel.lane, log.cluster, log.topic, log.lease.partition)
+        self._constants: list[pa.Array] = []
+
+    def build(self, raws: Sequence[KafkaRecord]) -> pa.RecordBatch:
+        """The rows of these records, in their order, without those that are done or another group's."""
+        if self._skip:
+            raws = [raw for raw in raws if raw.offset not in self._skip]
+        found = marks(raws, self._group)
+        if found.others:
+            wanted = np.ones(len(raws), np.bool_)
+            wanted[found.others] = False
+            raws = list(compress(raws, wanted))
+            found = Marks(list(compress(found.times, wanted)), list(compress(found.ids, wanted)), [])
+        schema = arrow_schema()
+        columns = [
+            *self._repeated(len(raws)),
+            pa.array([raw.offset for raw in raws], pa.int64()),
+            _timestamps([raw.timestamp for raw in raws], schema.field("timestamp").type),
+            pa.array([raw.timestamp_type for raw in raws], pa.int32()),
+            _timestamps(found.times, schema.field("ingested_at").type),
+            _texts(found.ids),
+            pa.array([raw.key for raw in raws], pa.binary()),
+            pa.array([raw.value for raw in raws], pa.binary()),
+            self._headers(raws, schema.field("headers").type),
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+    def _repeated(self, count: int) -> list[pa.Array]:
+        """The columns that are the same in every row, cut from longer ones made before."""
+        if not self._constants or len(self._constants[0]) < count:
+            schema = arrow_schema()
+            self._constants = [
+                pa.repeat(pa.scalar(value, schema.field(at).type), count) for at, value in enumerate(self._same)
+            ]
+        return [column.slice(0, count) for column in self._constants]
+
+    def _headers(self, raws: Sequence[KafkaRecord], kind: pa.DataType) -> pa.Array:
+        if not self._include_headers:
+            return pa.nulls(len(raws), kind)
+        return pa.array([[{"key": name, "value": value} for name, value in raw.headers] for raw in raws], kind)
+
+
+def _timestamps(times: Sequence[int], kind: pa.DataType) -> pa.Array:
+    """Milliseconds since the epoch as Spark's microseconds; negative ones (a record without a time) are null."""
+    numbers = np.array(times, np.int64)
+    missing = numbers < 0
+    return pa.array(numbers * _US_PER_MS, pa.int64(), mask=missing if missing.any() else None).cast(kind)
+
+
+def _texts(texts: Sequence[bytes | None]) -> pa.Array:
+    """ASCII as strings; what is not valid text is replaced."""
+    try:
+        return pa.array(texts, pa.binary()).cast(pa.string())
+    except pa.ArrowInvalid:
+        return pa.array([None if text is None else text.decode("ascii", "replace") for text in texts], pa.string())

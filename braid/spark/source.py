@@ -1,0 +1,45 @@
+"""`BraidDataSource`: what Spark calls, and in which process (measured on Spark 4.3).
+
+The application's own process runs no code of a data source. `BraidDataSource` is made in a short-lived planner process
+and pickled from there; it checks options and opens nothing. A batch read is planned in such a process too. A streaming
+query has one planner process that lives as long as it does: there is its lease session (`braid.spark.stream`). Rows are
+read and written in reused Python workers (`braid.spark.worker`, `braid.spark.writer`), which see nothing of a planner.
+"""
+
+from collections.abc import Mapping
+
+from pyspark.sql.datasource import DataSource, DataSourceReader
+from pyspark.sql.types import StructType
+
+from braid.kernel.errors import Invalid
+from braid.spark.batch import BatchReader
+from braid.spark.options import batch_options
+from braid.spark.rows import SCHEMA
+
+
+class BraidDataSource(DataSource):
+    """Format `braid`: reads a stream as a batch or as a member of a group, and writes to one."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        """Called by Spark, which wants the parameter to be called `options`."""
+        self._options = {name.lower(): value for name, value in options.items()}
+
+    @classmethod
+    def name(cls) -> str:
+        """The name to give to `format`."""
+        return "braid"
+
+    def schema(self) -> StructType:
+        """The columns of a read."""
+        return SCHEMA
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """A batch read. Raises `Invalid` naming the option at fault."""
+        _check_schema(schema)
+        return BatchReader(batch_options(self._options))
+
+
+def _check_schema(schema: StructType) -> None:
+    """Raises `Invalid` for columns of somebody else's choice."""
+    if schema != SCHEMA:
+        raise Invalid("the columns of a stream cannot be chosen", field="schema", remedy="leave `.schema(…)` out")

@@ -1,0 +1,99 @@
+"""What runs in Spark's Python workers: reading one range. Clients are kept for the next task of the same process.
+
+Nothing of the planner is visible here; whatever a task needs comes in its options and its range.
+"""
+
+import asyncio
+import logging
+import os
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+
+from braid.client.range_reads import RangeReader, open_range_reader
+from braid.kernel import limits
+from braid.kernel.errors import BraidError, NotFound, OffsetOutOfRange
+from braid.kernel.ports import KafkaRecord, TopicPartition
+from braid.spark.loop import ProcessLoop, process_loop
+from braid.spark.options import ReadOptions
+from braid.spark.plan import LogRange
+from braid.spark.rows import RowBuilder
+
+_log = logging.getLogger("braid.spark")
+_Key = tuple[int, str, str, str, str, str, float]
+_readers: "OrderedDict[_Key, RangeReader]" = OrderedDict()
+
+
+def read_range(options: ReadOptions, log: LogRange) -> Iterator[pa.RecordBatch]:
+    """The rows of a range, in offset order, a `pyarrow.RecordBatch` a fetch.
+
+    Raises:
+        OffsetOutOfRange: records of the range are gone, and `failOnDataLoss` is true.
+        NotFound: its topic is gone, and `failOnDataLoss` is true.
+        ClusterUnavailable: its cluster was away for `clusterWaitSeconds`.
+    """
+    loop = process_loop()
+    builder = RowBuilder(log, group=options.group, include_headers=options.include_headers)
+    start: int | None = log.start
+    while start is not None:
+        try:
+            yield from _read(loop, options, log, start, builder)
+            start = None
+        except (NotFound, OffsetOutOfRange) as error:
+            start = _after_loss(options, log, error)
+
+
+def _read(
+    loop: ProcessLoop, options: ReadOptions, log: LogRange, start: int, builder: RowBuilder
+) -> Iterator[pa.RecordBatch]:
+    """The next fetch is under way while rows of the last one are built."""
+    partition = TopicPartition(log.topic, log.lease.partition)
+    reader = loop.call(_reader(options, log))
+    fetching = loop.submit(_begin(reader, partition, start, log.end))
+    try:
+        while (raws := fetching.result()) is not None:
+            fetching = loop.submit(reader.read(limits.SPARK_READ_RECORDS))
+            rows = builder.build(raws)
+            if len(rows):
+                yield rows
+    finally:
+        fetching.cancel()
+
+
+async def _begin(reader: RangeReader, partition: TopicPartition, start: int, end: int) -> Sequence[KafkaRecord] | None:
+    reader.begin(partition, start, end)
+    return await reader.read(limits.SPARK_READ_RECORDS)
+
+
+async def _reader(options: ReadOptions, log: LogRange) -> RangeReader:
+    """A client of the range's cluster. One a topic: a client knows the leaders of what it reads, and no more."""
+    mesh = options.mesh
+    key = (
+        *(os.getpid(), log.bootstrap, log.security_profile, log.topic, mesh.client_id, mesh.zone),
+        options.cluster_wait_seconds,
+    )
+    if key not in _readers:
+        _readers[key] = open_range_reader(
+            log.cluster,
+            log.bootstrap,
+            log.security_profile,
+            client_id=mesh.client_id,
+            zone=mesh.zone,
+            wait_seconds=options.cluster_wait_seconds,
+        )
+    _readers.move_to_end(key)
+    while len(_readers) > limits.SPARK_READERS_MAX:
+        _, oldest = _readers.popitem(last=False)
+        await asyncio.shield(oldest.close())
+    return _readers[key]
+
+
+def _after_loss(options: ReadOptions, log: LogRange, error: BraidError) -> int | None:
+    """Where reading goes on after records were lost; None for nowhere. Raises when that is not wanted."""
+    if options.fail_on_data_loss:
+        remedy = "set failOnDataLoss to false to go on without them"
+        raise type(error)(error.message, field="failOnDataLoss", remedy=remedy, metadata=error.metadata) from error
+    _log.warning("%s: records are lost, reading goes on without them: %s", log.lease, error)
+    end = int(error.metadata.get("end", log.end))
+    return end if end < log.end else None
