@@ -6,7 +6,7 @@ movement between channels is `channel_moves`' business; here is what an applicat
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import NamedTuple, Self
 
@@ -35,6 +35,15 @@ class Outgoing(NamedTuple):
     lane: str | None = None
     headers: Mapping[str, bytes] | None = None
     timestamp: int | None = None
+
+
+class Copy(NamedTuple):
+    """A record to be sent once more as it is, for `Producer.send_copies`; its `braid-id` is among its headers."""
+
+    value: bytes | None
+    key: bytes | None
+    lane: str
+    headers: Headers
 
 
 class Producer:
@@ -174,6 +183,35 @@ class Producer:
         if refusal is not None:
             raise refusal
         return [outcome for outcome in settled if isinstance(outcome, Receipt)]
+
+    async def send_copies(self, copies: Sequence[Copy]) -> list[Receipt | BraidError]:
+        """Sends records that were in a stream before, in order, under the identity and ingestion time they had.
+
+        Braid's headers that a copy brings stay as they are, and may pass the stream's `max_record_bytes`. The time of
+        the record is now: an old one would let the broker delete it by its age, and forget too early what it has seen.
+
+        Returns:
+            For each copy where it lies, or why it is not known to lie anywhere.
+        """
+        futures: list[asyncio.Future[Receipt] | BraidError] = []
+        for copy in copies:
+            identity = next(
+                (value.decode("ascii", "replace") for name, value in copy.headers if name == ID_HEADER), None
+            )
+            outgoing = Outgoing(copy.value, copy.key, copy.lane)
+            headers = [header for header in copy.headers if header[0] != LANE_HEADER]
+            try:
+                record = await self._admit(
+                    outgoing, headers, identity, headroom_bytes=limits.DEAD_LETTER_HEADERS_BYTES_MAX
+                )
+                await self._submit(record)
+                futures.append(record.future)
+            except BraidError as error:
+                futures.append(error)
+        waiting = [each for each in futures if not isinstance(each, BraidError)]
+        if waiting:
+            await asyncio.wait(waiting)
+        return [each if isinstance(each, BraidError) else _outcome(each) for each in futures]
 
     async def flush(self) -> None:
         """Waits until the fate of every record sent so far is known."""
@@ -334,6 +372,15 @@ class Producer:
         await self._moves.close()
         for record in list(self._outbox):
             self._give_up(record, "the producer was closed before its acknowledgement came")
+
+
+def _outcome(settled: asyncio.Future[Receipt]) -> Receipt | BraidError:
+    error = settled.exception()
+    if error is None:
+        return settled.result()
+    if isinstance(error, BraidError):
+        return error
+    raise error
 
 
 def _listed(headers: Mapping[str, bytes] | None) -> list[tuple[str, bytes]]:
