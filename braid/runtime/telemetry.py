@@ -54,6 +54,23 @@ def make_metrics(service: str, instance: str) -> Metrics:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class DlqMetrics:
+    """The dlq service's own instruments."""
+
+    dead_letters: Gauge
+    replay_sent: Counter
+
+
+def make_dlq_metrics(metrics: Metrics) -> DlqMetrics:
+    """The dlq service's instruments, beside the runtime's."""
+    registry = metrics.registry
+    return DlqMetrics(
+        dead_letters=Gauge("braid_dead_letters", "Dead letters indexed here", ["stream", "group"], registry=registry),
+        replay_sent=Counter("braid_replay_sent", "Records replays sent and brokers acknowledged", registry=registry),
+    )
+
+
 def logger(service: str, instance: str = "") -> structlog.stdlib.BoundLogger:
     """A structured logger over the standard library's, so that tests and simulation hear it without any set-up."""
     wrapped = structlog.wrap_logger(

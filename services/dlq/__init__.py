@@ -1,0 +1,1 @@
+"""The dlq service: an index of dead letters, and replays of them."""

@@ -1,0 +1,262 @@
+"""Dead letters as values: what their headers say, and the headers a replayed record has again. Pure.
+
+Headers of Braid's own dead letters are written by `braid.client.dead_letters`. Two other tools' are understood: Spring
+for Apache Kafka's `DeadLetterPublishingRecoverer` (`kafka_dlt-*`, numbers as big-endian bytes) and Kafka Connect's
+dead-letter queue (KIP-298, `__connect.errors.*`, all text). What nobody understands is a letter with an empty error.
+"""
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from braid.kernel.errors import Invalid
+from braid.kernel.ids import check_name
+from braid.kernel.limits import DLQ_HEADER_BYTES_MAX, DLQ_HEADERS_MAX, DLQ_KEY_BYTES_MAX, DLQ_TEXT_BYTES_MAX
+
+Headers = Sequence[tuple[str, bytes]]
+
+DLQ_LANE: Final = "dlq"
+ID_HEADER: Final = "braid-id"
+INGESTED_HEADER: Final = "braid-ts"
+LANE_HEADER: Final = "braid-lane"
+REPLAYS_HEADER: Final = "braid-replays"
+REPLAY_GROUP_HEADER: Final = "braid-replay-group"
+_ORIGINAL: Final = {"braid-dl-origin-id": ID_HEADER, "braid-dl-origin-ts": INGESTED_HEADER}
+_BRAID: Final = "braid-dl-"
+_SPRING: Final = "kafka_dlt-"
+_CONNECT: Final = "__connect.errors."
+_RENEWED: Final = frozenset({ID_HEADER, INGESTED_HEADER, LANE_HEADER, REPLAYS_HEADER, REPLAY_GROUP_HEADER})
+_DIGITS_MAX: Final = 19  # of a number below 2**63
+
+
+class Place(NamedTuple):
+    """Where a copy lies; it names the letter: `<stream>/<dlq generation>/<partition>/<offset>`."""
+
+    stream: str
+    generation: int
+    partition: int
+    offset: int
+
+    def __str__(self) -> str:
+        return "/".join(map(str, self))
+
+    @property
+    def cursor(self) -> "Cursor":
+        """The place within its stream."""
+        return Cursor(self.generation, self.partition, self.offset)
+
+    @classmethod
+    def parse(cls, text: str) -> "Place":
+        """Reads a letter's name. Raises `Invalid`."""
+        parts = text.split("/")
+        numbers = parts[1:]
+        if len(parts) != 4 or not all(part.isdecimal() and len(part) <= _DIGITS_MAX for part in numbers):
+            raise Invalid(
+                f"{text!r} is not a dead letter",
+                field="name",
+                remedy="write <stream>/<dlq generation>/<partition>/<offset>",
+            )
+        return cls(check_name(parts[0], "name"), *map(int, numbers))
+
+
+class Cursor(NamedTuple):
+    """A place within one stream's dead letters. Replays go through them in this order."""
+
+    generation: int
+    partition: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where the record was when it failed; empty and -1 where nothing is known."""
+
+    lane: str = ""
+    cluster: str = ""
+    topic: str = ""
+    partition: int = -1
+    offset: int = -1
+    timestamp_ms: int = 0
+    epoch: int = 0
+    id: str = ""
+    ingested_at_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """One dead letter as the index holds it.
+
+    Attributes:
+        place: Where its copy lies.
+        cluster: The copy's cluster.
+        topic: The copy's topic.
+        time_ms: When it failed last; the copy's own timestamp where that is not known.
+        key: The beginning of the key.
+        headers: Name and beginning of the value of the application's own headers; the first few.
+        quarantine: Why no handler could have it; empty for an ordinary record.
+        cut: The copy lacks the end of the value.
+        replays: How often it was replayed before it failed again.
+    """
+
+    place: Place
+    cluster: str
+    topic: str
+    origin: Origin
+    group: str = ""
+    attempts: int = 0
+    first_failure_ms: int = 0
+    last_failure_ms: int = 0
+    time_ms: int = 0
+    error_class: str = ""
+    error_message: str = ""
+    value_bytes: int = 0
+    quarantine: str = ""
+    cut: bool = False
+    replays: int = 0
+    key: bytes | None = None
+    headers: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def record_id(self) -> str:
+        """Its `braid-id`, or its coordinates when another tool produced it, as the SDK names such records."""
+        origin = self.origin
+        return origin.id or f"{origin.cluster}/{origin.topic}/{origin.partition}/{origin.offset}"
+
+    @property
+    def identity(self) -> str:
+        """A digest of (group, cluster, topic, partition, offset) of the origin: two copies of one letter share it.
+
+        Empty when the origin is not known: such a letter is only itself.
+        """
+        origin = self.origin
+        if origin.offset < 0 or not origin.topic:
+            return ""
+        text = "\0".join((self.group, origin.cluster, origin.topic, str(origin.partition), str(origin.offset)))
+        return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def read_letter(
+    place: Place, cluster: str, topic: str, timestamp_ms: int, key: bytes | None, value: bytes | None, headers: Headers
+) -> Letter:
+    """What a record of a dlq lane says of itself. Never fails: hostile headers give an emptier letter."""
+    last = dict(headers)
+    facts = _facts(last)
+    cut = _number(last.get("braid-dl-cut"), -1)
+    failed_at = _number(facts.get("last-failure"))
+    return Letter(
+        place=place,
+        cluster=cluster,
+        topic=topic,
+        origin=_origin(facts, last),
+        group=_text(facts.get("group")),
+        attempts=_number(facts.get("attempts")),
+        first_failure_ms=_number(facts.get("first-failure")),
+        last_failure_ms=failed_at,
+        time_ms=failed_at or timestamp_ms,
+        error_class=_text(facts.get("error-class")),
+        error_message=_text(facts.get("error-message")),
+        value_bytes=cut if cut >= 0 else len(value or b""),
+        quarantine=_text(last.get("braid-dl-quarantine")),
+        cut=cut >= 0,
+        replays=_number(last.get(REPLAYS_HEADER)),
+        key=None if key is None else key[:DLQ_KEY_BYTES_MAX],
+        headers=_own(headers),
+    )
+
+
+def traceback_of(headers: Headers) -> str:
+    """The story of the failure, as far as the letter tells it."""
+    last = dict(headers)
+    names = ("braid-dl-traceback", "kafka_dlt-exception-stacktrace", "__connect.errors.exception.stacktrace")
+    return next((last[name].decode("utf-8", "replace") for name in names if last.get(name)), "")
+
+
+def original_headers(headers: Headers) -> list[tuple[str, bytes]]:
+    """The headers a copy's record had before it died."""
+    own = [
+        (name, value)
+        for name, value in headers
+        if not name.startswith((_BRAID, _SPRING, _CONNECT)) and name not in (ID_HEADER, INGESTED_HEADER, LANE_HEADER)
+    ]
+    return own + [(_ORIGINAL[name], value) for name, value in headers if name in _ORIGINAL]
+
+
+def replay_headers(letter: Letter, original: Iterable[tuple[str, bytes]], group: str) -> list[tuple[str, bytes]]:
+    """The headers to send it with again: the original ones, its identity, and how often it was replayed.
+
+    Args:
+        letter: Of which copy.
+        original: Headers of the original record.
+        group: The one group it is for; '' for all.
+    """
+    own = [(name, value) for name, value in original if name not in _RENEWED]
+    ingested = letter.origin.ingested_at_ms or letter.origin.timestamp_ms or letter.time_ms
+    own += [(ID_HEADER, letter.record_id.encode()), (INGESTED_HEADER, b"%d" % ingested)]
+    own.append((REPLAYS_HEADER, b"%d" % (letter.replays + 1)))
+    return [*own, (REPLAY_GROUP_HEADER, group.encode())] if group else own
+
+
+def _facts(last: Mapping[str, bytes]) -> Mapping[str, bytes]:
+    """The headers of whatever tool wrote the letter, by Braid's names; numbers as text."""
+    if "braid-dl-topic" in last or "braid-dl-error-class" in last:
+        return {name.removeprefix(_BRAID): value for name, value in last.items() if name.startswith(_BRAID)}
+    if any(name.startswith(_SPRING) for name in last):
+        texts = {
+            "topic": "original-topic",
+            "group": "original-consumer-group",
+            "error-class": "exception-fqcn",
+            "error-message": "exception-message",
+        }
+        numbers = {"partition": "original-partition", "offset": "original-offset", "timestamp": "original-timestamp"}
+        found = {name: last[_SPRING + theirs] for name, theirs in texts.items() if _SPRING + theirs in last}
+        for name, theirs in numbers.items():
+            if _SPRING + theirs in last:
+                found[name] = b"%d" % int.from_bytes(last[_SPRING + theirs][:8], "big", signed=True)
+        return found
+    ours = {
+        "topic": "topic",
+        "partition": "partition",
+        "offset": "offset",
+        "group": "connector.name",
+        "error-class": "exception.class.name",
+        "error-message": "exception.message",
+    }
+    return {name: last[_CONNECT + theirs] for name, theirs in ours.items() if _CONNECT + theirs in last}
+
+
+def _origin(facts: Mapping[str, bytes], last: Mapping[str, bytes]) -> Origin:
+    braid = "lane" in facts
+    return Origin(
+        lane=_text(facts.get("lane")),
+        cluster=_text(facts.get("cluster")),
+        topic=_text(facts.get("topic")),
+        partition=_number(facts.get("partition"), -1),
+        offset=_number(facts.get("offset"), -1),
+        timestamp_ms=_number(facts.get("timestamp")),
+        epoch=_number(facts.get("epoch")),
+        id=_text(last.get("braid-dl-origin-id" if braid else ID_HEADER)),
+        ingested_at_ms=_number(last.get("braid-dl-origin-ts" if braid else INGESTED_HEADER)),
+    )
+
+
+def _own(headers: Headers) -> tuple[tuple[str, str], ...]:
+    kept: list[tuple[str, str]] = []
+    for name, value in headers:
+        if len(kept) == DLQ_HEADERS_MAX:
+            break
+        if not name.startswith((_BRAID, _SPRING, _CONNECT)) and name not in _RENEWED:
+            kept.append((name[:DLQ_HEADER_BYTES_MAX], _text(value, DLQ_HEADER_BYTES_MAX)))
+    return tuple(kept)
+
+
+def _text(data: bytes | None, bytes_max: int = DLQ_TEXT_BYTES_MAX) -> str:
+    return (data or b"")[:bytes_max].decode("utf-8", "replace")
+
+
+def _number(data: bytes | None, otherwise: int = 0) -> int:
+    """A decimal number below 2**63, else `otherwise`."""
+    if data is None or not data.isdigit() or len(data) > _DIGITS_MAX:
+        return otherwise
+    number = int(data)
+    return number if number < 1 << 63 else otherwise

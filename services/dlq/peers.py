@@ -1,0 +1,143 @@
+"""What the dlq service asks of others: the registry's channels, followed on whichever replica leads; streams; groups.
+
+Every replica follows the channels, for each keeps an index of its own.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+
+from braid.api.assigner.v1 import assigner_service_pb2 as assigner_api
+from braid.api.assigner.v1 import group_pb2
+from braid.api.registry.v1 import registry_service_pb2 as registry_api
+from braid.api.registry.v1 import route_pb2, stream_pb2
+from braid.kernel.errors import BraidError, NotFound
+from braid.kernel.limits import WATCH_SILENCE_SECONDS
+from braid.kernel.ports import Host
+from braid.rpc.mesh_client import ServiceClient
+from braid.runtime.retry import Backoff
+from services.dlq.channels import ChannelView, ClusterPlace, DlqChannel, Presence
+from services.dlq.letters import DLQ_LANE
+
+_PROTOCOL_VERSION = 1
+_PRESENCES = {
+    stream_pb2.CHANNEL_STATE_ACTIVE: Presence.READABLE,
+    stream_pb2.CHANNEL_STATE_DRAINING: Presence.READABLE,
+    stream_pb2.CHANNEL_STATE_DRAINED: Presence.READABLE,
+    stream_pb2.CHANNEL_STATE_RETIRED: Presence.GONE,
+}
+
+
+class ChannelFollower:
+    """The registry's channels as last heard. Interruptions leave the last view standing."""
+
+    def __init__(self, host: Host, registry: ServiceClient) -> None:
+        self._host = host
+        self._registry = registry
+        self._view: ChannelView | None = None
+        self._changed = asyncio.Event()
+
+    @property
+    def view(self) -> ChannelView | None:
+        """The newest view; None before the registry was heard for the first time."""
+        return self._view
+
+    def changed(self) -> asyncio.Event:
+        """Set at the next change. Take it before looking at the view, so that nothing is missed."""
+        return self._changed
+
+    async def run(self) -> None:
+        """Follows forever."""
+        backoff = Backoff(self._host)
+        request = route_pb2.WatchChannelsRequest(protocol_version=_PROTOCOL_VERSION)
+        while True:
+            try:
+                messages = self._registry.server_stream("WatchChannels", request, route_pb2.WatchChannelsResponse)
+                await self._listen(messages, backoff)
+            except BraidError:  # no leader, a restart, a broken connection: the view stands, and is listed anew
+                pass
+            except TimeoutError:  # its process may be frozen, or its host cut off: the connection alone does not tell
+                self._registry.forget_leader()
+            await backoff.wait()
+
+    async def _listen(self, messages: AsyncIterator[route_pb2.WatchChannelsResponse], backoff: Backoff) -> None:
+        """Takes what comes until the stream ends. Raises `TimeoutError` when it is silent for too long."""
+        while True:
+            async with asyncio.timeout(WATCH_SILENCE_SECONDS):
+                message = await anext(messages, None)
+            if message is None:
+                return
+            backoff.reset()
+            if message.full or message.channels or message.clusters:
+                self._take(message)
+
+    def _take(self, message: route_pb2.WatchChannelsResponse) -> None:
+        before = ChannelView() if message.full or self._view is None else self._view
+        channels = {channel.name: _channel(channel) for channel in message.channels}
+        clusters = {each.name: ClusterPlace(each.bootstrap, each.security_profile) for each in message.clusters}
+        self._view = ChannelView({**before.channels, **channels}, {**before.clusters, **clusters})
+        told, self._changed = self._changed, asyncio.Event()
+        told.set()
+
+
+class Streams:
+    """What the registry knows of a stream."""
+
+    def __init__(self, registry: ServiceClient) -> None:
+        self._registry = registry
+
+    async def lanes(self, stream: str, field: str) -> frozenset[str]:
+        """The stream's lanes.
+
+        Raises:
+            NotFound: there is no such stream; names the field.
+            Unavailable: no registry answers.
+        """
+        return frozenset({*(await self._get(stream, field)).lanes, DLQ_LANE})
+
+    async def retention_hours(self, stream: str, field: str) -> int:
+        """How long the stream keeps its records. Raises like `lanes`."""
+        return (await self._get(stream, field)).retention_hours
+
+    async def _get(self, stream: str, field: str) -> stream_pb2.StreamSpec:
+        request = registry_api.GetStreamRequest(name=stream)
+        try:
+            return (await self._registry.unary("GetStream", request, stream_pb2.Stream)).spec
+        except NotFound as error:
+            remedy = "list them: braid get streams"
+            raise NotFound(f"there is no stream {stream!r}", field=field, remedy=remedy) from error
+
+
+class Groups:
+    """The service's own groups at the assigner."""
+
+    def __init__(self, assigner: ServiceClient) -> None:
+        self._assigner = assigner
+
+    async def subscribe(self, group: str, streams: Sequence[str]) -> None:
+        """Brings a registered group's streams up to date; a group that is not registered is made by its first member.
+
+        Raises:
+            BraidError: the assigner does not answer, or does not know a stream yet.
+        """
+        try:
+            found = await self._assigner.unary("GetGroup", assigner_api.GetGroupRequest(name=group), group_pb2.Group)
+        except NotFound:
+            return
+        if list(found.spec.streams) == list(streams):
+            return
+        spec = group_pb2.GroupSpec(streams=streams)
+        request = assigner_api.UpdateGroupRequest(name=group, spec=spec)
+        await self._assigner.unary("UpdateGroup", request, group_pb2.Group)
+
+
+def _channel(channel: stream_pb2.Channel) -> DlqChannel:
+    presence = _PRESENCES.get(channel.state, Presence.AHEAD)
+    return DlqChannel(
+        channel.stream,
+        channel.lane,
+        channel.generation,
+        channel.cluster,
+        channel.topic,
+        channel.partitions,
+        presence,
+    )

@@ -1,0 +1,252 @@
+"""Follows every dlq channel without a group and keeps the index: one task a cluster, each from where the index is.
+
+Whatever a cluster does (dies, returns, returns truncated or empty, deletes old segments, is moved away from) ends in
+the index holding exactly what its logs hold. Nothing is decided here.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from functools import partial
+
+from braid.kernel.errors import ClusterUnavailable, OffsetOutOfRange
+from braid.kernel.ids import SEAL_CANARY
+from braid.kernel.limits import (
+    DLQ_LOOK_SECONDS,
+    FETCH_PARTITION_BYTES,
+    FETCH_RECORDS_MAX,
+    FETCH_WAIT_SECONDS,
+    RESTORE_RETRY_SECONDS,
+)
+from braid.kernel.ports import (
+    FetchedRecords,
+    Host,
+    Isolation,
+    Kafka,
+    KafkaCluster,
+    OffsetAt,
+    Task,
+    TopicPartition,
+)
+from services.dlq.channels import ChannelView, ClusterPlace, DlqChannel
+from services.dlq.events import Position
+from services.dlq.letters import read_letter
+from services.dlq.peers import ChannelFollower
+from services.dlq.reconciler_index import LetterIndex, Part, Reading
+
+
+class Tail:
+    """Brings the index to the logs' ends and keeps it there."""
+
+    def __init__(self, host: Host, kafka: Kafka, index: LetterIndex, follower: ChannelFollower) -> None:
+        self._host = host
+        self._kafka = kafka
+        self._index = index
+        self._follower = follower
+        self._clusters: dict[str, ClusterTail] = {}
+        self._tasks: dict[str, Task] = {}
+
+    def catching_up(self) -> list[str]:
+        """Clusters whose dead letters are not indexed to their end, sorted."""
+        return sorted(name for name, each in self._clusters.items() if each.behind)
+
+    @property
+    def heard(self) -> bool:
+        """Whether the registry has told of its channels."""
+        return self._follower.view is not None
+
+    def holds(self, cluster: str, partition: TopicPartition, offset: int) -> bool:
+        """Whether the index holds what lies at an offset."""
+        found = self._clusters.get(cluster)
+        return found is not None and offset < found.positions.get(partition, 0)
+
+    def reached(self, stream: str, through: Collection[Position]) -> bool:
+        """Whether the index has read so far. What the registry has no channel of any more counts as read."""
+        view = self._follower.view
+        if view is None:
+            return False
+        positions = {part: at for each in self._clusters.values() for part, at in each.parts().items()}
+        return all(
+            view.gone(stream, generation) or positions.get(Part(stream, generation, partition), 0) >= next_offset
+            for generation, partition, next_offset in through
+        )
+
+    async def run(self) -> None:
+        """Follows forever."""
+        try:
+            while True:
+                changed = self._follower.changed()
+                if self._follower.view is not None:
+                    await self._reconcile(self._follower.view)
+                await changed.wait()
+        finally:
+            for task in self._tasks.values():
+                task.cancel()
+            for task in self._tasks.values():
+                await task.ended()
+
+    async def _reconcile(self, view: ChannelView) -> None:
+        """Begins with what is new, forgets what is gone."""
+        wanted: dict[str, list[DlqChannel]] = {}
+        for channel in view.readable():
+            if channel.cluster in view.clusters:
+                wanted.setdefault(channel.cluster, []).append(channel)
+        for name in {*wanted, *self._clusters}:
+            place = view.clusters.get(name)
+            known = self._clusters.get(name)
+            if known is not None and place != known.place:
+                await self._end(name)
+                known = None
+            if known is None and place is not None and name in wanted:
+                known = self._begin(name, place)
+            if known is not None:
+                known.follow(wanted.get(name, []))
+        readings = await self._host.tasks.run_blocking(self._index.readings)
+        for stream, generation in sorted({(part.stream, part.generation) for part in readings}):
+            if view.gone(stream, generation):
+                await self._host.tasks.run_blocking(partial(self._index.drop, stream, generation))
+
+    def _begin(self, name: str, place: ClusterPlace) -> "ClusterTail":
+        cluster = self._kafka.cluster(place.bootstrap, place.security_profile)
+        tail = self._clusters[name] = ClusterTail(self._host, name, place, cluster, self._index)
+        self._tasks[name] = self._host.tasks.spawn(tail.run(), f"dead letters of {name}")
+        return tail
+
+    async def _end(self, name: str) -> None:
+        task = self._tasks.pop(name)
+        task.cancel()
+        await task.ended()
+        del self._clusters[name]
+
+
+class ClusterTail:
+    """Reads the dlq channels of one cluster.
+
+    Attributes:
+        place: How it is reached.
+        behind: Whether dead letters may lie there that are not indexed.
+        positions: How far the index is, by partition of a topic.
+    """
+
+    def __init__(self, host: Host, name: str, place: ClusterPlace, cluster: KafkaCluster, index: LetterIndex) -> None:
+        self.place = place
+        self.behind = True
+        self.positions: dict[TopicPartition, int] = {}
+        self._host = host
+        self._name = name
+        self._index = index
+        self._admin = cluster.admin()
+        self._fetcher = cluster.fetcher(
+            max_partition_bytes=FETCH_PARTITION_BYTES, isolation=Isolation.READ_COMMITTED, client_rack=""
+        )
+        self._channels: dict[str, DlqChannel] = {}  # by topic
+        self._ends: Mapping[TopicPartition, int] = {}
+        self._starts: dict[TopicPartition, int] = {}
+        self._next_look = 0.0
+
+    def follow(self, channels: Sequence[DlqChannel]) -> None:
+        """Reads these and no others."""
+        now = {channel.topic: channel for channel in channels}
+        if now != self._channels:
+            self._channels = now
+            self._next_look = 0.0
+            self.positions = {place: at for place, at in self.positions.items() if place.topic in now}
+            self._fetcher.assign(self.positions)
+
+    def parts(self) -> Mapping[Part, int]:
+        """How far the index is, by partition of a channel."""
+        return {self._part(place): at for place, at in list(self.positions.items()) if place.topic in self._channels}
+
+    async def run(self) -> None:
+        """Reads until cancelled."""
+        try:
+            await self._fetcher.start()
+            while True:
+                try:
+                    if self._host.clock.elapsed() >= self._next_look:
+                        await self._look()
+                    await self._fetch()
+                except ClusterUnavailable:
+                    self.behind = bool(self._channels)
+                    await self._host.clock.sleep(RESTORE_RETRY_SECONDS)
+                except OffsetOutOfRange as error:  # what became of the log is seen at the next look
+                    self._leave(TopicPartition(error.metadata["topic"], int(error.metadata["partition"])))
+                    self._next_look = 0.0
+        finally:
+            await self._fetcher.close()
+            await self._admin.close()
+
+    async def _look(self) -> None:
+        """Compares the index with where the logs begin and end now."""
+        channels = dict(self._channels)
+        topics = await self._admin.describe_topics(sorted(channels))
+        places = [TopicPartition(topic, number) for topic, told in topics.items() for number in range(told.partitions)]
+        starts = await self._admin.offsets_at(dict.fromkeys(places, OffsetAt.EARLIEST))
+        ends = await self._admin.offsets_at(dict.fromkeys(places, OffsetAt.LATEST))
+        readings = await self._host.tasks.run_blocking(self._index.readings)
+        for place in places:
+            if place.topic in self._channels:
+                topic_id = topics[place.topic].topic_id
+                reading = readings.get(self._part(place))
+                await self._place(place, topic_id, starts[place], ends[place], reading)
+        # Traffic never lets it be at the very end: it is when it passed where the ends were at the look before.
+        marks = [(place, min(self._ends.get(place, ends[place]), ends[place])) for place in places]
+        all_there = len(topics) == len(channels)
+        self.behind = not all_there or any(self.positions.get(place, -1) < mark for place, mark in marks)
+        self._ends = ends
+        self._next_look = self._host.clock.elapsed() + DLQ_LOOK_SECONDS
+
+    async def _place(
+        self, place: TopicPartition, topic_id: bytes, start: int, end: int, reading: Reading | None
+    ) -> None:
+        """Finds where one partition is to be read on, and drops rows that no log holds."""
+        part = self._part(place)
+        run = self._host.tasks.run_blocking
+        here = reading is not None and (reading.cluster, reading.topic) == (self._name, place.topic)
+        if reading is None or not here or reading.topic_id != topic_id or reading.next_offset > end:
+            # New, made anew, or truncated below what was read: nothing known of it counts.
+            self._leave(place)
+            await run(lambda: self._index.begin(part, Reading(self._name, place.topic, topic_id, start)))
+            self.positions[place] = start
+        else:
+            if start > self._starts.get(place, -1):
+                await run(lambda: self._index.trim(part, start))
+            if reading.next_offset < start:
+                self._leave(place)
+                await run(lambda: self._index.write(part, (), start))
+            self.positions[place] = max(start, reading.next_offset)
+        self._starts[place] = start
+        self._fetcher.assign(self.positions)
+
+    async def _fetch(self) -> None:
+        if not self.positions:
+            await self._host.clock.sleep(FETCH_WAIT_SECONDS)
+            return
+        for each in await self._fetcher.fetch(FETCH_RECORDS_MAX, FETCH_WAIT_SECONDS):
+            if each.partition in self.positions:
+                await self._take(each)
+
+    async def _take(self, fetched: FetchedRecords) -> None:
+        part, channel = self._part(fetched.partition), self._channels[fetched.partition.topic]
+        letters = [
+            read_letter(
+                part.place(record.offset),
+                channel.cluster,
+                channel.topic,
+                record.timestamp,
+                record.key,
+                record.value,
+                record.headers,
+            )
+            for record in fetched.records
+            if record.value != SEAL_CANARY or record.key is not None or record.headers
+        ]
+        await self._host.tasks.run_blocking(lambda: self._index.write(part, letters, fetched.next_offset))
+        if fetched.partition in self.positions:  # it may have been left meanwhile
+            self.positions[fetched.partition] = fetched.next_offset
+
+    def _leave(self, place: TopicPartition) -> None:
+        self.positions.pop(place, None)
+        self._fetcher.assign(self.positions)
+
+    def _part(self, place: TopicPartition) -> Part:
+        channel = self._channels[place.topic]
+        return Part(channel.stream, channel.generation, place.partition)

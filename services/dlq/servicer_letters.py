@@ -1,0 +1,138 @@
+"""Answers about dead letters, from this replica's index and from their clusters; any replica gives them."""
+
+from collections.abc import Sequence
+from functools import partial
+
+from braid.api.dlq.v1 import dead_letter_pb2
+from braid.api.dlq.v1 import dlq_service_pb2 as api
+from braid.kernel.errors import Invalid, NotFound
+from braid.kernel.limits import DLQ_SCAN_LETTERS, PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX
+from braid.kernel.ports import Caller, TopicPartition
+from braid.runtime.replica import Replica
+from services.dlq.codec import REPLAYS
+from services.dlq.codec_letters import content_message, letter_message
+from services.dlq.filter import EVERYTHING, Filter, matches, parse_filter
+from services.dlq.letters import Letter, Place
+from services.dlq.peers import ChannelFollower, Streams
+from services.dlq.policy import sent_by
+from services.dlq.reconciler_copies import Copies
+from services.dlq.reconciler_index import LetterIndex, NewestFirst
+from services.dlq.reconciler_tail import Tail
+
+_NO_VIEW = "registry"  # told as catching up while not even the channels are known
+
+
+class Letters:
+    """Handlers of the reading methods."""
+
+    def __init__(
+        self,
+        replica: Replica,
+        index: LetterIndex,
+        tail: Tail,
+        follower: ChannelFollower,
+        copies: Copies,
+        streams: Streams,
+    ) -> None:
+        self._replica = replica
+        self._index = index
+        self._tail = tail
+        self._follower = follower
+        self._copies = copies
+        self._streams = streams
+
+    async def list_dead_letters(
+        self, request: api.ListDeadLettersRequest, caller: Caller
+    ) -> api.ListDeadLettersResponse:
+        """Dead letters newest first. Raises `Invalid`."""
+        if request.page_size < 0:
+            raise Invalid(f"a page of {request.page_size} items", field="page_size", remedy="use 0 for the default")
+        filter = parse_filter(request.filter, "filter")
+        size = min(request.page_size or PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX)
+        after = _read_token(request.page_token)
+        if filter == EVERYTHING:
+            found = await self._page(request.stream, after, size + 1)
+            total = await self._replica.host.tasks.run_blocking(partial(self._index.count, request.stream))
+        else:
+            found, total = await self._scan(request.stream, filter, after, size + 1)
+        page = found[:size]
+        return api.ListDeadLettersResponse(
+            letters=[self._message(letter) for letter in page],
+            next_page_token=_token(page[-1]) if len(found) > size else "",
+            total=total,
+            catching_up=self._tail.catching_up() if self._tail.heard else [_NO_VIEW],
+        )
+
+    async def get_dead_letter(
+        self, request: api.GetDeadLetterRequest, caller: Caller
+    ) -> dead_letter_pb2.DeadLetterContent:
+        """One in full.
+
+        Raises:
+            NotFound: it is not indexed, or its copy has left the log.
+            ClusterUnavailable: the cluster its copy lies on does not answer.
+        """
+        place = Place.parse(request.name)
+        letter = await self._replica.host.tasks.run_blocking(partial(self._index.get, place))
+        view = self._follower.view
+        cluster = view.clusters.get(letter.cluster) if view is not None and letter is not None else None
+        if letter is None or cluster is None:
+            raise await self._missing(place)
+        partition = TopicPartition(letter.topic, place.partition)
+        record = (await self._copies.read(cluster, partition, [place.offset])).get(place.offset)
+        if record is None:
+            raise await self._missing(place)
+        return content_message(self._message(letter), record)
+
+    async def _missing(self, place: Place) -> NotFound:
+        """Why a letter cannot be found. Itself raises `NotFound` when even its stream is not there."""
+        hours = await self._streams.retention_hours(place.stream, "name")
+        away = self._tail.catching_up()
+        unread = f"; not everything on {', '.join(away)} is indexed yet" if away else ""
+        return NotFound(
+            f"there is no dead letter {place}: stream {place.stream} keeps them for {hours} h{unread}",
+            field="name",
+            remedy="list them: braid get deadletters",
+        )
+
+    async def _page(self, stream: str, after: NewestFirst | None, limit: int) -> Sequence[Letter]:
+        return await self._replica.host.tasks.run_blocking(partial(self._index.newest, stream, after, limit))
+
+    async def _scan(
+        self, stream: str, filter: Filter, after: NewestFirst | None, limit: int
+    ) -> tuple[Sequence[Letter], int]:
+        """The first letters that match after a place, and how many match in all."""
+        found: list[Letter] = []
+        total, at = 0, None
+        while True:
+            letters = await self._page(stream, at, DLQ_SCAN_LETTERS)
+            for letter in letters:
+                if matches(filter, letter):
+                    total += 1
+                    if len(found) < limit and (after is None or _order(letter) < after):
+                        found.append(letter)
+            if len(letters) < DLQ_SCAN_LETTERS:
+                return found, total
+            at = _order(letters[-1])
+
+    def _message(self, letter: Letter) -> dead_letter_pb2.DeadLetter:
+        replays = self._replica.aggregates.states(REPLAYS).values()
+        return letter_message(letter, sent_by(letter, replays))
+
+
+def _order(letter: Letter) -> NewestFirst:
+    return NewestFirst(letter.time_ms, letter.place)
+
+
+def _token(letter: Letter) -> str:
+    return f"{letter.time_ms}/{letter.place}"
+
+
+def _read_token(token: str) -> NewestFirst | None:
+    if not token:
+        return None
+    time_ms, _, place = token.partition("/")
+    try:
+        return NewestFirst(int(time_ms), Place.parse(place))
+    except (ValueError, Invalid):
+        raise Invalid("is none of ours", field="page_token", remedy="use the one of the page before") from None
