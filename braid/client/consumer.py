@@ -281,6 +281,7 @@ class Consumer:
         cluster = self._cluster(held)
         work = PartitionWork(
             held,
+            group=self._settings.group,
             ready=self._ready,
             settling=cluster,
             memory=self._memory.lane(held.id.channel.lane),

@@ -1,6 +1,8 @@
 """Copies hopeless records to their stream's `dlq` lane; a record is done only once its copy is acknowledged.
 
 A record too large for the lane is copied without the end of its value; header `braid-dl-cut` has the value's full size.
+A batch nobody can decode is copied as one record without key and value: `braid-dl-quarantine` says why, its offset is
+that of the first record that is missing, `braid-dl-last-offset` that of the last. Its bytes stay in the log.
 """
 
 import asyncio
@@ -10,9 +12,9 @@ from collections.abc import Callable
 
 from braid.client.outbox import Headers, record_bytes
 from braid.client.producer import LANE_HEADER, Producer
-from braid.client.record import ID_HEADER, INGESTED_HEADER, Record
+from braid.client.record import ID_HEADER, INGESTED_HEADER, QuarantinedBatch, Record
 from braid.kernel import limits
-from braid.kernel.errors import BatchTooLarge, BraidError, RecordTooLarge
+from braid.kernel.errors import BatchTooLarge, BraidError, NotFound, RecordTooLarge
 from braid.kernel.ports import Host
 
 _log = logging.getLogger("braid.consumer")
@@ -33,7 +35,8 @@ class DeadLetters:
     async def write(self, record: Record, error: BaseException | str) -> None:
         """Copies a record, trying until it succeeds or the lease is gone.
 
-        One that is refused for its size, even when cut, is rejected in place: trying again would not mend it.
+        One that is refused for its size, even when cut, is rejected in place: trying again would not mend it. So is a
+        quarantined batch of a stream without the lane: its letter holds no more than the envelope will.
         """
         now_ms = self._host.clock.now_ms()
         headers = dead_letter_headers(record, self._group, error, record.work.failed(record.offset, now_ms), now_ms)
@@ -45,6 +48,9 @@ class DeadLetters:
                 record.work.uncopied(record, f"its dead letter is too large: {refusal}")
                 return
             except BraidError as failure:
+                if isinstance(failure, NotFound) and isinstance(record.raw, QuarantinedBatch):
+                    record.work.uncopied(record, f"{record.raw.batch.why}; and it cannot be copied: {failure}")
+                    return
                 _log.warning("dead letter of %s not written, trying again: %s", record.id, failure)
                 await self._host.clock.sleep(limits.DEAD_LETTER_RETRY_SECONDS)
             else:
@@ -53,8 +59,10 @@ class DeadLetters:
 
     async def _send(self, record: Record, headers: Headers) -> None:
         producer = await self._producer(record.stream)
+        # What a damaged batch says of its time may be wrong, and retention would believe it.
+        stamp_ms = self._host.clock.now_ms() if isinstance(record.raw, QuarantinedBatch) else record.timestamp
         try:
-            await producer.send_dead_letter(record.value, record.key, headers, record.timestamp)
+            await producer.send_dead_letter(record.value, record.key, headers, stamp_ms)
         except (RecordTooLarge, BatchTooLarge) as refusal:
             _log.warning("dead letter of %s is cut: %s", record.id, refusal)
             value = record.value or b""
@@ -86,7 +94,8 @@ def dead_letter_headers(
 
     Its identity is (group, cluster, topic, partition, offset).
     """
-    original = [(_ORIGIN.get(name, name), value) for name, value in record.raw_headers if name != LANE_HEADER]
+    # Other tools may write headers without a value.
+    original = [(_ORIGIN.get(name, name), value or b"") for name, value in record.raw_headers if name != LANE_HEADER]
     facts = {
         "cluster": record.cluster,
         "topic": record.topic,
@@ -103,6 +112,15 @@ def dead_letter_headers(
         "error-class": type(error).__name__ if isinstance(error, BaseException) else "str",
         "error-message": str(error),
     }
+    if isinstance(record.raw, QuarantinedBatch):
+        batch = record.raw.batch
+        facts |= {
+            "error-class": QuarantinedBatch.__name__,
+            "quarantine": batch.why,
+            "last-offset": str(batch.last_offset),
+            "batch-attributes": str(batch.attributes),
+            "batch-bytes": str(batch.size_bytes),
+        }
     bound = limits.DEAD_LETTER_TEXT_BYTES_MAX
     added = [(f"braid-dl-{name}", text.encode("utf-8", "replace")[:bound]) for name, text in facts.items()]
     story = "".join(traceback.format_exception(error)) if isinstance(error, BaseException) else ""

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from enum import Enum, auto
 from itertools import compress
 from typing import Protocol
@@ -10,9 +10,10 @@ from typing import Protocol
 from braid.client.lease_session import Held
 from braid.client.memory import LaneMemory, weight_bytes
 from braid.client.ready import Ready, Slice
-from braid.client.record import Record, ingestion_times
+from braid.client.record import QuarantinedBatch, Record, read_headers
+from braid.client.routing import DLQ_LANE
 from braid.kernel.ids import SEAL_CANARY
-from braid.kernel.ports import FetchedRecords, Fingerprint, KafkaRecord
+from braid.kernel.ports import DamagedBatch, FetchedRecords, Fingerprint, KafkaRecord
 from braid.kernel.progress import Progress
 from braid.kernel.progress_fields import EnvelopeFields, LaneShare
 
@@ -51,6 +52,7 @@ class PartitionWork:
         self,
         lease: Held,
         *,
+        group: str,
         ready: Ready,
         settling: Settling,
         memory: LaneMemory,
@@ -58,6 +60,7 @@ class PartitionWork:
     ) -> None:
         """`may_start` says whether a handler may start now, where the lease's deadline decides that (exclusive)."""
         self.lease = lease
+        self._group = group
         self.stage = Stage.RESTORING
         self.topic_id = bytes(16)
         self.version = 0  # of progress; grows with every change worth a commit
@@ -140,7 +143,13 @@ class PartitionWork:
         progress, raws = self.progress, fetched.records
         if not all(raw.headers for raw in raws):
             raws = [raw for raw in raws if raw.headers or not _is_seal_canary(raw)]
-        times: Sequence[int] = ingestion_times(raws)
+        if fetched.damaged:
+            raws = sorted([*raws, *map(QuarantinedBatch, fetched.damaged)], key=lambda raw: raw.offset)
+        times, others = read_headers(raws, self._group)
+        if others:  # never delivered, so done when the fetch position passes them
+            others_too = set(others)
+            raws = [raw for at, raw in enumerate(raws) if at not in others_too]
+            times = [time for at, time in enumerate(times) if at not in others_too]
         wanted = progress.deliver_many([raw.offset for raw in raws], times)
         if not wanted.all():
             raws, times = list(compress(raws, wanted)), list(compress(times, wanted))
@@ -153,7 +162,29 @@ class PartitionWork:
             size = sum(sizes)
             self._bytes += size
             self.memory.used += size
-            self._ready.put(Slice(self, raws, times, sizes))
+            waiting = Slice(self, raws, times, sizes)
+            if fetched.damaged:
+                waiting = self._without_quarantined(waiting)
+            if waiting:
+                self._ready.put(waiting)
+
+    def _without_quarantined(self, waiting: Slice) -> Slice:
+        """Sends batches nobody can decode their way; returns the records."""
+        kept = [not isinstance(raw, QuarantinedBatch) for raw in waiting.raws]
+        for at, raw in enumerate(waiting.raws):
+            if isinstance(raw, QuarantinedBatch):
+                self._out += 1
+                self._quarantine(Record(raw, self, waiting.times[at], waiting.sizes[at]), raw.batch)
+        raws, times, sizes = waiting.raws, waiting.times, waiting.sizes
+        return Slice(self, list(compress(raws, kept)), list(compress(times, kept)), list(compress(sizes, kept)))
+
+    def _quarantine(self, record: Record, batch: DamagedBatch) -> None:
+        """A batch is copied as one dead letter and its first offset stays undone until then; the rest has passed."""
+        _log.warning("%s@%d to %d cannot be read: %s", self.lease.id, *batch[:3])
+        if record.lane == DLQ_LANE:
+            record.reject(batch.why)
+        else:
+            record.dead_letter(batch.why)
 
     def hand_out(self, count: int) -> bool:
         """Whether so many waiting records may be handed out now; then they are."""
@@ -204,6 +235,8 @@ class PartitionWork:
         """The record is skipped in place; `reason` is for the log."""
         if self.stage is not Stage.ENDED:
             self.progress.reject(record.offset)
+            if isinstance(record.raw, QuarantinedBatch):
+                self.progress.reject_range(record.offset, record.raw.batch.last_offset + 1)
             _log.info("%s@%d is rejected: %s", self.lease.id, record.offset, reason)
         self._finish(record)
 

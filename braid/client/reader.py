@@ -5,6 +5,7 @@ A reader follows the stream over moves: channels that appear while it reads are 
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from types import TracebackType
@@ -37,6 +38,7 @@ from braid.kernel.ports import (
 )
 from braid.rpc.mesh_client import ServiceClient
 
+_log = logging.getLogger("braid.reader")
 _READABLE: Final = (CHANNEL_STATE_ACTIVE, CHANNEL_STATE_DRAINING, CHANNEL_STATE_DRAINED)
 
 
@@ -127,6 +129,11 @@ class Reader:
         """Clusters whose channels cannot be read now."""
         return sorted(name for name, each in self._clusters.items() if each.away)
 
+    @property
+    def skipped(self) -> int:
+        """Offsets that were passed because their batches cannot be decoded."""
+        return sum(each.skipped for each in self._clusters.values())
+
     async def take(self, timeout_seconds: float) -> SeenRecord | None:
         """The next record, or None when none came in time. Records of one partition come in order."""
         found = next(self._current, None)
@@ -214,6 +221,7 @@ class _ClusterReading:
         self._positions: dict[TopicPartition, int] = {}
         self.waiting: dict[TopicPartition, OffsetAt | int] = {}
         self.away = True
+        self.skipped = 0
 
     def add(self, channel: Channel, partition: int, start: OffsetAt | int) -> None:
         """Reads one more partition."""
@@ -263,6 +271,9 @@ class _ClusterReading:
         self.away = False
         for each in fetched:
             self._positions[each.partition] = each.next_offset
+            for batch in each.damaged:
+                self.skipped += batch.last_offset - batch.first_offset + 1
+                _log.warning("%s-%d@%d to %d cannot be read and is skipped: %s", *each.partition, *batch[:3])
             if each.records:
                 await self._chunks.put(_Chunk(self._channels[each.partition], each.partition.partition, each.records))
 

@@ -1,31 +1,73 @@
 """A record as handlers see it; `columns` has many of them at once."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from braid.kernel.ports import KafkaRecord
+from braid.kernel.ports import DamagedBatch, KafkaRecord
 
 if TYPE_CHECKING:
     from braid.client.partition_work import PartitionWork
 
 INGESTED_HEADER: Final = "braid-ts"
 ID_HEADER: Final = "braid-id"
+REPLAY_GROUP_HEADER: Final = "braid-replay-group"  # a replay to the origin is for this group only
 
 
-def ingestion_times(raws: Sequence[KafkaRecord]) -> list[int]:
-    """Ingestion times, milliseconds since the epoch: the `braid-ts` headers, else the records' own timestamps."""
+def read_headers(raws: Sequence[KafkaRecord], group: str) -> tuple[list[int], list[int]]:
+    """What Braid's headers say of records, in one pass.
+
+    Returns:
+        Ingestion times, milliseconds since the epoch (the `braid-ts` headers, else the records' own timestamps), and
+        the indices of records that are replayed for another group than `group`.
+    """
     times: list[int] = []
-    last_text, last = b"", 0
+    others: list[int] = []
+    last_text: bytes | None = b""
+    last = 0
     for raw in raws:
+        time = None
         for name, text in raw.headers:
             if name == INGESTED_HEADER:
                 if text != last_text:  # many records share their millisecond
-                    last_text, last = text, int(text) if text.isdigit() and len(text) < 16 else raw.timestamp
-                times.append(last)
-                break
-        else:
-            times.append(raw.timestamp)
-    return times
+                    last_text, last = text, _milliseconds(text, raw.timestamp)
+                time = last
+            elif name == REPLAY_GROUP_HEADER and text and text != group.encode():
+                others.append(len(times))
+        times.append(raw.timestamp if time is None else time)
+    return times, others
+
+
+def ingestion_times(raws: Sequence[KafkaRecord]) -> list[int]:
+    """The first part of `read_headers`, for who has no group."""
+    return read_headers(raws, "")[0]
+
+
+def _milliseconds(text: bytes | None, otherwise: int) -> int:
+    """A header's number; other tools may write anything there, nothing at all included."""
+    return int(text) if text is not None and text.isdigit() and len(text) < 16 else otherwise
+
+
+class QuarantinedBatch(NamedTuple):
+    """A batch nobody can decode, in place of its records: it is dead-lettered as one record without content.
+
+    Its offset is that of the first record that is missing; `batch` tells where it ends and why.
+    """
+
+    batch: DamagedBatch
+    key: bytes | None = None
+    value: bytes | None = b""
+    timestamp_type: int = 0
+    headers: Sequence[tuple[str, bytes]] = ()
+
+    @property
+    def offset(self) -> int:
+        """Where it begins."""
+        return self.batch.first_offset
+
+    @property
+    def timestamp(self) -> int:
+        """Its newest time, as it says itself."""
+        return self.batch.timestamp_ms
 
 
 class Record:
@@ -78,7 +120,7 @@ class Record:
     def id(self) -> str:
         """Its `braid-id`, or its coordinates when another tool produced it."""
         for name, value in self.raw.headers:
-            if name == ID_HEADER:
+            if name == ID_HEADER and value is not None:
                 return value.decode("ascii", "replace")
         return f"{self.cluster}/{self.topic}/{self.partition}/{self.offset}"
 

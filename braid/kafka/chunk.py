@@ -1,37 +1,52 @@
-"""Fetched bytes of one partition, decoded as far as the caller asks and no further. Batches may be hostile."""
+"""Fetched bytes of one partition, decoded as far as the caller asks and no further. Batches may be hostile.
 
-import struct
+A batch that cannot be decoded is told as `DamagedBatch` and passed. One whose checksum is wrong may only have suffered
+on its way here: it is fetched once more before it counts as damaged.
+"""
+
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import dropwhile, islice
-from typing import Any, Final
+from operator import lt
+from typing import NamedTuple
 
-import cramjam
-from aiokafka.errors import KafkaError
 from aiokafka.record.control_record import ABORT_MARKER, ControlRecord
-from aiokafka.record.memory_records import MemoryRecords
 
-from braid.kernel.errors import ClusterUnavailable
-from braid.kernel.ports import Isolation, KafkaRecord, TopicPartition
-
-# What aiokafka's record reader and the decompressors raise for bytes that are not what they say.
-_DAMAGE: Final = (
-    KafkaError,
-    ValueError,
-    struct.error,
-    IndexError,
-    EOFError,
-    OSError,
-    AssertionError,
-    cramjam.DecompressionError,
+from braid.kafka.batch import (
+    DAMAGE,
+    BadChecksum,
+    Frame,
+    Inflater,
+    NoFrame,
+    Unreadable,
+    check,
+    inflate_large,
+    read_frame,
+    reader_of,
+    why_not,
 )
+from braid.kafka.decompress import DoesNotFit
+from braid.kernel.errors import ClusterUnavailable
+from braid.kernel.limits import INFLATED_INLINE_BYTES_MAX
+from braid.kernel.ports import DamagedBatch, FetchedRecords, Isolation, KafkaRecord, TopicPartition
 
 
-def _from(batch: Iterable[KafkaRecord], offset: int) -> Iterator[KafkaRecord]:
-    return dropwhile(lambda record: record.offset < offset, batch)
+class _Opened(NamedTuple):
+    """A batch that was checked and inflated elsewhere, or what went wrong with it."""
+
+    plain: memoryview | None
+    error: BaseException | None
 
 
 class Chunk:
-    """The records of one fetch answer from an offset on, and how far they were handed out."""
+    """The records of one fetch answer from an offset on, and how far they were handed out.
+
+    Attributes:
+        next_offset: Where the next fetch or `take` goes on.
+        used_up: Whether there is nothing more in here.
+        large: Whether the next batch takes too long for the event loop: call `open_large` elsewhere, then `take`.
+        suspect: The offset at which the bytes were damaged, perhaps only on their way: to be fetched once more.
+        failure: The bytes at `next_offset` were no batch twice.
+    """
 
     def __init__(
         self,
@@ -40,6 +55,9 @@ class Chunk:
         data: bytes,
         aborted: Sequence[tuple[int, int]],
         isolation: Isolation,
+        *,
+        end: int,
+        suspect: int | None = None,
     ) -> None:
         """Holds undecoded bytes.
 
@@ -49,70 +67,180 @@ class Chunk:
             data: Record batches.
             aborted: Producer id and first offset of the transactions aborted in here, as the broker told.
             isolation: Whether aborted records are left out.
+            end: The log's end, as the broker told.
+            suspect: What the chunk before this one left as its `suspect`.
         """
         self.next_offset = offset
+        self.used_up = False
+        self.large = False
+        self.suspect: int | None = None
+        self.failure: ClusterUnavailable | None = None
         self._partition = partition
-        self._records = MemoryRecords(data)
+        self._data = memoryview(data)
+        self._at = 0
+        self._end = end
+        self._was_suspect = suspect
         self._committed_only = isolation is Isolation.READ_COMMITTED
         self._aborted = sorted(aborted, key=lambda transaction: transaction[1])
         self._aborting: set[int] = set()
-        self._batch: Any = None
+        self._opened: _Opened | None = None
+        self._batch: Frame | None = None
         self._iterator: Iterator[KafkaRecord] = iter(())
+        self._damaged: list[DamagedBatch] = []
 
-    def take(self, limit: int) -> list[KafkaRecord]:
+    def take(self, limit: int, inflater: Inflater) -> FetchedRecords:
         """Decodes up to `limit` further records and moves `next_offset` past them, and past what holds none.
 
-        Fewer than `limit` means the chunk is used up.
-
-        Raises:
-            ClusterUnavailable: a batch is damaged; `next_offset` stays before it, and `metadata` names the place.
+        Brings fewer when the turn's part of the event loop is used, and where `used_up` or `large` become true.
         """
         taken: list[KafkaRecord] = []
+        while (room := limit - len(taken) - len(self._damaged)) > 0:
+            if self._batch is not None:
+                self._take_from_batch(self._batch, taken, room)
+            elif self.used_up or self.large or inflater.left <= 0:
+                break
+            else:
+                self._open_next(inflater)
+        damaged, self._damaged = self._damaged, []
+        return FetchedRecords(self._partition, taken, self.next_offset, damaged)
+
+    def open_large(self) -> None:
+        """Checks and inflates the batch that `large` is about; for a thread, while nobody else uses the chunk."""
+        frame = read_frame(self._data, self._at)
+        assert frame is not None, "it was seen before"
         try:
-            while len(taken) < limit and (self._batch is not None or self._open_next()):
-                taken += self._take_from_batch(limit - len(taken))
-        except _DAMAGE as error:
-            self._batch = None
-            if not taken:
-                raise self._damaged(error) from error
-        return taken
+            check(frame)
+            if frame.is_control:
+                raise Unreadable(f"a control batch of {len(frame.raw)} bytes")
+            self._opened = _Opened(inflate_large(frame) if frame.codec else frame.raw, None)
+        except (*DAMAGE, DoesNotFit) as error:
+            self._opened = _Opened(None, error)
+        self.large = False
 
-    def _take_from_batch(self, limit: int) -> list[KafkaRecord]:
-        records = list(islice(self._iterator, limit))
-        if len(records) < limit:
-            self.next_offset = max(self.next_offset, self._batch.next_offset)
-            self._batch = None
+    def _take_from_batch(self, frame: Frame, taken: list[KafkaRecord], limit: int) -> None:
+        """Adds records of the current batch. Where one cannot be decoded, the batch is damaged from there on."""
+        before, wrong = len(taken), None
+        try:
+            taken.extend(islice(self._iterator, limit))  # what came before an error stays
+        except DAMAGE as error:
+            wrong = error
+        offsets = [record.offset for record in islice(taken, before, None)]
+        if offsets and (offsets[-1] > frame.last_offset or not all(map(lt, offsets, islice(offsets, 1, None)))):
+            del taken[before:]
+            wrong = ValueError("its offsets are out of order")
+        elif offsets:
+            self.next_offset = offsets[-1] + 1
+        if wrong is not None:
+            self._pass_damaged(frame, wrong, frame.last_offset)
+        elif len(offsets) < limit:
+            self._pass(frame.last_offset)
         else:
-            self.next_offset = records[-1].offset + 1
-        return records
+            return
+        self._batch = None
 
-    def _open_next(self) -> bool:
-        """Makes the next batch with deliverable records current; passes those without."""
-        while self._records.has_next():
-            batch = self._records.next_batch()
-            if not batch.validate_crc():
-                raise ValueError(f"the checksum of the batch at {batch.base_offset} does not match")
-            if not self._deliverable(batch):
-                self.next_offset = max(self.next_offset, batch.next_offset)
-                continue
-            self._batch, self._iterator = batch, _from(batch, self.next_offset)
-            return True
-        return False
+    def _open_next(self, inflater: Inflater) -> None:
+        """Makes the next batch current if it has deliverable records; passes it if not, or if it is damaged."""
+        frame = self._next_frame()
+        if frame is None:
+            return
+        opened, self._opened = self._opened or self._open(frame, inflater), None
+        if opened is None:
+            self.large = True
+            return
+        self._at += len(frame.raw)
+        inflater.left -= len(frame.raw)
+        if opened.error is not None:
+            self._judge(frame, opened.error)
+        elif opened.plain is None or not self._deliverable(frame):
+            self._pass(frame.last_offset)
+        elif frame.last_offset >= self.next_offset:
+            inflater.left -= len(opened.plain) if frame.codec else 0
+            self._batch, self._iterator = frame, _from(reader_of(frame, opened.plain), self.next_offset)
 
-    def _deliverable(self, batch: Any) -> bool:
-        if self._committed_only and batch.producer_id is not None:
-            while self._aborted and self._aborted[0][1] <= batch.base_offset:
+    def _next_frame(self) -> Frame | None:
+        """The next batch; None, with the reason noted, when there is none."""
+        try:
+            frame = read_frame(self._data, self._at)
+        except NoFrame as error:
+            self._lose(str(error))
+            return None
+        if frame is None:
+            self.used_up = True
+            if self._at == 0:  # brokers cut the last batch of an answer, never the first (KIP-74)
+                self._lose(f"{len(self._data)} bytes that are no whole batch")
+        return frame
+
+    def _open(self, frame: Frame, inflater: Inflater) -> _Opened | None:
+        """Checks and inflates a batch; None when that takes too long for the event loop."""
+        if len(frame.raw) > INFLATED_INLINE_BYTES_MAX:
+            return None
+        try:
+            check(frame)
+            if not self._deliverable(frame):
+                return _Opened(None, None)
+            return _Opened(inflater.inflate(frame) if frame.codec else frame.raw, None)
+        except DoesNotFit:
+            inflater.left -= INFLATED_INLINE_BYTES_MAX
+            return None
+        except DAMAGE as error:
+            return _Opened(None, error)
+
+    def _deliverable(self, frame: Frame) -> bool:
+        """Whether records of a sound batch are for the caller. Asked again about the same batch, it says the same."""
+        if self._committed_only:
+            while self._aborted and self._aborted[0][1] <= frame.base_offset:
                 self._aborting.add(self._aborted.pop(0)[0])
-            if batch.is_control_batch:
-                if ControlRecord.parse(next(batch).key) == ABORT_MARKER:
-                    self._aborting.discard(batch.producer_id)
-            elif batch.is_transactional and batch.producer_id in self._aborting:
+            if frame.is_control:
+                if ControlRecord.parse(next(reader_of(frame, frame.raw)).key) == ABORT_MARKER:
+                    self._aborting.discard(frame.producer_id)
+            elif frame.is_transactional and frame.producer_id in self._aborting:
                 return False
-        return not batch.is_control_batch
+        return not frame.is_control
 
-    def _damaged(self, error: BaseException) -> ClusterUnavailable:
+    def _judge(self, frame: Frame, error: BaseException) -> None:
+        """Passes a batch that is damaged for good; ends the chunk before one that may be whole when it comes again."""
+        if not isinstance(error, BadChecksum):
+            self._pass_damaged(frame, error, frame.last_offset)
+        elif self._was_suspect == self.next_offset:
+            self._pass_damaged(frame, error, self._last_offset_of_changed(frame))
+        else:
+            self.suspect = self.next_offset
+            self.used_up = True
+
+    def _last_offset_of_changed(self, frame: Frame) -> int:
+        """Where a batch ends whose head cannot be believed: before the next one, or where it says least."""
+        try:
+            behind = read_frame(self._data, self._at)
+        except NoFrame:
+            behind = None
+        if behind is not None and behind.base_offset > frame.base_offset:
+            return behind.base_offset - 1
+        least = min(frame.base_offset + max(frame.records, 1) - 1, frame.last_offset)
+        last = least if least >= self.next_offset else frame.last_offset
+        return max(self.next_offset, min(last, self._end - 1))
+
+    def _pass_damaged(self, frame: Frame, error: BaseException, last: int) -> None:
+        first = max(self.next_offset, frame.base_offset)
+        if first <= last:
+            size, newest_ms = len(frame.raw), max(0, frame.newest_ms)
+            self._damaged.append(DamagedBatch(first, last, why_not(frame, error), frame.attributes, size, newest_ms))
+        self._pass(last)
+
+    def _pass(self, last: int) -> None:
+        self.next_offset = max(self.next_offset, last + 1)
+
+    def _lose(self, what: str) -> None:
+        """The bytes are no batches from here on: once, they may have suffered on their way."""
+        self.used_up = True
+        if self._was_suspect != self.next_offset:
+            self.suspect = self.next_offset
+            return
         topic, number = self._partition
-        return ClusterUnavailable(
-            f"{topic} partition {number} holds a damaged batch at or after offset {self.next_offset}: {error}",
+        self.failure = ClusterUnavailable(
+            f"{topic} partition {number} holds no batch at offset {self.next_offset}, but {what}",
             metadata={"topic": topic, "partition": str(number), "offset": str(self.next_offset)},
         )
+
+
+def _from(batch: Iterable[KafkaRecord], offset: int) -> Iterator[KafkaRecord]:
+    return dropwhile(lambda record: record.offset < offset, batch)

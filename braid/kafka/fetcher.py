@@ -12,11 +12,13 @@ from dataclasses import dataclass, field
 
 from aiokafka.protocol.fetch import FetchRequest
 
+from braid.kafka.batch import Inflater
 from braid.kafka.chunk import Chunk
 from braid.kafka.errors import OFFSET_OUT_OF_RANGE
 from braid.kafka.wire import Wire
 from braid.kernel.errors import BraidError, ClusterUnavailable, OffsetOutOfRange
 from braid.kernel.limits import (
+    INFLATED_TURN_BYTES,
     KAFKA_BACKOFF_MS,
     KAFKA_CLOSE_SECONDS,
     KAFKA_FETCH_BYTES,
@@ -38,6 +40,7 @@ class _Assigned:
     chunk: Chunk | None = None
     failure: BraidError | None = None
     replica: int = -1
+    suspect: int | None = None
     not_before: float = field(default=0.0)
 
     def wants_data(self, now: float) -> bool:
@@ -59,6 +62,9 @@ class AioFetcher:
         self._pump: asyncio.Task[None] | None = None
         self._wake_pump = asyncio.Event()
         self._arrived = asyncio.Event()
+        self._inflater = Inflater()
+        self._openings: dict[TopicPartition, asyncio.Task[None]] = {}
+        self._opening = asyncio.Lock()  # so that one bomb at a time takes its memory
 
     async def start(self) -> None:
         """See `KafkaFetcher.start`."""
@@ -94,7 +100,7 @@ class AioFetcher:
         """See `KafkaFetcher.fetch`.
 
         Raises:
-            ClusterUnavailable: the log holds a damaged batch; `metadata` names where. It is asked for again later.
+            ClusterUnavailable: a broker answers with what is no batch; `metadata` names where. It is asked again later.
         """
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_seconds):
@@ -107,7 +113,7 @@ class AioFetcher:
     async def close(self) -> None:
         """See `KafkaFetcher.close`."""
         self._assigned = {}
-        tasks = [*self._requests.values(), *([self._pump] if self._pump is not None else [])]
+        tasks = [*self._requests.values(), *self._openings.values(), *([self._pump] if self._pump is not None else [])]
         for task in tasks:
             task.cancel()
         if tasks:
@@ -118,12 +124,13 @@ class AioFetcher:
         if self._pump is not None and self._pump.done() and not self._pump.cancelled():
             self._pump.result()  # a fault of ours: let it be seen
         fetched: list[FetchedRecords] = []
+        self._inflater.left = INFLATED_TURN_BYTES
         left = max_records
         for partition in list(self._assigned):
             state = self._assigned[partition]
             if left <= 0:
                 break
-            if state.paused or (state.chunk is None and state.failure is None):
+            if state.paused or (state.chunk is None and state.failure is None) or self._is_opening(partition):
                 continue
             if state.failure is not None:
                 if fetched:
@@ -140,23 +147,38 @@ class AioFetcher:
         chunk = state.chunk
         if chunk is None:
             return 0
-        try:
-            records = chunk.take(limit)
-        except ClusterUnavailable as damage:
-            # The caller hears of it by itself; what was decoded before it was handed out already.
-            state.chunk, state.failure = None, damage
-            self._arrived.set()
-            return 0
+        taken = chunk.take(limit, self._inflater)
         moved = chunk.next_offset != state.position
         state.position = chunk.next_offset
-        if len(records) < limit:
-            state.chunk = None
+        if chunk.large:
+            self._openings[partition] = asyncio.create_task(self._open_large(chunk), name="kafka-open-large")
+        if chunk.used_up:
+            state.chunk, state.suspect, state.failure = None, chunk.suspect, chunk.failure
             self._wake_pump.set()
+            if chunk.failure is not None:
+                self._arrived.set()
         # Whoever was served goes to the end, so that one busy partition does not starve the rest.
         self._assigned[partition] = self._assigned.pop(partition)
         if moved:
-            fetched.append(FetchedRecords(partition, records, state.position))
-        return len(records)
+            fetched.append(taken)
+        return len(taken.records) + len(taken.damaged)
+
+    def _is_opening(self, partition: TopicPartition) -> bool:
+        """Whether a thread works on the partition's chunk, or did on the one of an assignment before."""
+        opening = self._openings.get(partition)
+        if opening is None or not opening.done():
+            return opening is not None
+        del self._openings[partition]
+        opening.result()  # a fault of ours: let it be seen
+        return False
+
+    async def _open_large(self, chunk: Chunk) -> None:
+        """Checks and inflates a large batch beside the event loop."""
+        try:
+            async with self._opening:
+                await asyncio.to_thread(chunk.open_large)
+        finally:
+            self._arrived.set()
 
     async def _run(self) -> None:
         """Keeps one request per broker under way for the partitions that want data."""
@@ -211,12 +233,12 @@ class AioFetcher:
         try:
             answer = await self._wire.ask(broker, self._fetch_request(offsets))
             for topic, told in answer.topics:
-                for number, code, _, _, _, aborted, replica, data in told:
+                for number, code, end, _, _, aborted, replica, data in told:
                     partition = TopicPartition(topic, number)
                     state = asked.get(partition)
                     # Not assigned any more, or again at another place: the answer is nobody's.
                     if state is not None and self._assigned.get(partition) is state:
-                        self._settle(partition, state, code, aborted or (), data or b"")
+                        self._settle(partition, state, code, end, aborted or (), data or b"")
                         state.replica = replica if replica >= 0 and not code else -1 if code else state.replica
         except ClusterUnavailable:
             self._metadata_at = float("-inf")
@@ -241,7 +263,13 @@ class AioFetcher:
         )
 
     def _settle(
-        self, partition: TopicPartition, state: _Assigned, code: int, aborted: Sequence[tuple[int, int]], data: bytes
+        self,
+        partition: TopicPartition,
+        state: _Assigned,
+        code: int,
+        end: int,
+        aborted: Sequence[tuple[int, int]],
+        data: bytes,
     ) -> None:
         """Takes one partition's part of an answer."""
         if code == OFFSET_OUT_OF_RANGE:
@@ -259,7 +287,9 @@ class AioFetcher:
             self._leaders.pop(partition, None)
             state.not_before = self._now() + _BACKOFF_SECONDS
         elif data:
-            state.chunk = Chunk(partition, state.position, data, aborted, self._isolation)
+            state.chunk = Chunk(
+                partition, state.position, data, aborted, self._isolation, end=end, suspect=state.suspect
+            )
             self._arrived.set()
 
     def _now(self) -> float:

@@ -191,6 +191,10 @@ class Progress:
             self._rejected_lately.append(offset)
         return newly
 
+    def reject_range(self, start: int, end: int) -> None:
+        """Notes that `[start, end)`, of which nothing is unfinished, was skipped in place, without a copy."""
+        self._rejected = self._rejected.add(start, end)
+
     def expire(self, start: int, end: int) -> Ranges:
         """Notes that the log no longer holds `[start, end)`.
 

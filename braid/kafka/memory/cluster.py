@@ -58,7 +58,7 @@ class _Topic:
 
 
 class MemoryCluster:
-    """A cluster of one broker. Faults: `kill`, `start`, `pause`, `resume`, `empty`, `truncate`, `expire`."""
+    """A cluster of one broker. Faults: `kill`, `start`, `pause`, `resume`, `empty`, `truncate`, `expire`, `damage`."""
 
     def __init__(self, name: str, bootstrap: str, *, auto_creates_topics: bool = False) -> None:
         self.name = name
@@ -126,6 +126,10 @@ class MemoryCluster:
         """Loses the start of a log, as retention does."""
         self.log(partition).expire(start)
         self.notify()
+
+    def damage(self, partition: TopicPartition, offset: int, why: str = "damaged: by a test") -> None:
+        """The batch that holds an offset cannot be decoded any more, as with a bomb or a failing disk."""
+        self.log(partition).damage(offset, why)
 
     # --- connections
 

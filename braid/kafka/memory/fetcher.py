@@ -75,7 +75,7 @@ class MemoryFetcher:
                 break
             position = self._positions[partition]
             try:
-                records = self._link.cluster.log(partition).read(position, left, self._max_partition_bytes)
+                found = self._link.cluster.log(partition).read(position, left, self._max_partition_bytes)
             except NotFound:
                 continue
             except OffsetOutOfRange as error:
@@ -83,10 +83,10 @@ class MemoryFetcher:
                     continue
                 where = {"topic": partition.topic, "partition": str(partition.partition), "offset": str(position)}
                 raise OffsetOutOfRange(error.message, metadata=where) from error
-            if records:
-                left -= len(records)
+            if found.next_offset != position:
+                left -= len(found.records) + len(found.damaged)
                 # Whoever was served goes to the end, so that one busy partition does not starve the rest.
                 del self._positions[partition]
-                self._positions[partition] = records[-1].offset + 1
-                fetched.append(FetchedRecords(partition, records, records[-1].offset + 1))
+                self._positions[partition] = found.next_offset
+                fetched.append(FetchedRecords(partition, found.records, found.next_offset, found.damaged))
         return fetched

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from braid.kernel.errors import OffsetOutOfRange
+from braid.kernel.ports import DamagedBatch
 
 _RECORD_OVERHEAD_BYTES = 70  # of a batch of one record, about what Kafka's takes
 
@@ -45,6 +46,14 @@ class Batch(NamedTuple):
     records: Sequence[MemoryRecord]
 
 
+class Read(NamedTuple):
+    """What a read found: records and damaged batches, both in order, and where the next read begins."""
+
+    records: Sequence[MemoryRecord]
+    damaged: Sequence[DamagedBatch]
+    next_offset: int
+
+
 @dataclass(slots=True)
 class Log:
     """One partition. Offsets below `start` are gone; `end` is the next to be given."""
@@ -54,6 +63,7 @@ class Log:
     batches: list[Batch] = field(default_factory=list)
     # Last sequence and base offset by producer: a batch sent again is answered, not written again.
     producers: dict[int, tuple[int, int]] = field(default_factory=dict)
+    damaged: dict[int, str] = field(default_factory=dict)  # by base offset of the batch, what is wrong with it
 
     def append(self, new: Sequence[NewRecord], leader_epoch: int, producer: int, sequence: int) -> int:
         """Writes records and returns the first one's offset. Producer -1 writes without sequence."""
@@ -68,7 +78,7 @@ class Log:
         self.end += len(records)
         return self.batches[-1].base
 
-    def read(self, offset: int, limit: int, max_bytes: int) -> list[MemoryRecord]:
+    def read(self, offset: int, limit: int, max_bytes: int) -> Read:
         """Records from an offset on: at most `limit`, and at least one however small `max_bytes` is.
 
         Raises:
@@ -77,16 +87,34 @@ class Log:
         if not self.start <= offset <= self.end:
             raise OffsetOutOfRange(f"offset {offset} lies outside {self.start} to {self.end}")
         found: list[MemoryRecord] = []
+        damaged: list[DamagedBatch] = []
         size = 0
         for batch in self.batches[max(0, self._index(offset)) :]:
-            for record in batch.records:
-                if record.offset < offset:
-                    continue
+            records = [record for record in batch.records if record.offset >= offset]
+            if not records:
+                continue
+            if batch.base in self.damaged:
+                if len(found) + len(damaged) == limit:
+                    break
+                damaged.append(self._told(batch, records))
+                offset = records[-1].offset + 1
+                continue
+            for record in records:
                 size += _RECORD_OVERHEAD_BYTES + len(record.key or b"") + len(record.value or b"")
-                if len(found) == limit or (found and size > max_bytes):
-                    return found
+                if len(found) + len(damaged) == limit or (found and size > max_bytes):
+                    return Read(found, damaged, offset)
                 found.append(record)
-        return found
+                offset = record.offset + 1
+        return Read(found, damaged, offset)
+
+    def damage(self, offset: int, why: str) -> None:
+        """The batch that holds an offset cannot be decoded any more."""
+        self.damaged[self.batches[self._index(offset)].base] = why
+
+    def _told(self, batch: Batch, records: Sequence[MemoryRecord]) -> DamagedBatch:
+        size = sum(_RECORD_OVERHEAD_BYTES + len(record.value or b"") for record in batch.records)
+        first, last = records[0].offset, records[-1]
+        return DamagedBatch(first, last.offset, self.damaged[batch.base], 0, size, last.timestamp)
 
     def batch_of(self, offset: int) -> Batch | None:
         """The batch that holds an offset, while it is in the log."""
@@ -112,6 +140,7 @@ class Log:
             records = last.records[: self.end - last.base]
             kept[-1] = Batch(last.base, last.leader_epoch, zlib.crc32(repr(records).encode()), records)
         self.batches = kept
+        self.damaged = {base: why for base, why in self.damaged.items() if base < self.end}
         self.producers = {producer: at for producer, at in self.producers.items() if at[1] < self.end}
 
     def _index(self, offset: int) -> int:

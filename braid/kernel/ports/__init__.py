@@ -16,6 +16,7 @@ from braid.kernel.ports.host import (
 from braid.kernel.ports.kafka import (
     ClusterDescription,
     Committed,
+    DamagedBatch,
     FetchedRecords,
     Fingerprint,
     Generation,
@@ -66,6 +67,7 @@ __all__ = [
     "Clock",
     "ClusterDescription",
     "Committed",
+    "DamagedBatch",
     "DuplexCall",
     "DuplexHandler",
     "DuplexServing",

@@ -30,15 +30,33 @@ class KafkaRecord(Protocol):
     def headers(self) -> Sequence[tuple[str, bytes]]: ...
 
 
+class DamagedBatch(NamedTuple):
+    """Records that cannot be had: a decompression bomb, or bytes that are not what they say. Fetching goes on behind.
+
+    `first_offset` is the first of the batch that was not delivered, `last_offset` the batch's last; `why` is for
+    people. `attributes` are the batch's (KIP-98; bits 0 to 2 name the codec), `size_bytes` what it takes in the log,
+    `timestamp_ms` its newest time as it says itself.
+    """
+
+    first_offset: int
+    last_offset: int
+    why: str
+    attributes: int
+    size_bytes: int
+    timestamp_ms: int
+
+
 class FetchedRecords(NamedTuple):
     """What one fetch brought for one partition: the records, and the offset the next fetch starts at.
 
-    Offsets below `next_offset` that appear in no fetch are not deliverable (control, aborted, compacted).
+    Offsets below `next_offset` that appear in no fetch are not deliverable (control, aborted, compacted), but for
+    those of `damaged` batches: whoever passes them loses records, and has to say so. Both are in offset order.
     """
 
     partition: TopicPartition
     records: Sequence[KafkaRecord]
     next_offset: int
+    damaged: Sequence[DamagedBatch] = ()
 
 
 class Written(NamedTuple):
@@ -134,6 +152,7 @@ class KafkaFetcher(Protocol):
 
         Raises:
             OffsetOutOfRange: a position lies outside the log.
+            ClusterUnavailable: a broker answers with bytes in which no batch can be told; it is asked again later.
         """
         ...
 

@@ -28,7 +28,7 @@ def test_the_canary_of_a_seal_is_passed_over_and_nothing_that_resembles_it() -> 
     held = Held(LeaseId.parse("logs/live/1/0"), 7, ClusterAddress(name="east"), PARTITION)
     settling = ClusterWork.__new__(ClusterWork)  # nothing is settled here
     memory = LaneMemory(MemoryBound(1 << 20, {}), 1)
-    work = PartitionWork(held, ready=ready, settling=settling, memory=memory, may_start=lambda: True)
+    work = PartitionWork(held, group="g", ready=ready, settling=settling, memory=memory, may_start=lambda: True)
     work.begin(Progress(0), bytes(16))
     assert work.stage is Stage.WORKING
 

@@ -1,0 +1,223 @@
+"""One batch as it lies in a log: its frame, its checksum, and its records once inflated. Batches may be hostile.
+
+aiokafka reads the records; it is never given a compressed batch, because its own decompressor knows no bound.
+"""
+
+import mmap
+import struct
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+from aiokafka.errors import KafkaError
+from aiokafka.record.default_records import DefaultRecordBatch
+
+from braid.kafka.decompress import CODEC_MASK, INFLATE_ERRORS, NAMES, DoesNotFit, inflate_into
+from braid.kernel.limits import (
+    BATCH_HEADERS_FREE_BYTES,
+    INFLATED_BATCH_BYTES_MAX,
+    INFLATED_INLINE_BYTES_MAX,
+    INFLATED_TURN_BYTES,
+    RECORD_HEADERS_MAX,
+)
+from braid.kernel.ports import KafkaRecord
+
+# What reading records raises for bytes that are not what they say. Sizes near 2^63 overflow or ask for all memory.
+DAMAGE: Final = (
+    *INFLATE_ERRORS,
+    KafkaError,
+    IndexError,
+    AssertionError,
+    OverflowError,
+    MemoryError,
+    SystemError,
+)
+
+# Base offset, length, leader epoch, magic, checksum, attributes, last offset's delta, first and newest time, producer
+# id and epoch, first sequence, record count (KIP-98). All formats share base offset, length and the place of magic.
+_HEAD: Final = struct.Struct(">qiibIhiqqqhii")
+_FRAME: Final = struct.Struct(">qi")
+_ATTRIBUTES: Final = struct.Struct(">h")
+_MAGIC_AT: Final = 16
+_LEGACY_ATTRIBUTES_AT: Final = 17
+_ATTRIBUTES_AT: Final = 21
+_MAGIC: Final = 2  # of the format since Kafka 0.11
+_CONTROL: Final = 0x20
+_TRANSACTIONAL: Final = 0x10
+_LEGACY_HEAD_BYTES: Final = 26  # of the oldest format, without key and value
+
+
+class NoFrame(Exception):
+    """The bytes do not begin with a whole batch, although they should."""
+
+
+class Unreadable(ValueError):
+    """A batch that is whole and makes no sense."""
+
+
+class BadChecksum(ValueError):
+    """A batch that changed since it was written, on its way or in the log."""
+
+
+class Frame(NamedTuple):
+    """A batch's place and what its head says, nothing of which is checked."""
+
+    raw: memoryview
+    magic: int
+    attributes: int
+    base_offset: int
+    last_offset: int
+    newest_ms: int
+    producer_id: int
+    records: int
+
+    @property
+    def is_control(self) -> bool:
+        """Whether it holds a transaction's marker."""
+        return bool(self.attributes & _CONTROL)
+
+    @property
+    def is_transactional(self) -> bool:
+        """Whether a transaction wrote it."""
+        return bool(self.attributes & _TRANSACTIONAL)
+
+    @property
+    def codec(self) -> int:
+        """Number of its codec; 0 for none."""
+        return self.attributes & CODEC_MASK
+
+
+def read_frame(data: memoryview, at: int) -> Frame | None:
+    """The batch at a place of fetched bytes; None when less than a whole one is left, as brokers may cut the last.
+
+    Raises:
+        NoFrame: what stands there cannot be the beginning of a batch.
+    """
+    if len(data) - at < _FRAME.size:
+        return None
+    base, length = _FRAME.unpack_from(data, at)
+    size = _FRAME.size + length
+    if size < _LEGACY_HEAD_BYTES or base < 0:
+        raise NoFrame(f"a batch of {size} bytes at offset {base}")
+    if size > len(data) - at:
+        return None
+    raw = data[at : at + size]
+    magic = raw[_MAGIC_AT]
+    if magic < _MAGIC:
+        return Frame(raw, magic, raw[_LEGACY_ATTRIBUTES_AT], base, base, 0, -1, 1)
+    if size < _HEAD.size:
+        raise NoFrame(f"a batch of {size} bytes at offset {base}")
+    _, _, _, _, _, attributes, delta, _, newest, producer, _, _, count = _HEAD.unpack_from(raw)
+    return Frame(raw, magic, attributes, base, base + delta, newest, producer, count)
+
+
+def check(frame: Frame) -> None:
+    """Looks whether the batch is of the one format and as it was written (but for what no checksum covers).
+
+    Raises:
+        Unreadable: it is of another format.
+        BadChecksum: it is not as it was written; what its head says may be wrong too.
+    """
+    if frame.magic != _MAGIC:
+        raise Unreadable(f"message format {frame.magic}; only {_MAGIC} is read, which Kafka writes since 0.11")
+    if not DefaultRecordBatch(frame.raw).validate_crc():
+        raise BadChecksum("its checksum does not match")
+    if frame.last_offset < frame.base_offset or frame.records < 0:
+        raise Unreadable(f"{frame.records} records up to offset {frame.last_offset}")
+
+
+class Inflater:
+    """Inflates on the event loop.
+
+    Attributes:
+        left: Bytes that may still be opened before the event loop gets its turn; counted by who opens batches.
+    """
+
+    def __init__(self) -> None:
+        self.left = INFLATED_TURN_BYTES
+        self._room: memoryview | None = None
+
+    def inflate(self, frame: Frame) -> memoryview:
+        """The batch with its records in plain.
+
+        Raises:
+            DoesNotFit: it holds too much for the event loop.
+        """
+        if self._room is None:  # kept, because fresh memory costs more than inflating
+            self._room = memoryview(bytearray(INFLATED_INLINE_BYTES_MAX))
+        return memoryview(bytes(_inflate(frame, self._room)))
+
+
+def inflate_large(frame: Frame) -> memoryview:
+    """The batch with its records in plain, up to `INFLATED_BATCH_BYTES_MAX`; takes long: not for the event loop.
+
+    Raises:
+        DoesNotFit: it holds more.
+    """
+    # Mapped, not allocated: what is not written to is never there, and nothing is zeroed while others wait.
+    return _inflate(frame, memoryview(mmap.mmap(-1, INFLATED_BATCH_BYTES_MAX)))
+
+
+def _inflate(frame: Frame, room: memoryview) -> memoryview:
+    room[: _HEAD.size] = frame.raw[: _HEAD.size]
+    _ATTRIBUTES.pack_into(room, _ATTRIBUTES_AT, frame.attributes & ~CODEC_MASK)
+    used = inflate_into(frame.codec, frame.raw[_HEAD.size :], room[_HEAD.size :])
+    return room[: _HEAD.size + used]
+
+
+def reader_of(frame: Frame, plain: memoryview) -> Iterator[KafkaRecord]:
+    """The records of a batch in plain, decoded one by one.
+
+    Raises:
+        One of `DAMAGE`, at any record.
+    """
+    assert not frame.codec or plain is not frame.raw, "aiokafka's own decompressor knows no bound"
+    reader: Any = DefaultRecordBatch(plain)
+    return _with_few_headers(reader, plain) if len(plain) > BATCH_HEADERS_FREE_BYTES else iter(reader)
+
+
+def _with_few_headers(reader: Iterator[KafkaRecord], plain: memoryview) -> Iterator[KafkaRecord]:
+    """Looks how many headers a record has before it is decoded: an empty one of two bytes becomes a hundred."""
+    at = _HEAD.size
+    while at < len(plain):
+        at = _check_headers(plain, at)
+        yield next(reader)
+    yield from iter(lambda: next(reader, None), None)  # sees to it that nothing is left over
+
+
+def _check_headers(plain: memoryview, at: int) -> int:
+    """Returns where the record that begins at a place ends, as it says itself."""
+    length, at = _varint(plain, at)
+    end = at + length
+    for _ in range(3):  # attributes, time, offset
+        _, at = _varint(plain, at)
+    for _ in range(2):  # key, value
+        size, at = _varint(plain, at)
+        at += max(0, size)
+    headers, _ = _varint(plain, at)
+    if headers > RECORD_HEADERS_MAX:
+        raise ValueError(f"a record of {headers} headers, more than {RECORD_HEADERS_MAX}")
+    if end <= at:
+        raise ValueError(f"a record of {length} bytes that holds more")
+    return end
+
+
+def _varint(data: memoryview, at: int) -> tuple[int, int]:
+    """A zigzag varint as Kafka's records have them (Protocol Buffers' sint64), and where it ends."""
+    value = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return (value >> 1) ^ -(value & 1), at
+        shift += 7
+        if shift > 63:
+            raise ValueError("a number of more than 64 bits")
+
+
+def why_not(frame: Frame, error: BaseException) -> str:
+    """Says what is wrong with a batch."""
+    if isinstance(error, DoesNotFit):
+        return f"bomb: {len(frame.raw)} bytes of {NAMES[frame.codec]} inflate to more than {INFLATED_BATCH_BYTES_MAX}"
+    codec = NAMES.get(frame.codec, f"codec {frame.codec}") if frame.codec else "plain"
+    return f"damaged ({codec}): {str(error) or type(error).__name__}"
