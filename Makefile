@@ -1,8 +1,8 @@
 # Braid's commands. `make help` prints them. Every target that runs anything sets the checkout up first.
 
 .DEFAULT_GOAL := help
-CHECKS := check-types check-format check-lint check-layering check-protos
-.PHONY: help demo test setup check $(CHECKS) quick quick-unit quick-mesh protos protos-release sim chaos bench up down clean lock etcd
+CHECKS := check-types check-format check-lint check-layering check-protos check-reference
+.PHONY: help demo test setup check $(CHECKS) quick quick-unit quick-mesh protos protos-release reference sim chaos bench up down clean lock etcd
 
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
@@ -30,9 +30,9 @@ quick-unit:
 quick-mesh:
 	@$(RUN) -m pytest -q $(QUICKLY) tests/contract tests/simulation
 
-check: setup ## format, lint, types, layering, protos; no tests
+check: setup ## format, lint, types, layering, protos, reference pages; no tests
 	@$(MAKE) --no-print-directory --keep-going --jobs=2 --output-sync=target $(CHECKS) && \
-		echo "check: format, lint, types, layering and protos are fine"
+		echo "check: format, lint, types, layering, protos and reference pages are fine"
 
 check-format:
 	@$(BIN)/ruff format --check --quiet $(SOURCES) || { echo "run: $(BIN)/ruff format $(SOURCES)"; exit 1; }
@@ -51,6 +51,9 @@ check-protos:
 	@$(BIN)/buf lint
 	@$(BIN)/buf breaking --against protos/released.binpb
 
+check-reference:
+	@$(RUN) -m tools.reference check
+
 setup: ## make .venv from the lock, check Java, resolve Kafka's jars (does nothing that is done)
 	@test -n "$(PYTHON)" || { echo "Braid needs Python 3.11 or newer: sudo apt-get install python3 python3-venv" \
 		"(Debian, Ubuntu), sudo dnf install python3.12 (Fedora), brew install python (macOS)" >&2; exit 1; }
@@ -64,6 +67,9 @@ protos: setup ## generate Python from all protos
 
 protos-release: setup ## write the image that later protos must stay compatible with
 	@$(RUN) -m tools.protos release
+
+reference: setup ## write docs/reference from protos, command line, settings, errors, limits and metrics
+	@$(RUN) -m tools.reference write
 
 sim: setup ## simulate: SEED=n repeats one run, SEEDS=n runs many
 	@test -e tests/simulation/__main__.py || { echo "make sim: there is no simulation yet" >&2; exit 1; }
