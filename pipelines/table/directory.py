@@ -87,14 +87,19 @@ def commit(directory: Path, manifest: Manifest) -> None:
     try:
         path.hardlink_to(beside)
     except (FileExistsError, FileNotFoundError) as error:  # taken; or our file was swept by whoever took it
-        raise Fenced(
-            f"another writer has taken the table {directory} (manifest {manifest.number} is not ours)",
-            field="--table",
-            remedy="one job at a time writes a table: end the other, or give this one a table of its own",
-        ) from error
+        raise taken(directory, manifest.number) from error
     finally:
         beside.unlink(missing_ok=True)
     _sync(path.parent)
+
+
+def taken(directory: Path, number: int) -> Fenced:
+    """The error of a writer that is not the table's any more."""
+    return Fenced(
+        f"another writer has taken the table {directory} (manifest {number} is not ours)",
+        field="--table",
+        remedy="one job at a time writes a table: end the other, or give this one a table of its own",
+    )
 
 
 def new_name(folder: str, base: int) -> str:

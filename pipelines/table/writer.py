@@ -71,25 +71,28 @@ class TableWriter:
         return MergeJob.on(self.directory, self.manifest)
 
     def commit(self, staged: Sequence[Staged]) -> Manifest:
-        """Makes a batch part of the table, whole.
+        """Makes a batch part of the table, whole, and takes note of it. See `commit_staged`."""
+        commit_staged(self.directory, self.manifest.number, staged)
+        return self.adopt()
 
-        Args:
-            staged: From tasks that ran on the last `job`, one attempt each.
+    def adopt(self) -> Manifest:
+        """Takes note of what was committed on behalf of this writer since it last looked; publishes it; cleans up.
 
         Raises:
             Fenced: another writer took the table.
         """
-        if not any(part.files or part.seen for part in staged):
-            return self.manifest  # nothing came
-        before = self.manifest
-        self._advance(manifest.merged(before, staged))
-        replaced = {file.bucket for part in staged for file in part.seen}
+        before, found = self.manifest, directory.current(self.directory)
+        if found is None or found.writer != before.writer or found.number > before.number + 1:
+            raise directory.taken(self.directory, before.number + 1)
+        self.manifest = found
+        self._publish()
+        kept = manifest.names_of(found)
         for file in before.seen:
-            if file.bucket in replaced:
+            if file.name not in kept:
                 (self.directory / file.name).unlink(missing_ok=True)
-        if self.manifest.number % TABLE_SWEEP_COMMITS == 0:
-            directory.sweep(self.directory, self.manifest)
-        return self.manifest
+        if found.number % TABLE_SWEEP_COMMITS == 0:
+            directory.sweep(self.directory, found)
+        return found
 
     def compact(self, files: Sequence[DataFile] | None = None) -> bool:
         """Makes one file of several; returns whether it did.
@@ -103,18 +106,36 @@ class TableWriter:
         sources = [directory.read_blocks(self.directory / file.name) for file in chosen]
         name = directory.new_name(directory.DATA, self.manifest.number)
         made = directory.write_blocks(self.directory, name, SCHEMA, merge_sorted(sources))
-        self._advance(manifest.compacted(self.manifest, chosen, made, self._clock_ms()))
-        return True
-
-    def _advance(self, after: Manifest) -> None:
-        after = manifest.forgotten(after, self._clock_ms() - round(TABLE_RETIRED_SECONDS * 1_000))
+        now_ms = self._clock_ms()
+        after = manifest.compacted(self.manifest, chosen, made, now_ms)
+        after = manifest.forgotten(after, now_ms - round(TABLE_RETIRED_SECONDS * 1_000))
         directory.commit(self.directory, after)
-        self.manifest = after
-        self._publish()
+        self.adopt()
+        return True
 
     def _publish(self) -> None:
         if self.manifest.format == "delta":
             delta.publish(self.directory, self.manifest, self._clock_ms())
+
+
+def commit_staged(path: Path, base: int, staged: Sequence[Staged]) -> None:
+    """Makes a batch part of the table, whole; nothing when nothing is staged. May run in any process.
+
+    Args:
+        path: Directory of the table.
+        base: Number of the manifest the tasks merged against.
+        staged: From those tasks, one attempt each.
+
+    Raises:
+        Fenced: another writer took the table.
+        Refused: what is staged does not fit together.
+    """
+    if not any(part.files or part.seen for part in staged):
+        return
+    found = directory.current(path)
+    if found is None or found.number != base:
+        raise directory.taken(path, base + 1)
+    directory.commit(path, manifest.merged(found, staged))
 
 
 def _check(found: Manifest, path: Path, stream: str, table_format: str) -> None:
