@@ -64,7 +64,7 @@ async def all_findings(session: "Session") -> list["Finding"]:
     from braid.cli import findings
     from braid.cli.listing import all_clusters, all_streams
 
-    replicas = await asyncio.gather(*(_ask_replica(session, each) for each in await _endpoints(session)))
+    replicas = await asyncio.gather(*(_ask_replica(session, each) for each in await session.endpoints()))
     found = [*findings.check_services(replicas), *findings.check_clocks(replicas)]
     if any(each.service == "lagmon" and each.error is None for each in replicas):
         found += await _ask_lag(session)
@@ -95,29 +95,6 @@ async def _ask_lag(session: "Session") -> list["Finding"]:
     except BraidError as error:
         return [Finding("lag", "reads", Level.WARN, f"it cannot be read: {error.message}", error.remedy)]
     return check_lag(lags, catching_up, session.now_ms)
-
-
-async def _endpoints(session: "Session") -> Sequence["KnownEndpoint"]:
-    """Every replica, from the first that answers."""
-    from braid.api.mesh.v1.endpoint_pb2 import ListEndpointsRequest, ListEndpointsResponse
-    from braid.rpc.mesh_client import KnownEndpoint
-
-    failure: BraidError = Unavailable("no replica answers")
-    for service in ("registry", "assigner"):
-        client = session.service(service)
-        try:
-            answer = await client.unary(
-                "ListEndpoints",
-                ListEndpointsRequest(),
-                ListEndpointsResponse,
-                timeout_seconds=CLI_PROBE_SECONDS,
-                any_replica=True,
-            )
-        except BraidError as error:
-            failure = error
-            continue
-        return [KnownEndpoint(each.service, each.instance, each.address, each.leader) for each in answer.endpoints]
-    raise failure
 
 
 async def _ask_replica(session: "Session", known: "KnownEndpoint") -> "ReplicaFacts":

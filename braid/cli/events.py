@@ -32,7 +32,9 @@ def register(app: typer.Typer) -> None:
 
 
 def _events(
-    for_: Annotated[str, typer.Option("--for", metavar="TYPE/NAME", help="Of one stream, cluster or group.")] = "",
+    for_: Annotated[
+        str, typer.Option("--for", metavar="TYPE/NAME", help="Of one stream, cluster, group or replay.")
+    ] = "",
     at: Annotated[str, typer.Option(metavar="TIME", help="Up to then: 2026-11-21T14:03:00Z, 14:03, 10m (ago).")] = "",
     watch: Annotated[bool, typer.Option("-w", "--watch", help="Go on, printing events as they happen.")] = False,
     most: Annotated[int, typer.Option("--max", min=0, metavar="N", help="The latest N; 0 for all.")] = MOST_DEFAULT,

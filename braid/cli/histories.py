@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 from google.protobuf.message import DecodeError, Message
 
 from braid.api.assigner.v1.events_pb2 import AssignerEvent
+from braid.api.dlq.v1.events_pb2 import DlqEvent
 from braid.api.mesh.v1.event_pb2 import EventRecord, ListEventsRequest, ListEventsResponse, WatchEventsRequest
 from braid.api.registry.v1.events_pb2 import RegistryEvent
 from braid.cli.documents import Document, to_document
@@ -26,8 +27,13 @@ COLUMNS: Final = Columns(
         Column("TIME-MS", wide=True),
     )
 )
-_MESSAGES: Final[Mapping[str, type[Message]]] = {"registry": RegistryEvent, "assigner": AssignerEvent}
-_OWNERS: Final = {"stream": "registry", "cluster": "registry", "group": "assigner"}
+_MESSAGES: Final[Mapping[str, type[Message]]] = {
+    "registry": RegistryEvent,
+    "assigner": AssignerEvent,
+    "dlq": DlqEvent,
+}
+_NEEDED: Final = ("registry", "assigner")  # a mesh may do without the others
+_OWNERS: Final = {"stream": "registry", "cluster": "registry", "group": "assigner", "replay": "dlq"}
 _CHANNEL: Final = {"lane", "generation"}
 _UNREAD: Final = {"topic", "topic_id", "kafka_cluster_id"}
 _SELF_EVIDENT: Final = {"channel", "spec", "reason"}
@@ -41,7 +47,7 @@ class Subject(NamedTuple):
 
 
 def parse_subject(text: str) -> Subject:
-    """Reads `stream/logs`, `cluster/east` or `group/indexer`. Raises `Invalid`."""
+    """Reads `stream/logs`, `cluster/east`, `group/indexer` or `replay/ID`. Raises `Invalid`."""
     if not text:
         return Subject()
     kind, _, name = text.partition("/")
@@ -63,7 +69,7 @@ async def list_events(session: Session, subject: Subject, until_ms: int = 0) -> 
     """
     found: list[EventRecord] = []
     failures: list[Unavailable] = []
-    services = [subject.service] if subject.service else list(_MESSAGES)
+    services = [subject.service] if subject.service else await _services(session)
     for service in services:
         try:
             found += await _events_of(session, service, subject.history, until_ms)
@@ -143,6 +149,15 @@ def summary(body: Document) -> str:
         if value not in ("", 0, [], {}, None) and name not in _CHANNEL | _UNREAD:
             parts.append(_short(value) if name in _SELF_EVIDENT else f"{name}={_short(value)}")
     return " ".join(parts)
+
+
+async def _services(session: Session) -> list[str]:
+    """Services with histories that run here; those a mesh needs in any case, so that they are missed."""
+    try:
+        running = {each.service for each in await session.endpoints()}
+    except Unavailable:
+        running = set()
+    return [service for service in _MESSAGES if service in _NEEDED or service in running]
 
 
 async def _events_of(session: Session, service: str, history: str, until_ms: int) -> list[EventRecord]:

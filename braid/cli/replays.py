@@ -228,7 +228,7 @@ def _story(session: Session, replay: replay_pb2.Replay) -> list[str]:
         verbs = ("pause", "cancel")
     elif status.state == replay_pb2.REPLAY_STATE_PAUSED:
         verbs = ("resume", "cancel")
-    return [*lines, *(["", *(f"braid dlq {verb} {replay.id}" for verb in verbs)] if verbs else [])]
+    return [*lines, "", f"braid events --for replay/{replay.id}", *(f"braid dlq {verb} {replay.id}" for verb in verbs)]
 
 
 async def _again(session: Session, replay: replay_pb2.Replay) -> replay_pb2.Replay:

@@ -2,10 +2,11 @@
 
 import contextlib
 import getpass
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Protocol, TypeVar
 
+from braid.api.mesh.v1.endpoint_pb2 import ListEndpointsRequest, ListEndpointsResponse
 from braid.cli.endpoints import Endpoint
 from braid.cli.errors import EXIT_INTERRUPTED, nearest
 from braid.cli.terminal import Terminal
@@ -13,8 +14,8 @@ from braid.cli.times import from_ms
 from braid.client.mesh import Mesh
 from braid.client.ports import Ports, system_ports
 from braid.kernel.errors import BraidError, ClusterUnavailable, DeadlineExceeded, Exhausted, NotFound, Unavailable
-from braid.kernel.limits import CLI_CHANGE_SECONDS, CLI_ITEMS_MAX, CLI_READ_SECONDS
-from braid.rpc.mesh_client import ServiceClient
+from braid.kernel.limits import CLI_CHANGE_SECONDS, CLI_ITEMS_MAX, CLI_PROBE_SECONDS, CLI_READ_SECONDS
+from braid.rpc.mesh_client import KnownEndpoint, ServiceClient
 
 T = TypeVar("T")
 R = TypeVar("R", bound="Page")
@@ -56,6 +57,28 @@ class Session:
     def service(self, name: str) -> ServiceClient:
         """A client of one service."""
         return self.mesh.service(name)
+
+    async def endpoints(self) -> Sequence[KnownEndpoint]:
+        """Every replica of the mesh, as the first that answers knows them.
+
+        Raises:
+            BraidError: none answers.
+        """
+        failure: BraidError = Unavailable("no replica answers")
+        for service in ("registry", "assigner"):
+            try:
+                answer = await self.service(service).unary(
+                    "ListEndpoints",
+                    ListEndpointsRequest(),
+                    ListEndpointsResponse,
+                    timeout_seconds=CLI_PROBE_SECONDS,
+                    any_replica=True,
+                )
+            except BraidError as error:
+                failure = error
+                continue
+            return [KnownEndpoint(each.service, each.instance, each.address, each.leader) for each in answer.endpoints]
+        raise failure
 
     async def read(self, service: str, method: str, request: object, response_type: type[T]) -> T:
         """Asks the leader, so that what was just changed is seen; any replica when nobody leads.

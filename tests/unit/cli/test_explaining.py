@@ -5,6 +5,8 @@ import json
 
 import pytest
 
+from braid.api.dlq.v1.events_pb2 import DlqEvent, ReplayCreated
+from braid.api.dlq.v1.replay_pb2 import ReplaySpec
 from braid.cli.histories import event_body, parse_subject, summary
 from braid.kernel.errors import Invalid
 from tests.unit.cli.mesh import Shell, virtual
@@ -106,6 +108,22 @@ async def test_events_without_a_service() -> None:
     assert result.err.startswith("braid: some events are missing: ")
 
 
+@virtual
+async def test_a_service_the_mesh_does_without_is_not_missed() -> None:
+    shell = await with_a_group()
+    without = await shell.braid("events", "-o", "name")
+    assert (without.code, without.err) == (0, "")
+    await shell.replica("dlq-0")
+    await asyncio.sleep(1.0)
+    assert await shell.braid("events", "-o", "name") == without
+
+
+def test_events_of_replays_are_read() -> None:
+    created = ReplayCreated(spec=ReplaySpec(stream="logs", filter="error=ValueError"), matched=7)
+    body = event_body("dlq", DlqEvent(replay_created=created).SerializeToString())
+    assert summary(body) == "stream=logs,filter=error=ValueError matched=7"
+
+
 def test_summaries_name_channels_and_leave_out_what_nobody_reads() -> None:
     assert summary({"lane": "live", "generation": 2, "topic": "braid.logs.live.2", "partitions": 4}) == (
         "live/2 partitions=4"
@@ -124,10 +142,11 @@ def test_events_of_a_later_release_are_shown_without_their_body() -> None:
 
 
 def test_subjects() -> None:
-    assert [parse_subject(text) for text in ("", "streams/logs", "group/g")] == [
+    assert [parse_subject(text) for text in ("", "streams/logs", "group/g", "replay/01R")] == [
         ("", ""),
         ("registry", "stream/logs"),
         ("assigner", "group/g"),
+        ("dlq", "replay/01R"),
     ]
     with pytest.raises(Invalid):
         parse_subject("stream/a/b")
