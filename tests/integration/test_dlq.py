@@ -1,0 +1,296 @@
+"""The dlq service over a whole mesh: indexed, listed, read, replayed through a kill -9, its index lost and rebuilt."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+import braid
+from braid.api.dlq.v1 import dead_letter_pb2
+from braid.api.dlq.v1 import dlq_service_pb2 as api
+from braid.api.dlq.v1.replay_pb2 import REPLAY_STATE_DONE, REPLAY_STATE_PAUSED, Replay, ReplaySpec
+from braid.api.mesh.v1.endpoint_pb2 import ListEndpointsRequest, ListEndpointsResponse
+from braid.api.registry.v1 import registry_service_pb2 as registry_api
+from braid.api.registry.v1.stream_pb2 import CHANNEL_STATE_DRAINED, LaneSpec, Stream, StreamSpec
+from braid.client.mesh import Mesh
+from braid.client.ports import system_ports
+from braid.client.reader import Reader
+from braid.kernel.errors import Invalid, NotFound
+from braid.kernel.limits import REPLAY_BATCH_LETTERS_MAX
+from devmesh.mesh import DevMesh
+from tests.support.mesh import running_mesh
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(180)]
+LETTERS: Final = 10_000
+RATE: Final = 1_000.0
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the mesh keeps everything."""
+    return tmp_path_factory.mktemp("dlq")
+
+
+@pytest.fixture(scope="module")
+def local(directory: Path) -> Iterator[DevMesh]:
+    """Two clusters, two dlq replicas."""
+    with running_mesh(directory, registries=1, assigners=1, dlqs=2) as running:
+        yield running
+
+
+async def until(condition: Callable[[], Awaitable[bool]], seconds: float, what: str) -> None:
+    """Waits for a condition; fails when it does not come true in time."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + seconds
+    while not await condition():
+        assert loop.time() < deadline, f"not within {seconds} s: {what}"
+        await asyncio.sleep(0.05)
+
+
+async def create(mesh: Mesh, stream: str) -> None:
+    spec = StreamSpec(lanes={"live": LaneSpec(partitions=4)}, replication_factor=1)
+    request = registry_api.CreateStreamRequest(name=stream, spec=spec)
+    await mesh.service("registry").unary("CreateStream", request, Stream, timeout_seconds=20)
+
+
+async def dead_letter(mesh: Mesh, stream: str, count: int, group: str = "indexer") -> dict[str, bytes]:
+    """Sends records and gives each of them up; returns their values by id."""
+    sent: dict[str, bytes] = {}
+    async with mesh.producer(stream) as producer:
+        for start in range(0, count, 500):
+            records = [braid.Outgoing(b"%d" % n, key=b"%d" % (n % 50)) for n in range(start, min(count, start + 500))]
+            for outgoing, receipt in zip(records, await producer.send_many(records), strict=True):
+                sent[receipt.id] = outgoing.value or b""
+    async with mesh.consumer([stream], group=group) as consumer:
+        left = count
+        while left > 0:
+            for record in await consumer.take_many(500, 20.0):
+                odd = record.value is not None and int(record.value) % 2
+                record.dead_letter(ValueError("odd") if odd else KeyError("even"))
+                left -= 1
+    return sent
+
+
+async def letters(mesh: Mesh, stream: str, filter: str = "") -> list[dead_letter_pb2.DeadLetter]:
+    """Every dead letter, page by page."""
+    found: list[dead_letter_pb2.DeadLetter] = []
+    token = ""
+    while True:
+        request = api.ListDeadLettersRequest(stream=stream, filter=filter, page_size=1_000, page_token=token)
+        page = await mesh.service("dlq").unary("ListDeadLetters", request, api.ListDeadLettersResponse)
+        assert not page.catching_up
+        found += page.letters
+        token = page.next_page_token
+        if not token:
+            assert page.total == len(found)
+            return found
+
+
+async def total(mesh: Mesh, stream: str) -> int:
+    request = api.ListDeadLettersRequest(stream=stream, page_size=1)
+    page = await mesh.service("dlq").unary("ListDeadLetters", request, api.ListDeadLettersResponse)
+    return -1 if page.catching_up else page.total
+
+
+async def replay(mesh: Mesh, id: str) -> Replay:
+    return await mesh.service("dlq").unary("GetReplay", api.GetReplayRequest(id=id), Replay)
+
+
+async def start_replay(mesh: Mesh, **spec: object) -> Replay:
+    request = api.CreateReplayRequest(spec=ReplaySpec(**spec))  # type: ignore[arg-type]
+    return (await mesh.service("dlq").unary("CreateReplay", request, api.CreateReplayResponse)).replay
+
+
+async def replayed(endpoint: str, mesh: Mesh, stream: str, enough: int) -> list[tuple[str, int, dict[str, bytes]]]:
+    """Id, time and headers of every record of the live lane that was replayed."""
+    ports = system_ports("test")
+    found: list[tuple[str, int, dict[str, bytes]]] = []
+    reader = Reader(ports.host, ports.kafka, mesh.service("registry"), stream=stream, lanes=("live",))
+    async with reader:
+        while (seen := await reader.take(5.0 if len(found) < enough else 1.0)) is not None:
+            headers = dict(seen.record.headers)
+            if "braid-replays" in headers:
+                found.append((headers["braid-id"].decode(), seen.record.timestamp, headers))
+    return found
+
+
+async def leader(mesh: Mesh) -> str:
+    told = await mesh.service("dlq").unary("ListEndpoints", ListEndpointsRequest(), ListEndpointsResponse)
+    return next((each.instance for each in told.endpoints if each.service == "dlq" and each.leader), "")
+
+
+async def test_dead_letters_are_listed_read_and_replayed_for_their_group(local: DevMesh) -> None:
+    async with braid.connect(local.ready.endpoint) as mesh:
+        await create(mesh, "orders")
+        sent = await dead_letter(mesh, "orders", 20)
+        await until(lambda: _equal(total(mesh, "orders"), 20), 20, "20 letters")
+        found = await letters(mesh, "orders")
+        assert {each.origin.id for each in found} == set(sent)
+        assert [each.last_failure_ms for each in found] == sorted((e.last_failure_ms for e in found), reverse=True)
+        odd = await letters(mesh, "orders", "error=ValueError and group=indexer and time>=2026-01-01")
+        assert len(odd) == 10
+        assert {each.error_message for each in odd} == {"odd"}
+
+        content = await mesh.service("dlq").unary(
+            "GetDeadLetter", api.GetDeadLetterRequest(name=odd[0].name), dead_letter_pb2.DeadLetterContent
+        )
+        assert content.value == sent[odd[0].origin.id]
+        assert "ValueError: odd" in content.traceback
+        with pytest.raises(NotFound, match="keeps them for 168 h"):
+            nowhere = api.GetDeadLetterRequest(name="orders/1/0/999999")
+            await mesh.service("dlq").unary("GetDeadLetter", nowhere, dead_letter_pb2.DeadLetterContent)
+        await bad_input_is_named(mesh)
+
+        request = api.CreateReplayRequest(spec=ReplaySpec(stream="orders", filter="error=ValueError"), dry_run=True)
+        dry = await mesh.service("dlq").unary("CreateReplay", request, api.CreateReplayResponse)
+        assert (dry.replay.id, dry.replay.status.matched, len(dry.examples)) == ("", 10, 5)
+        request.dry_run = False
+        made = [
+            await mesh.service("dlq").unary("CreateReplay", request, api.CreateReplayResponse, request_id="r-1")
+            for _ in range(2)
+        ]
+        assert made[0].replay.id == made[1].replay.id
+        await until(lambda: _is(mesh, made[0].replay.id, REPLAY_STATE_DONE), 20, "done")
+        again = await replayed(local.ready.endpoint, mesh, "orders", 10)
+        assert {id for id, _, _ in again} == {each.origin.id for each in odd}
+        assert len(again) == 10
+        for _, _, headers in again:
+            assert headers["braid-replays"] == b"1"
+            assert headers["braid-replay-group"] == b"indexer"
+            assert not [name for name in headers if name.startswith("braid-dl-")]
+        after = await letters(mesh, "orders", "error=ValueError")
+        assert {tuple(each.replayed_by) for each in after} == {(made[0].replay.id,)}
+
+
+async def bad_input_is_named(mesh: Mesh) -> None:
+    async def refused(error: type[braid.BraidError], **spec: object) -> braid.BraidError:
+        with pytest.raises(error) as raised:
+            await start_replay(mesh, **spec)
+        return raised.value
+
+    crooked = await refused(Invalid, stream="orders", filter="error ValueError")
+    assert crooked.field == "spec.filter"
+    assert crooked.message.split("\n")[2] == " " * 8 + "^"
+    assert (await refused(NotFound, stream="nothing")).field == "spec.stream"
+    assert (await refused(NotFound, stream="orders", destination="nothing")).field == "spec.destination"
+    assert (await refused(NotFound, stream="orders", destination="orders/slow")).field == "spec.destination"
+    assert (await refused(Invalid, stream="orders", destination="orders/dlq")).field == "spec.destination"
+    assert (await refused(Invalid, stream="orders", rate_per_s=-1.0)).field == "spec.rate_per_s"
+    assert (await refused(Invalid, stream="orders", destination="orders", broadcast=True)).field == "spec.broadcast"
+
+
+async def test_ten_thousand_are_replayed_through_a_kill_9_at_their_rate(local: DevMesh) -> None:
+    async with braid.connect(local.ready.endpoint) as mesh:
+        await create(mesh, "logs")
+        sent = await dead_letter(mesh, "logs", LETTERS)
+        await until(lambda: _equal(total(mesh, "logs"), LETTERS), 30, "all indexed")
+        job = (await start_replay(mesh, stream="logs", rate_per_s=RATE)).id
+
+        async def well_under_way() -> bool:
+            return (await replay(mesh, job)).status.sent >= 3_000
+
+        await until(well_under_way, 30, "3000 sent")
+        killed = await leader(mesh)
+        await local.kill(killed)
+        await until(lambda: _is(mesh, job, REPLAY_STATE_DONE), 60, "done")
+        status = (await replay(mesh, job)).status
+        again = await replayed(local.ready.endpoint, mesh, "logs", LETTERS)
+        counts = Counter(id for id, _, _ in again)
+        assert set(counts) == set(sent)
+        repeats = counts.total() - len(counts)
+        rates = segment_rates(sorted(time_ms for _, time_ms, _ in again))
+        print(f"sent {status.sent}, counted as repeated {status.repeated}, seen twice {repeats}, records/s {rates}")
+        assert repeats <= status.repeated <= REPLAY_BATCH_LETTERS_MAX
+        assert (status.matched, status.sent, status.skipped) == (LETTERS, LETTERS, 0)
+        assert len(rates) == 2
+        for rate in rates:
+            assert rate == pytest.approx(RATE, rel=0.05)
+        await local.start(killed)
+
+
+def segment_rates(times_ms: list[int]) -> list[float]:
+    """Records a second before and after the one long gap: the first batch of each part marks its start."""
+    gaps = [(later - earlier, at) for at, (earlier, later) in enumerate(pairwise(times_ms), 1)]
+    _, cut = max(gaps)
+    rates: list[float] = []
+    for part in (times_ms[:cut], times_ms[cut:]):
+        first = sum(time_ms < part[0] + 250 for time_ms in part)
+        last_batch = min(time_ms for time_ms in part if time_ms > part[-1] - 250)
+        before_last = sum(time_ms < last_batch for time_ms in part)
+        assert first <= REPLAY_BATCH_LETTERS_MAX
+        rates.append(before_last * 1_000 / (last_batch - part[0]))
+    return rates
+
+
+def lose_indexes(directory: Path) -> None:
+    """Deletes every replica's index."""
+    indexes = list(directory.rglob("dlq-*.db"))
+    assert len(indexes) == 2
+    for index in indexes:
+        index.unlink()
+
+
+async def test_a_paused_replay_stands_still_and_a_lost_index_comes_back_the_same(
+    local: DevMesh, directory: Path
+) -> None:
+    async with braid.connect(local.ready.endpoint) as mesh:
+        await create(mesh, "bills")
+        await dead_letter(mesh, "bills", 600)
+        await until(lambda: _equal(total(mesh, "bills"), 600), 30, "all indexed")
+        job = (await start_replay(mesh, stream="bills", rate_per_s=100.0)).id
+
+        async def begun() -> bool:
+            return (await replay(mesh, job)).status.sent > 0
+
+        await until(begun, 20, "begun")
+        dlq = mesh.service("dlq")
+        paused = await dlq.unary("PauseReplay", api.PauseReplayRequest(id=job), Replay)
+        assert paused.status.state == REPLAY_STATE_PAUSED
+        await asyncio.sleep(1.0)  # a batch under way may end
+        stood = (await replay(mesh, job)).status.sent
+        assert stood <= paused.status.sent + 50
+        before = await letters(mesh, "bills")
+        for name in ("dlq-0", "dlq-1"):
+            await local.kill(name)
+        lose_indexes(directory)
+        for name in ("dlq-0", "dlq-1"):
+            await local.start(name)
+        await until(lambda: _equal(total(mesh, "bills"), 600), 30, "indexed again")
+        assert await letters(mesh, "bills") == before
+        assert (await replay(mesh, job)).status.sent == stood
+        await dlq.unary("ResumeReplay", api.ResumeReplayRequest(id=job), Replay)
+        await until(lambda: _is(mesh, job, REPLAY_STATE_DONE), 20, "done")
+        assert (await replay(mesh, job)).status.sent == 600
+
+
+async def test_a_drain_of_a_dlq_channel_waits_for_the_index_and_both_generations_are_listed(local: DevMesh) -> None:
+    async with braid.connect(local.ready.endpoint) as mesh:
+        await create(mesh, "moved")
+        await dead_letter(mesh, "moved", 10)
+        registry = mesh.service("registry")
+        stream = await registry.unary("GetStream", registry_api.GetStreamRequest(name="moved"), Stream)
+        old = next(each for each in stream.status.channels if each.lane == "dlq" and each.weight > 0)
+        order = registry_api.MoveStreamRequest(stream="moved", away_from_cluster=old.cluster, lanes=["dlq"])
+        await registry.unary("MoveStream", order, registry_api.MoveStreamResponse, timeout_seconds=20)
+
+        async def drained() -> bool:
+            request = registry_api.ListChannelsRequest(stream="moved")
+            told = await registry.unary("ListChannels", request, registry_api.ListChannelsResponse)
+            return any(each.name == old.name and each.state == CHANNEL_STATE_DRAINED for each in told.channels)
+
+        await until(drained, 40, "drained")
+        await dead_letter(mesh, "moved", 10, group="indexer")
+        await until(lambda: _equal(total(mesh, "moved"), 20), 20, "letters of both generations")
+        assert {each.topic for each in await letters(mesh, "moved")} > {old.topic}
+
+
+async def _equal(value: Awaitable[int], wanted: int) -> bool:
+    return await value == wanted
+
+
+async def _is(mesh: Mesh, job: str, state: int) -> bool:
+    return (await replay(mesh, job)).status.state == state
