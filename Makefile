@@ -1,7 +1,7 @@
 # Braid's commands. `make help` prints them. Every target that runs anything sets the checkout up first.
 
 .DEFAULT_GOAL := help
-CHECKS := check-types check-format check-lint check-layering check-protos check-reference
+CHECKS := check-types check-format check-lint check-layering check-protos check-compose check-reference
 .PHONY: help demo test setup check $(CHECKS) quick quick-unit quick-mesh protos protos-release reference sim chaos bench up down clean lock etcd
 
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python; do \
@@ -11,6 +11,14 @@ RUN := $(BIN)/python
 SOURCES := $(wildcard braid services pipelines console devmesh demo bench examples tools tests)
 QUICKLY := -m "not real and not slow" --sim-seeds 3
 TIERS := $(wildcard tests/unit tests/contract tests/simulation tests/integration tests/e2e)
+
+# Says which part of Docker is missing, and what does without it.
+define need_docker
+without() { echo "make $(1): $$1; a mesh without Docker: $(BIN)/braid dev" >&2; exit 1; }; \
+command -v docker >/dev/null || without "docker is missing: https://docs.docker.com/engine/install"; \
+docker compose version >/dev/null 2>&1 || without "docker has no compose: https://docs.docker.com/compose/install"; \
+docker info >/dev/null 2>&1 || without "docker does not answer: start its daemon, or Docker Desktop"
+endef
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -51,6 +59,9 @@ check-protos:
 	@$(BIN)/buf lint
 	@$(BIN)/buf breaking --against protos/released.binpb
 
+check-compose:
+	@$(RUN) -m tools.compose check
+
 check-reference:
 	@$(RUN) -m tools.reference check
 
@@ -78,17 +89,16 @@ sim: setup ## simulate: SEED=n repeats one run, SEEDS=n runs many
 chaos: setup ## throw faults at a real mesh for MINUTES=n (SEED=n: the same ones), see build/chaos/
 	@$(RUN) -m tests.e2e.chaos --minutes $(or $(MINUTES),3) $(if $(SEED),--seed $(SEED))
 
-bench: setup ## measure against peers, write build/bench/*.json
-	@test -e bench/__main__.py || { echo "make bench: there are no benchmarks yet" >&2; exit 1; }
-	@$(RUN) -m bench
+bench: setup ## measure against peers, write build/bench/*.json (ONLY=produce: one; QUICK=1: only show that it runs)
+	@$(RUN) -m bench $(if $(ONLY),--only $(ONLY)) $(if $(QUICK),--quick)
 
 up: ## start the mesh with docker compose
-	@test -e compose.yaml || { echo "make up: there is no compose.yaml yet; try: $(BIN)/braid dev" >&2; exit 1; }
-	@docker compose up --detach --wait
+	@$(call need_docker,up)
+	@docker compose up --build --detach --wait && echo "make up: the endpoint is 127.0.0.1:7401"
 
-down: ## stop what `make up` started
-	@test -e compose.yaml || { echo "make down: there is no compose.yaml yet" >&2; exit 1; }
-	@docker compose down
+down: ## stop what `make up` started (its volumes stay)
+	@$(call need_docker,down)
+	@docker compose --profile spark down
 
 lock: setup ## refresh requirements/*.txt from pyproject.toml (upgrades what may move)
 	@$(RUN) -m tools.lock

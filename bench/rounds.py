@@ -69,7 +69,9 @@ def rows(
         without_peer: Contestants that do something else than the peer: no ratio.
     """
     costs = {name: [_cost(sample, basis) for sample in taken] for name, taken in samples.items()}
-    return [_row(name, samples[name], own, None if name in without_peer else costs[peer]) for name, own in costs.items()]
+    return [
+        _row(name, samples[name], own, None if name in without_peer else costs[peer]) for name, own in costs.items()
+    ]
 
 
 def verdict(found: Sequence[Row], self_check: str) -> str:
