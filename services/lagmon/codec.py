@@ -74,7 +74,7 @@ def read_page_token(token: str) -> RowKey | None:
         return None
     try:
         parts = json.loads(token)
-    except ValueError:
+    except (ValueError, RecursionError):  # no JSON, or nested without end
         parts = None
     if isinstance(parts, list) and [type(part) for part in parts] == _TOKEN_TYPES:
         return RowKey._make(parts)

@@ -141,10 +141,8 @@ def wants_probe(progress: Progress, reading: Reading, ends: LogEnds, now: Now) -
         return False
     if probe is not None and probe.offset == reading.oldest:
         return probe.ingested_at_ms is None and now.elapsed - probe.at >= LAG_PROBE_AGAIN_SECONDS
-    if commit is None:
-        return True
-    seen = ends.written(reading.oldest).by
-    return seen is not None and now.elapsed - max(seen, commit.heard_at) >= LAG_STALL_SECONDS
+    seen, heard_at = ends.written(reading.oldest).by, commit.heard_at if commit else LONG_AGO
+    return seen is not None and now.elapsed - max(seen, heard_at) >= LAG_STALL_SECONDS
 
 
 def is_stale(ends: LogEnds, now: Now) -> bool:
