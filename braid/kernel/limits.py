@@ -296,6 +296,12 @@ TABLE_RETIRED_SECONDS: Final = 300.0  # replaced files stay for readers that hav
 TABLE_MANIFESTS_KEPT: Final = 8  # older ones are nobody's
 TABLE_SWEEP_COMMITS: Final = 64  # between two sweeps for files no commit ever named
 SPARK_ARROW_BATCH_BYTES: Final = 8 << 20  # of rows handed to a Python worker at once
+PIPELINE_BATCH_ROWS: Final = 200_000  # of one micro-batch, so that a kill repeats seconds of work, not minutes
+PIPELINE_POLL_SECONDS: Final = 0.2  # between two looks at a query
+PIPELINE_RESTARTS_MAX: Final = 8  # failures of a query in a row without a batch between; then the job ends
+PIPELINE_RESTART_SECONDS: Final = (0.5, 10.0)  # first and longest wait before a query is started again
+PIPELINE_SLICES_MAX: Final = 10_000  # of one reprocessing; each is a Spark job of its own
+PIPELINE_SETTLED_SECONDS: Final = 600.0  # no slice ends later than so long ago: late records would fall between two
 SPARK_TASK_ATTEMPTS: Final = 4  # Spark's own default where it has executors; alone on a machine it would be one
 
 # --- dlq
