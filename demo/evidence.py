@@ -10,12 +10,13 @@ POISON_KIND: Final = "poison"
 
 
 class Acked(NamedTuple):
-    """A record that a broker acknowledged, when (monotonic nanoseconds), and what it was."""
+    """A record that a broker acknowledged, when (monotonic nanoseconds), what it was, and a digest of its value."""
 
     at_ns: int
     cluster: str
     lane: str
     kind: str
+    digest: str
 
 
 class Handled(NamedTuple):
@@ -45,7 +46,7 @@ class Evidence:
         """Takes lines of the ledger."""
         for line in lines:
             identity, cluster, lane, at_ns, kind, digest = line.decode("ascii").split()
-            acked = Acked(int(at_ns), intern(cluster), intern(lane), intern(kind))
+            acked = Acked(int(at_ns), intern(cluster), intern(lane), intern(kind), digest)
             self.acked[identity] = acked
             self.ack_log.append(acked)
             self._digests.add(digest)
@@ -61,10 +62,9 @@ class Evidence:
             self.processed.add(identity)
             self.age_seconds_max = max(self.age_seconds_max, int(age_ms) / 1000)
 
-    def dead_letters(self, lines: Iterable[bytes]) -> None:
-        """Takes lines of the dead letters' reader."""
-        for line in lines:
-            self.dead_lettered.add(line.decode("ascii").split()[0])
+    def dead_letters(self, identities: Iterable[str]) -> None:
+        """Takes ids of records that lie in the dlq lane."""
+        self.dead_lettered.update(identities)
 
     @property
     def distinct(self) -> int:
@@ -75,6 +75,11 @@ class Evidence:
     def duplicates(self) -> int:
         """Repeats at the members' sinks."""
         return len(self.handled) - len(self.processed)
+
+    @property
+    def replayed(self) -> set[str]:
+        """Dead letters that a member handled after all."""
+        return self.dead_lettered & self.processed
 
     def unsettled(self) -> set[str]:
         """Acknowledged, and neither processed nor dead-lettered (yet)."""

@@ -1,14 +1,13 @@
 """Where the demo plays: its processes, the files they leave, what these prove so far, and waiting with a deadline."""
 
 import asyncio
-import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
@@ -30,15 +29,6 @@ class DemoFailed(Exception):
     def __init__(self, what: str, look: str = "") -> None:
         super().__init__(what)
         self.look = look
-
-
-class MemberStatus(NamedTuple):
-    """What a member said of itself last."""
-
-    at_ns: int
-    leases: Sequence[str]
-    lag_seconds: float
-    lag_seconds_max: float
 
 
 class Bar(NamedTuple):
@@ -97,14 +87,6 @@ class Stage:
                 if not lines:
                     break
                 take(lines)
-
-    def status(self, member: str) -> MemberStatus | None:
-        """What a member said last; None before its first word."""
-        try:
-            fields = json.loads(self.path(f"{member}.json").read_text())
-        except FileNotFoundError:
-            return None
-        return MemberStatus(**fields)
 
     # --- processes
 

@@ -13,11 +13,15 @@ from pathlib import Path
 from typing import Final
 
 import braid
+from braid.api.dlq.v1.dead_letter_pb2 import DeadLetter
+from braid.api.dlq.v1.replay_pb2 import ReplayState
+from braid.api.lagmon.v1.lag_pb2 import Lag
 from braid.kernel.errors import BraidError, Unavailable
 from demo.control import LANES, Control, active_cluster, serving, undrained
 from demo.display import Display
 from demo.evidence import Evidence
-from demo.member import PAUSED_LANE, RETRY
+from demo.lag import LagWatch, worded
+from demo.member import PAUSED_LANE
 from demo.shipper import STREAM
 from demo.stage import Bar, DemoFailed, Stage
 from demo.verdict import Scenes, Verdict
@@ -28,7 +32,7 @@ from devmesh.mesh import DevMesh
 
 CLUSTERS: Final = ("east", "west")
 MEMBERS: Final = ("member-1", "member-2", "member-3")
-LETTERS: Final = "dead-letters"
+GROUP: Final = "indexer"
 SHARES: Final = {"live": 8, "bulk": 2}
 
 # Parts of the wanted observations after which things happen.
@@ -49,6 +53,8 @@ _BUSY_NS: Final = 1_000_000_000  # traffic within the last second is traffic
 
 _REGISTRY_LOG: Final = "mesh/services/registry-0/service.log"
 _ASSIGNER_LOG: Final = "mesh/services/assigner-0/service.log"
+_LAGMON_LOG: Final = "mesh/services/lagmon-0/service.log"
+_DLQ_LOG: Final = "mesh/services/dlq-0/service.log"
 
 
 @dataclass(frozen=True)
@@ -92,8 +98,8 @@ async def _perform(plan: Plan, stage: Stage, scenes: Scenes) -> Ready | None:
     """From the first process to the last; returns the mesh when it is left running."""
     _refuse_a_second_mesh(stage.path("mesh"))
     stage.prepare()
-    stage.display.act("two Kafka clusters, two registries and two assigners start")
-    mesh = DevMesh(stage.path("mesh"), clusters=CLUSTERS, outlive=plan.keep)
+    stage.display.act("two Kafka clusters, two registries, two assigners, lagmon and dlq start")
+    mesh = DevMesh(stage.path("mesh"), clusters=CLUSTERS, lagmons=1, dlqs=1, outlive=plan.keep)
     ready = await mesh.up()
     kept = False
     try:
@@ -131,11 +137,17 @@ class Story:
         async with braid.connect(self._ready.endpoint, client_id="demo") as mesh:
             control = Control(mesh, STREAM, self._stage.path("spans.jsonl"))
             await self._open(control)
-            await self._poison_record()
-            await self._member_dies()
-            await self._cluster_dies(control)
-            await self._move_home(control)
-        await self._close()
+            self._lag = LagWatch(control, GROUP)
+            watching = asyncio.ensure_future(self._lag.run())
+            try:
+                await self._poison_record(control)
+                await self._member_dies()
+                await self._cluster_dies(control)
+                await self._move_home(control)
+                await self._close()
+            finally:
+                watching.cancel()
+                await asyncio.wait([watching])
 
     # --- acts
 
@@ -162,34 +174,52 @@ class Story:
         stage.start("ledger", "-I", "-S", script, str(pipe), str(stage.path("ledger.txt")))
         stage.follow("ledger.txt", self._evidence.ledger)
         for member in MEMBERS:
-            self._start_member(member, "indexer", SHARES)
+            self._start_member(member)
             stage.follow(f"{member}.sink", partial(self._evidence.sink, member))
-        self._start_member(LETTERS, "undertaker", {"dlq": 1})
-        stage.follow(f"{LETTERS}.sink", self._evidence.dead_letters)
         logs = [str(stage.path(pattern)) for pattern in ("mesh/**/*.log", "*.log", "spans.jsonl")]
         rate = str(self._plan.rate_per_s)
         stage.start(
             "shipper", "-m", "demo.shipper", "--endpoint", endpoint, "--ledger", str(pipe), "--rate", rate, *logs
         )
 
-    def _start_member(self, name: str, group: str, lanes: dict[str, int]) -> None:
-        stage = self._stage
-        shares = [text for lane, share in lanes.items() for text in ("--lane", f"{lane}={share}")]
-        files = ("--sink", str(stage.path(f"{name}.sink")), "--status", str(stage.path(f"{name}.json")))
-        command = ("-m", "demo.member", "--endpoint", self._ready.endpoint, "--group", group)
-        stage.start(name, *command, *files, *shares)
+    def _start_member(self, name: str) -> None:
+        shares = [text for lane, share in SHARES.items() for text in ("--lane", f"{lane}={share}")]
+        sink = str(self._stage.path(f"{name}.sink"))
+        command = ("-m", "demo.member", "--endpoint", self._ready.endpoint, "--group", GROUP, "--sink", sink)
+        self._stage.start(name, *command, *shares)
 
-    async def _poison_record(self) -> None:
+    async def _poison_record(self, control: Control) -> None:
         await self._flow(POISON_AT)
         self._stage.tell("shipper", signal.SIGUSR1)
-        await self._stage.until(
-            "the dead letter of a damaged record",
-            _FAULT_SECONDS,
-            self._letters_written,
-            look=f"{LETTERS}.log",
+
+        async def written() -> DeadLetter | None:
+            letters = await control.letters() if self._evidence.poisoned else []
+            self._evidence.dead_letters(letter.origin.id for letter in letters)
+            return letters[0] if self._evidence.poisoned <= self._evidence.dead_lettered and letters else None
+
+        letter = await self._stage.until_told(
+            "the dead letter of a damaged record", _FAULT_SECONDS, written, look=_DLQ_LOG
         )
-        attempts = RETRY.max_attempts
-        self._display.done(f"a damaged record failed {attempts} times and lies in the dlq lane; its neighbours went on")
+        self._display.done(
+            f"a damaged record failed {letter.attempts} times ({letter.error_class}) and lies in the dlq lane; "
+            "its neighbours went on"
+        )
+        await self._mend(control, f"error={letter.error_class} and group={letter.group}")
+
+    async def _mend(self, control: Control, where: str) -> None:
+        self._tell_members(signal.SIGHUP)
+        replay = await control.replay(where)
+        self._display.act(f"the handler is mended; dead letters where {where} are replayed")
+
+        async def done() -> bool | None:
+            status = (await control.replayed(replay.id)).status
+            if status.state in (ReplayState.REPLAY_STATE_FAILED, ReplayState.REPLAY_STATE_CANCELLED):
+                raise DemoFailed(f"the replay ended: {status.reason}", _DLQ_LOG)
+            ended = status.state == ReplayState.REPLAY_STATE_DONE
+            return (ended and self._evidence.replayed == self._evidence.poisoned) or None
+
+        await self._stage.until_told("the replayed record at a member", _FAULT_SECONDS, done, look=_DLQ_LOG)
+        self._display.done("the record was sent again, to the group that gave it up, and handled")
 
     async def _member_dies(self) -> None:
         await self._flow(MEMBER_DIES_AT)
@@ -222,6 +252,7 @@ class Story:
         await self._mesh.kill(cluster)
         self._display.fault(f"cluster {cluster} is killed with -9, under load of lanes {' and '.join(sorted(lanes))}")
         await self._elsewhere(cluster, lanes, killed_ns, start)
+        await self._tell_lag(cluster)
         self._tell_members(signal.SIGUSR2)
         await self._cluster_returns(control, cluster, [channel.name for channel in victims])
 
@@ -250,6 +281,16 @@ class Story:
         self._display.done(
             f"producers are elsewhere: first acknowledgement after {first_ms:.0f} ms, on every lane {last_ms:.0f} ms"
         )
+
+    async def _tell_lag(self, cluster: str) -> None:
+        """Shows what lagmon knows of the cluster that nobody can ask any more."""
+
+        def stale() -> list[Lag] | None:
+            rows = self._lag.on(cluster)
+            return rows if rows and all(row.stale for row in rows) else None
+
+        rows = await self._stage.until("lagmon to see the outage", _FAULT_SECONDS, stale, look=_LAGMON_LOG)
+        self._display.note(f"lag of group {GROUP} on {cluster}, from its commits alone: {worded(rows)}")
 
     async def _cluster_returns(self, control: Control, cluster: str, channels: list[str]) -> None:
         await self._flow(self._acked() / self._plan.records + CLUSTER_RETURNS_AFTER)
@@ -285,8 +326,16 @@ class Story:
             look="member-1.log",
             bar=lambda: Bar(total - len(self._evidence.unsettled()), total, "the rest is processed"),
         )
-        await self._read_lag()
-        for member in (*self._alive, LETTERS):
+        await self._stage.until(
+            "lagmon to see no lag",
+            _END_SECONDS,
+            lambda: self._lag.final_seconds,
+            look=_LAGMON_LOG,
+            bar=lambda: Bar(total, total, f"lag: {self._lag.unanswered or worded(self._lag.rows)}"),
+        )
+        self._scenes.lag_seconds_final = self._lag.final_seconds
+        self._scenes.lag_seconds_max = self._lag.worst.lag_seconds if self._lag.worst else 0.0
+        for member in self._alive:
             await self._stage.end(member, _END_SECONDS)
         self._stage.look()
         self._display.done("the telemetry ended; ledger and sinks are compared")
@@ -327,27 +376,9 @@ class Story:
         except DemoFailed as failure:
             raise DemoFailed(f"{failure} – {'; '.join(waits)}", failure.look) from failure
 
-    async def _read_lag(self) -> None:
-        """Takes the members' own view of their lag once it is younger than the last record."""
-        after_ns = time.monotonic_ns()
-
-        def told() -> float | None:
-            statuses = [self._stage.status(member) for member in self._alive]
-            fresh = [status for status in statuses if status is not None and status.at_ns > after_ns]
-            if len(fresh) < len(statuses):
-                return None
-            self._scenes.lag_seconds_max = max(status.lag_seconds_max for status in fresh)
-            return max(status.lag_seconds for status in fresh)
-
-        final = await self._stage.until("the members' last word", _START_SECONDS, told, look="member-1.log")
-        self._scenes.lag_seconds_final = final
-
     def _tell_members(self, number: signal.Signals) -> None:
         for member in self._alive:
             self._stage.tell(member, number)
-
-    def _letters_written(self) -> bool | None:
-        return (bool(self._evidence.poisoned) and self._evidence.poisoned <= self._evidence.dead_lettered) or None
 
     def _acked(self) -> int:
         return len(self._evidence.acked)

@@ -27,8 +27,8 @@ class Scenes:
         drained_ms: From its return to its channels being DRAINED.
         takeover_ms: From a member's death to the first record of its partitions at a survivor.
         move_stall_ms: Longest time without an acknowledgement during the planned move.
-        lag_seconds_max: The oldest unfinished record the SDK ever saw, or the oldest at a handler.
-        lag_seconds_final: The same at the end.
+        lag_seconds_max: The longest lag that lagmon told of.
+        lag_seconds_final: What it told at the end.
         failure: Why the story ended early.
         look: The file of the run to look into first, then.
     """
@@ -105,7 +105,12 @@ class Verdict:
             yield Complaint("no partition was taken over", "mesh/services/assigner-*/service.log")
         if evidence.dead_lettered != evidence.poisoned or not evidence.poisoned:
             counts = f"{len(evidence.poisoned)} damaged records, {len(evidence.dead_lettered)} dead letters"
-            yield Complaint(f"dead letters are not accounted for: {counts}", "dead-letters.log")
+            yield Complaint(f"dead letters are not accounted for: {counts}", "mesh/services/dlq-*/service.log")
+        elif evidence.replayed != evidence.poisoned:
+            counts = f"{len(evidence.replayed)} of {len(evidence.poisoned)} dead letters handled after their replay"
+            yield Complaint(counts, "mesh/services/dlq-*/service.log")
+        if scenes.lag_seconds_final is None:
+            yield Complaint("lagmon saw no end of the lag", "mesh/services/lagmon-*/service.log")
 
     def _loss(self) -> str:
         named = [
@@ -127,7 +132,7 @@ class Verdict:
                 "lost": len(self.lost),
                 "duplicates": evidence.duplicates,
                 "dead_lettered": len(evidence.dead_lettered),
-                "replayed": 0,
+                "replayed": len(evidence.replayed),
             },
             "failover": {
                 "cluster": scenes.cluster,
@@ -137,7 +142,7 @@ class Verdict:
             },
             "takeover": {"member_killed_to_first_record_ms": _rounded(scenes.takeover_ms)},
             "lag": {
-                "max_seconds": round(max(scenes.lag_seconds_max, evidence.age_seconds_max), 1),
+                "max_seconds": round(scenes.lag_seconds_max, 1),
                 "final_seconds": None if scenes.lag_seconds_final is None else round(scenes.lag_seconds_final, 1),
             },
         }
@@ -152,19 +157,29 @@ class Verdict:
             Row("  distinct", f"{evidence.distinct:,}"),
             Row("processed", f"{len(evidence.processed):,}"),
             Row("dead-lettered", f"{len(evidence.dead_lettered):,}", f"{len(evidence.poisoned):,} damaged", accounted),
+            Row(
+                "  replayed and handled",
+                f"{len(evidence.replayed):,}",
+                f"{len(evidence.poisoned):,}",
+                evidence.replayed == evidence.poisoned,
+            ),
             Row("lost", f"{len(self.lost):,}", "0", not self.lost),
             Row("repeats at the sinks", f"{evidence.duplicates:,}"),
             _timed("member killed → a survivor handles its records", scenes.takeover_ms, 1_000),
             _timed("cluster killed → first acknowledgement elsewhere", scenes.first_ack_elsewhere_ms, 5_000),
             _timed("cluster back → its tail drained", scenes.drained_ms, None),
             _timed("planned move: longest producer stall", scenes.move_stall_ms, 1_000),
-            Row("oldest record ever waiting, at the end", f"{self._lag()}"),
+            Row("longest lag lagmon told of, at the end", self._lag(), "0 at the end", self._drained),
+            Row("  oldest record at a handler", f"{evidence.age_seconds_max:.1f} s"),
         ]
+
+    @property
+    def _drained(self) -> bool:
+        return self.scenes.lag_seconds_final is not None
 
     def _lag(self) -> str:
         final = self.scenes.lag_seconds_final
-        highest = max(self.scenes.lag_seconds_max, self.evidence.age_seconds_max)
-        return f"{highest:.1f} s, {'?' if final is None else f'{final:.1f} s'}"
+        return f"{self.scenes.lag_seconds_max:.1f} s, {'?' if final is None else f'{final:.1f} s'}"
 
 
 def _timed(what: str, milliseconds: float | None, goal_ms: float | None) -> Row:

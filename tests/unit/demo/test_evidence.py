@@ -21,8 +21,11 @@ def test_what_no_sink_holds_is_unsettled() -> None:
     evidence.sink("member-1", [sink_line("a")])
     assert evidence.unsettled() == {"b", "c"}
     assert evidence.stranded("east") == 1
-    evidence.dead_letters([sink_line("b")])
+    evidence.dead_letters(["b"])
     assert evidence.unsettled() == {"c"}
+    assert evidence.replayed == set()
+    evidence.sink("member-1", [sink_line("b")])
+    assert evidence.replayed == {"b"}
 
 
 def test_repeats_are_counted_over_all_members() -> None:
