@@ -29,6 +29,8 @@ COLUMNS: Final = Columns(
     )
 )
 _LABEL_COLUMNS: Final = 18
+_OWN: Final = "braid-dl-"  # headers that say what the fields above them say
+_TELLING: Final = ("braid-dl-cut", "braid-dl-last-offset")  # but for these
 _NAME_PARTS: Final = 4  # stream, generation, partition, offset
 
 
@@ -150,8 +152,9 @@ def _story(session: Session, content: dead_letter_pb2.DeadLetterContent) -> list
         "its copy is at": f"{letter.cluster}:{letter.topic}/{letter.partition}/{letter.offset}",
     }
     lines = [f"{label + ':':{_LABEL_COLUMNS}}{printable(text)}" for label, text in fields.items() if text]
-    lines += ["", "Headers:" if content.headers else "Headers: none"]
-    lines += [f"  {printable(each.name)}: {' '.join(byte_lines(each.value, 256))}" for each in content.headers]
+    headers = [each for each in content.headers if not each.name.startswith(_OWN) or each.name in _TELLING]
+    lines += ["", "Headers:" if headers else "Headers: none"]
+    lines += [f"  {printable(each.name)}: {' '.join(byte_lines(each.value, 256))}" for each in headers]
     lines += ["", *_payload("Key", content.key if content.HasField("key") else None, len(content.key))]
     value = content.value if content.HasField("value") else None
     lines += ["", *_payload("Value", value, max(letter.value_bytes, len(content.value)))]

@@ -50,21 +50,27 @@ async def watch_items(session: Session, kind: Kind, scope: Scope, format: Format
             if key not in items and kind is not DEADLETTER  # only the newest of them are looked at
         ]
         if changed or gone or header:
-            _print_changes(session, kind, format, changed, gone, header)
+            _print_changes(session, kind, format, changed, gone, [*items.values()], header)
             header = False
         shown = items
         await asyncio.sleep(CLI_WATCH_SECONDS)
 
 
 def _print_changes(
-    session: Session, kind: Kind, format: Format, changed: list[Item], gone: list[Item], header: bool
+    session: Session,
+    kind: Kind,
+    format: Format,
+    changed: list[Item],
+    gone: list[Item],
+    beside: list[Item],
+    header: bool,
 ) -> None:
     if format is Format.JSON:
         lines = [render_line(item.document) for item in changed]
         lines += [render_line({**item.document, "deleted": True}) for item in gone]
     else:
         items = changed if format in _DOCUMENTS else [*changed, *gone]
-        text = render(format, COLUMNS[kind], items, session.now_ms, listed=False, header=header)
+        text = render(format, COLUMNS[kind], items, session.now_ms, listed=False, header=header, beside=beside)
         lines = [text] if text else []
     for line in lines:
         session.terminal.print_table(format, line)

@@ -82,7 +82,8 @@ async def watch_lag(session: Session, scope: lagmon_api.LagFilter, detail: Detai
         went = [shown.pop(name) for name in gone if name in shown]
         shown |= rows
         if changed or went or header:
-            _print_changes(session, format, _columns(detail), changed, went, header)
+            beside = [lag_item(each) for each in shown.values()]
+            _print_changes(session, format, _columns(detail), changed, went, beside, header)
             header = False
     raise AssertionError("a watch ends by interruption alone")
 
@@ -177,6 +178,7 @@ def _print_changes(
     columns: Columns,
     changed: Sequence[lag_pb2.Lag],
     gone: Sequence[lag_pb2.Lag],
+    beside: Sequence[Item],
     header: bool,
 ) -> None:
     items = [lag_item(each) for each in changed]
@@ -189,7 +191,7 @@ def _print_changes(
         return
     if format in (Format.TABLE, Format.WIDE):
         items += [each._replace(cells=[each.cells[0], "gone", *[""] * (len(each.cells) - 2)]) for each in went]
-    text = render(format, columns, items, session.now_ms, listed=False, header=header)
+    text = render(format, columns, items, session.now_ms, listed=False, header=header, beside=beside)
     if text:
         session.terminal.print_table(format, text)
 

@@ -71,7 +71,14 @@ def parse_format(text: str, allowed: Sequence[Format] = tuple(Format)) -> Format
 
 
 def render(
-    format: Format, columns: Columns, items: Sequence[Item], now_ms: int, *, listed: bool = True, header: bool = True
+    format: Format,
+    columns: Columns,
+    items: Sequence[Item],
+    now_ms: int,
+    *,
+    listed: bool = True,
+    header: bool = True,
+    beside: Sequence[Item] = (),
 ) -> str:
     """Items in a format.
 
@@ -82,6 +89,7 @@ def render(
         now_ms: For ages.
         listed: Whether JSON and YAML wrap the items into a list; without it each is a document of its own.
         header: Whether a table begins with its header.
+        beside: Rows printed earlier: the columns of a table stay as wide as they need.
     """
     if format is Format.NAME:
         return "\n".join(item.reference for item in items)
@@ -90,7 +98,7 @@ def render(
         if listed:
             documents = [{"apiVersion": API_VERSION, "kind": "List", "items": [*documents]}]
         return "\n".join(render_document(format, document) for document in documents)
-    return render_table(columns, items, now_ms, wide=format is Format.WIDE, header=header)
+    return render_table(columns, items, now_ms, wide=format is Format.WIDE, header=header, beside=beside)
 
 
 def render_document(format: Format, document: "Document") -> str:
@@ -108,17 +116,25 @@ def render_line(document: "Document") -> str:
     return json.dumps(document, ensure_ascii=False, separators=(",", ":"))
 
 
-def render_table(columns: Columns, items: Sequence[Item], now_ms: int, *, wide: bool, header: bool = True) -> str:
+def render_table(
+    columns: Columns,
+    items: Sequence[Item],
+    now_ms: int,
+    *,
+    wide: bool,
+    header: bool = True,
+    beside: Sequence[Item] = (),
+) -> str:
     """Rows under a header, NAME first, AGE last, within 80 columns unless names alone are longer."""
     shown = [index for index, column in enumerate(columns.middle) if wide or not column.wide]
     rows = [("NAME", *(columns.middle[index].header for index in shown), columns.age)]
-    for item in items:
+    for item in (*items, *beside):
         rows.append((item.name, *(item.cells[index] or "-" for index in shown), age_text(item.since_ms, now_ms)))
     widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
     if not wide:
         shrinking = [place + 1 for place, index in enumerate(shown) if columns.middle[index].shrinks]
         widths = _shrunk(widths, shrinking)
-    lines = [_line(row, widths) for row in rows]
+    lines = [_line(row, widths) for row in rows[: len(items) + 1]]
     return "\n".join(lines if header else lines[1:])
 
 

@@ -1,7 +1,7 @@
 """Replay jobs: as items to show, made, followed to their end, paused, resumed and cancelled."""
 
 from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from braid.api.dlq.v1 import dlq_service_pb2 as dlq_api
 from braid.api.dlq.v1 import replay_pb2
@@ -12,8 +12,10 @@ from braid.cli.kinds import Scope
 from braid.cli.output import API_VERSION, Column, Columns, Format, Item, render_document, render_table
 from braid.cli.session import Session
 from braid.cli.times import age_text
-from braid.kernel.errors import Invalid, NotFound, Unavailable
+from braid.kernel.errors import BraidError, Invalid, NotFound, Unavailable
 from braid.kernel.limits import CLI_WATCH_SECONDS, PAGE_SIZE_MAX
+
+E = TypeVar("E", bound=BraidError)
 
 COLUMNS: Final = Columns(
     (
@@ -34,6 +36,12 @@ _OVER: Final = (
     replay_pb2.REPLAY_STATE_CANCELLED,
     replay_pb2.REPLAY_STATE_FAILED,
 )
+_FLAGS: Final = {
+    "spec.stream": "--stream",
+    "spec.destination": "--to",
+    "spec.rate_per_s": "--rate",
+    "spec.broadcast": "--broadcast",
+}
 _ORIGIN: Final = {
     False: "where each came from, for the group that gave it up",
     True: "where each came from, for every group",
@@ -68,9 +76,9 @@ async def create_replay(
     try:
         made = await session.change("dlq", "CreateReplay", request, dlq_api.CreateReplayResponse, "creating the replay")
     except Invalid as error:
-        raise pointed(error, spec.filter) from error
+        raise _flagged(pointed(error, spec.filter)) from error
     except NotFound as error:
-        raise await _suggesting(session, error, spec) from error
+        raise _flagged(await _suggesting(session, error, spec)) from error
     replay = made.replay
     if format in (Format.JSON, Format.YAML):
         session.terminal.print(render_document(format, replay_item(replay).document))
@@ -174,9 +182,9 @@ def end_text(status: replay_pb2.ReplayStatus) -> str:
 
 
 def _print_created(session: Session, replay: replay_pb2.Replay, wait: bool) -> None:
-    matched = f"{replay.status.matched:,} dead letters match"
+    matched = f"for {_letters(replay.status.matched)}"
     watch = "" if wait else f"; watch it: braid get replays {replay.id} -w"
-    session.terminal.print(f"replay/{replay.id} created, {matched}{watch}")
+    session.terminal.print(f"replay/{replay.id} created {matched}{watch}")
 
 
 def _print_dry_run(session: Session, made: dlq_api.CreateReplayResponse) -> None:
@@ -184,7 +192,7 @@ def _print_dry_run(session: Session, made: dlq_api.CreateReplayResponse) -> None
 
     status = made.replay.status
     where = made.replay.spec.destination or "the lane each came from"
-    lines = [f"{status.matched:,} dead letters would be sent to {where} (dry run: nothing was changed)"]
+    lines = [f"{_letters(status.matched)} would be sent to {where} (dry run: nothing was changed)"]
     if status.skipped:
         lines.append(f"{status.skipped:,} would be skipped{f': {status.reason}' if status.reason else ''}")
     if made.examples:
@@ -264,6 +272,15 @@ async def _suggesting(session: Session, error: NotFound, spec: replay_pb2.Replay
     streams = await all_streams(session)
     named = spec.stream if error.field == "spec.stream" else spec.destination.partition("/")[0]
     close = nearest(named, [each.name for each in streams])
-    if error.remedy or not close or close == named:
-        return error
-    return NotFound(error.message, remedy=f"did you mean {close}?", field=error.field, metadata=error.metadata)
+    remedy = f"did you mean {close}?" if close and close != named else error.remedy
+    return NotFound(error.message, remedy=remedy, field=error.field, metadata=error.metadata)
+
+
+def _flagged(error: E) -> E:
+    """The error with its field named as it was typed."""
+    error.field = _FLAGS.get(error.field, error.field)
+    return error
+
+
+def _letters(count: int) -> str:
+    return f"{count:,} dead letter{'' if count == 1 else 's'}"

@@ -36,6 +36,7 @@ def letter(offset: int, **fields: object) -> dead_letter_pb2.DeadLetterContent:
         letter=made, key=b"host-1", value=b"hello", traceback="Traceback:\n  File\nValueError: no number"
     )
     content.headers.add(name="k", value=b"v")
+    content.headers.add(name="braid-dl-group", value=b"indexer")
     for name, value in fields.items():
         setattr(content if name in ("key", "value", "traceback") else made, name, value)
         content.letter.CopyFrom(made)
@@ -135,7 +136,10 @@ async def test_binary_values_are_dumped_and_large_ones_cut() -> None:
     assert "Key (2 bytes):\n  00000000  00 ff" in told
     document = json.loads((await shell.braid("describe", "deadletter", "logs/1/0/9", "-o", "json")).out)
     assert document["key"] == {"base64": "AP8="}
-    assert document["headers"] == [{"name": "k", "value": "v"}]
+    assert document["headers"] == [
+        {"name": "k", "value": "v"},
+        {"name": "braid-dl-group", "value": "indexer"},
+    ]
 
 
 def test_bytes_as_lines() -> None:
@@ -174,7 +178,7 @@ async def test_a_replay_is_made_and_watched_and_ended() -> None:
         *("dlq", "replay", "--stream", "logs", "--where", "error=ValueError", "--rate", "50", "--to", "repaired/live")
     )
     assert made == Result(
-        0, "replay/01REPLAY0 created, 2 dead letters match; watch it: braid get replays 01REPLAY0 -w\n", ""
+        0, "replay/01REPLAY0 created for 2 dead letters; watch it: braid get replays 01REPLAY0 -w\n", ""
     )
     spec = shell.dlq.created[0].spec
     assert (spec.filter, spec.rate_per_s, spec.destination, spec.broadcast) == (
@@ -223,7 +227,7 @@ async def test_waiting_prints_lines() -> None:
     result = await shell.braid("dlq", "replay", "--stream", "logs", "--wait")
     assert result == Result(
         0,
-        "replay/01REPLAY0 created, 2 dead letters match\n"
+        "replay/01REPLAY0 created for 2 dead letters\n"
         f"{'░' * 30}   0%  0 of 2 sent, 0/s\n"
         f"{'█' * 15}{'░' * 15}  50%  1 of 2 sent, 0/s\n"
         "replay/01REPLAY0 done (2 of 2 sent)\n",
@@ -279,7 +283,7 @@ def test_progress_of_nothing() -> None:
 @pytest.mark.parametrize(
     ("line", "code", "told"),
     [
-        ("dlq replay --stream lgos", 4, "did you mean logs?"),
+        ("dlq replay --stream lgos", 4, "--stream: there is no stream lgos\n  try: did you mean logs?"),
         ("dlq replay", 2, "--stream"),
         ("dlq replay --stream logs --rate -1", 2, "--rate"),
         ("dlq replay --stream logs --to other --broadcast", 2, "leave out one of both"),

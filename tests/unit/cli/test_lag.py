@@ -97,6 +97,7 @@ async def test_a_watch_prints_rows_that_change_and_rows_that_go() -> None:
         ["a/logs/live", "2"],
         ["b/logs/live", "gone"],
     ]
+    assert len({line.rindex(" 0.0 ") for line in result.out.splitlines() if " 0.0 " in line}) == 1
     lines = (await shell.braid("get", "lag", "a", "-w", "-o", "json", seconds=1.0)).out.splitlines()
     assert [json.loads(line)["lag_records"] for line in lines] == [2]
 
