@@ -195,7 +195,7 @@ class ChannelMoves:
 
     def _settle(self, sender: ChannelSender, record: Pending, result: Written | BraidError) -> None:
         """The fate of a record, or the need to send it again."""
-        if isinstance(result, Written | Invalid):
+        if isinstance(result, (Written, Invalid)):
             self._on_settled(sender, record, result)
             return
         channel = sender.channel.id

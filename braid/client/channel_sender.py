@@ -29,6 +29,7 @@ class _Turn:
 class _Line:
     """The order of one partition's records before Kafka's client has them."""
 
+    where: TopicPartition
     waiting: deque[_Turn] = field(default_factory=deque)
     moving: bool = False
 
@@ -74,18 +75,13 @@ class ChannelSender:
             ClusterUnavailable: the channel was left meanwhile, or the client cannot start.
         """
         self._one_more()
-        line = self._lines.setdefault(partition, _Line())
-        turn = _Turn(record, asyncio.get_running_loop().create_future())
-        try:
-            if line.moving:
-                line.waiting.append(turn)
-            else:
-                await self._go_first(line, turn, partition)
-            await turn.over
-        except BaseException:
-            if not turn.taken:
-                self._one_less()
-            raise
+        line = self._lines.get(partition)
+        if line is None:
+            line = self._lines[partition] = _Line(TopicPartition(self.channel.topic, partition))
+        if line.moving:
+            await self._queue(line, record)
+        else:
+            await self._go_first(line, record)
 
     async def idle(self) -> None:
         """Waits until nothing is in flight."""
@@ -99,47 +95,62 @@ class ChannelSender:
         await self._starting.ended()
         await self._producer.abandon()
 
-    async def _go_first(self, line: _Line, turn: _Turn, partition: int) -> None:
+    async def _queue(self, line: _Line, record: Pending) -> None:
+        """Waits until the line has handed the record over."""
+        turn = _Turn(record, asyncio.get_running_loop().create_future())
+        line.waiting.append(turn)
+        try:
+            await turn.over
+        except BaseException:
+            if not turn.taken:
+                self._one_less()
+            raise
+
+    async def _go_first(self, line: _Line, record: Pending) -> None:
         """Nobody waits: hands over at once, and leaves a line that formed meanwhile to a task of its own."""
         line.moving = True
         try:
-            await self._hand_over(turn, partition)
+            await self._hand_over(record, line.where)
         finally:
             line.moving = bool(line.waiting)
             if line.moving:
-                self._host.tasks.spawn(self._move(line, partition), f"line-{self.channel.id}/{partition}")
+                self._host.tasks.spawn(self._move(line), f"line-{self.channel.id}/{line.where.partition}")
 
-    async def _move(self, line: _Line, partition: int) -> None:
+    async def _move(self, line: _Line) -> None:
         """Hands a line over, as many records a turn of the event loop as the client has room for."""
         try:
             while line.waiting:
                 turn = line.waiting.popleft()
                 if not turn.over.done():
-                    await self._hand_over(turn, partition)
+                    await self._take(turn, line.where)
         finally:
             line.moving = False
             for left in line.waiting:  # only when the process ends
                 left.over.cancel()
 
-    async def _hand_over(self, turn: _Turn, partition: int) -> None:
+    async def _take(self, turn: _Turn, where: TopicPartition) -> None:
         turn.taken = True
-        record = turn.record
-        where = TopicPartition(self.channel.topic, partition)
         try:
-            await self._start_awaited()
+            await self._hand_over(turn.record, where)
+        except BraidError as error:
+            if not turn.over.done():
+                turn.over.set_exception(error)
+        else:
+            if not turn.over.done():
+                turn.over.set_result(None)
+
+    async def _hand_over(self, record: Pending, where: TopicPartition) -> None:
+        """Every record passes here, so nothing is made for it that the ordinary case does not need."""
+        try:
+            if self._left or self._failure or not self._started.is_set():
+                await self._start_awaited()
             acknowledgement = await self._producer.send(
                 where, record.value, record.key, record.headers, record.stamp_ms
             )
-        except BaseException as error:
+        except BaseException:
             self._one_less()
-            if not isinstance(error, BraidError):
-                raise
-            if not turn.over.done():
-                turn.over.set_exception(error)
-            return
+            raise
         asyncio.ensure_future(acknowledgement).add_done_callback(lambda done: self._finish(record, done))
-        if not turn.over.done():
-            turn.over.set_result(None)
 
     async def _start_awaited(self) -> None:
         await self._started.wait()

@@ -68,7 +68,10 @@ class Pending:
 
 def record_bytes(key: bytes | None, value: bytes | None, headers: Headers) -> int:
     """What a record weighs, uncompressed: key, value and headers."""
-    return len(key or b"") + len(value or b"") + sum(len(name) + len(data) for name, data in headers)
+    size = len(key or b"") + len(value or b"")
+    for name, data in headers:  # every record passes here: no generator
+        size += len(name) + len(data)
+    return size
 
 
 class Outbox:
@@ -100,6 +103,13 @@ class Outbox:
     async def filled(self) -> None:
         """Waits until there is any record."""
         await self._filled.wait()
+
+    def try_reserve(self, size: int) -> bool:
+        """Takes `size` bytes when they fit and nobody waits before; False when `reserve` must be asked instead."""
+        if self._closed is not None or self._waiting or not self._fits(size):
+            return False
+        self._bytes += size
+        return True
 
     async def reserve(self, size: int) -> None:
         """Waits until `size` bytes fit (one record always fits into an empty outbox), and takes them.

@@ -176,13 +176,11 @@ class Producer:
                 refusal = error
                 break
             futures.append(record.future)
-        settled = await asyncio.gather(*futures, return_exceptions=True)
-        for outcome in settled:
-            if isinstance(outcome, BaseException):
-                raise outcome
+        await _all_settled(futures)
+        receipts = [future.result() for future in futures]  # raises the first failure there was
         if refusal is not None:
             raise refusal
-        return [outcome for outcome in settled if isinstance(outcome, Receipt)]
+        return receipts
 
     async def send_copies(self, copies: Sequence[Copy]) -> list[Receipt | BraidError]:
         """Sends records that were in a stream before, in order, under the identity and ingestion time they had.
@@ -261,7 +259,8 @@ class Producer:
                 remedy="raise the stream's max_record_bytes, or split the record",
             )
         stamp_ms = outgoing.timestamp if outgoing.timestamp is not None else now_ms
-        await self._outbox.reserve(size)
+        if not self._outbox.try_reserve(size):
+            await self._outbox.reserve(size)
         record = Pending(
             sequence, lane, outgoing.key, outgoing.value, headers, stamp_ms, size,
             id=identity, deadline=self._host.clock.elapsed() + self._settings.delivery_timeout_seconds,
@@ -277,11 +276,13 @@ class Producer:
 
     def _complete(self, headers: list[tuple[str, bytes]], identity: str, lane: str, now_ms: int) -> None:
         """Adds Braid's own headers, and the trace's, where they are not given already."""
-        given = {name for name, _ in headers}
         own = [(ID_HEADER, identity.encode()), (INGESTED_HEADER, b"%d" % now_ms), (LANE_HEADER, lane.encode())]
         if self._tracer is not None:
             own += trace_headers()
-        headers += [header for header in own if header[0] not in given]
+        if headers:
+            given = {name for name, _ in headers}
+            own = [header for header in own if header[0] not in given]
+        headers += own
 
     async def _submit(self, record: Pending) -> None:
         """Hands a record to its channel. Whatever holds it up there ends when it is given up."""
@@ -385,3 +386,18 @@ def _outcome(settled: asyncio.Future[Receipt]) -> Receipt | BraidError:
 
 def _listed(headers: Mapping[str, bytes] | None) -> list[tuple[str, bytes]]:
     return list(headers.items()) if headers else []
+
+
+async def _all_settled(futures: Sequence[asyncio.Future[Receipt]]) -> None:
+    """Waits until every future is done, without a callback for each: most are by the time one was waited for."""
+    try:
+        for future in futures:
+            if not future.done():
+                await asyncio.wait((future,))
+    except asyncio.CancelledError:
+        for future in futures:
+            future.cancel()
+        raise
+    finally:
+        for future in futures:  # a failure that is not the first is not raised, yet was heard
+            _ = not future.done() or future.cancelled() or future.exception()

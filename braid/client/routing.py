@@ -134,5 +134,5 @@ class StickyChoice:
             self._bytes = size
             self._turn += 1
         # By weight among channels, in turns among the chosen one's partitions.
-        channel = rendezvous(channels, self._turn.to_bytes(8, "big"))
+        channel = channels[0] if len(channels) == 1 else rendezvous(channels, self._turn.to_bytes(8, "big"))
         return channel, self._turn % channel.partitions

@@ -96,9 +96,8 @@ def prepare(producer: AIOKafkaProducer, on_topics_missing: Callable[[Sequence[st
 
 
 def knows(producer: AIOKafkaProducer, partition: TopicPartition) -> bool:
-    """Whether metadata has the partition."""
-    known = producer.client.cluster.partitions_for_topic(partition.topic)
-    return known is not None and partition.partition in known
+    """Whether metadata has the partition. Asked for every record: `partitions_for_topic` would build a set each time."""
+    return partition.partition in producer.client.cluster._partitions.get(partition.topic, ())
 
 
 async def refresh(producer: AIOKafkaProducer, topic: str) -> bool:
