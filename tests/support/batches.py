@@ -9,9 +9,13 @@ from typing import Any, Final
 import cramjam
 import zstandard
 from aiokafka.codec import gzip_encode, lz4_encode, snappy_encode, zstd_encode
+from aiokafka.protocol.produce import ProduceRequest
 from aiokafka.record._crecords.cutil import crc32c_cython
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.record.util import encode_varint
+
+from braid.kafka.wire import Wire
+from braid.kernel.ports import TopicPartition
 
 CODECS: Final = (0, 1, 2, 3, 4)
 NAMES: Final = {1: "gzip", 2: "snappy", 3: "lz4", 4: "zstd"}
@@ -85,6 +89,14 @@ def bomb(codec: int, value_size: int) -> bytes:
         return b"".join([*done, bytes(packer.finish())])
     stream = zstandard.ZstdCompressor(3).compressobj()
     return b"".join([*map(stream.compress, pieces), stream.flush()])
+
+
+async def produce_raw(wire: Wire, partition: TopicPartition, data: bytes) -> int:
+    """Sends bytes as a batch to a cluster of one broker; returns the broker's error code, 0 for none."""
+    (broker,) = (await wire.metadata([partition.topic])).brokers
+    request = ProduceRequest(None, -1, 120_000, [(partition.topic, [(partition.partition, data)])])
+    (((_, ((_, code, *_),)),)) = (await wire.ask(broker, request)).topics
+    return int(code)
 
 
 def _zeros(value_size: int) -> Iterable[bytes]:

@@ -72,7 +72,8 @@ class CommitWatch:
         claims, rejected, expired = fields.claims, fields.rejected, fields.expired
         copied = self._dead_lettered(cluster.name, partition)
         for batch in log.batches:
-            for at in (record.offset for record in batch.records):
+            # A batch nobody can decode counts as one record, at its first offset.
+            for at in [batch.base] if batch.base in log.damaged else [record.offset for record in batch.records]:
                 if at in rejected or at in expired:
                     done.add(at)  # stated once is enough: later commits need not repeat it
                 elif at in claims and at >= log.start and at not in done and at not in copied:

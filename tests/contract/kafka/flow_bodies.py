@@ -14,7 +14,7 @@ from braid.kernel.errors import (
     RecordTooLarge,
     TopicSealed,
 )
-from braid.kernel.ports import Isolation, TopicPartition
+from braid.kernel.ports import FetchedRecords, Isolation, TopicPartition
 from tests.contract.kafka.rig import ENOUGH_SECONDS, Body, Rig, read, values_of, within, write
 
 
@@ -203,6 +203,25 @@ async def positions_outside_the_log_are_told(rig: Rig) -> None:
     assert sorted(record.value or b"" for record in await read(fetcher, 2)) == [b"a", b"fine"]
 
 
+async def a_bomb_is_told_and_passed_between_its_neighbours(rig: Rig) -> None:
+    partition = await rig.partition()
+    producer = await rig.producer()
+    await write(producer, partition, b"before", b"before too")
+    await rig.faults.append_bomb(partition)
+    await write(producer, partition, b"behind")
+    fetcher = await rig.fetcher({partition: 0})
+    fetched: list[FetchedRecords] = []
+    async with asyncio.timeout(ENOUGH_SECONDS):
+        while not fetched or fetched[-1].next_offset < 4:
+            fetched += await fetcher.fetch(1, 0.5)
+    assert all(len(one.records) + len(one.damaged) <= 1 for one in fetched)
+    assert [record.offset for one in fetched for record in one.records] == [0, 1, 3]
+    [damaged] = [each for one in fetched for each in one.damaged]
+    assert (damaged.first_offset, damaged.last_offset) == (2, 2)
+    assert damaged.why.startswith("bomb:")
+    assert damaged.size_bytes > 0
+
+
 async def a_client_that_was_not_started_can_be_closed(rig: Rig) -> None:
     async with within(1.0):
         await rig.cluster.producer(linger_ms=0, compression=None, max_batch_bytes=1_000).close(1.0)
@@ -225,5 +244,6 @@ BODIES: Final[list[Body]] = [
     limits_are_kept_and_nobody_starves,
     paused_partitions_wait_and_lose_nothing,
     positions_outside_the_log_are_told,
+    a_bomb_is_told_and_passed_between_its_neighbours,
     a_client_that_was_not_started_can_be_closed,
 ]

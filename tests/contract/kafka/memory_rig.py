@@ -3,7 +3,8 @@
 import asyncio
 
 from braid.kafka.memory import MemoryCluster, MemoryKafka
-from braid.kernel.ports import Generation
+from braid.kafka.memory.log import NewRecord
+from braid.kernel.ports import Generation, TopicPartition
 from tests.contract.kafka.rig import Body, Rig
 from tests.support.virtual_time import run_virtual, running_loop, virtual_host
 
@@ -34,6 +35,11 @@ class MemoryFaults:
     async def resume(self) -> None:
         """SIGCONT."""
         self._cluster.resume()
+
+    async def append_bomb(self, partition: TopicPartition) -> None:
+        """A batch, and its damage."""
+        offset = self._cluster.append(partition, [NewRecord(0, None, b"", ())])
+        self._cluster.damage(partition, offset, "bomb: as the twin says it is")
 
     async def join(self, group: str, member_id: str) -> Generation:
         """Joins."""

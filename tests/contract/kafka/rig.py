@@ -51,6 +51,10 @@ class Faults(Protocol):
         """SIGCONT."""
         ...
 
+    async def append_bomb(self, partition: TopicPartition) -> None:
+        """Somebody writes a batch of one record that no fetcher can decode within its bounds."""
+        ...
+
     async def join(self, group: str, member_id: str) -> Generation:
         """Joins as the group's single member; with its member id again, for the next generation."""
         ...

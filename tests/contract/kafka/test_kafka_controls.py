@@ -107,3 +107,12 @@ def test_a_fingerprint_of_the_name_alone(monkeypatch: pytest.MonkeyPatch) -> Non
     )
     with pytest.raises(AssertionError):
         run_on_memory(body)
+
+
+def test_damage_that_is_passed_in_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+    body = flow_bodies.a_bomb_is_told_and_passed_between_its_neighbours
+    run_on_memory(body)
+    real = log.Log.read
+    monkeypatch.setattr(log.Log, "read", lambda self, *where: real(self, *where)._replace(damaged=[]))
+    with pytest.raises(ValueError, match="not enough values"):
+        run_on_memory(body)

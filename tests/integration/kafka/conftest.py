@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -11,9 +12,11 @@ from aiokafka.protocol.group import JoinGroupRequest, SyncGroupRequest
 from braid.kafka.cluster import AioKafka
 from braid.kafka.security import Security
 from braid.kafka.wire import ANY_BROKER, Wire
-from braid.kernel.ports import Generation
+from braid.kernel.limits import INFLATED_BATCH_BYTES_MAX
+from braid.kernel.ports import Generation, TopicPartition
 from devmesh.brokers import KafkaBroker
 from tests.contract.kafka.rig import Rig
+from tests.support.batches import bomb, produce_raw, raw_batch
 from tests.support.brokers import READY_SECONDS, running_broker
 
 _NEEDS_MEMBER_ID = 79
@@ -43,6 +46,12 @@ class RealFaults:
     async def resume(self) -> None:
         """SIGCONT."""
         self._broker.resume()
+
+    async def append_bomb(self, partition: TopicPartition) -> None:
+        """As a Produce request of its own; no client would make the batch."""
+        payload = bomb(4, INFLATED_BATCH_BYTES_MAX)
+        now_ms = time.time_ns() // 1_000_000
+        assert await produce_raw(self._wire, partition, raw_batch(0, 1, payload, 4, time_ms=now_ms)) == 0
 
     async def join(self, group: str, member_id: str) -> Generation:
         """Joins and syncs as a classic member with an opaque protocol, as an assigner does.
