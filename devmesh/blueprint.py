@@ -4,6 +4,7 @@
 What differs between the two is an argument here: where things listen and lie, and whether writes outlive the machine.
 """
 
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -140,6 +141,23 @@ def wanted_ports(
 def service_command(instance: str) -> list[str]:
     """Runs a replica of a service in this interpreter."""
     return mesh_command(f"services.{kind_of(instance)}")
+
+
+def health_command(address: str) -> list[str]:
+    """Ends with 0 when the service at `host:port` serves."""
+    return [sys.executable, "-P", "-m", "braid.runtime.health", address]
+
+
+def enroll_command(endpoints: str, clusters: Sequence[str]) -> list[str]:
+    """Tells a mesh its clusters, each as `NAME=HOST:PORT/ZONE`, once."""
+    return [*mesh_command("devmesh.enroll"), endpoints, *clusters]
+
+
+def event_store_command(endpoints: str, stream: str, home: str) -> list[str]:
+    """The Spark job that keeps a stream's records in a table below `home`."""
+    where = ("--table", f"{home}/table", "--checkpoint", f"{home}/checkpoint")
+    what = ("--endpoint", endpoints, "--stream", stream, "--group", "event-store")
+    return [*mesh_command("pipelines.event_store"), *what, *where]
 
 
 def service_settings(place: ServicePlace) -> dict[str, str]:

@@ -1,12 +1,15 @@
 """Refreshes `requirements/*.txt` from `pyproject.toml`: every package by version and hash, no index's address.
 
-`python -m tools.lock`; needs uv, on PATH or beside this interpreter.
+`python -m tools.lock`; needs uv, on PATH or beside this interpreter. The lock that builds the wheel is a part of dev's.
 """
 
 import os
+import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterable, Mapping
+from importlib import metadata
 from pathlib import Path
 from typing import Final
 
@@ -34,7 +37,34 @@ def main() -> int:
         code = subprocess.run(command, cwd=ROOT).returncode
         if code:
             return code
+    (ROOT / "requirements" / "build.txt").write_text(build_lock((ROOT / "requirements" / "dev.txt").read_text()))
     return 0
+
+
+def build_lock(dev: str) -> str:
+    """The part of dev's lock that builds the wheel: the build backend and what it needs. It must be installed here."""
+    pins = locked(dev)
+    wanted, found = ["hatchling"], dict[str, str]()
+    while wanted:
+        name = wanted.pop()
+        if name in pins and name not in found:
+            found[name] = pins[name]
+            wanted += _names(metadata.requires(name) or ())
+    return "".join(found[name] for name in sorted(found))
+
+
+def locked(text: str) -> Mapping[str, str]:
+    """The entries of a lock with their hashes by package, which may have several: one a Python version."""
+    entries = re.findall(r"^\S[^\n]*\n(?: [^\n]*\n)*", text, re.MULTILINE)
+    found = dict[str, str]()
+    for entry in entries:
+        name = entry.partition("==")[0]
+        found[name] = found.get(name, "") + entry
+    return found
+
+
+def _names(requirements: Iterable[str]) -> list[str]:
+    return [re.split(r"[^A-Za-z0-9._-]", each, maxsplit=1)[0].lower() for each in requirements if "extra" not in each]
 
 
 if __name__ == "__main__":

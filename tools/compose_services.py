@@ -1,0 +1,260 @@
+"""The services of compose.yaml as values, made from the table that `braid dev` runs (`devmesh.blueprint`). Pure.
+
+Everything shares one network namespace, that of `net`: see the head of compose.yaml for why.
+"""
+
+import base64
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from devmesh import blueprint
+from devmesh.blueprint import BrokerPlace, ServicePlace, StorePlace, kind_of
+from devmesh.etcd_binary import ETCD_VERSION
+from devmesh.jars import KAFKA_VERSION
+
+Value = str | int | float | bool | Sequence["Value"] | Mapping[str, "Value"]
+Service = dict[str, Value]
+
+ZONES: Final = {"east": "a", "west": "b"}
+MEMBERS: Final = ("etcd-0", "etcd-1", "etcd-2")
+REPLICAS: Final = {"registry": 2, "assigner": 2, "lagmon": 1, "dlq": 1}
+STREAM: Final = "logs"
+
+KAFKA_IMAGE: Final = f"apache/kafka:{KAFKA_VERSION}"
+ETCD_IMAGE: Final = f"gcr.io/etcd-development/etcd:v{ETCD_VERSION}"
+USER: Final = "10001:10001"  # made in deploy/Dockerfile
+HOME: Final = "/var/lib/braid"
+ETCD_HOME: Final = "/var/lib/etcd"
+_KAFKA_DATA: Final = "/var/lib/kafka/data"
+_EVERYWHERE: Final = "0.0.0.0"  # of the namespace: published ports arrive at its outer interface
+
+INSTANCES: Final = blueprint.instance_names(REPLICAS)
+PORTS: Final = blueprint.wanted_ports(INSTANCES, tuple(ZONES), MEMBERS)
+STORES: Final = tuple(StorePlace(name, PORTS[name], PORTS[f"{name}/peer"], f"{ETCD_HOME}/data") for name in MEMBERS)
+ENDPOINTS: Final = ",".join(f"127.0.0.1:{PORTS[name]}" for name in INSTANCES if kind_of(name) == "registry")
+
+# Killed before it has ended in order after so long: longer than the processes themselves take.
+_GRACE: Final = {"service": "20s", "cluster": "30s", "store": "10s", "step": "5s", "job": "30s"}
+# The broker's image writes its settings and logs beside its code; native libraries are unpacked into /tmp and executed.
+_KAFKA_TMPFS: Final = ("/tmp:exec,mode=1777", "/opt/kafka/config:mode=1777", "/opt/kafka/logs:mode=1777")
+
+
+def services(version: str) -> dict[str, Service]:
+    """All services by name, in the order in which they start.
+
+    Args:
+        version: Of Braid, the tag of its own images.
+    """
+    image = f"braid-streams/services:{version}"
+    found = {"net": _net(image), "disks": _disks(image)}
+    found |= {place.name: _store(place) for place in STORES}
+    found |= {name: _cluster(name, zone) for name, zone in ZONES.items()}
+    found |= {name: _replica(name, image) for name in INSTANCES}
+    found["init"] = _init(image)
+    return found | _spark(image, f"braid-streams/spark:{version}")
+
+
+def volumes() -> tuple[str, ...]:
+    """Names of all volumes."""
+    kept = [name for name in INSTANCES if blueprint.keeps_files(name)]
+    return (*MEMBERS, *ZONES, *kept, "event-store")
+
+
+def kafka_variable(property_name: str) -> str:
+    """The environment variable from which the broker's image makes a property."""
+    return "KAFKA_" + property_name.replace("_", "__").replace("-", "___").replace(".", "_").upper()
+
+
+def cluster_id(name: str) -> str:
+    """A fixed id: 16 bytes as Kafka writes them. A volume that was lost comes back as the same cluster, and empty."""
+    return base64.urlsafe_b64encode(uuid.uuid5(uuid.NAMESPACE_DNS, f"{name}.braid").bytes).decode().rstrip("=")
+
+
+def broker_check(port: int) -> list[str]:
+    """Asks a broker for metadata, as `devmesh.brokers` does, with what its image has: an open port proves little."""
+    request = "".join(f"\\{byte:03o}" for byte in blueprint.METADATA_REQUEST)
+    size = blueprint.METADATA_ANSWER_BYTES
+    answer = f"timeout 3 head -c {size} <&3 | tail -c 4 | tr -d '\\000' | grep -q ."
+    return ["CMD", "bash", "-c", f"exec 3<>/dev/tcp/127.0.0.1/{port} && printf '{request}' >&3 && {answer}"]
+
+
+def _net(image: str) -> Service:
+    outside = [PORTS[name] for name in (*INSTANCES, *ZONES)]
+    outside += [PORTS[name] + blueprint.METRICS_ABOVE for name in INSTANCES]
+    return {
+        **_ours(image, "services"),
+        "command": ["sleep", "infinity"],
+        "init": True,
+        "hostname": "braid",
+        "ports": [f"127.0.0.1:{port}:{port}" for port in outside],
+        # By the namespace's own name, so through the interface at which published ports arrive.
+        "healthcheck": _health(_service_check(f"braid:{PORTS[INSTANCES[0]]}")),
+        "restart": "unless-stopped",
+        "stop_grace_period": _GRACE["step"],
+    }
+
+
+def _disks(image: str) -> Service:
+    return {
+        **_ours(image, "services"),
+        "command": ["true"],
+        "network_mode": "none",
+        "volumes": [f"{name}:{ETCD_HOME}/{name}" for name in MEMBERS],
+        "restart": "no",
+        "stop_grace_period": _GRACE["step"],
+    }
+
+
+def _store(place: StorePlace) -> Service:
+    client = f"http://127.0.0.1:{place.port}"
+    return {
+        "image": ETCD_IMAGE,
+        **_shut(()),
+        "user": USER,
+        "command": ["etcd", *blueprint.store_arguments(place, STORES)],
+        "network_mode": "service:net",
+        "depends_on": {**_NET, "disks": _done()},
+        "volumes": [f"{place.name}:{ETCD_HOME}"],
+        "healthcheck": _health(["CMD", "etcdctl", f"--endpoints={client}", "endpoint", "health"]),
+        "restart": "unless-stopped",
+        "stop_grace_period": _GRACE["store"],
+    }
+
+
+def _cluster(name: str, zone: str) -> Service:
+    port = PORTS[name]
+    place = BrokerPlace(zone, _EVERYWHERE, port, PORTS[f"{name}/controller"], _KAFKA_DATA)
+    properties = blueprint.broker_settings(place)
+    return {
+        "image": KAFKA_IMAGE,
+        **_shut(_KAFKA_TMPFS),
+        "environment": {
+            "CLUSTER_ID": cluster_id(name),
+            "KAFKA_HEAP_OPTS": f"-Xms64m -Xmx{blueprint.BROKER_HEAP_MB}m",
+            **{kafka_variable(key): value for key, value in properties.items()},
+        },
+        "network_mode": "service:net",
+        "depends_on": dict(_NET),
+        "volumes": [f"{name}:{_KAFKA_DATA}"],
+        "healthcheck": _health(broker_check(port)),
+        "restart": "unless-stopped",
+        "stop_grace_period": _GRACE["cluster"],
+    }
+
+
+def _replica(instance: str, image: str) -> Service:
+    port = PORTS[instance]
+    keeps = blueprint.keeps_files(instance)
+    place = ServicePlace(
+        instance=instance,
+        store=blueprint.store_url(STORES),
+        listen=f"{_EVERYWHERE}:{port}",
+        advertise=f"127.0.0.1:{port}",
+        metrics=f"{_EVERYWHERE}:{port + blueprint.METRICS_ABOVE}",
+        home=HOME if keeps else "",
+    )
+    after = {name: _healthy() for name in (*MEMBERS, *ZONES)}
+    return {
+        **_ours(image, "services"),
+        "command": _python(blueprint.service_command(instance)),
+        "environment": blueprint.service_settings(place),
+        "network_mode": "service:net",
+        # What is derived from the clusters starts when the registry knows them.
+        "depends_on": {**_NET, **after, **({} if kind_of(instance) in _DECIDERS else {"init": _done()})},
+        **({"volumes": [f"{instance}:{HOME}"]} if keeps else {}),
+        "healthcheck": _health(_service_check(f"127.0.0.1:{port}")),
+        "restart": "unless-stopped",
+        "stop_grace_period": _GRACE["service"],
+    }
+
+
+def _init(image: str) -> Service:
+    clusters = [f"{name}=127.0.0.1:{PORTS[name]}/{zone}" for name, zone in ZONES.items()]
+    deciders = [name for name in INSTANCES if kind_of(name) in _DECIDERS]
+    return {
+        **_ours(image, "services"),
+        "command": _python(blueprint.enroll_command(ENDPOINTS, clusters)),
+        "network_mode": "service:net",
+        "depends_on": {**_NET, **{name: _healthy() for name in (*deciders, *ZONES)}},
+        "restart": "no",
+        "stop_grace_period": _GRACE["step"],
+    }
+
+
+def _spark(image: str, spark_image: str) -> dict[str, Service]:
+    common: Service = {"network_mode": "service:net", "profiles": ["spark"]}
+    return {
+        "stream": {
+            **_ours(image, "services"),
+            **common,
+            "command": ["braid", "apply", "-f", f"/usr/share/braid/{STREAM}.yaml"],
+            "environment": {"BRAID_ENDPOINT": ENDPOINTS},
+            "depends_on": {**_NET, "init": _done()},
+            "restart": "no",
+            "stop_grace_period": _GRACE["step"],
+        },
+        "event-store": {
+            **_ours(spark_image, "spark", exec_tmp=True),
+            **common,
+            "command": _python(blueprint.event_store_command(ENDPOINTS, STREAM, HOME)),
+            "environment": {"PYSPARK_PYTHON": "python", "SPARK_LOCAL_IP": "127.0.0.1"},
+            "depends_on": {**_NET, "stream": _done()},
+            "volumes": [f"event-store:{HOME}"],
+            "healthcheck": _health(["CMD", "test", "-f", f"{HOME}/checkpoint/metadata"]),
+            "restart": "unless-stopped",
+            "stop_grace_period": _GRACE["job"],
+        },
+    }
+
+
+_DECIDERS: Final = ("registry", "assigner")
+_NET: Final[Mapping[str, Value]] = {"net": {"condition": "service_started", "restart": True}}
+
+
+def _ours(image: str, target: str, *, exec_tmp: bool = False) -> Service:
+    return {
+        "image": image,
+        "build": {"context": ".", "dockerfile": "deploy/Dockerfile", "target": target},
+        "user": USER,
+        **_shut(("/tmp:exec,mode=1777" if exec_tmp else "/tmp:mode=1777",)),
+    }
+
+
+def _shut(tmpfs: Sequence[str]) -> Service:
+    """What every container is denied, and the one log driver whose files are bounded."""
+    return {
+        "read_only": True,
+        **({"tmpfs": list(tmpfs)} if tmpfs else {}),
+        "cap_drop": ["ALL"],
+        "security_opt": ["no-new-privileges:true"],
+        "logging": {"driver": "local"},
+    }
+
+
+def _python(command: Sequence[str]) -> list[str]:
+    """A command of this interpreter as one of the image's."""
+    return ["python", *command[1:]]
+
+
+def _service_check(address: str) -> list[str]:
+    return ["CMD", *_python(blueprint.health_command(address))]
+
+
+def _health(test: Sequence[str]) -> Service:
+    return {
+        "test": [word.replace("$", "$$") for word in test],
+        "interval": "10s",
+        "timeout": "5s",
+        "retries": 3,
+        "start_period": "90s",
+        "start_interval": "1s",
+    }
+
+
+def _healthy() -> Service:
+    return {"condition": "service_healthy"}
+
+
+def _done() -> Service:
+    return {"condition": "service_completed_successfully"}
