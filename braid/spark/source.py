@@ -8,13 +8,14 @@ read and written in reused Python workers (`braid.spark.worker`, `braid.spark.wr
 
 from collections.abc import Mapping
 
-from pyspark.sql.datasource import DataSource, DataSourceReader
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
 from braid.kernel.errors import Invalid
 from braid.spark.batch import BatchReader
-from braid.spark.options import batch_options
+from braid.spark.options import batch_options, stream_options
 from braid.spark.rows import SCHEMA
+from braid.spark.stream import StreamReader
 
 
 class BraidDataSource(DataSource):
@@ -37,6 +38,11 @@ class BraidDataSource(DataSource):
         """A batch read. Raises `Invalid` naming the option at fault."""
         _check_schema(schema)
         return BatchReader(batch_options(self._options))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """A streaming read. Raises `Invalid` or `Unsupported` naming the option at fault."""
+        _check_schema(schema)
+        return StreamReader(stream_options(self._options))
 
 
 def _check_schema(schema: StructType) -> None:

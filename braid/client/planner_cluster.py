@@ -1,0 +1,158 @@
+"""One cluster's share of a lease planner: where its logs end, and the commits of what was done in them."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from braid.client.committer import Committer
+from braid.client.partition_work import PartitionWork
+from braid.client.record import Record
+from braid.client.restore import restore
+from braid.client.watched import Run
+from braid.kernel import limits
+from braid.kernel.errors import BraidError, GroupOccupied, NotFound, Unavailable
+from braid.kernel.ids import LeaseId
+from braid.kernel.ports import Host, KafkaCluster, OffsetAt, Task, TopicPartition
+
+_log = logging.getLogger("braid.planner")
+_OCCUPIED = ("Stable", "PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
+
+
+class PlannerCluster:
+    """Asks one cluster for ends and progress, and commits to it; also what its works turn to when rows are done."""
+
+    def __init__(
+        self,
+        host: Host,
+        name: str,
+        cluster: KafkaCluster,
+        group: str,
+        *,
+        interval_seconds: float,
+        detached: Callable[[], bool],
+        refused: Callable[[BraidError], None],
+        watch: Callable[[Run, str], Task],
+    ) -> None:
+        """`detached` tells whether no assigner is in reach; `refused` hears what no repetition can mend."""
+        self.name = name
+        self._host = host
+        self._group = group
+        self._admin = cluster.admin()
+        self._offsets = cluster.offsets()
+        self._watch = watch
+        self._tasks: list[Task] = []
+        self._described = False
+        self._ends: dict[TopicPartition, int] = {}
+        self._asked_at = float("-inf")
+        self._asking: Task | None = None
+        self._answered = asyncio.Event()
+        self.committer = Committer(
+            host,
+            group,
+            self._offsets,
+            self._admin,
+            interval_seconds=interval_seconds,
+            detached=detached,
+            refused=refused,
+        )
+
+    def start(self) -> None:
+        """Starts committing."""
+        self._tasks = [
+            self._watch(self.committer.run, f"committer-{self.name}"),
+            self._watch(self.committer.tick, f"commit-interval-{self.name}"),
+        ]
+
+    async def restore(self, work: PartitionWork) -> None:
+        """Reads the group's progress of a lease and lets its work begin.
+
+        Raises:
+            ClusterUnavailable: the cluster is away.
+            NotFound: the topic is gone.
+            GroupOccupied: other Kafka consumers use the group's name here, so nothing could be committed.
+        """
+        if not self._described:
+            await self._check_group()
+            described = await self._admin.describe_cluster()
+            self.committer.learn(described.offset_metadata_max_units, described.offsets_retention_minutes)
+            self._described = True
+        progress, topic_id = await restore(self._group, work.lease.topic_partition, self._offsets, self._admin)
+        work.begin(progress, topic_id)
+        if work.working:
+            self.committer.works[work.lease.id] = work
+            self._asked_at = float("-inf")
+
+    async def _check_group(self) -> None:
+        if self.committer.generation is not None:  # then the group's one member is the assigner's own
+            return
+        state = await self._offsets.group_state(self._group)
+        if state in _OCCUPIED:
+            raise GroupOccupied(
+                f"group {self._group} has members of other Kafka consumers on cluster {self.name} ({state})",
+                field="group",
+                remedy="stop them, or use another group's name",
+            )
+
+    def remove(self, work: PartitionWork) -> None:
+        """Ends committing a lease."""
+        if self.committer.works.get(work.lease.id) is work:
+            del self.committer.works[work.lease.id]
+
+    async def ends(self) -> dict[LeaseId, int]:
+        """Where the logs of restored leases end, as of a moment ago; nothing while the cluster does not answer.
+
+        A cluster that is away is waited for once; then its answer is taken when it comes.
+        """
+        now = self._host.clock.elapsed()
+        if self._asking is None and now - self._asked_at > limits.SPARK_ENDS_FRESH_SECONDS:
+            self._answered.clear()
+            self._asking = self._watch(self._ask, f"ends-{self.name}")
+            try:
+                async with asyncio.timeout(limits.SPARK_ENDS_WAIT_SECONDS):
+                    await self._answered.wait()
+            except TimeoutError:
+                _log.info("cluster %s does not answer: nothing of it is planned", self.name)
+        if self._asking is not None:
+            return {}
+        works = self.committer.works
+        return {
+            lease: self._ends[work.lease.topic_partition]
+            for lease, work in works.items()
+            if work.lease.topic_partition in self._ends
+        }
+
+    async def _ask(self) -> None:
+        partitions = [work.lease.topic_partition for work in self.committer.works.values()]
+        try:
+            asked = dict.fromkeys(partitions, OffsetAt.LATEST)
+            self._ends = dict(await self._admin.offsets_at(asked)) if asked else {}
+        except (Unavailable, NotFound) as error:
+            _log.debug("ends of cluster %s are not known: %s", self.name, error)
+            self._ends = {}
+        self._asked_at = self._host.clock.elapsed()
+        self._asking = None
+        self._answered.set()
+
+    async def close(self) -> None:
+        """Stops loops and clients, whatever state the cluster is in."""
+        tasks = [*self._tasks, *([self._asking] if self._asking is not None else [])]
+        for task in tasks:
+            task.cancel()
+        for task in tasks:
+            await task.ended()
+        await self._offsets.close()
+        await self._admin.close()
+
+    # --- `Settling`: rows are done or not; single records are never settled here
+
+    def settled(self, count: int) -> None:
+        """A planned range is done: the commit is due now, and not only at its interval."""
+        self.committer.settled(max(count, limits.COMMIT_RECORDS_MAX))
+
+    def park(self, record: Record, delay_seconds: float) -> None:
+        """Never called: planned ranges hold no record here."""
+        raise AssertionError("a planned range parks no record")
+
+    def write_dead_letter(self, record: Record, error: BaseException | str) -> None:
+        """Never called: planned ranges hold no record here."""
+        raise AssertionError("a planned range dead-letters no record")

@@ -1,0 +1,115 @@
+"""A streaming query's offsets: what its checkpoint holds. Pure.
+
+The JSON says whose progress it is and, by lease, the range of the batch that ends there: `from` and `to`. A batch can be
+planned again from its end alone, whatever happened to leases since, and a channel that appears (a failover, a move) is
+just one more lease. Keys are sorted: Spark compares the text.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import NamedTuple, Self
+
+from braid.client.planner_session import Offer
+from braid.kernel.errors import Invalid, Unsupported
+from braid.kernel.ids import LeaseId
+from braid.kernel.limits import SPARK_SKIP_SPANS_MAX
+from braid.kernel.ranges import Ranges
+from braid.spark.plan import share_limit
+
+_FORMAT = 1
+Json = dict[str, object]
+
+
+class Batch(NamedTuple):
+    """The part of one lease in a batch: offsets `[start, end)` without `skip` (start, end, start, end …)."""
+
+    start: int
+    end: int
+    skip: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Positions:
+    """Where a query stands: everything below each batch's end is in a finished batch or done by others."""
+
+    stream: str
+    group: str
+    batches: Mapping[LeaseId, Batch] = field(default_factory=dict)
+
+    @property
+    def ends(self) -> dict[LeaseId, int]:
+        """By lease, the offset below which everything is done once the batch is."""
+        return {lease: batch.end for lease, batch in self.batches.items()}
+
+    def to_json(self) -> Json:
+        """What goes into the checkpoint."""
+        leases = {str(lease): _batch_json(self.batches[lease]) for lease in self.batches}
+        return {"format": _FORMAT, "group": self.group, "leases": dict(sorted(leases.items())), "stream": self.stream}
+
+    @classmethod
+    def parse(cls, found: Mapping[str, object], stream: str, group: str) -> Self:
+        """Reads a checkpoint's offsets.
+
+        Raises:
+            Invalid: they are not ours, or another stream's or group's.
+            Unsupported: a later release wrote them.
+        """
+        remedy = "give the query a checkpointLocation of its own"
+        leases = found.get("leases")
+        if not isinstance(leases, dict) or not {"format", "group", "stream"} <= found.keys():
+            raise Invalid("holds offsets of another source", field="checkpointLocation", remedy=remedy)
+        if found["format"] != _FORMAT:
+            raise Unsupported(f"format {found['format']} is not known to this release", field="checkpointLocation")
+        for name, ours in (("stream", stream), ("group", group)):
+            if found[name] != ours:
+                raise Invalid(f"belongs to {name} {found[name]}, not {ours}", field="checkpointLocation", remedy=remedy)
+        try:
+            batches = {LeaseId.parse(lease): _batch(batch) for lease, batch in leases.items()}
+        except (KeyError, TypeError, ValueError, Invalid) as error:
+            raise Invalid(f"holds damaged offsets: {error}", field="checkpointLocation", remedy=remedy) from error
+        return cls(stream, group, batches)
+
+    def advance(
+        self, offers: Mapping[LeaseId, Offer], rows_max: int | None, until: Mapping[LeaseId, int] | None = None
+    ) -> Self:
+        """The end of the next batch; this very object when there is nothing to read.
+
+        Args:
+            offers: What the leases held now have to offer; others stay where they are.
+            rows_max: Rows of the batch at most; None for no limit.
+            until: Ends not to be passed, and the only leases to be read; None for no such bound.
+        """
+        starts, backlogs = {}, {}
+        for lease, offer in offers.items():
+            end = offer.end if until is None else min(offer.end, until.get(lease, 0))
+            before = self.batches.get(lease)
+            starts[lease] = start = max(offer.start, before.end if before else 0)
+            if end > start:
+                backlogs[lease] = end - start
+        rows = backlogs if rows_max is None else share_limit(backlogs, rows_max)
+        if not rows:
+            return self
+        batches = {lease: Batch(batch.end, batch.end) for lease, batch in self.batches.items()}
+        for lease, count in rows.items():
+            start, end = starts[lease], starts[lease] + count
+            skip = Ranges.of_edges(offers[lease].skip).clip(start, end)
+            batches[lease] = Batch(start, end, skip.edges if len(skip) <= SPARK_SKIP_SPANS_MAX else ())
+        return type(self)(self.stream, self.group, batches)
+
+
+def _batch_json(batch: Batch) -> Json:
+    found: Json = {"from": batch.start}
+    if batch.skip:
+        found["skip"] = ",".join(str(edge) for edge in batch.skip)
+    return {**found, "to": batch.end}
+
+
+def _batch(found: Mapping[str, object]) -> Batch:
+    start, end = found["from"], found["to"]
+    if not isinstance(start, int) or not isinstance(end, int) or not 0 <= start <= end:
+        raise ValueError(f"{start} to {end} is no range")
+    skip = tuple(int(edge) for edge in str(found.get("skip", "")).split(",") if edge)
+    if len(skip) % 2 or any(low >= high for low, high in pairwise(skip)):
+        raise ValueError(f"{skip} are no ranges")
+    return Batch(start, end, skip)

@@ -1,0 +1,277 @@
+"""Streaming reads: the planner of a query is a member of the group, its leases are what the query reads.
+
+Spark calls everything but `read` in one planner process a query, from its main thread, in the order
+latestOffset(N+1) → commit(N) → partitions(N+1); after a restart with an unfinished batch `partitions` comes first. The
+last batch is never committed, so `latestOffset(start)` counts as the sign that everything up to `start` is done. The
+checkpoint is the truth; the group's committed progress follows it.
+
+States of a batch's part of a lease:
+
+    offered ──latestOffset──▶ handed out ──latestOffset(start ≥ its end) or commit──▶ done ──▶ committed as an envelope
+                                  └─ the query ends: pending work, planned again from the checkpoint
+"""
+
+import asyncio
+import logging
+import os
+import signal
+from collections.abc import Iterator, Mapping, Sequence
+from types import FrameType
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+
+from braid.client.channel_places import ChannelPlace, channel_places
+from braid.client.mesh import Mesh, connect
+from braid.client.planner_session import Offer, PlannerSession
+from braid.client.settings import ConsumerSettings, Start
+from braid.kernel import limits
+from braid.kernel.errors import Invalid, NotFound, OffsetOutOfRange, Unavailable
+from braid.kernel.ids import ChannelId, LeaseId
+from braid.spark.batch import RangePartition
+from braid.spark.loop import process_loop
+from braid.spark.options import ReadOptions
+from braid.spark.plan import LogRange, split
+from braid.spark.positions import Json, Positions
+from braid.spark.worker import read_range
+
+_log = logging.getLogger("braid.spark")
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Plans in the query's planner process, reads in workers; holds nothing but its options until it is asked."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        self._options = options
+
+    def initialOffset(self) -> Json:
+        """Nothing yet: where each lease begins is the group's committed progress, read when the lease is held."""
+        return self._empty().to_json()
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """What `maxOffsetsPerTrigger` says."""
+        rows_max = self._options.max_offsets_per_trigger
+        return ReadMaxRows(rows_max) if rows_max else ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Fixes where this run ends: at the present ends of the logs this member gets."""
+        planner = _planner(self._options)
+        process_loop().call(planner.fix_ends())
+
+    def latestOffset(self, start: Json, limit: ReadLimit) -> Json:
+        """The end of the next batch; `start` itself when there is nothing to read. Everything up to `start` is done."""
+        begun = self._parsed(start)
+        rows_max = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+        end = process_loop().call(_planner(self._options).advance(begun, rows_max))
+        return start if end is begun else end.to_json()
+
+    def partitions(self, start: Mapping[str, object], end: Mapping[str, object]) -> Sequence[InputPartition]:
+        """The tasks of a batch, from its end alone."""
+        begun, ended = self._parsed(start), self._parsed(end)
+        if begun == ended:
+            return []
+        ranges = process_loop().call(_planner(self._options).ranges(ended))
+        return [RangePartition(each) for each in split(ranges, self._options.min_partitions)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one task; runs in a worker."""
+        if not isinstance(partition.value, LogRange):
+            return iter(())
+        return read_range(self._options, partition.value)
+
+    def commit(self, end: Mapping[str, object]) -> None:
+        """Everything up to `end` is done."""
+        process_loop().call(_planner(self._options).finish(self._parsed(end)))
+
+    def stop(self) -> None:
+        """The query ended (Spark calls this when it lost the planner's peer; otherwise it sends SIGTERM)."""
+        _close()
+
+    def _empty(self) -> Positions:
+        return Positions(self._options.mesh.stream, self._options.group)
+
+    def _parsed(self, found: Mapping[str, object]) -> Positions:
+        return Positions.parse(found, self._options.mesh.stream, self._options.group)
+
+
+class Planner:
+    """The query's member of the group, and what it plans. Its methods run on the process's loop."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        self._options = options
+        self._mesh: Mesh | None = None
+        self._session: PlannerSession | None = None
+        self._until: dict[LeaseId, int] | None = None
+        self._places: dict[str, ChannelPlace] = {}
+        self._short_since: dict[LeaseId, float] = {}
+
+    async def advance(self, begun: Positions, rows_max: int | None) -> Positions:
+        """The end of the next batch, handed out; `begun` itself when there is nothing to read.
+
+        Raises:
+            OffsetOutOfRange: a log ends before what the checkpoint says was read of it.
+            BraidError: this member cannot go on.
+        """
+        session = await self._opened()
+        session.done(begun.ends)
+        session.withdraw()
+        offers = await session.offers()
+        self._check_short(begun, offers)
+        end = begun.advance(offers, rows_max, self._until)
+        if end is not begun:
+            session.planned(
+                {lease: (batch.start, batch.end) for lease, batch in end.batches.items() if batch.start < batch.end}
+            )
+        return end
+
+    async def finish(self, end: Positions) -> None:
+        """Everything up to there is done."""
+        session = await self._opened()
+        session.done(end.ends)
+        session.check()
+
+    async def fix_ends(self) -> None:
+        """Nothing beyond the present ends is planned in this run, and nothing of leases that come later."""
+        session = await self._opened()
+        await session.settle()
+        offers = await session.offers()
+        self._until = {lease: offer.end for lease, offer in offers.items()}
+        missing = len(session.held) - len(offers)
+        if missing:
+            _log.warning("%d leases are left out of this run: their clusters do not answer", missing)
+
+    async def ranges(self, end: Positions) -> list[LogRange]:
+        """How the tasks of a batch reach their logs."""
+        found = []
+        for lease, batch in end.batches.items():
+            if batch.start < batch.end:
+                place = await self._place(lease)
+                where = (place.cluster, place.bootstrap, place.security_profile, place.topic)
+                found.append(LogRange(lease, *where, batch.start, batch.end, batch.skip))
+        return found
+
+    async def close(self) -> None:
+        """Commits what is done and gives the leases back."""
+        session, self._session = self._session, None
+        mesh, self._mesh = self._mesh, None
+        if session is not None:
+            await session.close()
+        if mesh is not None:
+            await mesh.__aexit__(None, None, None)
+
+    async def _opened(self) -> PlannerSession:
+        if self._session is None:
+            session = PlannerSession(await self._connected(), _settings(self._options))
+            try:
+                await session.open()
+            except Invalid as error:
+                raise _explained(error) from error
+            self._session = session
+        return self._session
+
+    async def _connected(self) -> Mesh:
+        if self._mesh is None:
+            options = self._options.mesh
+            mesh = connect(options.endpoint, client_id=options.client_id, zone=options.zone)
+            await mesh.__aenter__()
+            self._mesh = mesh
+        return self._mesh
+
+    async def _place(self, lease: LeaseId) -> ChannelPlace:
+        """How a channel is reached: by the lease, else as the registry knows it (a batch of before a restart)."""
+        name = str(lease.channel)
+        if self._session is not None:
+            for held in self._session.held:
+                if held.id == lease:
+                    at = held.cluster
+                    where = (at.name, at.bootstrap, at.security_profile, held.topic_partition.topic)
+                    return ChannelPlace(name, lease.channel.lane, *where, lease.partition + 1, False)
+        if name not in self._places:
+            await self._look(lease.channel)
+        return self._places[name]
+
+    async def _look(self, channel: ChannelId) -> None:
+        registry = (await self._connected()).service("registry")
+        begun = asyncio.get_running_loop().time()
+        while True:
+            try:
+                found = await channel_places(registry, channel.stream, [channel.lane])
+                break
+            except Unavailable as error:
+                if asyncio.get_running_loop().time() - begun > self._options.cluster_wait_seconds:
+                    raise
+                _log.warning("the registry is waited for, it knows where %s lies: %s", channel, error)
+                await asyncio.sleep(limits.SPARK_PLAN_RETRY_SECONDS)
+        self._places.update({place.channel: place for place in found})
+        if str(channel) not in self._places:
+            raise NotFound(
+                f"channel {channel} of the checkpoint's unfinished batch is gone",
+                field="checkpointLocation",
+                remedy="the stream's retention is over; give the query a new checkpointLocation",
+            )
+
+    def _check_short(self, begun: Positions, offers: Mapping[LeaseId, Offer]) -> None:
+        """A log that stays shorter than what was read of it lost records, or is another log."""
+        now = asyncio.get_running_loop().time()
+        short = {lease for lease, end in begun.ends.items() if lease in offers and offers[lease].end < end}
+        self._short_since = {lease: self._short_since.get(lease, now) for lease in short}
+        for lease, since in self._short_since.items():
+            if now - since > limits.SPARK_SHORT_LOG_SECONDS:
+                raise OffsetOutOfRange(
+                    f"the log of {lease} ends at {offers[lease].end}, and the checkpoint was at {begun.ends[lease]}:"
+                    " records were lost",
+                    field="checkpointLocation",
+                    remedy="give the query a new checkpointLocation; it then begins at the group's provable progress",
+                )
+
+
+_planners: dict[int, Planner] = {}
+
+
+def _planner(options: ReadOptions) -> Planner:
+    """This process's planner; a planner process serves one query."""
+    process = os.getpid()
+    if process not in _planners:
+        _planners.clear()
+        _planners[process] = Planner(options)
+        signal.signal(signal.SIGTERM, _terminated)
+    return _planners[process]
+
+
+def _terminated(number: int, frame: FrameType | None) -> None:
+    """Spark stops a query by SIGTERM: leases go back at once instead of when they run out."""
+    _close()
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+
+
+def _close() -> None:
+    planner = _planners.pop(os.getpid(), None)
+    if planner is not None:
+        closing = process_loop().submit(planner.close())
+        try:
+            closing.result(limits.SPARK_CLOSE_SECONDS)
+        except TimeoutError:
+            _log.warning("leases could not be given back in time; they will run out")
+
+
+def _settings(options: ReadOptions) -> ConsumerSettings:
+    start = options.start
+    assert not isinstance(start, Mapping)
+    begin: Start = start if not isinstance(start, str) else "latest" if start == "latest" else "earliest"
+    return ConsumerSettings(
+        streams=(options.mesh.stream,),
+        group=options.group,
+        start=begin,
+        lanes=dict.fromkeys(options.lanes, 1),
+        lease_seconds=options.lease_seconds,
+    )
+
+
+def _explained(error: Invalid) -> Invalid:
+    """What a refusal of the group's ownership means here."""
+    if error.field == "spec.ownership":
+        remedy = "use a group of its own: a Spark query cannot be an exclusive member"
+        return Invalid(error.message, field="group", remedy=remedy)
+    return error
