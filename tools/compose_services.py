@@ -37,7 +37,13 @@ ENDPOINTS: Final = ",".join(f"127.0.0.1:{PORTS[name]}" for name in INSTANCES if 
 # Killed before it has ended in order after so long: longer than the processes themselves take.
 _GRACE: Final = {"service": "20s", "cluster": "30s", "store": "10s", "step": "5s", "job": "30s"}
 # The broker's image writes its settings and logs beside its code; native libraries are unpacked into /tmp and executed.
-_KAFKA_TMPFS: Final = ("/tmp:exec,mode=1777", "/opt/kafka/config:mode=1777", "/opt/kafka/logs:mode=1777")
+_KAFKA_TMPFS: Final = (
+    "/tmp:exec,mode=1777,size=64m",
+    "/opt/kafka/config:mode=1777,size=1m",
+    "/opt/kafka/logs:mode=1777,size=64m",
+)
+_TMPFS: Final = "/tmp:mode=1777,size=64m"
+_SPARK_TMPFS: Final = "/tmp:exec,mode=1777,size=2g"  # shuffles of a micro-batch, native libraries
 
 
 def services(version: str) -> dict[str, Service]:
@@ -131,6 +137,7 @@ def _cluster(name: str, zone: str) -> Service:
         **_shut(_KAFKA_TMPFS),
         "environment": {
             "CLUSTER_ID": cluster_id(name),
+            "EXTRA_ARGS": "-name kafkaServer",  # the image's own, but without a log of collections, a gigabyte in time
             "KAFKA_HEAP_OPTS": f"-Xms64m -Xmx{blueprint.BROKER_HEAP_MB}m",
             **{kafka_variable(key): value for key, value in properties.items()},
         },
@@ -195,10 +202,10 @@ def _spark(image: str, spark_image: str) -> dict[str, Service]:
             "stop_grace_period": _GRACE["step"],
         },
         "event-store": {
-            **_ours(spark_image, "spark", exec_tmp=True),
+            **_ours(spark_image, "spark", _SPARK_TMPFS),
             **common,
             "command": _python(blueprint.event_store_command(ENDPOINTS, STREAM, HOME)),
-            "environment": {"PYSPARK_PYTHON": "python", "SPARK_LOCAL_IP": "127.0.0.1"},
+            "environment": {"SPARK_LOCAL_IP": "127.0.0.1"},
             "depends_on": {**_NET, "stream": _done()},
             "volumes": [f"event-store:{HOME}"],
             "healthcheck": _health(["CMD", "test", "-f", f"{HOME}/checkpoint/metadata"]),
@@ -212,12 +219,12 @@ _DECIDERS: Final = ("registry", "assigner")
 _NET: Final[Mapping[str, Value]] = {"net": {"condition": "service_started", "restart": True}}
 
 
-def _ours(image: str, target: str, *, exec_tmp: bool = False) -> Service:
+def _ours(image: str, target: str, tmpfs: str = _TMPFS) -> Service:
     return {
         "image": image,
         "build": {"context": ".", "dockerfile": "deploy/Dockerfile", "target": target},
         "user": USER,
-        **_shut(("/tmp:exec,mode=1777" if exec_tmp else "/tmp:mode=1777",)),
+        **_shut((tmpfs,)),
     }
 
 

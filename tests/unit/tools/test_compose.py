@@ -9,7 +9,10 @@ import jsonschema
 import pytest
 import yaml
 
+from braid.cli.declarations import read_files
+from devmesh.enroll import parse_clusters
 from devmesh.jars import KAFKA_VERSION
+from pipelines.event_store import arguments
 from tests.support.compose import COMPOSE, ROOT, Composed, read_compose, start_order
 from tools import compose
 from tools.compose_services import cluster_id, kafka_variable
@@ -139,6 +142,15 @@ def test_the_default_profile_needs_no_other() -> None:
     circle = {name: Composed(name, "", depends_on={other: ""}) for name, other in (("a", "b"), ("b", "a"))}
     with pytest.raises(AssertionError, match="can start first"):
         start_order(circle)
+
+
+def test_steps_are_written_as_their_programs_take_them() -> None:
+    services = read_compose()
+    given = arguments().parse_args(services["event-store"].command[5:])
+    assert (given.stream, given.group, given.checkpoint) == ("logs", "event-store", Path("/var/lib/braid/checkpoint"))
+    assert services["stream"].command == ["braid", "apply", "-f", "/usr/share/braid/logs.yaml"]
+    assert [each.name for each in read_files([ROOT / "deploy" / "logs.yaml"])] == [given.stream]
+    assert set(parse_clusters(services["init"].command[6:])) == {"east", "west"}
 
 
 def test_settings_of_a_broker_are_written_as_its_image_reads_them() -> None:
