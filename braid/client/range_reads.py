@@ -15,7 +15,16 @@ from braid.kafka.cluster import AioKafka
 from braid.kernel import limits
 from braid.kernel.errors import BraidError, ClusterUnavailable, NotFound, OffsetOutOfRange
 from braid.kernel.ids import SEAL_CANARY
-from braid.kernel.ports import Host, Isolation, KafkaCluster, KafkaRecord, OffsetAt, Task, TopicPartition
+from braid.kernel.ports import (
+    DamagedBatch,
+    Host,
+    Isolation,
+    KafkaCluster,
+    KafkaRecord,
+    OffsetAt,
+    Task,
+    TopicPartition,
+)
 
 _log = logging.getLogger("braid.spark")
 
@@ -25,6 +34,13 @@ class Bounds(NamedTuple):
 
     start: int
     end: int
+
+
+class RangeRecords(NamedTuple):
+    """What a read brought: records in order, and batches nobody can decode, which whoever goes on has to tell of."""
+
+    records: Sequence[KafkaRecord]
+    damaged: Sequence[DamagedBatch] = ()
 
 
 class RangeReader:
@@ -62,8 +78,8 @@ class RangeReader:
         """Everything of the range below this was returned."""
         return self._position
 
-    async def read(self, max_records: int) -> Sequence[KafkaRecord] | None:
-        """The next records of the range in order, at least one; None at its end.
+    async def read(self, max_records: int) -> RangeRecords | None:
+        """What comes next in the range, never nothing; None at its end.
 
         Raises:
             OffsetOutOfRange: the log does not reach down or up to what is left of the range.
@@ -72,12 +88,12 @@ class RangeReader:
         """
         while self._position < self._end:
             try:
-                records = await self._fetch(max_records)
+                found = await self._fetch(max_records)
             except OffsetOutOfRange:
-                records = []
                 await self._diagnose()
-            if records:
-                return records
+                continue
+            if found.records or found.damaged:
+                return found
         return None
 
     async def bounds(self, partition: TopicPartition) -> Bounds:
@@ -98,13 +114,13 @@ class RangeReader:
         await self._fetcher.start()
         self._started.set()
 
-    async def _fetch(self, max_records: int) -> list[KafkaRecord]:
+    async def _fetch(self, max_records: int) -> RangeRecords:
         if not self._started.is_set():
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(limits.FETCH_WAIT_SECONDS):
                     await self._started.wait()
             await self._waited()
-            return []
+            return RangeRecords(())
         try:
             fetched = await self._fetcher.fetch(max_records, limits.FETCH_WAIT_SECONDS)
         except ClusterUnavailable as error:
@@ -112,9 +128,11 @@ class RangeReader:
             await self._host.clock.sleep(limits.FETCH_WAIT_SECONDS)
             fetched = []
         taken: list[KafkaRecord] = []
+        damaged: list[DamagedBatch] = []
         for each in fetched:
             self._position = max(self._position, each.next_offset)
             taken += each.records
+            damaged += (batch for batch in each.damaged if batch.first_offset < self._end)
         if self._position >= self._end:
             # At once, in the same step of the loop: a fetch beyond the range would wait at the log's end, and whatever
             # is read next would wait behind it.
@@ -125,7 +143,9 @@ class RangeReader:
             self._short_since = None
         elif self._position < self._end:
             await self._waited()
-        return taken if all(record.headers for record in taken) else [each for each in taken if not _is_canary(each)]
+        if not all(record.headers for record in taken):
+            taken = [record for record in taken if not _is_canary(record)]
+        return RangeRecords(taken, damaged)
 
     async def _waited(self) -> None:
         """Nothing came: says so now and then, looks whether there is anything to wait for, gives up in the end."""

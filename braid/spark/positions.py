@@ -1,8 +1,8 @@
 """A streaming query's offsets: what its checkpoint holds. Pure.
 
-The JSON says whose progress it is and, by lease, the range of the batch that ends there: `from` and `to`. A batch can be
-planned again from its end alone, whatever happened to leases since, and a channel that appears (a failover, a move) is
-just one more lease. Keys are sorted: Spark compares the text.
+The JSON says whose progress it is and, by lease, the range of the batch that ends there: `from` and `to`. A batch can
+be planned again from its end alone, whatever happened to leases since, and a channel that appears (a failover, a
+move) is just one more lease. Keys are sorted: Spark compares the text.
 """
 
 from collections.abc import Mapping

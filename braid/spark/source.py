@@ -8,14 +8,21 @@ read and written in reused Python workers (`braid.spark.worker`, `braid.spark.wr
 
 from collections.abc import Mapping
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
 from pyspark.sql.types import StructType
 
 from braid.kernel.errors import Invalid
 from braid.spark.batch import BatchReader
-from braid.spark.options import batch_options, stream_options
+from braid.spark.options import batch_options, stream_options, write_options
 from braid.spark.rows import SCHEMA
 from braid.spark.stream import StreamReader
+from braid.spark.writer import BatchWriter, StreamWriter, check_frame
 
 
 class BraidDataSource(DataSource):
@@ -43,6 +50,20 @@ class BraidDataSource(DataSource):
         """A streaming read. Raises `Invalid` or `Unsupported` naming the option at fault."""
         _check_schema(schema)
         return StreamReader(stream_options(self._options))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """A batch write. Raises `Invalid` naming the option or column at fault."""
+        if overwrite:
+            raise Invalid("a stream is only appended to", field="mode", remedy='use .mode("append")')
+        check_frame(schema)
+        return BatchWriter(write_options(self._options))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        """A streaming write. Raises `Invalid` naming the option or column at fault."""
+        if overwrite:
+            raise Invalid("a stream is only appended to", field="outputMode", remedy='use .outputMode("append")')
+        check_frame(schema)
+        return StreamWriter(write_options(self._options))
 
 
 def _check_schema(schema: StructType) -> None:

@@ -7,14 +7,16 @@ import asyncio
 import logging
 import os
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import pyarrow as pa
 
-from braid.client.range_reads import RangeReader, open_range_reader
+from braid.client.mesh import connect
+from braid.client.planner_quarantine import quarantine
+from braid.client.range_reads import RangeReader, RangeRecords, open_range_reader
 from braid.kernel import limits
-from braid.kernel.errors import BraidError, NotFound, OffsetOutOfRange
-from braid.kernel.ports import KafkaRecord, TopicPartition
+from braid.kernel.errors import BraidError, NotFound, OffsetOutOfRange, Refused
+from braid.kernel.ports import DamagedBatch, TopicPartition
 from braid.spark.loop import ProcessLoop, process_loop
 from braid.spark.options import ReadOptions
 from braid.spark.plan import LogRange
@@ -31,6 +33,7 @@ def read_range(options: ReadOptions, log: LogRange) -> Iterator[pa.RecordBatch]:
     Raises:
         OffsetOutOfRange: records of the range are gone, and `failOnDataLoss` is true.
         NotFound: its topic is gone, and `failOnDataLoss` is true.
+        Refused: a batch of it cannot be decoded, it is a batch read, and `failOnDataLoss` is true.
         ClusterUnavailable: its cluster was away for `clusterWaitSeconds`.
     """
     loop = process_loop()
@@ -52,16 +55,36 @@ def _read(
     reader = loop.call(_reader(options, log))
     fetching = loop.submit(_begin(reader, partition, start, log.end))
     try:
-        while (raws := fetching.result()) is not None:
+        while (found := fetching.result()) is not None:
             fetching = loop.submit(reader.read(limits.SPARK_READ_RECORDS))
-            rows = builder.build(raws)
+            for batch in found.damaged:
+                _tell_of_damage(loop, options, log, batch)
+            rows = builder.build(found.records)
             if len(rows):
                 yield rows
     finally:
         fetching.cancel()
 
 
-async def _begin(reader: RangeReader, partition: TopicPartition, start: int, end: int) -> Sequence[KafkaRecord] | None:
+def _tell_of_damage(loop: ProcessLoop, options: ReadOptions, log: LogRange, batch: DamagedBatch) -> None:
+    """A batch nobody can decode becomes a dead letter of the group; without a group it ends the read, or a warning."""
+    where = f"{log.lease} at {batch.first_offset} to {batch.last_offset} on cluster {log.cluster}"
+    _log.warning("%s cannot be read: %s", where, batch.why)
+    if options.group:
+        loop.call(_quarantine(options, log, batch))
+    elif options.fail_on_data_loss:
+        remedy = "set failOnDataLoss to false to read around it"
+        raise Refused(f"{where} cannot be read: {batch.why}", field="failOnDataLoss", remedy=remedy)
+
+
+async def _quarantine(options: ReadOptions, log: LogRange, batch: DamagedBatch) -> None:
+    wanted = options.mesh
+    async with connect(wanted.endpoint, client_id=wanted.client_id, zone=wanted.zone) as mesh:
+        wait_seconds = options.cluster_wait_seconds
+        await quarantine(mesh, options.group, log.lease, log.cluster, log.topic, batch, wait_seconds=wait_seconds)
+
+
+async def _begin(reader: RangeReader, partition: TopicPartition, start: int, end: int) -> RangeRecords | None:
     reader.begin(partition, start, end)
     return await reader.read(limits.SPARK_READ_RECORDS)
 

@@ -1,0 +1,63 @@
+"""Dead letters for batches nobody can decode, for who reads planned ranges instead of consuming."""
+
+import asyncio
+
+from braid.client.dead_letters import DeadLetters
+from braid.client.lease_session import Held
+from braid.client.memory import MemoryBound
+from braid.client.mesh import Mesh
+from braid.client.partition_work import PartitionWork
+from braid.client.ready import Ready
+from braid.client.record import Record
+from braid.client.routing import cluster_address
+from braid.client.settings import ProducerSettings
+from braid.kernel.errors import Unavailable
+from braid.kernel.ids import LeaseId
+from braid.kernel.ports import DamagedBatch, FetchedRecords, TopicPartition
+from braid.kernel.progress import Progress
+
+
+class _Letters:
+    """`Settling` that only keeps what is to be copied."""
+
+    def __init__(self) -> None:
+        self.waiting: list[tuple[Record, BaseException | str]] = []
+
+    def park(self, record: Record, delay_seconds: float) -> None:
+        raise AssertionError("nothing of a quarantined batch is tried again")
+
+    def write_dead_letter(self, record: Record, error: BaseException | str) -> None:
+        self.waiting.append((record, error))
+
+    def settled(self, count: int) -> None:
+        return
+
+
+async def quarantine(
+    mesh: Mesh, group: str, lease: LeaseId, cluster: str, topic: str, batch: DamagedBatch, *, wait_seconds: float
+) -> None:
+    """Copies a batch to its stream's dlq lane as a consumer of the group would, and waits for the acknowledgement.
+
+    Doing it again makes a copy of the same identity (group, cluster, topic, partition, offset).
+
+    Raises:
+        Unavailable: no copy was acknowledged in time.
+    """
+    letters = _Letters()
+    held = Held(lease, 0, cluster_address(cluster, ""), TopicPartition(topic, lease.partition))
+    memory = MemoryBound(1, {}).lane(lease.channel.lane)
+    work = PartitionWork(held, group=group, ready=Ready({}), settling=letters, memory=memory, may_start=None)
+    work.begin(Progress(batch.first_offset), bytes(16))
+    work.accept(FetchedRecords(held.topic_partition, (), batch.last_offset + 1, (batch,)))
+    dead_letters = DeadLetters(mesh._host, group, lambda stream: mesh._make_producer(stream, ProducerSettings()))
+    try:
+        async with asyncio.timeout(wait_seconds):
+            for record, error in letters.waiting:
+                await dead_letters.write(record, error)
+    except TimeoutError:
+        raise Unavailable(
+            f"the dead letter of {lease}@{batch.first_offset} was not acknowledged in {wait_seconds:g} s",
+            remedy="check the stream's dlq lane: braid describe stream",
+        ) from None
+    finally:
+        await dead_letters.close()

@@ -1,0 +1,109 @@
+"""Options: what is taken, and for everything else an error that names the option and what to do."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from braid.kernel.errors import BraidError, Invalid
+from braid.kernel.ids import LeaseId
+from braid.spark.options import batch_options, stream_options, write_options
+
+MESH = {"endpoint": "127.0.0.1:7401", "stream": "logs"}
+GROUP = {**MESH, "group": "events"}
+
+
+def test_keys_arrive_lower_cased_and_values_as_text() -> None:
+    options = stream_options(
+        {
+            **GROUP,
+            "maxoffsetspertrigger": "500",
+            "includeheaders": "true",
+            "failondataloss": "FALSE",
+            "minpartitions": "6",
+            "lanes": "live, bulk",
+            "zone": "a",
+        }
+    )
+    assert (options.group, options.max_offsets_per_trigger, options.min_partitions) == ("events", 500, 6)
+    assert (options.include_headers, options.fail_on_data_loss) == (True, False)
+    assert (options.lanes, options.mesh.zone) == (("live", "bulk"), "a")
+
+
+def test_a_read_begins_at_the_start_unless_told_otherwise() -> None:
+    assert (batch_options(MESH).start, batch_options(MESH).end) == ("earliest", "latest")
+    assert stream_options(GROUP).start == "earliest"
+    assert stream_options({**GROUP, "startingOffsets": "latest"}).start == "latest"
+
+
+@pytest.mark.parametrize("text", ["1767225600000", "2026-01-01T00:00:00Z", "2026-01-01T01:00:00+01:00"])
+def test_a_time_is_milliseconds_or_iso_8601(text: str) -> None:
+    assert batch_options({**MESH, "startingTimestamp": text}).start == datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def test_offsets_are_given_by_lease() -> None:
+    options = batch_options({**MESH, "startingOffsets": '{"logs/live/1/0": 23, "logs/live/1/1": -2}'})
+    assert options.start == {LeaseId.parse("logs/live/1/0"): 23, LeaseId.parse("logs/live/1/1"): -2}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "field", "says"),
+    [
+        ({"endpoint": ""}, "endpoint", "any replica"),
+        ({"endpoint": "nowhere"}, "endpoint", "for example"),
+        ({"stream": ""}, "stream", "stream's name"),
+        ({"stream": "No Such"}, "stream", "lower-case"),
+        ({"lanes": "Live"}, "lanes", "lower-case"),
+        ({"includeHeaders": "yes"}, "includeHeaders", "true or false"),
+        ({"minPartitions": "0"}, "minPartitions", "1 or more"),
+        ({"minPartitions": "many"}, "minPartitions", "1 or more"),
+        ({"clusterWaitSeconds": "-1"}, "clusterWaitSeconds", "above 0"),
+        ({"clusterWaitSeconds": "nan"}, "clusterWaitSeconds", "above 0"),
+        ({"startingOffsets": "latest"}, "startingOffsets", "earliest"),
+        ({"startingOffsets": "{"}, "startingOffsets", "for example"),
+        ({"startingOffsets": '{"logs": 3}'}, "startingOffsets", "for example"),
+        ({"startingOffsets": '{"logs/live/1/0": "x"}'}, "startingOffsets", "for example"),
+        ({"startingTimestamp": "noon"}, "startingTimestamp", "milliseconds"),
+        ({"startingTimestamp": "2026-01-01T00:00:00"}, "startingTimestamp", "Z"),
+        ({"startingOffsets": "earliest", "startingTimestamp": "1"}, "startingOffsets", "one of the two"),
+        ({"endingOffsets": "latest", "endingTimestamp": "1"}, "endingOffsets", "one of the two"),
+        ({"startingoffset": "earliest"}, "startingoffset", "did you mean startingOffsets"),
+        ({"subscribe": "logs"}, "subscribe", "stream"),
+        ({"kafka.bootstrap.servers": "x:1"}, "kafka.bootstrap.servers", "leave it out"),
+        ({"maxOffsetsPerTrigger": "5"}, "maxoffsetspertrigger", "leave it out"),
+    ],
+)
+def test_a_bad_option_of_a_batch_read_is_named_with_its_remedy(wrong: dict[str, str], field: str, says: str) -> None:
+    with pytest.raises(Invalid) as raised:
+        batch_options({**MESH, **wrong})
+    assert raised.value.field == field
+    assert says in raised.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("wrong", "field", "says"),
+    [
+        ({"group": ""}, "group", "the group"),
+        ({"group": "Not A Name"}, "group", "lower-case"),
+        ({"ownership": "exclusive"}, "ownership", "at_least_once"),
+        ({"asyncProgressTrackingEnabled": "true"}, "asyncProgressTrackingEnabled", "leave it out"),
+        ({"startingOffsets": '{"logs/live/1/0": 1}'}, "startingOffsets", "braid reset group"),
+        ({"leaseSeconds": "0.1"}, "leaseSeconds", "0.3 to 60"),
+        ({"maxOffsetsPerTrigger": "-5"}, "maxOffsetsPerTrigger", "1 or more"),
+        ({"endingOffsets": "latest"}, "endingoffsets", "leave it out"),
+    ],
+)
+def test_a_bad_option_of_a_streaming_read_is_named_with_its_remedy(
+    wrong: dict[str, str], field: str, says: str
+) -> None:
+    with pytest.raises(BraidError) as raised:
+        stream_options({**GROUP, **wrong})
+    assert raised.value.field == field
+    assert says in raised.value.remedy
+
+
+def test_a_bad_option_of_a_write_is_named_with_its_remedy() -> None:
+    with pytest.raises(Invalid, match="compression: 'brotli' is unknown"):
+        write_options({**MESH, "compression": "brotli"})
+    with pytest.raises(Invalid, match="lane"):
+        write_options({**MESH, "lane": "A B"})
+    assert write_options({**MESH, "checkpointLocation": "/x", "compression": "none"}).compression is None
