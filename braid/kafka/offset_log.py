@@ -17,6 +17,8 @@ _LEADER_EPOCH_FROM: Final = 3
 _FLEXIBLE_FROM: Final = 4
 _EXPIRE_TIME_ONLY: Final = 1
 _TOPIC_ID_TAG: Final = 0
+_TOPIC_ID_BYTES: Final = 16
+_TOPIC_ID_ALONE: Final = b"\1\0\x10"  # one tagged field, tag 0, 16 bytes
 _VARINT_BYTES_MAX: Final = 5
 
 _INT16: Final = struct.Struct(">h")
@@ -136,6 +138,8 @@ def _take(data: bytes, at: int, length: int) -> tuple[bytes, int]:
 
 def _tagged(data: bytes, at: int) -> tuple[bytes, int]:
     """The topic's id, if it is among the tagged fields; the rest are passed over."""
+    if data[at : at + 3] == _TOPIC_ID_ALONE and len(data) == at + 3 + _TOPIC_ID_BYTES:  # nearly always
+        return data[at + 3 :], len(data)
     count, at = _varint(data, at)
     topic_id = b""
     for _ in range(count):  # each takes two bytes at least, so a lying count ends at the data's end
@@ -149,6 +153,9 @@ def _tagged(data: bytes, at: int) -> tuple[bytes, int]:
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
     """An unsigned varint of at most 32 bits."""
+    number = data[at]
+    if number < 0x80:
+        return number, at + 1
     number = 0
     for place in range(_VARINT_BYTES_MAX):
         byte = data[at + place]

@@ -12,7 +12,7 @@ oldest record not done, where it is known best:
 """
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from braid.kernel.envelope import Kind, decode
@@ -61,7 +61,7 @@ class Reading(NamedTuple):
 _DONE: Final = Reading(0, 0.0, Source.DONE, -1, True)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Commit:
     """A group's newest commit of one partition; its envelope is decoded when first asked for.
 
@@ -76,7 +76,7 @@ class Commit:
     metadata: str
     time_ms: int
     heard_at: float = LONG_AGO
-    _decoded: list[tuple[Kind, EnvelopeFields, Ranges]] = field(default_factory=list, compare=False, repr=False)
+    _decoded: tuple[Kind, EnvelopeFields, Ranges] | None = None
 
     @property
     def kind(self) -> Kind:
@@ -94,10 +94,10 @@ class Commit:
         return self._read()[2]
 
     def _read(self) -> tuple[Kind, EnvelopeFields, Ranges]:
-        if not self._decoded:
+        if self._decoded is None:
             decoded = decode(self.offset, self.metadata)
-            self._decoded.append((decoded.kind, decoded.fields, decoded.fields.claims))
-        return self._decoded[0]
+            self._decoded = (decoded.kind, decoded.fields, decoded.fields.claims)
+        return self._decoded
 
 
 @dataclass(slots=True)

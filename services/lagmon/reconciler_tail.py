@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from structlog.stdlib import BoundLogger
 
 from braid.kafka.offset_log import OFFSETS_TOPIC
-from braid.kafka.offset_table import OffsetTable
+from braid.kafka.offset_table import Damage, OffsetTable
 from braid.kernel.errors import BraidError, ClusterUnavailable, OffsetOutOfRange
 from braid.kernel.limits import (
     FETCH_WAIT_SECONDS,
@@ -124,6 +124,8 @@ class OffsetTail:
     def _take(self, fetched: FetchedRecords) -> None:
         heard_at = LONG_AGO if self._model.catching_up else self._host.clock.elapsed()
         number = fetched.partition.partition
+        for batch in fetched.damaged:
+            self._count_damage(number, batch.first_offset, batch.why)
         self._model.take(number, self.table.take(number, fetched.records), heard_at)
         self._positions[fetched.partition] = fetched.next_offset
 
@@ -143,13 +145,17 @@ class OffsetTail:
         self._move(fetcher, partition, starts[partition])
 
     def _pass_damage(self, fetcher: KafkaFetcher, error: ClusterUnavailable) -> None:
-        """Goes on behind a batch that cannot be decoded, offset by offset where its end is not told."""
+        """Goes on behind a place that holds no batch at all, one offset at a time."""
         if "offset" not in error.metadata:
             return
-        last = int(error.metadata.get("last_offset", error.metadata["offset"]))
+        place, offset = _place(error), int(error.metadata["offset"])
+        self._count_damage(place.partition, offset, error.message)
+        self._tell_damage()
+        self._move(fetcher, place, offset + 1)
+
+    def _count_damage(self, partition: int, offset: int, why: str) -> None:
         self.table.counts.damaged += 1
-        self._log.warning("damaged batch in the offset log", error=error.message)
-        self._move(fetcher, _place(error), last + 1)
+        self.table.damage.append(Damage(partition, offset, why))
 
     def _move(self, fetcher: KafkaFetcher, partition: TopicPartition, offset: int) -> None:
         others = {each: at for each, at in self._positions.items() if each != partition}
