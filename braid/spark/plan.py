@@ -53,16 +53,20 @@ def split(ranges: Sequence[LogRange], min_partitions: int) -> list[LogRange]:
 def share_limit(backlogs: Mapping[LeaseId, int], rows_max: int) -> dict[LeaseId, int]:
     """Divides a limit on rows over partitions in proportion to what waits in each, as Spark's Kafka source does.
 
-    Every partition with a backlog gets at least one row as long as the limit allows; what rounding leaves goes to
-    the longest backlogs. The sum is exactly the smaller of the limit and all that waits.
+    Every partition with a backlog gets at least one row where the limit allows it, else the longest backlogs do. The
+    sum is exactly the smaller of the limit and all that waits.
     """
     waiting = {lease: backlog for lease, backlog in backlogs.items() if backlog > 0}
-    total = sum(waiting.values())
-    if total <= rows_max:
+    if sum(waiting.values()) <= rows_max:
         return waiting
-    shares = {lease: backlog * rows_max // total for lease, backlog in waiting.items()}
+    longest = sorted(waiting, key=lambda lease: (-waiting[lease], lease))
+    if rows_max <= len(longest):
+        return dict.fromkeys(longest[:rows_max], 1)
+    free, beyond = rows_max - len(longest), sum(waiting.values()) - len(longest)
+    shares = {lease: 1 + (waiting[lease] - 1) * free // beyond for lease in longest}
     left = rows_max - sum(shares.values())
-    hungry = sorted(waiting, key=lambda lease: (shares[lease] > 0, -waiting[lease], lease))
-    for lease in hungry[:left]:
-        shares[lease] += 1
-    return {lease: share for lease, share in shares.items() if share}
+    for lease in longest:
+        more = min(left, 1, waiting[lease] - shares[lease])
+        shares[lease] += more
+        left -= more
+    return shares
