@@ -1,0 +1,115 @@
+"""compose.yaml, played: its commands and settings, read from the file, carry records as processes of this machine."""
+
+import asyncio
+import signal
+import time
+from collections.abc import Iterator
+from typing import Final
+
+import pytest
+
+import braid
+from braid.api.registry.v1.registry_service_pb2 import (
+    CreateStreamRequest,
+    ListClustersRequest,
+    ListClustersResponse,
+)
+from braid.api.registry.v1.stream_pb2 import LaneSpec, Stream, StreamSpec
+from tests.support.compose import Played, read_compose, start_order
+
+# What stands for the machine: the network is its loopback, volumes are directories.
+MACHINE: Final = ("net", "disks")
+ENDPOINT: Final = "127.0.0.1:7401"
+HEALTHY_SECONDS: Final = 45.0
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(150)]
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
+    """Everything the file starts without a profile, in the order it asks for."""
+    services = {name: each for name, each in read_compose().items() if not each.profiles}
+    mesh = Played(services, tmp_path_factory.mktemp("compose"))
+    try:
+        for name in start_order(services):
+            if name in MACHINE:
+                continue
+            for other, condition in services[name].depends_on.items():
+                if condition == "service_healthy":
+                    wait_healthy(mesh, other)
+            if services[name].check:
+                mesh.start(name)
+            else:
+                assert mesh.run(name, HEALTHY_SECONDS) == 0, mesh.log(name)
+        for name, each in services.items():
+            if each.check and name not in MACHINE:
+                wait_healthy(mesh, name)
+        yield mesh
+    finally:
+        mesh.end()
+
+
+def wait_healthy(mesh: Played, name: str) -> None:
+    """Waits until the file's health check of a service succeeds."""
+    deadline = time.monotonic() + HEALTHY_SECONDS
+    while not mesh.is_healthy(name):
+        assert mesh.runs(name), f"{name} ended: {mesh.log(name)}"
+        assert time.monotonic() < deadline, f"{name} is not healthy: {mesh.log(name)}"
+        time.sleep(0.1)
+
+
+async def take(client: braid.Mesh, count: int) -> list[bytes]:
+    """Takes and acknowledges so many records, in the order of their values."""
+    values: list[bytes] = []
+    async with asyncio.timeout(30.0), client.consumer(["played"], group="reader") as consumer:
+        async for record in consumer:
+            values.append(record.value or b"")
+            record.ack()
+            if len(values) == count:
+                break
+    return sorted(values)
+
+
+async def test_the_registry_knows_the_clusters_by_the_addresses_of_the_host(played: Played) -> None:
+    async with braid.connect(played.here(ENDPOINT)) as client:
+        answer = await client.service("registry").unary("ListClusters", ListClustersRequest(), ListClustersResponse)
+    assert {each.name: (each.spec.bootstrap, each.spec.zone) for each in answer.clusters} == {
+        "east": (played.here("127.0.0.1:19192"), "a"),
+        "west": (played.here("127.0.0.1:19194"), "b"),
+    }
+
+
+def test_the_step_that_runs_once_may_run_again(played: Played) -> None:
+    assert played.run("init", HEALTHY_SECONDS) == 0
+    assert played.log("init").endswith("(none told now)")
+
+
+async def test_records_flow_also_while_a_member_of_the_store_dies(played: Played) -> None:
+    spec = StreamSpec(lanes={"live": LaneSpec(partitions=2)}, replication_factor=1)
+    request = CreateStreamRequest(name="played", spec=spec)
+    before, after = ([b"%s %02d" % (when, number) for number in range(20)] for when in (b"before", b"after"))
+    async with braid.connect(played.here(ENDPOINT)) as client:
+        await client.service("registry").unary("CreateStream", request, Stream, timeout_seconds=30.0)
+        async with client.producer("played") as producer:
+            for value in before:
+                await producer.send(value, lane="live")
+            assert await take(client, len(before)) == before
+            played.kill("etcd-0")
+            for value in after:
+                await producer.send(value, lane="live")
+        assert await take(client, len(after)) == after
+    played.start("etcd-0")
+    await asyncio.to_thread(wait_healthy, played, "etcd-0")
+
+
+@pytest.mark.parametrize("name", ["registry-1", "west"])
+def test_a_health_check_tells_the_frozen_and_the_dead_from_the_well(played: Played, name: str) -> None:
+    assert played.is_healthy(name)
+    played.signal(name, signal.SIGSTOP)
+    try:
+        assert not played.is_healthy(name)
+    finally:
+        played.signal(name, signal.SIGCONT)
+    wait_healthy(played, name)
+    played.kill(name)
+    assert not played.is_healthy(name)
