@@ -20,6 +20,7 @@ from services.dlq.filter import Filter, matches, parse_filter
 from services.dlq.letters import DLQ_LANE, Letter
 
 DEFAULT_LANE: Final = "live"
+_ROUNDING_SECONDS: Final = 1e-6  # a wait that a clock cannot tell from none would be waited for ever
 
 REPLAYED_TOO_OFTEN: Final = f"replayed {REPLAYS_OF_ONE_RECORD_MAX} times already"
 QUARANTINED: Final = "quarantined: the log holds no readable record"
@@ -132,7 +133,8 @@ class TokenBucket:
         if self.rate_per_s <= 0:
             return 0.0
         self._fill(now)
-        return max(0.0, (count - self.tokens) / self.rate_per_s)
+        wait = (count - self.tokens) / self.rate_per_s
+        return wait if wait > _ROUNDING_SECONDS else 0.0
 
     def take(self, count: int, now: float) -> None:
         """Takes tokens, after `wait_seconds` said that they are there."""

@@ -57,7 +57,7 @@ async def create(mesh: Mesh, stream: str) -> None:
     await mesh.service("registry").unary("CreateStream", request, Stream, timeout_seconds=20)
 
 
-async def dead_letter(mesh: Mesh, stream: str, count: int, group: str = "indexer") -> dict[str, bytes]:
+async def dead_letter(mesh: Mesh, stream: str, count: int, group: str = "") -> dict[str, bytes]:
     """Sends records and gives each of them up; returns their values by id."""
     sent: dict[str, bytes] = {}
     async with mesh.producer(stream) as producer:
@@ -65,7 +65,7 @@ async def dead_letter(mesh: Mesh, stream: str, count: int, group: str = "indexer
             records = [braid.Outgoing(b"%d" % n, key=b"%d" % (n % 50)) for n in range(start, min(count, start + 500))]
             for outgoing, receipt in zip(records, await producer.send_many(records), strict=True):
                 sent[receipt.id] = outgoing.value or b""
-    async with mesh.consumer([stream], group=group) as consumer:
+    async with mesh.consumer([stream], group=group or stream) as consumer:
         left = count
         while left > 0:
             for record in await consumer.take_many(500, 20.0):
@@ -126,7 +126,7 @@ async def leader(mesh: Mesh) -> str:
 async def test_dead_letters_are_listed_read_and_replayed_for_their_group(local: DevMesh) -> None:
     async with braid.connect(local.ready.endpoint) as mesh:
         await create(mesh, "orders")
-        sent = await dead_letter(mesh, "orders", 20)
+        sent = await dead_letter(mesh, "orders", 20, group="indexer")
         await until(lambda: _equal(total(mesh, "orders"), 20), 20, "20 letters")
         found = await letters(mesh, "orders")
         assert {each.origin.id for each in found} == set(sent)
@@ -283,7 +283,7 @@ async def test_a_drain_of_a_dlq_channel_waits_for_the_index_and_both_generations
             return any(each.name == old.name and each.state == CHANNEL_STATE_DRAINED for each in told.channels)
 
         await until(drained, 40, "drained")
-        await dead_letter(mesh, "moved", 10, group="indexer")
+        await dead_letter(mesh, "moved", 10)
         await until(lambda: _equal(total(mesh, "moved"), 20), 20, "letters of both generations")
         assert {each.topic for each in await letters(mesh, "moved")} > {old.topic}
 

@@ -90,3 +90,13 @@ def test_without_a_cap_nothing_waits() -> None:
     bucket = TokenBucket(0, 0, at=0.0)
     bucket.take(REPLAY_BATCH_LETTERS_MAX, 0.0)
     assert bucket.wait_seconds(REPLAY_BATCH_LETTERS_MAX, 0.0) == 0.0
+
+
+@given(st.floats(1, 1e5), st.floats(0, 1e7))
+def test_a_wait_that_was_waited_is_over(rate: float, at: float) -> None:
+    """Rounding must not leave a wait so short that the clock cannot tell its end from its beginning."""
+    batch = batch_letters(rate)
+    bucket = TokenBucket(rate, 2.0 * batch, at=at)
+    later = at + bucket.wait_seconds(batch, at)
+    again = bucket.wait_seconds(batch, later)
+    assert again == 0.0 or later + again > later

@@ -1,0 +1,271 @@
+"""The service within a whole mesh on virtual time: its index whatever clusters do, its replays whoever is killed."""
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from braid.api.assigner.v1 import assigner_service_pb2 as assigner_api
+from braid.api.assigner.v1 import group_pb2
+from braid.api.dlq.v1 import dlq_service_pb2 as api
+from braid.api.dlq.v1.replay_pb2 import (
+    REPLAY_STATE_CANCELLED,
+    REPLAY_STATE_DONE,
+    REPLAY_STATE_PAUSED,
+    Replay,
+)
+from braid.api.registry.v1 import registry_service_pb2 as registry_api
+from braid.api.registry.v1 import stream_pb2
+from braid.kernel.errors import ClusterUnavailable, NotFound, Refused
+from braid.kernel.limits import REPLAY_BATCH_LETTERS_MAX
+from braid.kernel.ports import TopicPartition
+from tests.support.virtual_time import run_virtual
+from tests.unit.dlq.mesh import Mesh
+
+DLQ = TopicPartition("braid.logs.dlq.1", 0)
+
+
+def play(directory: Path, scene: Callable[[Mesh], Awaitable[None]]) -> None:
+    """Plays a scene in a fresh mesh; a task that dies anywhere fails it."""
+
+    async def whole() -> None:
+        mesh = await Mesh(directory).start()
+        await scene(mesh)
+        assert not mesh.failures
+
+    run_virtual(whole())
+
+
+async def over(mesh: Mesh, id: str, state: int = REPLAY_STATE_DONE, seconds: float = 60.0) -> Replay:
+    async def is_over() -> bool:
+        return (await mesh.job(id)).status.state == state
+
+    await mesh.until(is_over, seconds)
+    return await mesh.job(id)
+
+
+def test_letters_are_listed_newest_first_and_read_in_full(tmp_path: Path) -> None:
+    async def scene(mesh: Mesh) -> None:
+        await mesh.park(25)
+        await mesh.indexed(25)
+        told = await mesh.letters("id='01ARZ:7' or attempts>3")
+        assert [each.origin.id for each in told.letters] == ["01ARZ:7"]
+        first = await mesh.dlq.unary(
+            "ListDeadLetters", api.ListDeadLettersRequest(page_size=10), api.ListDeadLettersResponse
+        )
+        request = api.ListDeadLettersRequest(page_size=20, page_token=first.next_page_token)
+        second = await mesh.dlq.unary("ListDeadLetters", request, api.ListDeadLettersResponse)
+        ids = [each.origin.id for each in (*first.letters, *second.letters)]
+        assert ids == [f"01ARZ:{number}" for number in reversed(range(25))]
+        assert (second.next_page_token, first.total) == ("", 25)
+        found = await mesh.letter(told.letters[0].name)
+        assert (found.value, found.key) == (b"value 7", b"key")
+        with pytest.raises(NotFound, match="keeps them for 168 h"):
+            await mesh.letter("logs/1/0/99")
+        with pytest.raises(NotFound, match="no stream"):
+            await mesh.letter("nothing/1/0/99")
+
+    play(tmp_path, scene)
+
+
+def test_the_index_holds_what_the_log_holds_whatever_happens_to_the_log(tmp_path: Path) -> None:
+    async def scene(mesh: Mesh) -> None:
+        await mesh.park(10)
+        await mesh.indexed(10)
+        mesh.kafka.named("east").expire(DLQ, 4)
+        await mesh.indexed(6)
+        mesh.kafka.named("east").truncate(DLQ, 8)
+        await mesh.indexed(4)
+        await mesh.park(1, first=50)
+        await mesh.indexed(5)
+
+    play(tmp_path, scene)
+
+
+def test_a_dead_cluster_is_told_and_its_letters_stay_listed(tmp_path: Path) -> None:
+    async def scene(mesh: Mesh) -> None:
+        await mesh.park(3)
+        await mesh.indexed(3)
+        name = (await mesh.letters()).letters[0].name
+        mesh.kafka.named("east").kill()
+
+        async def told() -> bool:
+            return list((await mesh.letters()).catching_up) == ["east"]
+
+        await mesh.until(told)
+        assert (await mesh.letters()).total == 3
+        with pytest.raises(ClusterUnavailable):
+            await mesh.letter(name)
+        mesh.kafka.named("east").start()
+        await mesh.indexed(3)
+        assert (await mesh.letter(name)).value == b"value 2"
+
+    play(tmp_path, scene)
+
+
+def test_a_drain_waits_for_the_index_and_both_generations_are_listed(tmp_path: Path) -> None:
+    async def scene(mesh: Mesh) -> None:
+        await mesh.park(3)
+        registry = mesh.client.service("registry")
+        order = registry_api.MoveStreamRequest(stream="logs", to_cluster="west", lanes=["dlq"])
+        await registry.unary("MoveStream", order, registry_api.MoveStreamResponse)
+
+        async def drained() -> bool:
+            request = registry_api.ListChannelsRequest(stream="logs")
+            found = await registry.unary("ListChannels", request, registry_api.ListChannelsResponse)
+            return any(
+                each.name == "logs/dlq/1" and each.state == stream_pb2.CHANNEL_STATE_DRAINED for each in found.channels
+            )
+
+        await mesh.until(drained, 60)
+        await mesh.park(2, first=10)
+        await mesh.indexed(5)
+        assert {each.cluster for each in (await mesh.letters()).letters} == {"east", "west"}
+
+    play(tmp_path, scene)
+
+
+def test_the_group_follows_streams_and_rows_of_a_deleted_stream_go(tmp_path: Path) -> None:
+    async def scene(mesh: Mesh) -> None:
+        await mesh.create("bills")
+        await mesh.park(2)
+        await mesh.park(3, stream="bills")
+        await mesh.indexed(5)
+        assigner = mesh.client.service("assigner")
+
+        async def subscribed() -> bool:
+            request = assigner_api.GetGroupRequest(name="braid-dlq")
+            group = await assigner.unary("GetGroup", request, group_pb2.Group)
+            return list(group.spec.streams) == ["bills", "logs"]
+
+        await mesh.until(subscribed)
+        request = registry_api.DeleteStreamRequest(name="bills")
+        await mesh.client.service("registry").unary("DeleteStream", request, stream_pb2.Stream)
+        await mesh.until(lambda: _total(mesh, 2), 120)
+
+    play(tmp_path, scene)
+
+
+async def _total(mesh: Mesh, count: int) -> bool:
+    return (await mesh.letters()).total == count
+
+
+@pytest.mark.parametrize("after_seconds", [0.0, 0.003, 0.01, 0.02, 0.05, 0.1, 0.2, 0.4])
+def test_a_leader_killed_anywhere_in_a_replay_repeats_at_most_one_batch_and_counts_it(
+    tmp_path: Path, after_seconds: float
+) -> None:
+    async def scene(mesh: Mesh) -> None:
+        count = 2 * REPLAY_BATCH_LETTERS_MAX + 7
+        await mesh.park(count)
+        await mesh.indexed(count)
+        job = await mesh.replay()
+        await mesh.host.clock.sleep(after_seconds)
+        mesh.kill(mesh.leader())
+        done = await over(mesh, job.id)
+        seen = mesh.replayed()
+        assert set(seen) == {f"01ARZ:{number}" for number in range(count)}
+        repeats = seen.total() - count
+        assert repeats <= done.status.repeated <= REPLAY_BATCH_LETTERS_MAX
+        assert (done.status.matched, done.status.sent) == (count, count)
+
+    play(tmp_path, scene)
+
+
+def test_a_replay_keeps_its_rate_pauses_within_a_batch_resumes_and_is_cancelled(tmp_path: Path) -> None:
+    async def scene(mesh: Mesh) -> None:
+        await mesh.park(300)
+        await mesh.indexed(300)
+        started = mesh.host.clock.elapsed()
+        job = await mesh.replay(rate_per_s=50.0)
+        await over(mesh, job.id)
+        assert mesh.host.clock.elapsed() - started == pytest.approx(6.0, rel=0.05)
+
+        job = await mesh.replay(rate_per_s=50.0, broadcast=True)
+        await mesh.host.clock.sleep(2.2)
+        paused = await mesh.dlq.unary("PauseReplay", api.PauseReplayRequest(id=job.id), Replay)
+        assert paused.status.state == REPLAY_STATE_PAUSED
+        await mesh.host.clock.sleep(5.0)
+        stood = (await mesh.job(job.id)).status.sent
+        assert 0 < stood <= paused.status.sent + 25
+        await mesh.dlq.unary("ResumeReplay", api.ResumeReplayRequest(id=job.id), Replay)
+        await mesh.host.clock.sleep(1.6)
+        await mesh.dlq.unary("CancelReplay", api.CancelReplayRequest(id=job.id), Replay)
+        await mesh.host.clock.sleep(3.0)
+        ended = await mesh.job(job.id)
+        assert stood < ended.status.sent < 300
+        assert (ended.status.state, ended.status.repeated) == (REPLAY_STATE_CANCELLED, 0)
+        with pytest.raises(Refused):
+            await mesh.dlq.unary("ResumeReplay", api.ResumeReplayRequest(id=job.id), Replay)
+        assert mesh.replayed().total() == 300 + ended.status.sent
+
+    play(tmp_path, scene)
+
+
+def test_what_cannot_be_sent_is_skipped_and_says_why(tmp_path: Path) -> None:
+    async def scene(mesh: Mesh) -> None:
+        await mesh.park(1)
+        await mesh.park(2, first=10, headers=(("braid-replays", b"5"),))
+        await mesh.park(1, first=20, headers=(("braid-dl-quarantine", b"bomb"),))
+        await mesh.park(1, first=30, headers=(("braid-dl-lane", b"bulk"),))
+        await mesh.park(1, first=40, headers=(("braid-dl-cut", b"99999"),))
+        await mesh.indexed(6)
+        done = await over(mesh, (await mesh.replay()).id)
+        assert (done.status.sent, done.status.skipped, done.status.matched) == (1, 5, 6)
+        for reason in ("skipped 2: replayed 5 times", "quarantined", "its lane is not known", "the original is gone"):
+            assert reason in done.status.reason
+        assert set(mesh.replayed()) == {"01ARZ:0"}
+
+    play(tmp_path, scene)
+
+
+def test_a_cut_letter_is_sent_from_its_original(tmp_path: Path) -> None:
+    async def scene(mesh: Mesh) -> None:
+        async with mesh.client.producer("logs") as producer:
+            receipt = await producer.send(b"the whole value", key=b"k", headers={"own": b"1"})
+        cut = (("braid-dl-cut", b"15"), ("braid-dl-origin-id", receipt.id.encode()))
+        await mesh.park(1, first=receipt.offset, headers=cut)
+        await mesh.indexed(1)
+        done = await over(mesh, (await mesh.replay()).id)
+        assert (done.status.sent, done.status.skipped) == (1, 0)
+        log = mesh.kafka.named("east").log(TopicPartition("braid.logs.live.1", 0))
+        last = log.batches[-1].records[-1]
+        assert (last.value, last.key, dict(last.headers)["own"]) == (b"the whole value", b"k", b"1")
+        assert dict(last.headers)["braid-replay-group"] == b"indexer"
+
+    play(tmp_path, scene)
+
+
+def test_a_request_told_twice_makes_one_job_and_goes_elsewhere_without_a_group(tmp_path: Path) -> None:
+    async def scene(mesh: Mesh) -> None:
+        await mesh.create("other", "live", "bulk")
+        await mesh.park(2)
+        await mesh.indexed(2)
+        jobs = {(await mesh.replay("r-1", destination="other/bulk")).id for _ in range(3)}
+        assert len(jobs) == 1
+        mesh.kill(mesh.leader())
+        assert (await mesh.replay("r-1", destination="other/bulk")).id in jobs
+        await over(mesh, jobs.pop())
+        log = mesh.kafka.named("east").log(TopicPartition("braid.other.bulk.1", 0))
+        headers = [dict(record.headers) for batch in log.batches for record in batch.records]
+        assert [each["braid-lane"] for each in headers] == [b"bulk", b"bulk"]
+        assert not any("braid-replay-group" in each for each in headers)
+
+    play(tmp_path, scene)
+
+
+def test_a_replay_waits_for_a_dead_cluster_and_says_so(tmp_path: Path) -> None:
+    async def scene(mesh: Mesh) -> None:
+        await mesh.park(3)
+        await mesh.indexed(3)
+        mesh.kafka.named("east").kill()
+        job = await mesh.replay()
+
+        async def says() -> bool:
+            return "waits for the cluster" in (await mesh.job(job.id)).status.reason
+
+        await mesh.until(says, 60)
+        mesh.kafka.named("east").start()
+        done = await over(mesh, job.id, seconds=120)
+        assert (done.status.sent, done.status.repeated) == (3, 0)
+
+    play(tmp_path, scene)
