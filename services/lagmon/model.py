@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, TypeVar
 
-from braid.kernel.limits import LAG_SLICE_ROWS
+from braid.kernel.limits import LAG_PROGRESS_MAX, LAG_SLICE_ROWS
 from braid.kernel.ports import TopicPartition
 from services.lagmon.ends import LogEnds
 from services.lagmon.lag import LagRow, RowKey
@@ -61,6 +61,7 @@ class ClusterModel:
         progress: What is known by group and partition.
         ends: Logs by partition, of all that progress names.
         missing: Topics that progress names and the cluster does not have.
+        left_out: Commits that found no room in `progress`.
     """
 
     name: str
@@ -68,6 +69,8 @@ class ClusterModel:
     progress: dict[GroupPartition, Progress] = field(default_factory=dict)
     ends: dict[TopicPartition, LogEnds] = field(default_factory=dict)
     missing: frozenset[str] = frozenset()
+    left_out: int = 0
+    _registered: World | None = None
     _origins: dict[GroupPartition, int] = field(default_factory=dict)
     _wanted: tuple[TopicPartition, ...] | None = None
     _groups: dict[TopicPartition, list[GroupPartition]] = field(default_factory=dict)
@@ -89,6 +92,9 @@ class ClusterModel:
                 continue
             known = self.progress.get(key)
             if known is None:
+                if len(self.progress) >= LAG_PROGRESS_MAX:
+                    self.left_out += 1
+                    continue
                 known = self.progress[key] = Progress()
                 self._wanted = None
             known.commit = Commit(commit.offset, commit.metadata, commit.commit_time_ms, heard_at)
@@ -101,6 +107,8 @@ class ClusterModel:
 
     def register(self, world: World) -> None:
         """Registered groups lag in every open channel they consume, also where they never committed."""
+        if self._registered is world:
+            return
         for channel in world.channels.values():
             if channel.cluster != self.name or channel.presence is not Presence.OPEN:
                 continue
@@ -110,6 +118,7 @@ class ClusterModel:
         for key in [key for key, progress in self.progress.items() if progress.commit is None]:
             if not self._expected(key, world):
                 self._drop(key)
+        self._registered = world
 
     def observe(self, ends: Mapping[TopicPartition, int], at: float) -> None:
         """Logs ended there at that time."""
@@ -218,7 +227,7 @@ class ClusterModel:
     def _expect(self, group: str, channel: Channel) -> None:
         for partition in range(channel.partitions):
             key = GroupPartition(group, channel.topic, partition)
-            if key not in self.progress:
+            if key not in self.progress and len(self.progress) < LAG_PROGRESS_MAX:
                 self.progress[key] = Progress()
                 self._wanted = None
 
@@ -229,7 +238,7 @@ class ClusterModel:
     def _drop(self, key: GroupPartition) -> None:
         """A registered group is expected again when `register` is next called."""
         if self.progress.pop(key, None) is not None:
-            self._wanted = None
+            self._wanted = self._registered = None
         self._origins.pop(key, None)
 
     def _stuck_at(self, partition: TopicPartition, offset: int) -> Iterator[Progress]:

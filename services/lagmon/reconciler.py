@@ -1,5 +1,6 @@
 """One tail and one end watch for each cluster of the registry; the table of lag that everybody is answered from."""
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -49,7 +50,7 @@ class Clusters:
         self._peers = Peers(replica.host, replica.client("registry"), replica.client("assigner"), self._heard)
         self._followed: dict[str, _Followed] = {}
         self._table: Table | None = None
-        self._computing: Task | None = None
+        self._computing = asyncio.Lock()
 
     async def run(self) -> None:
         """Follows until cancelled."""
@@ -62,9 +63,14 @@ class Clusters:
     async def table(self) -> Table:
         """The lag now, at most a moment old. Computed in slices, so that nothing else waits for it."""
         clock = self._replica.host.clock
-        known = self._table
-        if known is not None and clock.elapsed() - known.now.elapsed < LAG_TABLE_SECONDS:
+        async with self._computing:
+            known = self._table
+            if known is None or clock.elapsed() - known.now.elapsed >= LAG_TABLE_SECONDS:
+                known = self._table = await self._compute()
             return known
+
+    async def _compute(self) -> Table:
+        clock = self._replica.host.clock
         world, now = self._peers.world, Now(clock.elapsed(), clock.now_ms())
         rows: list[LagRow] = []
         for followed in list(self._followed.values()):
@@ -72,8 +78,7 @@ class Clusters:
             for keys in followed.model.slices():
                 rows += followed.model.rows(keys, world, now)
                 await clock.sleep(0)
-        self._table = Table(rows, now, self._catching_up())
-        return self._table
+        return Table(rows, now, self._catching_up())
 
     def counts(self) -> dict[str, OffsetCounts]:
         """What became of the offset logs' records, by cluster."""
@@ -82,6 +87,10 @@ class Clusters:
     def probes(self) -> dict[str, int]:
         """Records read for their time, by cluster."""
         return {name: followed.ends.probes for name, followed in self._followed.items()}
+
+    def left_out(self) -> int:
+        """Commits of groups and partitions beyond what one cluster's model holds."""
+        return sum(followed.model.left_out for followed in self._followed.values())
 
     def _catching_up(self) -> list[str]:
         unknown = self._peers.world.clusters.keys() - self._followed.keys()

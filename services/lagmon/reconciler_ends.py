@@ -8,8 +8,8 @@ from braid.kernel.ids import SEAL_CANARY
 from braid.kernel.limits import (
     FETCH_PARTITION_BYTES,
     LAG_ENDS_BATCH,
-    LAG_ENDS_PAUSE_FACTOR,
     LAG_ENDS_SECONDS,
+    LAG_PAUSE_FACTOR,
     LAG_PROBE_SECONDS,
     LAG_PROBES_AT_ONCE,
     LAG_STARTS_SECONDS,
@@ -63,7 +63,7 @@ class EndWatch:
                         self.probes += await prober.read_due(self._world())
                 except (ClusterUnavailable, NotFound):  # a leader moved, a topic is gone, or the cluster is away
                     self._topics_at = _LONG_BEFORE
-                await clock.sleep(max(LAG_ENDS_SECONDS, (clock.elapsed() - began) * LAG_ENDS_PAUSE_FACTOR))
+                await clock.sleep(max(LAG_ENDS_SECONDS, (clock.elapsed() - began) * LAG_PAUSE_FACTOR))
         finally:
             await prober.close()
             await admin.close()

@@ -8,6 +8,7 @@ from braid.api.lagmon.v1 import lagmon_service_pb2 as api
 from braid.kernel.errors import Invalid, Unavailable
 from braid.kernel.limits import (
     LAG_METRICS_SECONDS,
+    LAG_PAUSE_FACTOR,
     LAG_WATCH_MS,
     LAG_WATCH_ROWS_MAX,
     PAGE_SIZE_DEFAULT,
@@ -60,10 +61,12 @@ class Lagmon:
 
     async def _measure(self, replica: Replica, clusters: Clusters) -> None:
         gauges = Gauges(replica.metrics)
+        clock = replica.host.clock
         while True:
-            gauges.show((await clusters.table()).rows)
+            began = clock.elapsed()
+            gauges.show((await clusters.table()).rows, clusters.left_out())
             gauges.show_counts(clusters.counts(), clusters.probes())
-            await replica.host.clock.sleep(LAG_METRICS_SECONDS)
+            await clock.sleep(max(LAG_METRICS_SECONDS, (clock.elapsed() - began) * LAG_PAUSE_FACTOR))
 
 
 class Reads:

@@ -43,8 +43,13 @@ class Gauges:
             registry, "braid_lagmon_probes", "Records read for their time", ("cluster",), counter=True
         )
 
-    def show(self, rows: Iterable[LagRow]) -> None:
-        """The rows of one partition each, as they are now; channels of one lane and cluster are one row."""
+    def show(self, rows: Iterable[LagRow], left_out: int) -> None:
+        """The rows of one partition each, as they are now; channels of one lane and cluster are one row.
+
+        Args:
+            rows: Those.
+            left_out: Commits that found no room even before.
+        """
         rows = list(rows)
         seconds: dict[Labels, float] = {}
         records: dict[Labels, float] = {}
@@ -59,7 +64,8 @@ class Gauges:
         self._records.replace(_bounded(records))
         self._kafka.replace(_bounded(kafka))
         over = {"braid_group_lag_seconds": len(seconds), "kafka_consumergroup_lag": len(kafka)}
-        self._left_out.replace({(name,): max(0, count - LAG_METRICS_ROWS_MAX) for name, count in over.items()})
+        beyond = {(name,): max(0, count - LAG_METRICS_ROWS_MAX) for name, count in over.items()}
+        self._left_out.replace({**beyond, ("commits",): left_out})
 
     def show_counts(self, counts: Mapping[str, OffsetCounts], probes: Mapping[str, int]) -> None:
         """What was counted so far, by cluster."""
