@@ -89,7 +89,7 @@ sim: setup ## simulate: SEED=n repeats one run, SEEDS=n runs many
 chaos: setup ## throw faults at a real mesh for MINUTES=n (SEED=n: the same ones), see build/chaos/
 	@$(RUN) -m tests.e2e.chaos --minutes $(or $(MINUTES),3) $(if $(SEED),--seed $(SEED))
 
-bench: setup ## measure against peers, write build/bench/*.json (ONLY=produce: one; QUICK=1: only show that it runs)
+bench: setup ## measure against peers, write build/bench/*.json (ONLY=produce: one; QUICK=1: a trial)
 	@$(RUN) -m bench $(if $(ONLY),--only $(ONLY)) $(if $(QUICK),--quick)
 
 up: ## start the mesh with docker compose
