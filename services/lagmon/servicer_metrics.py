@@ -64,7 +64,7 @@ class Gauges:
         self._records.replace(_bounded(records))
         self._kafka.replace(_bounded(kafka))
         over = {"braid_group_lag_seconds": len(seconds), "kafka_consumergroup_lag": len(kafka)}
-        beyond = {(name,): max(0, count - LAG_METRICS_ROWS_MAX) for name, count in over.items()}
+        beyond: dict[Labels, float] = {(name,): max(0, count - LAG_METRICS_ROWS_MAX) for name, count in over.items()}
         self._left_out.replace({**beyond, ("commits",): left_out})
 
     def show_counts(self, counts: Mapping[str, OffsetCounts], probes: Mapping[str, int]) -> None:
