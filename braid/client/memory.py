@@ -6,12 +6,14 @@ from typing import Final
 from braid.kernel import limits
 from braid.kernel.ports import KafkaRecord
 
-_RECORD_OVERHEAD_BYTES: Final = 256  # what a record costs in memory beside its key and value
+_RECORD_OVERHEAD_BYTES: Final = 256  # what a record costs in memory beside its key, value and headers
+_HEADER_OVERHEAD_BYTES: Final = 128  # a header's; they need not be large to be many
 
 
 def weight_bytes(raw: KafkaRecord) -> int:
     """What a fetched record weighs against the bound."""
-    return len(raw.value or b"") + len(raw.key or b"") + _RECORD_OVERHEAD_BYTES
+    headers = _HEADER_OVERHEAD_BYTES * len(raw.headers)
+    return len(raw.value or b"") + len(raw.key or b"") + headers + _RECORD_OVERHEAD_BYTES
 
 
 class LaneMemory:
