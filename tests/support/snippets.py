@@ -1,0 +1,101 @@
+"""Pages that are true: their snippets run in order as a reader would run them, and print what the page says.
+
+A block of `bash` or `python` runs. A block of `text` right behind it is what it prints: every line of it, in order,
+with `…` for what differs from run to run; lines between them may be left out. Other blocks are pictures.
+"""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from tests.support.mesh import show_logs
+
+_BLOCK: Final = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_ENDPOINT: Final = "127.0.0.1:7401"  # as pages write it
+
+
+class Snippet(NamedTuple):
+    """A block of a page. `printed` is what the page says it prints."""
+
+    place: str
+    language: str
+    body: str
+    printed: str = ""
+
+
+def snippets(page: Path) -> list[Snippet]:
+    """The blocks of a page that run, in order."""
+    text = page.read_text()
+    found: list[Snippet] = []
+    end = 0
+    for block in _BLOCK.finditer(text):
+        place = f"{page.name}:{text.count(chr(10), 0, block.start()) + 1}"
+        if block[1] in ("bash", "python"):
+            found.append(Snippet(place, block[1], block[2]))
+        elif block[1] == "text" and found and not text[end : block.start()].strip():
+            found[-1] = found[-1]._replace(printed=block[2])
+        end = block.end()
+    return found
+
+
+def run_snippet(snippet: Snippet, directory: Path, timeout_seconds: float, endpoint: str = _ENDPOINT) -> str:
+    """Runs a block where the reader stands; returns what it printed.
+
+    Args:
+        snippet: Which.
+        directory: Where the reader stands.
+        timeout_seconds: For all of it.
+        endpoint: Of the mesh, when it is not where the page says.
+    """
+    body = snippet.body.replace(_ENDPOINT, endpoint)
+    command = [sys.executable, "-c", body] if snippet.language == "python" else ["bash", "-euo", "pipefail", "-c", body]
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        command,
+        cwd=directory,
+        env={**os.environ, "PATH": path},
+        capture_output=True,
+        text=True,
+        timeout=timeout_seconds,
+        check=False,
+    )
+    told = f"{snippet.place}\n{body}\n--- printed\n{done.stdout}\n--- and said\n{done.stderr}"
+    assert done.returncode == 0, f"ended with {done.returncode}: {told}"
+    missing = first_missing(snippet.printed, done.stdout)
+    assert not missing, f"never printed {missing!r}: {told}"
+    return done.stdout
+
+
+@contextmanager
+def reader(directory: Path) -> Iterator[Path]:
+    """Where a reader stands; the mesh that runs there afterwards is ended."""
+    try:
+        yield directory
+    finally:
+        if (directory / ".braid").exists():
+            braid = str(Path(sys.executable).parent / "braid")
+            down = [braid, "dev", "down", "--dir", str(directory / ".braid")]
+            subprocess.run(down, capture_output=True, check=False, timeout=60)
+            show_logs(directory)
+
+
+def first_missing(expected: str, printed: str) -> str:
+    """The first line a page shows that was not printed where it should be; '' when all were."""
+    rest: Sequence[str] = printed.splitlines()
+    for line in filter(str.strip, expected.splitlines()):
+        pattern = re.compile(".*".join(_loosely(part) for part in line.strip().split("…")))
+        place = next((number for number, each in enumerate(rest) if pattern.fullmatch(each.strip())), None)
+        if place is None:
+            return line
+        rest = rest[place + 1 :]
+    return ""
+
+
+def _loosely(part: str) -> str:
+    """A pattern for a piece of a line, however its columns are spaced."""
+    return r"\s+".join(re.escape(word) for word in re.split(r"\s+", part))

@@ -1,0 +1,79 @@
+"""Snippets of pages: which run, and that a page which is not true turns red."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.snippets import Snippet, first_missing, run_snippet, snippets
+
+PAGE = """# A page
+
+```bash
+echo one; echo "two 17 ms"
+```
+
+```text
+one
+two … ms
+```
+
+Words between.
+
+```python
+print(1)
+```
+
+So it is:
+
+```text
+a picture
+```
+
+```json
+{}
+```
+"""
+
+
+def test_blocks_that_run_and_what_they_print(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(PAGE)
+    assert snippets(page) == [
+        Snippet("page.md:3", "bash", 'echo one; echo "two 17 ms"\n', "one\ntwo … ms\n"),
+        Snippet("page.md:14", "python", "print(1)\n"),
+    ]
+    assert [run_snippet(each, tmp_path, 10.0) for each in snippets(page)] == ["one\ntwo 17 ms\n", "1\n"]
+
+
+@pytest.mark.parametrize(
+    ("expected", "printed", "missing"),
+    [
+        ("a\nc", "a\nb\nc", ""),
+        ("NAME STATE\nlogs … OK", "NAME     STATE\nlogs x y OK\n", ""),
+        ("c\na", "a\nb\nc", "a"),
+        ("a\na", "a", "a"),
+        ("…took … s", "it took 3 m", "…took … s"),
+        ("a.c", "abc", "a.c"),
+    ],
+)
+def test_what_is_missing(expected: str, printed: str, missing: str) -> None:
+    assert first_missing(expected, printed) == missing
+
+
+@pytest.mark.parametrize(
+    "snippet",
+    [
+        Snippet("p:1", "bash", "false; echo one", "one"),
+        Snippet("p:1", "bash", "false | cat", ""),
+        Snippet("p:1", "bash", "echo $unset_name", ""),
+        Snippet("p:1", "bash", "echo two", "one"),
+        Snippet("p:1", "python", "raise SystemExit(3)", ""),
+    ],
+)
+def test_a_page_that_is_not_true_turns_red(snippet: Snippet, tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match="p:1"):
+        run_snippet(snippet, tmp_path, 10.0)
+
+
+def test_the_endpoint_is_where_the_mesh_is(tmp_path: Path) -> None:
+    assert run_snippet(Snippet("p:1", "bash", "echo 127.0.0.1:7401"), tmp_path, 10.0, "host:1") == "host:1\n"
