@@ -140,6 +140,7 @@ def read_letter(
     place: Place, cluster: str, topic: str, timestamp_ms: int, key: bytes | None, value: bytes | None, headers: Headers
 ) -> Letter:
     """What a record of a dlq lane says of itself. Never fails: hostile headers give an emptier letter."""
+    headers = _filled(headers)
     last = dict(headers)
     facts = _facts(last)
     cut = _number(last.get("braid-dl-cut"), -1)
@@ -165,15 +166,21 @@ def read_letter(
     )
 
 
+def damaged_letter(place: Place, cluster: str, topic: str, timestamp_ms: int, why: str) -> Letter:
+    """What stands for copies in a dlq lane that nobody can decode: they are in the log, but not to be had."""
+    return read_letter(place, cluster, topic, timestamp_ms, None, None, [("braid-dl-quarantine", why.encode())])
+
+
 def traceback_of(headers: Headers) -> str:
     """The story of the failure, as far as the letter tells it."""
-    last = dict(headers)
+    last = dict(_filled(headers))
     names = ("braid-dl-traceback", "kafka_dlt-exception-stacktrace", "__connect.errors.exception.stacktrace")
     return next((last[name].decode("utf-8", "replace") for name in names if last.get(name)), "")
 
 
 def original_headers(headers: Headers) -> list[tuple[str, bytes]]:
     """The headers a copy's record had before it died."""
+    headers = _filled(headers)
     own = [
         (name, value)
         for name, value in headers
@@ -190,11 +197,16 @@ def replay_headers(letter: Letter, original: Iterable[tuple[str, bytes]], group:
         original: Headers of the original record.
         group: The one group it is for; '' for all.
     """
-    own = [(name, value) for name, value in original if name not in _RENEWED]
+    own = [(name, value) for name, value in _filled(original) if name not in _RENEWED]
     ingested = letter.origin.ingested_at_ms or letter.origin.timestamp_ms or letter.time_ms
     own += [(ID_HEADER, letter.record_id.encode()), (INGESTED_HEADER, b"%d" % ingested)]
     own.append((REPLAYS_HEADER, b"%d" % (letter.replays + 1)))
     return [*own, (REPLAY_GROUP_HEADER, group.encode())] if group else own
+
+
+def _filled(headers: Iterable[tuple[str, bytes | None]]) -> Headers:
+    """Kafka allows headers without a value; here, as in the SDK's own dead letters, those are empty."""
+    return [(name, value or b"") for name, value in headers]
 
 
 def _facts(last: Mapping[str, bytes]) -> Mapping[str, bytes]:

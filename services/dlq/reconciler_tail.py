@@ -28,7 +28,7 @@ from braid.kernel.ports import (
 )
 from services.dlq.channels import ChannelView, ClusterPlace, DlqChannel
 from services.dlq.events import Position
-from services.dlq.letters import read_letter
+from services.dlq.letters import damaged_letter, read_letter
 from services.dlq.peers import ChannelFollower
 from services.dlq.reconciler_index import LetterIndex, Part, Reading
 
@@ -238,6 +238,10 @@ class ClusterTail:
             )
             for record in fetched.records
             if record.value != SEAL_CANARY or record.key is not None or record.headers
+        ]
+        letters += [
+            damaged_letter(part.place(each.first_offset), channel.cluster, channel.topic, each.timestamp_ms, each.why)
+            for each in fetched.damaged
         ]
         await self._host.tasks.run_blocking(lambda: self._index.write(part, letters, fetched.next_offset))
         if fetched.partition in self.positions:  # it may have been left meanwhile

@@ -82,6 +82,23 @@ def test_the_index_holds_what_the_log_holds_whatever_happens_to_the_log(tmp_path
     play(tmp_path, scene)
 
 
+def test_copies_nobody_can_decode_are_listed_and_their_neighbours_too(tmp_path: Path) -> None:
+    async def scene(mesh: Mesh) -> None:
+        await mesh.park(1)
+        mesh.kafka.named("east").log(DLQ).damaged[1] = "decompression bomb"
+        await mesh.park(1, first=1)
+        await mesh.park(1, first=2)
+        await mesh.indexed(3)
+        quarantined = [each for each in (await mesh.letters()).letters if each.quarantine]
+        assert [(each.name, each.quarantine) for each in quarantined] == [("logs/1/0/1", "decompression bomb")]
+        with pytest.raises(NotFound):
+            await mesh.letter("logs/1/0/1")
+        done = await over(mesh, (await mesh.replay()).id)
+        assert (done.status.sent, done.status.skipped) == (2, 1)
+
+    play(tmp_path, scene)
+
+
 def test_a_dead_cluster_is_told_and_its_letters_stay_listed(tmp_path: Path) -> None:
     async def scene(mesh: Mesh) -> None:
         await mesh.park(3)
