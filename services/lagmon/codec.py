@@ -30,8 +30,8 @@ def lag_message(row: LagRow) -> lag_pb2.Lag:
         as_of_ms=row.as_of_ms,
         committed_offset=row.committed_offset,
         end_offset=row.end_offset,
-        epoch=row.epoch,
-        detached=row.detached,
+        epoch=row.holder.epoch if row.holder else 0,
+        detached=row.holder.detached if row.holder else False,
         commit_time_ms=row.commit_time_ms,
     )
 

@@ -1,9 +1,9 @@
 """Rows of lag as values: their order, what a filter wants, how they sum up, what changed between two tables. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 
 class Source(IntEnum):
@@ -35,9 +35,21 @@ class RowKey(NamedTuple):
     partition: int
 
 
+class Holder(Protocol):
+    """What a commit says of who made it."""
+
+    @property
+    def epoch(self) -> int: ...
+    @property
+    def detached(self) -> bool: ...
+
+
 @dataclass(frozen=True, slots=True)
 class LagRow:
-    """A group's lag, as the message `Lag` tells it; field by field described there."""
+    """A group's lag, as the message `Lag` tells it; field by field described there.
+
+    What the commit says of its holder is read when somebody asks: it costs decoding an envelope.
+    """
 
     key: RowKey
     partitions: int
@@ -49,9 +61,8 @@ class LagRow:
     as_of_ms: int
     committed_offset: int = -1
     end_offset: int = -1
-    epoch: int = 0
-    detached: bool = False
     commit_time_ms: int = 0
+    holder: Holder | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +132,7 @@ def _wider(key: RowKey, detail: Detail) -> RowKey:
 
 
 def _alone(key: RowKey, row: LagRow) -> LagRow:
-    return replace(row, key=key, committed_offset=-1, end_offset=-1, epoch=0, detached=False)
+    return replace(row, key=key, committed_offset=-1, end_offset=-1, holder=None)
 
 
 def _added(one: LagRow, other: LagRow) -> LagRow:

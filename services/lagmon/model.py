@@ -188,7 +188,6 @@ class ClusterModel:
         ends = self.ends.get(key.log) or LogEnds()
         reading = read_lag(progress, ends, now, drained=_is_drained(channel))
         ours = world.wish(key.group) is not None or has_envelope(progress)
-        fields = progress.commit.fields if progress.commit else None
         age_ms = round((now.elapsed - ends.seen_at) * 1000) if ends.seen_at is not None else now.wall_ms
         return LagRow(
             key=RowKey(
@@ -208,9 +207,8 @@ class ClusterModel:
             as_of_ms=now.wall_ms - age_ms,
             committed_offset=progress.commit.offset if progress.commit else -1,
             end_offset=ends.end,
-            epoch=fields.epoch if fields else 0,
-            detached=fields.detached if fields else False,
             commit_time_ms=progress.commit.time_ms if progress.commit else 0,
+            holder=progress.commit,
         )
 
     def _is_shown(self, key: GroupPartition, progress: Progress, channel: Channel | None, world: World) -> bool:

@@ -93,6 +93,16 @@ class Commit:
         """Every offset that is done."""
         return self._read()[2]
 
+    @property
+    def epoch(self) -> int:
+        """The holder's lease epoch; 0 without one."""
+        return self.fields.epoch
+
+    @property
+    def detached(self) -> bool:
+        """Whether the holder worked without an assigner."""
+        return self.fields.detached
+
     def _read(self) -> tuple[Kind, EnvelopeFields, Ranges]:
         if self._decoded is None:
             decoded = decode(self.offset, self.metadata)
@@ -117,8 +127,9 @@ class Progress:
 
 def read_lag(progress: Progress, ends: LogEnds, now: Now, *, drained: bool = False) -> Reading:
     """The lag now. Never negative, never NaN, exactly 0 when everything is done."""
-    if drained:
-        return _DONE
+    commit = progress.commit
+    if drained or (commit is not None and 0 <= ends.end <= commit.offset):
+        return _DONE  # without a look into the envelope
     undone = undone_offsets(progress, ends)
     oldest = undone.start
     if oldest is None:

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from braid.kernel.errors import Invalid
 from services.lagmon.codec import page_token, read_detail, read_page_token
 from services.lagmon.lag import Detail, Filter, LagRow, RowKey, Source, after, changes, summed
+from services.lagmon.policy import Commit
 
 
 def row(
@@ -25,7 +26,7 @@ def row(
 ) -> LagRow:
     lane = "live" if stream else ""
     key = RowKey(group, stream, lane, cluster, topic, partition)
-    return LagRow(key, 1, records, seconds, source, foreign, stale, as_of_ms, 7, 9, 3, True, 55)
+    return LagRow(key, 1, records, seconds, source, foreign, stale, as_of_ms, 7, 9, 55, Commit(7, "", 55))
 
 
 def test_a_lanes_row_sums_up_clusters_and_names_the_weakest_source() -> None:
@@ -38,7 +39,7 @@ def test_a_lanes_row_sums_up_clusters_and_names_the_weakest_source() -> None:
     assert lane.key == RowKey("g", "logs", "live", "", "", -1)
     assert (lane.partitions, lane.lag_records, lane.lag_seconds, lane.source) == (3, 5, 9.0, Source.UNKNOWN)
     assert (lane.stale, lane.as_of_ms, lane.commit_time_ms) == (True, 400, 55)
-    assert (lane.committed_offset, lane.end_offset, lane.epoch, lane.detached) == (-1, -1, 0, False)
+    assert (lane.committed_offset, lane.end_offset, lane.holder) == (-1, -1, None)
     assert [each.key.cluster for each in summed(rows, Detail.CHANNEL)] == ["east", "west"]
     assert summed(rows, Detail.PARTITION) == sorted(rows, key=lambda each: each.key)
 
