@@ -7,9 +7,11 @@ from typing import Any, Final
 
 import pytest
 
+from braid.api.registry.v1.stream_pb2 import Channel
 from braid.client.partition_work import PartitionWork
+from braid.client.reader import _ClusterReading
 from braid.kafka.memory.log import NewRecord
-from braid.kernel.ports import FetchedRecords, TopicPartition
+from braid.kernel.ports import FetchedRecords, OffsetAt, TopicPartition
 from braid.kernel.ranges import Ranges
 from tests.support.scripted_control import until, virtual
 from tests.unit.client.consuming import FIRST, LIVE, TOPIC, Bench, bench, killed, member, take
@@ -116,6 +118,35 @@ async def test_progress_that_passes_damage_unseen_would_be_noticed() -> None:
             await running
         assert f"east {PLACE}@3 is claimed and not done" in at.watch.untrue
         at.watch.untrue.clear()
+
+
+@virtual
+async def test_a_reader_without_a_group_counts_what_it_passes() -> None:
+    async with damaged_bench() as at:
+        process = at.control.process
+        chunks: asyncio.Queue[Any] = asyncio.Queue(10)
+        reading = _ClusterReading(process.host, at.control.kafka.cluster("east:9092", ""), chunks)
+        reading.add(Channel(name=LIVE, topic=TOPIC), 0, OffsetAt.EARLIEST)
+        running = asyncio.ensure_future(reading.run())
+        offsets: list[int] = []
+        while len(offsets) < 5:
+            offsets += [record.offset for record in (await chunks.get()).records]
+        assert (offsets, reading.skipped) == ([0, 1, 2, 8, 9], 5)
+        running.cancel()
+        await reading.close()
+
+
+@virtual
+async def test_many_headers_weigh_against_the_memory_bound() -> None:
+    async with bench() as at:
+        flood = NewRecord(0, None, b"", (("h", b""),) * 1_000)
+        for _ in range(3_000):
+            at.control.clusters["east"].append(PLACE, [flood])
+        async with member(at, "m", FIRST, max_in_flight_bytes=2 << 20) as (consumer, _):
+            await asyncio.sleep(5.0)
+            assert consumer._memory.used >= 2 << 20
+            assert consumer.leases()[0].in_flight == 2_000  # one fetch
+            killed(consumer)
 
 
 # --- replays for one group

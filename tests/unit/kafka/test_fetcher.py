@@ -4,11 +4,15 @@ import asyncio
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 
+import pytest
 from aiokafka.protocol.fetch import FetchRequest
 
 from braid.kafka.fetcher import AioFetcher
 from braid.kafka.wire import ClusterMetadata, TopicMetadata, Wire
-from braid.kernel.ports import Isolation, TopicPartition
+from braid.kernel.errors import ClusterUnavailable
+from braid.kernel.limits import INFLATED_INLINE_BYTES_MAX
+from braid.kernel.ports import FetchedRecords, Isolation, TopicPartition
+from tests.support.batches import batch, packed, raw_batch, record_bytes
 
 FIRST, SECOND = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -50,3 +54,72 @@ async def test_an_assignment_that_changes_just_before_a_request_does_not_end_fet
             wire.answered.clear()
             await wire.answered.wait()
     await fetcher.close()
+
+
+class ServingWire(ScriptedWire):
+    """One broker with bytes for the first partition."""
+
+    def __init__(self, *answers: bytes, end: int) -> None:
+        super().__init__()
+        self._answers = list(answers)
+        self._end = end
+
+    async def ask(self, broker: int, request: object) -> SimpleNamespace:
+        """The next of the answers; then nothing, after a while."""
+        answer = await super().ask(broker, request)
+        if self._answers:
+            answer.topics = [("t", [(0, 0, self._end, self._end, 0, [], -1, self._answers.pop(0))])]
+        return answer
+
+
+async def fetch_all(wire: Wire, end: int) -> list[FetchedRecords]:
+    """Everything of the first partition up to an offset."""
+    fetcher = AioFetcher(wire, max_partition_bytes=1, isolation=Isolation.READ_COMMITTED, client_rack="")
+    await fetcher.start()
+    fetcher.assign({FIRST: 0})
+    fetched: list[FetchedRecords] = []
+    try:
+        async with asyncio.timeout(20):
+            while not fetched or fetched[-1].next_offset < end:
+                fetched += await fetcher.fetch(100, 1.0)
+    finally:
+        await fetcher.close()
+    return fetched
+
+
+async def test_a_batch_damaged_on_its_way_is_fetched_again_and_one_in_the_log_is_told() -> None:
+    bad = bytearray(batch(2, 3))
+    bad[-1] ^= 1
+    for second, damaged in ((batch(2, 3), 0), (bytes(bad), 1)):
+        wire = ServingWire(batch(0, 2) + bytes(bad) + batch(5, 1), second + batch(5, 1), end=6)
+        fetched = await fetch_all(wire, 6)
+        assert sum(len(one.records) for one in fetched) == (6 - 3 * damaged)
+        assert [each[:2] for one in fetched for each in one.damaged] == [(2, 4)] * damaged
+        assert len(wire.asked) >= 2
+
+
+async def test_large_batches_are_opened_beside_the_loop_one_at_a_time_and_in_order() -> None:
+    large = packed(4, record_bytes(0, bytes(INFLATED_INLINE_BYTES_MAX)))
+    data = b"".join(raw_batch(at, 1, large, 4) for at in range(3))
+    fetched = await fetch_all(ServingWire(data + batch(3, 1), end=4), 4)
+    assert [record.offset for one in fetched for record in one.records] == [0, 1, 2, 3]
+
+
+async def test_closing_does_not_wait_for_a_batch_that_is_being_opened() -> None:
+    large = raw_batch(0, 1, packed(4, record_bytes(0, bytes(INFLATED_INLINE_BYTES_MAX))), 4)
+    fetcher = AioFetcher(
+        ServingWire(large, end=1), max_partition_bytes=1, isolation=Isolation.READ_COMMITTED, client_rack=""
+    )
+    await fetcher.start()
+    fetcher.assign({FIRST: 0})
+    async with asyncio.timeout(5):
+        while not fetcher._openings:
+            await fetcher.fetch(10, 0.001)
+    await fetcher.close()
+
+
+async def test_what_is_no_batch_twice_is_told_and_asked_for_again() -> None:
+    wire = ServingWire(b"\xff" * 100, b"\xff" * 100, batch(0, 1), end=1)
+    with pytest.raises(ClusterUnavailable) as told:
+        await fetch_all(wire, 1)
+    assert told.value.metadata == {"topic": "t", "partition": "0", "offset": "0"}

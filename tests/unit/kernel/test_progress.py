@@ -101,6 +101,18 @@ def test_attempts_are_counted_until_the_record_is_done() -> None:
     assert progress.snapshot().attempts == ()
 
 
+def test_a_rejected_range_is_stated_as_a_whole() -> None:
+    progress = Progress(0)
+    progress.deliver(3, 0)
+    progress.advance_fetched(9)
+    progress.reject(3)
+    progress.reject_range(3, 9)
+    stated = progress.snapshot()
+    assert (stated.base, stated.rejected) == (9, Ranges([(3, 9)]))
+    progress.acknowledge(stated)
+    assert not progress.snapshot().rejected
+
+
 def test_rejected_offsets_are_stated_until_a_commit_that_states_them_is_acknowledged() -> None:
     progress = delivered(0, 6)
     progress.reject(0)

@@ -1,0 +1,81 @@
+"""Reads a partition in a process of its own and tells what that cost: `bomb_reader BOOTSTRAP WARM_TOPIC TOPIC END`.
+
+Prints one line of JSON: offsets delivered, damaged batches, growth of the resident peak in bytes, the longest the event
+loop was held up in seconds. The warm topic is read first, so that modules and buffers which stay are not counted.
+"""
+
+import asyncio
+import json
+import re
+import sys
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+from braid.kafka.cluster import AioKafka
+from braid.kernel.ports import DamagedBatch, Isolation, KafkaFetcher, TopicPartition
+
+_TICK_SECONDS = 0.001
+
+
+class Cost(NamedTuple):
+    """What reading a topic brought and cost."""
+
+    offsets: list[int]
+    damaged: list[DamagedBatch]
+    grown_bytes: int
+    stall_seconds: float
+
+
+def _resident(field: str) -> int:
+    found = re.search(rf"{field}:\s+(\d+) kB", Path("/proc/self/status").read_text())
+    assert found is not None, "Linux tells it"
+    return int(found.group(1)) * 1024
+
+
+def _forget_peak() -> None:
+    Path("/proc/self/clear_refs").write_text("5")
+
+
+async def _worst_stall() -> float:
+    worst = 0.0
+    try:
+        while True:
+            before = time.perf_counter()
+            await asyncio.sleep(_TICK_SECONDS)
+            worst = max(worst, time.perf_counter() - before - _TICK_SECONDS)
+    except asyncio.CancelledError:
+        return worst
+
+
+async def read(fetcher: KafkaFetcher, partition: TopicPartition, end: int) -> Cost:
+    """Reads a partition to its end."""
+    _forget_peak()
+    before = _resident("VmRSS")
+    stall = asyncio.create_task(_worst_stall())
+    offsets: list[int] = []
+    damaged: list[DamagedBatch] = []
+    fetcher.assign({partition: 0})
+    position = 0
+    while position < end:
+        for fetched in await fetcher.fetch(2_000, 1.0):
+            offsets += [record.offset for record in fetched.records]
+            damaged += fetched.damaged
+            position = fetched.next_offset
+    stall.cancel()
+    return Cost(offsets, damaged, _resident("VmHWM") - before, await stall)
+
+
+async def main(bootstrap: str, warm: str, topic: str, end: int) -> None:
+    """Reads both topics with one fetcher."""
+    cluster = AioKafka("bomb-reader").cluster(bootstrap, "")
+    fetcher = cluster.fetcher(max_partition_bytes=1 << 20, isolation=Isolation.READ_COMMITTED, client_rack="")
+    await fetcher.start()
+    await read(fetcher, TopicPartition(warm, 0), 2)
+    cost = await read(fetcher, TopicPartition(topic, 0), end)
+    await fetcher.close()
+    sys.stdout.write(json.dumps(cost) + "\n")
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])))
