@@ -1,12 +1,14 @@
 """The columns of a read, and how fetched records become them: one `pyarrow.RecordBatch` a fetch. No I/O."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from itertools import compress
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     ArrayType,
@@ -46,6 +48,8 @@ SCHEMA: Final = StructType(
     ]
 )
 _US_PER_MS: Final = 1_000
+_OFFSET, _TIMESTAMP, _TIMESTAMP_TYPE = attrgetter("offset"), attrgetter("timestamp"), attrgetter("timestamp_type")
+_KEY, _VALUE = attrgetter("key"), attrgetter("value")
 
 
 @cache
@@ -115,13 +119,13 @@ class RowBuilder:
         schema = arrow_schema()
         columns = [
             *self._repeated(len(raws)),
-            pa.array([raw.offset for raw in raws], pa.int64()),
-            _timestamps([raw.timestamp for raw in raws], schema.field("timestamp").type),
-            pa.array([raw.timestamp_type for raw in raws], pa.int32()),
-            _timestamps(found.times, schema.field("ingested_at").type),
+            pa.array(_numbers(raws, _OFFSET)),
+            _timestamps(_numbers(raws, _TIMESTAMP), schema.field("timestamp").type),
+            pa.array(_numbers(raws, _TIMESTAMP_TYPE), pa.int32()),
+            _timestamps(np.array(found.times, np.int64), schema.field("ingested_at").type),
             _texts(found.ids),
-            pa.array([raw.key for raw in raws], pa.binary()),
-            pa.array([raw.value for raw in raws], pa.binary()),
+            pa.array(list(map(_KEY, raws)), pa.binary()),
+            pa.array(list(map(_VALUE, raws)), pa.binary()),
             self._headers(raws, schema.field("headers").type),
         ]
         return pa.RecordBatch.from_arrays(columns, schema=schema)
@@ -141,9 +145,12 @@ class RowBuilder:
         return pa.array([[{"key": name, "value": value} for name, value in raw.headers] for raw in raws], kind)
 
 
-def _timestamps(times: Sequence[int], kind: pa.DataType) -> pa.Array:
+def _numbers(raws: Sequence[KafkaRecord], of: Callable[[KafkaRecord], int]) -> NDArray[np.int64]:
+    return np.fromiter(map(of, raws), np.int64, len(raws))
+
+
+def _timestamps(numbers: NDArray[np.int64], kind: pa.DataType) -> pa.Array:
     """Milliseconds since the epoch as Spark's microseconds; negative ones (a record without a time) are null."""
-    numbers = np.array(times, np.int64)
     missing = numbers < 0
     return pa.array(numbers * _US_PER_MS, pa.int64(), mask=missing if missing.any() else None).cast(kind)
 
