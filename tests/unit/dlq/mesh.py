@@ -50,7 +50,7 @@ class Mesh:
         self.host = self._process("world").host
         self.server = MemoryStoreServer(self.host.clock)
         self.network = MemoryNetwork(self.host.clock, self.host.randomness)
-        self.kafka = MemoryKafka(self.host.clock)
+        self.kafka = MemoryKafka(self.host.clock, latency=lambda: self.host.randomness.uniform(0.0005, 0.002))
         for name in ("east", "west"):
             self.kafka.add_cluster(name)
         self.client = self.application("tester")

@@ -1,6 +1,7 @@
 """The service within a whole mesh on virtual time: its index whatever clusters do, its replays whoever is killed."""
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,9 +17,14 @@ from braid.api.dlq.v1.replay_pb2 import (
 )
 from braid.api.registry.v1 import registry_service_pb2 as registry_api
 from braid.api.registry.v1 import stream_pb2
+from braid.kernel.decider import Context
 from braid.kernel.errors import ClusterUnavailable, NotFound, Refused
 from braid.kernel.limits import REPLAY_BATCH_LETTERS_MAX
 from braid.kernel.ports import TopicPartition
+from services.dlq.domain import Replay as State
+from services.dlq.domain import ReplayDecider
+from services.dlq.events import Advance, BeginBatch, Command, Event
+from services.dlq.reconciler_replay import ReplayRun
 from tests.support.virtual_time import run_virtual
 from tests.unit.dlq.mesh import Mesh
 
@@ -167,6 +173,7 @@ async def _total(mesh: Mesh, count: int) -> bool:
     return (await mesh.letters()).total == count
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after_seconds", [0.0, 0.003, 0.01, 0.02, 0.05, 0.1, 0.2, 0.4])
 def test_a_leader_killed_anywhere_in_a_replay_repeats_at_most_one_batch_and_counts_it(
     tmp_path: Path, after_seconds: float
@@ -178,14 +185,64 @@ def test_a_leader_killed_anywhere_in_a_replay_repeats_at_most_one_batch_and_coun
         job = await mesh.replay()
         await mesh.host.clock.sleep(after_seconds)
         mesh.kill(mesh.leader())
-        done = await over(mesh, job.id)
-        seen = mesh.replayed()
-        assert set(seen) == {f"01ARZ:{number}" for number in range(count)}
-        repeats = seen.total() - count
-        assert repeats <= done.status.repeated <= REPLAY_BATCH_LETTERS_MAX
-        assert (done.status.matched, done.status.sent) == (count, count)
+        check_replayed(mesh, await over(mesh, job.id), count)
 
     play(tmp_path, scene)
+
+
+def check_replayed(mesh: Mesh, done: Replay, count: int) -> None:
+    """Each at least once; what came twice is counted, and no more than a batch."""
+    seen = mesh.replayed()
+    assert set(seen) == {f"01ARZ:{number}" for number in range(count)}
+    repeats = seen.total() - count
+    assert repeats <= done.status.repeated <= REPLAY_BATCH_LETTERS_MAX
+    assert (done.status.matched, done.status.sent) == (count, count)
+
+
+async def killed_within_a_batch(mesh: Mesh) -> None:
+    """The leader dies with records in the log that its history does not tell of."""
+    count = REPLAY_BATCH_LETTERS_MAX + 7
+    await mesh.park(count)
+    await mesh.indexed(count)
+    job = await mesh.replay()
+    while not mesh.replayed():
+        await mesh.host.clock.sleep(0.0002)
+    mesh.kill(mesh.leader())
+    done = await over(mesh, job.id)
+    assert mesh.replayed().total() > count, "nothing came twice: the scene shows nothing"
+    check_replayed(mesh, done, count)
+
+
+def test_a_leader_killed_within_a_batch_sends_it_twice_and_says_so(tmp_path: Path) -> None:
+    play(tmp_path, killed_within_a_batch)
+
+
+def test_a_job_that_forgets_its_open_batch_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = ReplayDecider.evolve
+
+    def forgetful(self: ReplayDecider, state: State, event: Event, context: Context) -> State:
+        return replace(honest(self, state, event, context), open_again=False)
+
+    monkeypatch.setattr(ReplayDecider, "evolve", forgetful)
+    with pytest.raises(AssertionError, match=r"assert \d+ <= 0"):
+        play(tmp_path, killed_within_a_batch)
+
+
+def test_a_batch_sent_before_its_intent_is_recorded_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = ReplayRun._execute
+    begun: dict[ReplayRun, Command] = {}
+
+    async def late(self: ReplayRun, command: Command) -> None:
+        if isinstance(command, BeginBatch):
+            begun[self] = command
+            return
+        if isinstance(command, Advance):
+            await honest(self, begun[self])
+        await honest(self, command)
+
+    monkeypatch.setattr(ReplayRun, "_execute", late)
+    with pytest.raises(AssertionError, match=r"assert \d+ <= 0"):
+        play(tmp_path, killed_within_a_batch)
 
 
 def test_a_replay_keeps_its_rate_pauses_within_a_batch_resumes_and_is_cancelled(tmp_path: Path) -> None:
