@@ -1,6 +1,6 @@
 """The bound on fetched records that are not done, over all clusters of a consumer, divided between lanes. No I/O."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from braid.kernel import limits
@@ -10,10 +10,12 @@ _RECORD_OVERHEAD_BYTES: Final = 256  # what a record costs in memory beside its 
 _HEADER_OVERHEAD_BYTES: Final = 128  # a header's; they need not be large to be many
 
 
-def weight_bytes(raw: KafkaRecord) -> int:
-    """What a fetched record weighs against the bound."""
-    headers = _HEADER_OVERHEAD_BYTES * len(raw.headers)
-    return len(raw.value or b"") + len(raw.key or b"") + headers + _RECORD_OVERHEAD_BYTES
+def weights_bytes(raws: Sequence[KafkaRecord]) -> list[int]:
+    """What each of some fetched records weighs against the bound."""
+    return [
+        len(raw.value or b"") + len(raw.key or b"") + _HEADER_OVERHEAD_BYTES * len(raw.headers) + _RECORD_OVERHEAD_BYTES
+        for raw in raws
+    ]
 
 
 class LaneMemory:

@@ -8,7 +8,7 @@ from itertools import compress
 from typing import Protocol
 
 from braid.client.lease_session import Held
-from braid.client.memory import LaneMemory, weight_bytes
+from braid.client.memory import LaneMemory, weights_bytes
 from braid.client.ready import Ready, Slice
 from braid.client.record import QuarantinedBatch, Record, read_headers
 from braid.client.routing import DLQ_LANE
@@ -158,7 +158,7 @@ class PartitionWork:
         if raws or progress.fetched != before:
             self.version += 1
         if raws:
-            sizes = list(map(weight_bytes, raws))
+            sizes = weights_bytes(raws)
             size = sum(sizes)
             self._bytes += size
             self.memory.used += size
