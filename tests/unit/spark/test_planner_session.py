@@ -1,0 +1,263 @@
+"""A member that plans ranges: what it offers, when progress is claimed, what becomes of a lease asked back.
+
+`bench` watches every commit: it may claim nothing the sink does not hold.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from braid.client.planner_session import Offer, PlannerSession
+from braid.client.range_reads import RangeReader
+from braid.client.settings import ConsumerSettings
+from braid.kernel.errors import ClusterUnavailable, GroupOccupied, OffsetOutOfRange
+from braid.kernel.ids import LeaseId
+from braid.kernel.ports import TopicPartition
+from tests.support.scripted_control import until, virtual
+from tests.unit.client.consuming import FIRST, SECOND, TOPIC, Bench, bench, member, take
+
+ONE, TWO = LeaseId.parse(FIRST), LeaseId.parse(SECOND)
+
+
+@asynccontextmanager
+async def planner(at: Bench, name: str, *leases: str) -> AsyncIterator[PlannerSession]:
+    """A planner that holds these leases and knows their progress; closed afterwards."""
+    client = at.control.client(name)
+    async with client.mesh:
+        session = PlannerSession(client.mesh, ConsumerSettings(streams=("logs",), group="g"))
+        await session.open()
+        await at.control.grant(-1, *leases)
+        await until(lambda: len(session.held) == len(leases))
+        try:
+            yield session
+        finally:
+            await session.close()
+
+
+async def offered(session: PlannerSession, lease: LeaseId, end: int) -> Offer:
+    """What a lease offers once its log is seen to end there."""
+    found: dict[LeaseId, Offer] = {}
+
+    async def look() -> bool:
+        found.update(await session.offers())
+        return lease in found and found[lease].end == end
+
+    for _ in range(100):
+        if await look():
+            return found[lease]
+        await session._host.clock.sleep(0.05)
+    raise AssertionError(f"{lease} offers {found.get(lease)}, not up to {end}")
+
+
+def process(at: Bench, start: int, end: int) -> None:
+    """The sink takes what a worker read."""
+    for offset in range(start, end):
+        at.watch.done("east", TOPIC, 0, offset)
+
+
+@virtual
+async def test_progress_is_committed_only_once_a_range_is_done() -> None:
+    async with bench() as at, planner(at, "m", FIRST) as session:
+        at.fill(100)
+        assert await offered(session, ONE, 100) == Offer(0, 100)
+        session.planned({ONE: (0, 60)})
+        await session._host.clock.sleep(5.0)
+        assert at.watch.base(TOPIC) == 0
+        process(at, 0, 60)
+        session.done({ONE: 60})
+        await until(lambda: at.watch.base(TOPIC) == 60)
+        assert await offered(session, ONE, 100) == Offer(60, 100)
+
+
+@virtual
+async def test_a_claim_before_its_work_is_noticed() -> None:
+    """The watch itself can fail: a planner told of work nobody did makes it red."""
+    async with bench() as at:
+        async with planner(at, "m", FIRST) as session:
+            at.fill(10)
+            await offered(session, ONE, 10)
+            session.done({ONE: 10})
+            await until(lambda: at.watch.base(TOPIC) == 10)
+        assert at.watch.untrue
+        at.watch.untrue.clear()
+
+
+@virtual
+async def test_what_is_handed_out_is_not_offered_again_unless_it_was_never_worked_on() -> None:
+    async with bench() as at, planner(at, "m", FIRST) as session:
+        at.fill(10)
+        await offered(session, ONE, 10)
+        session.planned({ONE: (0, 10)})
+        assert ONE not in await session.offers()
+        session.withdraw()
+        assert (await session.offers())[ONE] == Offer(0, 10)
+
+
+@virtual
+async def test_a_lease_asked_back_is_released_when_the_range_that_is_out_is_done() -> None:
+    async with bench() as at, planner(at, "m", FIRST, SECOND) as session:
+        at.fill(10)
+        await offered(session, ONE, 10)
+        session.planned({ONE: (0, 10)})
+        await at.control.revoke(-1, FIRST, SECOND)
+        await until(lambda: [each.lease for each in at.control.released] == [SECOND])
+        await session._host.clock.sleep(5.0)
+        assert len(at.control.released) == 1
+        process(at, 0, 10)
+        session.done({ONE: 10})
+        await until(lambda: len(at.control.released) == 2)
+        assert (at.watch.base(TOPIC), at.control.released[1].commit_waived) == (10, False)
+
+
+@virtual
+async def test_a_lease_is_released_at_its_deadline_without_claiming_what_is_out() -> None:
+    async with bench() as at, planner(at, "m", FIRST) as session:
+        at.fill(10)
+        await offered(session, ONE, 10)
+        session.planned({ONE: (0, 10)})
+        await at.control.revoke(-1, FIRST, deadline_ms=1_000)
+        await until(lambda: len(at.control.released) == 1, 3.0)
+        process(at, 0, 10)
+        session.done({ONE: 10})  # told late: the lease is another's by now
+        await session._host.clock.sleep(2.0)
+        assert at.watch.base(TOPIC) == 0
+
+
+@virtual
+async def test_done_before_a_lease_is_held_counts_when_it_comes() -> None:
+    """After a restart the checkpoint knows more than the group's progress does."""
+    async with bench() as at:
+        at.fill(100)
+        process(at, 0, 70)
+        client = at.control.client("m")
+        async with client.mesh:
+            session = PlannerSession(client.mesh, ConsumerSettings(streams=("logs",), group="g"))
+            await session.open()
+            session.done({ONE: 70})
+            await at.control.grant(-1, FIRST)
+            assert await offered(session, ONE, 100) == Offer(70, 100)
+            await until(lambda: at.watch.base(TOPIC) == 70)
+            await session.close()
+
+
+@virtual
+async def test_leaving_commits_what_is_done_and_leaves_the_rest_to_others() -> None:
+    async with bench() as at:
+        at.fill(30)
+        async with planner(at, "m", FIRST) as session:
+            await offered(session, ONE, 30)
+            session.planned({ONE: (0, 10)})
+            process(at, 0, 10)
+            session.done({ONE: 10})
+            session.planned({ONE: (10, 30)})
+        assert [each.lease for each in at.control.released] == [FIRST]
+        assert at.watch.base(TOPIC) == 10
+
+
+@virtual
+async def test_a_cluster_that_is_away_offers_nothing_and_delays_nobody_for_long() -> None:
+    async with bench() as at, planner(at, "m", FIRST) as session:
+        at.fill(10)
+        await offered(session, ONE, 10)
+        at.control.clusters["east"].kill()
+        clock = session._host.clock
+        await clock.sleep(1.0)
+        asked = clock.elapsed()
+        assert await session.offers() == {}
+        assert await session.offers() == {}
+        assert clock.elapsed() - asked < 0.6
+        at.control.clusters["east"].start()
+        assert await offered(session, ONE, 10) == Offer(0, 10)
+
+
+@virtual
+async def test_what_a_member_did_out_of_order_is_skipped() -> None:
+    async with bench() as at:
+        at.fill(10)
+        async with member(at, "sdk", FIRST) as (consumer, _):
+            for record in await take(consumer, 10):
+                if record.offset in (0, 3, 4, 9):
+                    at.sunk(record)
+                    record.ack()
+            await until(lambda: at.watch.base(TOPIC) == 1)
+        async with planner(at, "m", FIRST) as session:
+            assert await offered(session, ONE, 10) == Offer(1, 10, (3, 5, 9, 10))
+
+
+@virtual
+async def test_a_group_in_use_by_another_tool_is_refused() -> None:
+    async with bench() as at:
+        at.control.clusters["east"].groups.join("g", "another tool")
+        async with planner(at, "m", FIRST) as session:
+            with pytest.raises(GroupOccupied, match="other Kafka consumers"):
+                await offered(session, ONE, 10)
+
+
+def reader(at: Bench, wait_seconds: float = 60.0) -> RangeReader:
+    client = at.control.client("worker")
+    cluster = client.kafka.cluster("east:9092", "")
+    return RangeReader(client.mesh._host, cluster, "east", zone="", wait_seconds=wait_seconds)
+
+
+async def offsets(found: RangeReader) -> list[int]:
+    """Of what is left of a range."""
+    taken: list[int] = []
+    while (part := await found.read(7)) is not None:
+        taken += [record.offset for record in part.records]
+    return taken
+
+
+PARTITION = TopicPartition(TOPIC, 0)
+
+
+@virtual
+async def test_ranges_are_read_one_after_another_whole_and_no_further() -> None:
+    async with bench() as at:
+        at.fill(100)
+        reading = reader(at)
+        for start, end in ((0, 100), (10, 20), (10, 25), (99, 100), (5, 5)):
+            reading.begin(PARTITION, start, end)
+            assert await offsets(reading) == list(range(start, end))
+        await reading.close()
+
+
+@virtual
+async def test_reading_waits_for_a_cluster_that_died_and_goes_on() -> None:
+    async with bench() as at:
+        at.fill(50)
+        cluster = at.control.clusters["east"]
+        reading = reader(at)
+        reading.begin(PARTITION, 0, 50)
+        first = await reading.read(10)
+        assert first is not None
+        cluster.kill()
+        asyncio.get_running_loop().call_later(30.0, cluster.start)
+        assert [*(record.offset for record in first.records), *await offsets(reading)] == list(range(50))
+        await reading.close()
+
+
+@virtual
+async def test_waiting_for_a_cluster_ends() -> None:
+    async with bench() as at:
+        at.control.clusters["east"].kill()
+        reading = reader(at, wait_seconds=20.0)
+        reading.begin(PARTITION, 0, 50)
+        with pytest.raises(ClusterUnavailable, match="clusterWaitSeconds"):
+            await reading.read(10)
+        await reading.close()
+
+
+@virtual
+async def test_a_log_that_ends_too_early_is_named_with_what_is_lost() -> None:
+    async with bench() as at:
+        at.fill(10)
+        reading = reader(at)
+        reading.begin(PARTITION, 0, 30)
+        first = await reading.read(100)
+        assert first is not None
+        assert len(first.records) == 10
+        with pytest.raises(OffsetOutOfRange, match=r"offsets 10 to 30 .* are lost"):
+            await reading.read(100)
+        await reading.close()
