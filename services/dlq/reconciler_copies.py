@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from braid.kernel.errors import ClusterUnavailable, OffsetOutOfRange
+from braid.kernel.errors import ClusterUnavailable, NotFound, OffsetOutOfRange
 from braid.kernel.limits import (
     DLQ_COPY_SECONDS,
     DLQ_SCAN_LETTERS,
@@ -65,20 +65,26 @@ class _Reader:
 
     async def read(self, partition: TopicPartition, offsets: Sequence[int]) -> Mapping[int, KafkaRecord]:
         async with self._turn:
-            topics = await self._admin.describe_topics([partition.topic])
-            if partition.topic not in topics or partition.partition >= topics[partition.topic].partitions:
+            try:
+                return await self._read(partition, offsets)
+            except NotFound:  # deleted while it was asked about
                 return {}
-            start = (await self._admin.offsets_at({partition: OffsetAt.EARLIEST}))[partition]
-            end = (await self._admin.offsets_at({partition: OffsetAt.LATEST}))[partition]
-            found: dict[int, KafkaRecord] = {}
-            for run in _runs([offset for offset in offsets if start <= offset < end]):
-                found |= await self._read_run(partition, run, end)
-            return found
 
     async def close(self) -> None:
         if self._fetcher is not None:
             await self._fetcher.close()
         await self._admin.close()
+
+    async def _read(self, partition: TopicPartition, offsets: Sequence[int]) -> Mapping[int, KafkaRecord]:
+        topics = await self._admin.describe_topics([partition.topic])
+        if partition.topic not in topics or partition.partition >= topics[partition.topic].partitions:
+            return {}
+        start = (await self._admin.offsets_at({partition: OffsetAt.EARLIEST}))[partition]
+        end = (await self._admin.offsets_at({partition: OffsetAt.LATEST}))[partition]
+        found: dict[int, KafkaRecord] = {}
+        for run in _runs([offset for offset in offsets if start <= offset < end]):
+            found |= await self._read_run(partition, run, end)
+        return found
 
     async def _read_run(self, partition: TopicPartition, offsets: Sequence[int], end: int) -> Mapping[int, KafkaRecord]:
         """Reads through from the first offset to the last."""

@@ -7,7 +7,7 @@ the index holding exactly what its logs hold. Nothing is decided here.
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 
-from braid.kernel.errors import ClusterUnavailable, OffsetOutOfRange
+from braid.kernel.errors import ClusterUnavailable, NotFound, OffsetOutOfRange
 from braid.kernel.ids import SEAL_CANARY
 from braid.kernel.limits import (
     DLQ_LOOK_SECONDS,
@@ -166,6 +166,9 @@ class ClusterTail:
                     await self._fetch()
                 except ClusterUnavailable:
                     self.behind = bool(self._channels)
+                    await self._host.clock.sleep(RESTORE_RETRY_SECONDS)
+                except NotFound:  # a topic was deleted between two questions about it; the registry will tell
+                    self._next_look = 0.0
                     await self._host.clock.sleep(RESTORE_RETRY_SECONDS)
                 except OffsetOutOfRange as error:  # what became of the log is seen at the next look
                     self._leave(TopicPartition(error.metadata["topic"], int(error.metadata["partition"])))

@@ -36,8 +36,10 @@ def play(directory: Path, scene: Callable[[Mesh], Awaitable[None]]) -> None:
 
     async def whole() -> None:
         mesh = await Mesh(directory).start()
-        await scene(mesh)
-        assert not mesh.failures
+        try:
+            await scene(mesh)
+        finally:
+            assert not mesh.failures
 
     run_virtual(whole())
 
