@@ -46,6 +46,14 @@ def parse_detail(text: str) -> Detail:
     return DETAILS[text]
 
 
+def scope_of(name: str, stream: str) -> lagmon_api.LagFilter:
+    """Which rows are asked for: a group's, or those of a name as `get lag` prints it (`indexer/logs/live`)."""
+    parts = name.split("/")
+    if len(parts) == 3 and not stream:
+        return lagmon_api.LagFilter(group=parts[0], stream=parts[1], lane=parts[2])
+    return lagmon_api.LagFilter(group=name, stream=stream)
+
+
 async def get_lag(session: Session, scope: lagmon_api.LagFilter, detail: Detail, format: Format) -> int:
     """Prints the lag of groups, once.
 

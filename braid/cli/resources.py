@@ -142,12 +142,11 @@ def _get(
     execute(endpoint, context, lambda session: work(session, kind, scope, format))
 
 
-def _get_lag(group: str, stream: str, detail: str, format: Format, watch: bool, endpoint: str, context: str) -> None:
-    from braid.api.lagmon.v1.lagmon_service_pb2 import LagFilter
-    from braid.cli.lag import get_lag, parse_detail, watch_lag
+def _get_lag(name: str, stream: str, detail: str, format: Format, watch: bool, endpoint: str, context: str) -> None:
+    from braid.cli.lag import get_lag, parse_detail, scope_of, watch_lag
 
     work = watch_lag if watch else get_lag
-    scope, level = LagFilter(group=group, stream=stream), parse_detail(detail or "lane")
+    scope, level = scope_of(name, stream), parse_detail(detail or "lane")
     execute(endpoint, context, lambda session: work(session, scope, level, format))
 
 

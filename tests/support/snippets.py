@@ -71,6 +71,17 @@ def run_snippet(snippet: Snippet, directory: Path, timeout_seconds: float, endpo
     return done.stdout
 
 
+def run_page(found: Sequence[Snippet], directory: Path, timeout_seconds: float, endpoint: str) -> None:
+    """Runs a page's blocks one after another; fails with everything that was not as the page says."""
+    wrong: list[str] = []
+    for snippet in found:
+        try:
+            run_snippet(snippet, directory, timeout_seconds, endpoint)
+        except AssertionError as error:  # the blocks after it show whether it is this one alone
+            wrong.append(str(error))
+    assert not wrong, "\n\n".join(wrong)
+
+
 @contextmanager
 def reader(directory: Path) -> Iterator[Path]:
     """Where a reader stands; the mesh that runs there afterwards is ended."""

@@ -82,6 +82,7 @@ class ScriptedLagmon:
             lag_pb2.Lag.FromString(each.SerializeToString())
             for each in self.rows
             if wanted.group in ("", each.group) and wanted.stream in ("", each.stream)
+            if wanted.lane in ("", each.lane)
         ]
 
 

@@ -44,6 +44,8 @@ async def test_the_table_is_golden() -> None:
     )
     assert (await shell.braid("get", "lag", "legacy", "-o", "name")).out == "lag/legacy\n"
     assert (await shell.braid("get", "lag", "--stream", "logs", "-o", "name")).out.count("\n") == 3
+    one = await shell.braid("get", "lag", "indexer/logs/live", "-o", "name")
+    assert one.out == "lag/indexer/logs/live\n"
 
 
 @virtual
