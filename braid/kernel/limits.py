@@ -277,6 +277,7 @@ SPARK_ENDS_FRESH_SECONDS: Final = 0.03  # a log's end is not asked for again wit
 SPARK_ENDS_WAIT_SECONDS: Final = 0.25  # planning waits so long for a cluster's ends, then plans without it
 SPARK_SETTLE_SECONDS: Final = 10.0  # `availableNow` waits so long for its share of the group's leases
 SPARK_SETTLE_POLL_SECONDS: Final = 0.1  # between two looks at them
+SPARK_RETIRED_LOOK_SECONDS: Final = 60.0  # between two looks for channels a checkpoint need not name any more
 SPARK_CLOSE_SECONDS: Final = 5.0  # a planner that is told to end hands its leases back within it
 SPARK_SKIP_SPANS_MAX: Final = 64  # done ranges kept with a batch; with more of them, rows are repeated
 SPARK_WRITE_RECORDS: Final = 2_000  # records sent and not acknowledged by one writing task

@@ -5,14 +5,14 @@ be planned again from its end alone, whatever happened to leases since, and a ch
 move) is just one more lease. Keys are sorted: Spark compares the text.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple, Self
 
 from braid.client.planner_session import Offer
 from braid.kernel.errors import Invalid, Unsupported
-from braid.kernel.ids import LeaseId
+from braid.kernel.ids import ChannelId, LeaseId
 from braid.kernel.limits import SPARK_SKIP_SPANS_MAX
 from braid.kernel.ranges import Ranges
 from braid.spark.plan import share_limit
@@ -41,6 +41,17 @@ class Positions:
     def ends(self) -> dict[LeaseId, int]:
         """By lease, the offset below which everything is done once the batch is."""
         return {lease: batch.end for lease, batch in self.batches.items()}
+
+    def without(self, channels: Set[ChannelId]) -> Self:
+        """These positions without channels that are gone."""
+        if not channels:
+            return self
+        left = {lease: batch for lease, batch in self.batches.items() if lease.channel not in channels}
+        return type(self)(self.stream, self.group, left)
+
+    def nothing_since(self, begun: Self) -> bool:
+        """Whether a batch from there to here would be empty."""
+        return all(begun.batches.get(lease) == batch for lease, batch in self.batches.items())
 
     def to_json(self) -> Json:
         """What goes into the checkpoint."""

@@ -15,7 +15,8 @@ import asyncio
 import logging
 import os
 import signal
-from collections.abc import Iterator, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import FrameType
 
 import pyarrow as pa
@@ -64,7 +65,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         begun = self._parsed(start)
         rows_max = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         end = process_loop().call(_planner(self._options).advance(begun, rows_max))
-        return start if end is begun else end.to_json()
+        return start if end.nothing_since(begun) else end.to_json()
 
     def partitions(self, start: Mapping[str, object], end: Mapping[str, object]) -> Sequence[InputPartition]:
         """The tasks of a batch, from its end alone."""
@@ -100,14 +101,20 @@ class Planner:
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
+        self.process = os.getpid()
         self._mesh: Mesh | None = None
         self._session: PlannerSession | None = None
         self._until: dict[LeaseId, int] | None = None
         self._places: dict[str, ChannelPlace] = {}
         self._short_since: dict[LeaseId, float] = {}
+        self._looked_at = float("-inf")
+
+    def serves(self, options: ReadOptions) -> bool:
+        """Whether it was made for these options."""
+        return self._options == options
 
     async def advance(self, begun: Positions, rows_max: int | None) -> Positions:
-        """The end of the next batch, handed out; `begun` itself when there is nothing to read.
+        """The end of the next batch, handed out; one with `nothing_since(begun)` when there is nothing to read.
 
         Raises:
             OffsetOutOfRange: a log ends before what the checkpoint says was read of it.
@@ -116,9 +123,8 @@ class Planner:
         session = await self._opened()
         session.done(begun.ends)
         session.withdraw()
-        offers = await session.offers()
-        self._check_short(begun, offers)
-        end = begun.advance(offers, rows_max, self._until)
+        begun = begun.without(await self._retired(begun))
+        end = begun.advance(await self._offers(session, begun), rows_max, self._until)
         if end is not begun:
             session.planned(
                 {lease: (batch.start, batch.end) for lease, batch in end.batches.items() if batch.start < batch.end}
@@ -135,11 +141,53 @@ class Planner:
         """Nothing beyond the present ends is planned in this run, and nothing of leases that come later."""
         session = await self._opened()
         await session.settle()
-        offers = await session.offers()
+        offers = await self._offers_of_all(session, lambda offers: {held.id for held in session.held} <= offers.keys())
         self._until = {lease: offer.end for lease, offer in offers.items()}
-        missing = len(session.held) - len(offers)
-        if missing:
-            _log.warning("%d leases are left out of this run: their clusters do not answer", missing)
+
+    async def _offers(self, session: PlannerSession, begun: Positions) -> Mapping[LeaseId, Offer]:
+        """What the leases offer; a run that is to end waits for those that are not there yet, for a while."""
+        ends, until = begun.ends, self._until
+        if until is None:
+            offers: Mapping[LeaseId, Offer] = await session.offers()
+        else:
+
+            def answered(offers: Mapping[LeaseId, Offer]) -> bool:
+                held = {held.id for held in session.held}
+                return all(
+                    lease in offers or lease not in held or ends.get(lease, 0) >= end for lease, end in until.items()
+                )
+
+            offers = await self._offers_of_all(session, answered)
+        self._check_short(begun, offers)
+        return offers
+
+    async def _offers_of_all(
+        self, session: PlannerSession, answered: Callable[[Mapping[LeaseId, Offer]], bool]
+    ) -> Mapping[LeaseId, Offer]:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + limits.SPARK_SETTLE_SECONDS
+        while not answered(offers := await session.offers()):
+            if loop.time() > deadline:
+                _log.warning("this run ends without leases whose clusters do not answer; the next one reads them")
+                break
+            await asyncio.sleep(limits.SPARK_SETTLE_POLL_SECONDS)
+        return offers
+
+    async def _retired(self, begun: Positions) -> set[ChannelId]:
+        """Channels of the checkpoint that are gone for good; looked for now and then."""
+        held = {lease.id.channel for lease in (self._session.held if self._session is not None else ())}
+        idle = {lease.channel for lease in begun.batches} - held
+        now = asyncio.get_running_loop().time()
+        if not idle or now - self._looked_at < limits.SPARK_RETIRED_LOOK_SECONDS:
+            return set()
+        self._looked_at = now
+        try:
+            async with asyncio.timeout(limits.SPARK_PLAN_RETRY_SECONDS):
+                registry = (await self._connected()).service("registry")
+                found = await channel_places(registry, self._options.mesh.stream, self._options.lanes)
+        except (Unavailable, TimeoutError):
+            return set()
+        return idle - {ChannelId.parse(place.channel) for place in found}
 
     async def ranges(self, end: Positions) -> list[LogRange]:
         """How the tasks of a batch reach their logs."""
@@ -226,17 +274,18 @@ class Planner:
                 )
 
 
-_planners: dict[int, Planner] = {}
+_current: list[Planner] = []
 
 
 def _planner(options: ReadOptions) -> Planner:
-    """This process's planner; a planner process serves one query."""
-    process = os.getpid()
-    if process not in _planners:
-        _planners.clear()
-        _planners[process] = Planner(options)
-        signal.signal(signal.SIGTERM, _terminated)
-    return _planners[process]
+    """This process's planner. A planner process serves one query; if it is given another one, the first has ended."""
+    if _current and (_current[0].process != os.getpid() or not _current[0].serves(options)):
+        _close()
+    if not _current:
+        _current.append(Planner(options))
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, _terminated)
+    return _current[0]
 
 
 def _terminated(number: int, frame: FrameType | None) -> None:
@@ -247,8 +296,10 @@ def _terminated(number: int, frame: FrameType | None) -> None:
 
 
 def _close() -> None:
-    planner = _planners.pop(os.getpid(), None)
-    if planner is not None:
+    planners, _current[:] = list(_current), []
+    for planner in planners:
+        if planner.process != os.getpid():  # a parent's, whose connections are not ours
+            continue
         closing = process_loop().submit(planner.close())
         try:
             closing.result(limits.SPARK_CLOSE_SECONDS)

@@ -65,6 +65,15 @@ def test_a_run_that_ends_passes_no_end_and_takes_no_later_lease() -> None:
     assert at.advance({EAST: Offer(60, 100), WEST: Offer(0, 50)}, None, {EAST: 60}) is at
 
 
+def test_channels_that_are_gone_are_forgotten_without_an_empty_batch() -> None:
+    at = EMPTY.advance({EAST: Offer(0, 9), WEST: Offer(0, 4)}, None)
+    left = at.without({EAST.channel})
+    assert left.advance({WEST: Offer(4, 4)}, None).nothing_since(at)
+    grown = left.advance({WEST: Offer(4, 6)}, None)
+    assert not grown.nothing_since(at)
+    assert grown.batches == {WEST: Batch(4, 6)}
+
+
 @given(
     st.lists(
         st.tuples(st.dictionaries(st.integers(0, 5), st.integers(1, 50), max_size=4), st.integers(1, 60)), max_size=20
