@@ -4,13 +4,14 @@ import asyncio
 import json
 import math
 import time
+import urllib.request
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 import pytest
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
 import braid
 from braid.api.lagmon.v1 import lag_pb2
@@ -196,6 +197,38 @@ async def test_another_tools_group_is_labelled_foreign(local: DevMesh) -> None:
         assert row.foreign and (row.stream, row.topic) == ("", "mirror")
         assert row.source == lag_pb2.LAG_SOURCE_ESTIMATE
         assert 2.0 < row.lag_seconds < 6.0
+    await asyncio.sleep(2)
+    shown = await asyncio.to_thread(scrape, (await local.info()).services["lagmon-1"].metrics)
+    assert 'kafka_consumergroup_lag{cluster="east",consumergroup="tool",partition="0",topic="mirror"} 30.0' in shown
+
+
+async def test_a_foreign_aborted_transactions_commit_does_not_count(local: DevMesh) -> None:
+    bootstrap = local.ready.clusters["east"].bootstrap
+    admin = AioKafka("test").cluster(bootstrap, "").admin()
+    await admin.create_topic("ledger", 1, 1, {})
+    await admin.close()
+    where = TopicPartition("ledger", 0)
+    async with (
+        lagmon(local, "lagmon-1") as monitor,
+        AIOKafkaProducer(bootstrap_servers=bootstrap, transactional_id="teller") as producer,
+    ):
+        for offset, abort in ((2, False), (3, True)):
+            await producer.begin_transaction()
+            for number in range(5):
+                await producer.send_and_wait("ledger", b"%d" % number)
+            await producer.send_offsets_to_transaction({where: offset}, "bank")
+            await (producer.abort_transaction() if abort else producer.commit_transaction())
+        (row,) = await monitor.until("bank", lambda rows: [row.end_offset for row in rows] == [12])
+        await asyncio.sleep(2)
+        (row,) = (await monitor.ask("bank")).lags
+        assert (row.committed_offset, row.foreign) == (2, True)
+
+
+def scrape(url: str) -> str:
+    """A replica's metrics."""
+    with urllib.request.urlopen(url, timeout=5) as answer:
+        text: str = answer.read().decode()
+        return text
 
 
 async def test_every_commit_of_a_real_broker_reads_as_another_reader_reads_it(local: DevMesh) -> None:

@@ -226,6 +226,35 @@ def test_damaged_records_cost_their_neighbours_nothing() -> None:
     play(scene)
 
 
+def test_a_batch_of_the_offset_log_that_cannot_be_decoded_is_passed_and_counted() -> None:
+    async def scene(mesh: Mesh) -> None:
+        mesh.channel(partitions=1)
+        for base in (1, 2, 3):
+            mesh.commit("g", EnvelopeFields(base=base))
+        mesh.commit("h", EnvelopeFields(base=4))
+        mesh.kafka.named("east").damage(TopicPartition(OFFSETS_TOPIC, 0), 2, "a bomb")
+        mesh.assigner.groups = {"g": [], "h": []}
+        await mesh.until(lambda rows: [row.committed_offset for row in rows] == [2, 4])
+        assert await metric(mesh, "braid_lagmon_offset_records_total", outcome="damaged") == 1
+
+    play(scene)
+
+
+def test_a_record_that_cannot_be_read_for_its_time_leaves_the_least_age() -> None:
+    async def scene(mesh: Mesh) -> None:
+        mesh.channel(partitions=2)
+        mesh.assigner.groups = {"g": []}
+        mesh.produce(1)
+        mesh.produce(1, 1)
+        mesh.kafka.named("east").damage(TopicPartition(LOGS, 0), 0)
+        rows = await mesh.until(lambda rows: [row.source for row in rows] == [UNKNOWN, RECORD])
+        assert [row.lag_records for row in rows] == [1, 1]
+        await mesh.clock.sleep(5)
+        assert (await mesh.lag())[0].lag_seconds > rows[0].lag_seconds + 4
+
+    play(scene)
+
+
 def test_a_second_replica_answers_complete_rows_at_once() -> None:
     async def scene(mesh: Mesh) -> None:
         mesh.channel(partitions=2)
