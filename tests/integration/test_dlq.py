@@ -210,6 +210,30 @@ async def test_ten_thousand_are_replayed_through_a_kill_9_at_their_rate(local: D
         for rate in rates:
             assert rate == pytest.approx(RATE, rel=0.05)
         await local.start(killed)
+        await killed_without_a_cap(local, mesh, set(sent))
+
+
+async def killed_without_a_cap(local: DevMesh, mesh: Mesh, sent: set[str]) -> None:
+    """The same letters for every group, as fast as it goes: the kill most likely falls within a batch."""
+    began = asyncio.get_running_loop().time()
+    job = (await start_replay(mesh, stream="logs", broadcast=True)).id
+
+    async def under_way() -> bool:
+        return (await replay(mesh, job)).status.sent >= 2_000
+
+    await until(under_way, 30, "2000 sent")
+    killed = await leader(mesh)
+    await local.kill(killed)
+    await until(lambda: _is(mesh, job, REPLAY_STATE_DONE), 60, "done")
+    seconds = asyncio.get_running_loop().time() - began
+    status = (await replay(mesh, job)).status
+    again = await replayed(local.ready.endpoint, mesh, "logs", 2 * LETTERS)
+    counts = Counter(id for id, _, headers in again if "braid-replay-group" not in headers)
+    repeats = counts.total() - len(counts)
+    print(f"{seconds:.1f} s, counted as repeated {status.repeated}, seen twice {repeats}")
+    assert set(counts) == sent
+    assert repeats <= status.repeated <= REPLAY_BATCH_LETTERS_MAX
+    await local.start(killed)
 
 
 def segment_rates(times_ms: list[int]) -> list[float]:

@@ -1,5 +1,6 @@
 """The service within a whole mesh on virtual time: its index whatever clusters do, its replays whoever is killed."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
@@ -17,8 +18,10 @@ from braid.api.dlq.v1.replay_pb2 import (
 )
 from braid.api.registry.v1 import registry_service_pb2 as registry_api
 from braid.api.registry.v1 import stream_pb2
+from braid.client.record import Record
+from braid.client.settings import Retry
 from braid.kernel.decider import Context
-from braid.kernel.errors import ClusterUnavailable, NotFound, Refused
+from braid.kernel.errors import ClusterUnavailable, DeadlineExceeded, NotFound, Refused
 from braid.kernel.limits import REPLAY_BATCH_LETTERS_MAX
 from braid.kernel.ports import TopicPartition
 from services.dlq.domain import Replay as State
@@ -46,7 +49,10 @@ def play(directory: Path, scene: Callable[[Mesh], Awaitable[None]]) -> None:
 
 async def over(mesh: Mesh, id: str, state: int = REPLAY_STATE_DONE, seconds: float = 60.0) -> Replay:
     async def is_over() -> bool:
-        return (await mesh.job(id)).status.state == state
+        try:
+            return (await mesh.job(id)).status.state == state
+        except DeadlineExceeded:  # the one asked is frozen
+            return False
 
     await mesh.until(is_over, seconds)
     return await mesh.job(id)
@@ -343,5 +349,64 @@ def test_a_replay_waits_for_a_dead_cluster_and_says_so(tmp_path: Path) -> None:
         mesh.kafka.named("east").start()
         done = await over(mesh, job.id, seconds=120)
         assert (done.status.sent, done.status.repeated) == (3, 0)
+
+    play(tmp_path, scene)
+
+
+def test_a_frozen_leader_that_wakes_after_its_time_sends_nothing_more(tmp_path: Path) -> None:
+    async def scene(mesh: Mesh) -> None:
+        count = 2 * REPLAY_BATCH_LETTERS_MAX + 7
+        await mesh.park(count)
+        await mesh.indexed(count)
+        job = await mesh.replay()
+        while not mesh.replayed():
+            await mesh.host.clock.sleep(0.0002)
+        ghost = mesh.leader()
+        mesh.processes[ghost].pause()
+        try:
+            done = await over(mesh, job.id)
+        finally:
+            mesh.processes[ghost].resume()
+        await mesh.host.clock.sleep(10.0)
+        check_replayed(mesh, done, count)
+        assert (await mesh.job(job.id)).status == done.status
+
+    play(tmp_path, scene)
+
+
+def test_a_mended_handler_gets_its_dead_letter_again_and_no_other_group_does(tmp_path: Path) -> None:
+    async def scene(mesh: Mesh) -> None:
+        mended = False
+        handled: list[tuple[str, str]] = []
+
+        async def consume(group: str) -> None:
+            async def handle(record: Record) -> None:
+                if group == "indexer" and not mended:
+                    raise ValueError("not yet")
+                handled.append((group, record.id))
+
+            async with mesh.application(f"app-{group}") as application:
+                consumer = application.consumer(["logs"], group=group, retry=Retry(max_attempts=1))
+                async with consumer:
+                    await consumer.run(handle)
+
+        members = [asyncio.create_task(consume(group)) for group in ("indexer", "other")]
+        async with mesh.client.producer("logs") as producer:
+            receipt = await producer.send(b"x")
+        await mesh.indexed(1)
+        letter = (await mesh.letters("error=ValueError and group=indexer")).letters[0]
+        assert letter.origin.id == receipt.id
+        mended = True
+        await over(mesh, (await mesh.replay()).id)
+
+        async def both() -> bool:
+            return len(handled) >= 2
+
+        await mesh.until(both)
+        await mesh.host.clock.sleep(5.0)
+        assert sorted(handled) == [("indexer", receipt.id), ("other", receipt.id)]
+        for each in members:
+            each.cancel()
+        await asyncio.gather(*members, return_exceptions=True)
 
     play(tmp_path, scene)
