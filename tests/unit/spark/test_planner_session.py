@@ -9,10 +9,11 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from braid.client.planner_quarantine import quarantine
 from braid.client.planner_session import Offer, PlannerSession
-from braid.client.range_reads import RangeReader
+from braid.client.range_reads import RangeReader, RangeRecords
 from braid.client.settings import ConsumerSettings
-from braid.kernel.errors import ClusterUnavailable, GroupOccupied, OffsetOutOfRange
+from braid.kernel.errors import ClusterUnavailable, GroupOccupied, OffsetOutOfRange, Unavailable
 from braid.kernel.ids import LeaseId
 from braid.kernel.ports import TopicPartition
 from tests.support.scripted_control import until, virtual
@@ -261,3 +262,54 @@ async def test_a_log_that_ends_too_early_is_named_with_what_is_lost() -> None:
         with pytest.raises(OffsetOutOfRange, match=r"offsets 10 to 30 .* are lost"):
             await reading.read(100)
         await reading.close()
+
+
+@virtual
+async def test_a_batch_nobody_can_decode_is_told_of_and_becomes_a_dead_letter_of_the_group() -> None:
+    async with bench() as at:
+        for count in (3, 5, 2):
+            at.fill(count)
+        at.control.clusters["east"].damage(PARTITION, 4, "bomb: by a test")
+        reading = reader(at)
+        reading.begin(PARTITION, 0, 10)
+        found = [part async for part in parts(reading)]
+        assert [record.offset for part in found for record in part.records] == [0, 1, 2, 8, 9]
+        [batch] = [batch for part in found for batch in part.damaged]
+        client = at.control.client("other")
+        async with client.mesh:
+            await quarantine(client.mesh, "g", ONE, "east", TOPIC, batch, wait_seconds=30.0)
+        [letter] = at.control.records("logs/dlq/1")
+        headers = dict(letter.headers)
+        told = {
+            name: headers[f"braid-dl-{name}"] for name in ("group", "cluster", "offset", "last-offset", "quarantine")
+        }
+        assert told == {
+            "group": b"g",
+            "cluster": b"east",
+            "offset": b"3",
+            "last-offset": b"7",
+            "quarantine": b"bomb: by a test",
+        }
+        await reading.close()
+
+
+@virtual
+async def test_a_dead_letter_that_cannot_be_written_ends_the_task_in_time() -> None:
+    async with bench() as at:
+        at.fill(5)
+        at.control.clusters["east"].damage(PARTITION, 0, "bomb: by a test")
+        reading = reader(at)
+        reading.begin(PARTITION, 0, 5)
+        [part] = [part async for part in parts(reading)]
+        at.control.clusters["west"].kill()
+        client = at.control.client("other")
+        async with client.mesh:
+            with pytest.raises(Unavailable, match="was not acknowledged"):
+                await quarantine(client.mesh, "g", ONE, "east", TOPIC, part.damaged[0], wait_seconds=5.0)
+        await reading.close()
+
+
+async def parts(reading: RangeReader) -> AsyncIterator[RangeRecords]:
+    """All that is left of a range."""
+    while (part := await reading.read(100)) is not None:
+        yield part
