@@ -20,7 +20,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Final, TypeVar
 
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -42,6 +42,7 @@ _EXIT_CODES: Final = {
 _AGO: Final = re.compile(r"(\d{1,6})(s|m|h|d)")
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 _RAISED: Final = re.compile(r"braid\.kernel\.errors\.(\w+): ([^\n]+)")
+_PYTHON_ERROR: Final = re.compile(r"(?m)^\s*([\w.]+(?:Error|Exception): .+)$")
 
 Fact = str | int | float | bool | None
 T = TypeVar("T")
@@ -197,8 +198,8 @@ def spark_error(error: PySparkException | Py4JError | ConnectionError) -> BraidE
     if found := raised_in_spark(str(error)):
         return found
     again = "start the job again with the same arguments: it goes on where it was"
-    if isinstance(error, PySparkException):
-        return Unavailable(f"Spark failed: {str(error).strip().splitlines()[0]}", remedy=again)
+    if isinstance(error, PySparkException | Py4JJavaError):
+        return Unavailable(f"Spark failed: {summary_of(str(error))}", remedy=again)
     return Unavailable("Spark's driver is gone", remedy=again)
 
 
@@ -220,12 +221,19 @@ def unless_stopped(spark: SparkSession, stop: threading.Event, work: Callable[[]
         return None
 
 
+def summary_of(account: str) -> str:
+    """The line of a long account that says what happened: the last error of Python's, else the first line."""
+    raised = _PYTHON_ERROR.findall(account)
+    lines = account.strip().splitlines()
+    return str(raised[-1]).strip() if raised else (lines[0] if lines else "no reason given")
+
+
 def stop_spark(spark: SparkSession) -> None:
     """Ends Spark, also one that has ended by itself."""
     try:
         spark.stop()
     except (Py4JError, ConnectionError) as error:
-        say("not stopped", reason=str(error).splitlines()[0])
+        say("not stopped", reason=summary_of(str(error)))
 
 
 def now_ms() -> int:

@@ -223,7 +223,7 @@ class EventStore:
         error = self._refusal or (commands.raised_in_spark(failure) if failure else None)
         if isinstance(error, _FINAL):
             raise error
-        summary = str(error) if error else (failure or "it ended").strip().splitlines()[0]
+        summary = str(error) if error else commands.summary_of(failure or "it ended")
         if failures > PIPELINE_RESTARTS_MAX:
             raise Unavailable(
                 f"the query failed {failures} times in a row: {summary}",
@@ -263,7 +263,7 @@ def _stop_query(query: StreamingQuery) -> None:
     try:
         query.stop()
     except (PySparkException, Py4JError, ConnectionError) as error:
-        say("not stopped", reason=str(error).splitlines()[0])
+        say("not stopped", reason=commands.summary_of(str(error)))
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ of two attempts one reports, the other's files are litter. The frame is evaluate
 
 from typing import NamedTuple
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
@@ -43,7 +44,7 @@ def merge_frame(frame: DataFrame, writer: TableWriter, tasks: int) -> Merged:
     rows = grouped(identified(frame, before.buckets), tasks)
     try:
         rows.write.format(FORMAT).options(**job_to_options(writer.job())).mode("append").save()
-    except PySparkException:
+    except (PySparkException, Py4JJavaError):
         writer.adopt()  # says so when the reason is another writer
         raise
     after = writer.adopt()
