@@ -75,13 +75,17 @@ def _cpu_columns(row: Row) -> str:
 
 
 def _wall_columns(row: Row) -> str:
-    return f"{row.wall_micros / 1e3:13,.1f}{row.low / 1e3:12,.1f}{row.high / 1e3:13,.1f}"
+    return f"{_plain(1e6 / row.wall_micros):>13}{_plain(row.wall_micros / 1e3):>12}{row.cpu_micros:13,.2f}"
 
 
 _COLUMNS: Final = {
     "cpu": (f"{'per CPU-s':>13}{'µs CPU':>12}{'per s':>13}", _cpu_columns),
-    "wall": (f"{'median ms':>13}{'low':>12}{'high':>13}", _wall_columns),
+    "wall": (f"{'per s':>13}{'median ms':>12}{'µs CPU':>13}", _wall_columns),
 }
+
+
+def _plain(number: float) -> str:
+    return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
 
 
 def _ratio(row: Row) -> str:

@@ -96,7 +96,7 @@ def prepare(producer: AIOKafkaProducer, on_topics_missing: Callable[[Sequence[st
 
 
 def knows(producer: AIOKafkaProducer, partition: TopicPartition) -> bool:
-    """Whether metadata has the partition. Asked for every record: `partitions_for_topic` would build a set each time."""
+    """Whether metadata has the partition. Asked for each record, and `partitions_for_topic` builds a set each time."""
     return partition.partition in producer.client.cluster._partitions.get(partition.topic, ())
 
 
