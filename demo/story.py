@@ -24,6 +24,7 @@ from demo.lag import LagWatch, worded
 from demo.member import PAUSED_LANE
 from demo.shipper import STREAM
 from demo.stage import Bar, DemoFailed, Stage
+from demo.table import compare, rows_in
 from demo.verdict import Scenes, Verdict
 from devmesh.documents import Ready
 from devmesh.files import DirectoryLock, MeshFiles
@@ -33,6 +34,7 @@ from devmesh.mesh import DevMesh
 CLUSTERS: Final = ("east", "west")
 MEMBERS: Final = ("member-1", "member-2", "member-3")
 GROUP: Final = "indexer"
+EVENT_STORE: Final = "event-store"
 SHARES: Final = {"live": 8, "bulk": 2}
 
 # Parts of the wanted observations after which things happen.
@@ -49,6 +51,7 @@ _SLOWEST_PER_S: Final = 300
 _FAULT_SECONDS: Final = 60.0
 _DRAIN_SECONDS: Final = 150.0
 _END_SECONDS: Final = 60.0
+_TABLE_SECONDS: Final = 120.0
 _BUSY_NS: Final = 1_000_000_000  # traffic within the last second is traffic
 
 _REGISTRY_LOG: Final = "mesh/services/registry-0/service.log"
@@ -128,6 +131,7 @@ class Story:
         self._mesh = mesh
         self._ready = ready
         self._alive = list(MEMBERS)
+        self._table = stage.path("table")
 
     async def tell(self) -> None:
         """All acts. Raises `DemoFailed` or `BraidError` at the first that fails."""
@@ -165,6 +169,7 @@ class Story:
         )
         self._display.done("this machine's telemetry flows: processes, threads, counters, logs, spans")
         self._display.note(f"{len(MEMBERS)} members consume it, each into a file of its own, synced before the commit")
+        self._display.note("a Spark job, a group of its own, merges it into an event-store table from the start")
 
     def _start_processes(self) -> None:
         stage, endpoint = self._stage, self._ready.endpoint
@@ -178,9 +183,16 @@ class Story:
             stage.follow(f"{member}.sink", partial(self._evidence.sink, member))
         logs = [str(stage.path(pattern)) for pattern in ("mesh/**/*.log", "*.log", "spans.jsonl")]
         rate = str(self._plan.rate_per_s)
+        self._start_event_store()
         stage.start(
             "shipper", "-m", "demo.shipper", "--endpoint", endpoint, "--ledger", str(pipe), "--rate", rate, *logs
         )
+
+    def _start_event_store(self) -> None:
+        checkpoint = str(self._stage.path("checkpoint"))
+        source = ("--endpoint", self._ready.endpoint, "--stream", STREAM, "--group", EVENT_STORE)
+        target = ("--table", str(self._table), "--checkpoint", checkpoint)
+        self._stage.start(EVENT_STORE, "-m", "pipelines.event_store", *source, *target)
 
     def _start_member(self, name: str) -> None:
         shares = [text for lane, share in SHARES.items() for text in ("--lane", f"{lane}={share}")]
@@ -335,10 +347,18 @@ class Story:
         )
         self._scenes.lag_seconds_final = self._lag.final_seconds
         self._scenes.lag_seconds_max = self._lag.worst.lag_seconds if self._lag.worst else 0.0
-        for member in self._alive:
-            await self._stage.end(member, _END_SECONDS)
+        await self._stage.until(
+            "every acknowledged record in the event store",
+            _TABLE_SECONDS,
+            lambda: rows_in(self._table) >= total or None,
+            look=f"{EVENT_STORE}.log",
+            bar=lambda: Bar(rows_in(self._table), total, "the event store's table catches up"),
+        )
+        for process in (*self._alive, EVENT_STORE):
+            await self._stage.end(process, _END_SECONDS)
         self._stage.look()
-        self._display.done("the telemetry ended; ledger and sinks are compared")
+        self._display.done("the telemetry ended; ledger, sinks and table are compared")
+        self._scenes.table = await asyncio.to_thread(compare, self._table, self._evidence.acked)
 
     # --- what acts have in common
 

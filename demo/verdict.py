@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from demo.evidence import Evidence
+from demo.table import Comparison
 
 NAMED_MAX: Final = 3  # lost records named in a complaint
 
@@ -27,6 +28,7 @@ class Scenes:
         drained_ms: From its return to its channels being DRAINED.
         takeover_ms: From a member's death to the first record of its partitions at a survivor.
         move_stall_ms: Longest time without an acknowledgement during the planned move.
+        table: The event store's table against the ledger.
         lag_seconds_max: The longest lag that lagmon told of.
         lag_seconds_final: What it told at the end.
         failure: Why the story ended early.
@@ -43,6 +45,7 @@ class Scenes:
     drained_ms: float | None = None
     takeover_ms: float | None = None
     move_stall_ms: float | None = None
+    table: Comparison | None = None
     lag_seconds_max: float = 0.0
     lag_seconds_final: float | None = None
     failure: str = ""
@@ -109,6 +112,9 @@ class Verdict:
         elif evidence.replayed != evidence.poisoned:
             counts = f"{len(evidence.replayed)} of {len(evidence.poisoned)} dead letters handled after their replay"
             yield Complaint(counts, "mesh/services/dlq-*/service.log")
+        if scenes.table is None or not scenes.table.equal:
+            differs = "was not compared" if scenes.table is None else f"is not the ledger: {scenes.table.worded()}"
+            yield Complaint(f"the event store's table {differs}", "event-store.log")
         if scenes.lag_seconds_final is None:
             yield Complaint("lagmon saw no end of the lag", "mesh/services/lagmon-*/service.log")
 
@@ -140,6 +146,7 @@ class Verdict:
                 "returned": scenes.returned,
                 "drained_ms": _rounded(scenes.drained_ms),
             },
+            "event_store": _table_document(scenes.table),
             "takeover": {"member_killed_to_first_record_ms": _rounded(scenes.takeover_ms)},
             "lag": {
                 "max_seconds": round(scenes.lag_seconds_max, 1),
@@ -165,6 +172,7 @@ class Verdict:
             ),
             Row("lost", f"{len(self.lost):,}", "0", not self.lost),
             Row("repeats at the sinks", f"{evidence.duplicates:,}"),
+            self._table(),
             _timed("member killed → a survivor handles its records", scenes.takeover_ms, 1_000),
             _timed("cluster killed → first acknowledgement elsewhere", scenes.first_ack_elsewhere_ms, 5_000),
             _timed("cluster back → its tail drained", scenes.drained_ms, None),
@@ -173,6 +181,13 @@ class Verdict:
             Row("  oldest record at a handler", f"{evidence.age_seconds_max:.1f} s"),
         ]
 
+    def _table(self) -> Row:
+        table = self.scenes.table
+        what = "event-store table against the ledger"
+        if table is None:
+            return Row(what, "never", "equal", False)
+        return Row(what, f"{table.rows:,} rows, {table.worded()}", "equal", table.equal)
+
     @property
     def _drained(self) -> bool:
         return self.scenes.lag_seconds_final is not None
@@ -180,6 +195,13 @@ class Verdict:
     def _lag(self) -> str:
         final = self.scenes.lag_seconds_final
         return f"{self.scenes.lag_seconds_max:.1f} s, {'?' if final is None else f'{final:.1f} s'}"
+
+
+def _table_document(table: Comparison | None) -> dict[str, int] | None:
+    if table is None:
+        return None
+    wrong = {"twice": table.twice, "changed": table.changed, "foreign": table.foreign, "disordered": table.disordered}
+    return {"rows": table.rows, "missing": len(table.missing), **wrong}
 
 
 def _timed(what: str, milliseconds: float | None, goal_ms: float | None) -> Row:

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from demo.evidence import Evidence
+from demo.table import Comparison
 from demo.verdict import Scenes, Verdict
 
 GOOD = Scenes(
@@ -17,6 +18,7 @@ GOOD = Scenes(
     drained_ms=11_232.0,
     takeover_ms=27.6,
     move_stall_ms=515.0,
+    table=Comparison(rows=3),
     lag_seconds_max=3.04,
     lag_seconds_final=0.0,
 )
@@ -43,6 +45,7 @@ def test_the_document_has_the_promised_form() -> None:
         "seconds": 61.0,
         "records": {"acked": 3, "processed": 3, "lost": 0, "duplicates": 0, "dead_lettered": 1, "replayed": 1},
         "failover": {"cluster": "east", "first_ack_elsewhere_ms": 2650, "returned": True, "drained_ms": 11232},
+        "event_store": {"rows": 3, "missing": 0, "twice": 0, "changed": 0, "foreign": 0, "disordered": 0},
         "takeover": {"member_killed_to_first_record_ms": 28},
         "lag": {"max_seconds": 3.0, "final_seconds": 0.0},
     }
@@ -57,6 +60,13 @@ def test_the_document_has_the_promised_form() -> None:
         pytest.param(replace(GOOD, target=4), evidence(), "3 of them distinct: fewer than 4", id="too few"),
         pytest.param(replace(GOOD, first_ack_elsewhere_ms=None), evidence(), "no failover", id="no failover"),
         pytest.param(replace(GOOD, drained_ms=None), evidence(), "not drained", id="not drained"),
+        pytest.param(replace(GOOD, table=None), evidence(), "was not compared", id="no table"),
+        pytest.param(
+            replace(GOOD, table=Comparison(rows=2, missing={"p:3"})),
+            evidence(),
+            "1 missing (p:3)",
+            id="table lacks one",
+        ),
         pytest.param(replace(GOOD, takeover_ms=None), evidence(), "taken over", id="no takeover"),
         pytest.param(
             GOOD, evidence(processed=("p:1", "p:2", "p:3"), dead=()), "dead letters are not accounted", id="no letter"
