@@ -268,6 +268,7 @@ CLI_LETTER_BYTES_SHOWN: Final = 4_096  # of a dead letter's key or value on a te
 # --- Spark
 SPARK_READ_RECORDS: Final = 10_000  # rows of one Arrow batch: enough to spread its cost, small beside a heap
 SPARK_PARTITION_BYTES: Final = 4 << 20  # of one partition in one fetch: a task reads one partition at a time
+SPARK_TASK_ROWS_MIN: Final = 2_000  # small ranges share a streaming task up to it: a task costs tens of milliseconds
 SPARK_READERS_MAX: Final = 32  # open clients of one Python worker, one a topic; the one used longest ago is closed
 SPARK_CLUSTER_WAIT_SECONDS: Final = 3_600.0  # a task waits so long for a cluster that is away; an outage is shorter
 SPARK_WAIT_NOTICE_SECONDS: Final = 10.0  # between two log lines of a task that waits

@@ -19,7 +19,7 @@ from braid.kernel.ids import ChannelId, LeaseId
 from braid.kernel.ports import OffsetAt, TopicPartition
 from braid.spark.options import Position, ReadOptions
 from braid.spark.plan import LogRange, split
-from braid.spark.worker import read_range
+from braid.spark.worker import read_ranges
 
 _log = logging.getLogger("braid.spark")
 _Places = Mapping[LeaseId, ChannelPlace]
@@ -27,9 +27,9 @@ _LOG_END, _LOG_START = -1, -2  # as in the JSON of Spark's Kafka source
 
 
 class RangePartition(InputPartition):
-    """One task: a range of one partition."""
+    """One task: the ranges it reads, one after another."""
 
-    value: LogRange
+    value: tuple[LogRange, ...]
 
 
 class BatchReader(DataSourceReader):
@@ -41,13 +41,12 @@ class BatchReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         """The tasks: one a partition, more when `minPartitions` says so."""
         ranges = asyncio.run(batch_ranges(self._options))
-        return [RangePartition(each) for each in split(ranges, self._options.min_partitions)]
+        return [RangePartition((each,)) for each in split(ranges, self._options.min_partitions)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one task."""
-        if not isinstance(partition.value, LogRange):  # what Spark makes up when nothing is to be read
-            return iter(())
-        return read_range(self._options, partition.value)
+        # Spark makes a task of its own up when nothing is to be read.
+        return read_ranges(self._options, partition.value if isinstance(partition, RangePartition) else ())
 
 
 async def batch_ranges(options: ReadOptions) -> list[LogRange]:

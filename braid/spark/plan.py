@@ -50,6 +50,23 @@ def split(ranges: Sequence[LogRange], min_partitions: int) -> list[LogRange]:
     return divided
 
 
+def gather(ranges: Sequence[LogRange], rows_min: int) -> list[tuple[LogRange, ...]]:
+    """Makes tasks of ranges, small ones of one cluster together: a task costs more than a few rows do.
+
+    A task stops growing once it has `rows_min` rows. Ranges of different clusters stay apart, so that one that waits
+    for its cluster keeps no other waiting.
+    """
+    tasks: list[list[LogRange]] = []
+    rows = 0
+    for each in sorted(ranges, key=lambda part: (part.cluster, part.lease, part.start)):
+        if not tasks or rows >= rows_min or tasks[-1][0].cluster != each.cluster:
+            tasks.append([])
+            rows = 0
+        tasks[-1].append(each)
+        rows += each.end - each.start
+    return [tuple(task) for task in tasks]
+
+
 def share_limit(backlogs: Mapping[LeaseId, int], rows_max: int) -> dict[LeaseId, int]:
     """Divides a limit on rows over partitions in proportion to what waits in each, as Spark's Kafka source does.
 

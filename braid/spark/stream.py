@@ -33,9 +33,9 @@ from braid.kernel.ids import ChannelId, LeaseId
 from braid.spark.batch import RangePartition
 from braid.spark.loop import process_loop
 from braid.spark.options import ReadOptions
-from braid.spark.plan import LogRange, split
+from braid.spark.plan import LogRange, gather, split
 from braid.spark.positions import Json, Positions
-from braid.spark.worker import read_range
+from braid.spark.worker import read_ranges
 
 _log = logging.getLogger("braid.spark")
 
@@ -72,14 +72,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         begun, ended = self._parsed(start), self._parsed(end)
         if begun == ended:
             return []
-        ranges = process_loop().call(_planner(self._options).ranges(ended))
-        return [RangePartition(each) for each in split(ranges, self._options.min_partitions)]
+        wanted = self._options.min_partitions
+        ranges = split(process_loop().call(_planner(self._options).ranges(ended)), wanted)
+        return [RangePartition(task) for task in gather(ranges, 0 if wanted else limits.SPARK_TASK_ROWS_MIN)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one task; runs in a worker."""
-        if not isinstance(partition.value, LogRange):
-            return iter(())
-        return read_range(self._options, partition.value)
+        return read_ranges(self._options, partition.value if isinstance(partition, RangePartition) else ())
 
     def commit(self, end: Mapping[str, object]) -> None:
         """Everything up to `end` is done."""

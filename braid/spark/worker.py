@@ -7,7 +7,7 @@ import asyncio
 import logging
 import os
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
@@ -25,6 +25,12 @@ from braid.spark.rows import RowBuilder
 _log = logging.getLogger("braid.spark")
 _Key = tuple[int, str, str, str, str, str, float]
 _readers: "OrderedDict[_Key, RangeReader]" = OrderedDict()
+
+
+def read_ranges(options: ReadOptions, logs: Sequence[LogRange]) -> Iterator[pa.RecordBatch]:
+    """The rows of a task's ranges, one range after another; raises what `read_range` does."""
+    for log in logs:
+        yield from read_range(options, log)
 
 
 def read_range(options: ReadOptions, log: LogRange) -> Iterator[pa.RecordBatch]:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from braid.kernel.ids import ChannelId, LeaseId
-from braid.spark.plan import LogRange, share_limit, split
+from braid.spark.plan import LogRange, gather, share_limit, split
 
 CHANNEL = ChannelId("logs", "live", 1)
 WHOLE = LogRange(LeaseId(CHANNEL, 0), "east", "127.0.0.1:9092", "", "braid.logs.live.1", 0, 0)
@@ -45,3 +45,16 @@ def test_shares_of_a_limit_add_up_and_exceed_no_backlog(backlogs: dict[int, int]
 def test_nobody_with_a_backlog_starves_while_the_limit_allows(backlogs: list[int]) -> None:
     named = {LeaseId(CHANNEL, partition): backlog for partition, backlog in enumerate(backlogs)}
     assert share_limit(named, 2 * len(named)).keys() == named.keys()
+
+
+@given(st.lists(st.tuples(st.sampled_from(["east", "west"]), st.integers(1, 3_000)), max_size=12))
+def test_small_ranges_share_a_task_and_clusters_stay_apart(lengths: list[tuple[str, int]]) -> None:
+    ranges = [
+        replace(log_range(number, 0, length), cluster=cluster) for number, (cluster, length) in enumerate(lengths)
+    ]
+    tasks = gather(ranges, 1_000)
+    assert sorted((each for task in tasks for each in task), key=lambda each: each.lease) == ranges
+    for task in tasks:
+        assert len({each.cluster for each in task}) == 1
+        assert sum(each.end for each in task[:-1]) < 1_000
+    assert gather(ranges, 0) == [(each,) for task in gather(ranges, 0) for each in task]
