@@ -16,6 +16,7 @@ TABLES = {
     "consume": ["consume"],
     "produce": ["produce"],
     "commit": ["commit-1", "commit-100"],
+    "lag_decode": ["lag_decode"],
     "spark": ["spark-batch"],
 }
 
