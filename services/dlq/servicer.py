@@ -95,7 +95,12 @@ class Dlq:
     async def _count(self, replica: Replica) -> None:
         assert self._metrics, "rpc() comes first"
         known: set[tuple[str, str]] = set()
+        counted = -1
         while True:
+            if counted == self._index.changes:
+                await replica.host.clock.sleep(DLQ_COUNT_SECONDS)
+                continue
+            counted = self._index.changes
             counts = await replica.host.tasks.run_blocking(self._index.counts)
             for stream, group in known - counts.keys():
                 self._metrics.dead_letters.remove(stream, group)
