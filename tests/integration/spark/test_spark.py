@@ -193,7 +193,7 @@ def test_a_query_outlives_its_restart_and_the_death_of_a_cluster(
     query = job.start()
     until(lambda: job.has(wanted), "the first records")
     query.stop()
-    until(lambda: not any(lease.member for lease in leases(local, "outlive")), "the leases go back", 2.0)
+    until(lambda: not any(lease.member for lease in leases(local, "outlive")), "the leases go back", 10.0)
     wanted |= produce(local, "outlive", 1_000)
     query = job.start()
     until(lambda: job.has(wanted), "what came while it was stopped")
