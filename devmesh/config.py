@@ -14,7 +14,7 @@ from devmesh.blueprint import instance_names
 STORES: Final = ("sqlite", "etcd")
 DEFAULT_CLUSTERS: Final = ("east", "west")
 STORE_NAME: Final = "etcd"
-DERIVED_REPLICAS: Final = 0  # of lagmon and of dlq, unless a mesh is asked for others
+DERIVED_REPLICAS: Final = 1  # of lagmon and of dlq, unless a mesh is asked for others
 _ZONES: Final = "abcdefghi"
 
 

@@ -15,7 +15,7 @@ from devmesh.roster import Held
 from devmesh.supervision import Kind, Wish
 from devmesh.verbs import is_paused
 
-NOT_BUILT: Final = "lagmon, dlq and the console are not built yet"
+NOT_BUILT: Final = "the console is not built yet"
 
 
 def ready_document(held: Mapping[str, Held], layout: Layout, files: MeshFiles) -> Ready:

@@ -31,6 +31,7 @@ from tests.support.mesh import processes_of, running_mesh, wait_gone
 
 BRAID: Final = (sys.executable, "-c", "from braid.cli import main; main()")
 READY_SECONDS: Final = 60.0
+SERVICES: Final = ("registry-0", "registry-1", "assigner-0", "assigner-1", "lagmon-0", "dlq-0")
 
 pytestmark = pytest.mark.real
 
@@ -38,7 +39,7 @@ pytestmark = pytest.mark.real
 @pytest.fixture(scope="module")
 def mesh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevMesh]:
     """One mesh for the tests that leave it whole."""
-    with running_mesh(tmp_path_factory.mktemp("mesh")) as running:
+    with running_mesh(tmp_path_factory.mktemp("mesh"), lagmons=1, dlqs=1) as running:
         yield running
 
 
@@ -93,7 +94,7 @@ async def consume(endpoint: str, stream: str, group: str, count: int) -> list[by
 async def test_the_ready_file_is_true(mesh: DevMesh) -> None:
     written = MeshFiles(Path(mesh.ready.dir)).ready.read_text()
     assert ready_from_json(written) == mesh.ready
-    assert sorted(mesh.ready.services) == ["assigner-0", "assigner-1", "registry-0", "registry-1"]
+    assert tuple(mesh.ready.services) == SERVICES
     assert {name: each.zone for name, each in mesh.ready.clusters.items()} == {"east": "a", "west": "b"}
     for service in mesh.ready.services.values():
         assert service.pid is not None
@@ -138,16 +139,28 @@ def test_verbs_and_status_on_the_command_line(mesh: DevMesh) -> None:
 
     missing = dev(where, "kill", "nosuch")
     assert (missing.returncode, missing.stdout) == (4, "")
-    assert missing.stderr == (
-        "braid: this mesh has no 'nosuch'\n  try: it has east, west, registry-0, registry-1, assigner-0, assigner-1\n"
-    )
+    assert missing.stderr == (f"braid: this mesh has no 'nosuch'\n  try: it has east, west, {', '.join(SERVICES)}\n")
     refused = dev(where)
     assert refused.returncode == 4
     assert f"a mesh runs in {where} already (process {mesh.supervisor_pid})" in refused.stderr
 
 
+@pytest.mark.parametrize("name", ["lagmon-0", "dlq-0"])
+async def test_what_reads_along_breaks_by_name_too(mesh: DevMesh, name: str) -> None:
+    before = mesh.ready.services[name].pid
+    assert await mesh.kill(name) == f"{name} is dead (process {before}, SIGKILL)"
+    assert (await mesh.info()).services[name].pid is None
+    await mesh.start(name)
+    await mesh.pause(name)
+    await mesh.resume(name)
+    await mesh.stop(name)
+    await mesh.start(name)
+    states = {each.name: each.state for each in (await mesh.status()).processes}
+    assert states[name] == "running"
+
+
 async def test_a_second_mesh_runs_beside_and_its_death_is_complete(mesh: DevMesh, tmp_path: Path) -> None:
-    other = DevMesh(tmp_path, clusters=["solo"], registries=1, assigners=1)
+    other = DevMesh(tmp_path, clusters=["solo"], registries=1, assigners=1, lagmons=0, dlqs=0)
     ready = await other.up(print)
     assert ready.endpoint != mesh.ready.endpoint
     assert len(processes_of(tmp_path)) >= 4
@@ -157,14 +170,14 @@ async def test_a_second_mesh_runs_beside_and_its_death_is_complete(mesh: DevMesh
 
 
 async def test_a_restart_finds_its_data_on_its_ports(tmp_path: Path) -> None:
-    async with DevMesh(tmp_path, clusters=["east"], registries=1, assigners=1) as first:
+    async with DevMesh(tmp_path, clusters=["east"], registries=1, assigners=1, lagmons=0, dlqs=0) as first:
         before = first.ready
         await create_stream(before.endpoint, "logs")
         await produce(before.endpoint, "logs", [b"one", b"two"])
     wait_gone(tmp_path)
     assert not MeshFiles(tmp_path).ready.exists()
 
-    second = DevMesh(tmp_path, registries=1, assigners=1)
+    second = DevMesh(tmp_path, registries=1, assigners=1, lagmons=0, dlqs=0)
     try:
         after = await second.up(print)
         assert after.endpoint == before.endpoint
@@ -175,7 +188,7 @@ async def test_a_restart_finds_its_data_on_its_ports(tmp_path: Path) -> None:
 
 
 async def test_a_killed_mesh_comes_back_elsewhere_when_its_port_is_taken(tmp_path: Path) -> None:
-    first = DevMesh(tmp_path, clusters=["east"], registries=1, assigners=1)
+    first = DevMesh(tmp_path, clusters=["east"], registries=1, assigners=1, lagmons=0, dlqs=0)
     before = await first.up(print)
     await create_stream(before.endpoint, "logs")
     await produce(before.endpoint, "logs", [b"one"])
@@ -187,7 +200,7 @@ async def test_a_killed_mesh_comes_back_elsewhere_when_its_port_is_taken(tmp_pat
         host, _, port = before.clusters["east"].bootstrap.rpartition(":")
         thief.bind((host, int(port)))
         thief.listen()
-        second = DevMesh(tmp_path, registries=1, assigners=1)
+        second = DevMesh(tmp_path, registries=1, assigners=1, lagmons=0, dlqs=0)
         try:
             after = await second.up(print)
             assert after.clusters["east"].bootstrap != before.clusters["east"].bootstrap
@@ -234,7 +247,7 @@ def test_a_kill_during_the_start_leaves_nothing(tmp_path: Path, moment: str) -> 
 
 def test_detached_it_outlives_its_caller_until_down(tmp_path: Path) -> None:
     ready_file = tmp_path / "ready.json"
-    arguments = ("--clusters", "east", "--registries", "1", "--assigners", "1")
+    arguments = ("--clusters", "east", "--registries", "1", "--assigners", "1", "--lagmons", "0", "--dlqs", "0")
     started = dev(tmp_path / "mesh", *arguments, "--detach", "--ready-file", str(ready_file))
     assert started.returncode == 0, started.stdout + started.stderr
     assert "it runs in the background" in started.stdout
