@@ -3,7 +3,6 @@
 What must hold is stated by `check`, which the mutants turn red.
 """
 
-import os
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -172,20 +171,31 @@ def test_the_mutant_that_forgets_turns_the_check_red(tmp_path: Path, monkeypatch
         check(tmp_path, sent)
 
 
+def test_a_ghost_that_looked_before_and_commits_after_is_fenced(tmp_path: Path) -> None:
+    with pytest.raises(Fenced, match="another writer"):
+        race(tmp_path)
+    check(tmp_path, [Copy(PRODUCERS[0], 2, 2)])
+
+
 def test_the_mutant_without_a_fence_turns_the_check_red(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def overwrite(path: Path, state: Manifest) -> None:
-        beside = path / "beside"
-        beside.write_text(manifest.to_json(state))
-        os.replace(beside, directory.manifest_path(path, state.number))  # noqa: PTH105 -- as the mutant would
+        (path / "beside").write_text(manifest.to_json(state))
+        (path / "beside").replace(directory.manifest_path(path, state.number))
 
     monkeypatch.setattr(directory, "commit", overwrite)
-    ghost = open_writer(tmp_path)
-    staged = staged_by_tasks(ghost.job(), [Copy(PRODUCERS[0], 1, 1)], 4)
-    writer = TableWriter(tmp_path, ghost.manifest, lambda: 0)
-    merge(writer, [Copy(PRODUCERS[0], 2, 2)])
-    ghost.commit(staged)
+    sent = race(tmp_path)
     with pytest.raises(AssertionError, match="missing"):
-        check(tmp_path, [Copy(PRODUCERS[0], 1, 1), Copy(PRODUCERS[0], 2, 2)])
+        check(tmp_path, sent)
+
+
+def race(path: Path) -> list[Copy]:
+    """Two commits stand on one manifest: the first sees it, the second lands, then the first."""
+    ghost = open_writer(path)
+    late, early = Copy(PRODUCERS[0], 1, 1), Copy(PRODUCERS[0], 2, 2)
+    prepared = manifest.merged(ghost.manifest, staged_by_tasks(ghost.job(), [late], 4))
+    merge(TableWriter(path, ghost.manifest, lambda: 0), [early])
+    directory.commit(path, prepared)
+    return [late, early]
 
 
 def forget(monkeypatch: pytest.MonkeyPatch) -> None:

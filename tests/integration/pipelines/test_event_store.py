@@ -1,0 +1,268 @@
+"""The event store on real Spark and real Kafka, through kills of everything it stands on, against a ledger.
+
+The ledger is what `send` acknowledged. At the end the table holds each of it once, in order per key and producer.
+"""
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+import psutil
+import pytest
+
+import braid
+from braid.api.registry.v1.registry_service_pb2 import CreateStreamRequest
+from braid.api.registry.v1.stream_pb2 import LaneSpec, Stream, StreamSpec
+from braid.kernel.errors import BraidError
+from devmesh.mesh import DevMesh
+from pipelines.table.reading import open_table
+from pipelines.table.rows import out_of_order
+from tests.support.mesh import running_mesh
+
+ROOT: Final = Path(__file__).parents[3]
+RECORDS_PER_SEND: Final = 20
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(400)]
+
+
+@pytest.fixture(scope="module")
+def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevMesh]:
+    """Two clusters, one registry, one assigner, and stream `logs`."""
+    with running_mesh(tmp_path_factory.mktemp("mesh"), registries=1, assigners=1) as running:
+        asyncio.run(create(running.ready.endpoint, "logs"))
+        yield running
+
+
+async def create(endpoint: str, stream: str) -> None:
+    """Makes a stream."""
+    async with braid.connect(endpoint) as mesh:
+        spec = StreamSpec(lanes={"live": LaneSpec(partitions=3)}, replication_factor=1)
+        await mesh.service("registry").unary("CreateStream", CreateStreamRequest(name=stream, spec=spec), Stream)
+
+
+class Job:
+    """An event store as a process of its own.
+
+    Args:
+        arguments: After the module's name.
+        log: Gets its output.
+    """
+
+    def __init__(self, arguments: list[str], log: Path) -> None:
+        self._arguments = arguments
+        self.log = log
+        self._process = self._spawn()
+
+    def _spawn(self) -> subprocess.Popen[bytes]:
+        with self.log.open("ab") as log:
+            command = [sys.executable, "-m", "pipelines.event_store", *self._arguments]
+            return subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log, start_new_session=True)
+
+    def kill_driver(self) -> None:
+        """The application's process."""
+        self._process.kill()
+        self._process.wait()
+
+    def kill_spark(self) -> int:
+        """Spark's own process, the JVM; returns the exit code that makes of the application."""
+        self._one(lambda command: "org.apache.spark.deploy.SparkSubmit" in command).kill()
+        return self._process.wait(60)
+
+    def kill_worker(self) -> None:
+        """A Python process in which tasks run."""
+        self._one(lambda command: "pyspark.daemon" in command, leaf=True).kill()
+
+    def kill_planner(self) -> None:
+        """The Python process that holds the leases."""
+        self._one(lambda command: "python_streaming_source_runner" in command).kill()
+
+    def start(self) -> None:
+        """Again, with the same arguments."""
+        self._process = self._spawn()
+
+    def terminate(self) -> int:
+        """In order; returns the exit code."""
+        self._process.send_signal(signal.SIGTERM)
+        return self._process.wait(60)
+
+    def end(self) -> None:
+        """Whatever is left of it."""
+        for process in self._family():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
+        if self._process.poll() is None:
+            self._process.kill()
+        self._process.wait()
+
+    def events(self, name: str) -> list[dict[str, int]]:
+        """Lines of progress of one kind."""
+        lines = [line for line in self.log.read_text(errors="replace").splitlines() if line.startswith("{")]
+        return [found for line in lines if (found := json.loads(line))["event"] == name]
+
+    def _one(self, wanted: Callable[[str], bool], leaf: bool = False) -> psutil.Process:
+        deadline = time.monotonic() + 30
+        while True:
+            found = [process for process in self._family() if wanted(_command(process))]
+            found = [process for process in found if not leaf or not process.children()]
+            if found:
+                return found[-1]
+            assert time.monotonic() < deadline, "no such process"
+            time.sleep(0.05)
+
+    def _family(self) -> list[psutil.Process]:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            return psutil.Process(self._process.pid).children(recursive=True)
+        return []
+
+
+def _command(process: psutil.Process) -> str:
+    with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
+        return " ".join(process.cmdline())
+    return ""
+
+
+@pytest.fixture
+def job(local: DevMesh, tmp_path: Path) -> Iterator[Job]:
+    """An event store of stream `logs` into a table of its own."""
+    running = Job(source(local, tmp_path), tmp_path / "job.log")
+    try:
+        yield running
+    finally:
+        running.end()
+        print(running.log.read_text(errors="replace")[-6_000:])
+
+
+def source(local: DevMesh, directory: Path) -> list[str]:
+    given = {
+        "endpoint": local.ready.endpoint,
+        "stream": "logs",
+        "group": "events",
+        "table": str(directory / "table"),
+        "checkpoint": str(directory / "checkpoint"),
+        "trigger-seconds": "0.2",
+        "driver-memory": "512m",
+    }
+    return [part for name, value in given.items() for part in (f"--{name}", value)]
+
+
+async def test_the_table_equals_the_ledger_after_kills_of_everything(local: DevMesh, job: Job, tmp_path: Path) -> None:
+    table, ledger, stop = tmp_path / "table", set[str](), asyncio.Event()
+    sending = asyncio.create_task(ship(local.ready.endpoint, ledger, stop))
+    await grows(table, ledger)
+    for kill in (job.kill_worker, job.kill_planner):
+        await asyncio.to_thread(kill)
+        await grows(table, ledger)
+    await asyncio.to_thread(job.kill_driver)
+    job.start()
+    await grows(table, ledger)
+    await local.kill("east")
+    await grows(table, ledger)
+    assert await asyncio.to_thread(job.kill_spark) == 3
+    job.start()
+    await local.start("east")
+    await grows(table, ledger)
+    stop.set()
+    await sending
+    await until(lambda: rows_of(table) >= len(ledger), 90)
+    assert await asyncio.to_thread(job.terminate) == 0
+    compare(table, ledger)
+    assert len(job.events("restarting")) >= 1
+    print(f"{len(ledger)} acknowledged, {rows_of(table)} rows, {open_table(table).manifest.repeats} repeats merged")
+
+
+async def test_reprocessing_gives_the_same_rows_and_again_the_same(local: DevMesh, tmp_path: Path) -> None:
+    ledger: set[str] = set()
+    await ship(local.ready.endpoint, ledger, None)
+    table = tmp_path / "again"
+    for _ in range(2):
+        done = await asyncio.to_thread(reprocess, local, table, "1h")
+        assert done.returncode == 0, done.stderr[-3_000:]
+        assert ledger <= {row.id for row in open_table(table).ids()}
+        rows = open_table(table).count()
+    assert open_table(table).count() == rows
+    assert '"repeats": 0' not in done.stderr
+    assert list(out_of_order(open_table(table).ordered(()))) == []
+
+
+@pytest.mark.parametrize(
+    ("changed", "code", "says"),
+    [
+        ({"--stream": "nobody"}, 4, "nobody"),
+        ({"--endpoint": "127.0.0.1:1"}, 3, "127.0.0.1:1"),
+        ({"--lanes": "fast"}, 4, "fast"),
+    ],
+)
+async def test_what_the_mesh_does_not_have_is_refused(
+    local: DevMesh, tmp_path: Path, changed: dict[str, str], code: int, says: str
+) -> None:
+    arguments = source(local, tmp_path)
+    for name, value in changed.items():
+        if name in arguments:
+            arguments[arguments.index(name) + 1] = value
+        else:
+            arguments += [name, value]
+    command = [sys.executable, "-m", "pipelines.event_store", *arguments]
+    done = await asyncio.to_thread(subprocess.run, command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == code, done.stderr
+    assert says in done.stderr.splitlines()[-2] + done.stderr.splitlines()[-1]
+
+
+def compare(table: Path, ledger: set[str]) -> None:
+    """Every acknowledged id once, nothing twice, in order per key and producer."""
+    rows = [row.id for row in open_table(table).ids()]
+    assert len(rows) == len(set(rows)), "twice"
+    assert ledger <= set(rows), f"missing {len(ledger - set(rows))}"
+    assert list(out_of_order(open_table(table).ordered(()))) == []
+    assert len(rows) == open_table(table).count()
+
+
+async def ship(endpoint: str, ledger: set[str], stop: asyncio.Event | None) -> None:
+    """Sends records until told to stop, or a few, and notes the ids of those that were acknowledged."""
+    number = 0
+    async with braid.connect(endpoint) as mesh, mesh.producer("logs") as producer:
+        while not (stop.is_set() if stop else number >= 10 * RECORDS_PER_SEND):
+            records = [
+                braid.Outgoing(b"value-%d" % (number + n), key=b"key-%d" % (n % 5)) for n in range(RECORDS_PER_SEND)
+            ]
+            number += RECORDS_PER_SEND
+            ledger.update(receipt.id for receipt in await producer.send_many(records))
+            await asyncio.sleep(0.05)
+
+
+async def grows(table: Path, ledger: set[str]) -> None:
+    """Waits until what is acknowledged by now has been merged, by number: everything before a kill may lag behind."""
+    wanted = rows_of(table) + 100
+    await until(lambda: rows_of(table) >= wanted and len(ledger) >= wanted, 90)
+
+
+def rows_of(table: Path) -> int:
+    """Rows of a table; none while there is none."""
+    try:
+        return open_table(table).count()
+    except BraidError:
+        return 0
+
+
+async def until(condition: Callable[[], bool], seconds: float) -> None:
+    """Waits for a condition; fails when it does not come true in time."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"not true within {seconds} s"
+        await asyncio.sleep(0.05)
+
+
+def reprocess(local: DevMesh, table: Path, start: str) -> subprocess.CompletedProcess[str]:
+    """One run of the command."""
+    command = [sys.executable, "-m", "pipelines.reprocess", "--endpoint", local.ready.endpoint, "--stream", "logs"]
+    command += ["--from", start, "--table", str(table), "--driver-memory", "512m"]
+    return subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=120, env={**os.environ, "PYTHONUNBUFFERED": "1"}
+    )
