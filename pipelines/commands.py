@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import FrameType
@@ -217,7 +217,9 @@ def unless_stopped(spark: SparkSession, stop: threading.Event, work: Callable[[]
             except TimeoutError:
                 if running.done():
                     raise  # its own
-        spark.sparkContext.cancelAllJobs()
+        while not running.done():  # it may have been between two jobs
+            spark.sparkContext.cancelAllJobs()
+            wait((running,), PIPELINE_POLL_SECONDS)
         return None
 
 

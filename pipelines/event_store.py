@@ -29,6 +29,7 @@ from braid.kernel.errors import (
     Invalid,
     NotFound,
     OffsetOutOfRange,
+    Refused,
     Unavailable,
     Unsupported,
 )
@@ -94,8 +95,6 @@ def run(given: argparse.Namespace, stop: threading.Event) -> None:
         BraidError: what is asked cannot be done, or the query failed too often.
     """
     check_arguments(given)
-    found = directory.current(given.table)
-    checkpoint.check(given.checkpoint, given.stream, given.group, found.table if found else None)
     take_table(given)
     spark = spark_session(f"event-store {given.stream}", master=given.master, driver_memory=given.driver_memory)
     try:
@@ -110,6 +109,8 @@ def run(given: argparse.Namespace, stop: threading.Event) -> None:
 
 def take_table(given: argparse.Namespace) -> TableWriter:
     """Opens the table, and binds the checkpoint to it. Raises `BraidError` when either is another's."""
+    found = directory.current(given.table)
+    checkpoint.check(given.checkpoint, given.stream, given.group, found.table if found else None)
     writer = TableWriter.open(given.table, stream=given.stream, table_format=given.format, clock_ms=commands.now_ms)
     checkpoint.bind(given.checkpoint, Binding(given.stream, given.group, writer.manifest.table))
     return writer
@@ -221,7 +222,7 @@ class EventStore:
 
     def _judge(self, failure: str | None, failures: int) -> None:
         error = self._refusal or (commands.raised_in_spark(failure) if failure else None)
-        if isinstance(error, _FINAL):
+        if isinstance(error, _FINAL) or type(error) is Refused:  # other refusals (a lost lease) pass
             raise error
         summary = str(error) if error else commands.summary_of(failure or "it ended")
         if failures > PIPELINE_RESTARTS_MAX:
