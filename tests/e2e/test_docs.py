@@ -1,0 +1,73 @@
+"""The tutorial and the guides are true: every snippet runs, in order, in one mesh, and prints what its page says."""
+
+import json
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.support.snippets import reader, run_page, run_snippet, snippets
+
+DOCS: Final = Path(__file__).resolve().parents[2] / "docs"
+GUIDES: Final = sorted((DOCS / "guides").glob("*.md"))
+SNIPPET_SECONDS: Final = 120.0
+HEALTHY_SECONDS: Final = 60.0  # a cluster that was killed is trusted again after ten seconds of success
+_LINK: Final = re.compile(r"\]\(([^)#:]+)\)")
+
+
+@pytest.fixture(scope="module")
+def where(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Where the reader stands, in the mesh the tutorial begins and ends with."""
+    first, *_, last = snippets(DOCS / "tutorial.md")
+    directory = tmp_path_factory.mktemp("docs")
+    with reader(directory):
+        run_snippet(first, directory, SNIPPET_SECONDS)
+        yield directory
+        run_snippet(last, directory, SNIPPET_SECONDS)
+
+
+@pytest.mark.real
+@pytest.mark.timeout(300)
+def test_the_tutorial(where: Path) -> None:
+    run_page(snippets(DOCS / "tutorial.md")[1:-1], where, SNIPPET_SECONDS, endpoint_of(where))
+
+
+@pytest.mark.real
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("page", GUIDES, ids=lambda page: page.stem)
+def test_a_guide(page: Path, where: Path) -> None:
+    wait_healthy(where)
+    run_page(snippets(page), where, SNIPPET_SECONDS, endpoint_of(where))
+
+
+def endpoint_of(directory: Path) -> str:
+    """Where the mesh is that the tutorial started."""
+    return str(json.loads((directory / ".braid" / "ready.json").read_text())["endpoint"])
+
+
+def wait_healthy(directory: Path) -> None:
+    """Waits until both clusters take traffic: the tutorial killed one, and guides begin with a whole mesh."""
+    command = [str(Path(sys.executable).parent / "braid"), "get", "clusters", "-o", "json"]
+    deadline = time.monotonic() + HEALTHY_SECONDS
+    while True:
+        done = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=True, timeout=60)
+        health = [each["status"]["health"] for each in json.loads(done.stdout)["items"]]
+        if health == ["healthy", "healthy"]:
+            return
+        assert time.monotonic() < deadline, f"clusters are {health}"
+
+
+@pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=lambda page: str(page.relative_to(DOCS)))
+def test_what_pages_point_to_exists(page: Path) -> None:
+    links = _LINK.findall(re.sub(r"`[^`\n]*`", "", page.read_text()))
+    assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+def test_every_page_for_readers_has_something_to_run() -> None:
+    assert GUIDES
+    assert [page.name for page in GUIDES if not snippets(page)] == []
