@@ -175,7 +175,7 @@ async def contest(how: Asked) -> Table:
 
 def main() -> int:
     """Runs the benchmark; 1 when the run is void."""
-    how = asked(__doc__, units=500_000, quick_units=5_000)
+    how = asked(__doc__, units=100_000, quick_units=5_000)
     table = asyncio.run(contest(how))
     table.publish(how.directory)
     return int(bool(table.verdict) and not how.quick)
