@@ -320,8 +320,9 @@ def _settings(options: ReadOptions) -> ConsumerSettings:
 
 
 def _explained(error: Invalid) -> Invalid:
-    """What a refusal of the group's ownership means here."""
+    """A refusal of the group's terms, in the words of our options."""
     if error.field == "spec.ownership":
         remedy = "use a group of its own: a Spark query cannot be an exclusive member"
         return Invalid(error.message, field="group", remedy=remedy)
-    return error
+    option = {"spec.streams": "stream", "spec.lanes": "lanes"}.get(error.field)
+    return error if option is None else Invalid(error.message, field=option, remedy=error.remedy)

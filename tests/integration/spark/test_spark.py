@@ -271,7 +271,8 @@ def test_what_cannot_be_done_is_told_precisely(local: DevMesh, spark: SparkSessi
     with pytest.raises(PySparkException, match="there is no stream nowhere"):
         read(spark, local, "nowhere").collect()
     for stream, group, says in (
-        ("other", "told", "belongs to stream told, not other"),
+        ("other", "elsewhere", "belongs to stream told, not other"),
+        ("other", "told", "group 'told' is registered with streams"),
         ("told", "else", "belongs to group told, not else"),
     ):
         with pytest.raises(StreamingQueryException, match=says):
