@@ -12,14 +12,20 @@ from collections.abc import Callable
 
 from braid.client.outbox import Headers, record_bytes
 from braid.client.producer import LANE_HEADER, Producer
-from braid.client.record import ID_HEADER, INGESTED_HEADER, QuarantinedBatch, Record
+from braid.client.record import ID_HEADER, INGESTED_HEADER, REPLAY_GROUP_HEADER, QuarantinedBatch, Record
 from braid.kernel import limits
 from braid.kernel.errors import BatchTooLarge, BraidError, NotFound, RecordTooLarge
 from braid.kernel.ports import Host
 
 _log = logging.getLogger("braid.consumer")
 CUT_HEADER = "braid-dl-cut"
-_ORIGIN = {ID_HEADER: "braid-dl-origin-id", INGESTED_HEADER: "braid-dl-origin-ts"}
+_PREFIX = "braid-dl-"
+# Under its own name, the group of a replay would hide the letter from every other group that reads the dlq lane.
+_ORIGIN = {
+    ID_HEADER: "braid-dl-origin-id",
+    INGESTED_HEADER: "braid-dl-origin-ts",
+    REPLAY_GROUP_HEADER: "braid-dl-origin-replay-group",
+}
 
 
 class DeadLetters:
@@ -59,16 +65,16 @@ class DeadLetters:
 
     async def _send(self, record: Record, headers: Headers) -> None:
         producer = await self._producer(record.stream)
-        # What a damaged batch says of its time may be wrong, and retention would believe it.
-        stamp_ms = self._host.clock.now_ms() if isinstance(record.raw, QuarantinedBatch) else record.timestamp
+        # Not the record's own time, which is in a header: retention would delete the letter of an old record at once.
+        now_ms = self._host.clock.now_ms()
         try:
-            await producer.send_dead_letter(record.value, record.key, headers, stamp_ms)
+            await producer.send_dead_letter(record.value, record.key, headers, now_ms)
         except (RecordTooLarge, BatchTooLarge) as refusal:
             _log.warning("dead letter of %s is cut: %s", record.id, refusal)
             value = record.value or b""
             kept = max(0, producer.max_record_bytes - record_bytes(record.key, None, record.raw_headers))
             cut = [*headers, (CUT_HEADER, b"%d" % len(value))]
-            await producer.send_dead_letter(value[:kept], record.key, cut, record.timestamp)
+            await producer.send_dead_letter(value[:kept], record.key, cut, now_ms)
 
     async def close(self) -> None:
         """Closes the producers."""
@@ -92,10 +98,15 @@ def dead_letter_headers(
 ) -> Headers:
     """The headers of a dead letter: the original ones, and who failed where, how often, when and why.
 
-    Its identity is (group, cluster, topic, partition, offset).
+    Its identity is (group, cluster, topic, partition, offset). What the record itself says under names of dead letters
+    (it was copied out of a dlq lane by hand, or is hostile) is left out: it is not about this failure.
     """
     # Other tools may write headers without a value.
-    original = [(_ORIGIN.get(name, name), value or b"") for name, value in record.raw_headers if name != LANE_HEADER]
+    original = [
+        (_ORIGIN.get(name, name), value or b"")
+        for name, value in record.raw_headers
+        if name != LANE_HEADER and not name.startswith(_PREFIX)
+    ]
     facts = {
         "cluster": record.cluster,
         "topic": record.topic,
@@ -122,7 +133,7 @@ def dead_letter_headers(
             "batch-bytes": str(batch.size_bytes),
         }
     bound = limits.DEAD_LETTER_TEXT_BYTES_MAX
-    added = [(f"braid-dl-{name}", text.encode("utf-8", "replace")[:bound]) for name, text in facts.items()]
+    added = [(f"{_PREFIX}{name}", text.encode("utf-8", "replace")[:bound]) for name, text in facts.items()]
     story = "".join(traceback.format_exception(error)) if isinstance(error, BaseException) else ""
     # The end of a traceback says where it happened.
     added.append(("braid-dl-traceback", story.encode("utf-8", "replace")[-limits.DEAD_LETTER_TRACEBACK_BYTES_MAX :]))

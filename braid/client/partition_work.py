@@ -2,7 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from enum import Enum, auto
 from itertools import compress
 from typing import Protocol
@@ -16,6 +17,7 @@ from braid.kernel.ids import SEAL_CANARY
 from braid.kernel.ports import DamagedBatch, FetchedRecords, Fingerprint, KafkaRecord
 from braid.kernel.progress import Progress
 from braid.kernel.progress_fields import EnvelopeFields, LaneShare
+from braid.kernel.ranges import Ranges
 
 _log = logging.getLogger("braid.consumer")
 
@@ -75,6 +77,7 @@ class PartitionWork:
         self._out = 0
         self._copying = 0  # of those out: on their way to the dlq lane
         self._first_failures: dict[int, int] = {}
+        self._uncopied: dict[int, int] = {}  # first and last offset of quarantined batches without a copy
         self._drained = asyncio.Event()
         self._records = 0
         self._bytes = 0
@@ -144,7 +147,7 @@ class PartitionWork:
         if not all(raw.headers for raw in raws):
             raws = [raw for raw in raws if raw.headers or not _is_seal_canary(raw)]
         if fetched.damaged:
-            raws = sorted([*raws, *map(QuarantinedBatch, fetched.damaged)], key=lambda raw: raw.offset)
+            raws = sorted([*raws, *self._quarantined(fetched.damaged)], key=lambda raw: raw.offset)
         times, others = read_headers(raws, self._group)
         if others:  # never delivered, so done when the fetch position passes them
             others_too = set(others)
@@ -168,6 +171,12 @@ class PartitionWork:
             if waiting:
                 self._ready.put(waiting)
 
+    def _quarantined(self, damaged: Sequence[DamagedBatch]) -> list[QuarantinedBatch]:
+        """What is missing of them: an earlier holder may have read a batch, and done some of it."""
+        firsts = [self.progress.first_wanted(each.first_offset, each.last_offset + 1) for each in damaged]
+        found = zip(damaged, firsts, strict=True)
+        return [QuarantinedBatch(each._replace(first_offset=first)) for each, first in found if first is not None]
+
     def _without_quarantined(self, waiting: Slice) -> Slice:
         """Sends batches nobody can decode their way; returns the records."""
         kept = [not isinstance(raw, QuarantinedBatch) for raw in waiting.raws]
@@ -179,7 +188,8 @@ class PartitionWork:
         return Slice(self, list(compress(raws, kept)), list(compress(times, kept)), list(compress(sizes, kept)))
 
     def _quarantine(self, record: Record, batch: DamagedBatch) -> None:
-        """A batch is copied as one dead letter and its first offset stays undone until then; the rest has passed."""
+        """A batch is copied as one dead letter; until then its first offset stays undone, and none of it is claimed."""
+        self._uncopied[batch.first_offset] = batch.last_offset
         _log.warning("%s@%d to %d cannot be read: %s", self.lease.id, *batch[:3])
         if record.lane == DLQ_LANE:
             record.reject(batch.why)
@@ -287,6 +297,7 @@ class PartitionWork:
         self._ready.put(Slice(self, (record.raw,), (record.ingested_at,), (record.size,)))
 
     def _finish(self, record: Record) -> None:
+        self._uncopied.pop(record.offset, None)
         if self._first_failures:
             self._first_failures.pop(record.offset, None)
         self._finished(1, record.size)
@@ -313,12 +324,17 @@ class PartitionWork:
 
     def fields(self, *, detached: bool) -> EnvelopeFields:
         """Progress of this moment, to be committed."""
-        return self.progress.snapshot(
+        fields = self.progress.snapshot(
             epoch=self.lease.epoch,
             detached=detached,
             fingerprint=Fingerprint(self.topic_id, -1, 0),
             lanes=(self._share,),
         )
+        if not self._uncopied:
+            return fields
+        # The fetch position passed these batches, yet who comes next may be able to read them.
+        held = Ranges((first, last + 1) for first, last in sorted(self._uncopied.items()))
+        return replace(fields, done=fields.done.subtract(held))
 
     def take_load(self) -> tuple[int, int]:
         """Records done and bytes fetched since the last call."""

@@ -294,6 +294,10 @@ class Progress:
         delivered = index < len(self._offsets) and self._offsets[index] == offset
         return not (delivered and self._unfinished[index])
 
+    def first_wanted(self, start: int, end: int) -> int | None:
+        """The lowest offset of `[start, end)` that was neither delivered nor done; None when there is none."""
+        return self._ahead_ranges().gaps(max(start, self.fetched), end).start
+
     def is_done_to(self, end: int) -> bool:
         """Whether everything below `end` is done, without gaps."""
         return self.base >= end

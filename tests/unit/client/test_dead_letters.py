@@ -48,3 +48,37 @@ async def test_a_dead_letter_that_does_not_fit_even_when_cut_is_rejected_in_plac
         await running
         assert any(0 in each.fields.rejected for each in at.watch.commits)
         assert at.control.records("logs/dlq/1") == []
+
+
+@virtual
+async def test_a_dead_letter_is_as_old_as_its_death_whatever_the_record_says() -> None:
+    """Retention goes by a record's timestamp: the letter of an old record would be deleted at once."""
+    async with bench() as at:
+        at.control.max_record_bytes = 2_000
+        await at.control.move(LIVE, "logs/bulk/1", "logs/dlq/1")
+        fill(at.control.clusters["east"], PLACE, [b"small", bytes(20_000)], 7)  # one is copied whole, one is cut
+        started_ms = at.control.process.clock.now_ms()
+        async with member(at, "m", FIRST, retry=Retry(max_attempts=1)) as (consumer, _):
+            running = asyncio.ensure_future(consumer.run(hopeless))
+            await until(lambda: at.watch.base(TOPIC) == 2)
+        await running
+        copies = at.control.records("logs/dlq/1")
+        assert [dict(copy.headers)["braid-dl-timestamp"] for copy in copies] == [b"7", b"7"]
+        assert all(started_ms <= copy.timestamp <= at.control.process.clock.now_ms() for copy in copies)
+
+
+@virtual
+async def test_what_a_record_says_under_names_of_dead_letters_is_not_believed() -> None:
+    """Somebody copied a letter back by hand, headers and all; it is neither cut nor quarantined now."""
+    async with bench() as at:
+        forged = [("cut", b"999"), ("quarantine", b"bomb"), ("origin-id", b"x"), ("last-offset", b"9")]
+        headers = (*((f"braid-dl-{name}", value) for name, value in forged), ("braid-id", b"01:1"), ("own", b"kept"))
+        at.control.clusters["east"].append(PLACE, [NewRecord(0, None, b"v", headers)])
+        async with member(at, "m", FIRST, retry=Retry(max_attempts=1)) as (consumer, _):
+            running = asyncio.ensure_future(consumer.run(hopeless))
+            await until(lambda: at.watch.base(TOPIC) == 1)
+        await running
+        [copy] = at.control.records("logs/dlq/1")
+        told = dict(copy.headers)
+        assert {"braid-dl-cut", "braid-dl-quarantine", "braid-dl-last-offset"}.isdisjoint(told)
+        assert (told["braid-dl-origin-id"], told["own"]) == (b"01:1", b"kept")

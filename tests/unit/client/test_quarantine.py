@@ -79,6 +79,47 @@ async def test_killed_after_the_copy_and_before_the_commit_the_letter_has_the_sa
 
 
 @virtual
+async def test_what_the_next_holder_can_read_is_not_claimed_before_its_copy() -> None:
+    """Killed between a commit and the copy: the batch may be whole for who comes next (the damage was on the way)."""
+    async with damaged_bench() as at:
+        at.control.clusters["west"].pause()
+        async with member(at, "first", FIRST) as (consumer, client):
+            running = asyncio.ensure_future(consumer.run(at.handle))
+            await until(lambda: at.watch.base(TOPIC) == 3 and 9 in at.watch.last(TOPIC).fields.claims)
+            running.cancel()
+            client.kill()
+            killed(consumer)
+        at.control.clusters["east"].log(PLACE).damaged.clear()
+        async with member(at, "second", FIRST) as (consumer, _):
+            running = asyncio.ensure_future(consumer.run(at.handle))
+            await until(lambda: at.watch.base(TOPIC) == 10)
+        await running
+        assert sorted(at.offsets()) == list(range(10))
+
+
+@virtual
+async def test_of_a_batch_that_was_begun_before_it_was_damaged_the_rest_is_copied() -> None:
+    async with bench() as at:
+        for count in (3, 5):
+            at.fill(count)
+        async with member(at, "first", FIRST) as (consumer, client):
+            records = await take(consumer, 8)
+            for record in records[3:5]:
+                at.sunk(record)
+                record.ack()
+            await until(lambda: any(4 in each.fields.claims for each in at.watch.commits))
+            client.kill()
+            killed(consumer)
+        at.control.clusters["east"].damage(PLACE, 4)
+        async with member(at, "second", FIRST) as (consumer, _):
+            running = asyncio.ensure_future(consumer.run(at.handle))
+            await until(lambda: at.watch.base(TOPIC) == 8)
+        await running
+        told = [(each["braid-dl-offset"], each["braid-dl-last-offset"]) for each in letters(at)]
+        assert told == [(b"5", b"7")]
+
+
+@virtual
 async def test_without_a_dlq_lane_the_range_is_rejected_in_place() -> None:
     async with damaged_bench(LIVE, "logs/bulk/1") as at:
         async with member(at, "m", FIRST) as (consumer, _):
@@ -150,6 +191,19 @@ async def test_many_headers_weigh_against_the_memory_bound() -> None:
 
 
 # --- replays for one group
+
+
+@virtual
+async def test_a_replay_that_fails_again_is_a_dead_letter_for_every_group() -> None:
+    async with bench() as at:
+        replayed(at, b"g")
+        async with member(at, "m", FIRST) as (consumer, _):
+            [record] = await take(consumer, 1)
+            record.dead_letter("poison")
+            await until(lambda: at.watch.base(TOPIC) == 1)
+        [headers] = letters(at)
+        assert "braid-replay-group" not in headers
+        assert (headers["braid-replays"], headers["braid-dl-origin-replay-group"]) == (b"1", b"g")
 
 
 def replayed(at: Bench, group: bytes | None) -> None:

@@ -301,3 +301,10 @@ def test_offsets_far_apart_need_no_memory_between_them(picked: list[int], stride
     left = [offset for index, offset in enumerate(offsets) if index not in set(picked)]
     assert progress.unfinished().tolist() == left
     assert progress.base == (left[0] if left else offsets[-1] + 1)
+
+
+def test_first_wanted_passes_what_is_done_and_what_was_delivered() -> None:
+    progress = Progress.restore(EnvelopeFields(base=2, done=Ranges([(3, 5), (7, 9)])))
+    assert [progress.first_wanted(*span) for span in ((0, 9), (3, 9), (3, 5), (7, 12), (7, 9))] == [2, 5, None, 9, None]
+    progress.deliver(2, 0)
+    assert (progress.first_wanted(2, 6), progress.first_wanted(2, 5)) == (5, None)
