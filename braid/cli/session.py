@@ -150,7 +150,8 @@ async def open_session(endpoint: Endpoint, terminal: Terminal) -> AsyncIterator[
         terminal.note(endpoint.note)
     client_id = f"{_user()}@braid"
     ports = system_ports(client_id)
-    mesh = Mesh(ports.host, ports.kafka, ports.transport, endpoint.addresses, client_id, "")
+    # Asked once: whoever sits at a terminal would rather know at once that nobody is there.
+    mesh = Mesh(ports.host, ports.kafka, ports.transport, endpoint.addresses, client_id, "", open_seconds=0.0)
     async with _connected(mesh, endpoint, terminal):
         yield Session(ports, mesh, terminal)
 

@@ -149,13 +149,27 @@ class Mesh(MeshOfStreams):
     """A connection to a mesh of services; use it as an asynchronous context."""
 
     def __init__(
-        self, host: Host, kafka: Kafka, transport: RpcTransport, endpoints: Sequence[str], client_id: str, zone: str
+        self,
+        host: Host,
+        kafka: Kafka,
+        transport: RpcTransport,
+        endpoints: Sequence[str],
+        client_id: str,
+        zone: str,
+        *,
+        open_seconds: float = limits.FIRST_ROUTE_SECONDS,
     ) -> None:
+        """`open_seconds` bounds how long opening tries again; with 0 each endpoint is asked once."""
         super().__init__(host, kafka, client_id, zone)
         self._directory = Directory(transport, host, endpoints)
+        self._open_seconds = open_seconds
 
     async def __aenter__(self) -> Self:
-        await self._directory.refresh()
+        try:
+            await self._directory.open(self._open_seconds)
+        except BaseException:
+            await self._directory.close()
+            raise
         return self
 
     async def __aexit__(
@@ -214,7 +228,7 @@ def connect(endpoint: str, *, client_id: str = "braid", zone: str = "") -> Mesh:
 
     Raises:
         Invalid: the endpoint is not of that form.
-        Unavailable: (on entering the context) no replica answers.
+        Unavailable: (on entering the context) no replica answered in 15 s.
     """
     endpoints = [part.strip() for part in endpoint.split(",") if part.strip()]
     for each in endpoints:

@@ -97,6 +97,21 @@ class Directory:
                 self._refreshes += 1
                 await self._forget_channels()
 
+    async def open(self, timeout_seconds: float) -> None:
+        """Reads the directory for the first time: whoever is asked may be starting, or its store without a leader.
+
+        Raises:
+            Unavailable: no replica answered within the timeout.
+        """
+        attempts = _Attempts(self._host, self._host.clock.elapsed() + timeout_seconds)
+        while True:
+            try:
+                await self.refresh()
+            except Unavailable as error:
+                await attempts.next(error)
+            else:
+                return
+
     async def close(self) -> None:
         """Closes all connections."""
         channels, self._channels = list(self._channels.values()), {}

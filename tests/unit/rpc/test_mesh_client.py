@@ -247,3 +247,36 @@ def test_a_stream_to_a_dead_leader_makes_the_next_ask_around() -> None:
         assert await again.receive() == StringValue(value="assigner-1")
 
     run(scenario())
+
+
+def test_opening_waits_for_a_mesh_that_is_starting_and_gives_up_in_time() -> None:
+    async def scenario() -> None:
+        world = World()
+        opening = asyncio.create_task(world.directory.open(15.0))
+        await asyncio.sleep(5.0)
+        assert not opening.done()
+        await world.start()
+        await opening
+        assert running_loop().time() < 7.0
+        nobody = Directory(MemoryTransport(world.network, "other"), world.host, ["x:1"])
+        before = running_loop().time()
+        with pytest.raises(Unavailable, match="no replica of the mesh answers"):
+            await nobody.open(15.0)
+        assert 14.0 < running_loop().time() - before < 20.0
+        with pytest.raises(Unavailable):
+            await nobody.open(0.0)
+
+    run(scenario())
+
+
+def test_opening_waits_for_a_replica_that_is_silent_while_its_store_elects() -> None:
+    async def scenario() -> None:
+        world = await World().start()
+        world.network.cut("client", "registry-0")  # seen as silence
+        opening = asyncio.create_task(world.directory.open(15.0))
+        await asyncio.sleep(6.0)
+        world.network.heal("client", "registry-0")
+        await opening
+        assert len(world.directory.endpoints) == 3
+
+    run(scenario())
