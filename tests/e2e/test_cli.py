@@ -1,22 +1,26 @@
 """The command line as its users meet it: real processes, a real mesh, pipes, signals, exit codes."""
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeAlias
 
 import pytest
 
+import braid as braid_sdk
 from devmesh.mesh import DevMesh
 from tests.support.mesh import running_mesh
 
 BRAID: Final = (sys.executable, "-c", "from braid.cli import main; main()")
 COMMAND_SECONDS: Final = 60.0
+Row: TypeAlias = dict[str, Any]  # of a JSON list, whose fields differ by type
 
 pytestmark = pytest.mark.real
 
@@ -25,7 +29,7 @@ pytestmark = pytest.mark.real
 def where(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A directory in which a mesh runs, and a stream `logs`; commands run there find it by themselves."""
     directory = tmp_path_factory.mktemp("cli")
-    with running_mesh(directory / ".braid"):
+    with running_mesh(directory / ".braid", lagmons=1, dlqs=1):
         made = braid(directory, "create stream logs --lane live=4 --lane bulk=4")
         assert (made.returncode, made.stderr) == (0, "")
         yield directory
@@ -90,6 +94,79 @@ def test_manifests(where: Path, tmp_path: Path) -> None:
     different = braid(where, f"diff -f {tmp_path / 'logs.yaml'}")
     assert (different.returncode, different.stderr) == (1, "")
     assert "+failover: propose" in different.stdout
+
+
+def test_a_dead_letter_is_shown_replayed_and_done(where: Path) -> None:
+    assert printed(where, "create stream numbers --lane live=2").startswith("stream/numbers created")
+    printed(where, "produce numbers", "1\ntwo\n3\n")
+    assert asyncio.run(added(where, {})) == [1, 3]
+    assert until(
+        where, "get lag adder --stream numbers -o json", lambda rows: [each["lag_records"] for each in rows] == [0]
+    )
+    (letter,) = until(where, "get deadletters --stream numbers -o json", lambda letters: len(letters) == 1)
+    assert (letter["error_class"], letter["group"]) == ("ValueError", "adder")
+    told = printed(where, f"describe deadletter {letter['name']}")
+    assert "Value (3 bytes):\n  two\n" in told
+    assert "ValueError: invalid literal for int()" in told
+
+    assert printed(where, "dlq replay --stream numbers --where group=adder --dry-run").startswith("1 dead letter would")
+    told = printed(where, "dlq replay --stream numbers --where error=ValueError --wait")
+    assert told.endswith(" done (1 of 1 sent)\n")
+    (replay,) = json.loads(printed(where, "get replays --stream numbers -o json"))["items"]
+    assert (replay["status"]["state"], replay["status"]["sent"]) == ("done", 1)
+    assert "ReplayFinished" in printed(where, f"events --for replay/{replay['id']}")
+    assert until(
+        where, "get lag adder --stream numbers -o json", lambda rows: [each["lag_records"] for each in rows] == [1]
+    )
+    assert asyncio.run(added(where, {b"two": 2})) == [2]
+    assert until(
+        where, "get lag adder --stream numbers -o json", lambda rows: [each["lag_records"] for each in rows] == [0]
+    )
+
+
+async def added(where: Path, words: Mapping[bytes, int]) -> list[int]:
+    """What a handler that knows some words adds up within a few seconds."""
+    found: list[int] = []
+
+    async def handle(record: braid_sdk.Record) -> None:
+        value = record.value or b""
+        found.append(words.get(value) or int(value))
+
+    endpoint = json.loads((where / ".braid" / "ready.json").read_text())["endpoint"]
+    async with braid_sdk.connect(endpoint, client_id="adder") as mesh:
+        retry = braid_sdk.Retry(max_attempts=1)
+        async with mesh.consumer(["numbers"], group="adder", lanes={"live": 1}, retry=retry) as consumer:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(5.0):
+                    await consumer.run(handle)
+    return sorted(found)
+
+
+def until(where: Path, line: str, condition: Callable[[list[Row]], bool]) -> list[Row]:
+    """What a command lists, once that is as it should be."""
+    deadline = time.monotonic() + COMMAND_SECONDS
+    while True:
+        items: list[Row] = json.loads(printed(where, line))["items"]
+        if condition(items):
+            return items
+        assert time.monotonic() < deadline, f"braid {line}: {items}"
+
+
+def test_lag_grows_while_nobody_works(where: Path) -> None:
+    printed(where, "create stream idle --lane live=1")
+    printed(where, "produce idle", "1\n")
+    assert printed(where, "consume idle --group sleeper --max 1") == "1\n"
+    printed(where, "produce idle", "2\n")
+    (row,) = until(where, "get lag sleeper -o json", lambda rows: rows[0]["lag_seconds"] > 2)
+    assert (row["lag_records"], row["source"], row["stale"]) == (1, "record", False)
+    with subprocess.Popen(
+        [*BRAID, "get", "lag", "sleeper", "-w", "-o", "json"], stdout=subprocess.PIPE, cwd=where, text=True
+    ) as watching:
+        assert watching.stdout is not None
+        seen = [json.loads(next(watching.stdout))["lag_seconds"] for _ in range(3)]
+        watching.send_signal(signal.SIGINT)
+        assert watching.wait(COMMAND_SECONDS) == 0
+    assert seen == sorted(set(seen))
 
 
 def test_refusals_have_their_exit_codes(where: Path) -> None:
