@@ -14,7 +14,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import FrameType
@@ -42,7 +41,7 @@ _EXIT_CODES: Final = {
 _AGO: Final = re.compile(r"(\d{1,6})(s|m|h|d)")
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 _RAISED: Final = re.compile(r"braid\.kernel\.errors\.(\w+): ([^\n]+)")
-_PYTHON_ERROR: Final = re.compile(r"(?m)^\s*([\w.]+(?:Error|Exception): .+)$")
+_CAUSE: Final = re.compile(r"(?m)^(?:Caused by|)[:\s]*([\w.]+(?:Error|Exception)(?:: .+)?)$")
 
 Fact = str | int | float | bool | None
 T = TypeVar("T")
@@ -204,28 +203,36 @@ def spark_error(error: PySparkException | Py4JError | ConnectionError) -> BraidE
 
 
 def unless_stopped(spark: SparkSession, stop: threading.Event, work: Callable[[], T]) -> T | None:
-    """Runs a Spark job in a thread; cancels it when told to stop.
+    """Runs a Spark job in this thread, which is the session's; another cancels it when told to stop.
 
     Returns:
         What it returned; None when it was stopped.
     """
-    with ThreadPoolExecutor(1) as thread:
-        running = thread.submit(work)
-        while not stop.is_set():
-            try:
-                return running.result(PIPELINE_POLL_SECONDS)
-            except TimeoutError:
-                if running.done():
-                    raise  # its own
-        while not running.done():  # it may have been between two jobs
-            spark.sparkContext.cancelAllJobs()
-            wait((running,), PIPELINE_POLL_SECONDS)
+    if stop.is_set():
         return None
+    done = threading.Event()
+    canceller = threading.Thread(target=_cancel_when, args=(spark, stop, done), daemon=True)
+    canceller.start()
+    try:
+        return work()
+    except (PySparkException, Py4JJavaError):
+        if stop.is_set():
+            return None
+        raise
+    finally:
+        done.set()
+        canceller.join()
+
+
+def _cancel_when(spark: SparkSession, stop: threading.Event, done: threading.Event) -> None:
+    while not done.wait(PIPELINE_POLL_SECONDS):
+        if stop.is_set():  # again and again: it may be between two jobs
+            spark.sparkContext.cancelAllJobs()
 
 
 def summary_of(account: str) -> str:
-    """The line of a long account that says what happened: the last error of Python's, else the first line."""
-    raised = _PYTHON_ERROR.findall(account)
+    """The line of a long account that says what happened: the last error named, else the first line."""
+    raised = _CAUSE.findall(account)
     lines = account.strip().splitlines()
     return str(raised[-1]).strip() if raised else (lines[0] if lines else "no reason given")
 

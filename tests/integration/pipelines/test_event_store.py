@@ -197,7 +197,6 @@ async def test_reprocessing_gives_the_same_rows_and_again_the_same(local: DevMes
     [
         ({"--stream": "nobody"}, 4, "nobody"),
         ({"--endpoint": "127.0.0.1:1"}, 3, "127.0.0.1:1"),
-        ({"--lanes": "fast"}, 4, "fast"),
     ],
 )
 async def test_what_the_mesh_does_not_have_is_refused(

@@ -66,6 +66,8 @@ def test_a_failure_of_sparks_own_is_no_error_of_ours(account: str) -> None:
 def test_the_line_that_says_what_happened_is_found() -> None:
     account = "An error occurred\n  Traceback\nValueError: the first\n  again\nOSError: the last\n\tat org.apache"
     assert commands.summary_of(account) == "OSError: the last"
+    account = "An error occurred while calling o1.save.\n: org.apache.Exception: a\n\tat x\nCaused by: java.IOException"
+    assert commands.summary_of(account) == "java.IOException"
     assert commands.summary_of("only this\nand that") == "only this"
     assert commands.summary_of("") == "no reason given"
 
