@@ -316,6 +316,7 @@ DLQ_VALUE_BYTES_MAX: Final = 1 << 20  # of a value in one answer, which is for r
 DLQ_SCAN_LETTERS: Final = 1_000  # read from the index at once; other calls get their turn in between
 DLQ_SCAN_ROWS: Final = 5_000  # of the index looked through at once for a filtered list
 DLQ_SCAN_SECONDS: Final = 2.0  # then a filtered list stops, says so, and goes on with the next page
+DLQ_COUNTS_KEPT: Final = 1_000  # streams whose number of letters is kept until the index changes
 DLQ_EXAMPLES: Final = 5  # letters a dry run shows
 DLQ_LOOK_SECONDS: Final = 1.0  # between two looks at where logs begin and end
 DLQ_COUNT_SECONDS: Final = 5.0  # between two counts for the metrics
