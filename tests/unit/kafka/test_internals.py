@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import BrokerResponseError, MessageSizeTooLargeError, NotLeaderForPartitionError
-from aiokafka.protocol.metadata import MetadataRequest, MetadataRequest_v5
+from aiokafka.protocol.metadata import MetadataRequest, MetadataRequest_v5, MetadataResponse_v1
 from aiokafka.structs import TopicPartition as AioTopicPartition
 
 from braid.kafka import internals
 from braid.kernel.errors import ClusterUnavailable
+from braid.kernel.ports import TopicPartition
 
 PARTITION = AioTopicPartition("logs", 0)
 
@@ -46,6 +47,18 @@ def test_metadata_requests_could_create_topics_and_ours_cannot() -> None:
     assert MetadataRequest(["logs"]).build(MetadataRequest_v5).encode()[-1:] == b"\x01"
     ours = MetadataRequest(["logs"], allow_auto_topic_creation=False)
     assert ours.build(MetadataRequest_v5).encode()[-1:] == b"\x00"
+
+
+async def test_a_producer_knows_the_partitions_metadata_told() -> None:
+    producer = await _producer()
+    leader, leaderless = (0, 0, 1, [1], [1]), (5, 1, -1, [1], [1])
+    answer = MetadataResponse_v1([(1, "127.0.0.1", 1, None)], 1, [(0, "logs", False, [leader, leaderless])])
+    asked = [TopicPartition("logs", number) for number in range(3)] + [TopicPartition("other", 0)]
+    assert not any(internals.knows(producer, partition) for partition in asked)
+    producer.client.cluster.update_metadata(answer)
+    assert [internals.knows(producer, partition) for partition in asked] == [True, True, False, False]
+    assert producer.client.cluster.partitions_for_topic("logs") == {0, 1}
+    await producer.stop()
 
 
 async def test_abandoning_fails_what_is_queued_and_under_way_and_wakes_who_waits() -> None:
