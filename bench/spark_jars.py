@@ -1,0 +1,128 @@
+"""Spark's own Kafka source, which the wheel of Spark does not carry: four jars in the user's cache, checked.
+
+The connector of 4.2.0 is the newest there is and runs in Spark 4.3. Each jar is named with its version and fetched
+without its dependencies: the connector's own would bring Spark itself a second time. The token provider, which is
+loaded even where nobody logs in, is 4.0.0.
+"""
+
+import hashlib
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from braid.kernel.errors import Unavailable
+from braid.kernel.limits import TOOL_RESOLVE_SECONDS
+from devmesh.cache import cache_directory, resolving
+from devmesh.installing import install_command
+from devmesh.jars import ivy_jar
+from devmesh.java import java_binary
+
+COORDINATES: Final = (
+    ("org.apache.spark", "spark-sql-kafka-0-10_2.13", "4.2.0"),
+    ("org.apache.spark", "spark-token-provider-kafka-0-10_2.13", "4.0.0"),
+    ("org.apache.kafka", "kafka-clients", "3.9.1"),
+    ("org.apache.commons", "commons-pool2", "2.12.0"),
+)
+VERSIONS: Final = ", ".join(f"{name} {version}" for _, name, version in COORDINATES)
+CHECKSUMS: Final = Path(__file__).with_name("spark-kafka.sha256")
+ENTRY: Final = "spark-kafka-4.2.0"
+
+
+def spark_kafka_jars() -> list[Path]:
+    """The jars, resolved first when they are not in the cache.
+
+    Raises:
+        Unavailable: there is no resolver, it failed, or a jar does not have its committed checksum.
+    """
+    directory = cache_directory() / ENTRY
+    with resolving(ENTRY) as work:
+        if not directory.exists():
+            jars = work / "jars"
+            _run(_command(work, jars))
+            check(jars)
+            jars.rename(directory)
+    check(directory)
+    return sorted(directory.iterdir())
+
+
+def checksums() -> dict[str, str]:
+    """The committed sha256 of each jar, by file name."""
+    pairs = (line.split() for line in CHECKSUMS.read_text(encoding="utf-8").splitlines())
+    return {name: checksum for checksum, name in pairs}
+
+
+def check(directory: Path, wanted: Mapping[str, str] | None = None) -> None:
+    """Raises `Unavailable` unless a directory holds exactly the wanted jars (default: the committed ones)."""
+    wanted = checksums() if wanted is None else wanted
+    found = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in directory.glob("*")}
+    for name in sorted(found.keys() | wanted.keys()):
+        if found.get(name) != wanted.get(name):
+            raise Unavailable(
+                f"{directory / name} has sha256 {found.get(name)}, but {CHECKSUMS.name} says {wanted.get(name)}",
+                remedy=f"remove {directory}, and see which repository the resolver is configured for",
+            )
+
+
+def maven_command(mvn: str, work: Path, jars: Path) -> list[str]:
+    """Writes a project that needs the jars and nothing of theirs; returns the command that copies them."""
+    alone = "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
+    dependencies = "".join(
+        f"<dependency><groupId>{group}</groupId><artifactId>{name}</artifactId><version>{version}</version>{alone}"
+        "</dependency>"
+        for group, name, version in COORDINATES
+    )
+    project = work / "pom.xml"
+    project.write_text(
+        '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'
+        "<groupId>braid</groupId><artifactId>spark-kafka-jars</artifactId><version>1</version>"
+        f"<packaging>pom</packaging><dependencies>{dependencies}</dependencies></project>",
+        encoding="utf-8",
+    )
+    return [
+        *(mvn, "--batch-mode", "--quiet", "--file", str(project), "dependency:copy-dependencies"),
+        *("-DincludeScope=runtime", f"-DoutputDirectory={jars}"),
+    ]
+
+
+def ivy_command(ivy: Path, work: Path, jars: Path) -> list[str]:
+    """The same with Ivy."""
+    dependencies = "".join(
+        f'<dependency org="{group}" name="{name}" rev="{version}" conf="default->master" transitive="false"/>'
+        for group, name, version in COORDINATES
+    )
+    module = work / "ivy.xml"
+    module.write_text(
+        '<ivy-module version="2.0"><info organisation="braid" module="spark-kafka-jars"/>'
+        '<configurations><conf name="default"/></configurations>'
+        f"<dependencies>{dependencies}</dependencies></ivy-module>",
+        encoding="utf-8",
+    )
+    return [
+        *(str(java_binary()), "-jar", str(ivy), "-cache", str(work / "ivy"), "-ivy", str(module)),
+        *("-types", "jar", "bundle", "-retrieve", f"{jars}/[artifact]-[revision].[ext]"),
+    ]
+
+
+def _command(work: Path, jars: Path) -> list[str]:
+    ivy = ivy_jar()
+    if mvn := shutil.which("mvn"):
+        return maven_command(mvn, work, jars)
+    if ivy is None:
+        raise Unavailable("Spark's Kafka source cannot be resolved without `mvn`", remedy=install_command("mvn"))
+    return ivy_command(ivy, work, jars)
+
+
+def _run(command: list[str]) -> None:
+    tool = Path(command[0]).name
+    try:
+        ran = subprocess.run(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=TOOL_RESOLVE_SECONDS,
+            check=False,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired as error:
+        raise Unavailable(f"`{tool}` did not resolve Spark's Kafka source in {error.timeout:.0f} s") from error
+    if ran.returncode:
+        tail = "\n".join(ran.stdout.splitlines()[-12:])
+        raise Unavailable(f"`{tool}` could not resolve Spark's Kafka source (exit code {ran.returncode}):\n{tail}")

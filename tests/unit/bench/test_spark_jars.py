@@ -1,0 +1,43 @@
+"""The jars of Spark's own Kafka source: four, named one by one, and only with their committed checksums."""
+
+import hashlib
+import re
+from pathlib import Path
+
+import pytest
+
+from bench.spark_jars import COORDINATES, check, checksums, ivy_command, maven_command
+from braid.kernel.errors import Unavailable
+
+CONTENT = b"a jar"
+WANTED = {"one.jar": hashlib.sha256(CONTENT).hexdigest()}
+
+
+def test_each_jar_has_its_committed_checksum() -> None:
+    assert sorted(checksums()) == sorted(f"{name}-{version}.jar" for _, name, version in COORDINATES)
+    assert all(re.fullmatch("[0-9a-f]{64}", checksum) for checksum in checksums().values())
+
+
+def test_both_resolvers_are_asked_for_these_jars_alone(tmp_path: Path) -> None:
+    maven_command("mvn", tmp_path, tmp_path / "jars")
+    ivy_command(tmp_path / "ivy.jar", tmp_path, tmp_path / "jars")
+    project, module = (tmp_path / "pom.xml").read_text(), (tmp_path / "ivy.xml").read_text()
+    assert project.count("<artifactId>*</artifactId>") == module.count('transitive="false"') == len(COORDINATES)
+    for group, name, version in COORDINATES:
+        assert f"<groupId>{group}</groupId><artifactId>{name}</artifactId><version>{version}</version>" in project
+        assert f'org="{group}" name="{name}" rev="{version}"' in module
+
+
+def test_exactly_the_wanted_jars_pass(tmp_path: Path) -> None:
+    (tmp_path / "one.jar").write_bytes(CONTENT)
+    check(tmp_path, WANTED)
+
+
+@pytest.mark.parametrize(
+    "found", [{}, {"one.jar": b"another"}, {"one.jar": CONTENT, "two.jar": CONTENT}], ids=["missing", "other", "extra"]
+)
+def test_missing_other_and_further_jars_are_refused(found: dict[str, bytes], tmp_path: Path) -> None:
+    for name, content in found.items():
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(Unavailable, match=r"(one|two)\.jar has sha256"):
+        check(tmp_path, WANTED)
