@@ -41,7 +41,7 @@ async def list_letters(session: Session, scope: Scope) -> list[Item]:
 
 async def get_letters(session: Session, scope: Scope, format: Format) -> int:
     """Prints dead letters, newest first, and says when there are more."""
-    items, total = await _find_letters(session, scope)
+    items, total, incomplete = await _find_letters(session, scope)
     tables = format in (Format.TABLE, Format.WIDE)
     if not items and tables:
         found = "there are no dead letters"
@@ -50,7 +50,9 @@ async def get_letters(session: Session, scope: Scope, format: Format) -> int:
     exact = scope.name.count("/") == _NAME_PARTS - 1
     session.terminal.print_table(format, render(format, COLUMNS, items, session.now_ms, listed=not exact))
     if total > len(items):
-        session.terminal.note(f"the newest {len(items):,} of {total:,}; --max 0 shows all, --where chooses")
+        session.terminal.note(
+            f"the newest {len(items):,} of {'at least ' * incomplete}{total:,}; --max 0 shows all, --where chooses"
+        )
     return 0
 
 
@@ -102,15 +104,15 @@ def letter_document(content: dead_letter_pb2.DeadLetterContent) -> Document:
     }
 
 
-async def _find_letters(session: Session, scope: Scope) -> tuple[list[Item], int]:
-    """Dead letters, and how many match in all."""
+async def _find_letters(session: Session, scope: Scope) -> tuple[list[Item], int, bool]:
+    """Dead letters, how many match in all, and whether more may."""
     if scope.name.count("/") == _NAME_PARTS - 1:
-        return [letter_item((await _read(session, scope.name)).letter)], 1
+        return [letter_item((await _read(session, scope.name)).letter)], 1, False
     stream = scope.stream or scope.name.partition("/")[0]
     most = scope.most or CLI_ITEMS_MAX
     items: list[Item] = []
     catching_up: set[str] = set()
-    token, total = "", 0
+    token, total, incomplete = "", 0, False
     while True:
         request = dlq_api.ListDeadLettersRequest(
             stream=stream, filter=scope.where, page_size=min(most - len(items), PAGE_SIZE_MAX), page_token=token
@@ -121,13 +123,13 @@ async def _find_letters(session: Session, scope: Scope) -> tuple[list[Item], int
             raise pointed(error, scope.where) from error
         items += [letter_item(each) for each in page.letters]
         catching_up.update(page.catching_up)
-        token, total = page.next_page_token, max(total, page.total)
+        token, total, incomplete = page.next_page_token, max(total, page.total), page.total_incomplete
         if not token or len(items) >= most:
             break
     if catching_up:
         clusters = ", ".join(sorted(catching_up))
         session.terminal.note(f"dead letters of {clusters} are still being indexed: some may be missing")
-    return items, total
+    return items, total, incomplete
 
 
 async def _read(session: Session, name: str) -> dead_letter_pb2.DeadLetterContent:

@@ -151,7 +151,7 @@ def _texts(test: Comparison, letter: Letter) -> tuple[str, ...]:
         return tuple(value for name, value in letter.headers if name == test.header)
     match test.field:
         case "error":
-            return (letter.error_class, letter.error_class.rpartition(".")[2])
+            return (letter.error_class, letter.error_name)
         case "message":
             return (letter.error_message,)
         case "group":

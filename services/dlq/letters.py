@@ -118,6 +118,11 @@ class Letter:
     headers: tuple[tuple[str, str], ...] = ()
 
     @property
+    def error_name(self) -> str:
+        """The error's class without its module or package."""
+        return self.error_class.rpartition(".")[2]
+
+    @property
     def record_id(self) -> str:
         """Its `braid-id`, or its coordinates when another tool produced it, as the SDK names such records."""
         origin = self.origin

@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from braid.kernel.errors import Unavailable
-from braid.kernel.limits import DLQ_BUSY_SECONDS
+from braid.kernel.limits import DLQ_BUSY_SECONDS, DLQ_COUNTS_KEPT
+from services.dlq.conditions import ANYTHING, Condition
 from services.dlq.events import Position
 from services.dlq.letters import Cursor, Letter, Origin, Place
 
-_FORMAT: Final = "2"
+_FORMAT: Final = "3"
 _SCHEMA: Final = """
 CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE positions (
@@ -29,16 +30,20 @@ CREATE TABLE positions (
 ) WITHOUT ROWID;
 CREATE TABLE letters (
     stream TEXT NOT NULL, generation INTEGER NOT NULL, partition INTEGER NOT NULL, offset INTEGER NOT NULL,
-    time_ms INTEGER NOT NULL, owner TEXT NOT NULL, identity TEXT NOT NULL, body TEXT NOT NULL,
+    time_ms INTEGER NOT NULL, owner TEXT NOT NULL, error TEXT NOT NULL, error_name TEXT NOT NULL,
+    lane TEXT NOT NULL, id TEXT NOT NULL, attempts INTEGER NOT NULL, origin_partition INTEGER NOT NULL,
+    identity TEXT NOT NULL, body TEXT NOT NULL,
     PRIMARY KEY (stream, generation, partition, offset)
 ) WITHOUT ROWID;
 CREATE INDEX letters_by_time ON letters (time_ms, stream, generation, partition, offset);
+CREATE INDEX letters_of_stream_by_time ON letters (stream, time_ms, generation, partition, offset);
 CREATE INDEX letters_by_identity ON letters (stream, identity, generation, partition, offset);
 """
 _ORIGIN_FIELDS: Final = tuple(field.name for field in fields(Origin))
 _LETTER_FIELDS: Final = tuple(
     field.name for field in fields(Letter) if field.name not in ("place", "origin", "key", "headers")
 )
+_INSERT: Final = f"INSERT OR REPLACE INTO letters VALUES ({', '.join('?' * 14)})"
 _IN_USE: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _PLACE: Final = "(generation, partition, offset)"
 # No other copy of the same letter lies before it.
@@ -75,12 +80,27 @@ class NewestFirst(NamedTuple):
     place: Place
 
 
+class Scanned(NamedTuple):
+    """What a scan found, and the last row it looked at; None at the end."""
+
+    letters: Sequence[Letter]
+    end: NewestFirst | None
+
+
+class Following(NamedTuple):
+    """A letter, and whether no copy of the same lies before it, see `earlier_copies`."""
+
+    letter: Letter
+    first: bool
+
+
 class LetterIndex:
     """The file and its one connection; methods may be called from any thread, one at a time gets through."""
 
     def __init__(self, path: Path, mesh: str) -> None:
         """Opens the index of a mesh, or begins anew when it is another mesh's, of another format, or damaged."""
         self._lock = threading.Lock()
+        self._counted: dict[str, tuple[int, int]] = {}  # by stream: `changes` then, and the number of letters
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             self._connection = _open(path, mesh)
@@ -111,7 +131,7 @@ class LetterIndex:
                 (next_offset, *part),
             )
             if cursor.rowcount:
-                cursor.executemany("INSERT OR REPLACE INTO letters VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
+                cursor.executemany(_INSERT, rows)
 
     def begin(self, part: Part, reading: Reading) -> None:
         """Reads a partition from a place on; rows from before, of whatever topic, are dropped."""
@@ -149,23 +169,35 @@ class LetterIndex:
 
     def newest(self, stream: str, before: NewestFirst | None, limit: int) -> Sequence[Letter]:
         """Letters of a stream ('' for all), newest first, after a place in that order."""
-        where, arguments = [_FIRST], list[object]()
-        if stream:
-            where.append("l.stream = ?")
-            arguments.append(stream)
-        if before is not None:
-            where.append("(l.time_ms, l.stream, l.generation, l.partition, l.offset) < (?, ?, ?, ?, ?)")
-            arguments += [before.time_ms, *before.place]
-        order = "l.time_ms DESC, l.stream DESC, l.generation DESC, l.partition DESC, l.offset DESC"
-        query = f"SELECT l.body FROM letters l WHERE {' AND '.join(where)} ORDER BY {order} LIMIT ?"
+        span, arguments, order = _span(stream, before)
+        query = f"SELECT l.body FROM letters l WHERE {_FIRST} AND {span} ORDER BY {order} LIMIT ?"
         return [_letter(row[0]) for row in self._all(query, *arguments, limit)]
 
-    def following(self, stream: str, cursor: Cursor | None, limit: int) -> Sequence[Letter]:
-        """Letters of a stream by place, after one; later copies included, see `earlier_copies`."""
+    def scan(self, stream: str, before: NewestFirst | None, rows: int, wanted: Condition) -> Scanned:
+        """Looks through the next so many rows as `newest` orders them, for letters that meet a condition."""
+        span, arguments, order = _span(stream, before)
+        columns = "l.time_ms, l.stream, l.generation, l.partition, l.offset"
+        last = f"SELECT {columns} FROM letters l WHERE {span} ORDER BY {order} LIMIT 1 OFFSET ?"
+        found = self._all(last, *arguments, rows - 1)
+        end = NewestFirst(found[0][0], Place(*found[0][1:])) if found else None
+        down_to, ending = (
+            ("", ()) if end is None else (f"AND ({columns}) >= (?, ?, ?, ?, ?)", (end.time_ms, *end.place))
+        )
+        where = f"{span} {down_to} AND {wanted.sql} AND {_FIRST}"
+        query = f"SELECT l.body FROM letters l WHERE {where} ORDER BY {order}"
+        letters = self._all(query, *arguments, *ending, *wanted.arguments)
+        return Scanned([_letter(row[0]) for row in letters], end)
+
+    def following(
+        self, stream: str, cursor: Cursor | None, limit: int, wanted: Condition = ANYTHING
+    ) -> Sequence[Following]:
+        """Letters of a stream by place, after one, that meet a condition; later copies included."""
         after = cursor or Cursor(-1, -1, -1)
-        order = "generation, partition, offset"
-        query = f"SELECT body FROM letters WHERE stream = ? AND {_PLACE} > (?, ?, ?) ORDER BY {order} LIMIT ?"
-        return [_letter(row[0]) for row in self._all(query, stream, *after, limit)]
+        where = f"l.stream = ? AND (l.generation, l.partition, l.offset) > (?, ?, ?) AND {wanted.sql}"
+        order = "l.generation, l.partition, l.offset"
+        query = f"SELECT l.body, {_FIRST} FROM letters l WHERE {where} ORDER BY {order} LIMIT ?"
+        found = self._all(query, stream, *after, *wanted.arguments, limit)
+        return [Following(_letter(body), bool(first)) for body, first in found]
 
     def earlier_copies(self, letter: Letter) -> Sequence[Cursor]:
         """Where copies of the same letter lie that lie before this one."""
@@ -183,9 +215,16 @@ class LetterIndex:
 
     def count(self, stream: str) -> int:
         """How many letters a stream has ('' for all)."""
-        query = f"SELECT COUNT(*) FROM letters l WHERE {_FIRST}"
-        rows = self._all(f"{query} AND l.stream = ?", stream) if stream else self._all(query)
-        return int(rows[0][0])
+        changes = self.changes
+        known = self._counted.get(stream)
+        if known is None or known[0] != changes:
+            every = "SELECT COUNT(*) FROM letters"
+            rows = self._all(f"{every} WHERE stream = ?", stream) if stream else self._all(every)
+            later = sum(more for name, _, more in self._later_copies() if stream in ("", name))
+            if known is None and len(self._counted) >= DLQ_COUNTS_KEPT:
+                self._counted.clear()
+            self._counted[stream] = known = (changes, int(rows[0][0]) - later)
+        return known[1]
 
     @property
     def changes(self) -> int:
@@ -194,8 +233,20 @@ class LetterIndex:
 
     def counts(self) -> Mapping[tuple[str, str], int]:
         """How many letters there are by stream and group."""
-        rows = self._all(f"SELECT l.stream, l.owner, COUNT(*) FROM letters l WHERE {_FIRST} GROUP BY 1, 2")
-        return {(str(row[0]), str(row[1])): int(row[2]) for row in rows}
+        rows = self._all("SELECT stream, owner, COUNT(*) FROM letters GROUP BY 1, 2")
+        found = {(str(stream), str(group)): int(count) for stream, group, count in rows}
+        for stream, group, more in self._later_copies():
+            found[stream, group] -= more
+        return found
+
+    def _later_copies(self) -> list[tuple[str, str, int]]:
+        """Of letters with several copies: stream, group and how many are not the first. Copies share their group."""
+        query = """SELECT c.stream, l.owner, c.copies - 1 FROM
+            (SELECT stream, identity, COUNT(*) AS copies FROM letters
+             WHERE identity <> '' GROUP BY stream, identity HAVING copies > 1) AS c
+            JOIN letters l ON l.stream = c.stream AND l.identity = c.identity
+            GROUP BY c.stream, c.identity"""
+        return [(str(stream), str(group), int(more)) for stream, group, more in self._all(query)]
 
     # --- the connection
 
@@ -238,6 +289,19 @@ def _open(path: Path, mesh: str) -> sqlite3.Connection:
     return connection
 
 
+def _span(stream: str, before: NewestFirst | None) -> tuple[str, list[object], str]:
+    """Condition, its arguments and the order of rows newest first; of one stream, so that its own index serves."""
+    columns = ("l.time_ms", *(() if stream else ("l.stream",)), "l.generation", "l.partition", "l.offset")
+    where, arguments = ["1"], list[object]()
+    if stream:
+        where.append("l.stream = ?")
+        arguments.append(stream)
+    if before is not None:
+        where.append(f"({', '.join(columns)}) < ({', '.join('?' * len(columns))})")
+        arguments += [before.time_ms, *(before.place.cursor if stream else before.place)]
+    return " AND ".join(where), arguments, ", ".join(f"{column} DESC" for column in columns)
+
+
 def _damaged() -> sqlite3.DatabaseError:
     error = sqlite3.DatabaseError("damaged, of another format or of another mesh")
     error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
@@ -250,7 +314,9 @@ def _row(letter: Letter) -> tuple[object, ...]:
     key = None if letter.key is None else letter.key.hex()
     rest = [getattr(letter, name) for name in _LETTER_FIELDS]
     text = json.dumps([letter.place, origin, key, letter.headers, *rest], separators=(",", ":"))
-    return (*letter.place, letter.time_ms, letter.group, letter.identity, text)
+    compared = (letter.group, letter.error_class, letter.error_name, letter.origin.lane, letter.record_id)
+    numbers = (letter.attempts, letter.origin.partition)
+    return (*letter.place, letter.time_ms, *compared, *numbers, letter.identity, text)
 
 
 def _letter(body: str) -> Letter:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from braid.kernel.limits import DLQ_SCAN_LETTERS, REPLAY_BATCH_BYTES_MAX
+from services.dlq.conditions import condition_of
 from services.dlq.domain import Replay
 from services.dlq.events import Position
 from services.dlq.filter import Filter, matches
@@ -23,14 +24,14 @@ def select_page(
 ) -> Selected:
     """Looks at the next letters by place after the cursor; of two copies of one letter the first counts."""
     ends = {(each.generation, each.partition): each.next_offset for each in through}
-    page = index.following(stream, cursor, DLQ_SCAN_LETTERS)
+    page = index.following(stream, cursor, DLQ_SCAN_LETTERS, condition_of(filter))
     found = [
         letter
-        for letter in page
+        for letter, first in page
         if _inside(letter.place.cursor, ends) and matches(filter, letter)
-        if not any(_inside(copy, ends) for copy in index.earlier_copies(letter))
+        if first or not any(_inside(copy, ends) for copy in index.earlier_copies(letter))
     ]
-    return Selected(found, page[-1].place.cursor if len(page) == DLQ_SCAN_LETTERS else None)
+    return Selected(found, page[-1].letter.place.cursor if len(page) == DLQ_SCAN_LETTERS else None)
 
 
 def next_batch(index: LetterIndex, replay: Replay, filter: Filter, letters_max: int) -> Sequence[Letter]:

@@ -2,15 +2,17 @@
 
 from collections.abc import Sequence
 from functools import partial
+from typing import NamedTuple
 
 from braid.api.dlq.v1 import dead_letter_pb2
 from braid.api.dlq.v1 import dlq_service_pb2 as api
 from braid.kernel.errors import Invalid, NotFound
-from braid.kernel.limits import DLQ_SCAN_LETTERS, PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX
+from braid.kernel.limits import DLQ_SCAN_ROWS, DLQ_SCAN_SECONDS, PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX
 from braid.kernel.ports import Caller, TopicPartition
 from braid.runtime.replica import Replica
 from services.dlq.codec import REPLAYS
 from services.dlq.codec_letters import content_message, letter_message
+from services.dlq.conditions import condition_of
 from services.dlq.filter import EVERYTHING, Filter, matches, parse_filter
 from services.dlq.letters import Letter, Place
 from services.dlq.peers import ChannelFollower, Streams
@@ -20,6 +22,22 @@ from services.dlq.reconciler_index import LetterIndex, NewestFirst
 from services.dlq.reconciler_tail import Tail
 
 _NO_VIEW = "registry"  # told as catching up while not even the channels are known
+
+
+class _Token(NamedTuple):
+    """Where a page begins: after which row, and how many letters the pages before it held."""
+
+    after: NewestFirst | None
+    before: int
+
+
+class _Page(NamedTuple):
+    """Letters, where the next page begins, and how many match in all; `incomplete`: at least so many."""
+
+    letters: Sequence[Letter]
+    token: _Token | None
+    total: int
+    incomplete: bool
 
 
 class Letters:
@@ -49,17 +67,16 @@ class Letters:
             raise Invalid(f"a page of {request.page_size} items", field="page_size", remedy="use 0 for the default")
         filter = parse_filter(request.filter, "filter")
         size = min(request.page_size or PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX)
-        after = _read_token(request.page_token)
+        token = _read_token(request.page_token)
         if filter == EVERYTHING:
-            found = await self._page(request.stream, after, size + 1)
-            total = await self._replica.host.tasks.run_blocking(partial(self._index.count, request.stream))
+            page = await self._page(request.stream, token, size)
         else:
-            found, total = await self._scan(request.stream, filter, after, size + 1)
-        page = found[:size]
+            page = await self._scan(request.stream, filter, token, size)
         return api.ListDeadLettersResponse(
-            letters=[self._message(letter) for letter in page],
-            next_page_token=_token(page[-1]) if len(found) > size else "",
-            total=total,
+            letters=[self._message(letter) for letter in page.letters],
+            next_page_token=_token(page.token) if page.token else "",
+            total=page.total,
+            total_incomplete=page.incomplete,
             catching_up=self._tail.catching_up() if self._tail.heard else [_NO_VIEW],
         )
 
@@ -95,25 +112,33 @@ class Letters:
             remedy="list them: braid get deadletters",
         )
 
-    async def _page(self, stream: str, after: NewestFirst | None, limit: int) -> Sequence[Letter]:
-        return await self._replica.host.tasks.run_blocking(partial(self._index.newest, stream, after, limit))
+    async def _page(self, stream: str, token: _Token, size: int) -> _Page:
+        run = self._replica.host.tasks.run_blocking
+        found = await run(partial(self._index.newest, stream, token.after, size + 1))
+        total = await run(partial(self._index.count, stream))
+        more = _Token(_order(found[size - 1]), token.before + size) if len(found) > size else None
+        return _Page(found[:size], more, total, incomplete=False)
 
-    async def _scan(
-        self, stream: str, filter: Filter, after: NewestFirst | None, limit: int
-    ) -> tuple[Sequence[Letter], int]:
-        """The first letters that match after a place, and how many match in all."""
+    async def _scan(self, stream: str, filter: Filter, token: _Token, size: int) -> _Page:
+        """The next letters that match, and how many there are of them as far as time allows to look."""
+        clock, wanted = self._replica.host.clock, condition_of(filter)
+        deadline = clock.elapsed() + DLQ_SCAN_SECONDS
         found: list[Letter] = []
-        total, at = 0, None
+        matching, at = 0, token.after
         while True:
-            letters = await self._page(stream, at, DLQ_SCAN_LETTERS)
-            for letter in letters:
-                if matches(filter, letter):
-                    total += 1
-                    if len(found) < limit and (after is None or _order(letter) < after):
-                        found.append(letter)
-            if len(letters) < DLQ_SCAN_LETTERS:
-                return found, total
-            at = _order(letters[-1])
+            look = partial(self._index.scan, stream, at, DLQ_SCAN_ROWS, wanted)
+            letters, at = await self._replica.host.tasks.run_blocking(look)
+            matched = [letter for letter in letters if matches(filter, letter)]
+            matching += len(matched)
+            found += matched[: size + 1 - len(found)]
+            if at is None or clock.elapsed() >= deadline:
+                break
+        more = None
+        if len(found) > size:
+            more = _Token(_order(found[size - 1]), token.before + size)
+        elif at is not None:
+            more = _Token(at, token.before + len(found))
+        return _Page(found[:size], more, token.before + matching, incomplete=at is not None)
 
     def _message(self, letter: Letter) -> dead_letter_pb2.DeadLetter:
         replays = self._replica.aggregates.states(REPLAYS).values()
@@ -124,15 +149,17 @@ def _order(letter: Letter) -> NewestFirst:
     return NewestFirst(letter.time_ms, letter.place)
 
 
-def _token(letter: Letter) -> str:
-    return f"{letter.time_ms}/{letter.place}"
+def _token(token: _Token) -> str:
+    assert token.after is not None, "only a first page begins nowhere"
+    return f"{token.after.time_ms}/{token.after.place}/{token.before}"
 
 
-def _read_token(token: str) -> NewestFirst | None:
-    if not token:
-        return None
-    time_ms, _, place = token.partition("/")
+def _read_token(text: str) -> _Token:
+    if not text:
+        return _Token(None, 0)
+    time_ms, _, rest = text.partition("/")
+    place, _, before = rest.rpartition("/")
     try:
-        return NewestFirst(int(time_ms), Place.parse(place))
+        return _Token(NewestFirst(int(time_ms), Place.parse(place)), int(before))
     except (ValueError, Invalid):
         raise Invalid("is none of ours", field="page_token", remedy="use the one of the page before") from None

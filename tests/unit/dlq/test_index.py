@@ -71,7 +71,7 @@ def test_rows_leave_with_their_copies(index: LetterIndex) -> None:
     index.write(PART, [letter(n) for n in range(5)], 5)
     index.write(OTHER, [letter(n, partition=1, origin_offset=n + 10) for n in range(5)], 5)
     index.trim(PART, 3)
-    assert names(index.following("logs", None, 100)) == [f"logs/1/0/{n}" for n in (3, 4)] + [
+    assert names([each.letter for each in index.following("logs", None, 100)]) == [f"logs/1/0/{n}" for n in (3, 4)] + [
         f"logs/1/1/{n}" for n in range(5)
     ]
     index.begin(OTHER, READING._replace(topic_id=b"topic-2"))
@@ -101,6 +101,17 @@ def test_of_two_copies_of_one_letter_the_first_by_place_counts_whatever_was_read
     assert index.count("logs") == 2
     index.trim(PART, 3)  # the first copy's retention ends: the next one counts
     assert names(index.newest("logs", None, 10)) == ["logs/1/0/4", "logs/1/0/3"]
+
+
+def test_counts_leave_out_later_copies_and_follow_every_change(index: LetterIndex) -> None:
+    index.write(PART, [letter(n, origin_offset=n // 3, group="a") for n in range(9)], 9)
+    index.write(OTHER, [letter(1, partition=1, origin_offset=1, group="a"), letter(2, partition=1, group="b")], 3)
+    assert (index.count("logs"), index.count(""), index.count("bills")) == (4, 4, 0)
+    assert index.counts() == {("logs", "a"): 3, ("logs", "b"): 1}
+    index.trim(PART, 3)
+    assert (index.count("logs"), index.counts()) == (3, {("logs", "a"): 2, ("logs", "b"): 1})
+    index.drop("logs", 1)
+    assert (index.count("logs"), index.counts()) == (0, {})
 
 
 def test_a_job_takes_the_first_copy_that_was_there_when_it_was_created(index: LetterIndex) -> None:

@@ -82,6 +82,32 @@ def test_letters_are_listed_newest_first_and_read_in_full(tmp_path: Path) -> Non
     play(tmp_path, scene)
 
 
+@pytest.mark.parametrize("filter", ["attempts<9", "message!=x", ""])
+def test_a_list_that_takes_too_long_says_so_and_its_pages_hold_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, filter: str
+) -> None:
+    monkeypatch.setattr("services.dlq.servicer_letters.DLQ_SCAN_ROWS", 4)
+    monkeypatch.setattr("services.dlq.servicer_letters.DLQ_SCAN_SECONDS", 0.0)
+
+    async def scene(mesh: Mesh) -> None:
+        await mesh.park(25)
+        await mesh.indexed(25)
+        ids: list[str] = []
+        request = api.ListDeadLettersRequest(filter=filter, page_size=3, stream="logs")
+        while True:
+            page = await mesh.dlq.unary("ListDeadLetters", request, api.ListDeadLettersResponse)
+            ids += [each.origin.id for each in page.letters]
+            assert len(ids) <= page.total <= 25
+            assert page.total == 25 or page.total_incomplete
+            if not page.next_page_token:
+                break
+            request.page_token = page.next_page_token
+        assert ids == [f"01ARZ:{number}" for number in reversed(range(25))]
+        assert (page.total, page.total_incomplete) == (25, False)
+
+    play(tmp_path, scene)
+
+
 def test_the_index_holds_what_the_log_holds_whatever_happens_to_the_log(tmp_path: Path) -> None:
     async def scene(mesh: Mesh) -> None:
         await mesh.park(10)

@@ -28,7 +28,7 @@ from braid.api.mesh.v1 import endpoint_pb2 as braid_dot_api_dot_mesh_dot_v1_dot_
 from braid.api.mesh.v1 import event_pb2 as braid_dot_api_dot_mesh_dot_v1_dot_event__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"braid/api/dlq/v1/dlq_service.proto\x12\x10\x62raid.api.dlq.v1\x1a\"braid/api/dlq/v1/dead_letter.proto\x1a\x1d\x62raid/api/dlq/v1/replay.proto\x1a braid/api/mesh/v1/endpoint.proto\x1a\x1d\x62raid/api/mesh/v1/event.proto\"_\n\x16ListDeadLettersRequest\x12\x0e\n\x06stream\x18\x01 \x01(\t\x12\x0e\n\x06\x66ilter\x18\x02 \x01(\t\x12\x11\n\tpage_size\x18\x03 \x01(\x05\x12\x12\n\npage_token\x18\x04 \x01(\t\"\x85\x01\n\x17ListDeadLettersResponse\x12-\n\x07letters\x18\x01 \x03(\x0b\x32\x1c.braid.api.dlq.v1.DeadLetter\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\r\n\x05total\x18\x03 \x01(\x03\x12\x13\n\x0b\x63\x61tching_up\x18\x04 \x03(\t\"$\n\x14GetDeadLetterRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"R\n\x13\x43reateReplayRequest\x12*\n\x04spec\x18\x01 \x01(\x0b\x32\x1c.braid.api.dlq.v1.ReplaySpec\x12\x0f\n\x07\x64ry_run\x18\x02 \x01(\x08\"p\n\x14\x43reateReplayResponse\x12(\n\x06replay\x18\x01 \x01(\x0b\x32\x18.braid.api.dlq.v1.Replay\x12.\n\x08\x65xamples\x18\x02 \x03(\x0b\x32\x1c.braid.api.dlq.v1.DeadLetter\"\x1e\n\x10GetReplayRequest\x12\n\n\x02id\x18\x01 \x01(\t\"K\n\x12ListReplaysRequest\x12\x0e\n\x06stream\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\"Y\n\x13ListReplaysResponse\x12)\n\x07replays\x18\x01 \x03(\x0b\x32\x18.braid.api.dlq.v1.Replay\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\" \n\x12PauseReplayRequest\x12\n\n\x02id\x18\x01 \x01(\t\"!\n\x13ResumeReplayRequest\x12\n\n\x02id\x18\x01 \x01(\t\"!\n\x13\x43\x61ncelReplayRequest\x12\n\n\x02id\x18\x01 \x01(\t2\xe0\x07\n\nDlqService\x12\x66\n\x0fListDeadLetters\x12(.braid.api.dlq.v1.ListDeadLettersRequest\x1a).braid.api.dlq.v1.ListDeadLettersResponse\x12\\\n\rGetDeadLetter\x12&.braid.api.dlq.v1.GetDeadLetterRequest\x1a#.braid.api.dlq.v1.DeadLetterContent\x12]\n\x0c\x43reateReplay\x12%.braid.api.dlq.v1.CreateReplayRequest\x1a&.braid.api.dlq.v1.CreateReplayResponse\x12I\n\tGetReplay\x12\".braid.api.dlq.v1.GetReplayRequest\x1a\x18.braid.api.dlq.v1.Replay\x12Z\n\x0bListReplays\x12$.braid.api.dlq.v1.ListReplaysRequest\x1a%.braid.api.dlq.v1.ListReplaysResponse\x12M\n\x0bPauseReplay\x12$.braid.api.dlq.v1.PauseReplayRequest\x1a\x18.braid.api.dlq.v1.Replay\x12O\n\x0cResumeReplay\x12%.braid.api.dlq.v1.ResumeReplayRequest\x1a\x18.braid.api.dlq.v1.Replay\x12O\n\x0c\x43\x61ncelReplay\x12%.braid.api.dlq.v1.CancelReplayRequest\x1a\x18.braid.api.dlq.v1.Replay\x12\x62\n\rListEndpoints\x12\'.braid.api.mesh.v1.ListEndpointsRequest\x1a(.braid.api.mesh.v1.ListEndpointsResponse\x12Y\n\nListEvents\x12$.braid.api.mesh.v1.ListEventsRequest\x1a%.braid.api.mesh.v1.ListEventsResponse\x12V\n\x0bWatchEvents\x12%.braid.api.mesh.v1.WatchEventsRequest\x1a\x1e.braid.api.mesh.v1.EventRecord0\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"braid/api/dlq/v1/dlq_service.proto\x12\x10\x62raid.api.dlq.v1\x1a\"braid/api/dlq/v1/dead_letter.proto\x1a\x1d\x62raid/api/dlq/v1/replay.proto\x1a braid/api/mesh/v1/endpoint.proto\x1a\x1d\x62raid/api/mesh/v1/event.proto\"_\n\x16ListDeadLettersRequest\x12\x0e\n\x06stream\x18\x01 \x01(\t\x12\x0e\n\x06\x66ilter\x18\x02 \x01(\t\x12\x11\n\tpage_size\x18\x03 \x01(\x05\x12\x12\n\npage_token\x18\x04 \x01(\t\"\x9f\x01\n\x17ListDeadLettersResponse\x12-\n\x07letters\x18\x01 \x03(\x0b\x32\x1c.braid.api.dlq.v1.DeadLetter\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\r\n\x05total\x18\x03 \x01(\x03\x12\x13\n\x0b\x63\x61tching_up\x18\x04 \x03(\t\x12\x18\n\x10total_incomplete\x18\x05 \x01(\x08\"$\n\x14GetDeadLetterRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"R\n\x13\x43reateReplayRequest\x12*\n\x04spec\x18\x01 \x01(\x0b\x32\x1c.braid.api.dlq.v1.ReplaySpec\x12\x0f\n\x07\x64ry_run\x18\x02 \x01(\x08\"p\n\x14\x43reateReplayResponse\x12(\n\x06replay\x18\x01 \x01(\x0b\x32\x18.braid.api.dlq.v1.Replay\x12.\n\x08\x65xamples\x18\x02 \x03(\x0b\x32\x1c.braid.api.dlq.v1.DeadLetter\"\x1e\n\x10GetReplayRequest\x12\n\n\x02id\x18\x01 \x01(\t\"K\n\x12ListReplaysRequest\x12\x0e\n\x06stream\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\"Y\n\x13ListReplaysResponse\x12)\n\x07replays\x18\x01 \x03(\x0b\x32\x18.braid.api.dlq.v1.Replay\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\" \n\x12PauseReplayRequest\x12\n\n\x02id\x18\x01 \x01(\t\"!\n\x13ResumeReplayRequest\x12\n\n\x02id\x18\x01 \x01(\t\"!\n\x13\x43\x61ncelReplayRequest\x12\n\n\x02id\x18\x01 \x01(\t2\xe0\x07\n\nDlqService\x12\x66\n\x0fListDeadLetters\x12(.braid.api.dlq.v1.ListDeadLettersRequest\x1a).braid.api.dlq.v1.ListDeadLettersResponse\x12\\\n\rGetDeadLetter\x12&.braid.api.dlq.v1.GetDeadLetterRequest\x1a#.braid.api.dlq.v1.DeadLetterContent\x12]\n\x0c\x43reateReplay\x12%.braid.api.dlq.v1.CreateReplayRequest\x1a&.braid.api.dlq.v1.CreateReplayResponse\x12I\n\tGetReplay\x12\".braid.api.dlq.v1.GetReplayRequest\x1a\x18.braid.api.dlq.v1.Replay\x12Z\n\x0bListReplays\x12$.braid.api.dlq.v1.ListReplaysRequest\x1a%.braid.api.dlq.v1.ListReplaysResponse\x12M\n\x0bPauseReplay\x12$.braid.api.dlq.v1.PauseReplayRequest\x1a\x18.braid.api.dlq.v1.Replay\x12O\n\x0cResumeReplay\x12%.braid.api.dlq.v1.ResumeReplayRequest\x1a\x18.braid.api.dlq.v1.Replay\x12O\n\x0c\x43\x61ncelReplay\x12%.braid.api.dlq.v1.CancelReplayRequest\x1a\x18.braid.api.dlq.v1.Replay\x12\x62\n\rListEndpoints\x12\'.braid.api.mesh.v1.ListEndpointsRequest\x1a(.braid.api.mesh.v1.ListEndpointsResponse\x12Y\n\nListEvents\x12$.braid.api.mesh.v1.ListEventsRequest\x1a%.braid.api.mesh.v1.ListEventsResponse\x12V\n\x0bWatchEvents\x12%.braid.api.mesh.v1.WatchEventsRequest\x1a\x1e.braid.api.mesh.v1.EventRecord0\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -38,25 +38,25 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_LISTDEADLETTERSREQUEST']._serialized_start=188
   _globals['_LISTDEADLETTERSREQUEST']._serialized_end=283
   _globals['_LISTDEADLETTERSRESPONSE']._serialized_start=286
-  _globals['_LISTDEADLETTERSRESPONSE']._serialized_end=419
-  _globals['_GETDEADLETTERREQUEST']._serialized_start=421
-  _globals['_GETDEADLETTERREQUEST']._serialized_end=457
-  _globals['_CREATEREPLAYREQUEST']._serialized_start=459
-  _globals['_CREATEREPLAYREQUEST']._serialized_end=541
-  _globals['_CREATEREPLAYRESPONSE']._serialized_start=543
-  _globals['_CREATEREPLAYRESPONSE']._serialized_end=655
-  _globals['_GETREPLAYREQUEST']._serialized_start=657
-  _globals['_GETREPLAYREQUEST']._serialized_end=687
-  _globals['_LISTREPLAYSREQUEST']._serialized_start=689
-  _globals['_LISTREPLAYSREQUEST']._serialized_end=764
-  _globals['_LISTREPLAYSRESPONSE']._serialized_start=766
-  _globals['_LISTREPLAYSRESPONSE']._serialized_end=855
-  _globals['_PAUSEREPLAYREQUEST']._serialized_start=857
-  _globals['_PAUSEREPLAYREQUEST']._serialized_end=889
-  _globals['_RESUMEREPLAYREQUEST']._serialized_start=891
-  _globals['_RESUMEREPLAYREQUEST']._serialized_end=924
-  _globals['_CANCELREPLAYREQUEST']._serialized_start=926
-  _globals['_CANCELREPLAYREQUEST']._serialized_end=959
-  _globals['_DLQSERVICE']._serialized_start=962
-  _globals['_DLQSERVICE']._serialized_end=1954
+  _globals['_LISTDEADLETTERSRESPONSE']._serialized_end=445
+  _globals['_GETDEADLETTERREQUEST']._serialized_start=447
+  _globals['_GETDEADLETTERREQUEST']._serialized_end=483
+  _globals['_CREATEREPLAYREQUEST']._serialized_start=485
+  _globals['_CREATEREPLAYREQUEST']._serialized_end=567
+  _globals['_CREATEREPLAYRESPONSE']._serialized_start=569
+  _globals['_CREATEREPLAYRESPONSE']._serialized_end=681
+  _globals['_GETREPLAYREQUEST']._serialized_start=683
+  _globals['_GETREPLAYREQUEST']._serialized_end=713
+  _globals['_LISTREPLAYSREQUEST']._serialized_start=715
+  _globals['_LISTREPLAYSREQUEST']._serialized_end=790
+  _globals['_LISTREPLAYSRESPONSE']._serialized_start=792
+  _globals['_LISTREPLAYSRESPONSE']._serialized_end=881
+  _globals['_PAUSEREPLAYREQUEST']._serialized_start=883
+  _globals['_PAUSEREPLAYREQUEST']._serialized_end=915
+  _globals['_RESUMEREPLAYREQUEST']._serialized_start=917
+  _globals['_RESUMEREPLAYREQUEST']._serialized_end=950
+  _globals['_CANCELREPLAYREQUEST']._serialized_start=952
+  _globals['_CANCELREPLAYREQUEST']._serialized_end=985
+  _globals['_DLQSERVICE']._serialized_start=988
+  _globals['_DLQSERVICE']._serialized_end=1980
 # @@protoc_insertion_point(module_scope)

@@ -58,12 +58,15 @@ class ListDeadLettersResponse(_message.Message):
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     TOTAL_FIELD_NUMBER: _builtins.int
     CATCHING_UP_FIELD_NUMBER: _builtins.int
+    TOTAL_INCOMPLETE_FIELD_NUMBER: _builtins.int
     next_page_token: _builtins.str
     total: _builtins.int
     """Matching in all."""
+    total_incomplete: _builtins.bool
+    """More may match than `total`: time was up before all were looked at."""
     @_builtins.property
     def letters(self) -> _containers.RepeatedCompositeFieldContainer[_dead_letter_pb2.DeadLetter]:
-        """Newest first."""
+        """Newest first. With a filter there may be fewer than a page, even none, before the last: the token tells."""
 
     @_builtins.property
     def catching_up(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -76,10 +79,11 @@ class ListDeadLettersResponse(_message.Message):
         next_page_token: _builtins.str = ...,
         total: _builtins.int = ...,
         catching_up: _abc.Iterable[_builtins.str] | None = ...,
+        total_incomplete: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["catching_up", b"catching_up", "letters", b"letters", "next_page_token", b"next_page_token", "total", b"total"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["catching_up", b"catching_up", "letters", b"letters", "next_page_token", b"next_page_token", "total", b"total", "total_incomplete", b"total_incomplete"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
