@@ -124,6 +124,8 @@ class RangeReader:
         try:
             fetched = await self._fetcher.fetch(max_records, limits.FETCH_WAIT_SECONDS)
         except ClusterUnavailable as error:
+            if error.metadata.get("offset") == str(self._position):
+                return self._pass_damage(error)
             _log.warning("reading is on hold: %s", error)
             await self._host.clock.sleep(limits.FETCH_WAIT_SECONDS)
             fetched = []
@@ -146,6 +148,16 @@ class RangeReader:
         if not all(record.headers for record in taken):
             taken = [record for record in taken if not _is_canary(record)]
         return RangeRecords(taken, damaged)
+
+    def _pass_damage(self, error: ClusterUnavailable) -> RangeRecords:
+        """Goes on behind a place that holds no batch at all, one offset at a time: waiting would not mend it."""
+        at = self._position
+        self._position += 1
+        self._moved_at = self._diagnosed_at = self._noticed_at = self._host.clock.elapsed()
+        self._fetcher.assign({})
+        if self._position < self._end:
+            self._fetcher.assign({self._at: self._position})
+        return RangeRecords((), (DamagedBatch(at, at, error.message, 0, 0, self._host.clock.now_ms()),))
 
     async def _waited(self) -> None:
         """Nothing came: says so now and then, looks whether there is anything to wait for, gives up in the end."""

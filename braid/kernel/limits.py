@@ -321,6 +321,7 @@ DLQ_EXAMPLES: Final = 5  # letters a dry run shows
 DLQ_LOOK_SECONDS: Final = 1.0  # between two looks at where logs begin and end
 DLQ_COUNT_SECONDS: Final = 5.0  # between two counts for the metrics
 DLQ_COPY_SECONDS: Final = 5.0  # reading records back from a cluster that answers
+DLQ_UNREADABLE_SECONDS: Final = 30.0  # a copy that does not come for so long from a cluster that answers is left out
 DLQ_MEMBER_RETRY_SECONDS: Final = 1.0  # before the group is joined again
 DLQ_INDEX_POLL_SECONDS: Final = 0.05  # between two looks whether the index holds a record
 DLQ_BUSY_SECONDS: Final = 5.0  # waiting for another process's write to the same index

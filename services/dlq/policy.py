@@ -26,8 +26,8 @@ REPLAYED_TOO_OFTEN: Final = f"replayed {REPLAYS_OF_ONE_RECORD_MAX} times already
 QUARANTINED: Final = "quarantined: the log holds no readable record"
 NO_GROUP: Final = "names no group: replay it with broadcast, or elsewhere"
 NO_LANE: Final = "its lane is not known or gone: replay it to a lane that exists"
-COPY_GONE: Final = "its copy is gone from the log"
-ORIGIN_GONE: Final = "its copy is cut, and the original is gone from the log"
+COPY_GONE: Final = "its copy is gone from the log, or cannot be read"
+ORIGIN_GONE: Final = "its copy is cut, and the original is gone from the log, or cannot be read"
 TOO_LARGE: Final = "larger than its destination takes"
 
 

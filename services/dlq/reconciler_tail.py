@@ -17,6 +17,7 @@ from braid.kernel.limits import (
     RESTORE_RETRY_SECONDS,
 )
 from braid.kernel.ports import (
+    DamagedBatch,
     FetchedRecords,
     Host,
     Isolation,
@@ -164,7 +165,10 @@ class ClusterTail:
                     if self._host.clock.elapsed() >= self._next_look:
                         await self._look()
                     await self._fetch()
-                except ClusterUnavailable:
+                except ClusterUnavailable as error:
+                    if "offset" in error.metadata:
+                        await self._pass_damage(error)
+                        continue
                     self.behind = bool(self._channels)
                     await self._host.clock.sleep(RESTORE_RETRY_SECONDS)
                 except NotFound:  # a topic was deleted between two questions about it; the registry will tell
@@ -208,16 +212,18 @@ class ClusterTail:
             # New, made anew, or truncated below what was read: nothing known of it counts.
             self._leave(place)
             await run(lambda: self._index.begin(part, Reading(self._name, place.topic, topic_id, start)))
-            self.positions[place] = start
+            at = start
         else:
             if start > self._starts.get(place, -1):
                 await run(lambda: self._index.trim(part, start))
             if reading.next_offset < start:
                 self._leave(place)
                 await run(lambda: self._index.write(part, (), start))
-            self.positions[place] = max(start, reading.next_offset)
-        self._starts[place] = start
-        self._fetcher.assign(self.positions)
+            at = max(start, reading.next_offset)
+        if place.topic in self._channels:  # it may have been left meanwhile
+            self.positions[place] = at
+            self._starts[place] = start
+            self._fetcher.assign(self.positions)
 
     async def _fetch(self) -> None:
         if not self.positions:
@@ -249,6 +255,20 @@ class ClusterTail:
         await self._host.tasks.run_blocking(lambda: self._index.write(part, letters, fetched.next_offset))
         if fetched.partition in self.positions:  # it may have been left meanwhile
             self.positions[fetched.partition] = fetched.next_offset
+
+    async def _pass_damage(self, error: ClusterUnavailable) -> None:
+        """Goes on behind a place that holds no batch at all, one offset at a time, and lists it."""
+        place = TopicPartition(error.metadata["topic"], int(error.metadata["partition"]))
+        offset = int(error.metadata["offset"])
+        if place not in self.positions:
+            return
+        damaged = DamagedBatch(offset, offset, error.message, 0, 0, self._host.clock.now_ms())
+        await self._take(FetchedRecords(place, (), offset + 1, (damaged,)))
+        at = self.positions.get(place)
+        self._leave(place)
+        if at is not None:
+            self.positions[place] = at
+            self._fetcher.assign(self.positions)
 
     def _leave(self, place: TopicPartition) -> None:
         self.positions.pop(place, None)
