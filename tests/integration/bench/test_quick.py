@@ -18,6 +18,7 @@ TABLES = {
     "commit": ["commit-1", "commit-100"],
     "lag_decode": ["lag_decode"],
     "spark": ["spark-batch"],
+    "spark_micro": ["spark-micro"],
 }
 
 
