@@ -49,6 +49,11 @@ class Tail:
         """Clusters whose dead letters are not indexed to their end, sorted."""
         return sorted(name for name, each in self._clusters.items() if each.behind)
 
+    def indexing(self, stream: str) -> list[str]:
+        """Clusters that answer and hold dead letters of a stream which are not indexed yet, sorted."""
+        behind = [(name, each) for name, each in self._clusters.items() if each.behind and not each.away]
+        return sorted(name for name, each in behind if stream in each.streams())
+
     @property
     def heard(self) -> bool:
         """Whether the registry has told of its channels."""
@@ -124,12 +129,14 @@ class ClusterTail:
     Attributes:
         place: How it is reached.
         behind: Whether dead letters may lie there that are not indexed.
+        away: Whether it did not answer when it was asked last.
         positions: How far the index is, by partition of a topic.
     """
 
     def __init__(self, host: Host, name: str, place: ClusterPlace, cluster: KafkaCluster, index: LetterIndex) -> None:
         self.place = place
         self.behind = True
+        self.away = False
         self.positions: dict[TopicPartition, int] = {}
         self._host = host
         self._name = name
@@ -152,6 +159,10 @@ class ClusterTail:
             self.positions = {place: at for place, at in self.positions.items() if place.topic in now}
             self._fetcher.assign(self.positions)
 
+    def streams(self) -> set[str]:
+        """Streams of which it reads channels."""
+        return {channel.stream for channel in self._channels.values()}
+
     def parts(self) -> Mapping[Part, int]:
         """How far the index is, by partition of a channel."""
         return {self._part(place): at for place, at in list(self.positions.items()) if place.topic in self._channels}
@@ -169,7 +180,7 @@ class ClusterTail:
                     if "offset" in error.metadata:
                         await self._pass_damage(error)
                         continue
-                    self.behind = bool(self._channels)
+                    self.behind, self.away = bool(self._channels), True
                     await self._host.clock.sleep(RESTORE_RETRY_SECONDS)
                 except NotFound:  # a topic was deleted between two questions about it; the registry will tell
                     self._next_look = 0.0
@@ -199,6 +210,7 @@ class ClusterTail:
         all_there = len(topics) == len(channels)
         self.behind = not all_there or any(self.positions.get(place, -1) < mark for place, mark in marks)
         self._ends = ends
+        self.away = False
         self._next_look = self._host.clock.elapsed() + DLQ_LOOK_SECONDS
 
     async def _place(

@@ -47,7 +47,9 @@ class Dlq:
         copies = self._copies = Copies(replica.host, self._kafka)
         self._metrics = make_dlq_metrics(replica.metrics)
         letters = Letters(replica, self._index, tail, follower, copies, streams)
-        replays = Replays(replica, self._index, streams, lambda id: self._term.waits_for(id) if self._term else "")
+        replays = Replays(
+            replica, self._index, tail, streams, lambda id: self._term.waits_for(id) if self._term else ""
+        )
         return RpcService(
             name=service_path(self.name),
             unary={

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from braid.api.dlq.v1 import dlq_service_pb2 as api
 from braid.api.dlq.v1 import replay_pb2
-from braid.kernel.errors import Exhausted, Invalid, NotFound
+from braid.kernel.errors import Exhausted, Invalid, NotFound, Unavailable
 from braid.kernel.ids import check_name
 from braid.kernel.limits import (
     DLQ_EXAMPLES,
@@ -28,6 +28,7 @@ from services.dlq.peers import Streams
 from services.dlq.policy import destination_of, sent_by
 from services.dlq.reconciler_index import LetterIndex
 from services.dlq.reconciler_selection import select_page
+from services.dlq.reconciler_tail import Tail
 
 
 class _Match(NamedTuple):
@@ -41,10 +42,18 @@ class _Match(NamedTuple):
 class Replays:
     """Handlers of the methods of replays."""
 
-    def __init__(self, replica: Replica, index: LetterIndex, streams: Streams, waits_for: Callable[[str], str]) -> None:
+    def __init__(
+        self,
+        replica: Replica,
+        index: LetterIndex,
+        tail: Tail,
+        streams: Streams,
+        waits_for: Callable[[str], str],
+    ) -> None:
         """`waits_for` tells why a job that runs here stands still."""
         self._replica = replica
         self._index = index
+        self._tail = tail
         self._streams = streams
         self._waits_for = waits_for
         self._creating = asyncio.Lock()
@@ -56,6 +65,7 @@ class Replays:
             NotFound: there is no such stream or lane.
             Invalid: names the field.
             Exhausted: too many jobs are not over.
+            Unavailable: letters of the stream that can be read are not indexed yet: the job would leave them out.
         """
         self._replica.require_leader()
         async with self._creating:
@@ -64,6 +74,7 @@ class Replays:
                 return api.CreateReplayResponse(replay=self._message(made))
             spec = decode_spec(request.spec)
             filter = await self._check(spec)
+            self._require_indexed(spec.stream)
             match = await self._match(spec, filter)
             others = list(self._replica.aggregates.states(REPLAYS).values())
             examples = [letter_message(letter, sent_by(letter, others)) for letter in match.examples]
@@ -143,6 +154,14 @@ class Replays:
                 remedy=f"it has {known}",
             )
         return filter
+
+    def _require_indexed(self, stream: str) -> None:
+        behind = self._tail.indexing(stream) if self._tail.heard else ["every cluster"]
+        if behind:
+            raise Unavailable(
+                f"dead letters of {stream} on {', '.join(behind)} are still being indexed",
+                remedy="try again when they are: braid get deadletters tells",
+            )
 
     async def _match(self, spec: ReplaySpec, filter: Filter) -> _Match:
         run = self._replica.host.tasks.run_blocking

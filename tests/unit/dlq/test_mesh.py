@@ -23,11 +23,12 @@ from braid.client.settings import Retry
 from braid.kernel.decider import Context
 from braid.kernel.errors import ClusterUnavailable, DeadlineExceeded, NotFound, Refused
 from braid.kernel.limits import REPLAY_BATCH_LETTERS_MAX
-from braid.kernel.ports import TopicPartition
+from braid.kernel.ports import FetchedRecords, TopicPartition
 from services.dlq.domain import Replay as State
 from services.dlq.domain import ReplayDecider
 from services.dlq.events import Advance, BeginBatch, Command, Event
 from services.dlq.reconciler_replay import ReplayRun
+from services.dlq.reconciler_tail import ClusterTail
 from tests.support.virtual_time import run_virtual
 from tests.unit.dlq.mesh import Mesh
 
@@ -322,6 +323,43 @@ def test_what_cannot_be_sent_is_skipped_and_says_why(tmp_path: Path) -> None:
         for reason in ("skipped 2: replayed 5 times", "quarantined", "its lane is not known", "the original is gone"):
             assert reason in done.status.reason
         assert set(mesh.replayed()) == {"01ARZ:0"}
+
+    play(tmp_path, scene)
+
+
+def lose(directory: Path) -> None:
+    """Deletes every index."""
+    for each in directory.iterdir():
+        each.unlink()
+
+
+def test_a_job_created_while_the_index_is_made_anew_leaves_nothing_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take = ClusterTail._take
+
+    async def scene(mesh: Mesh) -> None:
+        await mesh.park(30)
+        await mesh.indexed(30)
+        for name in ("dlq-0", "dlq-1"):
+            mesh.kill(name)
+        lose(tmp_path)
+
+        async def slowly(self: ClusterTail, fetched: FetchedRecords) -> None:
+            await mesh.host.clock.sleep(8.0)
+            await take(self, fetched)
+
+        monkeypatch.setattr(ClusterTail, "_take", slowly)
+        await mesh.run_service("dlq-0")
+
+        async def leads() -> bool:
+            return bool(mesh.leader())
+
+        await mesh.until(leads)
+        job = await mesh.replay()
+        assert job.status.matched == 30
+        done = await over(mesh, job.id)
+        assert (done.status.sent, set(mesh.replayed().values())) == (30, {1})
 
     play(tmp_path, scene)
 
