@@ -124,7 +124,7 @@ class RangeReader:
         try:
             fetched = await self._fetcher.fetch(max_records, limits.FETCH_WAIT_SECONDS)
         except ClusterUnavailable as error:
-            if error.metadata.get("offset") == str(self._position):
+            if error.metadata.get("offset") == str(self._position) and self._is_lasting():
                 return self._pass_damage(error)
             _log.warning("reading is on hold: %s", error)
             await self._host.clock.sleep(limits.FETCH_WAIT_SECONDS)
@@ -148,6 +148,10 @@ class RangeReader:
         if not all(record.headers for record in taken):
             taken = [record for record in taken if not _is_canary(record)]
         return RangeRecords(taken, damaged)
+
+    def _is_lasting(self) -> bool:
+        """Whether the place in hand was no batch for so long that no passing fault of a broker explains it."""
+        return self._host.clock.elapsed() - self._moved_at > limits.SPARK_NO_BATCH_SECONDS
 
     def _pass_damage(self, error: ClusterUnavailable) -> RangeRecords:
         """Goes on behind a place that holds no batch at all, one offset at a time: waiting would not mend it."""

@@ -274,6 +274,7 @@ SPARK_CLUSTER_WAIT_SECONDS: Final = 3_600.0  # a task waits so long for a cluste
 SPARK_WAIT_NOTICE_SECONDS: Final = 10.0  # between two log lines of a task that waits
 SPARK_DIAGNOSE_SECONDS: Final = 2.0  # a task without progress looks so often whether its range exists still
 SPARK_SHORT_LOG_SECONDS: Final = 10.0  # a log may end too early for so long: a new leader knows its end late
+SPARK_NO_BATCH_SECONDS: Final = 10.0  # bytes that are no batch for so long are quarantined: a broker may mend sooner
 SPARK_ENDS_FRESH_SECONDS: Final = 0.03  # a log's end is not asked for again within it; Spark polls every 10 ms
 SPARK_ENDS_WAIT_SECONDS: Final = 0.25  # planning waits so long for a cluster's ends, then plans without it
 SPARK_SETTLE_SECONDS: Final = 10.0  # `availableNow` waits so long for its share of the group's leases
@@ -349,3 +350,9 @@ RECORD_HEADERS_MAX: Final = 16_384  # of a record in a larger batch: two bytes o
 
 # --- containers
 HEALTH_PROBE_SECONDS: Final = 3.0  # a service that takes longer to say that it serves is unwell
+
+# --- batches decoded as columns; what goes beyond is read record by record
+COLUMN_RECORDS_MIN: Final = 48  # of a batch: below it, one by one is faster
+COLUMN_BATCH_BYTES_MAX: Final = 2 << 20  # in plain: decoding takes some ten times its memory, on the event loop
+COLUMN_HEADERS_MAX: Final = 32  # of a record: each is a pass over all records
+COLUMN_NAME_BYTES_MAX: Final = 128  # of a header's name

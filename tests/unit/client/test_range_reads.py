@@ -8,7 +8,7 @@ from braid.client.range_reads import RangeReader
 from braid.kafka.memory import MemoryKafka
 from braid.kafka.memory.log import Log, NewRecord, Read
 from braid.kernel.errors import ClusterUnavailable, OffsetOutOfRange
-from braid.kernel.limits import SPARK_DIAGNOSE_SECONDS, SPARK_SHORT_LOG_SECONDS
+from braid.kernel.limits import SPARK_DIAGNOSE_SECONDS, SPARK_NO_BATCH_SECONDS, SPARK_SHORT_LOG_SECONDS
 from braid.kernel.ports import TopicPartition
 from tests.support.virtual_time import run_virtual, running_loop, virtual_host
 
@@ -58,7 +58,25 @@ def test_damaged_batches_and_what_is_no_batch_end_no_range(monkeypatch: pytest.M
         monkeypatch.setattr(Log, "read", read)
         assert await world.read(2, 9) == ([2, 4, 5, 8], [(3, 3), (6, 6), (7, 7)])
         assert await world.read(5, 8) == ([5], [(6, 6), (7, 7)])
-        assert world.host.clock.elapsed() < 1.0
+        assert world.host.clock.elapsed() < 4 * (SPARK_NO_BATCH_SECONDS + 1)
+        await world.reader.close()
+
+    run_virtual(scene())
+
+
+def test_bytes_that_become_a_batch_in_time_are_not_passed(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scene() -> None:
+        world = await World().start()
+        real = Log.read
+
+        def read(self: Log, offset: int, limit: int, max_bytes: int) -> Read:
+            if world.host.clock.elapsed() < SPARK_NO_BATCH_SECONDS - 2:
+                where = {"topic": PLACE.topic, "partition": "0", "offset": str(offset)}
+                raise ClusterUnavailable("holds no batch", metadata=where)
+            return real(self, offset, limit, max_bytes)
+
+        monkeypatch.setattr(Log, "read", read)
+        assert await world.read(2, 9) == (list(range(2, 9)), [])
         await world.reader.close()
 
     run_virtual(scene())
