@@ -36,9 +36,10 @@ DRIVER_MEMORY: Final = "1g"
 BATCH_BYTES: Final = 256 << 10
 HEADERS: Final = [("braid-id", b"01J00000000000000000000000:1234567"), ("braid-ts", b"1767225600000"),
                   ("braid-lane", b"live")]  # fmt: skip
-# Of Spark's own source, beyond its defaults (500 records a poll, 1 MiB a partition, 64 KiB socket buffers).
+# Of Spark's own source, beyond its defaults (500 records a poll, 1 MiB a partition, 64 KiB socket buffers). It asks for
+# a partition's bounds after every poll, by seeking, and so throws away what it fetched beyond: a poll takes all of it.
 TUNED: Final[Mapping[str, str]] = {
-    "kafka.max.poll.records": "20000",
+    "kafka.max.poll.records": "200000",
     "kafka.max.partition.fetch.bytes": str(8 << 20),
     "kafka.fetch.max.bytes": str(64 << 20),
     "kafka.receive.buffer.bytes": str(1 << 20),
