@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
@@ -34,4 +35,11 @@ async def play(
             if number:
                 samples[name].append(sample)
             await asyncio.sleep(REST_SECONDS)
+        tell_round(number, rounds)
     return samples
+
+
+def tell_round(number: int, rounds: int) -> None:
+    """One line a round on standard error: a long run shows that it goes on."""
+    told = f"round {number} of {rounds} is played" if number else f"warmed up; {rounds} rounds follow"
+    print(told, file=sys.stderr, flush=True)

@@ -18,6 +18,7 @@ import psutil
 from pyspark.sql import SparkSession
 
 from bench.asking import Asked, asked
+from bench.playing import tell_round
 from bench.rounds import Sample, order, rows, verdict
 from bench.spark_ground import DRIVER_MEMORY, PARTITIONS, Place, cpu_of, filled_stream, session
 from bench.spark_jars import VERSIONS
@@ -50,6 +51,7 @@ class Contest:
                 sample = self._query(FORMATS[name], f"round-{number}-{at}")
                 if number:
                     samples[name].append(sample)
+            tell_round(number, rounds)
         return samples
 
     def _query(self, source: str, name: str) -> Sample:
