@@ -5,21 +5,25 @@ aiokafka reads the records; it is never given a compressed batch, because its ow
 
 import mmap
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from aiokafka.errors import KafkaError
 from aiokafka.record.default_records import DefaultRecordBatch
 
+from braid.kafka.columns import BatchHead, decode_columns
 from braid.kafka.decompress import CODEC_MASK, INFLATE_ERRORS, NAMES, DoesNotFit, inflate_into
 from braid.kernel.limits import (
     BATCH_HEADERS_FREE_BYTES,
+    COLUMN_BATCH_BYTES_MAX,
+    COLUMN_RECORDS_MIN,
     INFLATED_BATCH_BYTES_MAX,
     INFLATED_INLINE_BYTES_MAX,
     INFLATED_TURN_BYTES,
     RECORD_HEADERS_MAX,
 )
 from braid.kernel.ports import KafkaRecord
+from braid.kernel.record_columns import RecordColumns
 
 # What reading records raises for bytes that are not what they say. Sizes near 2^63 overflow or ask for all memory.
 DAMAGE: Final = (
@@ -43,6 +47,7 @@ _ATTRIBUTES_AT: Final = 21
 _MAGIC: Final = 2  # of the format since Kafka 0.11
 _CONTROL: Final = 0x20
 _TRANSACTIONAL: Final = 0x10
+_APPENDED: Final = 0x08
 _LEGACY_HEAD_BYTES: Final = 26  # of the oldest format, without key and value
 
 
@@ -173,6 +178,17 @@ def reader_of(frame: Frame, plain: memoryview) -> Iterator[KafkaRecord]:
     assert not frame.codec or plain is not frame.raw, "aiokafka's own decompressor knows no bound"
     reader: Any = DefaultRecordBatch(plain)
     return _with_few_headers(reader, plain) if len(plain) > BATCH_HEADERS_FREE_BYTES else iter(reader)
+
+
+def columns_in(frame: Frame, plain: memoryview, names: Sequence[str]) -> RecordColumns | None:
+    """The records of a batch in plain, decoded all at once; None when they have to be read one by one."""
+    if frame.records < COLUMN_RECORDS_MIN or len(plain) > COLUMN_BATCH_BYTES_MAX:
+        return None
+    _, _, _, _, _, _, _, first_ms, newest_ms, _, _, _, _ = _HEAD.unpack_from(plain)
+    appended_ms = newest_ms if frame.attributes & _APPENDED else None
+    last_delta = frame.last_offset - frame.base_offset
+    head = BatchHead(_HEAD.size, frame.records, frame.base_offset, last_delta, first_ms, appended_ms)
+    return decode_columns(plain, head, names)
 
 
 def _with_few_headers(reader: Iterator[KafkaRecord], plain: memoryview) -> Iterator[KafkaRecord]:

@@ -4,7 +4,7 @@ A batch that cannot be decoded is told as `DamagedBatch` and passed. One whose c
 on its way here: it is fetched once more before it counts as damaged.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import dropwhile, islice
 from operator import lt
 from typing import NamedTuple
@@ -19,6 +19,7 @@ from braid.kafka.batch import (
     NoFrame,
     Unreadable,
     check,
+    columns_in,
     inflate_large,
     read_frame,
     reader_of,
@@ -27,7 +28,15 @@ from braid.kafka.batch import (
 from braid.kafka.decompress import DoesNotFit
 from braid.kernel.errors import ClusterUnavailable
 from braid.kernel.limits import INFLATED_INLINE_BYTES_MAX
-from braid.kernel.ports import DamagedBatch, FetchedRecords, Isolation, KafkaRecord, TopicPartition
+from braid.kernel.ports import (
+    DamagedBatch,
+    FetchedColumns,
+    FetchedRecords,
+    Isolation,
+    KafkaRecord,
+    TopicPartition,
+)
+from braid.kernel.record_columns import RecordColumns, columns_of
 
 
 class _Opened(NamedTuple):
@@ -35,6 +44,35 @@ class _Opened(NamedTuple):
 
     plain: memoryview | None
     error: BaseException | None
+
+
+class _Current:
+    """The batch whose records are handed out: one by one, or, until that was begun, as columns."""
+
+    def __init__(self, frame: Frame, plain: memoryview) -> None:
+        self.frame = frame
+        self._plain = plain
+        self._iterator: Iterator[KafkaRecord] | None = None
+        self._names: Sequence[str] = ()
+        self._columns: RecordColumns | None = None
+
+    def records(self, offset: int) -> Iterator[KafkaRecord]:
+        """The records not handed out yet, which begin at an offset."""
+        if self._iterator is None:
+            self._iterator = _from(reader_of(self.frame, self._plain), offset)
+        return self._iterator
+
+    def columns(self, offset: int, names: Sequence[str]) -> RecordColumns | None:
+        """The same as columns; None when they have to be read one by one."""
+        if self._iterator is not None:
+            return None
+        if self._columns is None or self._names != names:
+            self._names, self._columns = names, columns_in(self.frame, self._plain, names)
+            if self._columns is None:
+                self.records(offset)
+        return (
+            None if self._columns is None else self._columns.of(slice(self._columns.offsets.searchsorted(offset), None))
+        )
 
 
 class Chunk:
@@ -84,8 +122,7 @@ class Chunk:
         self._aborted = sorted(aborted, key=lambda transaction: transaction[1])
         self._aborting: set[int] = set()
         self._opened: _Opened | None = None
-        self._batch: Frame | None = None
-        self._iterator: Iterator[KafkaRecord] = iter(())
+        self._batch: _Current | None = None
         self._damaged: list[DamagedBatch] = []
 
     def take(self, limit: int, inflater: Inflater) -> FetchedRecords:
@@ -94,15 +131,55 @@ class Chunk:
         Brings fewer when the turn's part of the event loop is used, and where `used_up` or `large` become true.
         """
         taken: list[KafkaRecord] = []
-        while (room := limit - len(taken) - len(self._damaged)) > 0:
+
+        def take(batch: _Current, room: int) -> int:
+            before = len(taken)
+            self._take_from_batch(batch, taken, room)
+            return len(taken) - before
+
+        damaged = self._fill(limit, inflater, take)
+        return FetchedRecords(self._partition, taken, self.next_offset, damaged)
+
+    def take_columns(self, limit: int, inflater: Inflater, names: Sequence[str]) -> FetchedColumns:
+        """As `take`, as columns with the headers of these names."""
+        parts: list[RecordColumns] = []
+        loose: list[KafkaRecord] = []  # of batches read one by one: together they make a part
+
+        def bind() -> None:
+            if loose:
+                parts.append(columns_of(loose, names))
+                loose.clear()
+
+        def take(batch: _Current, room: int) -> int:
+            columns = batch.columns(self.next_offset, names)
+            if columns is None:
+                before = len(loose)
+                self._take_from_batch(batch, loose, room)
+                return len(loose) - before
+            bind()
+            part = columns.of(slice(room))
+            self._pass(batch.frame.last_offset if len(part) == len(columns) else int(part.offsets[-1]))
+            self._batch = None if len(part) == len(columns) else batch
+            if len(part):
+                parts.append(part)
+            return len(part)
+
+        damaged = self._fill(limit, inflater, take)
+        bind()
+        return FetchedColumns(self._partition, parts, self.next_offset, damaged)
+
+    def _fill(self, limit: int, inflater: Inflater, take: Callable[[_Current, int], int]) -> Sequence[DamagedBatch]:
+        """Takes from one batch after the other; returns those that are damaged."""
+        count = 0
+        while (room := limit - count - len(self._damaged)) > 0:
             if self._batch is not None:
-                self._take_from_batch(self._batch, taken, room)
+                count += take(self._batch, room)
             elif self.used_up or self.large or inflater.left <= 0:
                 break
             else:
                 self._open_next(inflater)
         damaged, self._damaged = self._damaged, []
-        return FetchedRecords(self._partition, taken, self.next_offset, damaged)
+        return damaged
 
     def open_large(self) -> None:
         """Checks and inflates the batch that `large` is about; for a thread, while nobody else uses the chunk."""
@@ -117,11 +194,11 @@ class Chunk:
             self._opened = _Opened(None, error)
         self.large = False
 
-    def _take_from_batch(self, frame: Frame, taken: list[KafkaRecord], limit: int) -> None:
+    def _take_from_batch(self, batch: _Current, taken: list[KafkaRecord], limit: int) -> None:
         """Adds records of the current batch. Where one cannot be decoded, the batch is damaged from there on."""
-        before, wrong = len(taken), None
+        frame, before, wrong = batch.frame, len(taken), None
         try:
-            taken.extend(islice(self._iterator, limit))  # what came before an error stays
+            taken.extend(islice(batch.records(self.next_offset), limit))  # what came before an error stays
         except DAMAGE as error:
             wrong = error
         offsets = [record.offset for record in islice(taken, before, None)]
@@ -155,7 +232,7 @@ class Chunk:
             self._pass(frame.last_offset)
         elif frame.last_offset >= self.next_offset:
             inflater.left -= len(opened.plain) if frame.codec else 0
-            self._batch, self._iterator = frame, _from(reader_of(frame, opened.plain), self.next_offset)
+            self._batch = _Current(frame, opened.plain)
 
     def _next_frame(self) -> Frame | None:
         """The next batch; None, with the reason noted, when there is none."""

@@ -7,8 +7,9 @@ goes on by itself from where it was.
 import asyncio
 import contextlib
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from aiokafka.protocol.fetch import FetchRequest
 
@@ -25,10 +26,11 @@ from braid.kernel.limits import (
     KAFKA_FETCH_WAIT_MS,
     KAFKA_METADATA_AGE_MS,
 )
-from braid.kernel.ports import FetchedRecords, Isolation, TopicPartition
+from braid.kernel.ports import FetchedColumns, FetchedRecords, Isolation, TopicPartition
 
 _BACKOFF_SECONDS = KAFKA_BACKOFF_MS / 1_000
 _METADATA_AGE_SECONDS = KAFKA_METADATA_AGE_MS / 1_000
+_Fetched = TypeVar("_Fetched", FetchedRecords, FetchedColumns)
 
 
 @dataclass(slots=True, eq=False)
@@ -102,13 +104,15 @@ class AioFetcher:
         Raises:
             ClusterUnavailable: a broker answers with what is no batch; `metadata` names where. It is asked again later.
         """
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(timeout_seconds):
-                while not (fetched := self._collect(max_records)):
-                    self._arrived.clear()
-                    await self._arrived.wait()
-                return fetched
-        return []
+        return await self._wait(max_records, timeout_seconds, lambda chunk, limit: chunk.take(limit, self._inflater))
+
+    async def fetch_columns(
+        self, max_records: int, timeout_seconds: float, names: Sequence[str]
+    ) -> Sequence[FetchedColumns]:
+        """See `KafkaFetcher.fetch_columns`; raises what `fetch` does."""
+        return await self._wait(
+            max_records, timeout_seconds, lambda chunk, limit: chunk.take_columns(limit, self._inflater, names)
+        )
 
     async def close(self) -> None:
         """See `KafkaFetcher.close`."""
@@ -120,10 +124,21 @@ class AioFetcher:
             await asyncio.wait(tasks, timeout=KAFKA_CLOSE_SECONDS)
         await self._wire.close()
 
-    def _collect(self, max_records: int) -> list[FetchedRecords]:
+    async def _wait(
+        self, max_records: int, timeout_seconds: float, take: Callable[[Chunk, int], _Fetched]
+    ) -> Sequence[_Fetched]:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_seconds):
+                while not (fetched := self._collect(max_records, take)):
+                    self._arrived.clear()
+                    await self._arrived.wait()
+                return fetched
+        return []
+
+    def _collect(self, max_records: int, take: Callable[[Chunk, int], _Fetched]) -> list[_Fetched]:
         if self._pump is not None and self._pump.done() and not self._pump.cancelled():
             self._pump.result()  # a fault of ours: let it be seen
-        fetched: list[FetchedRecords] = []
+        fetched: list[_Fetched] = []
         self._inflater.left = INFLATED_TURN_BYTES
         left = max_records
         for partition in list(self._assigned):
@@ -139,15 +154,15 @@ class AioFetcher:
                 state.not_before = self._now() + _BACKOFF_SECONDS
                 self._wake_pump.set()
                 raise failure
-            left -= self._take(partition, state, left, fetched)
+            if state.chunk is not None:
+                taken = take(state.chunk, left)
+                left -= taken.size
+                if self._after_taking(partition, state, state.chunk):
+                    fetched.append(taken)
         return fetched
 
-    def _take(self, partition: TopicPartition, state: _Assigned, limit: int, fetched: list[FetchedRecords]) -> int:
-        """Decodes from one partition's chunk into `fetched`; returns how many records."""
-        chunk = state.chunk
-        if chunk is None:
-            return 0
-        taken = chunk.take(limit, self._inflater)
+    def _after_taking(self, partition: TopicPartition, state: _Assigned, chunk: Chunk) -> bool:
+        """Notes how far a partition's chunk is decoded; returns whether it went on."""
         moved = chunk.next_offset != state.position
         state.position = chunk.next_offset
         if chunk.large:
@@ -159,9 +174,7 @@ class AioFetcher:
                 self._arrived.set()
         # Whoever was served goes to the end, so that one busy partition does not starve the rest.
         self._assigned[partition] = self._assigned.pop(partition)
-        if moved:
-            fetched.append(taken)
-        return len(taken.records) + len(taken.damaged)
+        return moved
 
     def _is_opening(self, partition: TopicPartition) -> bool:
         """Whether a thread works on the partition's chunk, or did on the one of an assignment before."""

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from braid.kafka.memory.link import Link
 from braid.kernel.errors import ClusterUnavailable, NotFound, OffsetOutOfRange
 from braid.kernel.limits import KAFKA_BACKOFF_MS
-from braid.kernel.ports import FetchedRecords, TopicPartition
+from braid.kernel.ports import FetchedColumns, FetchedRecords, TopicPartition
+from braid.kernel.record_columns import columns_of
 
 _BACKOFF_SECONDS = KAFKA_BACKOFF_MS / 1_000
 
@@ -59,6 +60,20 @@ class MemoryFetcher:
                         return fetched
                     await self._link.cluster.changed()
         return []
+
+    async def fetch_columns(
+        self, max_records: int, timeout_seconds: float, names: Sequence[str]
+    ) -> Sequence[FetchedColumns]:
+        """See `KafkaFetcher.fetch_columns`."""
+        return [
+            FetchedColumns(
+                found.partition,
+                [columns_of(found.records, names)] if found.records else [],
+                found.next_offset,
+                found.damaged,
+            )
+            for found in await self.fetch(max_records, timeout_seconds)
+        ]
 
     async def close(self) -> None:
         """See `KafkaFetcher.close`."""

@@ -3,7 +3,10 @@
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from braid.kernel.record_columns import RecordColumns
 
 
 class TopicPartition(NamedTuple):
@@ -57,6 +60,25 @@ class FetchedRecords(NamedTuple):
     records: Sequence[KafkaRecord]
     next_offset: int
     damaged: Sequence[DamagedBatch] = ()
+
+    @property
+    def size(self) -> int:
+        """Records and damaged batches in here."""
+        return len(self.records) + len(self.damaged)
+
+
+class FetchedColumns(NamedTuple):
+    """`FetchedRecords` whose records are columns, in one or more parts, in offset order."""
+
+    partition: TopicPartition
+    parts: Sequence["RecordColumns"]
+    next_offset: int
+    damaged: Sequence[DamagedBatch] = ()
+
+    @property
+    def size(self) -> int:
+        """Records and damaged batches in here."""
+        return sum(map(len, self.parts)) + len(self.damaged)
 
 
 class Written(NamedTuple):
@@ -154,6 +176,12 @@ class KafkaFetcher(Protocol):
             OffsetOutOfRange: a position lies outside the log.
             ClusterUnavailable: a broker answers with bytes in which no batch can be told; it is asked again later.
         """
+        ...
+
+    async def fetch_columns(
+        self, max_records: int, timeout_seconds: float, names: Sequence[str]
+    ) -> Sequence[FetchedColumns]:
+        """As `fetch`, from the same positions, as columns: keys, values, and the headers of these names."""
         ...
 
     async def close(self) -> None:

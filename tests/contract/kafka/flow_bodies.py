@@ -14,7 +14,8 @@ from braid.kernel.errors import (
     RecordTooLarge,
     TopicSealed,
 )
-from braid.kernel.ports import FetchedRecords, Isolation, TopicPartition
+from braid.kernel.ports import FetchedColumns, FetchedRecords, Isolation, KafkaRecord, TopicPartition
+from braid.kernel.record_columns import RecordColumns
 from tests.contract.kafka.rig import ENOUGH_SECONDS, Body, Rig, read, values_of, within, write
 
 
@@ -139,6 +140,63 @@ async def fetching_waits_for_records_and_returns_empty_in_time(rig: Rig) -> None
     assert [record.value for record in fetched.records] == [b"a"]
 
 
+async def columns_say_what_records_say(rig: Rig) -> None:
+    partition = await rig.partition()
+    for compression in (None, "gzip", "lz4", "snappy", "zstd"):
+        producer = await rig.producer(compression=compression, linger_ms=50)
+        outcomes = [
+            await producer.send(
+                partition,
+                None if at % 7 == 0 else bytes(at % 90),
+                None if at % 3 == 0 else b"k%d" % at,
+                [("id", b"%d" % at), ("n", b"")][: at % 4],
+                1_000 + at,
+            )
+            for at in range(500)
+        ]
+        for outcome in outcomes:
+            await outcome
+        await producer.close(1.0)
+    records = [*await read(await rig.fetcher({partition: 3}), 2_497)]
+    wanted = [(one.offset, one.timestamp, one.timestamp_type, one.key, one.value, *_id_of(one)) for one in records]
+
+    fetcher = await rig.fetcher({partition: 3})
+    found: list[tuple[object, ...]] = []
+    async with asyncio.timeout(ENOUGH_SECONDS):
+        while len(found) < len(wanted):
+            for one in await fetcher.fetch_columns(333, 0.5, ["id"]):
+                assert one.partition == partition
+                assert one.size <= 333
+                found += (row for part in one.parts for row in _rows(part))
+                assert one.next_offset == 3 + len(found)
+    assert found == wanted
+    assert [await fetcher.fetch_columns(10, 0.1, [])] == [[]]
+
+
+def _id_of(record: KafkaRecord) -> tuple[bytes | None, int]:
+    return dict(record.headers).get("id"), len(record.headers)
+
+
+def _rows(part: RecordColumns) -> list[tuple[object, ...]]:
+    (ids,) = part.headers
+    numbers = zip(
+        part.offsets.tolist(), part.timestamps.tolist(), part.timestamp_types.tolist(), part.header_counts.tolist(),
+        strict=True,
+    )  # fmt: skip
+    return [
+        (
+            offset,
+            time,
+            kind,
+            part.cell(part.keys, row),
+            part.cell(part.values, row),
+            part.cell(ids, row),
+            headers,
+        )
+        for row, (offset, time, kind, headers) in enumerate(numbers)
+    ]
+
+
 async def positions_are_kept_across_assignments(rig: Rig) -> None:
     name = await rig.topic(2)
     first, second = TopicPartition(name, 0), TopicPartition(name, 1)
@@ -221,6 +279,14 @@ async def a_bomb_is_told_and_passed_between_its_neighbours(rig: Rig) -> None:
     assert damaged.why.startswith("bomb:")
     assert damaged.size_bytes > 0
 
+    again = await rig.fetcher({partition: 0})
+    columns: list[FetchedColumns] = []
+    async with asyncio.timeout(ENOUGH_SECONDS):
+        while not columns or columns[-1].next_offset < 4:
+            columns += await again.fetch_columns(1, 0.5, [])
+    assert [at for one in columns for part in one.parts for at in part.offsets.tolist()] == [0, 1, 3]
+    assert [each for one in columns for each in one.damaged] == [damaged]
+
 
 async def a_client_that_was_not_started_can_be_closed(rig: Rig) -> None:
     async with within(1.0):
@@ -240,6 +306,7 @@ BODIES: Final[list[Body]] = [
     records_and_batches_too_large_are_told_apart,
     closing_waits_for_what_is_pending,
     fetching_waits_for_records_and_returns_empty_in_time,
+    columns_say_what_records_say,
     positions_are_kept_across_assignments,
     limits_are_kept_and_nobody_starves,
     paused_partitions_wait_and_lose_nothing,

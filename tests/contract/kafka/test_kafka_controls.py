@@ -1,6 +1,7 @@
 """Negative controls: a twin with a fault of its own must turn a body red that was green before."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -9,7 +10,7 @@ from braid.kafka.memory.cluster import MemoryCluster
 from braid.kafka.memory.fetcher import MemoryFetcher
 from braid.kafka.memory.groups import Groups
 from braid.kernel.errors import ClusterUnavailable
-from braid.kernel.ports import Committed, Generation, TopicPartition
+from braid.kernel.ports import Committed, FetchedColumns, Generation, TopicPartition
 from tests.contract.kafka import admin_bodies, fault_bodies, flow_bodies, offsets_bodies
 from tests.contract.kafka.memory_rig import run_on_memory
 
@@ -115,4 +116,22 @@ def test_damage_that_is_passed_in_silence(monkeypatch: pytest.MonkeyPatch) -> No
     real = log.Log.read
     monkeypatch.setattr(log.Log, "read", lambda self, *where: real(self, *where)._replace(damaged=[]))
     with pytest.raises(ValueError, match="not enough values"):
+        run_on_memory(body)
+
+
+def test_columns_of_other_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    body = flow_bodies.columns_say_what_records_say
+    run_on_memory(body)
+    real = MemoryFetcher.fetch_columns
+
+    async def fetch_columns(
+        self: MemoryFetcher, max_records: int, timeout_seconds: float, names: Sequence[str]
+    ) -> Sequence[FetchedColumns]:
+        return [
+            one._replace(parts=[replace(part, keys=part.values) for part in one.parts])
+            for one in await real(self, max_records, timeout_seconds, names)
+        ]
+
+    monkeypatch.setattr(MemoryFetcher, "fetch_columns", fetch_columns)
+    with pytest.raises(AssertionError):
         run_on_memory(body)

@@ -1,0 +1,230 @@
+"""Decodes the records of a whole batch in plain at once (KIP-98), into places in its bytes; no object a record.
+
+It takes only what is exactly as writers write it. Of everything else it says so, and the batch is read record by
+record: there alone it is judged what is damaged, and how far records before the damage can be had. Batches may be
+hostile: no place outside the bytes is ever looked at, and no size is believed before it was compared with what is left.
+"""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from braid.kernel.limits import COLUMN_HEADERS_MAX, COLUMN_NAME_BYTES_MAX
+from braid.kernel.record_columns import Cells, RecordColumns
+
+_Ints = NDArray[np.int64]
+_Bytes = NDArray[np.uint8]
+_RECORD_BYTES_MIN: Final = 6  # attributes, time, offset, key, value, headers: a byte each
+_LENGTH_SHIFT_MAX: Final = 28  # a record's length is an int32: five bytes
+_NUMBER_SHIFT_MAX: Final = 56  # nine bytes; of a tenth only one bit would count
+_STREAK: Final = 12  # records of one size before more are looked for at once
+_WINDOW: Final = 64
+
+
+class BatchHead(NamedTuple):
+    """What a batch's head says of its records.
+
+    Attributes:
+        first_at: Where in its bytes the first record begins.
+        records: How many there are.
+        base_offset: What records' offsets count from.
+        last_delta: What the last offset is above it at most.
+        first_ms: What records' times count from.
+        appended_ms: The time of all of them where the broker set it; None where writers did.
+    """
+
+    first_at: int
+    records: int
+    base_offset: int
+    last_delta: int
+    first_ms: int
+    appended_ms: int | None
+
+
+class _Unusual(Exception):
+    """Perhaps damaged, perhaps only rare."""
+
+
+def decode_columns(plain: memoryview, head: BatchHead, names: Sequence[str]) -> RecordColumns | None:
+    """The records of a batch; None when they have to be read one by one.
+
+    Args:
+        plain: The whole batch, not compressed.
+        head: What its head says; nothing of it is believed.
+        names: The headers that are looked for.
+    """
+    try:
+        return _decode(plain, head, [name.encode() for name in names])
+    except _Unusual:
+        return None
+
+
+def _decode(plain: memoryview, head: BatchHead, names: Sequence[bytes]) -> RecordColumns:
+    data: _Bytes = np.frombuffer(plain, np.uint8)
+    starts, ends = _bodies(plain, data, head)
+    _, at = _numbers(data, starts)  # attributes: none is used
+    delta_ms, at = _numbers(data, at)
+    deltas, at = _numbers(data, at)
+    _demand(deltas[0] >= 0 and deltas[-1] <= head.last_delta and (deltas[1:] > deltas[:-1]).all())
+    keys, at = _cells(data, at, ends)
+    values, at = _cells(data, at, ends)
+    counts, at = _numbers(data, at)
+    headers, at = _headers(data, at, ends, counts, names)
+    _demand(np.array_equal(at, ends))
+    if head.appended_ms is None:
+        times = delta_ms + np.int64(head.first_ms)
+    else:
+        times = np.full(head.records, head.appended_ms, np.int64)
+    kinds = np.full(head.records, head.appended_ms is not None, np.int8)
+    return RecordColumns(plain, deltas + np.int64(head.base_offset), times, kinds, counts, keys, values, headers)
+
+
+def _bodies(plain: memoryview, data: _Bytes, head: BatchHead) -> tuple[_Ints, _Ints]:
+    """Where the records, behind their lengths, begin and end: one after the other, up to the end of the batch.
+
+    Where records follow each other with the same length, the next ones are looked at together: as long as the bytes of
+    the length are the same at every such step, the steps are right.
+    """
+    at, left, end = head.first_at, head.records, len(plain)
+    sizes: list[int] = []
+    widths: list[int] = []
+    runs: list[int] = []
+    last, streak, window = 0, 0, _WINDOW
+    _demand(0 < left <= end and at + 1 < end)
+    while left:
+        first, second = plain[at], plain[at + 1]  # a record is longer than its length's two bytes, and so is the batch
+        if first >= 0x80 > second:  # written out, because this is what takes the time
+            size, width = ((first & 0x7F | second << 7) >> 1) + 2, 2
+        else:
+            size, width = _length(plain, at)
+        run = 1
+        if at + size > end or (first & 1):
+            raise _Unusual
+        if size != last:
+            last, streak = size, 0
+        elif (streak := streak + 1) >= _STREAK:
+            looked_at = min(window, left, (end - at) // size)
+            run = _same_lengths(data, at, width, size, looked_at)
+            streak, window = (streak, window * 2) if run == looked_at else (0, _WINDOW)
+        sizes.append(size)
+        widths.append(width)
+        runs.append(run)
+        at += size * run
+        left -= run
+        if at + 1 >= end:
+            break
+    _demand(at == end and not left)
+    steps = np.repeat(np.array(sizes, np.int64), runs)
+    ends = np.cumsum(steps) + head.first_at
+    return ends - steps + np.repeat(np.array(widths, np.int64), runs), ends
+
+
+def _length(plain: memoryview, at: int) -> tuple[int, int]:
+    """How many bytes the record at a place takes, and how many of them say so."""
+    value = shift = 0
+    for place in range(at, min(at + 1 + _LENGTH_SHIFT_MAX // 7, len(plain))):
+        byte = plain[place]
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            _demand(value >> 1 >= _RECORD_BYTES_MIN)
+            width = place + 1 - at
+            return (value >> 1) + width, width
+        shift += 7
+    raise _Unusual
+
+
+def _same_lengths(data: _Bytes, at: int, width: int, size: int, most: int) -> int:
+    """How many records from a place on, up to so many, say the same length, each where the one before it ends."""
+    same = np.ones(most, np.bool_)
+    for place in range(at, at + width):
+        same &= data[place : place + (most - 1) * size + 1 : size] == data[place]
+    return most if same.all() else int(same.argmin())
+
+
+def _numbers(data: _Bytes, at: _Ints) -> tuple[_Ints, _Ints]:
+    """The zigzag varints at many places, and where each ends."""
+    byte = data.take(at, mode="clip")
+    more = byte >= 0x80
+    values = (byte & 0x7F).astype(np.int64)
+    at = at + 1
+    shift = 7
+    while more.any():
+        _demand(shift <= _NUMBER_SHIFT_MAX)
+        byte = data.take(at, mode="clip")
+        values |= np.where(more, byte & 0x7F, 0).astype(np.int64) << shift
+        at += more
+        more &= byte >= 0x80
+        shift += 7
+    return (values >> 1) ^ -(values & 1), at
+
+
+def _cells(data: _Bytes, at: _Ints, ends: _Ints, *, least: int = -1) -> tuple[Cells, _Ints]:
+    """What begins with its size at many places, and where each ends, which is not behind its record."""
+    sizes, at = _numbers(data, at)
+    _demand(not ((sizes < least) | (sizes > ends - at)).any())
+    return Cells(at, sizes), at + np.maximum(sizes, 0)
+
+
+def _headers(
+    data: _Bytes, at: _Ints, ends: _Ints, counts: _Ints, names: Sequence[bytes]
+) -> tuple[Sequence[Cells], _Ints]:
+    """The last header of each name in every record, and where the headers end. All first headers, all second, …"""
+    found = [Cells(at.copy(), np.full(len(at), -1, np.int64)) for _ in names]
+    least, most = int(counts.min()), int(counts.max())
+    _demand(least >= 0 and most <= COLUMN_HEADERS_MAX)
+    for turn in range(most):
+        live = slice(None) if turn < least else np.flatnonzero(counts > turn)
+        keys, behind = _cells(data, at[live], ends[live], least=0)
+        values, behind = _cells(data, behind, ends[live])
+        at[live] = behind
+        for which, rows in _named(data, keys, names):
+            chosen = live if isinstance(rows, slice) else np.arange(len(at))[live][rows]
+            found[which].starts[chosen] = values.starts[rows]
+            found[which].sizes[chosen] = values.sizes[rows]
+    return found, at
+
+
+def _named(data: _Bytes, keys: Cells, names: Sequence[bytes]) -> Sequence[tuple[int, slice | NDArray[np.bool_]]]:
+    """Which of the names stands at which of many places. Most often it is the same one at all of them."""
+    size = int(keys.sizes[0])
+    _demand(size <= COLUMN_NAME_BYTES_MAX)
+    first = data[int(keys.starts[0]) :][:size].tobytes()
+    if (keys.sizes == size).all() and _stand(data, keys.starts, first).all():
+        _demand(first.isascii())
+        return [(names.index(first), slice(None))] if first in names else []
+    found = [(which, _where(data, keys, name)) for which, name in enumerate(names)]
+    _demand(_all_ascii(data, keys))
+    return found
+
+
+def _where(data: _Bytes, keys: Cells, name: bytes) -> NDArray[np.bool_]:
+    rows: NDArray[np.bool_] = keys.sizes == len(name)
+    rows[rows] = _stand(data, keys.starts[rows], name)
+    return rows
+
+
+def _stand(data: _Bytes, starts: _Ints, name: bytes) -> NDArray[np.bool_]:
+    """At which places a name stands."""
+    same: NDArray[np.bool_] = (_gather(data, starts, len(name)) == np.frombuffer(name, np.uint8)).all(axis=1)
+    return same
+
+
+def _all_ascii(data: _Bytes, keys: Cells) -> bool:
+    """Whether no name has other letters; those may be text or not, which is for the other reader to say."""
+    for size in np.unique(keys.sizes).tolist():
+        _demand(size <= COLUMN_NAME_BYTES_MAX)
+        if (_gather(data, keys.starts[keys.sizes == size], size) >= 0x80).any():
+            return False
+    return True
+
+
+def _gather(data: _Bytes, starts: _Ints, size: int) -> _Bytes:
+    """As many bytes from each place; shape (places, size)."""
+    return data.take(starts[:, np.newaxis] + np.arange(size), mode="clip")
+
+
+def _demand(usual: bool | np.bool_) -> None:
+    if not usual:
+        raise _Unusual

@@ -1,0 +1,106 @@
+"""Records of one partition as columns: where keys, values and chosen headers lie in bytes, and no object a record."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from braid.kernel.ports.kafka import KafkaRecord
+
+
+class Cells(NamedTuple):
+    """One piece of bytes a record, in order: none begins before the one before it ends.
+
+    Attributes:
+        starts: Where each begins, int64; of a null one it means nothing but keeps the order.
+        sizes: In bytes, int64; -1 for null and for a header that is not there.
+    """
+
+    starts: NDArray[np.int64]
+    sizes: NDArray[np.int64]
+
+    def of(self, chosen: slice | NDArray[np.bool_]) -> "Cells":
+        """Those of some records."""
+        return Cells(self.starts[chosen], self.sizes[chosen])
+
+
+@dataclass(frozen=True, slots=True)
+class RecordColumns:
+    """Records in offset order; every array has one entry a record.
+
+    Attributes:
+        data: What the cells lie in.
+        offsets: int64.
+        timestamps: int64, milliseconds since the epoch.
+        timestamp_types: int8, as `KafkaRecord.timestamp_type`.
+        header_counts: int64, how many headers each has, whatever their names.
+        keys: Keys in `data`.
+        values: Values in `data`.
+        headers: For each name that was asked for, the last header of that name.
+    """
+
+    data: memoryview
+    offsets: NDArray[np.int64]
+    timestamps: NDArray[np.int64]
+    timestamp_types: NDArray[np.int8]
+    header_counts: NDArray[np.int64]
+    keys: Cells
+    values: Cells
+    headers: Sequence[Cells]
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    def of(self, chosen: slice | NDArray[np.bool_]) -> "RecordColumns":
+        """The columns of some of the records."""
+        return RecordColumns(
+            self.data,
+            self.offsets[chosen],
+            self.timestamps[chosen],
+            self.timestamp_types[chosen],
+            self.header_counts[chosen],
+            self.keys.of(chosen),
+            self.values.of(chosen),
+            [cells.of(chosen) for cells in self.headers],
+        )
+
+    def cell(self, cells: Cells, row: int) -> bytes | None:
+        """The bytes of one cell, None for null: for looking at single records."""
+        start, size = int(cells.starts[row]), int(cells.sizes[row])
+        return None if size < 0 else bytes(self.data[start : start + size])
+
+
+def columns_of(records: Sequence["KafkaRecord"], names: Sequence[str]) -> RecordColumns:
+    """Columns of records that are objects already; `names` are the headers asked for."""
+    by_name = [_last_headers(record) for record in records]
+    pieces = [
+        piece
+        for record, headers in zip(records, by_name, strict=True)
+        for piece in (record.key, record.value, *map(headers.get, names))
+    ]
+    width = 2 + len(names)
+    sizes = _int64(-1 if piece is None else len(piece) for piece in pieces).reshape(-1, width)
+    lengths = np.maximum(sizes, 0).ravel()
+    starts = (np.cumsum(lengths) - lengths).reshape(-1, width)
+    cells = [Cells(starts[:, at], sizes[:, at]) for at in range(width)]
+    return RecordColumns(
+        memoryview(b"".join(piece for piece in pieces if piece is not None)),
+        _int64(record.offset for record in records),
+        _int64(record.timestamp for record in records),
+        _int64(record.timestamp_type for record in records).astype(np.int8),
+        _int64(len(record.headers) for record in records),
+        cells[0],
+        cells[1],
+        cells[2:],
+    )
+
+
+def _last_headers(record: "KafkaRecord") -> dict[str, bytes]:
+    return dict(record.headers)  # of several of a name the last one stays
+
+
+def _int64(numbers: Iterable[int]) -> NDArray[np.int64]:
+    return np.fromiter(numbers, np.int64)
