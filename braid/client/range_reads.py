@@ -7,8 +7,8 @@ range any more, it says so.
 import asyncio
 import contextlib
 import logging
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import NamedTuple, TypeVar
 
 from braid.host.system import system_host
 from braid.kafka.cluster import AioKafka
@@ -17,6 +17,8 @@ from braid.kernel.errors import BraidError, ClusterUnavailable, NotFound, Offset
 from braid.kernel.ids import SEAL_CANARY
 from braid.kernel.ports import (
     DamagedBatch,
+    FetchedColumns,
+    FetchedRecords,
     Host,
     Isolation,
     KafkaCluster,
@@ -25,8 +27,11 @@ from braid.kernel.ports import (
     Task,
     TopicPartition,
 )
+from braid.kernel.record_columns import RecordColumns
 
 _log = logging.getLogger("braid.spark")
+_WAIT_SECONDS = limits.FETCH_WAIT_SECONDS
+_Fetched = TypeVar("_Fetched", FetchedRecords, FetchedColumns)
 
 
 class Bounds(NamedTuple):
@@ -40,6 +45,13 @@ class RangeRecords(NamedTuple):
     """What a read brought: records in order, and batches nobody can decode, which whoever goes on has to tell of."""
 
     records: Sequence[KafkaRecord]
+    damaged: Sequence[DamagedBatch] = ()
+
+
+class RangeColumns(NamedTuple):
+    """`RangeRecords` as columns, in parts."""
+
+    parts: Sequence[RecordColumns]
     damaged: Sequence[DamagedBatch] = ()
 
 
@@ -86,13 +98,25 @@ class RangeReader:
             NotFound: the topic is gone.
             ClusterUnavailable: no progress for as long as this reader waits.
         """
-        while self._position < self._end:
-            try:
-                found = await self._fetch(max_records)
-            except OffsetOutOfRange:
-                await self._diagnose()
-                continue
+        while (fetched := await self._next(lambda: self._fetcher.fetch(max_records, _WAIT_SECONDS))) is not None:
+            records = [record for each in fetched for record in each.records]
+            if self._position >= self._end:
+                records = [record for record in records if record.offset < self._end]
+            if not all(record.headers for record in records):
+                records = [record for record in records if not _is_canary(record)]
+            found = RangeRecords(records, self._damaged_of(fetched))
             if found.records or found.damaged:
+                return found
+        return None
+
+    async def read_columns(self, max_records: int, names: Sequence[str]) -> RangeColumns | None:
+        """As `read`, as columns with the headers of these names."""
+        while (
+            fetched := await self._next(lambda: self._fetcher.fetch_columns(max_records, _WAIT_SECONDS, names))
+        ) is not None:
+            parts = [_without_canaries(_below(part, self._end)) for each in fetched for part in each.parts]
+            found = RangeColumns([part for part in parts if len(part)], self._damaged_of(fetched))
+            if found.parts or found.damaged:
                 return found
         return None
 
@@ -114,54 +138,44 @@ class RangeReader:
         await self._fetcher.start()
         self._started.set()
 
-    async def _fetch(self, max_records: int) -> RangeRecords:
+    async def _next(self, fetch: Callable[[], Awaitable[Sequence[_Fetched]]]) -> Sequence[_Fetched] | None:
+        """What the next fetch brings, perhaps nothing; None at the end of the range."""
+        if self._position >= self._end:
+            return None
+        try:
+            return await self._fetch(fetch)
+        except OffsetOutOfRange:
+            await self._diagnose()
+            return []
+
+    async def _fetch(self, fetch: Callable[[], Awaitable[Sequence[_Fetched]]]) -> Sequence[_Fetched]:
         if not self._started.is_set():
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(limits.FETCH_WAIT_SECONDS):
+                async with asyncio.timeout(_WAIT_SECONDS):
                     await self._started.wait()
             await self._waited()
-            return RangeRecords(())
+            return []
+        fetched: Sequence[_Fetched] = []
         try:
-            fetched = await self._fetcher.fetch(max_records, limits.FETCH_WAIT_SECONDS)
+            fetched = await fetch()
         except ClusterUnavailable as error:
-            if error.metadata.get("offset") == str(self._position) and self._is_lasting():
-                return self._pass_damage(error)
             _log.warning("reading is on hold: %s", error)
-            await self._host.clock.sleep(limits.FETCH_WAIT_SECONDS)
-            fetched = []
-        taken: list[KafkaRecord] = []
-        damaged: list[DamagedBatch] = []
+            await self._host.clock.sleep(_WAIT_SECONDS)
         for each in fetched:
             self._position = max(self._position, each.next_offset)
-            taken += each.records
-            damaged += (batch for batch in each.damaged if batch.first_offset < self._end)
         if self._position >= self._end:
             # At once, in the same step of the loop: a fetch beyond the range would wait at the log's end, and whatever
             # is read next would wait behind it.
             self._fetcher.assign({})
-            taken = [record for record in taken if record.offset < self._end]
         if fetched:
             self._moved_at = self._diagnosed_at = self._noticed_at = self._host.clock.elapsed()
             self._short_since = None
         elif self._position < self._end:
             await self._waited()
-        if not all(record.headers for record in taken):
-            taken = [record for record in taken if not _is_canary(record)]
-        return RangeRecords(taken, damaged)
+        return fetched
 
-    def _is_lasting(self) -> bool:
-        """Whether the place in hand was no batch for so long that no passing fault of a broker explains it."""
-        return self._host.clock.elapsed() - self._moved_at > limits.SPARK_NO_BATCH_SECONDS
-
-    def _pass_damage(self, error: ClusterUnavailable) -> RangeRecords:
-        """Goes on behind a place that holds no batch at all, one offset at a time: waiting would not mend it."""
-        at = self._position
-        self._position += 1
-        self._moved_at = self._diagnosed_at = self._noticed_at = self._host.clock.elapsed()
-        self._fetcher.assign({})
-        if self._position < self._end:
-            self._fetcher.assign({self._at: self._position})
-        return RangeRecords((), (DamagedBatch(at, at, error.message, 0, 0, self._host.clock.now_ms()),))
+    def _damaged_of(self, fetched: Sequence[FetchedRecords] | Sequence[FetchedColumns]) -> Sequence[DamagedBatch]:
+        return [batch for each in fetched for batch in each.damaged if batch.first_offset < self._end]
 
     async def _waited(self) -> None:
         """Nothing came: says so now and then, looks whether there is anything to wait for, gives up in the end."""
@@ -231,3 +245,17 @@ async def offsets_of(
 def _is_canary(record: KafkaRecord) -> bool:
     """See `SEAL_CANARY`: nobody's record."""
     return record.value == SEAL_CANARY and record.key is None and not record.headers
+
+
+def _below(part: RecordColumns, end: int) -> RecordColumns:
+    """The records below an offset."""
+    return part if part.offsets[-1] < end else part.of(slice(part.offsets.searchsorted(end)))
+
+
+def _without_canaries(part: RecordColumns) -> RecordColumns:
+    alike = (part.header_counts == 0) & (part.keys.sizes < 0) & (part.values.sizes == len(SEAL_CANARY))
+    if not alike.any():
+        return part
+    for row in alike.nonzero()[0].tolist():
+        alike[row] = part.cell(part.values, row) == SEAL_CANARY
+    return part.of(~alike)

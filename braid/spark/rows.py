@@ -1,10 +1,13 @@
-"""The columns of a read, and how fetched records become them: one `pyarrow.RecordBatch` a fetch. No I/O."""
+"""The columns of a read, and how fetched records become them: one `pyarrow.RecordBatch` a fetch. No I/O.
+
+Records come as objects where all their headers are wanted, and as columns otherwise.
+"""
 
 from collections.abc import Callable, Sequence
 from functools import cache
 from itertools import compress
 from operator import attrgetter
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -21,12 +24,13 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from braid.client.record import ID_HEADER, INGESTED_HEADER
+from braid.client.record import ID_HEADER, INGESTED_HEADER, REPLAY_GROUP_HEADER
 from braid.kernel.ports import KafkaRecord
 from braid.kernel.ranges import Ranges
+from braid.kernel.record_columns import Cells, RecordColumns
 from braid.spark.plan import LogRange
 
-REPLAY_GROUP_HEADER: Final = "braid-replay-group"
+COLUMN_HEADERS: Final = (ID_HEADER, INGESTED_HEADER, REPLAY_GROUP_HEADER)  # that `build_columns` needs
 SCHEMA: Final = StructType(
     [
         StructField("stream", StringType()),
@@ -48,7 +52,9 @@ SCHEMA: Final = StructType(
     ]
 )
 _US_PER_MS: Final = 1_000
+_TIME_DIGITS_MAX: Final = 15  # of an ingestion time that is believed
 _OFFSET, _TIMESTAMP, _TIMESTAMP_TYPE = attrgetter("offset"), attrgetter("timestamp"), attrgetter("timestamp_type")
+_Number = TypeVar("_Number", np.int64, np.int8)
 _KEY, _VALUE = attrgetter("key"), attrgetter("value")
 
 
@@ -84,11 +90,11 @@ def marks(raws: Sequence[KafkaRecord], group: str) -> Marks:
             if name == ID_HEADER:
                 identity = value
             elif name == INGESTED_HEADER:
-                text = value
-            elif own and name == REPLAY_GROUP_HEADER and value != own:
+                text = value or b""  # a foreign writer's may be null
+            elif own and name == REPLAY_GROUP_HEADER and value and value != own:
                 found.others.append(index)
         if text != last_text:  # many records share their millisecond
-            last_text, last = text, int(text) if text.isdigit() and len(text) < 16 else -1
+            last_text, last = text, int(text) if text.isdigit() and len(text) <= _TIME_DIGITS_MAX else -1
         add_time(last if text and last >= 0 else raw.timestamp)
         add_id(identity)
     return found
@@ -130,6 +136,42 @@ class RowBuilder:
         ]
         return pa.RecordBatch.from_arrays(columns, schema=schema)
 
+    def build_columns(self, parts: Sequence[RecordColumns]) -> pa.RecordBatch:
+        """`build` without headers, of columns with `COLUMN_HEADERS`."""
+        schema = arrow_schema()
+        if not parts:
+            return pa.RecordBatch.from_pylist([], schema=schema)
+        parts = [self._wanted(part) for part in parts]
+        times = [_ingested(part, part.headers[1]) for part in parts]
+        columns = [
+            *self._repeated(sum(map(len, parts))),
+            pa.array(_joined([part.offsets for part in parts]), pa.int64()),
+            _timestamps(_joined([part.timestamps for part in parts]), schema.field("timestamp").type),
+            pa.array(_joined([part.timestamp_types for part in parts]), pa.int32()),
+            _timestamps(_joined(times), schema.field("ingested_at").type),
+            _as_text(_binary([(part, part.headers[0]) for part in parts])),
+            _binary([(part, part.keys) for part in parts]),
+            _binary([(part, part.values) for part in parts]),
+            pa.nulls(sum(map(len, parts)), schema.field("headers").type),
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+    def _wanted(self, part: RecordColumns) -> RecordColumns:
+        """Without those that are done or another group's."""
+        if self._skip:
+            done = np.zeros(len(part), np.bool_)
+            for start, end in self._skip:
+                done[slice(*part.offsets.searchsorted((start, end)))] = True
+            part = part.of(~done) if done.any() else part
+        replays = part.headers[2]
+        named = replays.sizes > 0
+        if not self._group or not named.any():
+            return part
+        own = self._group.encode()
+        for row in named.nonzero()[0].tolist():
+            named[row] = part.cell(replays, row) != own
+        return part.of(~named)
+
     def _repeated(self, count: int) -> list[pa.Array]:
         """The columns that are the same in every row, cut from longer ones made before."""
         if not self._constants or len(self._constants[0]) < count:
@@ -157,7 +199,48 @@ def _timestamps(numbers: NDArray[np.int64], kind: pa.DataType) -> pa.Array:
 
 def _texts(texts: Sequence[bytes | None]) -> pa.Array:
     """ASCII as strings; what is not valid text is replaced."""
+    return _as_text(pa.array(texts, pa.binary()))
+
+
+def _as_text(found: pa.Array) -> pa.Array:
     try:
-        return pa.array(texts, pa.binary()).cast(pa.string())
+        return found.cast(pa.string())
     except pa.ArrowInvalid:
-        return pa.array([None if text is None else text.decode("ascii", "replace") for text in texts], pa.string())
+        texts = [None if text is None else text.decode("ascii", "replace") for text in found.to_pylist()]
+        return pa.array(texts, pa.string())
+
+
+def _joined(arrays: Sequence[NDArray[_Number]]) -> NDArray[_Number]:
+    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
+
+
+def _binary(columns: Sequence[tuple[RecordColumns, Cells]]) -> pa.Array:
+    """Cells as an array of their own.
+
+    Cells and what lies between them make an array over the fetched bytes, of which every second one is taken.
+    """
+    taken = []
+    for part, cells in columns:
+        edges = np.empty((len(part), 2), np.int32)
+        edges[:, 0] = cells.starts
+        edges[:, 1] = cells.starts + np.maximum(cells.sizes, 0)
+        around = pa.array(edges.ravel(), pa.int32()).buffers()[1]
+        pieces = pa.Array.from_buffers(pa.binary(), max(0, 2 * len(part) - 1), [None, around, pa.py_buffer(part.data)])
+        missing = cells.sizes < 0
+        wanted = pa.array(np.arange(0, 2 * len(part), 2), pa.int64(), mask=missing if missing.any() else None)
+        taken.append(pieces.take(wanted))
+    return taken[0] if len(taken) == 1 else pa.concat_arrays(taken)
+
+
+def _ingested(part: RecordColumns, cells: Cells) -> NDArray[np.int64]:
+    """The times that cells say in decimal digits; the record's own where one says none."""
+    data = np.frombuffer(part.data, np.uint8)
+    times = part.timestamps.copy()
+    for size in np.unique(cells.sizes).tolist():
+        if 0 < size <= _TIME_DIGITS_MAX:
+            rows = np.flatnonzero(cells.sizes == size)
+            digits = data[cells.starts[rows, np.newaxis] + np.arange(size)] - np.uint8(ord("0"))  # others wrap around
+            said = digits @ 10 ** np.arange(size - 1, -1, -1, dtype=np.int64)
+            sound = (digits <= 9).all(axis=1)
+            times[rows[sound]] = said[sound]
+    return times

@@ -13,14 +13,14 @@ import pyarrow as pa
 
 from braid.client.mesh import connect
 from braid.client.planner_quarantine import quarantine
-from braid.client.range_reads import RangeReader, RangeRecords, open_range_reader
+from braid.client.range_reads import RangeColumns, RangeReader, RangeRecords, open_range_reader
 from braid.kernel import limits
 from braid.kernel.errors import BraidError, NotFound, OffsetOutOfRange, Refused
 from braid.kernel.ports import DamagedBatch, TopicPartition
 from braid.spark.loop import ProcessLoop, process_loop
 from braid.spark.options import ReadOptions
 from braid.spark.plan import LogRange
-from braid.spark.rows import RowBuilder
+from braid.spark.rows import COLUMN_HEADERS, RowBuilder
 
 _log = logging.getLogger("braid.spark")
 _Key = tuple[int, str, str, str, str, str, float]
@@ -59,13 +59,16 @@ def _read(
     """The next fetch is under way while rows of the last one are built."""
     partition = TopicPartition(log.topic, log.lease.partition)
     reader = loop.call(_reader(options, log))
-    fetching = loop.submit(_begin(reader, partition, start, log.end))
+    loop.call(_begin(reader, partition, start, log.end))
+    fetching = loop.submit(_next(reader, options))
     try:
         while (found := fetching.result()) is not None:
-            fetching = loop.submit(reader.read(limits.SPARK_READ_RECORDS))
+            fetching = loop.submit(_next(reader, options))
             for batch in found.damaged:
                 _tell_of_damage(loop, options, log, batch)
-            rows = builder.build(found.records)
+            rows = (
+                builder.build_columns(found.parts) if isinstance(found, RangeColumns) else builder.build(found.records)
+            )
             if len(rows):
                 yield rows
     finally:
@@ -90,9 +93,15 @@ async def _quarantine(options: ReadOptions, log: LogRange, batch: DamagedBatch) 
         await quarantine(mesh, options.group, log.lease, log.cluster, log.topic, batch, wait_seconds=wait_seconds)
 
 
-async def _begin(reader: RangeReader, partition: TopicPartition, start: int, end: int) -> RangeRecords | None:
+async def _begin(reader: RangeReader, partition: TopicPartition, start: int, end: int) -> None:
     reader.begin(partition, start, end)
-    return await reader.read(limits.SPARK_READ_RECORDS)
+
+
+async def _next(reader: RangeReader, options: ReadOptions) -> RangeRecords | RangeColumns | None:
+    """Records as objects only where all their headers are rows' too: columns cost a third."""
+    if options.include_headers:
+        return await reader.read(limits.SPARK_READ_RECORDS)
+    return await reader.read_columns(limits.SPARK_READ_RECORDS, COLUMN_HEADERS)
 
 
 async def _reader(options: ReadOptions, log: LogRange) -> RangeReader:

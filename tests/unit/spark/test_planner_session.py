@@ -13,8 +13,9 @@ from braid.client.planner_quarantine import quarantine
 from braid.client.planner_session import Offer, PlannerSession
 from braid.client.range_reads import RangeReader, RangeRecords
 from braid.client.settings import ConsumerSettings
+from braid.kafka.memory.log import NewRecord
 from braid.kernel.errors import ClusterUnavailable, GroupOccupied, OffsetOutOfRange, Unavailable
-from braid.kernel.ids import LeaseId
+from braid.kernel.ids import SEAL_CANARY, LeaseId
 from braid.kernel.ports import TopicPartition
 from tests.support.scripted_control import until, virtual
 from tests.unit.client.consuming import FIRST, SECOND, TOPIC, Bench, bench, member, take
@@ -210,6 +211,14 @@ async def offsets(found: RangeReader) -> list[int]:
     return taken
 
 
+async def column_offsets(found: RangeReader) -> list[int]:
+    """The same, read as columns."""
+    taken: list[int] = []
+    while (read := await found.read_columns(7, [])) is not None:
+        taken += [offset for part in read.parts for offset in part.offsets.tolist()]
+    return taken
+
+
 PARTITION = TopicPartition(TOPIC, 0)
 
 
@@ -221,6 +230,20 @@ async def test_ranges_are_read_one_after_another_whole_and_no_further() -> None:
         for start, end in ((0, 100), (10, 20), (10, 25), (99, 100), (5, 5)):
             reading.begin(PARTITION, start, end)
             assert await offsets(reading) == list(range(start, end))
+            reading.begin(PARTITION, start, end)
+            assert await column_offsets(reading) == list(range(start, end))
+        await reading.close()
+
+
+@virtual
+async def test_canaries_of_a_seal_are_nobodys_records() -> None:
+    async with bench() as at:
+        for value in (b"a", SEAL_CANARY, bytes(len(SEAL_CANARY)), SEAL_CANARY, b"b"):
+            at.control.clusters["east"].append(PARTITION, [NewRecord(0, None, value, ())])
+        reading = reader(at)
+        for read in (offsets, column_offsets):
+            reading.begin(PARTITION, 0, 5)
+            assert await read(reading) == [0, 2, 4]
         await reading.close()
 
 

@@ -2,17 +2,20 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
 from braid.kernel.errors import Invalid
 from braid.kernel.ids import LeaseId
+from braid.kernel.record_columns import columns_of
 from braid.spark.plan import LogRange
-from braid.spark.rows import SCHEMA, RowBuilder
+from braid.spark.rows import COLUMN_HEADERS, SCHEMA, RowBuilder
 from braid.spark.source import BraidDataSource
 from braid.spark.writer import check_frame, outgoing_rows
 
@@ -31,7 +34,17 @@ class Raw(NamedTuple):
 
 
 def build(raws: Sequence[Raw], *, group: str = "", headers: bool = False, log: LogRange = LOG) -> pa.RecordBatch:
-    return RowBuilder(log, group=group, include_headers=headers).build(raws)
+    """The rows; without headers, columns have to make the same, in one part and in several."""
+    builder = RowBuilder(log, group=group, include_headers=headers)
+    found = builder.build(raws)
+    found.validate(full=True)
+    if not headers:
+        for size in (max(1, len(raws)), 2):
+            parts = [columns_of(raws[at : at + size], COLUMN_HEADERS) for at in range(0, len(raws), size)]
+            same = builder.build_columns(parts)
+            same.validate(full=True)
+            assert same.equals(found)
+    return found
 
 
 def test_a_row_says_where_its_record_lies() -> None:
@@ -55,6 +68,41 @@ def test_strange_headers_and_times_do_no_harm() -> None:
     (first, second) = build([Raw(0, strange, timestamp=-1), Raw(1, [("braid-ts", b"9" * 40)])]).to_pylist()
     assert (first["timestamp"], first["ingested_at"], first["id"]) == (None, None, "��")
     assert second["ingested_at"] == NOON
+
+
+def test_marks_that_are_null_count_as_none() -> None:
+    """Kafka's headers may be null, and other tools write what they like."""
+    nulls: Any = [("braid-id", None), ("braid-ts", None), ("braid-replay-group", None)]
+    rows = build([Raw(0, nulls), Raw(1, [("braid-ts", b"")]), Raw(2, [("braid-replay-group", b"")])], group="g")
+    assert [(row["id"], row["ingested_at"]) for row in rows.to_pylist()] == [(None, NOON)] * 3
+
+
+texts = st.one_of(st.none(), st.binary(max_size=20))
+marked = st.lists(
+    st.one_of(
+        st.tuples(st.just("braid-id"), st.sampled_from([b"01A:7", b"", "é".encode(), b"\xff"])),
+        st.tuples(
+            st.just("braid-ts"),
+            st.one_of(
+                st.integers(0, 10**17).map(lambda ms: b"%d" % ms), st.sampled_from([b"", b"-1", b"1x", b"00012"])
+            ),
+        ),
+        st.tuples(st.just("braid-replay-group"), st.sampled_from([b"mine", b"yours", b""])),
+        st.tuples(st.just("other"), texts),
+    ),
+    max_size=4,
+    unique_by=lambda header: header[0],
+)
+
+
+@given(
+    raws=st.lists(st.tuples(marked, texts, texts, st.integers(-2, 10**13), st.integers(0, 1)), max_size=9),
+    group=st.sampled_from(["", "mine"]),
+    skip=st.sampled_from([(), (0, 1), (2, 5, 7, 9), (0, 99)]),
+)
+def test_columns_make_the_same_rows(raws: list[Any], group: str, skip: tuple[int, ...]) -> None:
+    log = LogRange(LOG.lease, LOG.cluster, LOG.bootstrap, "", LOG.topic, 0, 100, skip)
+    build([Raw(offset, *raw) for offset, raw in enumerate(raws)], group=group, log=log)
 
 
 def test_columns_are_what_spark_expects() -> None:
