@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from bench.asking import Asked, asked
 from bench.playing import Contestant, play
 from bench.rounds import rows, verdict
-from bench.spark_ground import DRIVER_MEMORY, PARTITIONS, TUNED, Place, cpu_of, filled_stream, session
+from bench.spark_ground import DRIVER_MEMORY, KEPT, PARTITIONS, TUNED, Place, cpu_of, filled_stream, session
 from bench.spark_jars import VERSIONS
 from bench.tables import Table, made_with
 
@@ -74,7 +74,7 @@ async def contest(directory: Path, spark: SparkSession, jvm: psutil.Process, how
         "work": f"batch read of {how.units:,} records of 100 B and Braid's three headers, {PARTITIONS} partitions, to "
         f"noop; local[2], driver of {DRIVER_MEMORY}; the broker on the same cores",
         "peer": f"Spark's own JVM source ({VERSIONS}); seven columns, no headers; tuned: "
-        + ", ".join(f"{name}={value}" for name, value in TUNED.items()),
+        + ", ".join(f"{name}={value}" for name, value in {**TUNED, **KEPT}.items()),
         "plain": "a Python data source over aiokafka getmany(20,000), 8 MiB a partition, five columns, no headers",
         "braid": "all columns, ids and ingestion times read from the headers; includeHeaders is off, as by default",
     }
