@@ -180,15 +180,27 @@ def reader_of(frame: Frame, plain: memoryview) -> Iterator[KafkaRecord]:
     return _with_few_headers(reader, plain) if len(plain) > BATCH_HEADERS_FREE_BYTES else iter(reader)
 
 
-def columns_in(frame: Frame, plain: memoryview, names: Sequence[str]) -> RecordColumns | None:
-    """The records of a batch in plain, decoded all at once; None when they have to be read one by one."""
-    if frame.records < COLUMN_RECORDS_MIN or len(plain) > COLUMN_BATCH_BYTES_MAX:
+def columns_in(batches: Sequence[tuple[Frame, memoryview]], names: Sequence[str]) -> RecordColumns | None:
+    """The records of batches in plain, decoded all at once; None when they have to be read one by one."""
+    records, size = sum(frame.records for frame, _ in batches), sum(len(plain) for _, plain in batches)
+    if records < COLUMN_RECORDS_MIN or size > COLUMN_BATCH_BYTES_MAX:
         return None
+    if len(batches) == 1:
+        ((frame, plain),) = batches
+        return decode_columns(plain, _HEAD.size, [_head_of(frame, plain, len(plain))], names)
+    heads, end = [], 0
+    for frame, plain in batches:
+        end += len(plain) - _HEAD.size
+        heads.append(_head_of(frame, plain, end))
+    together = memoryview(b"".join(plain[_HEAD.size :] for _, plain in batches))
+    return decode_columns(together, 0, heads, names)
+
+
+def _head_of(frame: Frame, plain: memoryview, ends_at: int) -> BatchHead:
     _, _, _, _, _, _, _, first_ms, newest_ms, _, _, _, _ = _HEAD.unpack_from(plain)
     appended_ms = newest_ms if frame.attributes & _APPENDED else None
     last_delta = frame.last_offset - frame.base_offset
-    head = BatchHead(_HEAD.size, frame.records, frame.base_offset, last_delta, first_ms, appended_ms)
-    return decode_columns(plain, head, names)
+    return BatchHead(ends_at, frame.records, frame.base_offset, last_delta, first_ms, appended_ms)
 
 
 def _with_few_headers(reader: Iterator[KafkaRecord], plain: memoryview) -> Iterator[KafkaRecord]:

@@ -27,7 +27,7 @@ from braid.kafka.batch import (
 )
 from braid.kafka.decompress import DoesNotFit
 from braid.kernel.errors import ClusterUnavailable
-from braid.kernel.limits import INFLATED_INLINE_BYTES_MAX
+from braid.kernel.limits import COLUMN_BATCH_BYTES_MAX, COLUMN_TOGETHER_RECORDS, INFLATED_INLINE_BYTES_MAX
 from braid.kernel.ports import (
     DamagedBatch,
     FetchedColumns,
@@ -51,15 +51,20 @@ class _Current:
 
     def __init__(self, frame: Frame, plain: memoryview) -> None:
         self.frame = frame
-        self._plain = plain
+        self.plain = plain
         self._iterator: Iterator[KafkaRecord] | None = None
         self._names: Sequence[str] = ()
         self._columns: RecordColumns | None = None
 
+    @property
+    def begun(self) -> bool:
+        """Whether records may have been handed out."""
+        return self._iterator is not None or self._columns is not None
+
     def records(self, offset: int) -> Iterator[KafkaRecord]:
         """The records not handed out yet, which begin at an offset."""
         if self._iterator is None:
-            self._iterator = _from(reader_of(self.frame, self._plain), offset)
+            self._iterator = _from(reader_of(self.frame, self.plain), offset)
         return self._iterator
 
     def columns(self, offset: int, names: Sequence[str]) -> RecordColumns | None:
@@ -67,7 +72,7 @@ class _Current:
         if self._iterator is not None:
             return None
         if self._columns is None or self._names != names:
-            self._names, self._columns = names, columns_in(self.frame, self._plain, names)
+            self._names, self._columns = names, columns_in([(self.frame, self.plain)], names)
             if self._columns is None:
                 self.records(offset)
         return (
@@ -123,6 +128,7 @@ class Chunk:
         self._aborting: set[int] = set()
         self._opened: _Opened | None = None
         self._batch: _Current | None = None
+        self._many_at_once = True
         self._damaged: list[DamagedBatch] = []
 
     def take(self, limit: int, inflater: Inflater) -> FetchedRecords:
@@ -151,6 +157,11 @@ class Chunk:
                 loose.clear()
 
         def take(batch: _Current, room: int) -> int:
+            together = self._take_together(batch, room, inflater, names)
+            if together is not None:
+                bind()
+                parts.append(together)
+                return len(together)
             columns = batch.columns(self.next_offset, names)
             if columns is None:
                 before = len(loose)
@@ -214,6 +225,48 @@ class Chunk:
         else:
             return
         self._batch = None
+
+    def _take_together(
+        self, batch: _Current, limit: int, inflater: Inflater, names: Sequence[str]
+    ) -> RecordColumns | None:
+        """The rest of a batch and all of some behind it, where batches are small; None when that cannot be.
+
+        What lies behind is only looked at: a batch that is not simply sound ends the look, and is opened in its turn.
+        """
+        if not self._many_at_once or batch.begun or not 0 < batch.frame.records < min(limit, COLUMN_TOGETHER_RECORDS):
+            return None
+        found = [(batch.frame, batch.plain)]
+        at, left, room = self._at, inflater.left, limit - batch.frame.records
+        size = len(batch.plain)
+        while left > 0 and room > 0 and (next_one := self._sound_at(at, inflater)) is not None:
+            size += len(next_one[1])
+            if next_one[0].records > room or size > COLUMN_BATCH_BYTES_MAX:
+                break
+            found.append(next_one)
+            room -= next_one[0].records
+            at += len(next_one[0].raw)
+            left -= len(next_one[0].raw) + (len(next_one[1]) if next_one[0].codec else 0)
+        columns = columns_in(found, names)
+        if columns is None:
+            self._many_at_once = False  # once a chunk is enough
+            return None
+        columns = columns.of(slice(columns.offsets.searchsorted(self.next_offset), None))
+        self._at, inflater.left, self._batch = at, left, None
+        self._pass(found[-1][0].last_offset)
+        return columns
+
+    def _sound_at(self, at: int, inflater: Inflater) -> tuple[Frame, memoryview] | None:
+        """The batch at a place, opened, if it is small, sound and for the caller whatever became of transactions."""
+        try:
+            frame = read_frame(self._data, at)
+            if frame is None or len(frame.raw) > INFLATED_INLINE_BYTES_MAX:
+                return None
+            check(frame)
+            if frame.is_control or frame.is_transactional or frame.records >= COLUMN_TOGETHER_RECORDS:
+                return None
+            return frame, inflater.inflate(frame) if frame.codec else frame.raw
+        except (*DAMAGE, NoFrame, DoesNotFit):
+            return None
 
     def _open_next(self, inflater: Inflater) -> None:
         """Makes the next batch current if it has deliverable records; passes it if not, or if it is damaged."""

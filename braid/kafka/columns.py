@@ -1,4 +1,4 @@
-"""Decodes the records of a whole batch in plain at once (KIP-98), into places in its bytes; no object a record.
+"""Decodes the records of whole batches in plain at once (KIP-98), into places in their bytes; no object a record.
 
 It takes only what is exactly as writers write it. Of everything else it says so, and the batch is read record by
 record: there alone it is judged what is damaged, and how far records before the damage can be had. Batches may be
@@ -24,10 +24,10 @@ _WINDOW: Final = 64
 
 
 class BatchHead(NamedTuple):
-    """What a batch's head says of its records.
+    """What a batch's head says of its records, nothing of which is believed.
 
     Attributes:
-        first_at: Where in its bytes the first record begins.
+        ends_at: Where its records end in the bytes.
         records: How many there are.
         base_offset: What records' offsets count from.
         last_delta: What the last offset is above it at most.
@@ -35,7 +35,7 @@ class BatchHead(NamedTuple):
         appended_ms: The time of all of them where the broker set it; None where writers did.
     """
 
-    first_at: int
+    ends_at: int
     records: int
     base_offset: int
     last_delta: int
@@ -43,82 +43,103 @@ class BatchHead(NamedTuple):
     appended_ms: int | None
 
 
+class _Steps(NamedTuple):
+    """Records as they follow each other: of each size so many, the length itself taking so many bytes of it."""
+
+    sizes: list[int]
+    widths: list[int]
+    runs: list[int]
+
+
 class _Unusual(Exception):
     """Perhaps damaged, perhaps only rare."""
 
 
-def decode_columns(plain: memoryview, head: BatchHead, names: Sequence[str]) -> RecordColumns | None:
-    """The records of a batch; None when they have to be read one by one.
+def decode_columns(
+    plain: memoryview, first_at: int, heads: Sequence[BatchHead], names: Sequence[str]
+) -> RecordColumns | None:
+    """The records of one or more batches; None when they have to be read one by one.
 
     Args:
-        plain: The whole batch, not compressed.
-        head: What its head says; nothing of it is believed.
+        plain: The batches' records, not compressed, one batch's behind the other's.
+        first_at: Where the first record begins.
+        heads: What the batches' heads say, in offset order.
         names: The headers that are looked for.
     """
     try:
-        return _decode(plain, head, [name.encode() for name in names])
+        return _decode(plain, first_at, heads, [name.encode() for name in names])
     except _Unusual:
         return None
 
 
-def _decode(plain: memoryview, head: BatchHead, names: Sequence[bytes]) -> RecordColumns:
+def _decode(plain: memoryview, first_at: int, heads: Sequence[BatchHead], names: Sequence[bytes]) -> RecordColumns:
     data: _Bytes = np.frombuffer(plain, np.uint8)
-    starts, ends = _bodies(plain, data, head)
+    starts, ends = _bodies(plain, data, first_at, heads)
     _, at = _numbers(data, starts)  # attributes: none is used
     delta_ms, at = _numbers(data, at)
     deltas, at = _numbers(data, at)
-    _demand(deltas[0] >= 0 and deltas[-1] <= head.last_delta and (deltas[1:] > deltas[:-1]).all())
     keys, at = _cells(data, at, ends)
     values, at = _cells(data, at, ends)
     counts, at = _numbers(data, at)
     headers, at = _headers(data, at, ends, counts, names)
     _demand(np.array_equal(at, ends))
-    if head.appended_ms is None:
-        times = delta_ms + np.int64(head.first_ms)
-    else:
-        times = np.full(head.records, head.appended_ms, np.int64)
-    kinds = np.full(head.records, head.appended_ms is not None, np.int8)
-    return RecordColumns(plain, deltas + np.int64(head.base_offset), times, kinds, counts, keys, values, headers)
+    each = np.array([head.records for head in heads], np.int64)
+    _demand(deltas.min() >= 0 and (deltas <= np.repeat([head.last_delta for head in heads], each)).all())
+    offsets = deltas + np.repeat([head.base_offset for head in heads], each)
+    _demand((offsets[1:] > offsets[:-1]).all())
+    return RecordColumns(plain, offsets, *_times(delta_ms, heads, each), counts, keys, values, headers)
 
 
-def _bodies(plain: memoryview, data: _Bytes, head: BatchHead) -> tuple[_Ints, _Ints]:
-    """Where the records, behind their lengths, begin and end: one after the other, up to the end of the batch.
+def _times(delta_ms: _Ints, heads: Sequence[BatchHead], each: _Ints) -> tuple[_Ints, NDArray[np.int8]]:
+    """Records' times and their types."""
+    starts = np.array([head.first_ms if head.appended_ms is None else head.appended_ms for head in heads], np.int64)
+    kinds = np.repeat(np.array([head.appended_ms is not None for head in heads], np.int8), each)
+    return np.where(kinds, 0, delta_ms) + np.repeat(starts, each), kinds
+
+
+def _bodies(plain: memoryview, data: _Bytes, first_at: int, heads: Sequence[BatchHead]) -> tuple[_Ints, _Ints]:
+    """Where the records, behind their lengths, begin and end: one after the other, up to the end of each batch."""
+    found = _Steps([], [], [])
+    at = first_at
+    for head in heads:
+        _walk(plain, data, at, head, found)
+        at = head.ends_at
+    _demand(at == len(plain))
+    steps = np.repeat(np.array(found.sizes, np.int64), found.runs)
+    ends = np.cumsum(steps) + first_at
+    return ends - steps + np.repeat(np.array(found.widths, np.int64), found.runs), ends
+
+
+def _walk(plain: memoryview, data: _Bytes, at: int, head: BatchHead, found: _Steps) -> None:
+    """Notes the records of a batch.
 
     Where records follow each other with the same length, the next ones are looked at together: as long as the bytes of
     the length are the same at every such step, the steps are right.
     """
-    at, left, end = head.first_at, head.records, len(plain)
-    sizes: list[int] = []
-    widths: list[int] = []
-    runs: list[int] = []
+    left, end = head.records, head.ends_at
     last, streak, window = 0, 0, _WINDOW
-    _demand(0 < left <= end and at + 1 < end)
-    while left:
-        first, second = plain[at], plain[at + 1]  # a record is longer than its length's two bytes, and so is the batch
+    _demand(0 < left <= end - at and end <= len(plain))
+    while left and at + 1 < end:  # a record is longer than two bytes of its length
+        first, second = plain[at], plain[at + 1]
         if first >= 0x80 > second:  # written out, because this is what takes the time
             size, width = ((first & 0x7F | second << 7) >> 1) + 2, 2
         else:
             size, width = _length(plain, at)
-        run = 1
-        if at + size > end or (first & 1):
+        if at + size > end or first & 1:
             raise _Unusual
+        run = 1
         if size != last:
             last, streak = size, 0
         elif (streak := streak + 1) >= _STREAK:
             looked_at = min(window, left, (end - at) // size)
             run = _same_lengths(data, at, width, size, looked_at)
             streak, window = (streak, window * 2) if run == looked_at else (0, _WINDOW)
-        sizes.append(size)
-        widths.append(width)
-        runs.append(run)
+        found.sizes.append(size)
+        found.widths.append(width)
+        found.runs.append(run)
         at += size * run
         left -= run
-        if at + 1 >= end:
-            break
     _demand(at == end and not left)
-    steps = np.repeat(np.array(sizes, np.int64), runs)
-    ends = np.cumsum(steps) + head.first_at
-    return ends - steps + np.repeat(np.array(widths, np.int64), runs), ends
 
 
 def _length(plain: memoryview, at: int) -> tuple[int, int]:

@@ -125,8 +125,12 @@ def drained(chunk: Chunk, limit: int, *, columns: bool) -> tuple[list[_Row], lis
 
 
 def same_both_ways(data: bytes, offset: int = 0, limit: int = 100, suspect: int | None = None) -> list[_Row]:
+    """Columns of each batch, and of several put together, are what records are."""
     wanted = drained(chunk_of(data, offset, suspect), limit, columns=False)
-    assert drained(chunk_of(data, offset, suspect), limit, columns=True) == wanted
+    for together in (True, False):
+        chunk = chunk_of(data, offset, suspect)
+        chunk._many_at_once = together
+        assert drained(chunk, limit, columns=True) == wanted
     return wanted[0]
 
 
@@ -152,8 +156,8 @@ def test_columns_say_what_records_say(
 
 @given(
     size=st.integers(1, 300),
-    count=st.integers(1, 400),
-    others=st.dictionaries(st.integers(0, 399), st.integers(0, 300)),
+    count=st.integers(1, 200),
+    others=st.dictionaries(st.integers(0, 199), st.integers(0, 300)),
 )
 def test_records_of_one_size_are_found_at_once_and_others_between_them(
     size: int, count: int, others: dict[int, int]
@@ -162,7 +166,7 @@ def test_records_of_one_size_are_found_at_once_and_others_between_them(
     data = made(given_rows, 5, 0)
     frame = read_frame(memoryview(data), 0)
     assert frame is not None
-    columns = columns_in(frame, frame.raw, NAMES)
+    columns = columns_in([(frame, frame.raw)], NAMES)
     assert columns is not None, "an honest batch is not read one by one"
     assert columns.values.sizes.tolist() == [others.get(at, size) for at in range(count)]
     assert len(same_both_ways(data, 5)) == count
@@ -185,6 +189,37 @@ def test_the_writers_batches_are_not_read_one_by_one() -> None:
         assert (len(part), taken.next_offset) == (3_000, 3_000)
         assert len(part.data) > 100 * 3_000, "the cells lie in the batch itself"
         assert part.cell(part.headers[0], 2_999) == b"01A:2999"
+
+
+def test_small_batches_are_put_together() -> None:
+    data = b"".join(batch(base, 5, base % 5) for base in range(0, 100, 5))
+    first, *others = chunk_of(data, 7).take_columns(60, Inflater(), NAMES).parts
+    assert len(first) == 58, "twelve batches, without what lies before the start"
+    assert [at for part in (first, *others) for at in part.offsets.tolist()] == list(range(7, 67))
+    hole = batch(0, 5) + raw_batch(5, 5, b"no records") + batch(10, 5)
+    assert [row[0] for row in same_both_ways(hole)] == [*range(5), *range(10, 15)]
+
+
+@given(kinds=st.lists(st.integers(0, 5), min_size=1, max_size=8), limit=st.integers(1, 30), start=st.integers(0, 30))
+def test_batches_of_all_kinds_beside_each_other(kinds: list[int], limit: int, start: int) -> None:
+    data = b""
+    for at, kind in enumerate(kinds):
+        base = at * 6
+        aborted = bytearray(batch(base, 5))
+        aborted[21:23] = struct.pack(">h", 0x10)
+        aborted[43:51] = struct.pack(">q", 7)
+        flipped = bytearray(batch(base, 5))
+        flipped[-1] ^= 1
+        data += [
+            batch(base, 5),
+            batch(base, 6, 3),
+            _checked(aborted),
+            raw_batch(base, 5, b"noise"),
+            raw_batch(base, 1, record(0, 0, b"\x00\x00\x00\x01", bytes(6), []), _CONTROL | 0x10),
+            bytes(flipped),
+        ][kind]
+    same_both_ways(data, start, limit)
+    same_both_ways(data, start, limit, suspect=start)
 
 
 def test_of_several_headers_of_a_name_the_last_one_counts() -> None:
@@ -276,7 +311,7 @@ def test_a_checker_that_believes_the_count_would_be_seen() -> None:
     data[_COUNT_AT : _COUNT_AT + 4] = struct.pack(">i", 4)
     frame = read_frame(memoryview(_checked(data)), 0)
     assert frame is not None
-    assert columns_in(frame, frame.raw, NAMES) is None
+    assert columns_in([(frame, frame.raw)], NAMES) is None
     with pytest.raises(DAMAGE):
         list(reader_of(frame, frame.raw))
     short = columns_of(list(reader_of(_whole(batch(0, 4)), memoryview(batch(0, 4)))), NAMES)
