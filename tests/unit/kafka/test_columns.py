@@ -305,6 +305,33 @@ def test_numbers_that_do_not_fit_are_for_the_other_reader() -> None:
         same_both_ways(raw_batch(3, 2, (varint(len(body)) + body) * 2) + batch(5, 2), 3)
 
 
+def test_what_only_one_check_refuses_is_refused() -> None:
+    plain = record(1, 0, b"k", b"v", [])
+    for records in (
+        [record(1, 0, b"k", b"v", []), record(0, 0, b"k", b"v", [])],  # backwards
+        [plain, plain],  # twice
+        [record(0, 0, None, b"v", []), record(9, 0, None, b"v", [])],  # above the batch's last
+        [record(0, 0, None, b"v", [("é", b"")]).replace(b"\xc3\xa9", b"\xff\xfe"), plain],
+        [record(0, 0, None, b"v", [("n", b"")]), record(1, 0, None, b"v", [("é", b"")]).replace(b"\xc3", b"\xff")],
+    ):
+        data = raw_batch(0, 2, b"".join(records))
+        frame = _whole(data)
+        assert columns_in([(frame, frame.raw)], NAMES) is None
+        same_both_ways(data + batch(2, 2))
+    same_names = record(0, 0, None, b"v", [("é", b"")]).replace(b"\xc3\xa9", b"\xff\xfe")
+    frame = _whole(raw_batch(0, 1, same_names))
+    assert columns_in([(frame, frame.raw)], NAMES) is None
+
+
+def test_a_size_beyond_its_record_is_refused_before_it_is_added_up() -> None:
+    """Two sizes near 2^62 that together wrap around to the right end."""
+    body = b"\x00\x00\x00" + varint(1 << 61) + varint(0) + b"\x00"
+    data = raw_batch(0, 1, varint(len(body)) + body)
+    frame = _whole(data)
+    assert columns_in([(frame, frame.raw)], NAMES) is None
+    same_both_ways(data)
+
+
 def test_a_checker_that_believes_the_count_would_be_seen() -> None:
     """The negative control: columns of a batch that claims one record too few differ from its records."""
     data = bytearray(batch(0, 5))
