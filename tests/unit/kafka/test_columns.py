@@ -323,8 +323,7 @@ def test_what_only_one_check_refuses_is_refused() -> None:
     assert columns_in([(frame, frame.raw)], NAMES) is None
 
 
-def test_a_size_beyond_its_record_is_refused_before_it_is_added_up() -> None:
-    """Two sizes near 2^62 that together wrap around to the right end."""
+def test_a_size_far_beyond_its_batch_is_refused() -> None:
     body = b"\x00\x00\x00" + varint(1 << 61) + varint(0) + b"\x00"
     data = raw_batch(0, 1, varint(len(body)) + body)
     frame = _whole(data)
