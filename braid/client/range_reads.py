@@ -71,6 +71,7 @@ class RangeReader:
         self._started = asyncio.Event()
         self._at = TopicPartition("", 0)
         self._position = self._end = 0
+        self._passed: list[DamagedBatch] = []  # places without a batch that were not told of yet
         self._moved_at = self._noticed_at = self._diagnosed_at = 0.0
         self._short_since: float | None = None
 
@@ -82,6 +83,7 @@ class RangeReader:
         self._at, self._position, self._end = partition, start, end
         self._moved_at = self._noticed_at = self._diagnosed_at = self._host.clock.elapsed()
         self._short_since = None
+        self._passed = []
         if start < end:
             self._fetcher.assign({partition: start})
 
@@ -159,6 +161,9 @@ class RangeReader:
         try:
             fetched = await fetch()
         except ClusterUnavailable as error:
+            if error.metadata.get("offset") == str(self._position) and self._is_lasting():
+                self._pass_damage(error)
+                return []
             _log.warning("reading is on hold: %s", error)
             await self._host.clock.sleep(_WAIT_SECONDS)
         for each in fetched:
@@ -175,7 +180,22 @@ class RangeReader:
         return fetched
 
     def _damaged_of(self, fetched: Sequence[FetchedRecords] | Sequence[FetchedColumns]) -> Sequence[DamagedBatch]:
-        return [batch for each in fetched for batch in each.damaged if batch.first_offset < self._end]
+        passed, self._passed = self._passed, []
+        return [*passed, *(batch for each in fetched for batch in each.damaged if batch.first_offset < self._end)]
+
+    def _is_lasting(self) -> bool:
+        """Whether the place in hand was no batch for so long that no passing fault of a broker explains it."""
+        return self._host.clock.elapsed() - self._moved_at > limits.SPARK_NO_BATCH_SECONDS
+
+    def _pass_damage(self, error: ClusterUnavailable) -> None:
+        """Goes on behind a place that holds no batch at all, one offset at a time: waiting would not mend it."""
+        at = self._position
+        self._position += 1
+        self._moved_at = self._diagnosed_at = self._noticed_at = self._host.clock.elapsed()
+        self._fetcher.assign({})
+        if self._position < self._end:
+            self._fetcher.assign({self._at: self._position})
+        self._passed.append(DamagedBatch(at, at, error.message, 0, 0, self._host.clock.now_ms()))
 
     async def _waited(self) -> None:
         """Nothing came: says so now and then, looks whether there is anything to wait for, gives up in the end."""

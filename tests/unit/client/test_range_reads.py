@@ -42,6 +42,16 @@ class World:
             damaged += [(each.first_offset, each.last_offset) for each in found.damaged]
         return offsets, damaged
 
+    async def read_columns(self, start: int, end: int) -> tuple[list[int], list[tuple[int, int]]]:
+        """The same, read as columns."""
+        offsets: list[int] = []
+        damaged: list[tuple[int, int]] = []
+        self.reader.begin(PLACE, start, end)
+        while (found := await self.reader.read_columns(100, [])) is not None:
+            offsets += [offset for part in found.parts for offset in part.offsets.tolist()]
+            damaged += [(each.first_offset, each.last_offset) for each in found.damaged]
+        return offsets, damaged
+
 
 def test_damaged_batches_and_what_is_no_batch_end_no_range(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scene() -> None:
@@ -59,6 +69,8 @@ def test_damaged_batches_and_what_is_no_batch_end_no_range(monkeypatch: pytest.M
         assert await world.read(2, 9) == ([2, 4, 5, 8], [(3, 3), (6, 6), (7, 7)])
         assert await world.read(5, 8) == ([5], [(6, 6), (7, 7)])
         assert world.host.clock.elapsed() < 4 * (SPARK_NO_BATCH_SECONDS + 1)
+        assert await world.read_columns(2, 9) == ([2, 4, 5, 8], [(3, 3), (6, 6), (7, 7)])
+        assert await world.read_columns(5, 8) == ([5], [(6, 6), (7, 7)])
         await world.reader.close()
 
     run_virtual(scene())
