@@ -2,7 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from braid.client.committer import Committer
 from braid.client.partition_work import PartitionWork
@@ -13,8 +14,18 @@ from braid.kernel import limits
 from braid.kernel.errors import BraidError, GroupOccupied, NotFound, Unavailable
 from braid.kernel.ids import LeaseId
 from braid.kernel.ports import Host, KafkaCluster, OffsetAt, Task, TopicPartition
+from braid.kernel.progress import Progress
 
 _log = logging.getLogger("braid.planner")
+
+
+class LogSeen(NamedTuple):
+    """What a cluster said of a log last: its first offset, and its end."""
+
+    start: int
+    end: int
+
+
 _OCCUPIED = ("Stable", "PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
 
 
@@ -42,7 +53,9 @@ class PlannerCluster:
         self._watch = watch
         self._tasks: list[Task] = []
         self._described = False
-        self._ends: dict[TopicPartition, int] = {}
+        self._seen: dict[TopicPartition, LogSeen] = {}
+        self._topic_ids: dict[str, bytes] = {}
+        self._was_away = False
         self._asked_at = float("-inf")
         self._asking: Task | None = None
         self._answered = asyncio.Event()
@@ -63,8 +76,8 @@ class PlannerCluster:
             self._watch(self.committer.tick, f"commit-interval-{self.name}"),
         ]
 
-    async def restore(self, work: PartitionWork) -> None:
-        """Reads the group's progress of a lease and lets its work begin.
+    async def restore(self, work: PartitionWork, accept: Callable[[Progress, bytes], None] | None = None) -> None:
+        """Reads the group's progress of a lease and lets its work begin, unless `accept` raises at what was read.
 
         Raises:
             ClusterUnavailable: the cluster is away.
@@ -77,6 +90,12 @@ class PlannerCluster:
             self.committer.learn(described.offset_metadata_max_units, described.offsets_retention_minutes)
             self._described = True
         progress, topic_id = await restore(self._group, work.lease.topic_partition, self._offsets, self._admin)
+        # Whoever held the lease before noted when the newest record it saw was sent. Nobody tells this member of times,
+        # and that one would soon look like the age of what is not done yet.
+        progress.forget_head()
+        self._topic_ids.pop(work.lease.topic_partition.topic, None)
+        if accept is not None:
+            accept(progress, topic_id)
         work.begin(progress, topic_id)
         if work.working:
             self.committer.works[work.lease.id] = work
@@ -98,8 +117,8 @@ class PlannerCluster:
         if self.committer.works.get(work.lease.id) is work:
             del self.committer.works[work.lease.id]
 
-    async def ends(self) -> dict[LeaseId, int]:
-        """Where the logs of restored leases end, as of a moment ago; nothing while the cluster does not answer.
+    async def logs(self) -> dict[LeaseId, LogSeen]:
+        """Where the logs of restored leases begin and end, as of a moment ago; nothing without an answer.
 
         A cluster that is away is waited for once; then its answer is taken when it comes.
         """
@@ -116,22 +135,50 @@ class PlannerCluster:
             return {}
         works = self.committer.works
         return {
-            lease: self._ends[work.lease.topic_partition]
+            lease: self._seen[work.lease.topic_partition]
             for lease, work in works.items()
-            if work.lease.topic_partition in self._ends
+            if work.lease.topic_partition in self._seen
         }
+
+    def was_replaced(self, work: PartitionWork) -> bool:
+        """Whether a lease's topic is another one than when its progress was read: its cluster was away meanwhile."""
+        return self._topic_ids.get(work.lease.topic_partition.topic, work.topic_id) != work.topic_id
 
     async def _ask(self) -> None:
         partitions = [work.lease.topic_partition for work in self.committer.works.values()]
         try:
-            asked = dict.fromkeys(partitions, OffsetAt.LATEST)
-            self._ends = dict(await self._admin.offsets_at(asked)) if asked else {}
-        except (Unavailable, NotFound) as error:
+            if self._was_away:  # it may have come back without its data
+                topics = sorted({partition.topic for partition in partitions})
+                found = await self._admin.describe_topics(topics)
+                self._topic_ids = {name: topic.topic_id for name, topic in found.items()}
+            self._seen = await self._look(partitions)
+            self._was_away = False
+        except Unavailable as error:
             _log.debug("ends of cluster %s are not known: %s", self.name, error)
-            self._ends = {}
+            self._seen = {}
+            self._was_away = True
         self._asked_at = self._host.clock.elapsed()
         self._asking = None
         self._answered.set()
+
+    async def _look(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, LogSeen]:
+        """Asks of all at once; when a topic is gone, of each topic, so that one does not hide the others."""
+        if not partitions:
+            return {}
+        try:
+            starts = await self._admin.offsets_at(dict.fromkeys(partitions, OffsetAt.EARLIEST))
+            ends = await self._admin.offsets_at(dict.fromkeys(partitions, OffsetAt.LATEST))
+        except NotFound as error:
+            topics = sorted({partition.topic for partition in partitions})
+            if len(topics) == 1:
+                _log.debug("nothing of topic %s is planned: %s", topics[0], error)
+                self._was_away = True
+                return {}
+            found: dict[TopicPartition, LogSeen] = {}
+            for topic in topics:
+                found |= await self._look([partition for partition in partitions if partition.topic == topic])
+            return found
+        return {partition: LogSeen(starts[partition], ends[partition]) for partition in partitions}
 
     async def close(self) -> None:
         """Stops loops and clients, whatever state the cluster is in."""

@@ -22,9 +22,11 @@ from braid.client.ready import Ready
 from braid.client.settings import ConsumerSettings
 from braid.client.watched import Run, watched
 from braid.kernel import limits
-from braid.kernel.errors import BraidError, ClusterUnavailable, NotFound, Unavailable
+from braid.kernel.errors import BraidError, ClusterUnavailable, NotFound, OffsetOutOfRange, Unavailable
 from braid.kernel.ids import LeaseId
 from braid.kernel.ports import Task
+from braid.kernel.progress import Progress
+from braid.kernel.ranges import Ranges
 
 _log = logging.getLogger("braid.planner")
 
@@ -36,11 +38,20 @@ class Offer(NamedTuple):
         start: Everything below is done or handed out.
         end: The log's end.
         skip: Start, end, start, end … of ranges above `start` that other members have done.
+        topic_id: Which log it is; empty for unknown.
     """
 
     start: int
     end: int
     skip: tuple[int, ...] = ()
+    topic_id: bytes = b""
+
+
+class Done(NamedTuple):
+    """Everything below `end` is done in the log of a topic id; an empty one stands for whatever log there is."""
+
+    end: int
+    topic_id: bytes = b""
 
 
 class _Out(NamedTuple):
@@ -54,8 +65,13 @@ class _Out(NamedTuple):
 class PlannerSession:
     """Holds leases for a planner; use `open` and `close`."""
 
-    def __init__(self, mesh: Mesh, settings: ConsumerSettings) -> None:
-        """`settings` as for a consumer; those about handling records have no meaning here."""
+    def __init__(self, mesh: Mesh, settings: ConsumerSettings, *, fail_on_data_loss: bool = False) -> None:
+        """`settings` as for a consumer; those about handling records have no meaning here.
+
+        With `fail_on_data_loss` a log that lost its start before that was done ends this member's work before anything
+        of it is committed; else the lost range is stated as expired, with a warning.
+        """
+        self._fail_on_data_loss = fail_on_data_loss
         self._host = mesh._host
         self._kafka = mesh._kafka
         self._assigner = mesh.service("assigner")
@@ -66,7 +82,8 @@ class PlannerSession:
         self._works: dict[LeaseId, PartitionWork] = {}
         self._clusters: dict[str, PlannerCluster] = {}
         self._out: dict[LeaseId, _Out] = {}
-        self._done: dict[LeaseId, int] = {}
+        self._log_ends: dict[LeaseId, int] = {}  # as seen last, of the works there are
+        self._done: dict[LeaseId, Done] = {}
         self._tasks: list[Task] = []
         self._background: dict[int, Task] = {}
         self._background_count = 0
@@ -105,17 +122,26 @@ class PlannerSession:
         if self._refusal is not None:
             raise self._refusal
 
-    def done(self, ends: Mapping[LeaseId, int]) -> None:
-        """Everything below these offsets is done, whoever did it; progress is committed soon."""
-        self._done.update({lease: max(end, self._done.get(lease, 0)) for lease, end in ends.items()})
-        for lease in ends:
+    def done(self, ends: Mapping[LeaseId, Done]) -> None:
+        """Everything below these offsets is done, whoever did it; progress is committed soon.
+
+        It is claimed once the log is seen to reach so far, and only of the log it speaks of. To be called before `open`
+        with what is known by then.
+        """
+        for lease, done in ends.items():
+            before = self._done.get(lease)
+            same = before is not None and before.topic_id == done.topic_id
+            self._done[lease] = max(done, before) if before is not None and same else done
             self._pass(lease)
 
     def _pass(self, lease: LeaseId) -> None:
         """Moves progress of a lease up to what is known to be done."""
-        work, end = self._works.get(lease), self._done.get(lease, 0)
+        work, done = self._works.get(lease), self._done.get(lease)
         out = self._out.get(lease)
-        if work is None or not work.restored or work.ended:
+        if work is None or done is None or not work.restored or work.ended:
+            return
+        end, log_end = self._done_below(lease, work.topic_id), self._log_ends.get(lease)
+        if log_end is None or log_end < end:  # not known yet; or records were lost, and others may get their offsets
             return
         if work.progress.fetched < end:
             work.progress.advance_fetched(end)
@@ -124,6 +150,11 @@ class PlannerSession:
         if out is not None and out.end <= end:
             del self._out[lease]
             out.work.finished(out.rows, 0)
+
+    def _done_below(self, lease: LeaseId, topic_id: bytes) -> int:
+        """What is known to be done of this log."""
+        done = self._done.get(lease)
+        return done.end if done is not None and done.topic_id in (b"", topic_id) else 0
 
     def withdraw(self) -> None:
         """What is handed out still was never worked on: it is offered again."""
@@ -137,15 +168,52 @@ class PlannerSession:
         Raises:
             BraidError: this member cannot go on.
         """
-        answers = await asyncio.gather(*(cluster.ends() for cluster in self._clusters.values()))
+        answers = await asyncio.gather(*(cluster.logs() for cluster in self._clusters.values()))
         self.check()
         found = {}
-        for lease, end in (pair for answer in answers for pair in answer.items()):
+        for lease, log in (pair for answer in answers for pair in answer.items()):
             work = self._works.get(lease)
-            if work is not None and work.working and lease not in self._out:
-                fields = work.progress.snapshot()
-                found[lease] = Offer(work.progress.fetched, end, fields.done.edges)
+            if work is None or not work.restored or work.ended:
+                continue
+            if self._clusters[work.lease.cluster.name].was_replaced(work):
+                _log.warning("%s: its topic was made anew; its progress is read again", lease)
+                self._begin(work.lease)
+                continue
+            self._log_ends[lease] = log.end
+            self._pass(lease)
+            if work.working and lease not in self._out:
+                self._expire(work, log.start)
+                found[lease] = Offer(work.progress.fetched, log.end, work.progress.done_ranges.edges, work.topic_id)
         return found
+
+    def begin_again(self, lease: LeaseId) -> None:
+        """What is said to be done of a lease is not in its log any more: its progress is read again, and believed."""
+        self._done.pop(lease, None)
+        work = self._works.get(lease)
+        if work is not None and work.working:
+            self._begin(work.lease)
+
+    def _expire(self, work: PartitionWork, log_start: int) -> None:
+        """What left the log before it was handed out is stated as expired, or ends this member's work."""
+        if log_start <= work.progress.fetched:
+            return
+        lost = work.progress.done_ranges.gaps(work.progress.fetched, log_start)
+        self._judge_loss(work.lease.id, lost)
+        work.progress.expire(work.progress.fetched, log_start)
+        work.version += 1
+        self._clusters[work.lease.cluster.name].settled(0)
+
+    def _judge_loss(self, lease: LeaseId, lost: Ranges) -> None:
+        if not lost:
+            return
+        if self._fail_on_data_loss:
+            raise OffsetOutOfRange(
+                f"offsets {lost} of {lease} left the log before they were done",
+                field="failOnDataLoss",
+                remedy="set failOnDataLoss to false to go on without them",
+                metadata={"lease": str(lease), "start": str(lost.start), "end": str(lost.end)},
+            )
+        _log.warning("offsets %s of %s left the log before they were done; they are stated as expired", lost, lease)
 
     def planned(self, ranges: Mapping[LeaseId, tuple[int, int]]) -> None:
         """These ranges of what was just offered are handed out; to be called before anything else is awaited."""
@@ -250,12 +318,17 @@ class PlannerSession:
             may_start=None,
         )
         self._works[held.id] = work
+        self._log_ends.pop(held.id, None)
         self._beside(lambda: self._restore(work, cluster), f"restore-{held.id}")
 
     async def _restore(self, work: PartitionWork, cluster: PlannerCluster) -> None:
+        def accept(progress: Progress, topic_id: bytes) -> None:
+            lost, below = progress.snapshot().expired, self._done_below(work.lease.id, topic_id)
+            self._judge_loss(work.lease.id, lost.subtract(Ranges([(0, below)])))
+
         while work.stage is Stage.RESTORING:
             try:
-                await cluster.restore(work)
+                await cluster.restore(work, accept)
             except (ClusterUnavailable, NotFound) as error:
                 _log.debug("progress of %s is not known yet: %s", work.lease.id, error)
                 await self._host.clock.sleep(limits.RESTORE_RETRY_SECONDS)

@@ -226,6 +226,10 @@ class Progress:
         """How many attempts of an unfinished record failed so far, those of earlier holders included."""
         return self._attempts.get(offset, 0)
 
+    def forget_head(self) -> None:
+        """Forgets when the newest record an earlier holder saw was sent: who delivers nothing here cannot renew it."""
+        self._head_ingested_at_ms = None
+
     # --- what is known
 
     @property

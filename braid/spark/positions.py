@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple, Self
 
-from braid.client.planner_session import Offer
+from braid.client.planner_session import Done, Offer
 from braid.kernel.errors import Invalid, Unsupported
 from braid.kernel.ids import ChannelId, LeaseId
 from braid.kernel.limits import SPARK_SKIP_SPANS_MAX
@@ -22,11 +22,15 @@ Json = dict[str, object]
 
 
 class Batch(NamedTuple):
-    """The part of one lease in a batch: offsets `[start, end)` without `skip` (start, end, start, end …)."""
+    """The part of one lease in a batch: offsets `[start, end)` without `skip` (start, end, start, end …).
+
+    `topic_id` says of which log; empty in checkpoints of before it was noted.
+    """
 
     start: int
     end: int
     skip: tuple[int, ...] = ()
+    topic_id: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +46,33 @@ class Positions:
         """By lease, the offset below which everything is done once the batch is."""
         return {lease: batch.end for lease, batch in self.batches.items()}
 
-    def without(self, channels: Set[ChannelId]) -> Self:
-        """These positions without channels that are gone."""
-        if not channels:
+    @property
+    def done(self) -> dict[LeaseId, Done]:
+        """`ends`, each with the log it speaks of."""
+        return {lease: Done(batch.end, batch.topic_id) for lease, batch in self.batches.items()}
+
+    def without(self, channels: Set[ChannelId], leases: Set[LeaseId] = frozenset()) -> Self:
+        """These positions without channels and leases whose logs are gone."""
+        if not channels and not leases:
             return self
-        left = {lease: batch for lease, batch in self.batches.items() if lease.channel not in channels}
+        left = {
+            lease: batch
+            for lease, batch in self.batches.items()
+            if lease.channel not in channels and lease not in leases
+        }
         return type(self)(self.stream, self.group, left)
+
+    def replaced(self, offers: Mapping[LeaseId, Offer]) -> set[LeaseId]:
+        """Leases whose log is another one than these positions speak of."""
+        return {
+            lease
+            for lease, batch in self.batches.items()
+            if batch.topic_id and lease in offers and offers[lease].topic_id not in (b"", batch.topic_id)
+        }
+
+    def short(self, offers: Mapping[LeaseId, Offer]) -> set[LeaseId]:
+        """Leases whose log ends before these positions do."""
+        return {lease for lease, end in self.ends.items() if lease in offers and offers[lease].end < end}
 
     def nothing_since(self, begun: Self) -> bool:
         """Whether a batch from there to here would be empty."""
@@ -101,11 +126,12 @@ class Positions:
         rows = backlogs if rows_max is None else share_limit(backlogs, rows_max)
         if not rows:
             return self
-        batches = {lease: Batch(batch.end, batch.end) for lease, batch in self.batches.items()}
+        batches = {lease: Batch(batch.end, batch.end, topic_id=batch.topic_id) for lease, batch in self.batches.items()}
         for lease, count in rows.items():
             start, end = starts[lease], starts[lease] + count
             skip = Ranges.of_edges(offers[lease].skip).clip(start, end)
-            batches[lease] = Batch(start, end, skip.edges if len(skip) <= SPARK_SKIP_SPANS_MAX else ())
+            edges = skip.edges if len(skip) <= SPARK_SKIP_SPANS_MAX else ()
+            batches[lease] = Batch(start, end, edges, offers[lease].topic_id)
         return type(self)(self.stream, self.group, batches)
 
 
@@ -113,7 +139,10 @@ def _batch_json(batch: Batch) -> Json:
     found: Json = {"from": batch.start}
     if batch.skip:
         found["skip"] = ",".join(str(edge) for edge in batch.skip)
-    return {**found, "to": batch.end}
+    found["to"] = batch.end
+    if batch.topic_id:
+        found["topic_id"] = batch.topic_id.hex()
+    return found
 
 
 def _batch(found: Mapping[str, object]) -> Batch:
@@ -123,4 +152,4 @@ def _batch(found: Mapping[str, object]) -> Batch:
     skip = tuple(int(edge) for edge in str(found.get("skip", "")).split(",") if edge)
     if len(skip) % 2 or any(low >= high for low, high in pairwise(skip)):
         raise ValueError(f"{skip} are no ranges")
-    return Batch(start, end, skip)
+    return Batch(start, end, skip, bytes.fromhex(str(found.get("topic_id", ""))))

@@ -34,7 +34,7 @@ from braid.spark.batch import RangePartition
 from braid.spark.loop import process_loop
 from braid.spark.options import ReadOptions
 from braid.spark.plan import LogRange, gather, split
-from braid.spark.positions import Json, Positions
+from braid.spark.positions import Batch, Json, Positions
 from braid.spark.worker import read_ranges
 
 _log = logging.getLogger("braid.spark")
@@ -106,6 +106,8 @@ class Planner:
         self._until: dict[LeaseId, int] | None = None
         self._places: dict[str, ChannelPlace] = {}
         self._short_since: dict[LeaseId, float] = {}
+        self._dropped: dict[LeaseId, Batch] = {}  # what checkpoints say of logs that are no more
+        self._missing: set[ChannelId] = set()
         self._looked_at = float("-inf")
 
     def serves(self, options: ReadOptions) -> bool:
@@ -116,14 +118,26 @@ class Planner:
         """The end of the next batch, handed out; one with `nothing_since(begun)` when there is nothing to read.
 
         Raises:
-            OffsetOutOfRange: a log ends before what the checkpoint says was read of it.
+            OffsetOutOfRange: a log is not the one the checkpoint speaks of, or shorter, or lost records before they
+                were read, and `failOnDataLoss` is true.
             BraidError: this member cannot go on.
         """
-        session = await self._opened()
-        session.done(begun.ends)
+        begun = begun.without(
+            frozenset(), {lease for lease, at in self._dropped.items() if begun.batches.get(lease) == at}
+        )
+        session = await self._opened(begun)
+        session.done(begun.done)
         session.withdraw()
         begun = begun.without(await self._retired(begun))
-        end = begun.advance(await self._offers(session, begun), rows_max, self._until)
+        offers = await self._offers(session, begun)
+        lost = self._lost(session, begun, offers)
+        begun = begun.without(frozenset(), lost)
+        offers = {
+            lease: offer
+            for lease, offer in offers.items()
+            if lease not in self._short_since and offer.start <= offer.end
+        }
+        end = begun.advance(offers, rows_max, self._until)
         if end is not begun:
             session.planned(
                 {lease: (batch.start, batch.end) for lease, batch in end.batches.items() if batch.start < batch.end}
@@ -132,13 +146,13 @@ class Planner:
 
     async def finish(self, end: Positions) -> None:
         """Everything up to there is done."""
-        session = await self._opened()
-        session.done(end.ends)
+        session = await self._opened(end)
+        session.done(end.done)
         session.check()
 
     async def fix_ends(self) -> None:
         """Nothing beyond the present ends is planned in this run, and nothing of leases that come later."""
-        session = await self._opened()
+        session = await self._opened(None)
         await session.settle()
         offers = await self._offers_of_all(session, lambda offers: {held.id for held in session.held} <= offers.keys())
         self._until = {lease: offer.end for lease, offer in offers.items()}
@@ -157,7 +171,6 @@ class Planner:
                 )
 
             offers = await self._offers_of_all(session, answered)
-        self._check_short(begun, offers)
         return offers
 
     async def _offers_of_all(
@@ -186,7 +199,10 @@ class Planner:
                 found = await channel_places(registry, self._options.mesh.stream, self._options.lanes)
         except (Unavailable, TimeoutError):
             return set()
-        return idle - {ChannelId.parse(place.channel) for place in found}
+        # One answer may be of a registry that does not know yet of a channel's birth; two looks apart are not.
+        missing = idle - {ChannelId.parse(place.channel) for place in found}
+        gone, self._missing = missing & self._missing, missing
+        return gone
 
     async def ranges(self, end: Positions) -> list[LogRange]:
         """How the tasks of a batch reach their logs."""
@@ -207,9 +223,12 @@ class Planner:
         if mesh is not None:
             await mesh.__aexit__(None, None, None)
 
-    async def _opened(self) -> PlannerSession:
+    async def _opened(self, done: Positions | None) -> PlannerSession:
         if self._session is None:
-            session = PlannerSession(await self._connected(), _settings(self._options))
+            loses = self._options.fail_on_data_loss
+            session = PlannerSession(await self._connected(), _settings(self._options), fail_on_data_loss=loses)
+            if done is not None:  # before a lease comes: what is done is not lost, wherever its log begins
+                session.done(done.done)
             try:
                 await session.open()
             except Invalid as error:
@@ -258,19 +277,31 @@ class Planner:
                 remedy="the stream's retention is over; give the query a new checkpointLocation",
             )
 
-    def _check_short(self, begun: Positions, offers: Mapping[LeaseId, Offer]) -> None:
-        """A log that stays shorter than what was read of it lost records, or is another log."""
+    def _lost(self, session: PlannerSession, begun: Positions, offers: Mapping[LeaseId, Offer]) -> set[LeaseId]:
+        """Leases whose log does not hold what was read of it: they begin anew, at the group's provable progress.
+
+        A log may be short for a while, because a new leader knows its end late; nothing of it is planned meanwhile.
+        """
         now = asyncio.get_running_loop().time()
-        short = {lease for lease, end in begun.ends.items() if lease in offers and offers[lease].end < end}
+        replaced = begun.replaced(offers)
+        short = begun.short(offers) - replaced
         self._short_since = {lease: self._short_since.get(lease, now) for lease in short}
-        for lease, since in self._short_since.items():
-            if now - since > limits.SPARK_SHORT_LOG_SECONDS:
+        late = {lease for lease, since in self._short_since.items() if now - since > limits.SPARK_SHORT_LOG_SECONDS}
+        for lease in sorted(replaced | late):
+            end, why = begun.ends[lease], f"its log ends at {offers[lease].end}"
+            why = "it is another log, made anew" if lease in replaced else why
+            if self._options.fail_on_data_loss:
                 raise OffsetOutOfRange(
-                    f"the log of {lease} ends at {offers[lease].end}, and the checkpoint was at {begun.ends[lease]}:"
-                    " records were lost",
-                    field="checkpointLocation",
-                    remedy="give the query a new checkpointLocation; it then begins at the group's provable progress",
+                    f"{lease}: {why}, and the checkpoint was at {end}: records were lost",
+                    field="failOnDataLoss",
+                    remedy="set failOnDataLoss to false, or give the query a new checkpointLocation; it then begins at"
+                    " the group's provable progress",
                 )
+            _log.warning("%s: %s, and the checkpoint was at %d; beginning at provable progress", lease, why, end)
+            self._dropped[lease] = begun.batches[lease]
+            if lease in late:
+                session.begin_again(lease)
+        return replaced | late
 
 
 _current: list[Planner] = []

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from braid.client.planner_quarantine import quarantine
-from braid.client.planner_session import Offer, PlannerSession
+from braid.client.planner_session import Done, Offer, PlannerSession
 from braid.client.range_reads import RangeReader, RangeRecords
 from braid.client.settings import ConsumerSettings
 from braid.kafka.memory.log import NewRecord
@@ -39,7 +39,7 @@ async def planner(at: Bench, name: str, *leases: str) -> AsyncIterator[PlannerSe
 
 
 async def offered(session: PlannerSession, lease: LeaseId, end: int) -> Offer:
-    """What a lease offers once its log is seen to end there."""
+    """What a lease offers once its log is seen to end there; which log that is left out."""
     found: dict[LeaseId, Offer] = {}
 
     async def look() -> bool:
@@ -48,7 +48,7 @@ async def offered(session: PlannerSession, lease: LeaseId, end: int) -> Offer:
 
     for _ in range(100):
         if await look():
-            return found[lease]
+            return found[lease]._replace(topic_id=b"")
         await session._host.clock.sleep(0.05)
     raise AssertionError(f"{lease} offers {found.get(lease)}, not up to {end}")
 
@@ -68,7 +68,7 @@ async def test_progress_is_committed_only_once_a_range_is_done() -> None:
         await session._host.clock.sleep(5.0)
         assert at.watch.base(TOPIC) == 0
         process(at, 0, 60)
-        session.done({ONE: 60})
+        session.done({ONE: Done(60)})
         await until(lambda: at.watch.base(TOPIC) == 60)
         assert await offered(session, ONE, 100) == Offer(60, 100)
 
@@ -80,7 +80,7 @@ async def test_a_claim_before_its_work_is_noticed() -> None:
         async with planner(at, "m", FIRST) as session:
             at.fill(10)
             await offered(session, ONE, 10)
-            session.done({ONE: 10})
+            session.done({ONE: Done(10)})
             await until(lambda: at.watch.base(TOPIC) == 10)
         assert at.watch.untrue
         at.watch.untrue.clear()
@@ -94,7 +94,7 @@ async def test_what_is_handed_out_is_not_offered_again_unless_it_was_never_worke
         session.planned({ONE: (0, 10)})
         assert ONE not in await session.offers()
         session.withdraw()
-        assert (await session.offers())[ONE] == Offer(0, 10)
+        assert (await session.offers())[ONE][:3] == Offer(0, 10)[:3]
 
 
 @virtual
@@ -108,7 +108,7 @@ async def test_a_lease_asked_back_is_released_when_the_range_that_is_out_is_done
         await session._host.clock.sleep(5.0)
         assert len(at.control.released) == 1
         process(at, 0, 10)
-        session.done({ONE: 10})
+        session.done({ONE: Done(10)})
         await until(lambda: len(at.control.released) == 2)
         assert (at.watch.base(TOPIC), at.control.released[1].commit_waived) == (10, False)
 
@@ -122,7 +122,7 @@ async def test_a_lease_is_released_at_its_deadline_without_claiming_what_is_out(
         await at.control.revoke(-1, FIRST, deadline_ms=1_000)
         await until(lambda: len(at.control.released) == 1, 3.0)
         process(at, 0, 10)
-        session.done({ONE: 10})  # told late: the lease is another's by now
+        session.done({ONE: Done(10)})  # told late: the lease is another's by now
         await session._host.clock.sleep(2.0)
         assert at.watch.base(TOPIC) == 0
 
@@ -137,7 +137,7 @@ async def test_done_before_a_lease_is_held_counts_when_it_comes() -> None:
         async with client.mesh:
             session = PlannerSession(client.mesh, ConsumerSettings(streams=("logs",), group="g"))
             await session.open()
-            session.done({ONE: 70})
+            session.done({ONE: Done(70)})
             await at.control.grant(-1, FIRST)
             assert await offered(session, ONE, 100) == Offer(70, 100)
             await until(lambda: at.watch.base(TOPIC) == 70)
@@ -152,7 +152,7 @@ async def test_leaving_commits_what_is_done_and_leaves_the_rest_to_others() -> N
             await offered(session, ONE, 30)
             session.planned({ONE: (0, 10)})
             process(at, 0, 10)
-            session.done({ONE: 10})
+            session.done({ONE: Done(10)})
             session.planned({ONE: (10, 30)})
         assert [each.lease for each in at.control.released] == [FIRST]
         assert at.watch.base(TOPIC) == 10
