@@ -63,6 +63,7 @@ MUTANTS: Final = (
     ("services.assigner.servicer", "import pydantic_settings"),
     ("services.assigner.__main__", "from time import sleep"),
     ("services.dlq.reconciler", "import services.registry"),
+    ("services.dlq.reconciler_index", "import braid.client"),
     ("pipelines.jobs", "import braid.kafka"),
     ("console.server", "import braid.stores"),
     ("devmesh.processes", "import braid.client"),
