@@ -354,6 +354,6 @@ HEALTH_PROBE_SECONDS: Final = 3.0  # a service that takes longer to say that it 
 # --- batches decoded as columns; what goes beyond is read record by record
 COLUMN_RECORDS_MIN: Final = 200  # of what is decoded at once: below it, one by one is faster
 COLUMN_TOGETHER_RECORDS: Final = 2_000  # batches of fewer are put together before: each decoding costs some 200 µs
-COLUMN_BATCH_BYTES_MAX: Final = 2 << 20  # decoded at once, in plain: decoding takes some ten times its memory, on the event loop
+COLUMN_BATCH_BYTES_MAX: Final = 2 << 20  # decoded at once, in plain: it takes some ten times its memory, on the loop
 COLUMN_HEADERS_MAX: Final = 32  # of a record: each is a pass over all records
 COLUMN_NAME_BYTES_MAX: Final = 128  # of a header's name
