@@ -82,6 +82,9 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument(
         "--max-rows", type=int, default=PIPELINE_BATCH_ROWS, help="of one micro-batch (default: %(default)s)"
     )
+    parser.add_argument(
+        "--skip-lost", action="store_true", help="go on without records that left the log unread; a warning names them"
+    )
     commands.add_spark(parser)
     parser.add_argument("--count", action="store_true", help="print what the table holds, and end")
     parser.add_argument("--check", action="store_true", help="read the whole table and print what is wrong, and end")
@@ -195,6 +198,7 @@ class EventStore:
             .option("stream", given.stream)
             .option("group", given.group)
             .option("includeHeaders", "true")
+            .option("failOnDataLoss", str(not given.skip_lost).lower())
             .option("maxOffsetsPerTrigger", str(given.max_rows))
         )
         if given.lanes:
@@ -222,6 +226,9 @@ class EventStore:
 
     def _judge(self, failure: str | None, failures: int) -> None:
         error = self._refusal or (commands.raised_in_spark(failure) if failure else None)
+        if isinstance(error, OffsetOutOfRange):  # in the words of this command
+            remedy = "say --skip-lost to go on without them, or name a new --checkpoint"
+            raise OffsetOutOfRange(error.message, field="--skip-lost", remedy=remedy) from error
         if isinstance(error, _FINAL) or type(error) is Refused:  # other refusals (a lost lease) pass
             raise error
         summary = str(error) if error else commands.summary_of(failure or "it ended")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from braid.kernel.errors import Fenced, Invalid, NotFound, Refused, Unavailable
+from braid.kernel.errors import Fenced, Invalid, NotFound, OffsetOutOfRange, Refused, Unavailable
 from pipelines import commands, event_store, reprocess
 from pipelines.session import package_path
 from pipelines.table.writer import TableWriter
@@ -166,3 +166,12 @@ def test_workers_find_the_package_beside_what_was_inherited() -> None:
     root = str(Path(__file__).parents[3])
     assert package_path("").split(os.pathsep) == [root]
     assert package_path(f"/x{os.pathsep}{root}").split(os.pathsep) == [root, "/x"]
+
+
+def test_lost_records_end_the_job_and_the_way_on_is_an_argument_of_it() -> None:
+    given = event_store.arguments().parse_args([*ARGUMENTS, "--table", "t"])
+    assert given.skip_lost is False
+    failure = "braid.kernel.errors.OffsetOutOfRange: failOnDataLoss: offsets 5 to 9 are lost (set failOnDataLoss …)\n"
+    with pytest.raises(OffsetOutOfRange, match="offsets 5 to 9 are lost") as raised:
+        event_store.EventStore(given, None)._judge(failure, 1)  # type: ignore[arg-type]  # no Spark is needed to judge
+    assert (raised.value.field, "--skip-lost" in raised.value.remedy) == ("--skip-lost", True)
