@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 RECORDS: Final = 200_000
-RATE_PER_S: Final = 6_000
+RATE_PER_S: Final = 3_000
 INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141
 _DIRECTORY: Final = Path(__file__).resolve().parents[1] / "build" / "demo"
