@@ -52,6 +52,7 @@ _FAULT_SECONDS: Final = 60.0
 _DRAIN_SECONDS: Final = 150.0
 _END_SECONDS: Final = 60.0
 _TABLE_SECONDS: Final = 120.0
+_SPARK_SECONDS: Final = 120.0
 _BUSY_NS: Final = 1_000_000_000  # traffic within the last second is traffic
 
 _REGISTRY_LOG: Final = "mesh/services/registry-0/service.log"
@@ -160,6 +161,14 @@ class Story:
         lanes = " and ".join(f"{name} ({count} partitions)" for name, count in LANES.items())
         carrier = active_cluster(await control.channels(), "live")
         self._display.done(f"stream {STREAM} with lanes {lanes}, carried by {carrier}")
+        self._start_event_store()
+        await self._stage.until(
+            "a Spark job that is a member of its group",
+            _SPARK_SECONDS,
+            lambda: self._event_store_ready() or None,
+            look=f"{EVENT_STORE}.log",
+        )
+        self._display.done("a Spark job, a group of its own, will merge the stream into an event-store table")
         self._start_processes()
         await self._stage.until(
             "the first acknowledged observation", _START_SECONDS, lambda: self._acked() or None, look="shipper.log"
@@ -169,7 +178,6 @@ class Story:
         )
         self._display.done("this machine's telemetry flows: processes, threads, counters, logs, spans")
         self._display.note(f"{len(MEMBERS)} members consume it, each into a file of its own, synced before the commit")
-        self._display.note("a Spark job, a group of its own, merges it into an event-store table from the start")
 
     def _start_processes(self) -> None:
         stage, endpoint = self._stage, self._ready.endpoint
@@ -183,7 +191,6 @@ class Story:
             stage.follow(f"{member}.sink", partial(self._evidence.sink, member))
         logs = [str(stage.path(pattern)) for pattern in ("mesh/**/*.log", "*.log", "spans.jsonl")]
         rate = str(self._plan.rate_per_s)
-        self._start_event_store()
         stage.start(
             "shipper", "-m", "demo.shipper", "--endpoint", endpoint, "--ledger", str(pipe), "--rate", rate, *logs
         )
@@ -193,6 +200,10 @@ class Story:
         source = ("--endpoint", self._ready.endpoint, "--stream", STREAM, "--group", EVENT_STORE)
         target = ("--table", str(self._table), "--checkpoint", checkpoint)
         self._stage.start(EVENT_STORE, "-m", "pipelines.event_store", *source, *target)
+
+    def _event_store_ready(self) -> bool:
+        """Whether it has joined: a group that joins after a channel is drained has no part in that channel."""
+        return "ready: stream" in self._stage.path(f"{EVENT_STORE}.log").read_text(errors="replace")
 
     def _start_member(self, name: str) -> None:
         shares = [text for lane, share in SHARES.items() for text in ("--lane", f"{lane}={share}")]
