@@ -4,12 +4,21 @@ import logging
 
 from braid.kafka.admin import AioAdmin
 from braid.kafka.fetcher import AioFetcher
+from braid.kafka.membership import AioMembership
 from braid.kafka.offsets import AioOffsets
 from braid.kafka.producer import AioProducer
 from braid.kafka.security import Profiles, Security, read_profile
 from braid.kafka.wire import Wire, parse_bootstrap
 from braid.kernel.limits import KAFKA_CALL_SECONDS, KAFKA_REQUEST_MS
-from braid.kernel.ports import Isolation, KafkaAdmin, KafkaCluster, KafkaFetcher, KafkaOffsets, KafkaProducer
+from braid.kernel.ports import (
+    Isolation,
+    KafkaAdmin,
+    KafkaCluster,
+    KafkaFetcher,
+    KafkaMembership,
+    KafkaOffsets,
+    KafkaProducer,
+)
 
 
 class AioKafka:
@@ -71,6 +80,10 @@ class AioCluster:
     def offsets(self) -> KafkaOffsets:
         """See `KafkaCluster.offsets`."""
         return AioOffsets(self._wire(KAFKA_CALL_SECONDS))
+
+    def membership(self) -> KafkaMembership:
+        """See `KafkaCluster.membership`."""
+        return AioMembership(self._wire(KAFKA_CALL_SECONDS))
 
     def _wire(self, request_seconds: float) -> Wire:
         return Wire(self._bootstrap, self._client_id, self._security, request_seconds)

@@ -8,6 +8,7 @@ from braid.kernel.errors import (
     BraidError,
     ClusterUnavailable,
     Fenced,
+    GroupOccupied,
     Invalid,
     NotFound,
     Refused,
@@ -20,11 +21,17 @@ OFFSET_METADATA_TOO_LARGE: Final = 12
 COORDINATOR_LOADING: Final = 14
 COORDINATOR_NOT_AVAILABLE: Final = 15
 NOT_COORDINATOR: Final = 16
+ILLEGAL_GENERATION: Final = 22
+INCONSISTENT_GROUP_PROTOCOL: Final = 23
+UNKNOWN_MEMBER_ID: Final = 25
+INVALID_SESSION_TIMEOUT: Final = 26
 RECORD_LIST_TOO_LARGE: Final = 18
 REBALANCE_IN_PROGRESS: Final = 27
 TOPIC_ALREADY_EXISTS: Final = 36
 NON_EMPTY_GROUP: Final = 68
 GROUP_NOT_FOUND: Final = 69
+MEMBER_ID_REQUIRED: Final = 79
+GROUP_MAX_SIZE_REACHED: Final = 81
 
 # The coordinator is elsewhere, or not ready yet; a broker says so for about a second after its start.
 COORDINATOR_RETRY: Final = frozenset(
@@ -33,9 +40,9 @@ COORDINATOR_RETRY: Final = frozenset(
 # The partition's leader is elsewhere, not elected, or not caught up: look again.
 LEADER_RETRY: Final = frozenset({UNKNOWN_TOPIC, 5, 6, 9, 56, 74, 75, 76, 78, 100, 103})
 # A newer holder of the group exists: generation, member, instance or member epoch is stale.
-FENCED: Final = frozenset({22, 25, 82, 110, 113})
+FENCED: Final = frozenset({ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, 82, 110, 113})
 # The request or one of its values is out of form.
-_INVALID: Final = frozenset({17, 24, 28, 37, 38, 39, 40, 42, 44})
+_INVALID: Final = frozenset({17, 24, INVALID_SESSION_TIMEOUT, 28, 37, 38, 39, 40, 42, 44})
 
 
 def error_for(code: int, subject: str) -> BraidError:
@@ -47,7 +54,14 @@ def error_for(code: int, subject: str) -> BraidError:
     """
     said = f"Kafka answered error {code} for {subject}"
     if code in FENCED:
-        return Fenced(f"{said}: the generation or member is not the group's current one")
+        text = f"{said}: the generation or member is not the group's current one"
+        return Fenced(text, metadata={"unknown_member": "true"} if code == UNKNOWN_MEMBER_ID else None)
+    if code in (INCONSISTENT_GROUP_PROTOCOL, GROUP_MAX_SIZE_REACHED):
+        return GroupOccupied(
+            f"{said}: other Kafka consumers use its name",
+            field="group",
+            remedy="stop them, or use another group's name",
+        )
     if code in (UNKNOWN_TOPIC, GROUP_NOT_FOUND):
         return NotFound(f"{subject} does not exist")
     if code == TOPIC_ALREADY_EXISTS:
@@ -77,5 +91,7 @@ def raise_error(code: int, subject: str, message: str | None = None) -> NoReturn
     """Raises what `code` stands for."""
     error = error_for(code, subject)
     if message:
-        raise type(error)(f"{error.message}: {message}", remedy=error.remedy, field=error.field)
+        raise type(error)(
+            f"{error.message}: {message}", remedy=error.remedy, field=error.field, metadata=error.metadata
+        )
     raise error

@@ -1,22 +1,19 @@
 """Committed offsets of groups on a real cluster, with metadata and borrowed generations."""
 
-import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from aiokafka.protocol.admin import DeleteGroupsRequest, DescribeGroupsRequest
-from aiokafka.protocol.api import Request, Response
+from aiokafka.protocol.api import Response
 from aiokafka.protocol.commit import OffsetCommitRequest, OffsetFetchRequest
-from aiokafka.protocol.coordination import FindCoordinatorRequest
 
-from braid.kafka.errors import COORDINATOR_RETRY, FENCED, GROUP_NOT_FOUND, UNKNOWN_TOPIC, check, raise_error
+from braid.kafka.coordinator import Coordinators
+from braid.kafka.errors import FENCED, GROUP_NOT_FOUND, UNKNOWN_TOPIC, check, raise_error
 from braid.kafka.schemas import ListGroupStatesRequest
-from braid.kafka.wire import ANY_BROKER, Wire, bounded
-from braid.kernel.errors import ClusterUnavailable, Fenced
-from braid.kernel.limits import KAFKA_ANSWER_BACKOFF_SECONDS, KAFKA_CALL_SECONDS
+from braid.kafka.wire import Wire
+from braid.kernel.errors import Fenced
 from braid.kernel.ports import Committed, Generation, TopicPartition
 
-_GROUP_COORDINATOR = 0
 _STANDALONE = Generation(-1, "")
 _NOT_COMMITTED = Committed(-1, "")
 
@@ -25,8 +22,7 @@ class AioOffsets:
     """`KafkaOffsets` over the group's coordinator, asked directly."""
 
     def __init__(self, wire: Wire) -> None:
-        self._wire = wire
-        self._coordinators: dict[str, int] = {}
+        self._coordinators = Coordinators(wire)
 
     async def commit(
         self, group: str, offsets: Mapping[TopicPartition, Committed], generation: Generation | None
@@ -39,7 +35,7 @@ class AioOffsets:
         for partition, committed in offsets.items():
             topics[partition.topic].append((partition.partition, committed.offset, committed.metadata))
         request = OffsetCommitRequest(group, number, member, -1, list(topics.items()))
-        answer = await self._coordinated(group, request, _commit_codes, "commit")
+        answer = await self._coordinators.ask(group, request, _commit_codes, "commit")
         failed = {
             (topic, partition): code for topic, partitions in answer.topics for partition, code in partitions if code
         }
@@ -57,7 +53,9 @@ class AioOffsets:
         topics: dict[str, list[int]] = defaultdict(list)
         for partition in partitions:
             topics[partition.topic].append(partition.partition)
-        answer = await self._coordinated(group, OffsetFetchRequest(group, list(topics.items())), _fetch_codes, "read")
+        answer = await self._coordinators.ask(
+            group, OffsetFetchRequest(group, list(topics.items())), _fetch_codes, "read"
+        )
         check(answer.error_code, f"group {group}")
         result = dict.fromkeys(partitions, _NOT_COMMITTED)
         for topic, found in answer.topics:
@@ -69,7 +67,7 @@ class AioOffsets:
 
     async def group_state(self, group: str) -> str:
         """See `KafkaOffsets.group_state`."""
-        answer = await self._coordinated(
+        answer = await self._coordinators.ask(
             group, DescribeGroupsRequest([group]), lambda told: [told.groups[0][0]], "describe"
         )
         code, _, state, *_ = answer.groups[0]
@@ -78,13 +76,13 @@ class AioOffsets:
         if code == 0 and state != "Dead":
             return str(state)
         # Groups of newer protocols (KIP-848, share groups) are dead to DescribeGroups, and only listed.
-        listed = await self._coordinated(group, ListGroupStatesRequest(), lambda told: [told.error_code], "list")
+        listed = await self._coordinators.ask(group, ListGroupStatesRequest(), lambda told: [told.error_code], "list")
         check(listed.error_code, "groups")
         return next((str(state) for name, _, state, *_ in listed.groups if name == group), "Dead")
 
     async def delete_group(self, group: str) -> None:
         """See `KafkaOffsets.delete_group`."""
-        answer = await self._coordinated(
+        answer = await self._coordinators.ask(
             group, DeleteGroupsRequest([group]), lambda told: [code for _, code in told.results], "delete"
         )
         for _, code in answer.results:
@@ -93,34 +91,7 @@ class AioOffsets:
 
     async def close(self) -> None:
         """Frees connections."""
-        await self._wire.close()
-
-    async def _coordinated(
-        self, group: str, request: Request, codes: Callable[[Response], Iterable[int]], verb: str
-    ) -> Response:
-        """Asks the group's coordinator, again while it moves or loads, all within the call's bound."""
-        async with bounded(KAFKA_CALL_SECONDS, f"{verb} of group {group}"):
-            while True:
-                coordinator = await self._coordinator(group)
-                try:
-                    answer = await self._wire.ask(coordinator, request)
-                except ClusterUnavailable:
-                    self._coordinators.pop(group, None)
-                    raise
-                if not COORDINATOR_RETRY.intersection(codes(answer)):
-                    return answer
-                self._coordinators.pop(group, None)
-                await asyncio.sleep(KAFKA_ANSWER_BACKOFF_SECONDS)
-
-    async def _coordinator(self, group: str) -> int:
-        while group not in self._coordinators:
-            answer = await self._wire.ask(ANY_BROKER, FindCoordinatorRequest(group, _GROUP_COORDINATOR))
-            if answer.error_code in COORDINATOR_RETRY:
-                await asyncio.sleep(KAFKA_ANSWER_BACKOFF_SECONDS)
-                continue
-            check(answer.error_code, f"the coordinator of group {group}")
-            self._coordinators[group] = answer.coordinator_id
-        return self._coordinators[group]
+        await self._coordinators.close()
 
 
 def _commit_codes(answer: Response) -> set[int]:

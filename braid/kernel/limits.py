@@ -357,3 +357,16 @@ COLUMN_TOGETHER_RECORDS: Final = 2_000  # batches of fewer are put together befo
 COLUMN_BATCH_BYTES_MAX: Final = 2 << 20  # decoded at once, in plain: it takes some ten times its memory, on the loop
 COLUMN_HEADERS_MAX: Final = 32  # of a record: each is a pass over all records
 COLUMN_NAME_BYTES_MAX: Final = 128  # of a header's name
+
+# --- fencing by borrowed generations
+MEMBERSHIP_SESSION_MS: Final = 1_800_000  # of Braid's membership where the cluster does not tell its largest
+MEMBERSHIP_REBALANCE_MS: Final = 10_000  # a leader killed between join and sync: so long nobody can commit
+MEMBERSHIP_RENEW_SECONDS: Final = 60.0  # between two heartbeats of a membership; sessions last far longer
+UNCOMMITTED_RECORDS_MAX: Final = 50_000  # done while commits are refused for an unknown member; then intake pauses
+
+# --- placement by load
+PLACEMENT_BAND_HIGH: Final = 0.15  # above the mean; loads measured over seconds vary by half of it
+PLACEMENT_BAND_LOW: Final = 0.5  # below the mean: a newcomer, or one whose partitions went quiet
+PLACEMENT_BAND_INNER: Final = 0.05  # once it moves, it comes so near: further would move more than it mends
+PLACEMENT_GAIN_MIN: Final = 0.05  # of an average member's load; less is not worth a hand-over
+PLACEMENT_DESTINATIONS_TRIED: Final = 8  # takers looked at for one move where rules shut some out

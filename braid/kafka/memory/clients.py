@@ -108,3 +108,30 @@ class MemoryOffsets:
 
     async def close(self) -> None:
         """Nothing to free."""
+
+
+class MemoryMembership:
+    """`KafkaMembership` over a link."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        self._cluster = link.cluster
+
+    async def reserve(self, group: str) -> str:
+        """See `KafkaMembership.reserve`."""
+        return await self._link.call(lambda: self._cluster.groups.reserve(group))
+
+    async def join(self, group: str, member_id: str) -> Generation:
+        """See `KafkaMembership.join`."""
+        return await self._link.call(lambda: self._cluster.groups.join_reserved(group, member_id))
+
+    async def renew(self, group: str, generation: Generation) -> None:
+        """See `KafkaMembership.renew`."""
+        await self._link.call(lambda: self._cluster.groups.renew(group, generation))
+
+    async def leave(self, group: str, member_id: str) -> None:
+        """See `KafkaMembership.leave`."""
+        await self._link.call(lambda: self._cluster.groups.leave(group, member_id))
+
+    async def close(self) -> None:
+        """Nothing to free."""

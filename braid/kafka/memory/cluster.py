@@ -69,6 +69,7 @@ class MemoryCluster:
         self.paused = False
         self.cluster_id = f"{name}-1"
         self._incarnation = 1
+        self._emptied = 0
         self._leader_epoch = 0
         self._topics: dict[str, _Topic] = {}
         self._ids = 0
@@ -110,7 +111,8 @@ class MemoryCluster:
     def empty(self, *, replaced: bool = True) -> None:
         """Loses every topic and group, as with a lost disk; a replaced cluster has another id too."""
         self._topics = {}
-        self.groups = Groups()
+        self._emptied += 1
+        self.groups = Groups(f"member-{self._emptied}")
         self._leader_epoch = 0
         if replaced:
             self._incarnation += 1

@@ -2,13 +2,22 @@
 
 from collections.abc import Callable
 
-from braid.kafka.memory.clients import MemoryAdmin, MemoryOffsets
+from braid.kafka.memory.clients import MemoryAdmin, MemoryMembership, MemoryOffsets
 from braid.kafka.memory.cluster import MemoryCluster
 from braid.kafka.memory.fetcher import MemoryFetcher
 from braid.kafka.memory.link import Link
 from braid.kafka.memory.producer import MemoryProducer
 from braid.kernel.errors import Invalid
-from braid.kernel.ports import Clock, Isolation, KafkaAdmin, KafkaCluster, KafkaFetcher, KafkaOffsets, KafkaProducer
+from braid.kernel.ports import (
+    Clock,
+    Isolation,
+    KafkaAdmin,
+    KafkaCluster,
+    KafkaFetcher,
+    KafkaMembership,
+    KafkaOffsets,
+    KafkaProducer,
+)
 
 Latency = Callable[[], float]
 
@@ -108,3 +117,7 @@ class _ClusterInMemory:
     def offsets(self) -> KafkaOffsets:
         """See `KafkaCluster.offsets`."""
         return MemoryOffsets(self._link)
+
+    def membership(self) -> KafkaMembership:
+        """See `KafkaCluster.membership`."""
+        return MemoryMembership(self._link)

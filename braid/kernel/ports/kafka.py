@@ -285,7 +285,8 @@ class KafkaOffsets(Protocol):
         """Commits offsets with their metadata in one request; all or nothing is reported.
 
         Raises:
-            Fenced: the broker refused the generation or member (never fall back to a plain commit then).
+            Fenced: the broker refused the generation or member (never fall back to a plain commit then);
+                `metadata["unknown_member"]` is there when it does not know the member at all.
             Invalid: the metadata is too large for the cluster.
             ClusterUnavailable: no answer in time; the commit may or may not have happened.
         """
@@ -301,6 +302,43 @@ class KafkaOffsets(Protocol):
 
     async def delete_group(self, group: str) -> None:
         """Deletes an empty group and its offsets; an unknown group is fine."""
+        ...
+
+    async def close(self) -> None:
+        """Frees connections."""
+        ...
+
+
+class KafkaMembership(Protocol):
+    """The single classic membership that Braid holds of a group on one cluster, to lend its generation (KIP-394).
+
+    Joining has two steps, so that the member id can be written down before it counts: whoever comes after a crash in
+    between takes over with it. Every method raises `ClusterUnavailable` when the cluster does not answer in time.
+    """
+
+    async def reserve(self, group: str) -> str:
+        """A member id to join with; that of Braid's own membership, if the group has it already.
+
+        Raises:
+            GroupOccupied: other Kafka consumers use the group's name.
+        """
+        ...
+
+    async def join(self, group: str, member_id: str) -> Generation:
+        """Joins, or joins again: the group's next generation. From its answer on the broker refuses every earlier one.
+
+        Raises:
+            Fenced: the cluster does not know the member id (any more): reserve another.
+            GroupOccupied: other Kafka consumers use the group's name.
+        """
+        ...
+
+    async def renew(self, group: str, generation: Generation) -> None:
+        """Keeps the membership for another session. Raises `Fenced` when the generation is not the group's."""
+        ...
+
+    async def leave(self, group: str, member_id: str) -> None:
+        """Ends the membership; one that is not there is fine. From then on the group takes plain commits."""
         ...
 
     async def close(self) -> None:
@@ -325,6 +363,10 @@ class KafkaCluster(Protocol):
 
     def offsets(self) -> KafkaOffsets:
         """A new client for committed offsets; it connects when used."""
+        ...
+
+    def membership(self) -> KafkaMembership:
+        """A new client for Braid's memberships of groups; it connects when used."""
         ...
 
 

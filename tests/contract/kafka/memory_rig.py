@@ -46,6 +46,10 @@ class MemoryFaults:
         self._members += 1
         return self._cluster.groups.join(group, member_id or f"member-{self._members}")
 
+    async def occupy(self, group: str) -> bool:
+        """Joins."""
+        return self._cluster.groups.occupy(group)
+
 
 def run_on_memory(body: Body) -> None:
     """Runs a body over a fresh cluster in memory."""

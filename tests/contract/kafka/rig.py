@@ -14,6 +14,7 @@ from braid.kernel.ports import (
     KafkaAdmin,
     KafkaCluster,
     KafkaFetcher,
+    KafkaMembership,
     KafkaOffsets,
     KafkaProducer,
     KafkaRecord,
@@ -59,6 +60,10 @@ class Faults(Protocol):
         """Joins as the group's single member; with its member id again, for the next generation."""
         ...
 
+    async def occupy(self, group: str) -> bool:
+        """An ordinary consumer of somebody else joins the group; whether it is let in."""
+        ...
+
 
 class Rig:
     """One cluster under test, and the clients a body opens: all are closed with it."""
@@ -73,6 +78,7 @@ class Rig:
         self._closing = contextlib.AsyncExitStack()
         self.admin = self._closed_at_end(self.cluster.admin())
         self.offsets = self._closed_at_end(self.cluster.offsets())
+        self.membership = self._closed_at_end(self.cluster.membership())
 
     async def topic(self, partitions: int = 1, config: Mapping[str, str] | None = None) -> str:
         """A new topic."""
@@ -114,6 +120,10 @@ class Rig:
     def new_offsets(self) -> KafkaOffsets:
         """Another client for committed offsets."""
         return self._closed_at_end(self.cluster.offsets())
+
+    def new_membership(self) -> KafkaMembership:
+        """Another client for memberships."""
+        return self._closed_at_end(self.cluster.membership())
 
     async def close(self) -> None:
         """Closes every client, whatever state the cluster is in."""

@@ -9,9 +9,9 @@ from braid.kafka.memory import link, log, producer
 from braid.kafka.memory.cluster import MemoryCluster
 from braid.kafka.memory.fetcher import MemoryFetcher
 from braid.kafka.memory.groups import Groups
-from braid.kernel.errors import ClusterUnavailable
+from braid.kernel.errors import ClusterUnavailable, Fenced
 from braid.kernel.ports import Committed, FetchedColumns, Generation, TopicPartition
-from tests.contract.kafka import admin_bodies, fault_bodies, flow_bodies, offsets_bodies
+from tests.contract.kafka import admin_bodies, fault_bodies, flow_bodies, membership_bodies, offsets_bodies
 from tests.contract.kafka.memory_rig import run_on_memory
 
 # What `pytest.raises` raises when the expected error did not come.
@@ -134,4 +134,21 @@ def test_columns_of_other_records(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(MemoryFetcher, "fetch_columns", fetch_columns)
     with pytest.raises(AssertionError):
+        run_on_memory(body)
+
+
+def test_a_bump_that_bumps_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    body = membership_bodies.a_bump_refuses_every_earlier_generation
+    run_on_memory(body)
+    monkeypatch.setattr(Groups, "join", lambda self, name, member: self._groups[name].__setattr__("member_id", member)
+                        or Generation(1, member))  # fmt: skip
+    with pytest.raises((AssertionError, Fenced)):
+        run_on_memory(body)
+
+
+def test_a_membership_that_lets_strays_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    body = membership_bodies.strays_and_we_keep_each_other_out
+    run_on_memory(body)
+    monkeypatch.setattr(Groups, "occupy", lambda self, name: True)
+    with pytest.raises((AssertionError, MISSED)):
         run_on_memory(body)

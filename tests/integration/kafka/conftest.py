@@ -69,6 +69,23 @@ class RealFaults:
         assert synced.error_code == 0, synced
         return Generation(answer.generation_id, answer.member_id)
 
+    async def occupy(self, group: str) -> bool:
+        """As a classic consumer subscribed to a topic, once it has its member id."""
+        subscription = b"\0\0" + b"\0\0\0\1" + b"\0\1t" + b"\0\0\0\0"
+        member_id = ""
+        while True:
+            protocols = [("range", subscription)]
+            request = JoinGroupRequest(group, 30_000, 1_000, member_id, None, "consumer", protocols)
+            answer = await self._wire.ask(ANY_BROKER, request)
+            if answer.error_code != _NEEDS_MEMBER_ID:
+                break
+            member_id = answer.member_id
+        if answer.error_code:
+            return False
+        sync = SyncGroupRequest(group, answer.generation_id, answer.member_id, None, [(answer.member_id, b"")])
+        assert (await self._wire.ask(ANY_BROKER, sync)).error_code == 0
+        return True
+
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:

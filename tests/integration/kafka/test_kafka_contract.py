@@ -2,10 +2,16 @@
 
 import pytest
 
-from tests.contract.kafka import admin_bodies, fault_bodies, flow_bodies, offsets_bodies
+from tests.contract.kafka import admin_bodies, fault_bodies, flow_bodies, membership_bodies, offsets_bodies
 from tests.contract.kafka.rig import Body, Rig, body_name
 
-BODIES = [*admin_bodies.BODIES, *offsets_bodies.BODIES, *flow_bodies.BODIES, *fault_bodies.BODIES]
+BODIES = [
+    *admin_bodies.BODIES,
+    *offsets_bodies.BODIES,
+    *membership_bodies.BODIES,
+    *flow_bodies.BODIES,
+    *fault_bodies.BODIES,
+]
 
 
 @pytest.mark.parametrize("body", BODIES, ids=body_name)

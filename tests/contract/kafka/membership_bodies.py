@@ -1,0 +1,97 @@
+"""The contract of `KafkaMembership`: one membership of a group, joined in two steps, bumped, taken over, lost."""
+
+from typing import Final
+
+import pytest
+
+from braid.kernel.errors import Fenced, GroupOccupied
+from braid.kernel.ports import Committed, Generation
+from tests.contract.kafka.rig import Body, Rig
+
+
+async def a_bump_refuses_every_earlier_generation(rig: Rig) -> None:
+    partition, group = await rig.partition(), f"{rig.prefix}-group"
+    member = await rig.membership.reserve(group)
+    first = await rig.membership.join(group, member)
+    assert first.member_id == member
+    await rig.offsets.commit(group, {partition: Committed(5, "first")}, first)
+    second = await rig.membership.join(group, member)
+    assert second.member_id == member
+    assert second.generation > first.generation
+    for stale in (first, Generation(second.generation, "somebody"), None):
+        with pytest.raises(Fenced) as refused:
+            await rig.offsets.commit(group, {partition: Committed(9, "stale")}, stale)
+        assert ("unknown_member" in refused.value.metadata) == (stale is None or stale.member_id != member)
+    await rig.offsets.commit(group, {partition: Committed(6, "second")}, second)
+    assert (await rig.offsets.committed(group, [partition]))[partition] == Committed(6, "second")
+
+
+async def another_client_takes_over_with_the_same_member(rig: Rig) -> None:
+    group, next_leader = f"{rig.prefix}-group", rig.new_membership()
+    first = await rig.membership.join(group, await rig.membership.reserve(group))
+    assert await next_leader.reserve(group) == first.member_id
+    await next_leader.renew(group, first)
+    second = await next_leader.join(group, first.member_id)
+    assert second.member_id == first.member_id
+    with pytest.raises(Fenced):
+        await rig.membership.renew(group, first)
+    await rig.membership.renew(group, second)
+
+
+async def an_unknown_member_is_fenced_and_reserves_anew(rig: Rig) -> None:
+    partition, group = await rig.partition(), f"{rig.prefix}-group"
+    with pytest.raises(Fenced) as refused:
+        await rig.membership.join(group, "nobody-knows-me")
+    assert "unknown_member" in refused.value.metadata
+    with pytest.raises(Fenced):
+        await rig.membership.renew(group, Generation(1, "nobody-knows-me"))
+    joined = await rig.membership.join(group, await rig.membership.reserve(group))
+    await rig.membership.leave(group, "nobody-knows-me")
+    await rig.membership.renew(group, joined)
+    await rig.membership.leave(group, joined.member_id)
+    await rig.membership.leave(group, joined.member_id)
+    with pytest.raises(Fenced):
+        await rig.membership.renew(group, joined)
+    with pytest.raises(Fenced):
+        await rig.offsets.commit(group, {partition: Committed(9, "stale")}, joined)
+    await rig.offsets.commit(group, {partition: Committed(1, "plain")}, None)
+    again = await rig.membership.join(group, await rig.membership.reserve(group))
+    assert again > joined or again.member_id != joined.member_id
+
+
+async def a_group_with_commits_and_no_members_is_free(rig: Rig) -> None:
+    partition, group = await rig.partition(), f"{rig.prefix}-group"
+    await rig.offsets.commit(group, {partition: Committed(5, "start")}, None)
+    await rig.membership.join(group, await rig.membership.reserve(group))
+    assert (await rig.offsets.committed(group, [partition]))[partition] == Committed(5, "start")
+
+
+async def strays_and_we_keep_each_other_out(rig: Rig) -> None:
+    ours, theirs = f"{rig.prefix}-ours", f"{rig.prefix}-theirs"
+    joined = await rig.membership.join(ours, await rig.membership.reserve(ours))
+    assert not await rig.faults.occupy(ours)
+    await rig.membership.renew(ours, joined)
+    assert await rig.faults.occupy(theirs)
+    with pytest.raises(GroupOccupied):
+        await rig.membership.reserve(theirs)
+
+
+async def a_generation_survives_its_cluster(rig: Rig) -> None:
+    partition, group = await rig.partition(), f"{rig.prefix}-group"
+    joined = await rig.membership.join(group, await rig.membership.reserve(group))
+    await rig.offsets.commit(group, {partition: Committed(5, "before")}, joined)
+    await rig.faults.kill()
+    await rig.faults.start()
+    await rig.offsets.commit(group, {partition: Committed(6, "after")}, joined)
+    await rig.membership.renew(group, joined)
+    assert (await rig.offsets.committed(group, [partition]))[partition] == Committed(6, "after")
+
+
+BODIES: Final[list[Body]] = [
+    a_bump_refuses_every_earlier_generation,
+    another_client_takes_over_with_the_same_member,
+    an_unknown_member_is_fenced_and_reserves_anew,
+    a_group_with_commits_and_no_members_is_free,
+    strays_and_we_keep_each_other_out,
+    a_generation_survives_its_cluster,
+]
