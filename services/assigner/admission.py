@@ -16,10 +16,12 @@ from braid.kernel.limits import (
     LEASE_MS_MIN,
 )
 from services.assigner.events import ChannelView, Hello
-from services.assigner.group import DEAD_LETTER_LANE, Group, GroupSpec, Ownership, StartKind
+from services.assigner.group import DEAD_LETTER_LANE, Fencing, Group, GroupSpec, Ownership, StartKind
 
 PROTOCOL_VERSION: Final = 1
-CAPABILITIES: Final[tuple[str, ...]] = ()
+GENERATIONS: Final = "generations"  # commits with what it is lent, and asks when that is refused
+CAPABILITIES: Final[tuple[str, ...]] = (GENERATIONS,)
+FENCING_DEFAULT: Final = Fencing.NONE
 _ULID_LENGTH: Final = 26
 
 
@@ -99,6 +101,7 @@ def check_matches(group: str, registered: GroupSpec, asked: GroupSpec, unsaid: f
         "streams": (list(registered.streams), list(asked.streams)),
         "lanes": ([lane for lane, _ in registered.lanes], [lane for lane, _ in asked.lanes]),
         "ownership": (registered.ownership.name.lower(), asked.ownership.name.lower()),
+        "fencing": (registered.fencing.name.lower(), asked.fencing.name.lower()),
     }
     for field, (has, wants) in pairs.items():
         if field not in unsaid and has != wants:
@@ -107,6 +110,16 @@ def check_matches(group: str, registered: GroupSpec, asked: GroupSpec, unsaid: f
                 field=f"spec.{field}",
                 remedy="ask for what the group has, update the group first, or use another group's name",
             )
+
+
+def check_fencing(group: str, registered: GroupSpec, hello: Hello) -> None:
+    """Raises `Unsupported` for a member that cannot commit with lent generations in a group that is fenced by them."""
+    if registered.fencing is Fencing.GENERATION and GENERATIONS not in hello.capabilities:
+        raise Unsupported(
+            f"group {group!r} is fenced by generations, which this member cannot work with",
+            field="hello.capabilities",
+            remedy="run a newer release of the member, or set the group's fencing to none",
+        )
 
 
 def check_room(state: Group) -> None:
@@ -135,6 +148,10 @@ def check_update(state: Group, registered: GroupSpec, spec: GroupSpec) -> None:
     if spec.start != registered.start:
         raise Refused(
             "the start was fixed at registration", field="spec.start", remedy="reset the group's progress instead"
+        )
+    if spec.fencing is not registered.fencing and state.members:
+        raise Refused(
+            "fencing cannot change while the group has members", field="spec.fencing", remedy="stop them first"
         )
     if spec.ownership is not registered.ownership and state.members:
         raise Refused(

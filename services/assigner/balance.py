@@ -12,6 +12,7 @@ import numpy as np
 from braid.kernel.decider import Context
 from braid.kernel.ids import make_epoch, split_epoch
 from braid.kernel.limits import GRANTS_PER_DECISION_MAX, REVOKE_DEADLINE_SECONDS
+from services.assigner import generations
 from services.assigner.events import Event, LeaseGrant, LeasesGranted, ReleaseReason, RevokesStarted, released
 from services.assigner.group import Group, Lease, LeaseState, channel_of, partition_of
 from services.assigner.policy import Indices
@@ -41,7 +42,10 @@ def balance(state: Group, live: Sequence[str], context: Context, assign: Assigno
     ]
     if orphans:
         return released(orphans, ReleaseReason.MEMBER_GONE)
+    gated = generations.gated(state)
     free, misplaced = _plan(state, [member for member in sorted(live) if member in state.members], assign)
+    if gated:
+        free = [pair for pair in free if state.channels[channel_of(pair[0])].cluster not in gated]
     events: list[Event] = []
     if unwanted := _unwanted(state):
         events.append(_revoke(unwanted, context, "the group does not consume the channel any more"))

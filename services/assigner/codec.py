@@ -12,9 +12,12 @@ from braid.kernel.decider import Context
 from braid.kernel.errors import CorruptHistory
 from services.assigner import snapshots
 from services.assigner.events import (
+    BumpIntended,
     ChannelClosed,
     ChannelObserved,
     Event,
+    FencingWaived,
+    GenerationBumped,
     GoneReason,
     GroupDeleted,
     GroupIdleExpired,
@@ -29,7 +32,7 @@ from services.assigner.events import (
     RevokesStarted,
     StartFixed,
 )
-from services.assigner.group import Group, GroupSpec, Ownership, StartKind, StartPosition
+from services.assigner.group import Fencing, Group, GroupSpec, Ownership, StartKind, StartPosition
 
 
 class GroupCodec:
@@ -101,17 +104,19 @@ def spec_message(spec: GroupSpec) -> group_pb2.GroupSpec:
         ownership=cast("group_pb2.Ownership.ValueType", spec.ownership.value),
         lease_ms=spec.lease_ms,
         start=start,
+        fencing=cast("group_pb2.Fencing.ValueType", spec.fencing.value),
     )
 
 
 def decode_spec(message: group_pb2.GroupSpec) -> GroupSpec:
-    """Reads `spec_message`'s message. Raises `ValueError` for an unknown ownership."""
+    """Reads `spec_message`'s message. Raises `ValueError` for an unknown ownership or fencing."""
     return GroupSpec(
         tuple(message.streams),
         tuple(sorted(message.lanes.items())),
         Ownership(message.ownership),
         message.lease_ms,
         decode_start(message.start),
+        Fencing(message.fencing or Fencing.NONE.value),
     )
 
 
@@ -153,6 +158,13 @@ def _encode_event(event: Event) -> pb.AssignerEvent:
             return _encode_channel(event)
         case LeasesGranted() | RevokesStarted() | LeasesReleased():
             return _encode_leases(event)
+        case BumpIntended(cluster, member_id):
+            return pb.AssignerEvent(bump_intended=pb.BumpIntended(cluster=cluster, member_id=member_id))
+        case GenerationBumped(cluster, member_id, generation):
+            bumped = pb.GenerationBumped(cluster=cluster, member_id=member_id, generation=generation)
+            return pb.AssignerEvent(generation_bumped=bumped)
+        case FencingWaived(cluster):
+            return pb.AssignerEvent(fencing_waived=pb.FencingWaived(cluster=cluster))
 
 
 def _encode_member(event: MemberJoined | MemberGone) -> pb.AssignerEvent:
@@ -254,5 +266,8 @@ _DECODERS: Final = cast(
         "leases_granted": lambda m: LeasesGranted(_decode_grants(m.grants)),
         "revokes_started": _decode_revokes,
         "leases_released": _decode_released,
+        "bump_intended": lambda m: BumpIntended(m.cluster, m.member_id),
+        "generation_bumped": lambda m: GenerationBumped(m.cluster, m.member_id, m.generation),
+        "fencing_waived": lambda m: FencingWaived(m.cluster),
     },
 )

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from braid.kernel.decider import Context
 from braid.kernel.errors import AlreadyExists, NotFound, Refused, Unavailable
 from braid.kernel.ids import ChannelId
-from services.assigner import admission
+from services.assigner import admission, generations
 from services.assigner.balance import Assignor, balance
 from services.assigner.events import (
     Balance,
@@ -29,12 +29,14 @@ from services.assigner.events import (
     GroupRegistered,
     GroupUpdated,
     Hello,
+    IntendBump,
     JoinMember,
     LeaseGrant,
     MemberGone,
     MemberJoined,
     ObserveChannels,
     Presence,
+    RecordBump,
     RegisterGroup,
     ReleaseLeases,
     ReleaseReason,
@@ -44,6 +46,7 @@ from services.assigner.events import (
     TakeOverdue,
     Together,
     UpdateGroup,
+    WaiveFencing,
     released,
 )
 from services.assigner.evolution import evolve
@@ -85,7 +88,9 @@ class GroupDecider:
             case TakeOverdue(leases):
                 return _take(state, leases)
             case Balance(live):
-                return balance(state, live, context, self.assign)
+                return [*balance(state, live, context, self.assign), *generations.intents(state)]
+            case IntendBump() | RecordBump() | WaiveFencing():
+                return generations.decide(state, command)
             case ExpireIdle(idle_ms):
                 return _expire_idle(state, idle_ms, context)
             case Together(commands):
@@ -164,13 +169,15 @@ def _join(state: Group, command: JoinMember) -> Sequence[Event]:
         events += _register(state, command.spec, command.view)
     else:
         admission.check_matches(state.name, state.spec, command.spec, command.unsaid)
+        admission.check_fencing(state.name, state.spec, hello)
     if hello.member not in state.members:
         admission.check_room(state)
     if _joins_anew(state, hello):
         events.append(_joined(hello))
     held = frozenset(hello.held)
     dropped = [grant for grant in _grants_of(state, hello.member) if (grant.lease, grant.epoch) not in held]
-    return [*events, *released(dropped, ReleaseReason.RELEASED)]
+    waived = {grant.lease for grant in dropped}  # nobody says that what was done there is committed
+    return [*events, *released(dropped, ReleaseReason.RELEASED, waived)]
 
 
 def _joins_anew(state: Group, hello: Hello) -> bool:

@@ -138,6 +138,30 @@ class LeasesReleased:
     commit_waived: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class BumpIntended:
+    """The group's membership on a cluster is about to be joined, or joined again, with this id."""
+
+    cluster: str
+    member_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationBumped:
+    """The cluster refuses every earlier generation from now on."""
+
+    cluster: str
+    member_id: str
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class FencingWaived:
+    """Members reach the cluster and the assigner does not: grants there go on unfenced."""
+
+    cluster: str
+
+
 def released(
     leases: Sequence[LeaseGrant], reason: ReleaseReason, commit_waived: Collection[str] = frozenset()
 ) -> "list[LeasesReleased]":
@@ -162,6 +186,9 @@ Event = (
     | LeasesGranted
     | RevokesStarted
     | LeasesReleased
+    | BumpIntended
+    | GenerationBumped
+    | FencingWaived
 )
 
 # --- what commands carry
@@ -315,6 +342,30 @@ class Balance:
 
 
 @dataclass(frozen=True, slots=True)
+class IntendBump:
+    """The membership on a cluster is to be joined, or joined again, with this id."""
+
+    cluster: str
+    member_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class RecordBump:
+    """The cluster answered the join."""
+
+    cluster: str
+    member_id: str
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class WaiveFencing:
+    """The cluster did not answer joins for the lease time, and members reach it."""
+
+    cluster: str
+
+
+@dataclass(frozen=True, slots=True)
 class ExpireIdle:
     """Checks whether the group has been without members for `idle_ms`."""
 
@@ -340,6 +391,9 @@ Command = (
     | ReleaseLeases
     | TakeOverdue
     | Balance
+    | IntendBump
+    | RecordBump
+    | WaiveFencing
     | ExpireIdle
     | Together
 )

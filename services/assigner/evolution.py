@@ -5,10 +5,14 @@ from dataclasses import replace
 
 from braid.kernel.decider import Context
 from braid.kernel.ids import ChannelId
+from services.assigner import generations
 from services.assigner.events import (
+    BumpIntended,
     ChannelClosed,
     ChannelObserved,
     Event,
+    FencingWaived,
+    GenerationBumped,
     GroupDeleted,
     GroupIdleExpired,
     GroupRegistered,
@@ -44,6 +48,8 @@ def evolve(state: Group, event: Event, context: Context) -> Group:
             return _revoking(state, event)
         case LeasesReleased():
             return _released(state, event, context)
+        case BumpIntended() | GenerationBumped() | FencingWaived():
+            return generations.evolve(state, event)
         case _:
             return _channel_changed(state, event)
 
@@ -105,7 +111,8 @@ def _released(state: Group, event: LeasesReleased, context: Context) -> Group:
         lease = leases.get(grant.lease)
         if lease is not None and lease.epoch == grant.epoch:
             leases[grant.lease] = Lease(LeaseState.FREE, "", grant.epoch, context.now_ms)
-    return replace(state, leases=_without_ended(leases, state.channels))
+    fences = generations.after_release(state, event)
+    return replace(state, leases=_without_ended(leases, state.channels), fences=fences)
 
 
 def _channel_changed(state: Group, event: StartFixed | ChannelObserved | ChannelClosed) -> Group:

@@ -21,6 +21,13 @@ class Ownership(Enum):
     EXCLUSIVE = 2
 
 
+class Fencing(Enum):
+    """Who refuses commits of a former holder; numbered as in `group.proto`."""
+
+    GENERATION = 1
+    NONE = 2
+
+
 class StartKind(Enum):
     """Where a group without progress begins."""
 
@@ -47,6 +54,7 @@ class GroupSpec:
         ownership: What happens to the leases of a lost member.
         lease_ms: Time without a heartbeat after which a member has lost its leases.
         start: Where the group begins in channels that exist at its registration.
+        fencing: Who refuses commits of a former holder; histories that do not say it mean nobody.
     """
 
     streams: tuple[str, ...]
@@ -54,6 +62,7 @@ class GroupSpec:
     ownership: Ownership = Ownership.AT_LEAST_ONCE
     lease_ms: int = LEASE_MS_DEFAULT
     start: StartPosition = StartPosition()
+    fencing: Fencing = Fencing.NONE
 
     def wants(self, channel: ChannelId) -> bool:
         """Whether the group consumes this lane of this stream."""
@@ -136,6 +145,25 @@ class Lease:
 
 
 @dataclass(frozen=True, slots=True)
+class ClusterFence:
+    """The group's single membership on one cluster, as far as the history tells. Rules are in `generations`.
+
+    Attributes:
+        member_id: With which it is joined; empty before the first time.
+        generation: The newest one made with this member id; 0 for none.
+        due: Somebody who holds the newest generation lost a lease without giving it back: a newer one is needed.
+        intended: It may be under way.
+        waived: Grants do not wait for it.
+    """
+
+    member_id: str = ""
+    generation: int = 0
+    due: bool = True
+    intended: bool = False
+    waived: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Group:
     """State of one history of kind `group`. Partitions that were never granted have no entry in `leases`.
 
@@ -150,6 +178,7 @@ class Group:
         last_epoch: The highest epoch ever granted; survives the group's deletion.
         idle_since_ms: When its last member went; 0 while it has one.
         idle_expired: Idle for so long that it holds no drain any more.
+        fences: By cluster; only of groups that are fenced by generations.
     """
 
     name: str
@@ -162,6 +191,7 @@ class Group:
     last_epoch: int = 0
     idle_since_ms: int = 0
     idle_expired: bool = False
+    fences: Mapping[str, ClusterFence] = field(default_factory=dict)
 
     @property
     def registry_revision(self) -> int:

@@ -9,6 +9,8 @@ from braid.kernel.errors import BraidError, CorruptHistory
 from braid.kernel.ids import ChannelId
 from services.assigner.group import (
     Channel,
+    ClusterFence,
+    Fencing,
     Group,
     GroupSpec,
     Lease,
@@ -40,6 +42,7 @@ def encode(state: Group) -> bytes:
         "last_epoch": state.last_epoch,
         "idle_since_ms": state.idle_since_ms,
         "idle_expired": state.idle_expired,
+        "fences": {cluster: asdict(fence) for cluster, fence in sorted(state.fences.items())},
     }
     return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
@@ -62,6 +65,7 @@ def _spec_json(spec: GroupSpec) -> Json:
         "ownership": spec.ownership.value,
         "lease_ms": spec.lease_ms,
         "start": [spec.start.kind.value, spec.start.time_ms],
+        "fencing": spec.fencing.value,
     }
 
 
@@ -75,11 +79,13 @@ def _group(document: dict[str, object]) -> Group:
     members = [_member(item) for item in cast("Sequence[dict[str, object]]", fields["members"])]
     channels = [_channel(item) for item in cast("Sequence[dict[str, object]]", fields["channels"])]
     leases = cast("Mapping[str, Sequence[object]]", fields["leases"])
+    fences = cast("Mapping[str, Json]", fields.get("fences", {}))  # older snapshots have none
     fields |= {
         "spec": None if spec is None else _spec(spec),
         "members": {member.id: member for member in members},
         "channels": {str(channel.id): channel for channel in channels},
         "leases": {name: _lease(item) for name, item in leases.items()},
+        "fences": {cluster: ClusterFence(**item) for cluster, item in fences.items()},  # type: ignore[arg-type]
     }
     return Group(**fields)  # type: ignore[arg-type]  # JSON has no types; a wrong field is a TypeError
 
@@ -93,6 +99,7 @@ def _spec(item: dict[str, object]) -> GroupSpec:
         Ownership(item["ownership"]),
         cast("int", item["lease_ms"]),
         StartPosition(StartKind(kind), time_ms),
+        Fencing(item.get("fencing", Fencing.NONE.value)),
     )
 
 

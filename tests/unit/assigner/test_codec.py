@@ -37,6 +37,9 @@ EXAMPLES: dict[str, ev.Event] = {
     "leases_granted": ev.LeasesGranted(GRANTS),
     "revokes_started": ev.RevokesStarted(GRANTS, 1_770_000_030_000, "balanced over 2 members"),
     "leases_released": ev.LeasesReleased(GRANTS, ev.ReleaseReason.TAKEN, ("logs/live/1/0",)),
+    "bump_intended": ev.BumpIntended("east", "braid-1-7d5f"),
+    "generation_bumped": ev.GenerationBumped("east", "braid-1-7d5f", 12),
+    "fencing_waived": ev.FencingWaived("east"),
 }
 
 

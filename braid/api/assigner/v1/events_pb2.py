@@ -26,43 +26,49 @@ from braid.api.assigner.v1 import group_pb2 as braid_dot_api_dot_assigner_dot_v1
 from braid.api.mesh.v1 import event_pb2 as braid_dot_api_dot_mesh_dot_v1_dot_event__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"braid/api/assigner/v1/events.proto\x12\x15\x62raid.api.assigner.v1\x1a!braid/api/assigner/v1/group.proto\x1a\x1d\x62raid/api/mesh/v1/event.proto\"\xcd\x06\n\rAssignerEvent\x12\x32\n\x08metadata\x18\x01 \x01(\x0b\x32 .braid.api.mesh.v1.EventMetadata\x12\x42\n\x10group_registered\x18\n \x01(\x0b\x32&.braid.api.assigner.v1.GroupRegisteredH\x00\x12<\n\rgroup_updated\x18\x0b \x01(\x0b\x32#.braid.api.assigner.v1.GroupUpdatedH\x00\x12<\n\rgroup_deleted\x18\x0c \x01(\x0b\x32#.braid.api.assigner.v1.GroupDeletedH\x00\x12\x45\n\x12group_idle_expired\x18\r \x01(\x0b\x32\'.braid.api.assigner.v1.GroupIdleExpiredH\x00\x12\x38\n\x0bstart_fixed\x18\x0e \x01(\x0b\x32!.braid.api.assigner.v1.StartFixedH\x00\x12\x42\n\x10\x63hannel_observed\x18\x0f \x01(\x0b\x32&.braid.api.assigner.v1.ChannelObservedH\x00\x12>\n\x0e\x63hannel_closed\x18\x10 \x01(\x0b\x32$.braid.api.assigner.v1.ChannelClosedH\x00\x12<\n\rmember_joined\x18\x14 \x01(\x0b\x32#.braid.api.assigner.v1.MemberJoinedH\x00\x12\x38\n\x0bmember_gone\x18\x15 \x01(\x0b\x32!.braid.api.assigner.v1.MemberGoneH\x00\x12>\n\x0eleases_granted\x18\x1e \x01(\x0b\x32$.braid.api.assigner.v1.LeasesGrantedH\x00\x12@\n\x0frevokes_started\x18\x1f \x01(\x0b\x32%.braid.api.assigner.v1.RevokesStartedH\x00\x12@\n\x0fleases_released\x18  \x01(\x0b\x32%.braid.api.assigner.v1.LeasesReleasedH\x00\x42\x07\n\x05\x65vent\"A\n\x0fGroupRegistered\x12.\n\x04spec\x18\x01 \x01(\x0b\x32 .braid.api.assigner.v1.GroupSpec\">\n\x0cGroupUpdated\x12.\n\x04spec\x18\x01 \x01(\x0b\x32 .braid.api.assigner.v1.GroupSpec\"\x0e\n\x0cGroupDeleted\"\x12\n\x10GroupIdleExpired\".\n\nStartFixed\x12\x0f\n\x07\x63hannel\x18\x01 \x01(\t\x12\x0f\n\x07offsets\x18\x02 \x03(\x03\"\x9d\x01\n\x0f\x43hannelObserved\x12\x0f\n\x07\x63hannel\x18\x01 \x01(\t\x12\x0f\n\x07\x63luster\x18\x02 \x01(\t\x12\r\n\x05topic\x18\x03 \x01(\t\x12\x12\n\npartitions\x18\x04 \x01(\x05\x12\x12\n\nconsumable\x18\x05 \x01(\x08\x12\x19\n\x11registry_revision\x18\x06 \x01(\x03\x12\x16\n\x0e\x61ppeared_later\x18\x07 \x01(\x08\";\n\rChannelClosed\x12\x0f\n\x07\x63hannel\x18\x01 \x01(\t\x12\x19\n\x11registry_revision\x18\x02 \x01(\x03\"\x8f\x01\n\x0cMemberJoined\x12\x0e\n\x06member\x18\x01 \x01(\t\x12\x11\n\tclient_id\x18\x02 \x01(\t\x12\x0c\n\x04zone\x18\x03 \x01(\t\x12\x10\n\x08\x63\x61pacity\x18\x04 \x01(\x01\x12\x18\n\x10protocol_version\x18\x05 \x01(\x05\x12\x14\n\x0c\x63\x61pabilities\x18\x06 \x03(\t\x12\x0c\n\x04peer\x18\x07 \x01(\t\"O\n\nMemberGone\x12\x0e\n\x06member\x18\x01 \x01(\t\x12\x31\n\x06reason\x18\x02 \x01(\x0e\x32!.braid.api.assigner.v1.GoneReason\":\n\nLeaseGrant\x12\r\n\x05lease\x18\x01 \x01(\t\x12\x0e\n\x06member\x18\x02 \x01(\t\x12\r\n\x05\x65poch\x18\x03 \x01(\x03\"B\n\rLeasesGranted\x12\x31\n\x06grants\x18\x01 \x03(\x0b\x32!.braid.api.assigner.v1.LeaseGrant\"h\n\x0eRevokesStarted\x12\x31\n\x06leases\x18\x01 \x03(\x0b\x32!.braid.api.assigner.v1.LeaseGrant\x12\x13\n\x0b\x64\x65\x61\x64line_ms\x18\x02 \x01(\x03\x12\x0e\n\x06reason\x18\x03 \x01(\t\"\x90\x01\n\x0eLeasesReleased\x12\x31\n\x06leases\x18\x01 \x03(\x0b\x32!.braid.api.assigner.v1.LeaseGrant\x12\x34\n\x06reason\x18\x02 \x01(\x0e\x32$.braid.api.assigner.v1.ReleaseReason\x12\x15\n\rcommit_waived\x18\x03 \x03(\t*v\n\nGoneReason\x12\x1b\n\x17GONE_REASON_UNSPECIFIED\x10\x00\x12\x14\n\x10GONE_REASON_LEFT\x10\x01\x12\x1c\n\x18GONE_REASON_DISCONNECTED\x10\x02\x12\x17\n\x13GONE_REASON_EXPIRED\x10\x03*\xa7\x01\n\rReleaseReason\x12\x1e\n\x1aRELEASE_REASON_UNSPECIFIED\x10\x00\x12\x1b\n\x17RELEASE_REASON_RELEASED\x10\x01\x12\x1e\n\x1aRELEASE_REASON_MEMBER_GONE\x10\x02\x12\x18\n\x14RELEASE_REASON_TAKEN\x10\x03\x12\x1f\n\x1bRELEASE_REASON_CHANNEL_GONE\x10\x04\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"braid/api/assigner/v1/events.proto\x12\x15\x62raid.api.assigner.v1\x1a!braid/api/assigner/v1/group.proto\x1a\x1d\x62raid/api/mesh/v1/event.proto\"\x91\x08\n\rAssignerEvent\x12\x32\n\x08metadata\x18\x01 \x01(\x0b\x32 .braid.api.mesh.v1.EventMetadata\x12\x42\n\x10group_registered\x18\n \x01(\x0b\x32&.braid.api.assigner.v1.GroupRegisteredH\x00\x12<\n\rgroup_updated\x18\x0b \x01(\x0b\x32#.braid.api.assigner.v1.GroupUpdatedH\x00\x12<\n\rgroup_deleted\x18\x0c \x01(\x0b\x32#.braid.api.assigner.v1.GroupDeletedH\x00\x12\x45\n\x12group_idle_expired\x18\r \x01(\x0b\x32\'.braid.api.assigner.v1.GroupIdleExpiredH\x00\x12\x38\n\x0bstart_fixed\x18\x0e \x01(\x0b\x32!.braid.api.assigner.v1.StartFixedH\x00\x12\x42\n\x10\x63hannel_observed\x18\x0f \x01(\x0b\x32&.braid.api.assigner.v1.ChannelObservedH\x00\x12>\n\x0e\x63hannel_closed\x18\x10 \x01(\x0b\x32$.braid.api.assigner.v1.ChannelClosedH\x00\x12<\n\rmember_joined\x18\x14 \x01(\x0b\x32#.braid.api.assigner.v1.MemberJoinedH\x00\x12\x38\n\x0bmember_gone\x18\x15 \x01(\x0b\x32!.braid.api.assigner.v1.MemberGoneH\x00\x12>\n\x0eleases_granted\x18\x1e \x01(\x0b\x32$.braid.api.assigner.v1.LeasesGrantedH\x00\x12@\n\x0frevokes_started\x18\x1f \x01(\x0b\x32%.braid.api.assigner.v1.RevokesStartedH\x00\x12@\n\x0fleases_released\x18  \x01(\x0b\x32%.braid.api.assigner.v1.LeasesReleasedH\x00\x12<\n\rbump_intended\x18( \x01(\x0b\x32#.braid.api.assigner.v1.BumpIntendedH\x00\x12\x44\n\x11generation_bumped\x18) \x01(\x0b\x32\'.braid.api.assigner.v1.GenerationBumpedH\x00\x12>\n\x0e\x66\x65ncing_waived\x18* \x01(\x0b\x32$.braid.api.assigner.v1.FencingWaivedH\x00\x42\x07\n\x05\x65vent\"A\n\x0fGroupRegistered\x12.\n\x04spec\x18\x01 \x01(\x0b\x32 .braid.api.assigner.v1.GroupSpec\">\n\x0cGroupUpdated\x12.\n\x04spec\x18\x01 \x01(\x0b\x32 .braid.api.assigner.v1.GroupSpec\"\x0e\n\x0cGroupDeleted\"\x12\n\x10GroupIdleExpired\".\n\nStartFixed\x12\x0f\n\x07\x63hannel\x18\x01 \x01(\t\x12\x0f\n\x07offsets\x18\x02 \x03(\x03\"\x9d\x01\n\x0f\x43hannelObserved\x12\x0f\n\x07\x63hannel\x18\x01 \x01(\t\x12\x0f\n\x07\x63luster\x18\x02 \x01(\t\x12\r\n\x05topic\x18\x03 \x01(\t\x12\x12\n\npartitions\x18\x04 \x01(\x05\x12\x12\n\nconsumable\x18\x05 \x01(\x08\x12\x19\n\x11registry_revision\x18\x06 \x01(\x03\x12\x16\n\x0e\x61ppeared_later\x18\x07 \x01(\x08\";\n\rChannelClosed\x12\x0f\n\x07\x63hannel\x18\x01 \x01(\t\x12\x19\n\x11registry_revision\x18\x02 \x01(\x03\"\x8f\x01\n\x0cMemberJoined\x12\x0e\n\x06member\x18\x01 \x01(\t\x12\x11\n\tclient_id\x18\x02 \x01(\t\x12\x0c\n\x04zone\x18\x03 \x01(\t\x12\x10\n\x08\x63\x61pacity\x18\x04 \x01(\x01\x12\x18\n\x10protocol_version\x18\x05 \x01(\x05\x12\x14\n\x0c\x63\x61pabilities\x18\x06 \x03(\t\x12\x0c\n\x04peer\x18\x07 \x01(\t\"O\n\nMemberGone\x12\x0e\n\x06member\x18\x01 \x01(\t\x12\x31\n\x06reason\x18\x02 \x01(\x0e\x32!.braid.api.assigner.v1.GoneReason\":\n\nLeaseGrant\x12\r\n\x05lease\x18\x01 \x01(\t\x12\x0e\n\x06member\x18\x02 \x01(\t\x12\r\n\x05\x65poch\x18\x03 \x01(\x03\"B\n\rLeasesGranted\x12\x31\n\x06grants\x18\x01 \x03(\x0b\x32!.braid.api.assigner.v1.LeaseGrant\"h\n\x0eRevokesStarted\x12\x31\n\x06leases\x18\x01 \x03(\x0b\x32!.braid.api.assigner.v1.LeaseGrant\x12\x13\n\x0b\x64\x65\x61\x64line_ms\x18\x02 \x01(\x03\x12\x0e\n\x06reason\x18\x03 \x01(\t\"\x90\x01\n\x0eLeasesReleased\x12\x31\n\x06leases\x18\x01 \x03(\x0b\x32!.braid.api.assigner.v1.LeaseGrant\x12\x34\n\x06reason\x18\x02 \x01(\x0e\x32$.braid.api.assigner.v1.ReleaseReason\x12\x15\n\rcommit_waived\x18\x03 \x03(\t\"2\n\x0c\x42umpIntended\x12\x0f\n\x07\x63luster\x18\x01 \x01(\t\x12\x11\n\tmember_id\x18\x02 \x01(\t\"J\n\x10GenerationBumped\x12\x0f\n\x07\x63luster\x18\x01 \x01(\t\x12\x11\n\tmember_id\x18\x02 \x01(\t\x12\x12\n\ngeneration\x18\x03 \x01(\x05\" \n\rFencingWaived\x12\x0f\n\x07\x63luster\x18\x01 \x01(\t*v\n\nGoneReason\x12\x1b\n\x17GONE_REASON_UNSPECIFIED\x10\x00\x12\x14\n\x10GONE_REASON_LEFT\x10\x01\x12\x1c\n\x18GONE_REASON_DISCONNECTED\x10\x02\x12\x17\n\x13GONE_REASON_EXPIRED\x10\x03*\xa7\x01\n\rReleaseReason\x12\x1e\n\x1aRELEASE_REASON_UNSPECIFIED\x10\x00\x12\x1b\n\x17RELEASE_REASON_RELEASED\x10\x01\x12\x1e\n\x1aRELEASE_REASON_MEMBER_GONE\x10\x02\x12\x18\n\x14RELEASE_REASON_TAKEN\x10\x03\x12\x1f\n\x1bRELEASE_REASON_CHANNEL_GONE\x10\x04\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'braid.api.assigner.v1.events_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_GONEREASON']._serialized_start=2019
-  _globals['_GONEREASON']._serialized_end=2137
-  _globals['_RELEASEREASON']._serialized_start=2140
-  _globals['_RELEASEREASON']._serialized_end=2307
+  _globals['_GONEREASON']._serialized_start=2377
+  _globals['_GONEREASON']._serialized_end=2495
+  _globals['_RELEASEREASON']._serialized_start=2498
+  _globals['_RELEASEREASON']._serialized_end=2665
   _globals['_ASSIGNEREVENT']._serialized_start=128
-  _globals['_ASSIGNEREVENT']._serialized_end=973
-  _globals['_GROUPREGISTERED']._serialized_start=975
-  _globals['_GROUPREGISTERED']._serialized_end=1040
-  _globals['_GROUPUPDATED']._serialized_start=1042
-  _globals['_GROUPUPDATED']._serialized_end=1104
-  _globals['_GROUPDELETED']._serialized_start=1106
-  _globals['_GROUPDELETED']._serialized_end=1120
-  _globals['_GROUPIDLEEXPIRED']._serialized_start=1122
-  _globals['_GROUPIDLEEXPIRED']._serialized_end=1140
-  _globals['_STARTFIXED']._serialized_start=1142
-  _globals['_STARTFIXED']._serialized_end=1188
-  _globals['_CHANNELOBSERVED']._serialized_start=1191
-  _globals['_CHANNELOBSERVED']._serialized_end=1348
-  _globals['_CHANNELCLOSED']._serialized_start=1350
-  _globals['_CHANNELCLOSED']._serialized_end=1409
-  _globals['_MEMBERJOINED']._serialized_start=1412
-  _globals['_MEMBERJOINED']._serialized_end=1555
-  _globals['_MEMBERGONE']._serialized_start=1557
-  _globals['_MEMBERGONE']._serialized_end=1636
-  _globals['_LEASEGRANT']._serialized_start=1638
-  _globals['_LEASEGRANT']._serialized_end=1696
-  _globals['_LEASESGRANTED']._serialized_start=1698
-  _globals['_LEASESGRANTED']._serialized_end=1764
-  _globals['_REVOKESSTARTED']._serialized_start=1766
-  _globals['_REVOKESSTARTED']._serialized_end=1870
-  _globals['_LEASESRELEASED']._serialized_start=1873
-  _globals['_LEASESRELEASED']._serialized_end=2017
+  _globals['_ASSIGNEREVENT']._serialized_end=1169
+  _globals['_GROUPREGISTERED']._serialized_start=1171
+  _globals['_GROUPREGISTERED']._serialized_end=1236
+  _globals['_GROUPUPDATED']._serialized_start=1238
+  _globals['_GROUPUPDATED']._serialized_end=1300
+  _globals['_GROUPDELETED']._serialized_start=1302
+  _globals['_GROUPDELETED']._serialized_end=1316
+  _globals['_GROUPIDLEEXPIRED']._serialized_start=1318
+  _globals['_GROUPIDLEEXPIRED']._serialized_end=1336
+  _globals['_STARTFIXED']._serialized_start=1338
+  _globals['_STARTFIXED']._serialized_end=1384
+  _globals['_CHANNELOBSERVED']._serialized_start=1387
+  _globals['_CHANNELOBSERVED']._serialized_end=1544
+  _globals['_CHANNELCLOSED']._serialized_start=1546
+  _globals['_CHANNELCLOSED']._serialized_end=1605
+  _globals['_MEMBERJOINED']._serialized_start=1608
+  _globals['_MEMBERJOINED']._serialized_end=1751
+  _globals['_MEMBERGONE']._serialized_start=1753
+  _globals['_MEMBERGONE']._serialized_end=1832
+  _globals['_LEASEGRANT']._serialized_start=1834
+  _globals['_LEASEGRANT']._serialized_end=1892
+  _globals['_LEASESGRANTED']._serialized_start=1894
+  _globals['_LEASESGRANTED']._serialized_end=1960
+  _globals['_REVOKESSTARTED']._serialized_start=1962
+  _globals['_REVOKESSTARTED']._serialized_end=2066
+  _globals['_LEASESRELEASED']._serialized_start=2069
+  _globals['_LEASESRELEASED']._serialized_end=2213
+  _globals['_BUMPINTENDED']._serialized_start=2215
+  _globals['_BUMPINTENDED']._serialized_end=2265
+  _globals['_GENERATIONBUMPED']._serialized_start=2267
+  _globals['_GENERATIONBUMPED']._serialized_end=2341
+  _globals['_FENCINGWAIVED']._serialized_start=2343
+  _globals['_FENCINGWAIVED']._serialized_end=2375
 # @@protoc_insertion_point(module_scope)

@@ -90,6 +90,9 @@ class AssignerEvent(_message.Message):
     LEASES_GRANTED_FIELD_NUMBER: _builtins.int
     REVOKES_STARTED_FIELD_NUMBER: _builtins.int
     LEASES_RELEASED_FIELD_NUMBER: _builtins.int
+    BUMP_INTENDED_FIELD_NUMBER: _builtins.int
+    GENERATION_BUMPED_FIELD_NUMBER: _builtins.int
+    FENCING_WAIVED_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def metadata(self) -> _event_pb2.EventMetadata: ...
     @_builtins.property
@@ -116,6 +119,12 @@ class AssignerEvent(_message.Message):
     def revokes_started(self) -> Global___RevokesStarted: ...
     @_builtins.property
     def leases_released(self) -> Global___LeasesReleased: ...
+    @_builtins.property
+    def bump_intended(self) -> Global___BumpIntended: ...
+    @_builtins.property
+    def generation_bumped(self) -> Global___GenerationBumped: ...
+    @_builtins.property
+    def fencing_waived(self) -> Global___FencingWaived: ...
     def __init__(
         self,
         *,
@@ -132,12 +141,15 @@ class AssignerEvent(_message.Message):
         leases_granted: Global___LeasesGranted | None = ...,
         revokes_started: Global___RevokesStarted | None = ...,
         leases_released: Global___LeasesReleased | None = ...,
+        bump_intended: Global___BumpIntended | None = ...,
+        generation_bumped: Global___GenerationBumped | None = ...,
+        fencing_waived: Global___FencingWaived | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["channel_closed", b"channel_closed", "channel_observed", b"channel_observed", "event", b"event", "group_deleted", b"group_deleted", "group_idle_expired", b"group_idle_expired", "group_registered", b"group_registered", "group_updated", b"group_updated", "leases_granted", b"leases_granted", "leases_released", b"leases_released", "member_gone", b"member_gone", "member_joined", b"member_joined", "metadata", b"metadata", "revokes_started", b"revokes_started", "start_fixed", b"start_fixed"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["bump_intended", b"bump_intended", "channel_closed", b"channel_closed", "channel_observed", b"channel_observed", "event", b"event", "fencing_waived", b"fencing_waived", "generation_bumped", b"generation_bumped", "group_deleted", b"group_deleted", "group_idle_expired", b"group_idle_expired", "group_registered", b"group_registered", "group_updated", b"group_updated", "leases_granted", b"leases_granted", "leases_released", b"leases_released", "member_gone", b"member_gone", "member_joined", b"member_joined", "metadata", b"metadata", "revokes_started", b"revokes_started", "start_fixed", b"start_fixed"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["channel_closed", b"channel_closed", "channel_observed", b"channel_observed", "event", b"event", "group_deleted", b"group_deleted", "group_idle_expired", b"group_idle_expired", "group_registered", b"group_registered", "group_updated", b"group_updated", "leases_granted", b"leases_granted", "leases_released", b"leases_released", "member_gone", b"member_gone", "member_joined", b"member_joined", "metadata", b"metadata", "revokes_started", b"revokes_started", "start_fixed", b"start_fixed"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bump_intended", b"bump_intended", "channel_closed", b"channel_closed", "channel_observed", b"channel_observed", "event", b"event", "fencing_waived", b"fencing_waived", "generation_bumped", b"generation_bumped", "group_deleted", b"group_deleted", "group_idle_expired", b"group_idle_expired", "group_registered", b"group_registered", "group_updated", b"group_updated", "leases_granted", b"leases_granted", "leases_released", b"leases_released", "member_gone", b"member_gone", "member_joined", b"member_joined", "metadata", b"metadata", "revokes_started", b"revokes_started", "start_fixed", b"start_fixed"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["group_registered", "group_updated", "group_deleted", "group_idle_expired", "start_fixed", "channel_observed", "channel_closed", "member_joined", "member_gone", "leases_granted", "revokes_started", "leases_released"]  # noqa: Y015
+    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["group_registered", "group_updated", "group_deleted", "group_idle_expired", "start_fixed", "channel_observed", "channel_closed", "member_joined", "member_gone", "leases_granted", "revokes_started", "leases_released", "bump_intended", "generation_bumped", "fencing_waived"]  # noqa: Y015
     _WhichOneofArgType_event: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_event) -> _WhichOneofReturnType_event | None: ...
 
@@ -467,3 +479,75 @@ class LeasesReleased(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___LeasesReleased: _TypeAlias = LeasesReleased  # noqa: Y015
+
+@_typing.final
+class BumpIntended(_message.Message):
+    """The group's membership on a cluster is about to be joined, or joined again, with this id; grants there wait for it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CLUSTER_FIELD_NUMBER: _builtins.int
+    MEMBER_ID_FIELD_NUMBER: _builtins.int
+    cluster: _builtins.str
+    member_id: _builtins.str
+    def __init__(
+        self,
+        *,
+        cluster: _builtins.str = ...,
+        member_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "member_id", b"member_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BumpIntended: _TypeAlias = BumpIntended  # noqa: Y015
+
+@_typing.final
+class GenerationBumped(_message.Message):
+    """The cluster refuses every earlier generation from now on."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CLUSTER_FIELD_NUMBER: _builtins.int
+    MEMBER_ID_FIELD_NUMBER: _builtins.int
+    GENERATION_FIELD_NUMBER: _builtins.int
+    cluster: _builtins.str
+    member_id: _builtins.str
+    generation: _builtins.int
+    def __init__(
+        self,
+        *,
+        cluster: _builtins.str = ...,
+        member_id: _builtins.str = ...,
+        generation: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "generation", b"generation", "member_id", b"member_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GenerationBumped: _TypeAlias = GenerationBumped  # noqa: Y015
+
+@_typing.final
+class FencingWaived(_message.Message):
+    """Members reach the cluster and this service does not: grants there go on though former holders are not refused."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CLUSTER_FIELD_NUMBER: _builtins.int
+    cluster: _builtins.str
+    def __init__(
+        self,
+        *,
+        cluster: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FencingWaived: _TypeAlias = FencingWaived  # noqa: Y015

@@ -40,6 +40,30 @@ OWNERSHIP_EXCLUSIVE: Ownership.ValueType  # 2
 """Two live holders never overlap."""
 Global___Ownership: _TypeAlias = Ownership  # noqa: Y015
 
+class _Fencing:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _FencingEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Fencing.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    FENCING_UNSPECIFIED: _Fencing.ValueType  # 0
+    """As a registered group has it; for a new one the broker, where its first member can work with lent generations."""
+    FENCING_GENERATION: _Fencing.ValueType  # 1
+    """The cluster itself: commits carry a generation that is lent with the leases."""
+    FENCING_NONE: _Fencing.ValueType  # 2
+    """Nobody: commits are plain, and epochs in them tell stale ones apart."""
+
+class Fencing(_Fencing, metaclass=_FencingEnumTypeWrapper):
+    """Who refuses the commits of a former holder."""
+
+FENCING_UNSPECIFIED: Fencing.ValueType  # 0
+"""As a registered group has it; for a new one the broker, where its first member can work with lent generations."""
+FENCING_GENERATION: Fencing.ValueType  # 1
+"""The cluster itself: commits carry a generation that is lent with the leases."""
+FENCING_NONE: Fencing.ValueType  # 2
+"""Nobody: commits are plain, and epochs in them tell stale ones apart."""
+Global___Fencing: _TypeAlias = Fencing  # noqa: Y015
+
 class _MemberState:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015
@@ -179,8 +203,10 @@ class GroupSpec(_message.Message):
     OWNERSHIP_FIELD_NUMBER: _builtins.int
     LEASE_MS_FIELD_NUMBER: _builtins.int
     START_FIELD_NUMBER: _builtins.int
+    FENCING_FIELD_NUMBER: _builtins.int
     ownership: Global___Ownership.ValueType
     lease_ms: _builtins.int
+    fencing: Global___Fencing.ValueType
     @_builtins.property
     def streams(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     @_builtins.property
@@ -197,10 +223,11 @@ class GroupSpec(_message.Message):
         ownership: Global___Ownership.ValueType = ...,
         lease_ms: _builtins.int = ...,
         start: Global___StartPosition | None = ...,
+        fencing: Global___Fencing.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["start", b"start"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["lanes", b"lanes", "lease_ms", b"lease_ms", "ownership", b"ownership", "start", b"start", "streams", b"streams"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["fencing", b"fencing", "lanes", b"lanes", "lease_ms", b"lease_ms", "ownership", b"ownership", "start", b"start", "streams", b"streams"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

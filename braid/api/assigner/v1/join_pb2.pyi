@@ -28,6 +28,7 @@ class JoinRequest(_message.Message):
     HEARTBEAT_FIELD_NUMBER: _builtins.int
     ACKNOWLEDGE_FIELD_NUMBER: _builtins.int
     LEAVE_FIELD_NUMBER: _builtins.int
+    COMMIT_REFUSED_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def hello(self) -> Global___MemberHello: ...
     @_builtins.property
@@ -36,6 +37,8 @@ class JoinRequest(_message.Message):
     def acknowledge(self) -> Global___Acknowledge: ...
     @_builtins.property
     def leave(self) -> Global___Leave: ...
+    @_builtins.property
+    def commit_refused(self) -> Global___CommitRefused: ...
     def __init__(
         self,
         *,
@@ -43,12 +46,13 @@ class JoinRequest(_message.Message):
         heartbeat: Global___Heartbeat | None = ...,
         acknowledge: Global___Acknowledge | None = ...,
         leave: Global___Leave | None = ...,
+        commit_refused: Global___CommitRefused | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["acknowledge", b"acknowledge", "heartbeat", b"heartbeat", "hello", b"hello", "leave", b"leave", "message", b"message"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["acknowledge", b"acknowledge", "commit_refused", b"commit_refused", "heartbeat", b"heartbeat", "hello", b"hello", "leave", b"leave", "message", b"message"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["acknowledge", b"acknowledge", "heartbeat", b"heartbeat", "hello", b"hello", "leave", b"leave", "message", b"message"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["acknowledge", b"acknowledge", "commit_refused", b"commit_refused", "heartbeat", b"heartbeat", "hello", b"hello", "leave", b"leave", "message", b"message"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["hello", "heartbeat", "acknowledge", "leave"]  # noqa: Y015
+    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["hello", "heartbeat", "acknowledge", "leave", "commit_refused"]  # noqa: Y015
     _WhichOneofArgType_message: _TypeAlias = _typing.Literal["message", b"message"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_message) -> _WhichOneofReturnType_message | None: ...
 
@@ -250,6 +254,31 @@ class ReleasedLease(_message.Message):
 Global___ReleasedLease: _TypeAlias = ReleasedLease  # noqa: Y015
 
 @_typing.final
+class CommitRefused(_message.Message):
+    """A cluster refused a commit with the generation it was lent. Whatever is current is lent again, or made anew."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CLUSTER_FIELD_NUMBER: _builtins.int
+    GENERATION_FIELD_NUMBER: _builtins.int
+    cluster: _builtins.str
+    @_builtins.property
+    def generation(self) -> Global___BorrowedGeneration: ...
+    def __init__(
+        self,
+        *,
+        cluster: _builtins.str = ...,
+        generation: Global___BorrowedGeneration | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["generation", b"generation"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "generation", b"generation"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CommitRefused: _TypeAlias = CommitRefused  # noqa: Y015
+
+@_typing.final
 class Leave(_message.Message):
     """All its leases are released; it goes."""
 
@@ -426,7 +455,9 @@ Global___ClusterDelta: _TypeAlias = ClusterDelta  # noqa: Y015
 
 @_typing.final
 class BorrowedGeneration(_message.Message):
-    """The group's single membership on a cluster, lent with the leases."""
+    """The group's single membership on a cluster, lent with the leases. It replaces the one lent before, and counts only
+    for leases held there once the delta that carries it is applied.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
