@@ -366,7 +366,19 @@ UNCOMMITTED_RECORDS_MAX: Final = 50_000  # done while commits are refused for an
 
 # --- placement by load
 PLACEMENT_BAND_HIGH: Final = 0.15  # above the mean; loads measured over seconds vary by half of it
-PLACEMENT_BAND_LOW: Final = 0.5  # below the mean: a newcomer, or one whose partitions went quiet
+PLACEMENT_BAND_LOW: Final = 0.3  # below the mean: a newcomer, or one whose partitions went quiet
 PLACEMENT_BAND_INNER: Final = 0.05  # once it moves, it comes so near: further would move more than it mends
 PLACEMENT_GAIN_MIN: Final = 0.05  # of an average member's load; less is not worth a hand-over
 PLACEMENT_DESTINATIONS_TRIED: Final = 8  # takers looked at for one move where rules shut some out
+CAPACITY_DEFAULT: Final = 1.0  # busy seconds per second, of a member that declares none: one process, one loop
+LOAD_FLOOR: Final = 0.01  # busy seconds per second a partition costs at least: below it, noise would be balanced
+LOAD_RISE_SECONDS: Final = 4.0  # time constant of a cost that grows: a hog shows within two of it
+LOAD_FALL_SECONDS: Final = 60.0  # of one that shrinks: a pause in the traffic moves nothing
+LOAD_SETTLE_SECONDS: Final = 10.0  # after its election, and then by measurement, a leader moves partitions
+LOAD_LOOK_SECONDS: Final = 2.0  # between two looks whether loads have left the band
+LOAD_NOMINAL_RECORD_SECONDS: Final = 20e-6  # what a record costs at least, where handlers are not timed
+LOAD_NOMINAL_BYTE_SECONDS: Final = 2e-9  # and a byte: decompression and copying, some 500 MB/s
+LOAD_BUSY_PER_SECOND_MAX: Final = 10_000.0  # handlers at once in one partition; a member that claims more is cut to it
+WARM_UP_SECONDS: Final = 30.0  # until a newcomer is given its full share of a loaded group: caches fill, code compiles
+WARM_UP_PART_MIN: Final = 0.25  # of its capacity at once
+MOVES_PER_MINUTE_MIN: Final = 4  # of one group by load, or as many as a join moves, whichever is more

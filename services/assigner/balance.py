@@ -5,32 +5,83 @@ nothing to do leads to no event. A partition that is being revoked keeps its pla
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Protocol
 
 import numpy as np
 
 from braid.kernel.decider import Context
 from braid.kernel.ids import make_epoch, split_epoch
-from braid.kernel.limits import GRANTS_PER_DECISION_MAX, REVOKE_DEADLINE_SECONDS
+from braid.kernel.limits import (
+    CAPACITY_DEFAULT,
+    GRANTS_PER_DECISION_MAX,
+    LOAD_FLOOR,
+    MOVES_PER_MINUTE_MIN,
+    REVOKE_DEADLINE_SECONDS,
+    WARM_UP_PART_MIN,
+    WARM_UP_SECONDS,
+)
 from services.assigner import generations
-from services.assigner.events import Event, LeaseGrant, LeasesGranted, ReleaseReason, RevokesStarted, released
+from services.assigner.events import Event, LeaseGrant, LeasesGranted, Loads, ReleaseReason, RevokesStarted, released
 from services.assigner.group import Group, Lease, LeaseState, channel_of, partition_of
-from services.assigner.policy import Indices
+from services.assigner.placement import Floats, Indices
+from services.assigner.policy import Measured, Movable
 
 
 class Assignor(Protocol):
     """A placement algorithm with `policy.place`'s contract."""
 
-    def __call__(self, channels: Indices, holders: Indices, members: int, *, movable: bool) -> Indices: ...
+    def __call__(
+        self, channels: Indices, holders: Indices, members: int, *, movable: Movable, measured: Measured | None = None
+    ) -> Indices: ...
 
 
-def balance(state: Group, live: Sequence[str], context: Context, assign: Assignor) -> Sequence[Event]:
+@dataclass(frozen=True, slots=True, eq=False)
+class Layout:
+    """A group's partitions as the assignor sees them, in a fixed order; those of members out of reach are left out.
+
+    Attributes:
+        members: The members that can be told something, sorted.
+        leases: Names.
+        channels: Per partition, the index of its channel.
+        holders: Per partition, the index of its holder, or -1 while it is free or being given back.
+        measured: What it costs and whom.
+    """
+
+    members: Sequence[str]
+    leases: Sequence[str]
+    channels: Indices
+    holders: Indices
+    measured: Measured
+
+    def relative(self, holders: Indices) -> Floats:
+        """Each member's load for its capacity over the mean of all, were these the holders."""
+        held = holders >= 0
+        loads = np.bincount(holders[held], self.measured.weights[held], len(self.members)) / self.measured.capacities
+        mean = float(self.measured.weights[held].sum() / self.measured.capacities.sum())
+        result: Floats = loads / mean if mean else loads
+        return result
+
+
+@dataclass
+class _Step:
+    """What a step is to do."""
+
+    free: list[tuple[str, str]] = field(default_factory=list)
+    misplaced: list[tuple[LeaseGrant, str]] = field(default_factory=list)
+
+
+def balance(
+    state: Group, live: Sequence[str], context: Context, assign: Assignor, loads: Loads | None = None
+) -> Sequence[Event]:
     """Decides one step.
 
     Args:
         state: The group.
         live: The members that can be told something now. While others are awaited, nothing is moved.
         context: Time and the leader's epoch.
+        loads: What was measured; without it partitions are counted.
         assign: The placement algorithm.
     """
     if state.spec is None:
@@ -42,18 +93,31 @@ def balance(state: Group, live: Sequence[str], context: Context, assign: Assigno
     ]
     if orphans:
         return released(orphans, ReleaseReason.MEMBER_GONE)
-    gated = generations.gated(state)
-    free, misplaced = _plan(state, [member for member in sorted(live) if member in state.members], assign)
-    if gated:
-        free = [pair for pair in free if state.channels[channel_of(pair[0])].cluster not in gated]
+    reachable = [member for member in sorted(live) if member in state.members]
+    placed = layout(state, reachable, loads or Loads(), context.now_ms)
+    target = assign(
+        placed.channels,
+        placed.holders,
+        len(reachable),
+        movable=_movable(state, reachable, loads),
+        measured=placed.measured,
+    )
+    step = _step(state, placed, target)
     events: list[Event] = []
     if unwanted := _unwanted(state):
         events.append(_revoke(unwanted, context, "the group does not consume the channel any more"))
-    if misplaced:
-        events.append(_revoke(misplaced, context, f"balanced over {len(state.members)} members"))
-    if free:
+    events += _revokes(state, placed, target, step, context)
+    gated = generations.gated(state)
+    if free := [pair for pair in step.free if state.channels[channel_of(pair[0])].cluster not in gated]:
         events.append(_grant(state, free, context))
     return events
+
+
+def _movable(state: Group, reachable: Sequence[str], loads: Loads | None) -> Movable:
+    """A leader that has not measured for long moves nothing but what newcomers need."""
+    if len(reachable) < len(state.members):
+        return Movable.NONE
+    return Movable.ALL if loads is None or loads.settled else Movable.TO_NEWCOMERS
 
 
 def _unwanted(state: Group) -> Sequence[LeaseGrant]:
@@ -67,9 +131,16 @@ def _unwanted(state: Group) -> Sequence[LeaseGrant]:
     ]
 
 
-def _plan(state: Group, live: Sequence[str], assign: Assignor) -> tuple[list[tuple[str, str]], list[LeaseGrant]]:
-    """Returns the (lease, member) pairs to grant, and the grants to ask back."""
-    index = {member: position for position, member in enumerate(live)}
+def layout(state: Group, members: Sequence[str], loads: Loads, now_ms: int) -> Layout:
+    """A group as the assignor sees it.
+
+    Args:
+        state: The group.
+        members: Those of its members that can be told something, sorted.
+        loads: What was measured.
+        now_ms: Now, wall clock; newcomers are warmed up by it.
+    """
+    index = {member: position for position, member in enumerate(members)}
     names: list[str] = []
     channels: list[int] = []
     holders: list[int] = []
@@ -80,20 +151,35 @@ def _plan(state: Group, live: Sequence[str], assign: Assignor) -> tuple[list[tup
         names.append(name)
         channels.append(channel)
         holders.append(index.get(holder, -1))
-    target = assign(
-        np.array(channels, np.int64), np.array(holders, np.int64), len(live), movable=len(live) == len(state.members)
-    )
-    free: list[tuple[str, str]] = []
-    misplaced: list[LeaseGrant] = []
-    for name, holder_index, wanted in zip(names, holders, target.tolist(), strict=True):
-        if wanted in (-1, holder_index):
-            continue
+    weights = np.full(len(names), LOAD_FLOOR)
+    if loads.costs:
+        weights = np.array([max(loads.costs.get(name, 0.0), LOAD_FLOOR) for name in names], np.float64)
+    uneven = len(weights) > 0 and bool(weights.min() < weights.max())
+    capacities = [_capacity(state, member, now_ms, warming=uneven) for member in members]
+    budget = max(-(-len(names) // max(len(members), 1)) + 1, MOVES_PER_MINUTE_MIN)
+    measured = Measured(weights, np.array(capacities, np.float64), max(budget - loads.moved, 0))
+    return Layout(members, names, np.array(channels, np.int64), np.array(holders, np.int64), measured)
+
+
+def _capacity(state: Group, member: str, now_ms: int, *, warming: bool) -> float:
+    """What it declared; a newcomer gets a part that grows, where partitions cost unlike."""
+    known = state.members[member]
+    age = (now_ms - known.joined_at_ms) / 1000 / WARM_UP_SECONDS
+    part = min(max(age, WARM_UP_PART_MIN), 1.0) if warming else 1.0
+    return (known.capacity or CAPACITY_DEFAULT) * part
+
+
+def _step(state: Group, placed: Layout, target: Indices) -> _Step:
+    """Sorts out what to grant and what to ask back."""
+    step = _Step()
+    for at in np.flatnonzero((target != placed.holders) & (target >= 0)).tolist():
+        name, wanted = placed.leases[at], placed.members[target[at]]
         lease = state.leases.get(name)
         if lease is None or lease.state is LeaseState.FREE:
-            free.append((name, live[wanted]))
+            step.free.append((name, wanted))
         elif lease.state is LeaseState.HELD:
-            misplaced.append(LeaseGrant(name, lease.holder, lease.epoch))
-    return free, misplaced
+            step.misplaced.append((LeaseGrant(name, lease.holder, lease.epoch), wanted))
+    return step
 
 
 def _partitions(state: Group) -> Iterator[tuple[int, str, Lease | None]]:
@@ -103,6 +189,32 @@ def _partitions(state: Group) -> Iterator[tuple[int, str, Lease | None]]:
         for partition in range(state.channels[name].partitions):
             lease = f"{name}/{partition}"
             yield index, lease, state.leases.get(lease)
+
+
+def _revokes(state: Group, placed: Layout, target: Indices, step: _Step, context: Context) -> Sequence[Event]:
+    """Asks misplaced leases back: all with one reason where partitions are counted, else one for each holder."""
+    misplaced = step.misplaced[:GRANTS_PER_DECISION_MAX]
+    if not misplaced:
+        return ()
+    if placed.measured.plain:
+        leases = [lease for lease, _ in misplaced]
+        return [_revoke(leases, context, f"balanced over {len(state.members)} members")]
+    shares = dict(zip(placed.members, placed.relative(placed.holders).tolist(), strict=True))
+    after = dict(zip(placed.members, placed.relative(target).tolist(), strict=True))
+    events: list[Event] = []
+    for holder, group in groupby(sorted(misplaced, key=lambda pair: pair[0].member), lambda pair: pair[0].member):
+        pairs = list(group)
+        takers = ", ".join(
+            f"{_name(state, taker)} ({shares[taker]:.2f} of it)" for taker in sorted({taker for _, taker in pairs})[:3]
+        )
+        reason = f"balanced by load: {_name(state, holder)} bore {shares[holder]:.2f} of the mean, meant for {takers}"
+        reason += f"; then {after[holder]:.2f}"
+        events.append(_revoke([lease for lease, _ in pairs], context, reason))
+    return events
+
+
+def _name(state: Group, member: str) -> str:
+    return state.members[member].client_id or member
 
 
 def _revoke(leases: Sequence[LeaseGrant], context: Context, reason: str) -> Event:

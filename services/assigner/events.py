@@ -1,7 +1,7 @@
 """Events and commands of kind `group`, as in `events.proto`. Values only; what they mean is in `domain`."""
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
@@ -335,18 +335,38 @@ class TakeOverdue:
 
 
 @dataclass(frozen=True, slots=True)
+class Loads:
+    """What a leader measured, as placement goes by it.
+
+    Attributes:
+        costs: Busy seconds per second by lease; what is not named is idle.
+        settled: Whether it has measured long enough to move anything by it.
+        moved: Partitions asked back within the last minute.
+    """
+
+    costs: Mapping[str, float] = field(default_factory=dict)
+    settled: bool = True
+    moved: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Balance:
     """Places partitions: grants free ones, asks back misplaced ones. `live` are the members that can be told."""
 
     live: tuple[str, ...]
+    loads: Loads | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class IntendBump:
-    """The membership on a cluster is to be joined, or joined again, with this id."""
+    """The membership on a cluster is to be joined, or joined again, with this id.
+
+    With a generation that was `refused`, only while that is the newest.
+    """
 
     cluster: str
     member_id: str
+    refused: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,34 +1,90 @@
-"""Even placement of partitions on members: pure, deterministic, NumPy.
+"""Placement of partitions on members: pure, deterministic, NumPy.
 
-Stated invariants (tested as properties): totals of members differ by at most one; a placement that is even already
-is left as it is; a join or leave moves no more than ⌈P/N⌉ + 1 partitions; placed from nothing, the partitions of
-every single channel differ by at most one between members too. Later moves keep channels spread as far as the totals
-and the least movement allow.
+Where nothing costs more than anything else (every weight at the floor, capacities alike, nothing excluded) numbers are
+evened out. Stated invariants (tested as properties): totals of members differ by at most one; a placement that is even
+already is left as it is; a join or leave moves no more than ⌈P/N⌉ + 1 partitions; placed from nothing, the partitions
+of every single channel differ by at most one between members too. Later moves keep channels spread as far as the
+totals and the least movement allow.
+
+Everywhere else loads are evened out, within the bounds `placement` states; channels are then spread only by chance.
 """
+
+from dataclasses import dataclass
+from enum import Enum
 
 import numpy as np
 from numpy.typing import NDArray
 
-Indices = NDArray[np.int64]
+from services.assigner.placement import Band, Floats, Indices, Placement, Rules
 
 
-def place(channels: Indices, holders: Indices, members: int, *, movable: bool) -> Indices:
+class Movable(Enum):
+    """Which held partitions may be moved. Free ones are always placed."""
+
+    NONE = "none"
+    TO_NEWCOMERS = "to newcomers"  # only as many as members that hold nothing are short of
+    ALL = "all"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Measured:
+    """What placement by load goes by.
+
+    Attributes:
+        weights: Busy seconds per second each partition costs, none below the floor; shape (P,).
+        capacities: What each member is to bear at most, in the same unit; shape (N,).
+        moves_max: How many held partitions may be moved.
+        rules: What may not be; None for nothing.
+    """
+
+    weights: Floats
+    capacities: Floats
+    moves_max: int
+    rules: Rules | None = None
+
+    @property
+    def plain(self) -> bool:
+        """Whether it is enough to count."""
+        alike = [len(values) == 0 or values.min() == values.max() for values in (self.weights, self.capacities)]
+        return self.rules is None and all(alike)
+
+
+def place(
+    channels: Indices, holders: Indices, members: int, *, movable: Movable, measured: Measured | None = None
+) -> Indices:
     """Chooses a member for every partition.
 
     Args:
         channels: Per partition, the index of its channel; shape (P,).
         holders: Per partition, the index of the member that holds it, or -1; shape (P,).
         members: How many members there are, N.
-        movable: Whether held partitions may be moved; if not, only free ones are placed.
+        movable: Which held partitions may be moved.
+        measured: Loads and rules; without it partitions are counted.
 
     Returns:
-        Per partition, the index of the member it belongs to; -1 only when there are no members. Shape (P,).
+        Per partition, the index of the member it belongs to; -1 when there is none that may hold it. Shape (P,).
     """
-    target = holders.copy()
     if members == 0 or not len(holders):
+        return holders.copy()
+    if measured is None or measured.plain or movable is Movable.TO_NEWCOMERS:
+        return _by_number(channels, holders, members, movable)
+    placement = Placement(measured.weights, holders, measured.capacities, measured.rules)
+    placement.deal(np.flatnonzero(holders < 0))
+    if movable is Movable.ALL:
+        placement.improve(Band(), measured.moves_max)
+    return placement.holders
+
+
+def _by_number(channels: Indices, holders: Indices, members: int, movable: Movable) -> Indices:
+    target = holders.copy()
+    held = holders[holders >= 0]
+    if not len(held):
+        target[np.argsort(channels, kind="stable")] = np.arange(len(holders)) % members
         return target
-    counts = np.bincount(holders[holders >= 0], minlength=members)
-    quotas = _even_quotas(counts, len(holders)) if movable else _raised(counts, int((holders < 0).sum()))
+    counts = np.bincount(held, minlength=members)
+    quotas = _even_quotas(counts, len(holders)) if movable is Movable.ALL else _raised(counts, len(holders) - len(held))
+    if movable is Movable.TO_NEWCOMERS:
+        quotas = _shared(quotas, counts == 0, len(holders))
     target[_surplus(channels, holders, counts - quotas)] = -1
     _fill(channels, target, quotas)
     return target
@@ -52,6 +108,16 @@ def _raised(counts: Indices, free: int) -> Indices:
     left = free - int((quotas - counts).sum())
     quotas[np.flatnonzero(quotas == low)[:left]] += 1
     return quotas
+
+
+def _shared(quotas: Indices, newcomers: NDArray[np.bool_], partitions: int) -> Indices:
+    """Raises newcomers to ⌊P/N⌋ at the cost of the highest quotas."""
+    raised = np.where(newcomers, np.maximum(quotas, partitions // len(quotas)), quotas)
+    top = int(raised.max())
+    depths = np.where(newcomers, top + partitions, top - raised)  # a newcomer gives nothing: no water reaches it
+    lowered = _raised(depths, int((raised - quotas).sum())) - depths
+    shared: Indices = raised - lowered
+    return shared
 
 
 def _surplus(channels: Indices, holders: Indices, excess: Indices) -> Indices:

@@ -1,0 +1,322 @@
+"""A placement by load that is kept, and changed by little: who holds what, and how loaded that makes everybody. Pure.
+
+What a change costs depends on what it touches: a dead member's partitions, and one pass over the members.
+
+Bounds, for members of capacities c and partitions of weights w where nothing is excluded (properties hold them):
+
+- **Dealing out** free partitions, heaviest first to whoever is least loaded for its capacity (list scheduling:
+  Graham, *Bounds on multiprocessing timing anomalies*, 1969): nobody who gets something ends above mean + w_max / c,
+  and nothing held moves. Among n members of one capacity many are dealt at once, heaviest to least loaded: to all
+  within the heaviest weight of the least loaded (differences within a batch and before it offset each other, so they
+  stay within it and the bound holds), but no fewer than n/8, of whom the last had at most 8/7 of the mean. From
+  nothing, equal weights lead to numbers of partitions that differ by at most one.
+- **Improving** takes from the most loaded and gives to the least, only what makes the pair better. Who gets does not
+  give. Load moved ≤ load above the mean (no placement at the mean moves less) + w_max per member that gives.
+  Unbounded by `moves_max` it ends where no single move helps (Finn and Horowitz, *A linear time approximation algorithm
+  for multiprocessor scheduling*, 1979): all are at most max(mean · (1 + `inner`), mean + w_max / c_min).
+- A placement within `Band` is left as it is.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from heapq import heapify, heapreplace
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from braid.kernel.limits import (
+    PLACEMENT_BAND_HIGH,
+    PLACEMENT_BAND_INNER,
+    PLACEMENT_BAND_LOW,
+    PLACEMENT_DESTINATIONS_TRIED,
+    PLACEMENT_GAIN_MIN,
+)
+
+Indices = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+_BATCH_PART: Final = 8  # of the members get something before loads are compared again
+_STRICTLY: Final = 1 - 1e-9  # a move that gains less than rounding does gains nothing
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """When a placement is uneven enough to be touched; all relative to the mean load for capacity.
+
+    Attributes:
+        high: Somebody is above mean · (1 + high).
+        low: Or somebody is below mean · (1 - low): a newcomer, or one that lost its load.
+        inner: Improving stops once all are within mean · (1 ± inner).
+        gain: It is done only when it takes at least this part of an average member's load off the overloaded.
+    """
+
+    high: float = PLACEMENT_BAND_HIGH
+    low: float = PLACEMENT_BAND_LOW
+    inner: float = PLACEMENT_BAND_INNER
+    gain: float = PLACEMENT_GAIN_MIN
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rules:
+    """What may not be, whatever the load.
+
+    Attributes:
+        kinds: Per partition, the row of `allowed` it stands under; shape (P,).
+        allowed: Which members may hold partitions of a kind; shape (K, N).
+        apart: Per partition, the set it belongs to of which a member holds at most one, or -1; shape (P,).
+    """
+
+    kinds: Indices
+    allowed: Mask
+    apart: Indices | None = None
+
+
+class Move(NamedTuple):
+    """A partition that changes hands; `source` or `target` is -1 for nobody."""
+
+    partition: int
+    source: int
+    target: int
+
+
+class Placement:
+    """Who holds what. Members and partitions are indices; what is taken in is copied.
+
+    Attributes:
+        weights: Busy seconds per second each partition costs; shape (P,).
+        holders: Who holds it, or -1; shape (P,).
+        loads: Sum of the weights each member holds; shape (N,).
+        relative: Loads over capacities, infinite for who may get nothing; shape (N,).
+    """
+
+    def __init__(self, weights: Floats, holders: Indices, capacities: Floats, rules: Rules | None = None) -> None:
+        """A member of capacity 0 keeps what it holds and gets nothing."""
+        self.weights = weights.astype(np.float64)
+        self.holders = holders.astype(np.int64)
+        self._capacities = capacities.astype(np.float64)
+        self._rules = rules
+        members = len(capacities)
+        held = np.flatnonzero(self.holders >= 0)
+        self.loads: Floats = np.bincount(self.holders[held], self.weights[held], members).astype(np.float64)
+        self._inverse = np.divide(1.0, self._capacities, out=np.full(members, np.inf), where=self._capacities > 0)
+        self.relative = self._relative_loads()
+        live = self._capacities[self._capacities > 0]
+        self._live = len(live)
+        self._capacity_max = float(live.max()) if len(live) else 0.0
+        self._alike = not len(live) or bool(live.min() == self._capacity_max)
+        self._lists: list[list[int]] | None = None
+
+    @property
+    def _held(self) -> list[list[int]]:
+        """The partitions of each member; made when first asked for."""
+        if self._lists is None:
+            held = np.flatnonzero(self.holders >= 0)
+            ends = np.cumsum(np.bincount(self.holders[held], minlength=len(self.loads))).tolist()
+            partitions = held[np.argsort(self.holders[held], kind="stable")].tolist()
+            self._lists = [partitions[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+        return self._lists
+
+    def held_by(self, member: int) -> Sequence[int]:
+        """The partitions a member holds."""
+        return self._held[member]
+
+    @property
+    def mean(self) -> float:
+        """The load everybody would have for its capacity, were all spread like sand; 0 without members."""
+        capacity = float(self._capacities.sum())
+        return float(self.loads[self._capacities > 0].sum()) / capacity if capacity else 0.0
+
+    # --- changes
+
+    def remove(self, members: Sequence[int]) -> Indices:
+        """Members are gone: what they held is dealt out. Costs what they held plus one pass over the members.
+
+        Returns:
+            What they held; `holders` tells where it is now.
+        """
+        orphans: list[int] = []
+        for member in members:
+            orphans += self._held[member]
+            self._held[member] = []
+        gone = np.array(members, np.int64)
+        self._live -= int(np.count_nonzero(self._capacities[gone]))
+        self.loads[gone] = self._capacities[gone] = 0.0
+        self._inverse[gone] = self.relative[gone] = np.inf
+        free = np.array(orphans, np.int64)
+        self.holders[free] = -1
+        self.deal(free)
+        return free
+
+    def deal(self, free: Indices) -> None:
+        """Gives partitions that nobody holds to members, those few may hold first. What nobody may hold stays free."""
+        heaviest_first = free[_ascending(-self.weights[free])]
+        if self._rules is None:
+            if self._alike:
+                self._deal_alike(heaviest_first)
+            else:
+                self._deal_any(heaviest_first, self.relative)
+            return
+        kinds, allowed = self._rules.kinds[heaviest_first], self._rules.allowed
+        by_freedom = np.unique(kinds)
+        for kind in by_freedom[np.argsort(allowed[by_freedom].sum(axis=1), kind="stable")].tolist():
+            of_kind = heaviest_first[kinds == kind]
+            single = self._apart_of(of_kind) >= 0
+            for partition in of_kind[single]:
+                closed = ~allowed[kind] | self._shuts_out(int(partition))
+                self._deal_any(np.array([partition]), np.where(closed, np.inf, self.relative))
+            self._deal_any(of_kind[~single], np.where(allowed[kind], self.relative, np.inf))
+
+    def _deal_alike(self, partitions: Indices) -> None:
+        """Deals among members of one capacity, none excluded: a batch at a time, heaviest to least loaded."""
+        live = self._live
+        if not live:
+            return
+        weights = self.weights[partitions]
+        takers = np.empty(len(partitions), np.int64)
+        at = 0
+        while at < len(partitions):
+            left = len(partitions) - at
+            near = np.count_nonzero(self.relative <= self.relative.min() + weights[at] / self._capacity_max)
+            count = min(left, max(1, int(near), live // _BATCH_PART))
+            takers[at : at + count] = nearest = self._least_loaded(count)
+            self.loads[nearest] += weights[at : at + count]
+            self.relative[nearest] = self.loads[nearest] * self._inverse[nearest]
+            at += count
+        self.holders[partitions] = takers
+        if self._lists is not None:
+            for member, partition in zip(takers.tolist(), partitions.tolist(), strict=True):
+                self._lists[member].append(partition)
+
+    def _least_loaded(self, count: int) -> Indices:
+        if count < len(self.relative):
+            nearest = np.argpartition(self.relative, count - 1)[:count]
+            nearest.sort()
+        else:
+            nearest = np.arange(count)
+        return nearest[_ascending(self.relative[nearest])]
+
+    def _deal_any(self, partitions: Indices, relative: Floats) -> None:
+        """List scheduling. Whom it reaches is among as many least loaded as there are partitions: only they count."""
+        count = min(len(partitions), len(relative))
+        if not count:
+            return
+        nearest = np.argpartition(relative, count - 1)[:count]
+        nearest = np.sort(nearest[np.isfinite(relative[nearest])])
+        if not len(nearest):
+            return
+        heap = list(zip(relative[nearest].tolist(), nearest.tolist(), self._inverse[nearest].tolist(), strict=True))
+        heapify(heap)
+        held, takers = self._held, []
+        for partition, weight in zip(partitions.tolist(), self.weights[partitions].tolist(), strict=True):
+            load, member, inverse = heap[0]
+            heapreplace(heap, (load + weight * inverse, member, inverse))
+            held[member].append(partition)
+            takers.append(member)
+        taken = np.array(takers, np.int64)
+        self.holders[partitions] = taken
+        np.add.at(self.loads, taken, self.weights[partitions])
+        self.relative[taken] = self.loads[taken] * self._inverse[taken]
+
+    def improve(self, band: Band, moves_max: int) -> list[Move]:
+        """Evens loads out where they leave the band; returns the moves, each partition's once, the best first."""
+        live = self._capacities > 0
+        mean = self.mean
+        if mean <= 0 or live.sum() < 2 or not self._outside(live, mean, band.high, band.low):
+            return []
+        planned = Placement(self.weights, self.holders, self._capacities, self._rules)
+        moves = list(planned._improving(live, mean, band.inner))
+        average = float(self.loads[live].mean())
+        if self._excess(live, mean) - planned._excess(live, mean) < band.gain * average:
+            return []
+        for move in moves[:moves_max]:
+            self._shift(move)
+        return moves[:moves_max]
+
+    def _improving(self, live: Mask, mean: float, inner: float) -> Iterator[Move]:
+        givers = live.copy()
+        while givers.any():
+            source = int(np.argmax(np.where(givers, self.relative, -np.inf)))
+            if self.relative[source] <= mean or not self._outside(live, mean, inner, inner):
+                return
+            move = self._best_move(source)
+            if move is None:
+                givers[source] = False
+                continue
+            self._shift(move)
+            givers[move.target] = False
+            yield move
+
+    def _outside(self, live: Mask, mean: float, above: float, below: float) -> bool:
+        relative = self.relative[live]
+        return bool(relative.max() > mean * (1 + above) or relative.min() < mean * (1 - below))
+
+    def _excess(self, live: Mask, mean: float) -> float:
+        """Load above the mean: any placement at the mean has to move it."""
+        return float(np.maximum(self.loads - mean * self._capacities, 0.0)[live].sum())
+
+    def _best_move(self, source: int) -> Move | None:
+        """The move from `source` that leaves it and the taker least loaded; None when none helps."""
+        held = np.array(self._held[source], np.int64)
+        if not len(held):
+            return None
+        tried = 1 if self._rules is None else PLACEMENT_DESTINATIONS_TRIED
+        for target in np.argsort(self.relative, kind="stable")[:tried] if tried > 1 else [np.argmin(self.relative)]:
+            if target == source or not np.isfinite(self.relative[target]):
+                continue
+            weights = self.weights[held]
+            left = (self.loads[source] - weights) * self._inverse[source]
+            after = np.maximum(left, (self.loads[target] + weights) * self._inverse[target])
+            after[~self._may_take(held, int(target))] = np.inf
+            best = int(np.argmin(after))
+            if after[best] < self.relative[source] * _STRICTLY:
+                return Move(int(held[best]), source, int(target))
+        return None
+
+    def _shift(self, move: Move) -> None:
+        weight = self.weights[move.partition]
+        for member, change in ((move.source, -weight), (move.target, weight)):
+            self.loads[member] += change
+            self.relative[member] = self.loads[member] * self._inverse[member]
+        self._held[move.source].remove(move.partition)
+        self._held[move.target].append(move.partition)
+        self.holders[move.partition] = move.target
+
+    # --- rules
+
+    def _relative_loads(self) -> Floats:
+        live = self._capacities > 0
+        relative: Floats = np.full(len(self.loads), np.inf)
+        np.divide(self.loads, self._capacities, out=relative, where=live)
+        return relative
+
+    def _apart_of(self, partitions: Indices) -> Indices:
+        if self._rules is None or self._rules.apart is None:
+            return np.full(len(partitions), -1, np.int64)
+        return self._rules.apart[partitions]
+
+    def _shuts_out(self, partition: int) -> Mask:
+        """Members that hold another partition of its set."""
+        shut = np.zeros(len(self.loads), np.bool_)
+        if self._rules is not None and self._rules.apart is not None and self._rules.apart[partition] >= 0:
+            others = self.holders[self._rules.apart == self._rules.apart[partition]]
+            shut[others[others >= 0]] = True
+        return shut
+
+    def _may_take(self, partitions: Indices, member: int) -> Mask:
+        if self._rules is None:
+            return np.ones(len(partitions), np.bool_)
+        apart = self._apart_of(partitions)
+        free = ~np.isin(apart, self._apart_of(np.array(self._held[member], np.int64))) | (apart < 0)
+        may: Mask = self._rules.allowed[self._rules.kinds[partitions], member] & free
+        return may
+
+
+def _ascending(values: Floats) -> Indices:
+    """The order from least to greatest; equal ones stay in theirs, whatever instructions the machine sorts with."""
+    if len(values) < 2 or values.min() == values.max():
+        return np.arange(len(values))
+    order = np.argsort(values)  # several times faster than a stable one, and the same unless there are ties
+    ranked = values[order]
+    return np.argsort(values, kind="stable") if (ranked[1:] == ranked[:-1]).any() else order
