@@ -87,8 +87,8 @@ class GroupDecider:
                 return _release(state, command)
             case TakeOverdue(leases):
                 return _take(state, leases)
-            case Balance(live):
-                return [*balance(state, live, context, self.assign), *generations.intents(state)]
+            case Balance(live, loads):
+                return [*balance(state, live, context, self.assign, loads), *generations.intents(state)]
             case IntendBump() | RecordBump() | WaiveFencing():
                 return generations.decide(state, command)
             case ExpireIdle(idle_ms):
