@@ -155,8 +155,13 @@ class Consumer:
         """
         from braid.client.columns import Batch  # pyarrow is loaded by who wants columns
 
+        elapsed = self._host.clock.elapsed
         while (taken := await self._ready.take_slice(max_records)) is not None:
-            yield Batch(taken)
+            taken.work.busy.began(elapsed())
+            try:
+                yield Batch(taken)
+            finally:
+                taken.work.busy.ended(elapsed())
 
     async def take(self, timeout_seconds: float) -> Record | None:
         """The next record, or None when none came in time."""
@@ -404,11 +409,17 @@ class Consumer:
             _log.warning("%d records wait for a retry; fetching pauses", limits.PARKED_RETRIES_MAX)
 
     def _loads(self) -> join_pb2.Heartbeat:
-        heartbeat = join_pb2.Heartbeat()
+        """What the work costs; of records taken one by one without `run`, only their number is known."""
+        heartbeat, now = join_pb2.Heartbeat(), self._host.clock.elapsed()
         for lease, work in self._works.items():
             records, size = work.take_load()
-            oldest = work.oldest_unfinished_ms() or 0
-            heartbeat.loads.add(lease=str(lease), records=records, bytes=size, oldest_unfinished_ms=oldest)
+            heartbeat.loads.add(
+                lease=str(lease),
+                records=records,
+                bytes=size,
+                busy_micros=work.busy.take_micros(now),
+                oldest_unfinished_ms=work.oldest_unfinished_ms() or 0,
+            )
         return heartbeat
 
     def _describe(self, work: PartitionWork) -> Lease:

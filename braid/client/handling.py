@@ -28,6 +28,7 @@ class Handling:
     ) -> None:
         """`watch` runs what the consumer cannot live without."""
         self._host = host
+        self._elapsed = host.clock.elapsed
         self._ready = ready
         self._group = settings.group
         self._retry = settings.retry
@@ -70,6 +71,8 @@ class Handling:
     async def _slot(self, number: int) -> None:
         while (record := await self._next()) is not None:
             self._current[number] = record
+            busy = record.work.busy
+            busy.began(self._elapsed())
             try:
                 await self._handle(record)
             except asyncio.CancelledError as cancelled:
@@ -77,6 +80,7 @@ class Handling:
             else:
                 self._forgive(number)  # a handler may have swallowed it
             finally:
+                busy.ended(self._elapsed())
                 del self._current[number]
 
     async def _next(self) -> Record | None:

@@ -8,6 +8,7 @@ from enum import Enum, auto
 from itertools import compress
 from typing import Protocol
 
+from braid.client.busy import BusyTime
 from braid.client.lease_session import Held
 from braid.client.memory import LaneMemory, weights_bytes
 from braid.client.ready import Ready, Slice
@@ -81,6 +82,7 @@ class PartitionWork:
         self._drained = asyncio.Event()
         self._records = 0
         self._bytes = 0
+        self.busy = BusyTime()
 
     # --- life
 

@@ -13,6 +13,7 @@ from braid.kernel.limits import (
     DEADLINE_BEAT_SECONDS,
     IDLE_CHECK_SECONDS,
     LEADER_GRACE_SECONDS,
+    LOAD_LOOK_SECONDS,
     REVOKE_DEADLINE_SECONDS,
 )
 from braid.kernel.ports import Kafka, Task
@@ -86,6 +87,7 @@ class Term:
         now = self._clock.elapsed()
         self._elected_at = now
         self._idle_checked_at = now
+        self._looked_at = now
         self._streams: dict[MemberKey, MemberStream] = {}
         self._deadlines: Deadlines[MemberKey] = Deadlines(DEADLINE_BEAT_SECONDS, now)
         self._revokes: Deadlines[RevokeKey] = Deadlines(DEADLINE_BEAT_SECONDS, now)
@@ -223,6 +225,10 @@ class Term:
         if now - self._idle_checked_at >= IDLE_CHECK_SECONDS:
             self._idle_checked_at = now
             self._check_idle()
+        if now - self._looked_at >= LOAD_LOOK_SECONDS:
+            self._looked_at = now
+            for keeper in self._keepers.values():
+                keeper.look()
 
     def _expire(self, key: MemberKey) -> None:
         """From now on nothing it sends is answered, so its own deadline passes too."""

@@ -5,7 +5,7 @@ takes them all, and always ends with a balance step.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from braid.kernel.errors import BraidError, CorruptHistory, NotLeader
 from braid.kernel.limits import SIGNALS_PER_DECISION_MAX
@@ -26,10 +26,12 @@ from services.assigner.events import (
     Release,
     ReleaseLeases,
     RemoveMember,
+    RevokesStarted,
     TakeOverdue,
     Together,
 )
 from services.assigner.group import Group, GroupSpec
+from services.assigner.loads import GroupLoads, Sample
 from services.assigner.peers import RegistryFollower
 from services.assigner.reconciler_starts import write_start
 from services.assigner.registry_view import RegistryView
@@ -57,6 +59,7 @@ class GroupKeeper:
         self._decided = asyncio.Event()
         self._starts: dict[str, Task] = {}
         self._seen: tuple[GroupSpec | None, RegistryView | None] = (None, None)  # by the last decision
+        self._loads = GroupLoads(replica.host.clock.elapsed())
 
     # --- signals
 
@@ -86,6 +89,15 @@ class GroupKeeper:
         """The member gives leases back."""
         self._commands.append(ReleaseLeases(member, releases))
         self.poke(f"given back by {member}")
+
+    def measured(self, member: str, samples: Iterable[Sample]) -> None:
+        """A heartbeat said what the member's leases cost."""
+        self._loads.heard(self._state(), member, self._replica.host.clock.elapsed(), samples)
+
+    def look(self) -> None:
+        """Decides when loads have become uneven."""
+        if self._loads.uneven(self._state(), self._replica.host.clock.elapsed()):
+            self.poke("loads")
 
     def take(self, lease: str, epoch: int) -> None:
         """The holder let its revoke deadline pass."""
@@ -130,7 +142,7 @@ class GroupKeeper:
         self._removing = removing
         seen = (self._state().spec, self._registry.view)
         observations = [] if seen == self._seen else _observations(*seen)
-        together = Together((*commands, *removing.values(), *observations, Balance(self._live())))
+        together = Together((*commands, *removing.values(), *observations, self._balance()))
         try:
             outcome = await self._execute(together, _text(causes))
         except BaseException:
@@ -150,7 +162,13 @@ class GroupKeeper:
         outcome = await self._replica.aggregates.execute(
             GROUPS, self._name, command, actor=self._replica.instance, cause=cause
         )
+        events = [record.event for record in outcome.events]
+        asked_back = sum(len(event.leases) for event in events if isinstance(event, RevokesStarted))
+        self._loads.moved(asked_back, self._replica.host.clock.elapsed())
         return bool(outcome.events)
+
+    def _balance(self) -> Balance:
+        return Balance(self._live(), self._loads.taken(self._state(), self._replica.host.clock.elapsed()))
 
     def _state(self) -> Group:
         return self._replica.aggregates.state(GROUPS, self._name)

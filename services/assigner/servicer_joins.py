@@ -26,6 +26,7 @@ from services.assigner.codec import decode_spec, spec_message
 from services.assigner.domain import registered_spec
 from services.assigner.events import Hello, JoinMember, LeaseGrant, Release
 from services.assigner.group import Channel, Group, GroupSpec, LeaseState, Ownership, channel_of, partition_of
+from services.assigner.loads import Sample
 from services.assigner.peers import RegistryFollower
 from services.assigner.reconciler import MemberKey, Term
 from services.assigner.reconciler_group import GROUPS
@@ -278,6 +279,7 @@ class MemberSession:
         match message.WhichOneof("message"):
             case "heartbeat":
                 if self._term.heard(self._key, self):
+                    self._measured(message.heartbeat)
                     reply = join_pb2.HeartbeatReply(sequence=message.heartbeat.sequence)
                     self._push(join_pb2.JoinResponse(heartbeat=reply))
             case "acknowledge":
@@ -287,6 +289,10 @@ class MemberSession:
                 self._ended.set()
             case "hello":
                 self.end(Invalid("a stream has one hello", field="hello"))
+
+    def _measured(self, heartbeat: join_pb2.Heartbeat) -> None:
+        samples = (Sample(each.lease, each.records, each.bytes, each.busy_micros) for each in heartbeat.loads)
+        self._term.keeper(self._key.group).measured(self._key.member, samples)
 
     def _given_back(self, message: join_pb2.Acknowledge) -> None:
         releases = tuple(Release(each.lease, each.epoch, each.commit_waived) for each in message.released)

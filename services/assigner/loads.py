@@ -1,0 +1,129 @@
+"""What a term as leader has measured of one group: what each lease costs, and how much was moved lately. Pure.
+
+It is a leader's memory and nothing more: the next one begins anew, and moves nothing by load until it has measured for
+`LOAD_SETTLE_SECONDS`, so that a leader change moves no partition. A cost is smoothed (an exponential average, so a
+sample's weight falls by 1/e each `LOAD_RISE_SECONDS`); what is read is its peak, which fades by `LOAD_FALL_SECONDS`:
+a hog is seen within seconds, a pause in the traffic moves nothing.
+"""
+
+import math
+from collections import deque
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+from braid.kernel.limits import (
+    CAPACITY_DEFAULT,
+    LOAD_BUSY_PER_SECOND_MAX,
+    LOAD_FALL_SECONDS,
+    LOAD_FLOOR,
+    LOAD_NOMINAL_BYTE_SECONDS,
+    LOAD_NOMINAL_RECORD_SECONDS,
+    LOAD_RISE_SECONDS,
+    LOAD_SETTLE_SECONDS,
+    PLACEMENT_BAND_HIGH,
+    PLACEMENT_BAND_LOW,
+)
+from services.assigner.events import Loads
+from services.assigner.group import Group
+
+_MINUTE: Final = 60.0
+_INTERVAL_SECONDS: Final = (0.05, 10.0)  # between two heartbeats, as far as rates go by it
+
+
+class Sample(NamedTuple):
+    """What a member said of a lease in a heartbeat, since the one before."""
+
+    lease: str
+    records: int
+    bytes: int
+    busy_micros: int
+
+
+class Cost(NamedTuple):
+    """Busy seconds per second of a lease: the smoothed value, and the fading peak of it."""
+
+    smooth: float
+    peak: float
+
+
+class GroupLoads:
+    """Costs of a group's leases. Holds no more entries than the group has leases and members."""
+
+    def __init__(self, now: float) -> None:
+        """`now` in seconds on a clock that never falls, as everywhere here."""
+        self._began = now
+        self._heard: dict[str, float] = {}
+        self._costs: dict[str, Cost] = {}
+        self._moved: deque[tuple[float, int]] = deque()
+
+    def heard(self, state: Group, member: str, now: float, samples: Iterable[Sample]) -> None:
+        """A heartbeat came. Its first only begins the interval; leases that are not the member's are passed over."""
+        before = self._heard.get(member)
+        self._heard[member] = now
+        if before is None:
+            self._heard = {each: at for each, at in self._heard.items() if each in state.members or each == member}
+            return
+        seconds = min(max(now - before, _INTERVAL_SECONDS[0]), _INTERVAL_SECONDS[1])
+        for sample in samples:
+            lease = state.leases.get(sample.lease)
+            if lease is not None and lease.holder == member:
+                known, rate = self._costs.get(sample.lease), _rate(sample, seconds)
+                self._costs[sample.lease] = _smoothed(known, rate, seconds)
+
+    def moved(self, partitions: int, now: float) -> None:
+        """So many partitions were asked back."""
+        if partitions:
+            self._moved.append((now, partitions))
+
+    def settled(self, now: float) -> bool:
+        """Whether it was measured for long enough to move anything by it."""
+        return now - self._began >= LOAD_SETTLE_SECONDS
+
+    def taken(self, state: Group, now: float) -> Loads:
+        """What a balance step goes by; forgets leases that are no more."""
+        while self._moved and now - self._moved[0][0] >= _MINUTE:
+            self._moved.popleft()
+        self._costs = {lease: cost for lease, cost in self._costs.items() if lease in state.leases}
+        costs = {lease: cost.peak for lease, cost in self._costs.items() if cost.peak > LOAD_FLOOR}
+        return Loads(costs, self.settled(now), sum(partitions for _, partitions in self._moved))
+
+    def uneven(self, state: Group, now: float) -> bool:
+        """Whether a balance step might find something to move. Costs one pass over the leases."""
+        if not self.settled(now) or len(state.members) < 2:
+            return False
+        loads, counts = dict.fromkeys(state.members, 0.0), dict.fromkeys(state.members, 0)
+        for name, lease in state.leases.items():
+            if lease.holder in loads:
+                cost = self._costs.get(name)
+                loads[lease.holder] += max(cost.peak, LOAD_FLOOR) if cost is not None else LOAD_FLOOR
+                counts[lease.holder] += 1
+        relative = _relative(state, loads)
+        heaviest, mean = max(relative, key=relative.__getitem__), sum(loads.values()) / _capacity(state)
+        outside = (
+            relative[heaviest] > mean * (1 + PLACEMENT_BAND_HIGH)
+            or min(relative.values()) < mean * (1 - PLACEMENT_BAND_LOW)
+            or max(counts.values()) - min(counts.values()) > 1
+        )
+        return counts[heaviest] > 1 and outside
+
+
+def _rate(sample: Sample, seconds: float) -> float:
+    """Busy seconds per second; records that were not timed cost what records cost at least. Hostile numbers are cut."""
+    nominal = max(sample.records, 0) * LOAD_NOMINAL_RECORD_SECONDS + max(sample.bytes, 0) * LOAD_NOMINAL_BYTE_SECONDS
+    return min(max(sample.busy_micros / 1e6, nominal) / seconds, LOAD_BUSY_PER_SECOND_MAX)
+
+
+def _smoothed(known: Cost | None, rate: float, seconds: float) -> Cost:
+    if known is None:
+        known = Cost(0.0, 0.0)
+    smooth = known.smooth + (rate - known.smooth) * -math.expm1(-seconds / LOAD_RISE_SECONDS)
+    faded = known.peak + (smooth - known.peak) * -math.expm1(-seconds / LOAD_FALL_SECONDS)
+    return Cost(smooth, max(smooth, faded))
+
+
+def _relative(state: Group, loads: Mapping[str, float]) -> dict[str, float]:
+    return {member: load / (state.members[member].capacity or CAPACITY_DEFAULT) for member, load in loads.items()}
+
+
+def _capacity(state: Group) -> float:
+    return sum(member.capacity or CAPACITY_DEFAULT for member in state.members.values())
