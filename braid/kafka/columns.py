@@ -11,6 +11,8 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from braid.kafka.alike import Layouts, Pieces, Places, put_alike, put_alike_by_length, room
+from braid.kafka.layouts import Unusual, layout_of_record, layout_of_tail
 from braid.kernel.limits import COLUMN_HEADERS_MAX, COLUMN_NAME_BYTES_MAX
 from braid.kernel.record_columns import Cells, RecordColumns
 
@@ -20,7 +22,9 @@ _RECORD_BYTES_MIN: Final = 6  # attributes, time, offset, key, value, headers: a
 _LENGTH_SHIFT_MAX: Final = 28  # a record's length is an int32: five bytes
 _NUMBER_SHIFT_MAX: Final = 56  # nine bytes; of a tenth only one bit would count
 _STREAK: Final = 12  # records of one size before more are looked for at once
-_WINDOW: Final = 64
+_WINDOW: Final = 512  # so many, and ever more
+_WIDER: Final = 4
+_RUN_LEAST: Final = 48  # records of one length in a row, before they are compared instead of read
 
 
 class BatchHead(NamedTuple):
@@ -51,10 +55,6 @@ class _Steps(NamedTuple):
     runs: list[int]
 
 
-class _Unusual(Exception):
-    """Perhaps damaged, perhaps only rare."""
-
-
 def decode_columns(
     plain: memoryview, first_at: int, heads: Sequence[BatchHead], names: Sequence[str]
 ) -> RecordColumns | None:
@@ -68,26 +68,68 @@ def decode_columns(
     """
     try:
         return _decode(plain, first_at, heads, [name.encode() for name in names])
-    except _Unusual:
+    except Unusual:
         return None
 
 
 def _decode(plain: memoryview, first_at: int, heads: Sequence[BatchHead], names: Sequence[bytes]) -> RecordColumns:
+    steps = _steps(plain, first_at, heads)
+    found = room(sum(head.records for head in heads), 2 + len(names))
+    rest = _put_runs(plain, steps, first_at, names, found)
+    if len(rest):
+        starts, ends = _bodies(steps, first_at)
+        if len(rest) == len(starts):
+            found = _read(plain, starts, ends, names)
+        else:
+            found.put(rest, _read(plain, starts[rest], ends[rest], names))
+    each = np.array([head.records for head in heads], np.int64)
+    deltas = found.deltas
+    _demand(deltas.min() >= 0 and (deltas <= np.repeat([head.last_delta for head in heads], each)).all())
+    offsets = deltas + np.repeat([head.base_offset for head in heads], each)
+    _demand((offsets[1:] > offsets[:-1]).all())
+    keys, values, *headers = found.cells
+    return RecordColumns(plain, offsets, *_times(found.delta_ms, heads, each), found.counts, keys, values, headers)
+
+
+def _put_runs(plain: memoryview, steps: _Steps, first_at: int, names: Sequence[bytes], found: Pieces) -> _Ints:
+    """Notes what stands in records of one length that follow each other; returns which ones are left."""
+    sizes, widths, runs = (np.array(each, np.int64) for each in steps)
+    other = (sizes[1:] != sizes[:-1]) | (widths[1:] != widths[:-1])
+    firsts = np.concatenate(([0], np.flatnonzero(other) + 1))
+    counts = np.add.reduceat(runs, firsts)
+    ends = np.cumsum(counts)
+    places = np.cumsum(sizes[firsts] * counts) - sizes[firsts] * counts + first_at
+    left = np.ones(len(found.deltas), np.bool_)
+    layouts = Layouts(lambda record: layout_of_record(record, names))
+    for at in np.flatnonzero(counts >= _RUN_LEAST).tolist():
+        size, width, count = int(sizes[firsts[at]]), int(widths[firsts[at]]), int(counts[at])
+        run = Places(plain, size - width, count, int(places[at]) + width, size)
+        rows = slice(int(ends[at]) - count, int(ends[at]))
+        strange = put_alike(run, layouts, found.of(rows))
+        left[rows] = False
+        left[strange + rows.start] = True
+    return np.flatnonzero(left)
+
+
+def _read(plain: memoryview, starts: _Ints, ends: _Ints, names: Sequence[bytes]) -> Pieces:
+    """What stands in records of any layout."""
     data: _Bytes = np.frombuffer(plain, np.uint8)
-    starts, ends = _bodies(plain, data, first_at, heads)
     _, at = _numbers(data, starts)  # attributes: none is used
     delta_ms, at = _numbers(data, at)
     deltas, at = _numbers(data, at)
     keys, at = _cells(data, at, ends)
     values, at = _cells(data, at, ends)
-    counts, at = _numbers(data, at)
-    headers, at = _headers(data, at, ends, counts, names)
-    _demand(np.array_equal(at, ends))
-    each = np.array([head.records for head in heads], np.int64)
-    _demand(deltas.min() >= 0 and (deltas <= np.repeat([head.last_delta for head in heads], each)).all())
-    offsets = deltas + np.repeat([head.base_offset for head in heads], each)
-    _demand((offsets[1:] > offsets[:-1]).all())
-    return RecordColumns(plain, offsets, *_times(delta_ms, heads, each), counts, keys, values, headers)
+    tails = room(len(starts), len(names))
+    layouts = Layouts(lambda tail: layout_of_tail(tail, names))
+    rest = put_alike_by_length(plain, at, ends - at, layouts, tails)
+    if len(rest):
+        counts, behind = _numbers(data, at[rest])
+        headers, behind = _headers(data, behind, ends[rest], counts, names)
+        _demand(np.array_equal(behind, ends[rest]))
+        tails.counts[rest] = counts
+        for cells, others in zip(tails.cells, headers, strict=True):
+            cells.starts[rest], cells.sizes[rest] = others
+    return Pieces(delta_ms, deltas, tails.counts, [keys, values, *tails.cells])
 
 
 def _times(delta_ms: _Ints, heads: Sequence[BatchHead], each: _Ints) -> tuple[_Ints, NDArray[np.int8]]:
@@ -97,17 +139,23 @@ def _times(delta_ms: _Ints, heads: Sequence[BatchHead], each: _Ints) -> tuple[_I
     return np.where(kinds, 0, delta_ms) + np.repeat(starts, each), kinds
 
 
-def _bodies(plain: memoryview, data: _Bytes, first_at: int, heads: Sequence[BatchHead]) -> tuple[_Ints, _Ints]:
-    """Where the records, behind their lengths, begin and end: one after the other, up to the end of each batch."""
+def _steps(plain: memoryview, first_at: int, heads: Sequence[BatchHead]) -> _Steps:
+    """The records, one after the other, up to the end of each batch."""
+    data: _Bytes = np.frombuffer(plain, np.uint8)
     found = _Steps([], [], [])
     at = first_at
     for head in heads:
         _walk(plain, data, at, head, found)
         at = head.ends_at
     _demand(at == len(plain))
-    steps = np.repeat(np.array(found.sizes, np.int64), found.runs)
-    ends = np.cumsum(steps) + first_at
-    return ends - steps + np.repeat(np.array(found.widths, np.int64), found.runs), ends
+    return found
+
+
+def _bodies(steps: _Steps, first_at: int) -> tuple[_Ints, _Ints]:
+    """Where the records, behind their lengths, begin and end."""
+    sizes = np.repeat(np.array(steps.sizes, np.int64), steps.runs)
+    ends = np.cumsum(sizes) + first_at
+    return ends - sizes + np.repeat(np.array(steps.widths, np.int64), steps.runs), ends
 
 
 def _walk(plain: memoryview, data: _Bytes, at: int, head: BatchHead, found: _Steps) -> None:
@@ -126,14 +174,14 @@ def _walk(plain: memoryview, data: _Bytes, at: int, head: BatchHead, found: _Ste
         else:
             size, width = _length(plain, at)
         if at + size > end or first & 1:
-            raise _Unusual
+            raise Unusual
         run = 1
         if size != last:
             last, streak = size, 0
         elif (streak := streak + 1) >= _STREAK:
             looked_at = min(window, left, (end - at) // size)
             run = _same_lengths(data, at, width, size, looked_at)
-            streak, window = (streak, window * 2) if run == looked_at else (0, _WINDOW)
+            streak, window = (streak, window * _WIDER) if run == looked_at else (0, _WINDOW)
         found.sizes.append(size)
         found.widths.append(width)
         found.runs.append(run)
@@ -153,7 +201,7 @@ def _length(plain: memoryview, at: int) -> tuple[int, int]:
             width = place + 1 - at
             return (value >> 1) + width, width
         shift += 7
-    raise _Unusual
+    raise Unusual
 
 
 def _same_lengths(data: _Bytes, at: int, width: int, size: int, most: int) -> int:
@@ -248,4 +296,4 @@ def _gather(data: _Bytes, starts: _Ints, size: int) -> _Bytes:
 
 def _demand(usual: bool | np.bool_) -> None:
     if not usual:
-        raise _Unusual
+        raise Unusual

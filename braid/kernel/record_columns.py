@@ -2,13 +2,15 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from braid.kernel.ports.kafka import KafkaRecord
+
+_Kind = TypeVar("_Kind", bound=np.generic)
 
 
 class Cells(NamedTuple):
@@ -71,6 +73,22 @@ class RecordColumns:
         """The bytes of one cell, None for null: for looking at single records."""
         start, size = int(cells.starts[row]), int(cells.sizes[row])
         return None if size < 0 else bytes(self.data[start : start + size])
+
+
+def pieces_at(data: memoryview, starts: NDArray[np.int64], kind: np.dtype[_Kind], *, at: int = 0) -> NDArray[_Kind]:
+    """What stands in bytes at many places, each so many bytes behind its start.
+
+    Args:
+        data: The bytes.
+        starts: The places, from 0.
+        kind: What stands there: numbers, or `V5` for five bytes.
+        at: How far behind its start.
+
+    Raises:
+        IndexError: a piece does not lie inside.
+    """
+    every: NDArray[_Kind] = np.ndarray((max(0, len(data) - at - kind.itemsize + 1),), kind, data, at, (1,))
+    return every[starts]
 
 
 def columns_of(records: Sequence["KafkaRecord"], names: Sequence[str]) -> RecordColumns:

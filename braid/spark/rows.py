@@ -27,7 +27,8 @@ from pyspark.sql.types import (
 from braid.client.record import ID_HEADER, INGESTED_HEADER, REPLAY_GROUP_HEADER
 from braid.kernel.ports import KafkaRecord
 from braid.kernel.ranges import Ranges
-from braid.kernel.record_columns import Cells, RecordColumns
+from braid.kernel.record_columns import Cells, RecordColumns, pieces_at
+from braid.spark.decimals import decimals
 from braid.spark.plan import LogRange
 
 COLUMN_HEADERS: Final = (ID_HEADER, INGESTED_HEADER, REPLAY_GROUP_HEADER)  # that `build_columns` needs
@@ -147,7 +148,7 @@ class RowBuilder:
             *self._repeated(sum(map(len, parts))),
             pa.array(_joined([part.offsets for part in parts]), pa.int64()),
             _timestamps(_joined([part.timestamps for part in parts]), schema.field("timestamp").type),
-            pa.array(_joined([part.timestamp_types for part in parts]), pa.int32()),
+            pa.array(_joined([part.timestamp_types for part in parts]).astype(np.int32)),
             _timestamps(_joined(times), schema.field("ingested_at").type),
             _as_text(_binary([(part, part.headers[0]) for part in parts])),
             _binary([(part, part.keys) for part in parts]),
@@ -193,8 +194,10 @@ def _numbers(raws: Sequence[KafkaRecord], of: Callable[[KafkaRecord], int]) -> N
 
 def _timestamps(numbers: NDArray[np.int64], kind: pa.DataType) -> pa.Array:
     """Milliseconds since the epoch as Spark's microseconds; negative ones (a record without a time) are null."""
-    missing = numbers < 0
-    return pa.array(numbers * _US_PER_MS, pa.int64(), mask=missing if missing.any() else None).cast(kind)
+    micros = numbers * _US_PER_MS
+    if len(numbers) and numbers.min() < 0:
+        return pa.array(micros, pa.int64(), mask=numbers < 0).cast(kind)
+    return pa.Array.from_buffers(kind, len(micros), [None, pa.py_buffer(micros)])
 
 
 def _texts(texts: Sequence[bytes | None]) -> pa.Array:
@@ -215,32 +218,44 @@ def _joined(arrays: Sequence[NDArray[_Number]]) -> NDArray[_Number]:
 
 
 def _binary(columns: Sequence[tuple[RecordColumns, Cells]]) -> pa.Array:
-    """Cells as an array of their own.
-
-    Cells and what lies between them make an array over the fetched bytes, of which every second one is taken.
-    """
-    taken = []
-    for part, cells in columns:
-        edges = np.empty((len(part), 2), np.int32)
-        edges[:, 0] = cells.starts
-        edges[:, 1] = cells.starts + np.maximum(cells.sizes, 0)
-        around = pa.array(edges.ravel(), pa.int32()).buffers()[1]
-        pieces = pa.Array.from_buffers(pa.binary(), max(0, 2 * len(part) - 1), [None, around, pa.py_buffer(part.data)])
-        missing = cells.sizes < 0
-        wanted = pa.array(np.arange(0, 2 * len(part), 2), pa.int64(), mask=missing if missing.any() else None)
-        taken.append(pieces.take(wanted))
+    """Cells as an array of their own."""
+    taken = [_alike(part.data, cells) if _are_alike(cells) else _taken(part.data, cells) for part, cells in columns]
     return taken[0] if len(taken) == 1 else pa.concat_arrays(taken)
+
+
+def _are_alike(cells: Cells) -> bool:
+    """Whether all are of one size, or all null."""
+    return len(cells.sizes) > 0 and bool((cells.sizes == cells.sizes[0]).all())
+
+
+def _alike(data: memoryview, cells: Cells) -> pa.Array:
+    count, size = len(cells.sizes), int(cells.sizes[0])
+    if size < 0:
+        return pa.nulls(count, pa.binary())
+    edges = pa.py_buffer(np.arange(count + 1, dtype=np.int32) * np.int32(size))
+    pieces = pa.py_buffer(pieces_at(data, cells.starts, np.dtype(f"V{size}")) if size else b"")
+    return pa.Array.from_buffers(pa.binary(), count, [None, edges, pieces])
+
+
+def _taken(data: memoryview, cells: Cells) -> pa.Array:
+    """Cells and what lies between them make an array over the fetched bytes, of which every second one is taken."""
+    count = len(cells.sizes)
+    edges = np.empty((count, 2), np.int32)
+    edges[:, 0] = cells.starts
+    edges[:, 1] = cells.starts + np.maximum(cells.sizes, 0)
+    around = pa.py_buffer(edges)
+    pieces = pa.Array.from_buffers(pa.binary(), max(0, 2 * count - 1), [None, around, pa.py_buffer(data)])
+    missing = cells.sizes < 0
+    wanted = pa.array(np.arange(0, 2 * count, 2), pa.int64(), mask=missing if missing.any() else None)
+    return pieces.take(wanted)
 
 
 def _ingested(part: RecordColumns, cells: Cells) -> NDArray[np.int64]:
     """The times that cells say in decimal digits; the record's own where one says none."""
-    data = np.frombuffer(part.data, np.uint8)
     times = part.timestamps.copy()
     for size in np.unique(cells.sizes).tolist():
         if 0 < size <= _TIME_DIGITS_MAX:
-            rows = np.flatnonzero(cells.sizes == size)
-            digits = data[cells.starts[rows, np.newaxis] + np.arange(size)] - np.uint8(ord("0"))  # others wrap around
-            said = digits @ 10 ** np.arange(size - 1, -1, -1, dtype=np.int64)
-            sound = (digits <= 9).all(axis=1)
-            times[rows[sound]] = said[sound]
+            rows = slice(None) if (cells.sizes == size).all() else np.flatnonzero(cells.sizes == size)
+            said, sound = decimals(part.data, cells.starts[rows], size)
+            times[rows] = np.where(sound, said, times[rows])
     return times

@@ -1,0 +1,161 @@
+"""How one record, or its tail, is laid out: where its pieces lie, and what others must have to be laid out so too.
+
+Others are laid out alike when they are as long and have the same sizes, counts and names, and numbers of as many bytes:
+then what was found inside the one lies inside each of them. A tail is what is behind a record's value: how many headers
+there are, and the headers.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from braid.kernel.limits import COLUMN_HEADERS_MAX, COLUMN_NAME_BYTES_MAX
+
+WORD: Final = 8  # bytes that are looked at together
+_NUMBER_BYTES_MAX: Final = 9  # of a tenth only one bit would count
+
+
+class Unusual(Exception):
+    """Perhaps damaged, perhaps only rare."""
+
+
+class Check(NamedTuple):
+    """What the others must have too: the bits of the mask in the word, or the byte, at a place that is inside."""
+
+    place: int
+    size: int
+    mask: np.uint64
+    wanted: np.uint64
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How one record or tail is laid out; places count from its beginning.
+
+    Attributes:
+        widths: Of the numbers it begins with: attributes, time and offset; none of a tail.
+        checks: What the others must have too: sizes, the count of headers, their names, where numbers end.
+        count: How many headers there are.
+        cells: Place and size of the key, the value and the last header of each name; -1 as the size of a null one.
+    """
+
+    widths: Sequence[int]
+    checks: Sequence[Check]
+    count: int
+    cells: Sequence[tuple[int, int]]
+
+
+class _Reading:
+    """Goes through one record."""
+
+    def __init__(self, record: bytes) -> None:
+        self._record = record
+        self._fixed_from = 0
+        self.at = 0
+        self.fixed: list[tuple[int, int]] = []
+
+    def number(self) -> int:
+        """A zigzag varint."""
+        value = 0
+        for shift in range(0, 7 * min(_NUMBER_BYTES_MAX, len(self._record) - self.at), 7):
+            byte = self._record[self.at]
+            self.at += 1
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return (value >> 1) ^ -(value & 1)
+        raise Unusual
+
+    def free_number(self) -> int:
+        """The width of a number that others need not have."""
+        at = self.at
+        self.number()
+        self._fixed_from = self.at
+        return self.at - at
+
+    def free_piece(self) -> tuple[int, int]:
+        """Place and size of what others need not have, behind its size, which they do."""
+        size = self._size(-1)
+        self._fix()
+        found = (self.at, size)
+        self.at = self._fixed_from = self.at + max(size, 0)
+        return found
+
+    def headers(self, names: Sequence[bytes]) -> tuple[int, list[tuple[int, int]]]:
+        """How many headers there are, and place and size of the last one of each name, up to the end."""
+        places = dict.fromkeys(names, (self.at, -1))
+        count = self.number()
+        if not 0 <= count <= COLUMN_HEADERS_MAX:
+            raise Unusual
+        for _ in range(count):
+            name, piece = self._name(), self.free_piece()
+            if name in places:
+                places[name] = piece
+        if self.at != len(self._record):
+            raise Unusual
+        self._fix()
+        return count, [places[name] for name in names]
+
+    def _fix(self) -> None:
+        if self.at > self._fixed_from:
+            self.fixed.append((self._fixed_from, self.at))
+
+    def _name(self) -> bytes:
+        size = self._size(0)
+        self.at += size
+        name = self._record[self.at - size : self.at]
+        if size > COLUMN_NAME_BYTES_MAX or not name.isascii():
+            raise Unusual
+        return name
+
+    def _size(self, least: int) -> int:
+        size = self.number()
+        if not least <= size <= len(self._record) - self.at:
+            raise Unusual
+        return size
+
+
+def layout_of_record(record: bytes, names: Sequence[bytes]) -> Layout:
+    """Reads one record without its length.
+
+    Raises:
+        Unusual: it is not exactly as writers write it, or its headers are many or strange.
+    """
+    reading = _Reading(record)
+    widths = [reading.free_number() for _ in range(3)]
+    pieces = [reading.free_piece(), reading.free_piece()]
+    count, headers = reading.headers(names)
+    numbers = sum(widths)
+    mask = b"\x80" * numbers + _mask(len(record), reading.fixed)[numbers:]
+    return Layout(widths, _checks(record, mask), count, [*pieces, *headers])
+
+
+def layout_of_tail(tail: bytes, names: Sequence[bytes]) -> Layout:
+    """Reads what is behind a record's value; raises as `layout_of_record` does."""
+    reading = _Reading(tail)
+    count, headers = reading.headers(names)
+    return Layout((), _checks(tail, _mask(len(tail), reading.fixed)), count, headers)
+
+
+def _mask(size: int, fixed: Sequence[tuple[int, int]]) -> bytes:
+    mask = bytearray(size)
+    for start, end in fixed:
+        mask[start:end] = b"\xff" * (end - start)
+    return bytes(mask)
+
+
+def _checks(record: bytes, mask: bytes) -> list[Check]:
+    """Covers the mask with words; that of a record shorter than one with bytes."""
+    size = WORD if len(record) >= WORD else 1
+    found, at = [], 0
+    while at < len(record):
+        if not mask[at]:
+            at += 1
+            continue
+        place = min(at, len(record) - size)
+        bits = int.from_bytes(mask[place : place + size], "little")
+        wanted = int.from_bytes(record[place : place + size], "little") & bits
+        found.append(Check(place, size, np.uint64(bits), np.uint64(wanted)))
+        at = place + size
+    return found
