@@ -13,7 +13,7 @@ from braid.host.system import system_host
 from braid.kafka.cluster import AioKafka
 from braid.kernel.errors import BraidError
 from braid.kernel.ids import ChannelId, LeaseId
-from braid.kernel.ports import TopicPartition
+from braid.kernel.ports import Generation, TopicPartition
 
 STREAM: Final = "logs"
 CLUSTER: Final = "east"
@@ -49,6 +49,9 @@ class FixedLeases:
         return
 
     async def release(self, lease: LeaseId, epoch: int, *, commit_waived: bool = False, reason: str = "") -> None:
+        return
+
+    async def refused(self, cluster: str, generation: Generation) -> None:
         return
 
     async def leave(self, reason: str) -> None:

@@ -1,6 +1,6 @@
 """What a consumer keeps for one cluster: clients, fetch loop, commits, and the leases that lie on it."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from braid.client.committer import Committer
 from braid.client.dead_letters import DeadLetters
@@ -13,7 +13,7 @@ from braid.client.settings import ConsumerSettings
 from braid.client.watched import Run
 from braid.kernel import limits
 from braid.kernel.errors import BraidError
-from braid.kernel.ports import Host, Isolation, KafkaCluster, Task
+from braid.kernel.ports import Generation, Host, Isolation, KafkaCluster, Task
 
 
 class ClusterWork:
@@ -34,6 +34,7 @@ class ClusterWork:
         out_of_range: Callable[[PartitionWork], None],
         watch: Callable[[Run, str], Task],
         beside: Callable[[Run, str], None],
+        ask: Callable[[Generation], Awaitable[None]],
     ) -> None:
         """`watch` runs what the consumer cannot live without, `beside` what may take long and ends with it."""
         self.admin = cluster.admin()
@@ -41,7 +42,7 @@ class ClusterWork:
         fetcher = cluster.fetcher(
             max_partition_bytes=limits.FETCH_PARTITION_BYTES, isolation=Isolation.READ_COMMITTED, client_rack=zone
         )
-        self.intake = Intake(host, fetcher, memory, out_of_range)
+        self.intake = Intake(host, fetcher, memory, out_of_range, lambda: self.committer.stopped)
         self.committer = Committer(
             host,
             settings.group,
@@ -50,6 +51,8 @@ class ClusterWork:
             interval_seconds=settings.commit_interval_seconds,
             detached=detached,
             refused=refused,
+            ask=ask,
+            resumed=self.intake.review,
         )
         self.settled = self.committer.settled
         self._retries = retries

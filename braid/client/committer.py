@@ -1,12 +1,13 @@
 """Commits the progress of one cluster's leases: every interval, when much is done, and for the last time.
 
 Every commit is a truthful claim built from the leases held at that moment; one request at a time, so that an older
-claim never lands after a newer one. A borrowed generation goes through `KafkaOffsets.commit`, and nowhere else.
+claim never lands after a newer one. A lent generation goes through `KafkaOffsets.commit`, and nowhere else. Once one
+was lent no commit is plain any more: what the cluster refuses waits until something newer is lent.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
 from braid.client.partition_work import PartitionWork
@@ -14,10 +15,14 @@ from braid.kernel import limits
 from braid.kernel.envelope import EncodedCommit, encode
 from braid.kernel.errors import BraidError, ClusterUnavailable, Fenced, NotFound
 from braid.kernel.ids import LeaseId
-from braid.kernel.ports import Committed, Generation, Host, KafkaAdmin, KafkaOffsets
+from braid.kernel.ports import Committed, Generation, Host, KafkaAdmin, KafkaOffsets, TopicPartition
 from braid.kernel.progress_fields import EnvelopeFields
 
 _log = logging.getLogger("braid.consumer")
+
+
+async def _ask_nobody(generation: Generation) -> None:
+    """Where leases are not an assigner's."""
 
 
 class Committer:
@@ -33,11 +38,22 @@ class Committer:
         interval_seconds: float,
         detached: Callable[[], bool],
         refused: Callable[[BraidError], None],
+        ask: Callable[[Generation], Awaitable[None]] = _ask_nobody,
+        resumed: Callable[[], None] = lambda: None,
     ) -> None:
-        """`detached` tells whether no assigner is in reach; `refused` hears of an error no repetition can mend."""
+        """`detached` tells whether no assigner is in reach; `refused` hears of an error no repetition can mend.
+
+        `ask` tells the assigner of a generation that was refused; `resumed` hears when `stopped` may have ended.
+        """
         self.works: dict[LeaseId, PartitionWork] = {}
         self.generation: Generation | None = None
         self.truncated = 0
+        self.unreachable = False  # the last commit got no answer
+        self._ask = ask
+        self._resumed = resumed
+        self._lent = asyncio.Event()
+        self._stale = False  # the cluster knows a newer generation than this member
+        self._uncommitted = 0  # records done since the last commit that was taken
         self._host = host
         self._group = group
         self._offsets = offsets
@@ -57,9 +73,24 @@ class Committer:
         self._limit_units = limit_units
         self._recommit_seconds = min(limits.RECOMMIT_SECONDS, retention_minutes * 60 / 3)
 
+    def lend(self, generation: Generation) -> None:
+        """Commits carry this from now on."""
+        self.generation = generation
+        self._stale = False
+        self._lent.set()
+        self._due.set()
+        self._resumed()
+
+    @property
+    def stopped(self) -> bool:
+        """Whether nothing more is to be begun: others may own it by now, or too much of what is done is uncommitted."""
+        full = self._uncommitted > limits.UNCOMMITTED_RECORDS_MAX
+        return self._stale or (self._fenced and self.generation is not None and full)
+
     def settled(self, count: int) -> None:
         """So many records of this cluster are done."""
         self._done_since += count
+        self._uncommitted += count
         if self._done_since >= limits.COMMIT_RECORDS_MAX:
             self._due.set()
 
@@ -75,7 +106,7 @@ class Committer:
             await self._due.wait()
             self._due.clear()
             try:
-                await self.commit([work for work in self.works.values() if self._wants_commit(work)])
+                await self._commit([work for work in self.works.values() if self._wants_commit(work)])
             except (ClusterUnavailable, NotFound) as error:
                 _log.debug("commit on hold: %s", error)
             except Fenced as error:  # a stray member occupies the group, or a newer generation is on its way to us
@@ -85,31 +116,72 @@ class Committer:
             except BraidError as error:
                 self._refused(error)
                 return
-            else:
-                self._fenced = False
 
     async def commit(self, works: Sequence[PartitionWork], *, final: bool = False) -> None:
         """Commits these partitions in one request. `final` adds the log's full fingerprint.
+
+        A lent generation that is refused is asked for anew, and waited for.
 
         Raises:
             ClusterUnavailable: no answer; the claim may or may not be stored, and is repeated later.
             Fenced: a newer holder exists, or somebody else occupies the group; nothing is stored.
         """
+        deadline = self._host.clock.elapsed() + limits.FINAL_COMMIT_SECONDS
+        while True:
+            used = self.generation
+            try:
+                return await self._commit(works, final=final)
+            except Fenced:
+                if used is None or not await self._newer_within(used, deadline - self._host.clock.elapsed()):
+                    raise
+
+    async def _newer_within(self, used: Generation, seconds: float) -> bool:
+        """Waits for another generation than the one used. Returns whether it was lent in time."""
+        try:
+            async with asyncio.timeout(max(0.0, seconds)):
+                while self.generation == used:
+                    self._lent.clear()
+                    await self._lent.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    async def _commit(self, works: Sequence[PartitionWork], *, final: bool = False) -> None:
         async with self._lock:
             encoded = [(work, work.version, await self._encode(work, final)) for work in works if not work.ended]
             encoded = [each for each in encoded if not each[0].ended]
             if not encoded:
                 return
             self._done_since = 0
+            uncommitted = self._uncommitted
             commits = {
                 work.lease.topic_partition: Committed(commit.offset, commit.metadata) for work, _, commit in encoded
             }
-            await self._offsets.commit(self._group, commits, self.generation)
+            await self._send(commits)
+            self._uncommitted -= uncommitted
             now = self._host.clock.elapsed()
             for work, version, commit in encoded:
                 work.progress.acknowledge(commit.stated)
                 work.committed_version = version
                 work.committed_at = now
+
+    async def _send(self, commits: dict[TopicPartition, Committed]) -> None:
+        """One request with what is lent at this moment. One that is refused although nothing newer is there is told."""
+        generation = self.generation
+        try:
+            await self._offsets.commit(self._group, commits, generation)
+        except ClusterUnavailable:
+            self.unreachable = True
+            raise
+        except Fenced as error:
+            self.unreachable = False
+            if generation is not None and generation == self.generation:
+                self._stale = "unknown_member" not in error.metadata
+                await self._ask(generation)
+            raise
+        held, self._fenced, self._stale, self.unreachable = self._fenced, False, False, False
+        if held:
+            self._resumed()
 
     async def _encode(self, work: PartitionWork, final: bool) -> EncodedCommit:
         fields = work.fields(detached=self._detached())

@@ -28,7 +28,7 @@ from braid.client.watched import Run, watched
 from braid.kernel import limits
 from braid.kernel.errors import BraidError, ClusterUnavailable, NotFound, Unavailable
 from braid.kernel.ids import LeaseId
-from braid.kernel.ports import Host, Kafka, Task
+from braid.kernel.ports import Generation, Host, Kafka, Task
 
 if TYPE_CHECKING:
     from braid.client.columns import Batch
@@ -239,6 +239,11 @@ class Consumer:
             self._refuse(error)
         _tell(self._settings.on_assigned, leases)
 
+    def _lent(self, cluster: str, generation: Generation) -> None:
+        """What commits on a cluster carry from now on."""
+        if cluster in self._clusters:
+            self._clusters[cluster].committer.lend(generation)
+
     def _revoked(self, lease: Held, deadline_seconds: float) -> None:
         """Drains, commits and gives back."""
         work = self._works.get(lease.id)
@@ -371,6 +376,7 @@ class Consumer:
                 out_of_range=lambda work: self._begin(work.lease),
                 watch=self._watched,
                 beside=self._beside,
+                ask=lambda generation: self._session.refused(name, generation),
             )
             self._clusters[name].start()
         return self._clusters[name]
@@ -420,6 +426,8 @@ class Consumer:
                 busy_micros=work.busy.take_micros(now),
                 oldest_unfinished_ms=work.oldest_unfinished_ms() or 0,
             )
+        away = [name for name, cluster in self._clusters.items() if cluster.committer.unreachable]
+        heartbeat.unreachable_clusters.extend(away)
         return heartbeat
 
     def _describe(self, work: PartitionWork) -> Lease:
@@ -451,6 +459,9 @@ class _Listening:
 
     def granted(self, leases: Sequence[Held]) -> None:
         self._consumer._granted(leases)
+
+    def lent(self, cluster: str, generation: Generation) -> None:
+        self._consumer._lent(cluster, generation)
 
     def revoked(self, lease: Held, deadline_seconds: float) -> None:
         self._consumer._revoked(lease, deadline_seconds)

@@ -17,9 +17,18 @@ class Intake:
     """The fetch loop of one cluster."""
 
     def __init__(
-        self, host: Host, fetcher: KafkaFetcher, memory: MemoryBound, out_of_range: Callable[[PartitionWork], None]
+        self,
+        host: Host,
+        fetcher: KafkaFetcher,
+        memory: MemoryBound,
+        out_of_range: Callable[[PartitionWork], None],
+        stopped: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`out_of_range` hears of a lease whose position left its log: its progress has to be read anew."""
+        """`out_of_range` hears of a lease whose position left its log: its progress has to be read anew.
+
+        While `stopped` nothing is fetched; whoever ends that calls `review`.
+        """
+        self._stopped = stopped
         self._host = host
         self._fetcher = fetcher
         self._out_of_range = out_of_range
@@ -52,6 +61,10 @@ class Intake:
                 continue
             await self._fetch()
 
+    def review(self) -> None:
+        """Something may be fetched again."""
+        self._respect_bound()
+
     async def close(self) -> None:
         """Stops the client."""
         await self._fetcher.close()
@@ -80,8 +93,10 @@ class Intake:
         """Pauses the partitions of lanes that are full, resumes those of lanes that have room again."""
         for lane in {id(work.memory): work.memory for work in self._works.values()}.values():
             lane.review()
-        full = [at for at, work in self._works.items() if work.memory.held_back and at not in self._paused]
-        roomy = [at for at in self._paused if not self._works[at].memory.held_back]
+        stopped = self._stopped()
+        held = {at for at, work in self._works.items() if stopped or work.memory.held_back}
+        full = [at for at in self._works if at in held and at not in self._paused]
+        roomy = [at for at in self._paused if at not in held]
         if full:
             self._paused.update(dict.fromkeys(full))
             self._fetcher.pause(full)

@@ -18,10 +18,11 @@ from braid.client.watched import race
 from braid.kernel import limits
 from braid.kernel.errors import BraidError, Unavailable
 from braid.kernel.ids import LeaseId
-from braid.kernel.ports import DuplexCall, Host, TopicPartition
+from braid.kernel.ports import DuplexCall, Generation, Host, TopicPartition
 from braid.rpc.mesh_client import ServiceClient
 
 PROTOCOL_VERSION = 1
+CAPABILITIES = ("generations",)  # commits with what it is lent, and asks when that is refused
 _log = logging.getLogger("braid.consumer")
 
 
@@ -39,6 +40,10 @@ class LeaseListener(Protocol):
 
     def granted(self, leases: Sequence[Held]) -> None:
         """These are ours from now on."""
+        ...
+
+    def lent(self, cluster: str, generation: Generation) -> None:
+        """From now on commits on the cluster carry this, for the leases held there at this moment and later."""
         ...
 
     def revoked(self, lease: Held, deadline_seconds: float) -> None:
@@ -89,6 +94,10 @@ class LeaseKeeper(Protocol):
 
     async def release(self, lease: LeaseId, epoch: int, *, commit_waived: bool = False, reason: str = "") -> None:
         """Gives a lease back after its last commit."""
+        ...
+
+    async def refused(self, cluster: str, generation: Generation) -> None:
+        """Tells that a cluster refused a commit with what was lent; something newer is lent in time."""
         ...
 
     async def leave(self, reason: str) -> None:
@@ -218,6 +227,11 @@ class LeaseSession:
         released = wire.ReleasedLease(lease=str(lease), epoch=epoch, commit_waived=commit_waived, reason=reason)
         await self._send(wire.JoinRequest(acknowledge=wire.Acknowledge(released=[released])))
 
+    async def refused(self, cluster: str, generation: Generation) -> None:
+        """Asks on the stream, never beside it: only with the leases does a generation come that may be used."""
+        borrowed = wire.BorrowedGeneration(generation=generation.generation, member_id=generation.member_id)
+        await self._send(wire.JoinRequest(commit_refused=wire.CommitRefused(cluster=cluster, generation=borrowed)))
+
     async def leave(self, reason: str) -> None:
         """Leaves the group; every lease was released before."""
         self._leaving = True
@@ -311,7 +325,7 @@ class LeaseSession:
         self._deadline = max(self._deadline, sent_at + self._lease_seconds * (1 - limits.CLOCK_RATE_SLACK))
 
     def _apply(self, delta: wire.LeaseDelta) -> list[wire.ReleasedLease]:
-        """Takes a change over; returns what is asked back and not held any more."""
+        """Takes a change over, generations last; returns what is asked back and not held any more."""
         granted: list[Held] = []
         unknown: list[wire.RevokedLease] = []
         for cluster in delta.clusters:
@@ -323,6 +337,10 @@ class LeaseSession:
                 granted.append(held)
         if granted:
             self._listener.granted(granted)
+        for cluster in delta.clusters:
+            if cluster.HasField("generation"):
+                borrowed = Generation(cluster.generation.generation, cluster.generation.member_id)
+                self._listener.lent(cluster.cluster.name, borrowed)
         # What is asked back may have been granted by the same delta: a member that reconnects hears of both at once.
         return [
             wire.ReleasedLease(lease=revoked.lease, epoch=revoked.epoch, reason="not held")

@@ -202,6 +202,7 @@ class Mesh(MeshOfStreams):
     ) -> LeaseKeeper:
         hello = join_pb2.MemberHello(
             protocol_version=lease_session.PROTOCOL_VERSION,
+            capabilities=lease_session.CAPABILITIES,
             group=settings.group,
             spec=_spec(settings),
             client_id=self._client_id,

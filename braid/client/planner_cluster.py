@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
 from braid.client.committer import Committer
@@ -13,7 +13,7 @@ from braid.client.watched import Run
 from braid.kernel import limits
 from braid.kernel.errors import BraidError, GroupOccupied, NotFound, Unavailable
 from braid.kernel.ids import LeaseId
-from braid.kernel.ports import Host, KafkaCluster, OffsetAt, Task, TopicPartition
+from braid.kernel.ports import Generation, Host, KafkaCluster, OffsetAt, Task, TopicPartition
 from braid.kernel.progress import Progress
 
 _log = logging.getLogger("braid.planner")
@@ -43,6 +43,7 @@ class PlannerCluster:
         detached: Callable[[], bool],
         refused: Callable[[BraidError], None],
         watch: Callable[[Run, str], Task],
+        ask: Callable[[Generation], Awaitable[None]],
     ) -> None:
         """`detached` tells whether no assigner is in reach; `refused` hears what no repetition can mend."""
         self.name = name
@@ -67,6 +68,7 @@ class PlannerCluster:
             interval_seconds=interval_seconds,
             detached=detached,
             refused=refused,
+            ask=ask,
         )
 
     def start(self) -> None:

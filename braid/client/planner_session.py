@@ -24,7 +24,7 @@ from braid.client.watched import Run, watched
 from braid.kernel import limits
 from braid.kernel.errors import BraidError, ClusterUnavailable, NotFound, OffsetOutOfRange, Unavailable
 from braid.kernel.ids import LeaseId
-from braid.kernel.ports import Task
+from braid.kernel.ports import Generation, Task
 from braid.kernel.progress import Progress
 from braid.kernel.ranges import Ranges
 
@@ -181,7 +181,8 @@ class PlannerSession:
                 continue
             self._log_ends[lease] = log.end
             self._pass(lease)
-            if work.working and lease not in self._out:
+            stopped = self._clusters[work.lease.cluster.name].committer.stopped
+            if work.working and lease not in self._out and not stopped:
                 self._expire(work, log.start)
                 found[lease] = Offer(work.progress.fetched, log.end, work.progress.done_ranges.edges, work.topic_id)
         return found
@@ -279,6 +280,11 @@ class PlannerSession:
                 self._begin(held)
         except BraidError as error:  # for example a security profile this process does not have
             self.refused(error)
+
+    def lent(self, cluster: str, generation: Generation) -> None:
+        """What commits on a cluster carry from now on."""
+        if cluster in self._clusters:
+            self._clusters[cluster].committer.lend(generation)
 
     def revoked(self, lease: Held, deadline_seconds: float) -> None:
         """Waits for the range that is out, then gives the lease back."""
@@ -385,6 +391,7 @@ class PlannerSession:
                 detached=lambda: not self._session.attached,
                 refused=self.refused,
                 watch=self._watched,
+                ask=lambda generation: self._session.refused(name, generation),
             )
             self._clusters[name].start()
         return self._clusters[name]
@@ -394,6 +401,8 @@ class PlannerSession:
         for lease, work in self._works.items():
             records, size = work.take_load()
             heartbeat.loads.add(lease=str(lease), records=records, bytes=size)
+        away = [name for name, cluster in self._clusters.items() if cluster.committer.unreachable]
+        heartbeat.unreachable_clusters.extend(away)
         return heartbeat
 
     # --- odds and ends

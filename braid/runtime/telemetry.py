@@ -71,6 +71,30 @@ def make_dlq_metrics(metrics: Metrics) -> DlqMetrics:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class AssignerMetrics:
+    """What the assigner tells beside the runtime's metrics."""
+
+    bump_seconds: Histogram
+    fencing_waived: Counter
+
+
+def make_assigner_metrics(metrics: Metrics) -> AssignerMetrics:
+    """The assigner's instruments."""
+    registry = metrics.registry
+    return AssignerMetrics(
+        bump_seconds=Histogram(
+            "braid_bump_seconds",
+            "Time to make a group's next generation on a cluster, events included",
+            registry=registry,
+            buckets=SECONDS_BUCKETS,
+        ),
+        fencing_waived=Counter(
+            "braid_fencing_waived", "Bumps that failed while members reached the cluster", ["group"], registry=registry
+        ),
+    )
+
+
 def logger(service: str, instance: str = "") -> structlog.stdlib.BoundLogger:
     """A structured logger over the standard library's, so that tests and simulation hear it without any set-up."""
     wrapped = structlog.wrap_logger(

@@ -9,7 +9,7 @@ from braid.client.routing import cluster_address
 from braid.kafka.memory import MemoryKafka
 from braid.kernel import limits
 from braid.kernel.ids import LeaseId, make_epoch
-from braid.kernel.ports import TopicPartition
+from braid.kernel.ports import Generation, TopicPartition
 from braid.testing.streams import DLQ_LANE, Channel
 
 
@@ -118,6 +118,9 @@ class SplitMember:
         if lease in self.held and self.held[lease].epoch == epoch:
             del self.held[lease]
             self._group.freed(lease)
+
+    async def refused(self, cluster: str, generation: Generation) -> None:
+        """Nothing is lent here."""
 
     async def leave(self, reason: str) -> None:
         """Leaves the split."""

@@ -78,9 +78,10 @@ def decide(state: Group, command: IntendBump | RecordBump | WaiveFencing) -> Seq
     if not fenced(state):
         return ()
     match command:
-        case IntendBump(cluster, member_id):
+        case IntendBump(cluster, member_id, refused):
             known = fence.intended and fence.member_id == member_id
-            return () if known else [BumpIntended(cluster, member_id)]
+            stale = refused and (fence.member_id, fence.generation) != (member_id, refused)
+            return () if known or stale else [BumpIntended(cluster, member_id)]
         case RecordBump(cluster, member_id, generation):
             counts = _counts(fence, member_id, generation)
             return [GenerationBumped(cluster, member_id, generation)] if counts else ()

@@ -19,8 +19,10 @@ from braid.kernel.limits import (
 from braid.kernel.ports import Kafka, Task
 from braid.runtime.kinds import Change, RecordedEvent, Reloaded
 from braid.runtime.replica import Replica
+from braid.runtime.telemetry import AssignerMetrics
 from services.assigner.deadlines import Deadlines
 from services.assigner.events import (
+    GenerationBumped,
     GoneReason,
     LeaseGrant,
     LeasesGranted,
@@ -32,6 +34,7 @@ from services.assigner.events import (
 )
 from services.assigner.group import Group, LeaseState, Ownership
 from services.assigner.peers import RegistryFollower
+from services.assigner.reconciler_generations import Memberships
 from services.assigner.reconciler_group import GROUPS, GroupKeeper
 
 
@@ -66,8 +69,16 @@ class MemberStream(Protocol):
         """The member shall give these back in time; 0 when they are lost already."""
         ...
 
+    def lent(self, cluster: str) -> None:
+        """The group's generation on a cluster is a newer one."""
+        ...
+
+    def reaches(self, cluster: str) -> bool:
+        """Whether the member holds leases on the cluster and does not report it as unreachable."""
+        ...
+
     def flush(self) -> None:
-        """Pushes what was granted and revoked since."""
+        """Pushes what was granted, revoked and lent since."""
         ...
 
     def end(self, error: BraidError) -> None:
@@ -78,10 +89,18 @@ class MemberStream(Protocol):
 class Term:
     """This replica's time as leader."""
 
-    def __init__(self, replica: Replica, registry: RegistryFollower, kafka: Kafka, idle_expiry_seconds: float) -> None:
+    def __init__(
+        self,
+        replica: Replica,
+        registry: RegistryFollower,
+        kafka: Kafka,
+        metrics: AssignerMetrics,
+        idle_expiry_seconds: float,
+    ) -> None:
         self._replica = replica
         self._registry = registry
         self._kafka = kafka
+        self._memberships = Memberships(kafka, metrics)
         self._idle_expiry_ms = round(idle_expiry_seconds * 1000)
         self._clock = replica.host.clock
         now = self._clock.elapsed()
@@ -106,7 +125,15 @@ class Term:
     def keeper(self, group: str) -> GroupKeeper:
         """The loop of a group; started when first asked for."""
         if group not in self._keepers:
-            keeper = GroupKeeper(self._replica, self._kafka, self._registry, group, lambda: self._live(group))
+            keeper = GroupKeeper(
+                self._replica,
+                self._kafka,
+                self._registry,
+                self._memberships,
+                group,
+                live=lambda: self._live(group),
+                reached=lambda cluster: self._reached(group, cluster),
+            )
             self._keepers[group] = keeper
             self._tasks.append(self._replica.host.tasks.spawn(keeper.run(), f"group {group}"))
         return self._keepers[group]
@@ -202,6 +229,7 @@ class Term:
             keeper.stop()
         for task in self._tasks:
             task.cancel()
+        self._replica.host.tasks.spawn(self._memberships.close(), "memberships end")
         error = NotLeader(f"{self._replica.instance} does not lead any more", remedy="ask the leader")
         for stream in list(self._streams.values()):
             stream.end(error)
@@ -290,6 +318,8 @@ class Term:
                     self._revokes.forget(RevokeKey(group, each.lease, each.epoch))
                 if reason in (ReleaseReason.TAKEN, ReleaseReason.CHANNEL_GONE):
                     return self._tell(group, leases, 0.0, reason.name.lower().replace("_", " "))
+            case GenerationBumped(cluster):
+                return self._lend(group, cluster)
             case MemberJoined(member):
                 self._expect(MemberKey(group, member))
             case MemberGone(member):
@@ -316,6 +346,13 @@ class Term:
                 stream.revoked(parts[key], deadline_seconds, reason)
         return told
 
+    def _lend(self, group: str, cluster: str) -> dict[MemberKey, MemberStream]:
+        """Survivors are told, and nobody waits for them."""
+        told = {key: stream for key, stream in self._streams.items() if key.group == group}
+        for stream in told.values():
+            stream.lent(cluster)
+        return told
+
     def _reloaded(self) -> None:
         """What members were told may not be what the histories say now: they join again and keep what is theirs."""
         streams, self._streams = self._streams, {}
@@ -333,6 +370,9 @@ class Term:
 
     def _live(self, group: str) -> tuple[str, ...]:
         return tuple(sorted(key.member for key in self._streams if key.group == group))
+
+    def _reached(self, group: str, cluster: str) -> bool:
+        return any(stream.reaches(cluster) for key, stream in self._streams.items() if key.group == group)
 
     def _ownership(self, group: str) -> Ownership:
         spec = self._replica.aggregates.state(GROUPS, group).spec

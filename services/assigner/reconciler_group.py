@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterable, Mapping
 
 from braid.kernel.errors import BraidError, CorruptHistory, NotLeader
 from braid.kernel.limits import SIGNALS_PER_DECISION_MAX
-from braid.kernel.ports import Kafka, Task
+from braid.kernel.ports import Generation, Kafka, Task
 from braid.runtime.kinds import Kind
 from braid.runtime.replica import Replica
 from braid.runtime.retry import Backoff
+from services.assigner import generations
 from services.assigner.codec import GroupCodec
 from services.assigner.domain import GroupDecider
 from services.assigner.events import (
@@ -33,6 +34,7 @@ from services.assigner.events import (
 from services.assigner.group import Group, GroupSpec
 from services.assigner.loads import GroupLoads, Sample
 from services.assigner.peers import RegistryFollower
+from services.assigner.reconciler_generations import GenerationKeeper, Memberships
 from services.assigner.reconciler_starts import write_start
 from services.assigner.registry_view import RegistryView
 
@@ -43,9 +45,17 @@ class GroupKeeper:
     """Decides for one group what its members' liveness, the registry and its deadlines ask for."""
 
     def __init__(
-        self, replica: Replica, kafka: Kafka, registry: RegistryFollower, name: str, live: Callable[[], tuple[str, ...]]
+        self,
+        replica: Replica,
+        kafka: Kafka,
+        registry: RegistryFollower,
+        memberships: Memberships,
+        name: str,
+        *,
+        live: Callable[[], tuple[str, ...]],
+        reached: Callable[[str], bool],
     ) -> None:
-        """`live` tells which members can be told something now."""
+        """`live` tells which members can be told something now, `reached` whether members reach a cluster."""
         self._replica = replica
         self._kafka = kafka
         self._registry = registry
@@ -58,6 +68,16 @@ class GroupKeeper:
         self._signal = asyncio.Event()
         self._decided = asyncio.Event()
         self._starts: dict[str, Task] = {}
+        self._generations = GenerationKeeper(
+            replica,
+            registry,
+            memberships,
+            name,
+            state=self._state,
+            execute=lambda command, cause: self._execute(Together((command, self._balance())), cause),
+            ask=self._ask,
+            reached=reached,
+        )
         self._seen: tuple[GroupSpec | None, RegistryView | None] = (None, None)  # by the last decision
         self._loads = GroupLoads(replica.host.clock.elapsed())
 
@@ -104,10 +124,17 @@ class GroupKeeper:
         self._commands.append(TakeOverdue(((lease, epoch),)))
         self.poke(f"revoke of {lease} overdue")
 
+    def refused(self, cluster: str, generation: Generation) -> bool:
+        """A member's commit was refused. Returns whether there is something newer to lend it."""
+        return self._generations.refused(cluster, generation)
+
     def expire_idle(self, idle_ms: int) -> None:
         """The group may have been idle for too long."""
-        self._commands.append(ExpireIdle(idle_ms))
-        self.poke("idle")
+        self._ask(ExpireIdle(idle_ms), "idle")
+
+    def _ask(self, command: Command, cause: str) -> None:
+        self._commands.append(command)
+        self.poke(cause)
 
     # --- the loop
 
@@ -120,6 +147,7 @@ class GroupKeeper:
             try:
                 await self._decide()
                 self._fix_starts()
+                self._generations.look()
                 backoff.reset()
             except (NotLeader, CorruptHistory):
                 return
@@ -132,6 +160,7 @@ class GroupKeeper:
         """Ends what was started here."""
         for task in self._starts.values():
             task.cancel()
+        self._generations.stop()
 
     async def _decide(self) -> None:
         removing = dict(list(self._removals.items())[:SIGNALS_PER_DECISION_MAX])
@@ -205,7 +234,10 @@ class GroupKeeper:
             return False
         try:
             authority = self._replica.require_leader
-            offsets = await write_start(self._kafka, place, self._name, channel, state.spec.start, authority)
+            generation = generations.lent(state, channel.cluster)
+            offsets = await write_start(
+                self._kafka, place, self._name, channel, state.spec.start, authority, generation
+            )
             await self._execute(FixStart(name, offsets), f"start written on {channel.cluster}")
         except (NotLeader, CorruptHistory):
             raise

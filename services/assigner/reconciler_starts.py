@@ -6,7 +6,7 @@ The loop that tries until the cluster answers is the group's (`reconciler_group`
 from collections.abc import Callable, Mapping, Sequence
 
 from braid.kernel.envelope import encode
-from braid.kernel.ports import Committed, Kafka, KafkaAdmin, OffsetAt, TopicPartition
+from braid.kernel.ports import Committed, Generation, Kafka, KafkaAdmin, OffsetAt, TopicPartition
 from braid.kernel.progress_fields import EnvelopeFields
 from services.assigner.group import Channel, StartKind, StartPosition
 from services.assigner.registry_view import ClusterPlace
@@ -21,18 +21,21 @@ async def write_start(
     channel: Channel,
     start: StartPosition,
     require_authority: Callable[[], object],
+    generation: Generation | None = None,
 ) -> tuple[int, ...]:
     """Commits the start where the group has no progress yet, and returns the committed offsets per partition.
 
     Progress is read last, and authority is checked directly before the write, so a leader that was stopped in between
-    writes nothing over what a later one and its members committed. A window as long as one commit request remains:
-    only a borrowed generation, which makes the broker refuse the write itself, can close it.
+    writes nothing over what a later one and its members committed. A window as long as one commit request remains
+    without a generation; with one the broker itself refuses the write.
 
     Args:
         require_authority: Raises unless this replica leads at this instant.
+        generation: The group's on this cluster, once it is joined there; before that the commit is plain.
 
     Raises:
         NotLeader: authority ended before anything was written.
+        Fenced: the group was joined meanwhile, or bumped; nothing was written, the next attempt knows of it.
         BraidError: the cluster or topic does not answer; what was committed so far stays and is found again.
     """
     cluster = kafka.cluster(place.bootstrap, place.security_profile)
@@ -44,7 +47,7 @@ async def write_start(
         missing = {where: _envelope(begin[where]) for where in partitions if found[where].offset == _NONE}
         if missing:
             require_authority()
-            await offsets.commit(group, missing, None)
+            await offsets.commit(group, missing, generation)
         return tuple(begin[where] if where in missing else found[where].offset for where in partitions)
     finally:
         await admin.close()

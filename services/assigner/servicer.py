@@ -12,6 +12,7 @@ from braid.kernel.ports import Caller, Kafka, RpcService
 from braid.rpc.methods import duplex, method_path, service_path, unary
 from braid.runtime.kinds import AnyKind, Outcome
 from braid.runtime.replica import Replica
+from braid.runtime.telemetry import AssignerMetrics, make_assigner_metrics
 from services.assigner.admission import check_spec
 from services.assigner.events import CloseChannel, Command, DeleteGroup, Presence, RegisterGroup, UpdateGroup
 from services.assigner.group import Group, GroupSpec
@@ -29,15 +30,17 @@ class Assigner:
     kinds: Mapping[str, AnyKind] = MappingProxyType({GROUPS.name: GROUPS})
 
     def __init__(self, kafka: Kafka, *, group_idle_expiry_seconds: float = GROUP_IDLE_EXPIRY_SECONDS) -> None:
-        """`kafka` is for start positions; a group without members for the given time holds no drain any more."""
+        """`kafka` is for start positions and memberships; a group idle for the given time holds no drain any more."""
         self._kafka = kafka
         self._idle_expiry_seconds = group_idle_expiry_seconds
         self._registry: RegistryFollower | None = None
         self._term: Term | None = None
+        self._metrics: AssignerMetrics | None = None
 
     def rpc(self, replica: Replica) -> RpcService:
         """The table of methods; called once, before serving."""
         registry = self._registry = RegistryFollower(replica.host, replica.client("registry"))
+        self._metrics = make_assigner_metrics(replica.metrics)
         reads = Reads(replica, self._connected)
         writes = _Writes(replica, registry)
         joins = Joins(replica, registry, lambda: self._require_term(replica))
@@ -61,7 +64,8 @@ class Assigner:
 
     async def lead(self, replica: Replica) -> None:
         """One term; cancelled the moment authority ends."""
-        self._term = Term(replica, self._followed(), self._kafka, self._idle_expiry_seconds)
+        assert self._metrics, "rpc() comes first"
+        self._term = Term(replica, self._followed(), self._kafka, self._metrics, self._idle_expiry_seconds)
         try:
             await self._term.run()
         finally:

@@ -7,6 +7,8 @@ sent only while this replica's authority holds at that instant.
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import cast
 
 from braid.api.assigner.v1 import group_pb2, join_pb2
 from braid.api.mesh.v1.endpoint_pb2 import ClusterAddress
@@ -19,13 +21,14 @@ from braid.kernel.limits import (
     LEASE_MS_DEFAULT,
     OUTBOX_MESSAGES_MAX,
 )
-from braid.kernel.ports import Caller, DuplexServing
+from braid.kernel.ports import Caller, DuplexServing, Generation
 from braid.runtime.replica import Replica
-from services.assigner.admission import CAPABILITIES, PROTOCOL_VERSION, check_spec
+from services.assigner import generations
+from services.assigner.admission import CAPABILITIES, FENCING_DEFAULT, GENERATIONS, PROTOCOL_VERSION, check_spec
 from services.assigner.codec import decode_spec, spec_message
 from services.assigner.domain import registered_spec
 from services.assigner.events import Hello, JoinMember, LeaseGrant, Release
-from services.assigner.group import Channel, Group, GroupSpec, LeaseState, Ownership, channel_of, partition_of
+from services.assigner.group import Channel, Fencing, Group, GroupSpec, LeaseState, Ownership, channel_of, partition_of
 from services.assigner.loads import Sample
 from services.assigner.peers import RegistryFollower
 from services.assigner.reconciler import MemberKey, Term
@@ -77,6 +80,8 @@ class Joins:
         """Decides the join; returns what the member says it holds."""
         await term.admit(key)
         spec, unsaid = read_wishes(message.spec)
+        if "fencing" in unsaid and GENERATIONS not in message.capabilities:
+            spec = replace(spec, fencing=Fencing.NONE)
         view = None
         if self._replica.aggregates.state(GROUPS, key.group).spec is None:
             check_spec(spec)
@@ -136,6 +141,9 @@ class MemberSession:
         self._deltas = 0
         self._granted: list[LeaseGrant] = []
         self._revoked: list[tuple[LeaseGrant, float, str]] = []
+        self._lent: set[str] = set()  # clusters whose newer generation is to be told
+        self._told: dict[str, int] = {}  # epochs of the leases the member believes to hold
+        self._unreachable: frozenset[str] = frozenset()
 
     @property
     def lease_seconds(self) -> float:
@@ -164,6 +172,8 @@ class MemberSession:
             grant = LeaseGrant(name, self._key.member, lease.epoch)
             if (name, lease.epoch) in held:
                 kept.append(join_pb2.HeldLease(lease=name, epoch=lease.epoch))
+                self._told[name] = lease.epoch
+                self._lent |= _cluster_of(state, name)
             else:
                 self._granted.append(grant)
             if lease.state is LeaseState.REVOKING:
@@ -189,12 +199,19 @@ class MemberSession:
         """The member shall give these back in time; 0 when they are lost already."""
         self._revoked += [(lease, deadline_seconds, reason) for lease in leases]
 
+    def lent(self, cluster: str) -> None:
+        """The group's generation on a cluster is a newer one."""
+        self._lent.add(cluster)
+
+    def reaches(self, cluster: str) -> bool:
+        """Whether the member holds leases on the cluster and does not report it as unreachable."""
+        return cluster not in self._unreachable and cluster in self._clusters()
+
     def flush(self) -> None:
         """Pushes one delta. Leases on a cluster whose address is not known yet wait for the registry."""
         state, view = self._replica.aggregates.state(GROUPS, self._key.group), self._registry.view
         clusters: dict[str, join_pb2.ClusterDelta] = {}
         waiting: list[LeaseGrant] = []
-        told: set[tuple[str, int]] = set()
         for grant in self._granted:
             channel = state.channels.get(channel_of(grant.lease))
             place = view.clusters.get(channel.cluster) if view and channel else None
@@ -206,9 +223,11 @@ class MemberSession:
             )
             delta = clusters.setdefault(channel.cluster, join_pb2.ClusterDelta(cluster=address))
             delta.granted.append(_granted_message(grant, channel))
-            told.add((grant.lease, grant.epoch))
+            self._told[grant.lease] = grant.epoch
+            self._lent.add(channel.cluster)
         self._granted = waiting
         self._add_revokes(state, clusters)
+        self._add_generations(state, clusters)
         if clusters:
             self._deltas += 1
             delta_message = join_pb2.LeaseDelta(sequence=self._deltas, clusters=clusters.values())
@@ -222,6 +241,8 @@ class MemberSession:
                 self._granted = [each for each in self._granted if each != grant]
                 self._term.keeper(self._key.group).release(self._key.member, (Release(grant.lease, grant.epoch),))
                 continue
+            if seconds <= 0 and self._told.get(grant.lease) == grant.epoch:
+                del self._told[grant.lease]
             channel = state.channels.get(channel_of(grant.lease))
             name = channel.cluster if channel else ""
             delta = clusters.setdefault(name, join_pb2.ClusterDelta(cluster=ClusterAddress(name=name)))
@@ -230,6 +251,29 @@ class MemberSession:
                     lease=grant.lease, epoch=grant.epoch, deadline_ms=round(seconds * 1000), reason=reason
                 )
             )
+
+    def _add_generations(self, state: Group, clusters: dict[str, join_pb2.ClusterDelta]) -> None:
+        """Lends what is newest for clusters on which all that the member believes to hold is its own."""
+        lent, self._lent = self._lent, set()
+        for name in sorted(lent & self._clusters()):
+            generation = generations.lent(state, name)
+            if generation is None or not self._owns_all(state, name):
+                continue
+            delta = clusters.setdefault(name, join_pb2.ClusterDelta(cluster=ClusterAddress(name=name)))
+            delta.generation.generation, delta.generation.member_id = generation
+
+    def _clusters(self) -> set[str]:
+        state = self._replica.aggregates.state(GROUPS, self._key.group)
+        return {name for lease in self._told for name in _cluster_of(state, lease)}
+
+    def _owns_all(self, state: Group, cluster: str) -> bool:
+        """Else what was taken from it could be committed with a generation made to prevent that."""
+        for name, epoch in self._told.items():
+            lease = state.leases.get(name)
+            ours = lease is not None and (lease.holder, lease.epoch) == (self._key.member, epoch)
+            if not ours and cluster in _cluster_of(state, name):
+                return False
+        return True
 
     def end(self, error: BraidError) -> None:
         """Ends the stream with an error. The first end counts."""
@@ -278,12 +322,15 @@ class MemberSession:
         """A kind of message this release does not know is passed over; capabilities say what is understood."""
         match message.WhichOneof("message"):
             case "heartbeat":
+                self._unreachable = frozenset(message.heartbeat.unreachable_clusters)
                 if self._term.heard(self._key, self):
                     self._measured(message.heartbeat)
                     reply = join_pb2.HeartbeatReply(sequence=message.heartbeat.sequence)
                     self._push(join_pb2.JoinResponse(heartbeat=reply))
             case "acknowledge":
                 self._given_back(message.acknowledge)
+            case "commit_refused":
+                self._refused(message.commit_refused)
             case "leave":
                 self.left = True
                 self._ended.set()
@@ -296,27 +343,46 @@ class MemberSession:
 
     def _given_back(self, message: join_pb2.Acknowledge) -> None:
         releases = tuple(Release(each.lease, each.epoch, each.commit_waived) for each in message.released)
+        for each in releases:
+            if self._told.get(each.lease) == each.epoch:
+                del self._told[each.lease]
         if releases:
             self._term.keeper(self._key.group).release(self._key.member, releases)
 
+    def _refused(self, message: join_pb2.CommitRefused) -> None:
+        """Lends what is newer than what was refused; when there is nothing newer, the next bump's event will."""
+        generation = Generation(message.generation.generation, message.generation.member_id)
+        if self._term.keeper(self._key.group).refused(message.cluster, generation):
+            self.lent(message.cluster)
+            self.flush()
+
 
 # --- messages
+
+
+def _cluster_of(state: Group, lease: str) -> set[str]:
+    """The cluster a lease lies on, if its channel is known."""
+    channel = state.channels.get(channel_of(lease))
+    return {channel.cluster} if channel else set()
 
 
 def read_wishes(message: group_pb2.GroupSpec) -> tuple[GroupSpec, frozenset[str]]:
     """A spec as asked for, sorted and with defaults, and the names of the fields that were not set."""
     asked = group_pb2.GroupSpec()
     asked.CopyFrom(message)
-    unsaid = {name for name in ("streams", "lanes", "ownership") if not getattr(message, name)}
+    unsaid = {name for name in ("streams", "lanes", "ownership", "fencing") if not getattr(message, name)}
     if "streams" not in unsaid:
         unsaid.discard("lanes")  # no lanes beside streams means every lane but `dlq`
     asked.ownership = message.ownership or group_pb2.OWNERSHIP_AT_LEAST_ONCE
+    asked.fencing = message.fencing or cast("group_pb2.Fencing.ValueType", FENCING_DEFAULT.value)
     asked.lease_ms = message.lease_ms or LEASE_MS_DEFAULT
     streams = sorted(set(message.streams))
     del asked.streams[:]
     asked.streams.extend(streams)
     if asked.ownership not in [ownership.value for ownership in Ownership]:
         raise Invalid(f"ownership {asked.ownership} is unknown", field="spec.ownership")
+    if asked.fencing not in [fencing.value for fencing in Fencing]:
+        raise Invalid(f"fencing {asked.fencing} is unknown", field="spec.fencing")
     return decode_spec(asked), frozenset(unsaid)
 
 

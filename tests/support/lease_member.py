@@ -13,7 +13,7 @@ from braid.api.assigner.v1 import group_pb2, join_pb2
 from braid.client.lease_session import Held, LeaseSession
 from braid.host.system import system_host
 from braid.kernel.errors import BraidError
-from braid.kernel.ports import Host
+from braid.kernel.ports import Generation, Host
 from braid.rpc.grpc_transport import GrpcTransport
 from braid.rpc.mesh_client import Directory, ServiceClient
 
@@ -30,6 +30,9 @@ class Log:
         """See `LeaseListener`."""
         for held in leases:
             self._write("granted", held)
+
+    def lent(self, cluster: str, generation: Generation) -> None:
+        """See `LeaseListener`."""
 
     def revoked(self, lease: Held, deadline_seconds: float) -> None:
         """See `LeaseListener`."""

@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 from braid.api.assigner.v1 import group_pb2, join_pb2
 from braid.api.registry.v1 import stream_pb2
-from braid.client.lease_session import Held, LeaseSession
+from braid.client.lease_session import CAPABILITIES, Held, LeaseSession
 from braid.kafka.memory import MemoryKafka
 from braid.kernel.errors import BraidError
 from braid.kernel.ids import ChannelId, LeaseId
-from braid.kernel.ports import DuplexCall, HistoryId
+from braid.kernel.ports import DuplexCall, Generation, HistoryId
 from braid.rpc.memory_network import MemoryNetwork
 from braid.rpc.memory_transport import MemoryTransport
 from braid.rpc.mesh_client import Directory, ServiceClient
@@ -174,10 +174,12 @@ class Participant:
         exclusive: bool = False,
         start: group_pb2.StartPosition | None = None,
         drain_seconds: float = 0.01,
+        fenced: bool = False,
     ) -> None:
         self.mesh = mesh
         self.client_id = client_id
         self.holds: dict[LeaseId, Held] = {}
+        self.lent_generations: dict[str, list[Generation]] = {}
         self.refusals: list[BraidError] = []
         self.drain_seconds = drain_seconds
         self.process = VirtualProcess(running_loop(), client_id, mesh.seed, on_failure=mesh.failures.append)
@@ -185,13 +187,15 @@ class Participant:
         ownership = group_pb2.OWNERSHIP_EXCLUSIVE if exclusive else group_pb2.OWNERSHIP_AT_LEAST_ONCE
         spec = group_pb2.GroupSpec(streams=["logs"], ownership=ownership, lease_ms=lease_ms or 3_000, start=start)
         hello = join_pb2.MemberHello(protocol_version=1, group=group, spec=spec, client_id=client_id, zone="a")
+        if fenced:
+            hello.capabilities.extend(CAPABILITIES)
+            hello.spec.fencing = group_pb2.FENCING_GENERATION
+        self.unreachable: list[str] = []
         directory = Directory(
             MemoryTransport(mesh.network, client_id), self.process.host, [f"{name}:1" for name in mesh.replicas]
         )
         assigner = ServiceClient(directory, "assigner", self.process.host)
-        self.session = LeaseSession(
-            self.process.host, assigner, hello, self, loads=join_pb2.Heartbeat, exclusive=exclusive
-        )
+        self.session = LeaseSession(self.process.host, assigner, hello, self, loads=self._loads, exclusive=exclusive)
         self.process.tasks.spawn(self.session.run(), "session")
         self.process.tasks.spawn(self.session.guard(), "guard")
         mesh.participants.append(self)
@@ -207,11 +211,18 @@ class Participant:
             self._note("lost", self.holds.pop(lease))
         self.process.kill()
 
+    def _loads(self) -> join_pb2.Heartbeat:
+        return join_pb2.Heartbeat(unreachable_clusters=self.unreachable)
+
     def granted(self, leases: Sequence[Held]) -> None:
         """See `LeaseListener`."""
         for held in leases:
             self.holds[held.id] = held
             self._note("granted", held)
+
+    def lent(self, cluster: str, generation: Generation) -> None:
+        """See `LeaseListener`."""
+        self.lent_generations.setdefault(cluster, []).append(generation)
 
     def revoked(self, lease: Held, deadline_seconds: float) -> None:
         """See `LeaseListener`."""

@@ -1,0 +1,243 @@
+"""Fencing by lent generations through whole assigners on virtual time: killed, paused, told twice, late, by a ghost."""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+import pytest
+
+from braid.kafka.memory.groups import Groups
+from braid.kernel.errors import ClusterUnavailable, Fenced
+from braid.kernel.ids import ChannelId
+from braid.kernel.ports import Committed, Generation, TopicPartition
+from services.assigner.events import BumpIntended, FencingWaived, GenerationBumped, LeasesGranted
+from tests.support.virtual_time import run_virtual
+from tests.unit.assigner.mesh import Mesh, Participant
+
+TOPIC = "braid.logs.live.1"
+
+
+def run(work: Coroutine[Any, Any, None]) -> None:
+    """Runs a test on virtual time."""
+    run_virtual(work)
+
+
+async def fenced(members: int = 2, assigners: int = 1, channels: tuple[str, ...] = ("logs/live/1",)) -> Mesh:
+    """A settled mesh whose group is fenced."""
+    mesh = await Mesh().start(assigners, channels)
+    for number in range(1, members + 1):
+        Participant(mesh, f"web-{number}", fenced=True, lease_ms=1_000)
+    await mesh.settled(members)
+    return mesh
+
+
+async def commit(mesh: Mesh, generation: Generation | None, offset: int = 9) -> None:
+    """Somebody commits on east."""
+    offsets = mesh.kafka.cluster("east:9092", "").offsets()
+    await offsets.commit("indexer", {TopicPartition(TOPIC, 0): Committed(offset, "")}, generation)
+
+
+def newest(participant: Participant, cluster: str = "east") -> Generation:
+    """What a member would commit with."""
+    return participant.lent_generations[cluster][-1]
+
+
+async def bumps(mesh: Mesh) -> list[GenerationBumped]:
+    """All of the history."""
+    return [event for event in await mesh.events() if isinstance(event, GenerationBumped)]
+
+
+def test_every_member_is_lent_what_the_cluster_accepts_and_strays_are_refused() -> None:
+    async def work() -> None:
+        mesh = await fenced()
+        for participant in mesh.participants:
+            await commit(mesh, newest(participant))
+        with pytest.raises(Fenced):
+            await commit(mesh, None)
+        assert not mesh.kafka.named("east").groups.occupy("indexer")
+        assert len(await bumps(mesh)) == 1
+        events = await mesh.events()
+        kinds = [type(event) for event in events]
+        assert kinds.index(BumpIntended) < kinds.index(GenerationBumped) < kinds.index(LeasesGranted)
+
+    run(work())
+
+
+def test_a_dead_members_generation_is_refused_before_its_leases_are_granted() -> None:
+    async def work() -> None:
+        mesh = await fenced()
+        first, second = mesh.participants
+        stale = newest(first)
+        mesh.network.cut("web-1", "assigner-0")
+        await mesh.until(lambda: len(second.holds) == 4)
+        with pytest.raises(Fenced):
+            await commit(mesh, stale)
+        assert newest(second).generation == stale.generation + 1
+        await commit(mesh, newest(second))
+        assert newest(first) == stale  # nobody lent it anything
+
+    run(work())
+
+
+def test_a_new_leader_takes_over_the_membership_and_moves_nothing() -> None:
+    async def work() -> None:
+        mesh = await fenced(assigners=2)
+        before = [dict(participant.holds) for participant in mesh.participants]
+        lent = newest(mesh.participants[0])
+        leader = (await mesh.leader()).instance
+        mesh.processes[leader].kill()
+        await mesh.leader()
+        await mesh.host.clock.sleep(10.0)
+        assert [participant.holds for participant in mesh.participants] == before
+        assert newest(mesh.participants[0]) == lent
+        await commit(mesh, lent)
+        mesh.participants[0].kill()
+        await mesh.until(lambda: len(mesh.participants[1].holds) == 4)
+        assert newest(mesh.participants[1]) == Generation(lent.generation + 1, lent.member_id)
+
+    run(work())
+
+
+def test_a_leader_killed_between_the_join_and_its_event_is_followed_by_one_that_joins_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def work() -> None:
+        mesh = await Mesh().start(2)
+        leader, real = (await mesh.leader()).instance, Groups.join_reserved
+
+        def joined_and_killed(self: Groups, name: str, member_id: str) -> Generation:
+            made = real(self, name, member_id)
+            if mesh.processes[leader].alive:
+                asyncio.get_running_loop().call_soon(mesh.processes[leader].kill)
+            return made
+
+        monkeypatch.setattr(Groups, "join_reserved", joined_and_killed)
+        Participant(mesh, "web-1", fenced=True)
+        await mesh.settled(1)
+        (bumped,) = await bumps(mesh)
+        assert bumped.generation == 2
+        intended = [event for event in await mesh.events() if isinstance(event, BumpIntended)]
+        assert {event.member_id for event in intended} == {bumped.member_id}
+        await commit(mesh, newest(mesh.participants[0]))
+
+    run(work())
+
+
+def test_a_generation_no_leader_wrote_down_is_answered_by_the_next_one() -> None:
+    async def work() -> None:
+        mesh = await fenced()
+        first, second = mesh.participants
+        lent = newest(first)
+        mesh.kafka.named("east").groups.join_reserved("indexer", lent.member_id)  # a deposed leader, told late
+        for _ in range(3):
+            await first.session.refused("east", lent)
+        await mesh.until(lambda: newest(second) != lent)
+        assert newest(first).generation == lent.generation + 2
+        assert len(await bumps(mesh)) == 2
+        await first.session.refused("east", lent)  # told late: what is newest is lent again, and nothing is made
+        await mesh.host.clock.sleep(1.0)
+        assert len(await bumps(mesh)) == 2
+        assert newest(first) == newest(second)
+        await commit(mesh, newest(first))
+
+    run(work())
+
+
+def test_a_cluster_that_came_back_empty_gets_a_new_member() -> None:
+    async def work() -> None:
+        mesh = await fenced(1)
+        east, (only,) = mesh.kafka.named("east"), mesh.participants
+        lent = newest(only)
+        east.empty()
+        east.create_topic(TOPIC, 4, 1, {})
+        await only.session.refused("east", lent)
+        await mesh.until(lambda: newest(only) != lent)
+        assert newest(only).member_id != lent.member_id
+        await commit(mesh, newest(only))
+
+    run(work())
+
+
+def test_only_the_grants_on_a_cluster_that_is_away_wait_for_it() -> None:
+    async def work() -> None:
+        mesh = await Mesh().start(1, ())
+        mesh.channel("logs/live/1", 2, "east")
+        mesh.channel("logs/live/2", 2, "west")
+        for name in ("web-1", "web-2"):
+            Participant(mesh, name, fenced=True, lease_ms=1_000)
+        await mesh.settled(2)
+        first, second = mesh.participants
+        second.unreachable.append("east")
+        await mesh.host.clock.sleep(1.0)
+        mesh.kafka.named("east").kill()
+        stale = newest(first)
+        first.kill()
+        await mesh.host.clock.sleep(20.0)
+        assert {held.cluster.name for held in second.holds.values()} >= {"west"}
+        assert len([held for held in second.holds.values() if held.cluster.name == "west"]) == 2
+        assert len(second.holds) < 4
+        mesh.kafka.named("east").start()
+        await mesh.until(lambda: len(second.holds) == 4)
+        assert newest(second).generation == stale.generation + 1
+        assert not [event for event in await mesh.events() if isinstance(event, FencingWaived)]
+
+    run(work())
+
+
+def test_grants_go_on_unfenced_where_members_reach_a_cluster_and_the_assigner_does_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def work() -> None:
+        mesh = await fenced()
+        first, second = mesh.participants
+        lent = newest(second)
+
+        def refuse(self: Groups, name: str, member_id: str) -> Generation:
+            raise ClusterUnavailable("cut off")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(Groups, "join_reserved", refuse)
+            first.kill()
+            took = await mesh.until(lambda: len(second.holds) == 4)
+            assert took >= 1.0
+        events = await mesh.events()
+        assert len([event for event in events if isinstance(event, FencingWaived)]) == 1
+        await mesh.until(lambda: newest(second) != lent)  # it was tried on
+        assert mesh.state().fences["east"].waived is False
+
+    run(work())
+
+
+def test_a_group_that_others_use_is_granted_nothing_there() -> None:
+    async def work() -> None:
+        mesh = await Mesh().start()
+        mesh.kafka.named("east").groups.occupy("indexer")
+        only = Participant(mesh, "web-1", fenced=True)
+        await mesh.host.clock.sleep(30.0)
+        assert only.holds == {}
+        assert await bumps(mesh) == []
+
+    run(work())
+
+
+def test_a_start_that_is_written_after_the_join_carries_the_generation() -> None:
+    async def work() -> None:
+        mesh = await Mesh().start()
+        late = ChannelId.parse("logs/live/2")
+        mesh.registry.set(str(late), 2, "east", "ACTIVE")  # its topic is not there yet
+        only = Participant(mesh, "web-1", fenced=True)
+        await mesh.until(lambda: len(only.holds) == 4)
+        mesh.kafka.named("east").create_topic(late.topic("braid."), 2, 1, {})
+        await mesh.until(lambda: len(only.holds) == 6)
+        where = TopicPartition(late.topic("braid."), 1)
+        offsets = mesh.kafka.cluster("east:9092", "").offsets()
+        assert (await offsets.committed("indexer", [where]))[where].offset == 0
+
+    run(work())
+
+
+def test_control_a_bump_that_bumps_nothing_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the broker's part the dead member's commit would pass."""
+    monkeypatch.setattr(Groups, "commit", lambda self, name, offsets, generation: None)
+    with pytest.raises(pytest.fail.Exception):
+        test_a_dead_members_generation_is_refused_before_its_leases_are_granted()
