@@ -10,10 +10,11 @@ Bounds, for members of capacities c and partitions of weights w where nothing is
   within the heaviest weight of the least loaded (differences within a batch and before it offset each other, so they
   stay within it and the bound holds), but no fewer than n/8, of whom the last had at most 8/7 of the mean. From
   nothing, equal weights lead to numbers of partitions that differ by at most one.
-- **Improving** takes from the most loaded and gives to the least, only what makes the pair better. Who gets does not
-  give. Load moved ≤ load above the mean (no placement at the mean moves less) + w_max per member that gives.
-  Unbounded by `moves_max` it ends where no single move helps (Finn and Horowitz, *A linear time approximation algorithm
-  for multiprocessor scheduling*, 1979): all are at most max(mean · (1 + `inner`), mean + w_max / c_min).
+- **Improving** takes from the most loaded and gives to the least, only what makes the pair better. Who got something
+  gives nothing afterwards. Load moved ≤ load above the mean (no placement at the mean moves less) + w_max per member
+  that gives. Unbounded by `moves_max` it ends where no single move helps (Finn and Horowitz, *A linear time
+  approximation algorithm for multiprocessor scheduling*, 1979): all are at most max(mean · (1 + `inner`),
+  mean + w_max / c_min).
 - A placement within `Band` is left as it is.
 """
 
@@ -240,7 +241,7 @@ class Placement:
             source = int(np.argmax(np.where(givers, self.relative, -np.inf)))
             if self.relative[source] <= mean or not self._outside(live, mean, inner, inner):
                 return
-            move = self._best_move(source)
+            move = self._best_move(source, mean)
             if move is None:
                 givers[source] = False
                 continue
@@ -256,23 +257,33 @@ class Placement:
         """Load above the mean: any placement at the mean has to move it."""
         return float(np.maximum(self.loads - mean * self._capacities, 0.0)[live].sum())
 
-    def _best_move(self, source: int) -> Move | None:
-        """The move from `source` that leaves it and the taker least loaded; None when none helps."""
+    def _best_move(self, source: int, mean: float) -> Move | None:
+        """The move from `source` that leaves it and the taker least loaded; None when none helps.
+
+        What does not take it below the mean comes first: a hot partition stays, its neighbours go.
+        """
         held = np.array(self._held[source], np.int64)
         if not len(held):
             return None
-        tried = 1 if self._rules is None else PLACEMENT_DESTINATIONS_TRIED
-        for target in np.argsort(self.relative, kind="stable")[:tried] if tried > 1 else [np.argmin(self.relative)]:
+        weights = self.weights[held]
+        left = (self.loads[source] - weights) * self._inverse[source]
+        for target in self._takers():
             if target == source or not np.isfinite(self.relative[target]):
                 continue
-            weights = self.weights[held]
-            left = (self.loads[source] - weights) * self._inverse[source]
             after = np.maximum(left, (self.loads[target] + weights) * self._inverse[target])
-            after[~self._may_take(held, int(target))] = np.inf
-            best = int(np.argmin(after))
-            if after[best] < self.relative[source] * _STRICTLY:
-                return Move(int(held[best]), source, int(target))
+            after[~self._may_take(held, target)] = np.inf
+            for some in (np.where(left >= mean, after, np.inf), after):
+                best = int(np.argmin(some))
+                if some[best] < self.relative[source] * _STRICTLY:
+                    return Move(int(held[best]), source, target)
         return None
+
+    def _takers(self) -> Sequence[int]:
+        """Whom a move is tried with, least loaded first: where nothing is excluded, who cannot help, nobody can."""
+        if self._rules is None:
+            return [int(np.argmin(self.relative))]
+        takers: list[int] = np.argsort(self.relative, kind="stable")[:PLACEMENT_DESTINATIONS_TRIED].tolist()
+        return takers
 
     def _shift(self, move: Move) -> None:
         weight = self.weights[move.partition]
