@@ -3,7 +3,8 @@
 It is a leader's memory and nothing more: the next one begins anew, and moves nothing by load until it has measured for
 `LOAD_SETTLE_SECONDS`, so that a leader change moves no partition. A cost is smoothed (an exponential average, so a
 sample's weight falls by 1/e each `LOAD_RISE_SECONDS`); what is read is its peak, which fades by `LOAD_FALL_SECONDS`:
-a hog is seen within seconds, a pause in the traffic moves nothing.
+a hog is seen within seconds, a pause in the traffic moves nothing. What a lease cost under its former holder says
+little of the new one: there is no peak until that has been measured.
 """
 
 import math
@@ -40,10 +41,12 @@ class Sample(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """Busy seconds per second of a lease: the smoothed value, and the fading peak of it."""
+    """Busy seconds per second of a lease: the smoothed value, the fading peak of it, and under whom since when."""
 
     smooth: float
     peak: float
+    member: str
+    since: float
 
 
 class GroupLoads:
@@ -67,8 +70,10 @@ class GroupLoads:
         for sample in samples:
             lease = state.leases.get(sample.lease)
             if lease is not None and lease.holder == member:
-                known, rate = self._costs.get(sample.lease), _rate(sample, seconds)
-                self._costs[sample.lease] = _smoothed(known, rate, seconds)
+                known = self._costs.get(sample.lease, Cost(0.0, 0.0, member, now))
+                if known.member != member:
+                    known = Cost(known.smooth, known.smooth, member, now)
+                self._costs[sample.lease] = _smoothed(known, _rate(sample, seconds), seconds, now)
 
     def moved(self, partitions: int, now: float) -> None:
         """So many partitions were asked back."""
@@ -113,12 +118,12 @@ def _rate(sample: Sample, seconds: float) -> float:
     return min(max(sample.busy_micros / 1e6, nominal) / seconds, LOAD_BUSY_PER_SECOND_MAX)
 
 
-def _smoothed(known: Cost | None, rate: float, seconds: float) -> Cost:
-    if known is None:
-        known = Cost(0.0, 0.0)
+def _smoothed(known: Cost, rate: float, seconds: float, now: float) -> Cost:
     smooth = known.smooth + (rate - known.smooth) * -math.expm1(-seconds / LOAD_RISE_SECONDS)
+    if now - known.since < LOAD_SETTLE_SECONDS:
+        return known._replace(smooth=smooth, peak=smooth)
     faded = known.peak + (smooth - known.peak) * -math.expm1(-seconds / LOAD_FALL_SECONDS)
-    return Cost(smooth, max(smooth, faded))
+    return known._replace(smooth=smooth, peak=max(smooth, faded))
 
 
 def _relative(state: Group, loads: Mapping[str, float]) -> dict[str, float]:
