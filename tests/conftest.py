@@ -1,14 +1,20 @@
 """What holds for every test: the options of the suite, and a timeout by tier. Fixtures live beside their tests."""
 
+import os
 from pathlib import Path
 from typing import Final
 
 import pytest
 
+from devmesh.java import SHORT_LIVED_JVM
+
 ROOT: Final = Path(__file__).resolve().parent.parent
 
 # Seconds a test may take; a longer one says so itself with @pytest.mark.timeout.
 TIER_TIMEOUT_SECONDS: Final = {"unit": 30, "contract": 60, "simulation": 300, "integration": 180, "e2e": 600}
+
+
+os.environ.setdefault("SPARK_SUBMIT_OPTS", SHORT_LIVED_JVM)  # whichever test or process of one starts Spark
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -1,6 +1,7 @@
 """Runs the test tiers; real-process tests that fail are looked at once more, alone, and said to be flaky if they pass.
 
-`python -m tools.suite tests/unit …`. Only tests of real processes get a second look, and only a few of them: a machine
+`python -m tools.suite tests/unit …`. Tiers without real processes take every core; those with them measure times and
+kill things, so they run alone, one test after the other. Only tests of real processes get a second look, and only a few of them: a machine
 that stalls for a second fails them without any fault of ours. It is never silent: what passed at the second look is
 printed last and kept in `build/flaky.json`, and is a bug to be mended. A unit, contract or simulation test that fails
 has failed.
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parent.parent
-REAL: Final = ("tests/integration/", "tests/e2e/")
+REAL: Final = ("tests/integration", "tests/e2e")
 SECOND_LOOKS_MAX: Final = 3  # more failures at once are no accident
 
 _FAILED: Final = 1  # pytest's exit code for tests that ran and failed
@@ -22,7 +23,8 @@ _FAILED: Final = 1  # pytest's exit code for tests that ran and failed
 
 def main(arguments: Sequence[str]) -> int:
     """Returns pytest's exit code; 0 when all that failed passed at the second look."""
-    code = _pytest("--cache-clear", *arguments)
+    codes = [_pytest(*phase) for phase in phases(arguments)]
+    code = max(codes, default=0)
     failed = failures(ROOT) if code == _FAILED else []
     if not deserve_second_look(failed):
         return code
@@ -31,6 +33,15 @@ def main(arguments: Sequence[str]) -> int:
     if code == 0:
         _tell(failed)
     return code
+
+
+def phases(tiers: Sequence[str]) -> list[list[str]]:
+    """What pytest is asked, one run after the other: tests of pure code on all cores, then those of real processes."""
+    real = [tier for tier in tiers if tier.startswith(REAL)]
+    pure = [tier for tier in tiers if tier not in real]
+    runs = [["--numprocesses=auto", "--dist=worksteal", *pure]] if pure else []
+    runs += [real] if real else []
+    return [["--cache-clear", *run] if run is runs[0] else run for run in runs]
 
 
 def failures(root: Path) -> list[str]:

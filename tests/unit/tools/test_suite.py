@@ -40,6 +40,22 @@ def test_a_real_test_that_passes_alone_is_named_flaky(
     assert json.loads((tmp_path / "build" / "flaky.json").read_text()) == [REAL]
 
 
+def test_pure_tests_take_all_cores_and_real_ones_run_alone() -> None:
+    tiers = ["tests/unit", "tests/integration", "tests/simulation", "tests/e2e"]
+    pure, real = suite.phases(tiers)
+    assert pure == ["--cache-clear", "--numprocesses=auto", "--dist=worksteal", "tests/unit", "tests/simulation"]
+    assert real == ["tests/integration", "tests/e2e"]
+    assert suite.phases(["tests/e2e"]) == [["--cache-clear", "tests/e2e"]]
+
+
+def test_a_failure_in_either_run_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    codes = iter([1, 0])
+    monkeypatch.setattr(suite, "_pytest", lambda *_: next(codes))
+    monkeypatch.setattr(suite, "ROOT", tmp_path)
+    note(tmp_path, "tests/unit/kernel/test_ranges.py::test_x")
+    assert suite.main(["tests/unit", "tests/e2e"]) == 1
+
+
 @pytest.mark.parametrize(
     "failed",
     [
@@ -53,7 +69,7 @@ def test_a_real_test_that_passes_alone_is_named_flaky(
 )
 def test_no_second_look_at_anything_else(runs: list[tuple[str, ...]], tmp_path: Path, failed: list[str]) -> None:
     note(tmp_path, *failed)
-    assert suite.main(["tests"]) == 1
+    assert suite.main(["tests/e2e"]) == 1
     assert len(runs) == 1
 
 
