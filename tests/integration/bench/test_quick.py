@@ -17,6 +17,7 @@ TABLES = {
     "produce": ["produce"],
     "commit": ["commit-1", "commit-100"],
     "lag_decode": ["lag_decode"],
+    "placement": ["placement"],
     "spark": ["spark-batch"],
     "spark_micro": ["spark-micro"],
 }

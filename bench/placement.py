@@ -1,0 +1,134 @@
+"""Placing partitions on members, beside aiokafka's sticky assignor: `python -m bench.placement`.
+
+From nothing to an assignment, ten partitions a member, in this process. Ours goes by load (weights are log-normal), the
+peer's by number. Beside the table, as facts: how long one death among 10,000 members with a million partitions takes,
+and that of 1 % of 1,000 members with 100,000, each measured on its own many times.
+"""
+
+import asyncio
+import statistics
+import sys
+import time
+from collections.abc import Iterable
+from typing import Final
+
+import numpy as np
+from aiokafka.cluster import ClusterMetadata
+from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
+from aiokafka.protocol.metadata import MetadataResponse_v1
+
+from bench.asking import Asked, asked
+from bench.playing import Contestant, play
+from bench.rounds import rows, verdict
+from bench.tables import Table, made_with
+from services.assigner.placement import Placement
+from services.assigner.policy import Measured, Movable, place
+
+PEER: Final = "aiokafka sticky"
+AGAIN: Final = "aiokafka sticky again"
+TOPICS: Final = 10
+PER_MEMBER: Final = 10
+REPEATS: Final = 50  # of ours in a round, which is too short to be timed once
+DEATHS: Final = 300
+SIGMA: Final = 0.5  # of the log-normal weights: the heaviest of a million costs some ten times the median
+
+
+class Contest:
+    """What is placed, and by whom."""
+
+    def __init__(self, partitions: int) -> None:
+        self._partitions = partitions
+        self._members = partitions // PER_MEMBER
+        self._cluster = cluster(partitions)
+        topics = [f"topic-{number}" for number in range(TOPICS)]
+        self._asking = {f"m-{n:05d}": StickyPartitionAssignor.metadata(set(topics)) for n in range(self._members)}
+        self._channels = np.repeat(np.arange(TOPICS), partitions // TOPICS)
+        self._free = np.full(partitions, -1)
+        self._measured = Measured(weights(partitions), np.ones(self._members), 0)
+
+    def contestants(self) -> dict[str, Contestant]:
+        """By name."""
+        return {PEER: self.sticky, AGAIN: self.sticky, "braid": self.braid}
+
+    async def sticky(self) -> int:
+        """The peer."""
+        assigned = StickyPartitionAssignor.assign(self._cluster, self._asking)
+        parts = [len(ids) for each in assigned.values() for _, ids in each.assignment]
+        assert sum(parts) == self._partitions
+        return self._partitions
+
+    async def braid(self) -> int:
+        """Ours, by load."""
+        for _ in range(REPEATS):
+            target = place(self._channels, self._free, self._members, movable=Movable.ALL, measured=self._measured)
+        assert (target >= 0).all()
+        return self._partitions * REPEATS
+
+
+def cluster(partitions: int) -> ClusterMetadata:
+    """As the peer knows one."""
+    metadata = ClusterMetadata()
+    ids = range(partitions // TOPICS)
+    topics = [(0, f"topic-{number}", False, [(0, each, 0, [0], [0]) for each in ids]) for number in range(TOPICS)]
+    metadata.update_metadata(MetadataResponse_v1([(0, "localhost", 9092, None)], 0, topics))
+    return metadata
+
+
+def weights(partitions: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """Busy seconds per second, the same in every run."""
+    drawn: np.ndarray[tuple[int], np.dtype[np.float64]] = np.random.default_rng(5).lognormal(0.0, SIGMA, partitions)
+    return drawn * 0.01
+
+
+def deaths(members: int, partitions: int, dying: int, times: int) -> str:
+    """Lets members die, `dying` at once, each time from a whole group; tells how long it took and how even it is."""
+    whole = Placement(weights(partitions), np.full(partitions, -1), np.ones(members))
+    whole.deal(np.arange(partitions))
+    chance, took, evenness = np.random.default_rng(11), [], []
+    placement = whole
+    for number in range(times):
+        if dying > 1 or not number:
+            placement = Placement(whole.weights, whole.holders, np.ones(members))
+            placement.held_by(0)
+        live = np.flatnonzero(np.isfinite(placement.relative))
+        dead = chance.choice(live, dying, replace=False).tolist()
+        began = time.perf_counter()
+        placement.remove(dead)
+        took.append(time.perf_counter() - began)
+        left = placement.relative[np.isfinite(placement.relative)]
+        evenness.append(float(left.max() / left.mean()))
+    return f"{_spread(took)}; max/mean {max(evenness):.3f} at worst"
+
+
+def _spread(seconds: Iterable[float]) -> str:
+    ordered = sorted(seconds)
+    p50, p99 = statistics.median(ordered), ordered[int(len(ordered) * 0.99)]
+    return f"{p50 * 1e3:.3f} ms p50, {p99 * 1e3:.3f} ms p99, {ordered[-1] * 1e3:.3f} ms max of {len(ordered)}"
+
+
+async def contest(how: Asked) -> Table:
+    """Plays the rounds."""
+    played = await play(Contest(how.units).contestants(), how.rounds)
+    found = rows(played, PEER, "cpu")
+    small = 100 if how.quick else 1
+    facts = {
+        "work": f"{how.units:,} partitions on {how.units // PER_MEMBER:,} members from nothing, ours by load; one core",
+        "peer": "by number; parses each member's metadata and builds its answer, as it must in a rebalance",
+        "one of 10,000 members dies, 1,000,000 partitions": deaths(
+            10_000 // small, 1_000_000 // small, 1, DEATHS // small
+        ),
+        "10 of 1,000 members die, 100,000 partitions": deaths(1_000, 100_000, 10, max(1, DEATHS // 3 // small)),
+    }
+    return Table("placement", "partition", "cpu", verdict(found, AGAIN), facts, found, made_with())
+
+
+def main() -> int:
+    """Runs the benchmark; 1 when the run is void."""
+    how = asked(__doc__, units=10_000, quick_units=200)
+    table = asyncio.run(contest(how))
+    table.publish(how.directory)
+    return int(bool(table.verdict) and not how.quick)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
