@@ -269,6 +269,8 @@ CLI_LETTER_BYTES_SHOWN: Final = 4_096  # of a dead letter's key or value on a te
 SPARK_READ_RECORDS: Final = 10_000  # rows of one Arrow batch: enough to spread its cost, small beside a heap
 SPARK_PARTITION_BYTES: Final = 4 << 20  # of one partition in one fetch: a task reads one partition at a time
 SPARK_TASK_ROWS_MIN: Final = 2_000  # small ranges share a streaming task up to it: a task costs tens of milliseconds
+SPARK_KEPT_PIECE_BYTES: Final = 32 << 20  # freed pieces up to it are used again: above one answer, and glibc's most
+SPARK_KEPT_BYTES: Final = 64 << 20  # of freed memory at the end of a Python worker's heap; what is above goes back
 SPARK_READERS_MAX: Final = 32  # open clients of one Python worker, one a topic; the one used longest ago is closed
 SPARK_CLUSTER_WAIT_SECONDS: Final = 3_600.0  # a task waits so long for a cluster that is away; an outage is shorter
 SPARK_WAIT_NOTICE_SECONDS: Final = 10.0  # between two log lines of a task that waits
@@ -362,6 +364,7 @@ COLUMN_NAME_BYTES_MAX: Final = 128  # of a header's name
 MEMBERSHIP_SESSION_MS: Final = 1_800_000  # of Braid's membership where the cluster does not tell its largest
 MEMBERSHIP_REBALANCE_MS: Final = 10_000  # a leader killed between join and sync: so long nobody can commit
 MEMBERSHIP_RENEW_SECONDS: Final = 60.0  # between two heartbeats of a membership; sessions last far longer
+CLUSTER_REACHED_SECONDS: Final = 5.0  # since the last answered commit; after that a member does not vouch for it
 UNCOMMITTED_RECORDS_MAX: Final = 50_000  # done while commits are refused for an unknown member; then intake pauses
 
 # --- placement by load

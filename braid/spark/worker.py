@@ -18,6 +18,7 @@ from braid.kernel import limits
 from braid.kernel.errors import BraidError, NotFound, OffsetOutOfRange, Refused
 from braid.kernel.ports import DamagedBatch, TopicPartition
 from braid.spark.loop import ProcessLoop, process_loop
+from braid.spark.memory import keep_freed_memory
 from braid.spark.options import ReadOptions
 from braid.spark.plan import LogRange
 from braid.spark.rows import COLUMN_HEADERS, RowBuilder
@@ -29,6 +30,7 @@ _readers: "OrderedDict[_Key, RangeReader]" = OrderedDict()
 
 def read_ranges(options: ReadOptions, logs: Sequence[LogRange]) -> Iterator[pa.RecordBatch]:
     """The rows of a task's ranges, one range after another; raises what `read_range` does."""
+    keep_freed_memory()
     for log in logs:
         yield from read_range(options, log)
 
