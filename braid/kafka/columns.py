@@ -22,6 +22,7 @@ _RECORD_BYTES_MIN: Final = 6  # attributes, time, offset, key, value, headers: a
 _LENGTH_SHIFT_MAX: Final = 28  # a record's length is an int32: five bytes
 _NUMBER_SHIFT_MAX: Final = 56  # nine bytes; of a tenth only one bit would count
 _STREAK: Final = 12  # records of one size before more are looked for at once
+_WIDTH_BITS: Final = 3  # a length takes up to five bytes
 _WINDOW: Final = 512  # so many, and ever more
 _WIDER: Final = 4
 _RUN_LEAST: Final = 48  # records of one length in a row, before they are compared instead of read
@@ -48,11 +49,24 @@ class BatchHead(NamedTuple):
 
 
 class _Steps(NamedTuple):
-    """Records as they follow each other: of each size so many, the length itself taking so many bytes of it."""
+    """Records as they follow each other.
 
-    sizes: list[int]
-    widths: list[int]
-    runs: list[int]
+    Attributes:
+        sizes: Of a step's records, their lengths included.
+        widths: How many bytes of it the length takes.
+        runs: How many records a step is.
+    """
+
+    sizes: _Ints
+    widths: _Ints
+    runs: _Ints
+
+
+class _Walked(NamedTuple):
+    """The same while it grows: size and width in one number, and those runs that are longer than 1, by their step."""
+
+    codes: list[int]
+    runs: dict[int, int]
 
 
 def decode_columns(
@@ -93,7 +107,9 @@ def _decode(plain: memoryview, first_at: int, heads: Sequence[BatchHead], names:
 
 def _put_runs(plain: memoryview, steps: _Steps, first_at: int, names: Sequence[bytes], found: Pieces) -> _Ints:
     """Notes what stands in records of one length that follow each other; returns which ones are left."""
-    sizes, widths, runs = (np.array(each, np.int64) for each in steps)
+    sizes, widths, runs = steps
+    if len(runs) == len(found.deltas):
+        return np.arange(len(runs))
     other = (sizes[1:] != sizes[:-1]) | (widths[1:] != widths[:-1])
     firsts = np.concatenate(([0], np.flatnonzero(other) + 1))
     counts = np.add.reduceat(runs, firsts)
@@ -142,23 +158,26 @@ def _times(delta_ms: _Ints, heads: Sequence[BatchHead], each: _Ints) -> tuple[_I
 def _steps(plain: memoryview, first_at: int, heads: Sequence[BatchHead]) -> _Steps:
     """The records, one after the other, up to the end of each batch."""
     data: _Bytes = np.frombuffer(plain, np.uint8)
-    found = _Steps([], [], [])
+    found = _Walked([], {})
     at = first_at
     for head in heads:
         _walk(plain, data, at, head, found)
         at = head.ends_at
     _demand(at == len(plain))
-    return found
+    codes = np.array(found.codes, np.int64)
+    runs = np.ones(len(codes), np.int64)
+    runs[list(found.runs)] = list(found.runs.values())
+    return _Steps(codes >> _WIDTH_BITS, codes & (1 << _WIDTH_BITS) - 1, runs)
 
 
 def _bodies(steps: _Steps, first_at: int) -> tuple[_Ints, _Ints]:
     """Where the records, behind their lengths, begin and end."""
-    sizes = np.repeat(np.array(steps.sizes, np.int64), steps.runs)
+    sizes, widths = np.repeat(steps.sizes, steps.runs), np.repeat(steps.widths, steps.runs)
     ends = np.cumsum(sizes) + first_at
-    return ends - sizes + np.repeat(np.array(steps.widths, np.int64), steps.runs), ends
+    return ends - sizes + widths, ends
 
 
-def _walk(plain: memoryview, data: _Bytes, at: int, head: BatchHead, found: _Steps) -> None:
+def _walk(plain: memoryview, data: _Bytes, at: int, head: BatchHead, found: _Walked) -> None:
     """Notes the records of a batch.
 
     Where records follow each other with the same length, the next ones are looked at together: as long as the bytes of
@@ -166,27 +185,30 @@ def _walk(plain: memoryview, data: _Bytes, at: int, head: BatchHead, found: _Ste
     """
     left, end = head.records, head.ends_at
     last, streak, window = 0, 0, _WINDOW
+    add = found.codes.append
     _demand(0 < left <= end - at and end <= len(plain))
     while left and at + 1 < end:  # a record is longer than two bytes of its length
         first, second = plain[at], plain[at + 1]
         if first >= 0x80 > second:  # written out, because this is what takes the time
-            size, width = ((first & 0x7F | second << 7) >> 1) + 2, 2
+            size, width = (first & 0x7F) >> 1 | second << 6, 2
+            size += 2
         else:
             size, width = _length(plain, at)
         if at + size > end or first & 1:
             raise Unusual
-        run = 1
+        add(size << _WIDTH_BITS | width)
+        at += size
+        left -= 1
         if size != last:
             last, streak = size, 0
-        elif (streak := streak + 1) >= _STREAK:
-            looked_at = min(window, left, (end - at) // size)
-            run = _same_lengths(data, at, width, size, looked_at)
+            continue
+        streak += 1
+        if streak >= _STREAK and (looked_at := min(window, left, (end - at) // size)):
+            run = _same_lengths(data, at - size, width, size, looked_at + 1) - 1
             streak, window = (streak, window * _WIDER) if run == looked_at else (0, _WINDOW)
-        found.sizes.append(size)
-        found.widths.append(width)
-        found.runs.append(run)
-        at += size * run
-        left -= run
+            found.runs[len(found.codes) - 1] = run + 1
+            at += size * run
+            left -= run
     _demand(at == end and not left)
 
 
