@@ -4,7 +4,8 @@ It is a leader's memory and nothing more: the next one begins anew, and moves no
 `LOAD_SETTLE_SECONDS`, so that a leader change moves no partition. A cost is smoothed (an exponential average, so a
 sample's weight falls by 1/e each `LOAD_RISE_SECONDS`); what is read is its peak, which fades by `LOAD_FALL_SECONDS`:
 a hog is seen within seconds, a pause in the traffic moves nothing. What a lease cost under its former holder says
-little of the new one: there is no peak until that has been measured.
+little of the new one: there is no peak, and no further move by load, until that has been measured. Else what left a
+slow host would be sent back, for it seems as dear on a fast one.
 """
 
 import math
@@ -54,7 +55,7 @@ class GroupLoads:
 
     def __init__(self, now: float) -> None:
         """`now` in seconds on a clock that never falls, as everywhere here."""
-        self._began = now
+        self._measures_since = now
         self._heard: dict[str, float] = {}
         self._costs: dict[str, Cost] = {}
         self._moved: deque[tuple[float, int]] = deque()
@@ -73,16 +74,18 @@ class GroupLoads:
                 known = self._costs.get(sample.lease, Cost(0.0, 0.0, member, now))
                 if known.member != member:
                     known = Cost(known.smooth, known.smooth, member, now)
+                    self._measures_since = now
                 self._costs[sample.lease] = _smoothed(known, _rate(sample, seconds), seconds, now)
 
     def moved(self, partitions: int, now: float) -> None:
         """So many partitions were asked back."""
         if partitions:
             self._moved.append((now, partitions))
+            self._measures_since = now
 
     def settled(self, now: float) -> bool:
-        """Whether it was measured for long enough to move anything by it."""
-        return now - self._began >= LOAD_SETTLE_SECONDS
+        """Whether it was measured for long enough, since the term began and since anything moved, to move more."""
+        return now - self._measures_since >= LOAD_SETTLE_SECONDS
 
     def taken(self, state: Group, now: float) -> Loads:
         """What a balance step goes by; forgets leases that are no more."""

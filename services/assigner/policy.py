@@ -66,12 +66,14 @@ def place(
     """
     if members == 0 or not len(holders):
         return holders.copy()
-    if measured is None or measured.plain or movable is Movable.TO_NEWCOMERS:
+    if measured is None or measured.plain:
         return _by_number(channels, holders, members, movable)
     placement = Placement(measured.weights, holders, measured.capacities, measured.rules)
     placement.deal(np.flatnonzero(holders < 0))
     if movable is Movable.ALL:
         placement.improve(Band(), measured.moves_max)
+    if movable is Movable.TO_NEWCOMERS and measured.rules is None:
+        return _by_number(channels, placement.holders, members, movable)
     return placement.holders
 
 
