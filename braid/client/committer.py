@@ -48,11 +48,11 @@ class Committer:
         self.works: dict[LeaseId, PartitionWork] = {}
         self.generation: Generation | None = None
         self.truncated = 0
-        self.unreachable = False  # the last commit got no answer
         self._ask = ask
         self._resumed = resumed
         self._lent = asyncio.Event()
         self._stale = False  # the cluster knows a newer generation than this member
+        self._answered_at = float("-inf")
         self._uncommitted = 0  # records done since the last commit that was taken
         self._host = host
         self._group = group
@@ -80,6 +80,11 @@ class Committer:
         self._lent.set()
         self._due.set()
         self._resumed()
+
+    @property
+    def unreachable(self) -> bool:
+        """Whether no commit was answered lately; an idle member does not know better."""
+        return self._host.clock.elapsed() - self._answered_at > limits.CLUSTER_REACHED_SECONDS
 
     @property
     def stopped(self) -> bool:
@@ -170,16 +175,14 @@ class Committer:
         generation = self.generation
         try:
             await self._offsets.commit(self._group, commits, generation)
-        except ClusterUnavailable:
-            self.unreachable = True
-            raise
         except Fenced as error:
-            self.unreachable = False
+            self._answered_at = self._host.clock.elapsed()
             if generation is not None and generation == self.generation:
                 self._stale = "unknown_member" not in error.metadata
                 await self._ask(generation)
             raise
-        held, self._fenced, self._stale, self.unreachable = self._fenced, False, False, False
+        self._answered_at = self._host.clock.elapsed()
+        held, self._fenced, self._stale = self._fenced, False, False
         if held:
             self._resumed()
 

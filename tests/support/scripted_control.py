@@ -17,7 +17,7 @@ from braid.kafka.memory import MemoryKafka, MemoryProcess
 from braid.kafka.memory.log import MemoryRecord
 from braid.kernel.errors import BraidError, Unavailable
 from braid.kernel.ids import ChannelId, LeaseId, make_epoch
-from braid.kernel.ports import Caller, DuplexServing, RpcService, TopicPartition
+from braid.kernel.ports import Caller, DuplexServing, Generation, RpcService, TopicPartition
 from braid.rpc.memory_network import MemoryNetwork
 from braid.rpc.memory_transport import MemoryTransport
 from braid.rpc.methods import duplex, method_path, unary
@@ -92,6 +92,8 @@ class Control:
     released: list[join_pb2.ReleasedLease] = field(default_factory=list)
     members: list[Joined] = field(default_factory=list)
     held: dict[str, dict[str, int]] = field(default_factory=dict)
+    generations: dict[str, Generation] = field(default_factory=dict)
+    refusals: list[tuple[str, Generation]] = field(default_factory=list)
     answers_heartbeats: bool = True
     lease_ms: int = 3_000
     max_record_bytes: int = 1 << 20
@@ -222,6 +224,14 @@ class Control:
         await joined.call.send(join_pb2.JoinResponse(delta=delta))
         return epochs
 
+    async def lend(self, at: int, cluster: str, generation: Generation) -> None:
+        """Lends a generation, now and with every later grant on the cluster."""
+        self.generations[cluster] = generation
+        joined = self.members[at]
+        delta = self._delta(joined)
+        self._cluster_delta(delta, cluster)
+        await joined.call.send(join_pb2.JoinResponse(delta=delta))
+
     async def revoke(self, at: int, *leases: str, deadline_ms: int = 30_000) -> None:
         """Asks leases back; with deadline 0 they are lost at once."""
         joined = self.members[at]
@@ -241,7 +251,10 @@ class Control:
         for each in delta.clusters:
             if each.cluster.name == cluster:
                 return each
-        return delta.clusters.add(cluster=self.address(cluster))
+        made = delta.clusters.add(cluster=self.address(cluster))
+        if cluster in self.generations:
+            made.generation.generation, made.generation.member_id = self.generations[cluster]
+        return made
 
     async def _join(self, call: DuplexServing) -> None:
         first = await call.receive()
@@ -276,6 +289,10 @@ class Control:
                 for released in message.acknowledge.released:
                     self.released.append(released)
                     self.held[joined.member].pop(released.lease, None)
+            case "commit_refused":
+                told = message.commit_refused
+                generation = Generation(told.generation.generation, told.generation.member_id)
+                self.refusals.append((told.cluster, generation))
             case "leave":
                 joined.left = True
 

@@ -1,9 +1,12 @@
 """Commits that a broker refuses: held while that lasts, and made when it ends."""
 
 import asyncio
+from unittest.mock import patch
 
+from braid.kernel import limits
+from braid.kernel.ports import Generation
 from tests.support.scripted_control import until, virtual
-from tests.unit.client.consuming import FIRST, TOPIC, bench, member
+from tests.unit.client.consuming import FIRST, TOPIC, Bench, bench, member
 
 
 @virtual
@@ -20,5 +23,93 @@ async def test_commits_are_held_while_a_stray_member_occupies_the_group() -> Non
             await asyncio.sleep(5.0)
             assert (at.watch.base(TOPIC), running.done()) == (10, False)
             groups.leave("g")
+            await until(lambda: at.watch.base(TOPIC) == 20)
+        await running
+
+
+def stable(at: Bench, member_id: str = "m-1") -> Generation:
+    """The assigner joins, or bumps."""
+    return at.control.clusters["east"].groups.join("g", member_id)
+
+
+@virtual
+async def test_a_stale_generation_stops_its_cluster_until_a_newer_one_is_lent() -> None:
+    async with bench() as at:
+        first = at.control.generations["east"] = stable(at)
+        async with member(at, "m", FIRST) as (consumer, _):
+            running = asyncio.ensure_future(consumer.run(at.handle))
+            at.fill(10)
+            await until(lambda: at.watch.base(TOPIC) == 10)
+            second = stable(at)
+            at.fill(10)
+            await until(lambda: ("east", first) in at.control.refusals)
+            sunk = len(at.sink)
+            at.fill(500)
+            await asyncio.sleep(5.0)
+            assert at.watch.base(TOPIC) == 10  # nothing plain, nothing stale
+            assert len(at.sink) - sunk < 500  # what is not fetched yet is not begun
+            await at.control.lend(0, "east", second)
+            await until(lambda: at.watch.base(TOPIC) == 520)
+            assert {generation for _, generation in at.control.refusals} == {first}
+        await running
+
+
+@virtual
+async def test_an_unknown_member_holds_commits_and_work_goes_on_up_to_a_bound() -> None:
+    async with bench() as at:
+        at.control.generations["east"] = stable(at)
+        with patch.object(limits, "UNCOMMITTED_RECORDS_MAX", 300):
+            async with member(at, "m", FIRST) as (consumer, _):
+                running = asyncio.ensure_future(consumer.run(at.handle))
+                at.fill(10)
+                await until(lambda: at.watch.base(TOPIC) == 10)
+                second = stable(at, "m-2")
+                at.fill(100)
+                await until(lambda: len(at.sink) == 110)  # it goes on
+                assert at.watch.base(TOPIC) == 10
+                at.fill(400)
+                await until(lambda: len(at.sink) > 310)
+                await asyncio.sleep(2.0)  # what was fetched is finished
+                at.fill(5_000)
+                await asyncio.sleep(10.0)
+                assert len(at.sink) < 5_000
+                await at.control.lend(0, "east", second)
+                await until(lambda: at.watch.base(TOPIC) == 5_510)
+            await running
+
+
+@virtual
+async def test_a_last_commit_waits_for_the_generation_that_replaces_the_refused_one() -> None:
+    async with bench() as at:
+        first = at.control.generations["east"] = stable(at)
+        async with member(at, "m", FIRST, commit_interval_seconds=60.0) as (consumer, _):
+            running = asyncio.ensure_future(consumer.run(at.handle))
+            at.fill(10)
+            await until(lambda: len(at.sink) == 10)
+            second = stable(at)
+            await at.control.revoke(0, FIRST)
+            await until(lambda: ("east", first) in at.control.refusals)
+            assert at.control.released == []
+            await at.control.lend(0, "east", second)
+            await until(lambda: bool(at.control.released))
+            assert not at.control.released[0].commit_waived
+            assert at.watch.base(TOPIC) == 10
+        await running
+
+
+@virtual
+async def test_control_a_plain_commit_as_a_fallback_is_seen() -> None:
+    """If a refused member committed plainly the moment the group is empty, somebody else's progress would be gone."""
+    async with bench() as at:
+        at.control.generations["east"] = stable(at)
+        async with member(at, "m", FIRST) as (consumer, _):
+            running = asyncio.ensure_future(consumer.run(at.handle))
+            at.fill(10)
+            await until(lambda: at.watch.base(TOPIC) == 10)
+            at.control.clusters["east"].groups.leave("g")  # its session ended: the group takes plain commits now
+            at.fill(10)
+            await asyncio.sleep(5.0)
+            assert at.watch.base(TOPIC) == 10
+            consumer._clusters["east"].committer.generation = None  # the mutant
             await until(lambda: at.watch.base(TOPIC) == 20)
         await running

@@ -9,7 +9,7 @@ from braid.kernel.envelope import encode
 from braid.kernel.ports import HistoryId
 from braid.kernel.progress_fields import EnvelopeFields
 from braid.kernel.ranges import Ranges
-from services.assigner.events import GroupDeleted
+from services.assigner.events import FencingWaived, GroupDeleted
 from services.assigner.reconciler_group import GROUPS
 from tests.support.checkers import Checker, check, facts
 from tests.support.checkers.commits import ReadableEnvelopes, TruthfulCommits
@@ -17,6 +17,7 @@ from tests.support.checkers.delivery import HonestReceipts, NoPhantom, ZeroLoss
 from tests.support.checkers.drains import SafeDrains
 from tests.support.checkers.epochs import OneLeaderAtATime, RisingEpochs
 from tests.support.checkers.facts import Fact, Place
+from tests.support.checkers.fencing import FencedCommits
 from tests.support.checkers.folding import OneFold
 from tests.support.checkers.holders import ExclusiveHolders
 from tests.support.checkers.stores import GapFreeWatches, HonestAppends
@@ -65,6 +66,16 @@ def test_a_receipt_for_what_is_not_there_is_seen() -> None:
     assert red(HonestReceipts(), [facts.Acknowledged(b"a", at(0))])
     assert red(HonestReceipts(), [*appended(b"b"), facts.Acknowledged(b"a", at(0))])
     assert not red(HonestReceipts(), [*appended(b"a"), facts.Acknowledged(b"a", at(0))])
+
+
+def test_a_commit_under_an_earlier_epoch_is_seen_unless_fencing_was_waived() -> None:
+    later, earlier = committed(EnvelopeFields(2, epoch=7)), committed(EnvelopeFields(1, epoch=6))
+    assert red(FencedCommits(), [later, earlier])
+    assert not red(FencedCommits(), [earlier, later, later])
+    for cluster, is_red in (("east", False), ("west", True)):
+        waived = GROUPS.codec.encode(FencingWaived(cluster), Context(1, "assigner-0"))
+        fact = facts.BatchAppended(HISTORY, 1, (waived,), 1)
+        assert red(FencedCommits(), [fact, later, earlier]) is is_red
 
 
 def test_a_claim_of_undone_work_is_seen() -> None:

@@ -359,6 +359,163 @@ class LeaseReason(_message.Message):
 Global___LeaseReason: _TypeAlias = LeaseReason  # noqa: Y015
 
 @_typing.final
+class PreviewPlacementRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class CapacitiesEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.float
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.float = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    GROUP_FIELD_NUMBER: _builtins.int
+    LEAVING_MEMBERS_FIELD_NUMBER: _builtins.int
+    LOST_CLUSTERS_FIELD_NUMBER: _builtins.int
+    CAPACITIES_FIELD_NUMBER: _builtins.int
+    group: _builtins.str
+    @_builtins.property
+    def leaving_members(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Ids or client ids."""
+
+    @_builtins.property
+    def lost_clusters(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Clusters whose channels nobody can work on."""
+
+    @_builtins.property
+    def capacities(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]:
+        """By member (id or client id), busy seconds per second it can bear."""
+
+    def __init__(
+        self,
+        *,
+        group: _builtins.str = ...,
+        leaving_members: _abc.Iterable[_builtins.str] | None = ...,
+        lost_clusters: _abc.Iterable[_builtins.str] | None = ...,
+        capacities: _abc.Mapping[_builtins.str, _builtins.float] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["capacities", b"capacities", "group", b"group", "leaving_members", b"leaving_members", "lost_clusters", b"lost_clusters"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PreviewPlacementRequest: _TypeAlias = PreviewPlacementRequest  # noqa: Y015
+
+@_typing.final
+class PreviewPlacementResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MOVES_FIELD_NUMBER: _builtins.int
+    MEMBERS_FIELD_NUMBER: _builtins.int
+    MEASURED_FIELD_NUMBER: _builtins.int
+    measured: _builtins.bool
+    """Whether the leader has measured long enough to move anything by load; else every lease weighs the same."""
+    @_builtins.property
+    def moves(self) -> _containers.RepeatedCompositeFieldContainer[Global___PlacementMove]:
+        """In the order of their names."""
+
+    @_builtins.property
+    def members(self) -> _containers.RepeatedCompositeFieldContainer[Global___MemberLoad]:
+        """Those that stay, in the order of their client ids."""
+
+    def __init__(
+        self,
+        *,
+        moves: _abc.Iterable[Global___PlacementMove] | None = ...,
+        members: _abc.Iterable[Global___MemberLoad] | None = ...,
+        measured: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["measured", b"measured", "members", b"members", "moves", b"moves"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PreviewPlacementResponse: _TypeAlias = PreviewPlacementResponse  # noqa: Y015
+
+@_typing.final
+class PlacementMove(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LEASE_FIELD_NUMBER: _builtins.int
+    FROM_MEMBER_FIELD_NUMBER: _builtins.int
+    TO_MEMBER_FIELD_NUMBER: _builtins.int
+    COST_FIELD_NUMBER: _builtins.int
+    lease: _builtins.str
+    from_member: _builtins.str
+    """Empty when nobody holds it."""
+    to_member: _builtins.str
+    cost: _builtins.float
+    """What it costs, busy seconds per second."""
+    def __init__(
+        self,
+        *,
+        lease: _builtins.str = ...,
+        from_member: _builtins.str = ...,
+        to_member: _builtins.str = ...,
+        cost: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cost", b"cost", "from_member", b"from_member", "lease", b"lease", "to_member", b"to_member"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PlacementMove: _TypeAlias = PlacementMove  # noqa: Y015
+
+@_typing.final
+class MemberLoad(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MEMBER_FIELD_NUMBER: _builtins.int
+    CLIENT_ID_FIELD_NUMBER: _builtins.int
+    CAPACITY_FIELD_NUMBER: _builtins.int
+    LEASES_NOW_FIELD_NUMBER: _builtins.int
+    LEASES_THEN_FIELD_NUMBER: _builtins.int
+    RELATIVE_LOAD_NOW_FIELD_NUMBER: _builtins.int
+    RELATIVE_LOAD_THEN_FIELD_NUMBER: _builtins.int
+    member: _builtins.str
+    client_id: _builtins.str
+    capacity: _builtins.float
+    leases_now: _builtins.int
+    leases_then: _builtins.int
+    relative_load_now: _builtins.float
+    """Load for its capacity, relative to the mean of all: 1 is even."""
+    relative_load_then: _builtins.float
+    def __init__(
+        self,
+        *,
+        member: _builtins.str = ...,
+        client_id: _builtins.str = ...,
+        capacity: _builtins.float = ...,
+        leases_now: _builtins.int = ...,
+        leases_then: _builtins.int = ...,
+        relative_load_now: _builtins.float = ...,
+        relative_load_then: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["capacity", b"capacity", "client_id", b"client_id", "leases_now", b"leases_now", "leases_then", b"leases_then", "member", b"member", "relative_load_now", b"relative_load_now", "relative_load_then", b"relative_load_then"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___MemberLoad: _TypeAlias = MemberLoad  # noqa: Y015
+
+@_typing.final
 class CloseChannelRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -147,7 +147,7 @@ class Heartbeat(_message.Message):
 
     @_builtins.property
     def unreachable_clusters(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Clusters it could not reach lately."""
+        """Clusters it could not reach lately, or had no reason to."""
 
     def __init__(
         self,
