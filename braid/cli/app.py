@@ -46,6 +46,7 @@ VERBS: Final[Mapping[str, Verb]] = {
     "uncordon": Verb("braid.cli.moves", "Let a cluster take new traffic again"),
     "decommission": Verb("braid.cli.moves", "Empty a cluster, then forget it (not built yet)"),
     "why": Verb("braid.cli.why", "Tell why a lease is where it is"),
+    "preview": Verb("braid.cli.preview", "Show which leases would move if a member or cluster went"),
     "events": Verb("braid.cli.events", "Show what the mesh decided, and why"),
     "doctor": Verb("braid.cli.doctor", "Check everything, and say what to do"),
     "reset": Verb("braid.cli.later", "Set a group's progress elsewhere (not built yet)"),

@@ -384,4 +384,5 @@ LOAD_NOMINAL_BYTE_SECONDS: Final = 2e-9  # and a byte: decompression and copying
 LOAD_BUSY_PER_SECOND_MAX: Final = 10_000.0  # handlers at once in one partition; a member that claims more is cut to it
 WARM_UP_SECONDS: Final = 30.0  # until a newcomer is given its full share of a loaded group: caches fill, code compiles
 WARM_UP_PART_MIN: Final = 0.25  # of its capacity at once
+CLI_MOVES_SHOWN: Final = 20  # leases `preview` names on a terminal; JSON names all
 MOVES_PER_MINUTE_MIN: Final = 4  # of one group by load, or as many as a join moves, whichever is more

@@ -59,7 +59,7 @@ class Layout:
         """Each member's load for its capacity over the mean of all, were these the holders."""
         held = holders >= 0
         loads = np.bincount(holders[held], self.measured.weights[held], len(self.members)) / self.measured.capacities
-        mean = float(self.measured.weights[held].sum() / self.measured.capacities.sum())
+        mean = float(self.measured.weights[held].sum()) / max(float(self.measured.capacities.sum()), 1e-9)
         result: Floats = loads / mean if mean else loads
         return result
 

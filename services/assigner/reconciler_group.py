@@ -23,6 +23,7 @@ from services.assigner.events import (
     ExpireIdle,
     FixStart,
     GoneReason,
+    Loads,
     ObserveChannels,
     Release,
     ReleaseLeases,
@@ -114,6 +115,10 @@ class GroupKeeper:
         """A heartbeat said what the member's leases cost."""
         self._loads.heard(self._state(), member, self._replica.host.clock.elapsed(), samples)
 
+    def loads(self) -> Loads:
+        """What was measured, as a decision goes by it."""
+        return self._loads.taken(self._state(), self._replica.host.clock.elapsed())
+
     def look(self) -> None:
         """Decides when loads have become uneven."""
         if self._loads.uneven(self._state(), self._replica.host.clock.elapsed()):
@@ -197,7 +202,7 @@ class GroupKeeper:
         return bool(outcome.events)
 
     def _balance(self) -> Balance:
-        return Balance(self._live(), self._loads.taken(self._state(), self._replica.host.clock.elapsed()))
+        return Balance(self._live(), self.loads())
 
     def _state(self) -> Group:
         return self._replica.aggregates.state(GROUPS, self._name)

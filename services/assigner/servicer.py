@@ -20,6 +20,7 @@ from services.assigner.peers import RegistryFollower
 from services.assigner.reconciler import MemberKey, Term
 from services.assigner.reconciler_group import GROUPS
 from services.assigner.servicer_joins import Joins, read_wishes
+from services.assigner.servicer_preview import Previews
 from services.assigner.servicer_reads import Reads, group_message
 
 
@@ -44,6 +45,7 @@ class Assigner:
         reads = Reads(replica, self._connected)
         writes = _Writes(replica, registry)
         joins = Joins(replica, registry, lambda: self._require_term(replica))
+        previews = Previews(replica, lambda: self._require_term(replica))
 
         return RpcService(
             name=service_path(self.name),
@@ -56,6 +58,7 @@ class Assigner:
                 _path("ListMembers"): unary(api.ListMembersRequest, reads.list_members),
                 _path("ListLeases"): unary(api.ListLeasesRequest, reads.list_leases),
                 _path("ExplainLease"): unary(api.ExplainLeaseRequest, reads.explain_lease),
+                _path("PreviewPlacement"): unary(api.PreviewPlacementRequest, previews.preview_placement),
                 _path("CloseChannel"): unary(api.CloseChannelRequest, writes.close_channel),
             },
             server_stream={},

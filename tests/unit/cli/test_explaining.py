@@ -5,9 +5,11 @@ import json
 
 import pytest
 
+from braid.api.assigner.v1.assigner_service_pb2 import MemberLoad, PlacementMove, PreviewPlacementResponse
 from braid.api.dlq.v1.events_pb2 import DlqEvent, ReplayCreated
 from braid.api.dlq.v1.replay_pb2 import ReplaySpec
 from braid.cli.histories import event_body, parse_subject, summary
+from braid.cli.preview import told as preview_text
 from braid.kernel.errors import Invalid
 from tests.unit.cli.mesh import Shell, virtual
 
@@ -150,3 +152,32 @@ def test_subjects() -> None:
     ]
     with pytest.raises(Invalid):
         parse_subject("stream/a/b")
+
+
+@virtual
+async def test_a_preview_shows_what_would_move() -> None:
+    shell = await with_a_group()
+    told = (await shell.braid("preview", "group", "g")).out
+    assert told.startswith("group g: no leases would move")
+    assert "Nobody would be left." in told
+    document = json.loads((await shell.braid("preview", "group", "g", "-o", "json")).out)
+    assert document["moves"] == []
+    cases = {
+        "preview group g --without nobody": (4, "has no member 'nobody'"),
+        "preview group g --without-cluster north": (4, "has nothing on cluster 'north'"),
+        "preview group g --capacity web-2": (2, "'web-2' is no member's capacity"),
+        "preview stream logs": (2, "it takes group"),
+    }
+    for line, (code, says) in cases.items():
+        ran = await shell.braid(*line.split())
+        assert ran.code == code and says in ran.err, line
+
+
+def test_a_preview_within_80_columns() -> None:
+    members = [MemberLoad(member="01", client_id="web-0", leases_now=4, leases_then=6, relative_load_then=1.0)]
+    moves = [PlacementMove(lease=f"logs/live/1/{n}", from_member="02", to_member="01") for n in range(30)]
+    told = preview_text("g", PreviewPlacementResponse(moves=moves, members=members, measured=True))
+    assert "MEMBER         LEASES           LOAD\nweb-0           4 → 6    0.00 → 1.00\n" in told
+    assert "logs/live/1/0  02 → web-0" in told
+    assert told.endswith("… and 10 more: -o json shows them all")
+    assert max(map(len, told.splitlines())) <= 80

@@ -1,0 +1,151 @@
+"""What would move, were the group another: members gone, clusters dead, capacities changed. Pure; decides nothing.
+
+It asks the same assignor as a balance step, of the present state with the change made, without a budget: where leases
+would come to lie in the end, not at the next step.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from braid.kernel.errors import Invalid, NotFound
+from braid.kernel.limits import CAPACITY_DEFAULT, LOAD_FLOOR
+from services.assigner.balance import Assignor, Layout, layout
+from services.assigner.events import Loads
+from services.assigner.group import Group, Lease, LeaseState, channel_of
+from services.assigner.policy import Movable
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What is different. Members are named by id or client id.
+
+    Attributes:
+        leaving: Members that are gone.
+        lost: Clusters nobody can work on: their leases stay where they are, and cost nothing.
+        capacities: What members can bear from now on, busy seconds per second.
+    """
+
+    leaving: Sequence[str] = ()
+    lost: Sequence[str] = ()
+    capacities: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementMove:
+    """A lease that would change hands; `source` is empty where nobody holds it now."""
+
+    lease: str
+    source: str
+    target: str
+    cost: float
+
+
+@dataclass(frozen=True, slots=True)
+class MemberLoad:
+    """A member now and then: leases, and load for its capacity relative to the mean of all."""
+
+    member: str
+    capacity: float
+    leases: tuple[int, int]
+    relative: tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What would be."""
+
+    moves: Sequence[PlacementMove]
+    members: Sequence[MemberLoad]
+
+
+def preview(state: Group, loads: Loads, change: Change, now_ms: int, assign: Assignor) -> Preview:
+    """Places a changed group.
+
+    Args:
+        state: The group as it is.
+        loads: What was measured.
+        change: What would be different.
+        now_ms: Now, wall clock.
+        assign: The placement algorithm.
+
+    Raises:
+        NotFound: the change names a member or cluster the group does not have.
+        Invalid: a capacity is not above 0.
+    """
+    now = layout(state, sorted(state.members), loads, now_ms)
+    changed = _changed(state, change)
+    then = layout(changed, sorted(changed.members), _without(state, loads, change.lost), now_ms)
+    then = replace(then, measured=replace(then.measured, moves_max=len(then.leases)))
+    target = assign(then.channels, then.holders, len(then.members), movable=Movable.ALL, measured=then.measured)
+    return Preview(_moves(state, then, target.tolist()), _members(now, then, replace(then, holders=target)))
+
+
+def _changed(state: Group, change: Change) -> Group:
+    gone = {_member(state, name, "leaving_members") for name in change.leaving}
+    known = {channel.cluster for channel in state.channels.values()}
+    for cluster in change.lost:
+        if cluster not in known:
+            raise NotFound(
+                f"group {state.name!r} has nothing on cluster {cluster!r}",
+                field="lost_clusters",
+                remedy=f"use {', '.join(sorted(known))}" if known else "",
+            )
+    members = {id: member for id, member in state.members.items() if id not in gone}
+    for name, capacity in change.capacities.items():
+        if not 0 < capacity < float("inf"):
+            raise Invalid(f"a capacity of {capacity}", field=f"capacities.{name}", remedy="use a number above 0")
+        id = _member(state, name, "capacities")
+        if id in members:
+            members[id] = replace(members[id], capacity=capacity)
+    freed = {name: _freed(lease) if lease.holder in gone else lease for name, lease in state.leases.items()}
+    return replace(state, members=members, leases=freed)
+
+
+def _freed(lease: Lease) -> Lease:
+    return replace(lease, state=LeaseState.FREE, holder="")
+
+
+def _member(state: Group, name: str, field: str) -> str:
+    found = [id for id, member in state.members.items() if name in (id, member.client_id)]
+    if not found:
+        remedy = "list them: braid get members"
+        raise NotFound(f"group {state.name!r} has no member {name!r}", field=field, remedy=remedy)
+    if len(found) > 1:
+        raise Invalid(f"{len(found)} members call themselves {name!r}", field=field, remedy=f"use {found[0]}, its id")
+    return found[0]
+
+
+def _without(state: Group, loads: Loads, lost: Sequence[str]) -> Loads:
+    """A dead cluster's leases keep nobody busy."""
+    dead = {name for name, channel in state.channels.items() if channel.cluster in lost}
+    return replace(loads, costs={name: cost for name, cost in loads.costs.items() if channel_of(name) not in dead})
+
+
+def _moves(state: Group, then: Layout, target: Sequence[int]) -> Sequence[PlacementMove]:
+    moves = []
+    for at, wanted in enumerate(target):
+        name = then.leases[at]
+        lease = state.leases.get(name)
+        source, taker = lease.holder if lease else "", then.members[wanted] if wanted >= 0 else ""
+        if source != taker:
+            cost = float(then.measured.weights[at])
+            moves.append(PlacementMove(name, source, taker, cost if cost > LOAD_FLOOR else 0.0))
+    return sorted(moves, key=lambda move: move.lease)
+
+
+def _members(now: Layout, then: Layout, after: Layout) -> Sequence[MemberLoad]:
+    before = dict(zip(now.members, now.relative(now.holders).tolist(), strict=True))
+    held = {member: int((now.holders == at).sum()) for at, member in enumerate(now.members)}
+    relative = after.relative(after.holders)
+    counts = np.bincount(after.holders[after.holders >= 0], minlength=len(after.members))
+    return [
+        MemberLoad(
+            member,
+            float(then.measured.capacities[at]) or CAPACITY_DEFAULT,
+            (held[member], int(counts[at])),
+            (before[member], float(relative[at])),
+        )
+        for at, member in enumerate(after.members)
+    ]
