@@ -4,6 +4,9 @@ import asyncio
 
 import pytest
 
+from braid.api.assigner.v1 import join_pb2
+from braid.client.consumer import Consumer
+from braid.client.lease_session import LeaseSession
 from braid.client.record import Record
 from braid.kernel.errors import Invalid
 from tests.support.scripted_control import until, virtual
@@ -177,3 +180,41 @@ async def test_rows_of_a_batch_that_are_not_acknowledged_come_back() -> None:
                 at.sunk(record)
                 record.ack()
         assert at.watch.last(TOPIC).committed.offset == 10
+
+
+@virtual
+async def test_heartbeats_say_how_long_handlers_ran_while_they_still_run() -> None:
+    async with bench() as at:
+
+        async def slow(record: Record) -> None:
+            await asyncio.sleep(2.0 if record.partition == 0 else 0.5)
+            at.sunk(record)
+
+        at.fill(100, partition=0)
+        at.fill(100, partition=1)
+        async with member(at, "m", FIRST, SECOND, concurrency=200) as (consumer, _):
+            busy = heard_busy(consumer)
+            running = asyncio.ensure_future(consumer.run(slow))
+            await asyncio.sleep(1.6)
+            assert 100e6 < busy[FIRST] < 190e6, "what still runs counts"
+            await asyncio.sleep(10.0)
+        await running
+    assert busy[FIRST] == pytest.approx(200e6, rel=0.01)
+    assert busy[SECOND] == pytest.approx(50e6, rel=0.01)
+
+
+def heard_busy(consumer: Consumer) -> dict[str, int]:
+    """Busy microseconds by lease, as heartbeats say from now on."""
+    busy: dict[str, int] = {}
+    session = consumer._session
+    assert isinstance(session, LeaseSession)
+    loads = session._loads
+
+    def heard() -> join_pb2.Heartbeat:
+        heartbeat = loads()
+        for load in heartbeat.loads:
+            busy[load.lease] = busy.get(load.lease, 0) + load.busy_micros
+        return heartbeat
+
+    session._loads = heard
+    return busy
