@@ -126,36 +126,28 @@ def layout_of_record(record: bytes, names: Sequence[bytes]) -> Layout:
     widths = [reading.free_number() for _ in range(3)]
     pieces = [reading.free_piece(), reading.free_piece()]
     count, headers = reading.headers(names)
-    numbers = sum(widths)
-    mask = b"\x80" * numbers + _mask(len(record), reading.fixed)[numbers:]
-    return Layout(widths, _checks(record, mask), count, [*pieces, *headers])
+    return Layout(widths, _checks(record, sum(widths), reading.fixed), count, [*pieces, *headers])
 
 
 def layout_of_tail(tail: bytes, names: Sequence[bytes]) -> Layout:
     """Reads what is behind a record's value; raises as `layout_of_record` does."""
     reading = _Reading(tail)
     count, headers = reading.headers(names)
-    return Layout((), _checks(tail, _mask(len(tail), reading.fixed)), count, headers)
+    return Layout((), _checks(tail, 0, reading.fixed), count, headers)
 
 
-def _mask(size: int, fixed: Sequence[tuple[int, int]]) -> bytes:
-    mask = bytearray(size)
+def _checks(record: bytes, numbers: int, fixed: Sequence[tuple[int, int]]) -> list[Check]:
+    """Covers where numbers end, and what is fixed, with words; with bytes where a record is shorter than a word."""
+    mask = bytearray(b"\x80" * numbers + bytes(len(record) - numbers))
     for start, end in fixed:
         mask[start:end] = b"\xff" * (end - start)
-    return bytes(mask)
-
-
-def _checks(record: bytes, mask: bytes) -> list[Check]:
-    """Covers the mask with words; that of a record shorter than one with bytes."""
     size = WORD if len(record) >= WORD else 1
-    found, at = [], 0
-    while at < len(record):
-        if not mask[at]:
-            at += 1
-            continue
-        place = min(at, len(record) - size)
-        bits = int.from_bytes(mask[place : place + size], "little")
-        wanted = int.from_bytes(record[place : place + size], "little") & bits
-        found.append(Check(place, size, np.uint64(bits), np.uint64(wanted)))
-        at = place + size
+    found, covered = [], 0
+    for start, end in [(0, numbers), *fixed]:
+        for at in range(max(start, covered), end, size):
+            place = min(at, len(record) - size)
+            bits = int.from_bytes(mask[place : place + size], "little")
+            wanted = int.from_bytes(record[place : place + size], "little") & bits
+            found.append(Check(place, size, np.uint64(bits), np.uint64(wanted)))
+            covered = place + size
     return found
