@@ -415,17 +415,15 @@ class Consumer:
             _log.warning("%d records wait for a retry; fetching pauses", limits.PARKED_RETRIES_MAX)
 
     def _loads(self) -> join_pb2.Heartbeat:
-        """What the work costs; of records taken one by one without `run`, only their number is known."""
+        """What the work costs, idle leases left out; of records taken without `run`, one by one, only the number."""
         heartbeat, now = join_pb2.Heartbeat(), self._host.clock.elapsed()
         for lease, work in self._works.items():
             records, size = work.take_load()
-            heartbeat.loads.add(
-                lease=str(lease),
-                records=records,
-                bytes=size,
-                busy_micros=work.busy.take_micros(now),
-                oldest_unfinished_ms=work.oldest_unfinished_ms() or 0,
-            )
+            busy, oldest = work.busy.take_micros(now), work.oldest_unfinished_ms() or 0
+            if records or size or busy or oldest:
+                heartbeat.loads.add(
+                    lease=str(lease), records=records, bytes=size, busy_micros=busy, oldest_unfinished_ms=oldest
+                )
         away = [name for name, cluster in self._clusters.items() if cluster.committer.unreachable]
         heartbeat.unreachable_clusters.extend(away)
         return heartbeat

@@ -29,6 +29,7 @@ from services.assigner.events import Loads
 from services.assigner.group import Group
 
 _MINUTE: Final = 60.0
+_SILENCE_SECONDS: Final = 2.0  # more than heartbeats are apart, and a stall of either side
 _INTERVAL_SECONDS: Final = (0.05, 10.0)  # between two heartbeats, as far as rates go by it
 
 
@@ -42,12 +43,16 @@ class Sample(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """Busy seconds per second of a lease: the smoothed value, the fading peak of it, and under whom since when."""
+    """Busy seconds per second of a lease: the smoothed value, and the fading peak of it, as of `at`.
+
+    `member` is whom it was measured under, `since` from when on.
+    """
 
     smooth: float
     peak: float
     member: str
     since: float
+    at: float
 
 
 class GroupLoads:
@@ -71,11 +76,12 @@ class GroupLoads:
         for sample in samples:
             lease = state.leases.get(sample.lease)
             if lease is not None and lease.holder == member:
-                known = self._costs.get(sample.lease, Cost(0.0, 0.0, member, now))
+                known = self._costs.get(sample.lease, Cost(0.0, 0.0, member, now, now - seconds))
                 if known.member != member:
-                    known = Cost(known.smooth, known.smooth, member, now)
+                    known = Cost(known.smooth, known.smooth, member, now, now - seconds)
                     self._measures_since = now
-                self._costs[sample.lease] = _smoothed(known, _rate(sample, seconds), seconds, now)
+                known = _smoothed(known, 0.0, now - seconds)  # what was not named meanwhile was idle
+                self._costs[sample.lease] = _smoothed(known, _rate(sample, seconds), now)
 
     def moved(self, partitions: int, now: float) -> None:
         """So many partitions were asked back."""
@@ -92,7 +98,8 @@ class GroupLoads:
         while self._moved and now - self._moved[0][0] >= _MINUTE:
             self._moved.popleft()
         self._costs = {lease: cost for lease, cost in self._costs.items() if lease in state.leases}
-        costs = {lease: cost.peak for lease, cost in self._costs.items() if cost.peak > LOAD_FLOOR}
+        peaks = {lease: _peak(cost, now) for lease, cost in self._costs.items()}
+        costs = {lease: peak for lease, peak in peaks.items() if peak > LOAD_FLOOR}
         return Loads(costs, self.settled(now), sum(partitions for _, partitions in self._moved))
 
     def uneven(self, state: Group, now: float) -> bool:
@@ -103,7 +110,7 @@ class GroupLoads:
         for name, lease in state.leases.items():
             if lease.holder in loads:
                 cost = self._costs.get(name)
-                loads[lease.holder] += max(cost.peak, LOAD_FLOOR) if cost is not None else LOAD_FLOOR
+                loads[lease.holder] += LOAD_FLOOR if cost is None else max(_peak(cost, now), LOAD_FLOOR)
                 counts[lease.holder] += 1
         relative = _relative(state, loads)
         heaviest, mean = max(relative, key=relative.__getitem__), sum(loads.values()) / _capacity(state)
@@ -121,12 +128,20 @@ def _rate(sample: Sample, seconds: float) -> float:
     return min(max(sample.busy_micros / 1e6, nominal) / seconds, LOAD_BUSY_PER_SECOND_MAX)
 
 
-def _smoothed(known: Cost, rate: float, seconds: float, now: float) -> Cost:
+def _smoothed(known: Cost, rate: float, now: float) -> Cost:
+    """The cost after a time of this rate."""
+    seconds = now - known.at
+    if seconds <= 0:
+        return known
     smooth = known.smooth + (rate - known.smooth) * -math.expm1(-seconds / LOAD_RISE_SECONDS)
-    if now - known.since < LOAD_SETTLE_SECONDS:
-        return known._replace(smooth=smooth, peak=smooth)
     faded = known.peak + (smooth - known.peak) * -math.expm1(-seconds / LOAD_FALL_SECONDS)
-    return known._replace(smooth=smooth, peak=max(smooth, faded))
+    learning = now - known.since < LOAD_SETTLE_SECONDS
+    return known._replace(smooth=smooth, peak=smooth if learning else max(smooth, faded), at=now)
+
+
+def _peak(cost: Cost, now: float) -> float:
+    """What it costs now: not named for longer than heartbeats are apart means idle."""
+    return _smoothed(cost, 0.0, now - _SILENCE_SECONDS).peak
 
 
 def _relative(state: Group, loads: Mapping[str, float]) -> dict[str, float]:

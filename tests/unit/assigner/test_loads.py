@@ -75,6 +75,18 @@ def test_a_cost_is_learnt_within_seconds_and_a_pause_hardly_shows(two: Measured)
     assert two.cost(lease) == 0.0
 
 
+def test_a_lease_that_is_not_named_any_more_is_idle(two: Measured) -> None:
+    lease, other, *_ = of(two, 1)
+    two.busy = {lease: 0.4, other: 0.4}
+    two.pass_(30)
+    for _ in range(480):
+        two.now += BEAT
+        two.loads.heard(two.state, member(1), two.now, [Sample(other, 0, 0, 200_000)])
+    assert two.cost(lease) < 0.02 and two.cost(other) == pytest.approx(0.4, rel=0.05)
+    two.loads.heard(two.state, member(1), two.now + BEAT, [Sample(lease, 0, 0, 200_000)])
+    assert two.cost(lease) < 0.06, "one sample after a long silence is one sample"
+
+
 def test_records_that_were_not_timed_cost_what_records_cost_at_least(two: Measured) -> None:
     (lease, *_) = of(two, 1)
     for _ in range(100):
