@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from braid.kernel.errors import BraidError, Code
+from braid.kernel.errors import BraidError, Code, GroupOccupied
 
 _FINAL: Final = (Code.NOT_FOUND, Code.INVALID_ARGUMENT, Code.PERMISSION_DENIED)
 
@@ -13,6 +13,8 @@ def is_final(error: BraidError) -> bool:
     A replica that does not speak our protocol version says what to do. Who answers UNIMPLEMENTED without advice is no
     replica but a stranger on the port of one that is gone.
     """
+    if isinstance(error, GroupOccupied):  # said only to whoever would register the group
+        return True
     return error.code in _FINAL or (error.code is Code.UNIMPLEMENTED and not is_strange(error))
 
 

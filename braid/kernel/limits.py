@@ -364,6 +364,7 @@ COLUMN_NAME_BYTES_MAX: Final = 128  # of a header's name
 MEMBERSHIP_SESSION_MS: Final = 1_800_000  # of Braid's membership where the cluster does not tell its largest
 MEMBERSHIP_REBALANCE_MS: Final = 10_000  # a leader killed between join and sync: so long nobody can commit
 MEMBERSHIP_RENEW_SECONDS: Final = 60.0  # between two heartbeats of a membership; sessions last far longer
+VACANCY_SECONDS: Final = 1.0  # of a registration, for asking clusters whether others use the group's name
 CLUSTER_REACHED_SECONDS: Final = 5.0  # since the last answered commit; after that a member does not vouch for it
 UNCOMMITTED_RECORDS_MAX: Final = 50_000  # done while commits are refused for an unknown member; then intake pauses
 

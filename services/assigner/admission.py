@@ -21,7 +21,7 @@ from services.assigner.group import DEAD_LETTER_LANE, Fencing, Group, GroupSpec,
 PROTOCOL_VERSION: Final = 1
 GENERATIONS: Final = "generations"  # commits with what it is lent, and asks when that is refused
 CAPABILITIES: Final[tuple[str, ...]] = (GENERATIONS,)
-FENCING_DEFAULT: Final = Fencing.NONE
+FENCING_DEFAULT: Final = Fencing.GENERATION  # of new groups whose first member can work with it
 _ULID_LENGTH: Final = 26
 
 
@@ -148,6 +148,12 @@ def check_update(state: Group, registered: GroupSpec, spec: GroupSpec) -> None:
     if spec.start != registered.start:
         raise Refused(
             "the start was fixed at registration", field="spec.start", remedy="reset the group's progress instead"
+        )
+    if registered.fencing is Fencing.GENERATION and spec.fencing is Fencing.NONE:
+        raise Refused(
+            "the progress of a fenced group cannot be kept without its membership",
+            field="spec.fencing",
+            remedy="delete the group and register another name, from a start position",
         )
     if spec.fencing is not registered.fencing and state.members:
         raise Refused(

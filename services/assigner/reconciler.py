@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 from braid.kernel.errors import BraidError, LeaseLost, NotLeader, Unavailable
+from braid.kernel.ids import ChannelId
 from braid.kernel.limits import (
     CLOCK_RATE_SLACK,
     DEADLINE_BEAT_SECONDS,
@@ -22,6 +23,7 @@ from braid.runtime.replica import Replica
 from braid.runtime.telemetry import AssignerMetrics
 from services.assigner.deadlines import Deadlines
 from services.assigner.events import (
+    ChannelView,
     GenerationBumped,
     GoneReason,
     LeaseGrant,
@@ -32,10 +34,11 @@ from services.assigner.events import (
     ReleaseReason,
     RevokesStarted,
 )
-from services.assigner.group import Group, LeaseState, Ownership
+from services.assigner.group import Fencing, Group, GroupSpec, LeaseState, Ownership
 from services.assigner.peers import RegistryFollower
 from services.assigner.reconciler_generations import Memberships
 from services.assigner.reconciler_group import GROUPS, GroupKeeper
+from services.assigner.registry_view import ClusterPlace
 
 
 class MemberKey(NamedTuple):
@@ -137,6 +140,23 @@ class Term:
             self._keepers[group] = keeper
             self._tasks.append(self._replica.host.tasks.spawn(keeper.run(), f"group {group}"))
         return self._keepers[group]
+
+    async def check_vacant(self, group: str, spec: GroupSpec, view: ChannelView) -> None:
+        """Called before a group is registered. Raises `GroupOccupied` when other Kafka consumers use its name."""
+        if spec.fencing is Fencing.GENERATION:
+            wanted = {seen.cluster for seen in view.channels if spec.wants(ChannelId.parse(seen.name))}
+            await self._memberships.check_vacant(group, self._places(wanted))
+
+    def deleted(self, state: Group) -> None:
+        """The group is deleted: its memberships end."""
+        for cluster, fence in state.fences.items():
+            for place in self._places([cluster]):
+                end = self._memberships.leave(state.name, fence.member_id, place)
+                self._tasks.append(self._replica.host.tasks.spawn(end, f"{state.name} leaves {cluster}"))
+
+    def _places(self, clusters: Iterable[str]) -> list[ClusterPlace]:
+        known = self._registry.view.clusters if self._registry.view else {}
+        return [known[cluster] for cluster in sorted(clusters) if cluster in known]
 
     async def admit(self, key: MemberKey) -> None:
         """Called when a member says hello, before its join is decided: until `joined` the end of an older stream of a

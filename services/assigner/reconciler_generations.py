@@ -6,10 +6,12 @@ only stopped, and joins late, makes a generation nobody is lent: members' commit
 leads by then makes the next one.
 """
 
-from collections.abc import Awaitable, Callable
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Iterable
 
-from braid.kernel.errors import BraidError, CorruptHistory, Fenced, GroupOccupied, NotLeader
-from braid.kernel.limits import MEMBERSHIP_RENEW_SECONDS
+from braid.kernel.errors import BraidError, ClusterUnavailable, CorruptHistory, Fenced, GroupOccupied, NotLeader
+from braid.kernel.limits import MEMBERSHIP_RENEW_SECONDS, VACANCY_SECONDS
 from braid.kernel.ports import Generation, Kafka, KafkaMembership, Task
 from braid.runtime.replica import Replica
 from braid.runtime.retry import Backoff
@@ -35,6 +37,28 @@ class Memberships:
         if key not in self._open:
             self._open[key] = self._kafka.cluster(*key).membership()
         return self._open[key]
+
+    async def check_vacant(self, group: str, places: Iterable[ClusterPlace]) -> None:
+        """Asks the clusters, for a moment, whether others use a group's name; who does not answer is asked again later.
+
+        Raises:
+            GroupOccupied: other Kafka consumers use it.
+        """
+        try:
+            async with asyncio.timeout(VACANCY_SECONDS):
+                for place in places:
+                    await self._check_vacant(group, place)
+        except TimeoutError:
+            return
+
+    async def _check_vacant(self, group: str, place: ClusterPlace) -> None:
+        with contextlib.suppress(ClusterUnavailable):
+            await self.of(place).reserve(group)
+
+    async def leave(self, group: str, member_id: str, place: ClusterPlace) -> None:
+        """Ends a membership that nobody needs any more; one that cannot be reached ends with its session."""
+        with contextlib.suppress(ClusterUnavailable):
+            await self.of(place).leave(group, member_id)
 
     async def close(self) -> None:
         """Frees connections."""

@@ -1,6 +1,6 @@
 """The assigner as the runtime runs it: its table of methods, changes of groups, and when it leads or follows."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from braid.api.assigner.v1 import assigner_service_pb2 as api
@@ -43,7 +43,7 @@ class Assigner:
         registry = self._registry = RegistryFollower(replica.host, replica.client("registry"))
         self._metrics = make_assigner_metrics(replica.metrics)
         reads = Reads(replica, self._connected)
-        writes = _Writes(replica, registry)
+        writes = _Writes(replica, registry, lambda: self._require_term(replica))
         joins = Joins(replica, registry, lambda: self._require_term(replica))
         previews = Previews(replica, lambda: self._require_term(replica))
 
@@ -96,9 +96,10 @@ class Assigner:
 class _Writes:
     """Handlers of the changing methods."""
 
-    def __init__(self, replica: Replica, registry: RegistryFollower) -> None:
+    def __init__(self, replica: Replica, registry: RegistryFollower, term: Callable[[], Term]) -> None:
         self._replica = replica
         self._registry = registry
+        self._term = term
 
     async def create_group(self, request: api.CreateGroupRequest, caller: Caller) -> group_pb2.Group:
         """Registers a group before its first member joins."""
@@ -107,6 +108,7 @@ class _Writes:
         spec, _ = read_wishes(request.spec)
         check_spec(spec)
         view = (await self._registry.view_with(spec.streams)).of(spec.streams)
+        await self._term().check_vacant(name, spec, view)
         return group_message((await self._execute(name, RegisterGroup(spec, view), caller)).state)
 
     async def update_group(self, request: api.UpdateGroupRequest, caller: Caller) -> group_pb2.Group:
@@ -121,7 +123,9 @@ class _Writes:
         """Deletes a group without members and answers what it was. Its committed progress stays in its clusters."""
         self._replica.require_leader()
         before = self._replica.aggregates.state(GROUPS, request.name)
+        term = self._term()
         outcome = await self._execute(request.name, DeleteGroup(request.etag), caller)
+        term.deleted(before)
         if outcome.repeated and before.spec is None:
             return group_pb2.Group(name=request.name)
         return group_message(before)

@@ -86,6 +86,7 @@ class Joins:
         if self._replica.aggregates.state(GROUPS, key.group).spec is None:
             check_spec(spec)
             view = (await self._registry.view_with(spec.streams)).of(spec.streams)
+            await term.check_vacant(key.group, spec, view)
         held = tuple((each.lease, each.epoch) for each in message.held)
         await self._replica.aggregates.execute(
             GROUPS,

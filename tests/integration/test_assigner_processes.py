@@ -132,7 +132,7 @@ async def machine(tmp_path: Path) -> AsyncIterator[Machine]:
         await made.service("registry-0", "tests.support.told_registry")
         await made.service("assigner-0", "services.assigner")
         await made.service("assigner-1", "services.assigner")
-        spec = group_pb2.GroupSpec(streams=["logs"], lease_ms=1_000)
+        spec = group_pb2.GroupSpec(streams=["logs"], lease_ms=1_000, fencing=group_pb2.FENCING_NONE)
         request = api.CreateGroupRequest(name="indexer", spec=spec)
         await made.client().unary("CreateGroup", request, group_pb2.Group, timeout_seconds=20)
         made.tell(("logs/live/1", 12, "ACTIVE"))

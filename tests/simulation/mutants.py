@@ -4,7 +4,7 @@ They are made from the outside, by replacing one function for the length of a ru
 proves nothing.
 """
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -12,10 +12,23 @@ from unittest.mock import patch
 
 from braid.client import committer, consumer, dead_letters, handling, lease_session, partition_work, restore
 from braid.client.record import Record
+from braid.kafka.memory.clients import MemoryOffsets
+from braid.kafka.memory.groups import Groups
 from braid.kernel.envelope import EncodedCommit, encode
 from braid.kernel.errors import OutcomeUnknown
 from braid.kernel.limits import ENVELOPE_UNITS_DEFAULT
-from braid.kernel.ports import Appended, Batch, Fence, HistoryId, KafkaAdmin, KafkaOffsets, OffsetAt, TopicPartition
+from braid.kernel.ports import (
+    Appended,
+    Batch,
+    Committed,
+    Fence,
+    Generation,
+    HistoryId,
+    KafkaAdmin,
+    KafkaOffsets,
+    OffsetAt,
+    TopicPartition,
+)
 from braid.kernel.progress import Progress
 from braid.kernel.progress_fields import EnvelopeFields
 from braid.kernel.ranges import EMPTY
@@ -141,6 +154,28 @@ async def _watch_from_now(self: MemoryStore, service: str, after_revision: int) 
             await self.server.changed.wait()
 
 
+_send: Final = committer.Committer._send
+
+
+async def _adopt_generation(self: committer.Committer, commits: dict[TopicPartition, Committed]) -> None:
+    assert isinstance(self._offsets, MemoryOffsets)
+    known = self._offsets._cluster.groups._groups.get(self._group)
+    if known is not None and known.member_id is not None:
+        self.generation = Generation(known.generation, known.member_id)
+    await _send(self, commits)
+
+
+_store: Final = Groups.commit
+
+
+def _any_generation(
+    self: Groups, name: str, offsets: Mapping[TopicPartition, Committed], generation: Generation | None
+) -> None:
+    known = self._groups.get(name)
+    held = None if known is None or known.member_id is None else Generation(known.generation, known.member_id)
+    _store(self, name, offsets, held)
+
+
 def _same_epoch(incarnation: int, counter: int) -> int:
     return incarnation << 40 | counter // 2
 
@@ -196,6 +231,18 @@ MUTANTS: Final = (
         [(MemoryStoreServer, "_check_fence", _any_fence)],
         ("late-append",),
         {"fault_interval_seconds": 7.0},
+    ),
+    Mutant(
+        "a generation adopted without its delta",
+        "I4",
+        [(committer.Committer, "_send", _adopt_generation)],
+        ("pause-member", "fade-member", "cut-member", "pause-cluster"),
+    ),
+    Mutant(
+        "a broker that checks no generation",
+        "I4",
+        [(Groups, "commit", _any_generation)],
+        ("pause-member", "fade-member", "cut-member", "pause-cluster"),
     ),
     Mutant("epochs used again", "I6", [(balance, "make_epoch", _same_epoch)]),
     Mutant(

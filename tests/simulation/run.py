@@ -18,6 +18,7 @@ from tests.support.checkers.commits import ReadableEnvelopes, TruthfulCommits
 from tests.support.checkers.delivery import HonestReceipts, NoPhantom, ZeroLoss
 from tests.support.checkers.drains import SafeDrains
 from tests.support.checkers.epochs import OneLeaderAtATime, RisingEpochs
+from tests.support.checkers.fencing import FencedCommits
 from tests.support.checkers.folding import OneFold
 from tests.support.checkers.holders import ExclusiveHolders
 from tests.support.checkers.stores import GapFreeWatches, HonestAppends
@@ -95,6 +96,7 @@ def _checkers(plan: Plan) -> list[Checker]:
         GapFreeWatches(),
         OneFold(KINDS),
         SafeDrains(),
+        FencedCommits(),
     ]
     return [*checkers, ExclusiveHolders(GROUP)] if plan.exclusive else checkers
 

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from braid.api.assigner.v1 import assigner_service_pb2 as api
+from braid.api.assigner.v1 import group_pb2
 from braid.kafka.memory.groups import Groups
-from braid.kernel.errors import ClusterUnavailable, Fenced
+from braid.kernel.errors import ClusterUnavailable, Fenced, GroupOccupied, Refused
 from braid.kernel.ids import ChannelId
 from braid.kernel.ports import Committed, Generation, TopicPartition
 from services.assigner.events import BumpIntended, FencingWaived, GenerationBumped, LeasesGranted
@@ -208,14 +210,59 @@ def test_grants_go_on_unfenced_where_members_reach_a_cluster_and_the_assigner_do
     run(work())
 
 
-def test_a_group_that_others_use_is_granted_nothing_there() -> None:
+def test_a_name_that_others_use_is_refused_at_registration() -> None:
     async def work() -> None:
         mesh = await Mesh().start()
         mesh.kafka.named("east").groups.occupy("indexer")
         only = Participant(mesh, "web-1", fenced=True)
+        await mesh.until(lambda: bool(only.refusals))
+        assert isinstance(only.refusals[0], GroupOccupied)
+        create = api.CreateGroupRequest(name="indexer", spec=group_pb2.GroupSpec(streams=["logs"]))
+        with pytest.raises(GroupOccupied):
+            await mesh.client("operator").unary("CreateGroup", create, group_pb2.Group)
+        assert await mesh.events() == []
+
+    run(work())
+
+
+def test_a_name_that_others_took_while_their_cluster_was_away_is_granted_nothing_there() -> None:
+    async def work() -> None:
+        mesh = await Mesh().start()
+        mesh.channel("logs/live/2", 2, "west")
+        east = mesh.kafka.named("east")
+        east.kill()
+        only = Participant(mesh, "web-1", fenced=True)
+        await mesh.until(lambda: len(only.holds) == 2)
+        east.start()
+        east.groups.occupy("indexer")
         await mesh.host.clock.sleep(30.0)
-        assert only.holds == {}
-        assert await bumps(mesh) == []
+        assert {held.cluster.name for held in only.holds.values()} == {"west"}
+        assert {event.cluster for event in await bumps(mesh)} == {"west"}
+
+    run(work())
+
+
+def test_a_deleted_group_leaves_its_clusters_and_fencing_can_be_switched_on_but_not_off() -> None:
+    async def work() -> None:
+        mesh = await Mesh().start()
+        client, east = mesh.client("operator"), mesh.kafka.named("east")
+        spec = group_pb2.GroupSpec(streams=["logs"], fencing=group_pb2.FENCING_NONE)
+        await client.unary("CreateGroup", api.CreateGroupRequest(name="indexer", spec=spec), group_pb2.Group)
+        await mesh.until(lambda: east.groups.state("indexer") == "Empty")  # its start is written
+        change = group_pb2.GroupSpec(fencing=group_pb2.FENCING_GENERATION)
+        await client.unary("UpdateGroup", api.UpdateGroupRequest(name="indexer", spec=change), group_pb2.Group)
+        only = Participant(mesh, "web-1", fenced=True)
+        await mesh.until(lambda: len(only.holds) == 4)
+        await commit(mesh, newest(only))
+        only.kill()
+        await mesh.until(lambda: not mesh.state().members)
+        back = api.UpdateGroupRequest(name="indexer", spec=spec)
+        with pytest.raises(Refused) as refused:
+            await client.unary("UpdateGroup", back, group_pb2.Group)
+        assert refused.value.field == "spec.fencing"
+        assert east.groups.state("indexer") == "Stable"
+        await client.unary("DeleteGroup", api.DeleteGroupRequest(name="indexer"), group_pb2.Group)
+        await mesh.until(lambda: east.groups.state("indexer") == "Empty")
 
     run(work())
 

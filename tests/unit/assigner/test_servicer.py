@@ -344,7 +344,7 @@ def test_lists_page_and_filter() -> None:
         mesh = await Mesh().start(channels=["logs/live/1", "logs/live/10", "logs/live/9", "logs/dlq/1"])
         for name in ("a", "b", "c"):
             lanes = {"dlq": 1} if name == "c" else {}
-            create = api.CreateGroupRequest(name=name, spec=spec(lanes=lanes))
+            create = api.CreateGroupRequest(name=name, spec=spec(lanes=lanes, fencing=group_pb2.FENCING_NONE))
             await call(mesh, "CreateGroup", create, group_pb2.Group)
         found: list[str] = []
         token = ""
