@@ -95,6 +95,7 @@ class GenerationKeeper:
         self._reached = reached
         self._bumps: dict[str, Task] = {}
         self._renewing: Task | None = None
+        self._refused: dict[str, Generation] = {}
 
     def look(self) -> None:
         """Begins what the state wants."""
@@ -108,7 +109,8 @@ class GenerationKeeper:
     def refused(self, cluster: str, generation: Generation) -> bool:
         """A member's commit was refused. Returns whether something newer is there to lend; else it will be made."""
         lent = generations.lent(self._state(), cluster)
-        if lent == generation:
+        if lent == generation and self._refused.get(cluster) != generation:
+            self._refused[cluster] = generation  # once is enough, however many members say so, and how often
             self._ask(
                 IntendBump(cluster, generation.member_id, refused=generation.generation),
                 f"{cluster} refused generation {generation.generation}",

@@ -258,7 +258,10 @@ class MemberSession:
         lent, self._lent = self._lent, set()
         for name in sorted(lent & self._clusters()):
             generation = generations.lent(state, name)
-            if generation is None or not self._owns_all(state, name):
+            if generation is None:
+                continue
+            if not self._owns_all(state, name):
+                self._lent.add(name)  # with the delta that takes the rest from it
                 continue
             delta = clusters.setdefault(name, join_pb2.ClusterDelta(cluster=ClusterAddress(name=name)))
             delta.generation.generation, delta.generation.member_id = generation
