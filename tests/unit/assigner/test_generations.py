@@ -1,12 +1,13 @@
 """When a generation is bumped, and what waits for it: the rules alone."""
 
+import json
 from dataclasses import replace
 
 import pytest
 
 from braid.kernel.errors import Invalid, Refused, Unsupported
 from braid.kernel.ports import Generation
-from services.assigner import generations
+from services.assigner import generations, snapshots
 from services.assigner.admission import GENERATIONS
 from services.assigner.events import (
     Balance,
@@ -167,3 +168,16 @@ def test_an_unfenced_group_wants_nothing() -> None:
     history.do(RemoveMember(member(1), GoneReason.EXPIRED))
     assert history.state.fences == {}
     assert all(lease.state is LeaseState.FREE for lease in history.state.leases.values())
+
+
+def test_fences_survive_a_snapshot_and_older_snapshots_have_none() -> None:
+    history = fenced()
+    history.do(RemoveMember(member(1), GoneReason.EXPIRED), Balance((member(2),)), WaiveFencing("east"))
+    data = snapshots.encode(history.state)
+    assert snapshots.decode(data) == history.state
+    assert snapshots.encode(snapshots.decode(data)) == data
+    document = json.loads(snapshots.encode(registered().state))
+    del document["fences"], document["spec"]["fencing"]
+    older = snapshots.decode(json.dumps(document).encode())
+    assert older.fences == {}
+    assert older.spec is not None and older.spec.fencing is Fencing.NONE
