@@ -23,7 +23,7 @@ from braid.kafka.errors import (
 from braid.kafka.offsets import AioOffsets
 from braid.kafka.wire import Wire
 from braid.kernel.errors import ClusterUnavailable, GroupOccupied
-from braid.kernel.limits import MEMBERSHIP_REBALANCE_MS, MEMBERSHIP_SESSION_MS
+from braid.kernel.limits import MEMBERSHIP_REBALANCE_MS, MEMBERSHIP_RESERVED_MS, MEMBERSHIP_SESSION_MS
 from braid.kernel.ports import Generation
 
 _PROTOCOL_TYPE: Final = "consumer"  # lets ordinary tools find the group
@@ -32,6 +32,7 @@ _NO_METADATA: Final = b""
 _VACANT: Final = ("Empty", "Dead")
 _STABLE: Final = "Stable"
 _MAX_SESSION: Final = "group.max.session.timeout.ms"
+_MIN_SESSION: Final = "group.min.session.timeout.ms"
 _MOVED: Final = COORDINATOR_RETRY - {REBALANCE_IN_PROGRESS}
 
 
@@ -41,6 +42,13 @@ class _Described(NamedTuple):
     members: tuple[str, ...]
 
 
+class _Sessions(NamedTuple):
+    """What a cluster allows."""
+
+    shortest_ms: int
+    longest_ms: int
+
+
 class AioMembership:
     """`KafkaMembership` over the group's coordinator."""
 
@@ -48,20 +56,18 @@ class AioMembership:
         self._coordinators = Coordinators(wire)
         self._admin = AioAdmin(wire)
         self._offsets = AioOffsets(wire)
-        self._session_ms = 0
+        self._sessions: _Sessions | None = None
+
+    async def check_vacant(self, group: str) -> None:
+        """See `KafkaMembership.check_vacant`."""
+        await self._own_member(group)
 
     async def reserve(self, group: str) -> str:
-        """See `KafkaMembership.reserve`."""
-        found = await self._describe(group)
-        if found.state == _STABLE and found.protocol == _PROTOCOL and len(found.members) == 1:
-            return found.members[0]
-        if found.state not in _VACANT:
-            raise GroupOccupied(
-                f"group {group} has members of other Kafka consumers ({found.state})",
-                field="group",
-                remedy="stop them, or use another group's name",
-            )
-        answer = await self._coordinators.ask(group, await self._join_request(group, ""), _code, "join")
+        """See `KafkaMembership.reserve`. An id that is not used lapses after the shortest session."""
+        if own := await self._own_member(group):
+            return own
+        request = await self._join_request(group, "")
+        answer = await self._coordinators.ask(group, request, _code, "join")
         if answer.error_code != MEMBER_ID_REQUIRED:
             raise_error(answer.error_code, f"group {group}")
         return str(answer.member_id)
@@ -97,14 +103,28 @@ class AioMembership:
         """Frees connections."""
         await self._coordinators.close()
 
+    async def _own_member(self, group: str) -> str:
+        """The id of Braid's membership; empty where the group has no members. Raises `GroupOccupied`."""
+        found = await self._describe(group)
+        if found.state == _STABLE and found.protocol == _PROTOCOL and len(found.members) == 1:
+            return found.members[0]
+        if found.state not in _VACANT:
+            raise GroupOccupied(
+                f"group {group} has members of other Kafka consumers ({found.state})",
+                field="group",
+                remedy="stop them, or use another group's name",
+            )
+        return ""
+
     async def _join_request(self, group: str, member_id: str) -> JoinGroupRequest:
-        if not self._session_ms:
+        """Joining is for the longest session, reserving for the shortest that the cluster allows."""
+        if self._sessions is None:
             config = (await self._admin.describe_cluster()).default_config
-            self._session_ms = int(config.get(_MAX_SESSION, MEMBERSHIP_SESSION_MS))
+            shortest = int(config.get(_MIN_SESSION, MEMBERSHIP_RESERVED_MS))
+            self._sessions = _Sessions(shortest, int(config.get(_MAX_SESSION, MEMBERSHIP_SESSION_MS)))
+        session_ms = self._sessions.longest_ms if member_id else self._sessions.shortest_ms
         protocols = [(_PROTOCOL, _NO_METADATA)]
-        return JoinGroupRequest(
-            group, self._session_ms, MEMBERSHIP_REBALANCE_MS, member_id, None, _PROTOCOL_TYPE, protocols
-        )
+        return JoinGroupRequest(group, session_ms, MEMBERSHIP_REBALANCE_MS, member_id, None, _PROTOCOL_TYPE, protocols)
 
     async def _describe(self, group: str) -> _Described:
         """Raises `ClusterUnavailable` while members are on their way in or out: who they are is not told then."""

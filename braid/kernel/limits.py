@@ -362,6 +362,7 @@ COLUMN_NAME_BYTES_MAX: Final = 128  # of a header's name
 
 # --- fencing by borrowed generations
 MEMBERSHIP_SESSION_MS: Final = 1_800_000  # of Braid's membership where the cluster does not tell its largest
+MEMBERSHIP_RESERVED_MS: Final = 6_000  # that a reserved id waits to be used, where the cluster does not tell its least
 MEMBERSHIP_REBALANCE_MS: Final = 10_000  # a leader killed between join and sync: so long nobody can commit
 MEMBERSHIP_RENEW_SECONDS: Final = 60.0  # between two heartbeats of a membership; sessions last far longer
 VACANCY_SECONDS: Final = 1.0  # of a registration, for asking clusters whether others use the group's name

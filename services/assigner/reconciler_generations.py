@@ -53,7 +53,7 @@ class Memberships:
 
     async def _check_vacant(self, group: str, place: ClusterPlace) -> None:
         with contextlib.suppress(ClusterUnavailable):
-            await self.of(place).reserve(group)
+            await self.of(place).check_vacant(group)
 
     async def leave(self, group: str, member_id: str, place: ClusterPlace) -> None:
         """Ends a membership that nobody needs any more; one that cannot be reached ends with its session."""

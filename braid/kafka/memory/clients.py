@@ -117,6 +117,10 @@ class MemoryMembership:
         self._link = link
         self._cluster = link.cluster
 
+    async def check_vacant(self, group: str) -> None:
+        """See `KafkaMembership.check_vacant`."""
+        await self._link.call(lambda: self._cluster.groups.check_vacant(group))
+
     async def reserve(self, group: str) -> str:
         """See `KafkaMembership.reserve`."""
         return await self._link.call(lambda: self._cluster.groups.reserve(group))

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from braid.kernel.errors import Fenced, GroupOccupied, Invalid, Refused
+from braid.kernel.errors import ClusterUnavailable, Fenced, GroupOccupied, Invalid, Refused
 from braid.kernel.ports import Committed, Generation, TopicPartition
 
 METADATA_MAX_UNITS: Final = 4096
@@ -65,6 +65,10 @@ class Groups:
         group.member_id = member_id
         return Generation(group.generation, member_id)
 
+    def check_vacant(self, name: str) -> None:
+        """See `KafkaMembership.check_vacant`."""
+        self._vacant(name)
+
     def reserve(self, name: str) -> str:
         """See `KafkaMembership.reserve`."""
         group = self._vacant(name)
@@ -76,10 +80,14 @@ class Groups:
         return group.member_id
 
     def join_reserved(self, name: str, member_id: str) -> Generation:
-        """See `KafkaMembership.join`."""
+        """See `KafkaMembership.join`. A rebalance waits for all who reserved; here they lapse during the first wait."""
         group = self._vacant(name)
         if member_id != group.member_id and (member_id not in group.reserved or group.member_id is not None):
             raise _fenced(name, None, Generation(group.generation, member_id))
+        group.reserved.discard(member_id)
+        if group.member_id is not None and group.reserved:
+            group.reserved.clear()
+            raise ClusterUnavailable(f"join of group {name}: the cluster did not answer in time")
         return self.join(name, member_id)
 
     def renew(self, name: str, generation: Generation) -> None:

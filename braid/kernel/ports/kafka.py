@@ -316,8 +316,18 @@ class KafkaMembership(Protocol):
     between takes over with it. Every method raises `ClusterUnavailable` when the cluster does not answer in time.
     """
 
+    async def check_vacant(self, group: str) -> None:
+        """Sees that nobody else uses the group's name; leaves no trace.
+
+        Raises:
+            GroupOccupied: other Kafka consumers do.
+        """
+        ...
+
     async def reserve(self, group: str) -> str:
         """A member id to join with; that of Braid's own membership, if the group has it already.
+
+        The cluster waits for whoever reserved: until an id nobody joins with lapses, joins of others may go unanswered.
 
         Raises:
             GroupOccupied: other Kafka consumers use the group's name.

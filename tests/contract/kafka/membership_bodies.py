@@ -4,7 +4,7 @@ from typing import Final
 
 import pytest
 
-from braid.kernel.errors import Fenced, GroupOccupied
+from braid.kernel.errors import ClusterUnavailable, Fenced, GroupOccupied
 from braid.kernel.ports import Committed, Generation
 from tests.contract.kafka.rig import Body, Rig
 
@@ -72,8 +72,28 @@ async def strays_and_we_keep_each_other_out(rig: Rig) -> None:
     assert not await rig.faults.occupy(ours)
     await rig.membership.renew(ours, joined)
     assert await rig.faults.occupy(theirs)
-    with pytest.raises(GroupOccupied):
-        await rig.membership.reserve(theirs)
+    for refused in (rig.membership.reserve, rig.membership.check_vacant):
+        with pytest.raises(GroupOccupied):
+            await refused(theirs)
+
+
+async def asking_for_vacancy_holds_nothing_up(rig: Rig) -> None:
+    group = f"{rig.prefix}-group"
+    await rig.membership.check_vacant(group)
+    member = await rig.membership.reserve(group)
+    await rig.membership.join(group, member)
+    await rig.membership.check_vacant(group)
+    await rig.membership.join(group, member)
+
+
+async def an_unused_reservation_lapses(rig: Rig) -> None:
+    group = f"{rig.prefix}-group"
+    unused, member = await rig.membership.reserve(group), await rig.membership.reserve(group)
+    assert unused != member
+    await rig.membership.join(group, member)
+    with pytest.raises(ClusterUnavailable):
+        await rig.membership.join(group, member)  # waits for the other
+    await rig.membership.join(group, member)
 
 
 async def a_generation_survives_its_cluster(rig: Rig) -> None:
@@ -93,5 +113,7 @@ BODIES: Final[list[Body]] = [
     an_unknown_member_is_fenced_and_reserves_anew,
     a_group_with_commits_and_no_members_is_free,
     strays_and_we_keep_each_other_out,
+    asking_for_vacancy_holds_nothing_up,
+    an_unused_reservation_lapses,
     a_generation_survives_its_cluster,
 ]
