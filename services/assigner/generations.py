@@ -44,6 +44,11 @@ def lent(state: Group, cluster: str) -> Generation | None:
     return Generation(fence.generation, fence.member_id)
 
 
+def lends_nothing_yet(state: Group, cluster: str) -> bool:
+    """Whether who works there now would commit plainly although the group is fenced."""
+    return fenced(state) and lent(state, cluster) is None
+
+
 def gated(state: Group) -> frozenset[str]:
     """Clusters on which nothing may be granted now."""
     if not fenced(state):
@@ -101,8 +106,9 @@ def evolve(state: Group, event: BumpIntended | GenerationBumped | FencingWaived)
     fence = fence_of(state, event.cluster)
     match event:
         case BumpIntended(_, member_id):
-            generation = fence.generation if member_id == fence.member_id else 0
-            fence = replace(fence, member_id=member_id, generation=generation, due=True, intended=True)
+            if member_id != fence.member_id:  # nothing of the old one can be lent, so nothing can be waived either
+                fence = ClusterFence(member_id)
+            fence = replace(fence, due=True, intended=True)
         case GenerationBumped(_, member_id, generation):
             if _counts(fence, member_id, generation):
                 fence = ClusterFence(member_id, generation, due=False)

@@ -209,14 +209,14 @@ class MemberSession:
         return cluster not in self._unreachable and cluster in self._clusters()
 
     def flush(self) -> None:
-        """Pushes one delta. Leases on a cluster whose address is not known yet wait for the registry."""
+        """Pushes one delta. Leases wait for the address of their cluster, and for a generation if one is to be lent."""
         state, view = self._replica.aggregates.state(GROUPS, self._key.group), self._registry.view
         clusters: dict[str, join_pb2.ClusterDelta] = {}
         waiting: list[LeaseGrant] = []
         for grant in self._granted:
             channel = state.channels.get(channel_of(grant.lease))
             place = view.clusters.get(channel.cluster) if view and channel else None
-            if channel is None or place is None:
+            if channel is None or place is None or generations.lends_nothing_yet(state, channel.cluster):
                 waiting.append(grant)
                 continue
             address = ClusterAddress(

@@ -12,7 +12,7 @@ from braid.kafka.memory.groups import Groups
 from braid.kernel.errors import ClusterUnavailable, Fenced, GroupOccupied, Refused
 from braid.kernel.ids import ChannelId
 from braid.kernel.ports import Committed, Generation, TopicPartition
-from services.assigner.events import BumpIntended, FencingWaived, GenerationBumped, LeasesGranted
+from services.assigner.events import BumpIntended, FencingWaived, GenerationBumped, LeaseGrant, LeasesGranted
 from tests.support.virtual_time import run_virtual
 from tests.unit.assigner.mesh import Mesh, Participant
 
@@ -209,6 +209,25 @@ def test_grants_go_on_unfenced_where_members_reach_a_cluster_and_the_assigner_do
         assert len([event for event in events if isinstance(event, FencingWaived)]) == 1
         await mesh.until(lambda: newest(second) != lent)  # it was tried on
         assert mesh.state().fences["east"].waived is False
+
+    run(work())
+
+
+def test_leases_are_not_told_before_there_is_a_generation_to_lend(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work() -> None:
+        mesh = await fenced(1)
+        (only,) = mesh.participants
+        term = mesh.replicas["assigner-0"]._service._term  # type: ignore[attr-defined]
+        (stream,) = term._streams.values()
+        with monkeypatch.context() as patched:
+            patched.setattr("services.assigner.generations.lent", lambda *_: None)  # a new member id is on its way
+            stream.granted([LeaseGrant("logs/live/1/0", only.session.member_id, 1 << 50)])
+            stream.flush()
+            await mesh.host.clock.sleep(0.2)
+            assert not [held for held in only.holds.values() if held.epoch == 1 << 50]
+        stream.lent("east")
+        stream.flush()
+        await mesh.until(lambda: bool([held for held in only.holds.values() if held.epoch == 1 << 50]))
 
     run(work())
 

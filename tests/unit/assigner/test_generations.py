@@ -149,6 +149,20 @@ def test_fencing_is_waived_only_for_groups_that_may_repeat_and_have_a_generation
     assert not shared.state.fences["east"].waived
 
 
+def test_a_waiver_ends_with_the_member_id_it_was_given_under() -> None:
+    """Else leases would be granted with nothing to lend, and commits be plain."""
+    history = fenced()
+    history.do(RemoveMember(member(1), GoneReason.EXPIRED), WaiveFencing("east"), Balance((member(2),)))
+    assert "east" not in generations.gated(history.state)
+    history.do(JoinMember(hello(member(3), capabilities=CAPABLE), FENCED), IntendBump("east", "m-9"))
+    history.do(RemoveMember(member(2), GoneReason.EXPIRED))
+    assert granted(history, list(history.do(Balance((member(3),))))) == set()
+    assert generations.lent(history.state, "east") is None
+    assert history.do(WaiveFencing("east")) == []  # nothing to go on with
+    history.do(RecordBump("east", "m-9", 1))
+    assert granted(history, list(history.do(Balance((member(3),))))) == {"east"}
+
+
 def test_members_that_know_no_generations_and_wishes_that_differ_are_refused() -> None:
     history = fenced()
     with pytest.raises(Unsupported):
