@@ -367,6 +367,7 @@ MEMBERSHIP_REBALANCE_MS: Final = 10_000  # a leader killed between join and sync
 MEMBERSHIP_RENEW_SECONDS: Final = 60.0  # between two heartbeats of a membership; sessions last far longer
 VACANCY_SECONDS: Final = 1.0  # of a registration, for asking clusters whether others use the group's name
 CLUSTER_REACHED_SECONDS: Final = 5.0  # since the last answered commit; after that a member does not vouch for it
+REFUSAL_SECONDS: Final = 2.0  # between two bumps that refused commits ask for: what no bump mends makes few events
 UNCOMMITTED_RECORDS_MAX: Final = 50_000  # done while commits are refused for an unknown member; then intake pauses
 
 # --- placement by load

@@ -58,8 +58,10 @@ def gated(state: Group) -> frozenset[str]:
 
 
 def wants_bump(state: Group, cluster: str) -> bool:
-    """Whether a newer generation is needed: by somebody, for leases that can be held there."""
-    return fenced(state) and bool(state.members) and cluster in _clusters(state) and fence_of(state, cluster).due
+    """Whether a newer generation is needed: by somebody, for leases that can be held there; or was begun to be made."""
+    fence = fence_of(state, cluster)
+    needed = bool(state.members) or fence.intended
+    return fenced(state) and needed and cluster in _clusters(state) and fence.due
 
 
 def wanting(state: Group) -> Sequence[str]:

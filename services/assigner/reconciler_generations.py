@@ -9,9 +9,16 @@ leads by then makes the next one.
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Iterable
+from typing import Final
 
 from braid.kernel.errors import BraidError, ClusterUnavailable, CorruptHistory, Fenced, GroupOccupied, NotLeader
-from braid.kernel.limits import MEMBERSHIP_RENEW_SECONDS, VACANCY_SECONDS
+from braid.kernel.limits import (
+    CLUSTER_REACHED_SECONDS,
+    HEARTBEAT_MS_MAX,
+    MEMBERSHIP_RENEW_SECONDS,
+    REFUSAL_SECONDS,
+    VACANCY_SECONDS,
+)
 from braid.kernel.ports import Generation, Kafka, KafkaMembership, Task
 from braid.runtime.replica import Replica
 from braid.runtime.retry import Backoff
@@ -21,6 +28,8 @@ from services.assigner.events import Command, IntendBump, RecordBump, WaiveFenci
 from services.assigner.group import Group
 from services.assigner.peers import RegistryFollower
 from services.assigner.registry_view import ClusterPlace
+
+_EVIDENCE_SECONDS: Final = CLUSTER_REACHED_SECONDS + HEARTBEAT_MS_MAX / 1000  # old is what members say of a cluster
 
 
 class Memberships:
@@ -44,16 +53,12 @@ class Memberships:
         Raises:
             GroupOccupied: other Kafka consumers use it.
         """
-        try:
-            async with asyncio.timeout(VACANCY_SECONDS):
-                for place in places:
-                    await self._check_vacant(group, place)
-        except TimeoutError:
-            return
+        await asyncio.gather(*(self._check_vacant(group, place) for place in places))
 
     async def _check_vacant(self, group: str, place: ClusterPlace) -> None:
-        with contextlib.suppress(ClusterUnavailable):
-            await self.of(place).check_vacant(group)
+        with contextlib.suppress(ClusterUnavailable, TimeoutError):
+            async with asyncio.timeout(VACANCY_SECONDS):
+                await self.of(place).check_vacant(group)
 
     async def leave(self, group: str, member_id: str, place: ClusterPlace) -> None:
         """Ends a membership that nobody needs any more; one that cannot be reached ends with its session."""
@@ -95,7 +100,7 @@ class GenerationKeeper:
         self._reached = reached
         self._bumps: dict[str, Task] = {}
         self._renewing: Task | None = None
-        self._refused: dict[str, Generation] = {}
+        self._refused: dict[str, tuple[Generation, float]] = {}
 
     def look(self) -> None:
         """Begins what the state wants."""
@@ -108,9 +113,10 @@ class GenerationKeeper:
 
     def refused(self, cluster: str, generation: Generation) -> bool:
         """A member's commit was refused. Returns whether something newer is there to lend; else it will be made."""
-        lent = generations.lent(self._state(), cluster)
-        if lent == generation and self._refused.get(cluster) != generation:
-            self._refused[cluster] = generation  # once is enough, however many members say so, and how often
+        lent, now = generations.lent(self._state(), cluster), self._replica.host.clock.elapsed()
+        known, asked_at = self._refused.get(cluster, (None, float("-inf")))
+        if lent == generation != known and now - asked_at >= REFUSAL_SECONDS:
+            self._refused[cluster] = generation, now  # once is enough, however many members say so, and how often
             self._ask(
                 IntendBump(cluster, generation.member_id, refused=generation.generation),
                 f"{cluster} refused generation {generation.generation}",
@@ -159,24 +165,30 @@ class GenerationKeeper:
         member_id = generations.fence_of(self._state(), cluster).member_id
         if not member_id:
             member_id = await membership.reserve(self._name)
-        await self._execute(IntendBump(cluster, member_id), f"first grant on {cluster}")
-        self._replica.require_leader()
         try:
-            made = await membership.join(self._name, member_id)
+            made = await self._intend(cluster, membership, member_id, f"first grant on {cluster}")
         except Fenced:  # its session ended, or the cluster came back without it
             member_id = await membership.reserve(self._name)
-            await self._execute(IntendBump(cluster, member_id), f"{cluster} does not know its member any more")
-            return True
+            made = await self._intend(cluster, membership, member_id, f"{cluster} does not know its member any more")
         record = RecordBump(cluster, made.member_id, made.generation)
         counted = await self._execute(record, f"{cluster} is at generation {made.generation}")
         self._memberships.metrics.bump_seconds.observe(self._replica.host.clock.elapsed() - begun)
         return counted
 
+    async def _intend(self, cluster: str, membership: KafkaMembership, member_id: str, cause: str) -> Generation:
+        await self._execute(IntendBump(cluster, member_id), cause)
+        self._replica.require_leader()
+        return await membership.join(self._name, member_id)
+
     async def _waive(self, cluster: str, seconds: float) -> None:
-        """Lets grants go on when members reach the cluster, and joins failed for the lease time."""
+        """Lets grants go on when joins failed for the lease time, and members reached the cluster meanwhile."""
         state = self._state()
         lease_ms = state.spec.lease_ms if state.spec else 0
-        if seconds * 1000 < lease_ms or not generations.waivable(state, cluster) or not self._reached(cluster):
+        if (
+            seconds < max(lease_ms / 1000, _EVIDENCE_SECONDS)
+            or not generations.waivable(state, cluster)
+            or not self._reached(cluster)
+        ):
             return
         if await self._execute(WaiveFencing(cluster), f"{cluster} takes no joins"):
             self._memberships.metrics.fencing_waived.labels(self._name).inc()
@@ -185,7 +197,7 @@ class GenerationKeeper:
     # --- renewals
 
     async def _renew(self) -> None:
-        """Keeps memberships alive while no member commits."""
+        """Keeps memberships alive while no member commits, or none is there: else the cluster forgets the progress."""
         while True:
             await self._replica.host.clock.sleep(MEMBERSHIP_RENEW_SECONDS)
             for cluster in sorted(self._state().fences):
@@ -197,7 +209,7 @@ class GenerationKeeper:
     async def _renew_one(self, cluster: str) -> None:
         state, view = self._state(), self._registry.view
         lent, place = generations.lent(state, cluster), view.clusters.get(cluster) if view else None
-        if lent is None or place is None or generations.fence_of(state, cluster).due:
+        if lent is None or place is None or generations.wants_bump(state, cluster):
             return
         try:
             await self._memberships.of(place).renew(self._name, lent)

@@ -125,7 +125,8 @@ class _Writes:
         before = self._replica.aggregates.state(GROUPS, request.name)
         term = self._term()
         outcome = await self._execute(request.name, DeleteGroup(request.etag), caller)
-        term.deleted(before)
+        if not outcome.repeated:  # else a group of the same name may be there by now
+            term.deleted(before)
         if outcome.repeated and before.spec is None:
             return group_pb2.Group(name=request.name)
         return group_message(before)

@@ -144,7 +144,7 @@ class MemberSession:
         self._revoked: list[tuple[LeaseGrant, float, str]] = []
         self._lent: set[str] = set()  # clusters whose newer generation is to be told
         self._told: dict[str, int] = {}  # epochs of the leases the member believes to hold
-        self._unreachable: frozenset[str] = frozenset()
+        self._unreachable: frozenset[str] | None = None  # not told yet
 
     @property
     def lease_seconds(self) -> float:
@@ -206,7 +206,7 @@ class MemberSession:
 
     def reaches(self, cluster: str) -> bool:
         """Whether the member holds leases on the cluster and does not report it as unreachable."""
-        return cluster not in self._unreachable and cluster in self._clusters()
+        return self._unreachable is not None and cluster not in self._unreachable and cluster in self._clusters()
 
     def flush(self) -> None:
         """Pushes one delta. Leases wait for the address of their cluster, and for a generation if one is to be lent."""
