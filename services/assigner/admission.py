@@ -8,6 +8,8 @@ from typing import Final
 from braid.kernel.errors import Conflict, Exhausted, Invalid, NotFound, Refused, Unsupported
 from braid.kernel.ids import ChannelId, check_name
 from braid.kernel.limits import (
+    CAPACITY_MAX,
+    CAPACITY_MIN,
     GROUP_MEMBERS_MAX,
     GROUP_STREAMS_MAX,
     HELLO_TEXT_MAX,
@@ -70,7 +72,7 @@ def check_hello(hello: Hello) -> None:
 
     Raises:
         Unsupported: the protocol version is none this release speaks.
-        Invalid: the member id is no ULID, a text is too long, or the capacity is negative.
+        Invalid: the member id is no ULID, a text is too long, or the capacity is absurd.
     """
     if hello.protocol_version < 1:
         raise Unsupported(
@@ -87,8 +89,18 @@ def check_hello(hello: Hello) -> None:
             raise Invalid(f"longer than {HELLO_TEXT_MAX} characters", field=f"hello.{field}")
     if len(hello.capabilities) > HELLO_TEXT_MAX or any(len(text) > HELLO_TEXT_MAX for text in hello.capabilities):
         raise Invalid("too many or too long", field="hello.capabilities")
-    if not 0 <= hello.capacity < float("inf"):
-        raise Invalid(f"a capacity of {hello.capacity}", field="hello.capacity")
+    if hello.capacity != 0:
+        check_capacity(hello.capacity, "hello.capacity")
+
+
+def check_capacity(capacity: float, field: str) -> None:
+    """Raises `Invalid` for what no process can bear, or is not worth a lease: sums would lose all others beside it."""
+    if not CAPACITY_MIN <= capacity <= CAPACITY_MAX:
+        raise Invalid(
+            f"a capacity of {capacity}",
+            field=field,
+            remedy=f"use {CAPACITY_MIN} to {CAPACITY_MAX}: processors kept busy",
+        )
 
 
 def check_matches(group: str, registered: GroupSpec, asked: GroupSpec, unsaid: frozenset[str]) -> None:

@@ -99,7 +99,7 @@ def balance(
         placed.channels,
         placed.holders,
         len(reachable),
-        movable=_movable(state, reachable, loads),
+        movable=_movable(state, reachable, loads, context.now_ms),
         measured=placed.measured,
     )
     step = _step(state, placed, target)
@@ -113,11 +113,18 @@ def balance(
     return events
 
 
-def _movable(state: Group, reachable: Sequence[str], loads: Loads | None) -> Movable:
-    """A leader that has not measured for long moves nothing but what newcomers need."""
+def _movable(state: Group, reachable: Sequence[str], loads: Loads | None, now_ms: int) -> Movable:
+    """A leader that has not measured for long moves nothing but what newcomers need.
+
+    Who has held nothing for long is none: loads had decided that.
+    """
     if len(reachable) < len(state.members):
         return Movable.NONE
-    return Movable.ALL if loads is None or loads.settled else Movable.TO_NEWCOMERS
+    if loads is None or loads.settled:
+        return Movable.ALL
+    holders = {lease.holder for lease in state.leases.values()}
+    joined = [state.members[member].joined_at_ms for member in reachable if member not in holders]
+    return Movable.TO_NEWCOMERS if joined and now_ms - max(joined) < WARM_UP_SECONDS * 1000 else Movable.NONE
 
 
 def _unwanted(state: Group) -> Sequence[LeaseGrant]:

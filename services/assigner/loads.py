@@ -78,8 +78,9 @@ class GroupLoads:
             if lease is not None and lease.holder == member:
                 known = self._costs.get(sample.lease, Cost(0.0, 0.0, member, now, now - seconds))
                 if known.member != member:
+                    if _peak(known, now) > LOAD_FLOOR:  # else it was idle, which tells of no holder
+                        self._measures_since = now
                     known = Cost(known.smooth, known.smooth, member, now, now - seconds)
-                    self._measures_since = now
                 known = _smoothed(known, 0.0, now - seconds)  # what was not named meanwhile was idle
                 self._costs[sample.lease] = _smoothed(known, _rate(sample, seconds), now)
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from braid.kernel.errors import Invalid, NotFound
 from braid.kernel.limits import CAPACITY_DEFAULT, LOAD_FLOOR
+from services.assigner.admission import check_capacity
 from services.assigner.balance import Assignor, Layout, layout
 from services.assigner.events import Loads
 from services.assigner.group import Group, Lease, LeaseState, channel_of
@@ -72,7 +73,7 @@ def preview(state: Group, loads: Loads, change: Change, now_ms: int, assign: Ass
 
     Raises:
         NotFound: the change names a member or cluster the group does not have.
-        Invalid: a capacity is not above 0.
+        Invalid: a capacity is absurd.
     """
     now = layout(state, sorted(state.members), loads, now_ms)
     changed = _changed(state, change)
@@ -94,8 +95,7 @@ def _changed(state: Group, change: Change) -> Group:
             )
     members = {id: member for id, member in state.members.items() if id not in gone}
     for name, capacity in change.capacities.items():
-        if not 0 < capacity < float("inf"):
-            raise Invalid(f"a capacity of {capacity}", field=f"capacities.{name}", remedy="use a number above 0")
+        check_capacity(capacity, f"capacities.{name}")
         id = _member(state, name, "capacities")
         if id in members:
             members[id] = replace(members[id], capacity=capacity)

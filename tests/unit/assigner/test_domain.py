@@ -128,6 +128,8 @@ def test_shares_lease_time_and_start_may_differ() -> None:
         ({"protocol_version": 0}, "hello.protocol_version"),
         ({"capacity": -1.0}, "hello.capacity"),
         ({"capacity": float("nan")}, "hello.capacity"),
+        ({"capacity": 1e-300}, "hello.capacity"),
+        ({"capacity": 1e300}, "hello.capacity"),
     ],
 )
 def test_a_bad_hello_is_refused_by_field(changes: Mapping[str, Any], field: str) -> None:

@@ -180,6 +180,40 @@ def test_a_leader_change_moves_nothing(two: Measured) -> None:
     assert cold
 
 
+def test_leases_that_wake_up_elsewhere_hold_no_move_up() -> None:
+    """What was idle tells of no former holder, so nothing has to be measured anew because of it."""
+    measured = Measured(joined(2, seen(partitions=40)))
+    sleepers = of(measured, 1)[:12]
+    measured.busy = dict.fromkeys(sleepers, 0.02)
+    measured.pass_(6)
+    measured.busy = {}
+    measured.pass_(300)
+    for name in sleepers:
+        lease = dataclasses.replace(measured.state.leases[name], holder=member(2))
+        leases = {**measured.state.leases, name: lease}
+        measured.history.state = dataclasses.replace(measured.state, leases=leases)
+    hogs = of(measured, 1)[:4]
+    measured.busy = dict.fromkeys(hogs, 0.5)
+    events: list[Event] = []
+    for name in sleepers:
+        measured.busy[name] = 0.001
+        measured.pass_(2)
+        events += measured.step()
+    assert events, "one that wakes up every two seconds keeps it from ever moving anything"
+
+
+def test_a_leader_change_gives_nothing_to_who_has_held_nothing_for_long(two: Measured) -> None:
+    """Loads had decided that; only who came just now waits for a share."""
+    for name in of(two, 2):
+        lease = dataclasses.replace(two.state.leases[name], holder=member(1))
+        two.history.state = dataclasses.replace(two.state, leases={**two.state.leases, name: lease})
+    two.loads = GroupLoads(two.now)
+    assert two.step() == []
+    just_now = dataclasses.replace(two.state.members[member(2)], joined_at_ms=two.history.now_ms)
+    two.history.state = dataclasses.replace(two.state, members={**two.state.members, member(2): just_now})
+    assert len(two.step()) == 1
+
+
 def give_back(measured: Measured) -> None:
     """What is asked back is given back and granted anew, by load."""
     for name, lease in list(measured.state.leases.items()):
