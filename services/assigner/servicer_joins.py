@@ -6,7 +6,7 @@ sent only while this replica's authority holds at that instant.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import cast
 
@@ -116,6 +116,38 @@ class Joins:
         return session
 
 
+class Told:
+    """The leases a member believes to hold, by cluster: a bump of one cluster looks at no other's."""
+
+    def __init__(self) -> None:
+        self._epochs: dict[str, dict[str, int]] = {}
+        self._clusters: dict[str, str] = {}
+
+    @property
+    def clusters(self) -> Set[str]:
+        """Those with leases."""
+        return self._epochs.keys()
+
+    def on(self, cluster: str) -> Mapping[str, int]:
+        """The leases on a cluster, with their epochs."""
+        return self._epochs.get(cluster, {})
+
+    def add(self, lease: str, epoch: int, cluster: str) -> None:
+        """The member is told of a lease."""
+        if (known := self._clusters.get(lease)) is not None:
+            self.drop(lease, self._epochs[known][lease])
+        self._clusters[lease] = cluster
+        self._epochs.setdefault(cluster, {})[lease] = epoch
+
+    def drop(self, lease: str, epoch: int) -> None:
+        """It does not hold the lease any more; what it holds under another epoch stays."""
+        cluster = self._clusters.get(lease)
+        if cluster is not None and self._epochs[cluster][lease] == epoch:
+            del self._clusters[lease], self._epochs[cluster][lease]
+            if not self._epochs[cluster]:
+                del self._epochs[cluster]
+
+
 class MemberSession:
     """One member's open stream; `reconciler.MemberStream`."""
 
@@ -143,7 +175,7 @@ class MemberSession:
         self._granted: list[LeaseGrant] = []
         self._revoked: list[tuple[LeaseGrant, float, str]] = []
         self._lent: set[str] = set()  # clusters whose newer generation is to be told
-        self._told: dict[str, int] = {}  # epochs of the leases the member believes to hold
+        self._told = Told()
         self._unreachable: frozenset[str] | None = None  # not told yet
 
     @property
@@ -173,8 +205,9 @@ class MemberSession:
             grant = LeaseGrant(name, self._key.member, lease.epoch)
             if (name, lease.epoch) in held:
                 kept.append(join_pb2.HeldLease(lease=name, epoch=lease.epoch))
-                self._told[name] = lease.epoch
-                self._lent |= _cluster_of(state, name)
+                cluster = _cluster_of(state, name)
+                self._told.add(name, lease.epoch, cluster)
+                self._lent.add(cluster)
             else:
                 self._granted.append(grant)
             if lease.state is LeaseState.REVOKING:
@@ -206,7 +239,7 @@ class MemberSession:
 
     def reaches(self, cluster: str) -> bool:
         """Whether the member holds leases on the cluster and does not report it as unreachable."""
-        return self._unreachable is not None and cluster not in self._unreachable and cluster in self._clusters()
+        return self._unreachable is not None and cluster not in self._unreachable and cluster in self._told.clusters
 
     def flush(self) -> None:
         """Pushes one delta. Leases wait for the address of their cluster, and for a generation if one is to be lent."""
@@ -224,7 +257,7 @@ class MemberSession:
             )
             delta = clusters.setdefault(channel.cluster, join_pb2.ClusterDelta(cluster=address))
             delta.granted.append(_granted_message(grant, channel))
-            self._told[grant.lease] = grant.epoch
+            self._told.add(grant.lease, grant.epoch, channel.cluster)
             self._lent.add(channel.cluster)
         self._granted = waiting
         self._add_revokes(state, clusters)
@@ -242,8 +275,8 @@ class MemberSession:
                 self._granted = [each for each in self._granted if each != grant]
                 self._term.keeper(self._key.group).release(self._key.member, (Release(grant.lease, grant.epoch),))
                 continue
-            if seconds <= 0 and self._told.get(grant.lease) == grant.epoch:
-                del self._told[grant.lease]
+            if seconds <= 0:
+                self._told.drop(grant.lease, grant.epoch)
             channel = state.channels.get(channel_of(grant.lease))
             name = channel.cluster if channel else ""
             delta = clusters.setdefault(name, join_pb2.ClusterDelta(cluster=ClusterAddress(name=name)))
@@ -256,7 +289,7 @@ class MemberSession:
     def _add_generations(self, state: Group, clusters: dict[str, join_pb2.ClusterDelta]) -> None:
         """Lends what is newest for clusters on which all that the member believes to hold is its own."""
         lent, self._lent = self._lent, set()
-        for name in sorted(lent & self._clusters()):
+        for name in sorted(lent & self._told.clusters):
             generation = generations.lent(state, name)
             if generation is None:
                 continue
@@ -266,16 +299,11 @@ class MemberSession:
             delta = clusters.setdefault(name, join_pb2.ClusterDelta(cluster=ClusterAddress(name=name)))
             delta.generation.generation, delta.generation.member_id = generation
 
-    def _clusters(self) -> set[str]:
-        state = self._replica.aggregates.state(GROUPS, self._key.group)
-        return {name for lease in self._told for name in _cluster_of(state, lease)}
-
     def _owns_all(self, state: Group, cluster: str) -> bool:
         """Else what was taken from it could be committed with a generation made to prevent that."""
-        for name, epoch in self._told.items():
+        for name, epoch in self._told.on(cluster).items():
             lease = state.leases.get(name)
-            ours = lease is not None and (lease.holder, lease.epoch) == (self._key.member, epoch)
-            if not ours and cluster in _cluster_of(state, name):
+            if lease is None or (lease.holder, lease.epoch) != (self._key.member, epoch):
                 return False
         return True
 
@@ -348,8 +376,7 @@ class MemberSession:
     def _given_back(self, message: join_pb2.Acknowledge) -> None:
         releases = tuple(Release(each.lease, each.epoch, each.commit_waived) for each in message.released)
         for each in releases:
-            if self._told.get(each.lease) == each.epoch:
-                del self._told[each.lease]
+            self._told.drop(each.lease, each.epoch)
         if releases:
             self._term.keeper(self._key.group).release(self._key.member, releases)
 
@@ -364,10 +391,10 @@ class MemberSession:
 # --- messages
 
 
-def _cluster_of(state: Group, lease: str) -> set[str]:
-    """The cluster a lease lies on, if its channel is known."""
+def _cluster_of(state: Group, lease: str) -> str:
+    """The cluster a lease lies on; empty when its channel is not known."""
     channel = state.channels.get(channel_of(lease))
-    return {channel.cluster} if channel else set()
+    return channel.cluster if channel else ""
 
 
 def read_wishes(message: group_pb2.GroupSpec) -> tuple[GroupSpec, frozenset[str]]:
