@@ -224,7 +224,7 @@ class Placement:
         """Evens loads out where they leave the band; returns the moves, each partition's once, the best first."""
         live = self._capacities > 0
         mean = self.mean
-        if mean <= 0 or live.sum() < 2 or not self._outside(live, mean, band.high, band.low):
+        if moves_max <= 0 or mean <= 0 or live.sum() < 2 or not self._outside(live, mean, band.high, band.low):
             return []
         planned = Placement(self.weights, self.holders, self._capacities, self._rules)
         moves = list(planned._improving(live, mean, band.inner))

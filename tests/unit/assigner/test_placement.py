@@ -1,6 +1,6 @@
 """The stated bounds of the placement by load, as properties; mutants that ignore them turn the checkers red."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
 import numpy as np
@@ -228,6 +228,22 @@ def test_before_it_has_measured_only_a_newcomer_gets_anything() -> None:
     target = place(channels, holders, 3, movable=Movable.TO_NEWCOMERS)
     assert np.bincount(target).tolist() == [4, 2, 3]
     assert (target != holders).sum() == 3
+
+
+def test_without_a_budget_nothing_is_planned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An uneven group is looked at every few seconds, however long its budget is spent."""
+    planned: list[float] = []
+
+    def plan(self: Placement, live: Mask, mean: float, inner: float) -> Iterator[Move]:
+        planned.append(mean)
+        yield from ()
+
+    monkeypatch.setattr(Placement, "_improving", plan)
+    uneven = Placement(np.full(6, 0.5), np.zeros(6, np.int64), np.ones(2))
+    assert uneven.improve(Band(), 0) == []
+    assert planned == []
+    uneven.improve(Band(), 1)
+    assert len(planned) == 1
 
 
 def test_many_members_die_and_the_rest_stay_even() -> None:
