@@ -1,10 +1,10 @@
 """Runs the test tiers; real-process tests that fail are looked at once more, alone, and said to be flaky if they pass.
 
 `python -m tools.suite tests/unit …`. Tiers without real processes take every core; those with them measure times and
-kill things, so they run alone, one test after the other. Only tests of real processes get a second look, and only a few of them: a machine
-that stalls for a second fails them without any fault of ours. It is never silent: what passed at the second look is
-printed last and kept in `build/flaky.json`, and is a bug to be mended. A unit, contract or simulation test that fails
-has failed.
+kill things, so they run alone, one test after the other. Only tests of real processes get a second look, and only a
+few of them: a machine that stalls for a second fails them without any fault of ours. It is never silent: what passed at
+the second look is printed last and kept in `build/flaky.json`, and is a bug to be mended. A unit, contract or
+simulation test that fails has failed.
 """
 
 import json
