@@ -1,0 +1,111 @@
+"""Deadlines of tests that count what the machine gave them, not what the wall clock showed.
+
+The host of a virtual machine may withhold its cores while they have work; Linux counts that as `steal` in `/proc/stat`
+(proc_stat(5)). A deadline that counted such time would fail tests for somebody else's work, and one that is long
+enough for the worst host says nothing on a good one. Here a second counts only as far as the cores that had work ran.
+Where nothing is known of it (macOS), it is the wall clock's.
+"""
+
+import asyncio
+import inspect
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Final, NamedTuple
+
+POLL_SECONDS: Final = 0.05
+SHARE_MIN: Final = 0.1  # of a second counts at least, so that every deadline ends
+
+_STAT: Final = Path("/proc/stat")
+_IDLE: Final = (3, 4)  # columns of the first line: idle, iowait
+_STEAL: Final = 7
+_COUNTED: Final = 8  # the two behind them, guests, are in user and nice already
+
+
+class Ticks(NamedTuple):
+    """Clock ticks of all cores since the machine started: those in which they worked, and those withheld."""
+
+    ran: int
+    withheld: int
+
+
+class Deadline:
+    """So many seconds from now, as the machine gives them."""
+
+    def __init__(self, seconds: float) -> None:
+        """Begins to count."""
+        self.seconds = seconds
+        self._begun = time.monotonic()
+        self._ticks = read_ticks()
+
+    @property
+    def share(self) -> float:
+        """How much of the time that was wanted since then the machine gave: 1 all of it."""
+        return share_given(self._ticks, read_ticks())
+
+    @property
+    def passed(self) -> bool:
+        """Whether the seconds are over."""
+        return (time.monotonic() - self._begun) * self.share > self.seconds
+
+    def __str__(self) -> str:
+        """What a failure says of it."""
+        return f"{self.seconds:g} s ({time.monotonic() - self._begun:.1f} s by the wall, {self.share:.0%} given)"
+
+
+async def until(
+    condition: Callable[[], object | Awaitable[object]], what: str, seconds: float = 30.0, poll: float = POLL_SECONDS
+) -> float:
+    """Waits until a condition holds.
+
+    Args:
+        condition: Looked at again and again; a coroutine function is awaited.
+        what: Said when it never holds.
+        seconds: Of the machine's time it may take.
+        poll: Seconds between two looks.
+
+    Returns:
+        Seconds by the wall that it took.
+
+    Raises:
+        AssertionError: it did not hold in time.
+    """
+    begun, deadline = time.monotonic(), Deadline(seconds)
+    while True:
+        holds = condition()
+        if await holds if inspect.isawaitable(holds) else holds:
+            return time.monotonic() - begun
+        assert not deadline.passed, f"not within {deadline}: {what}"
+        await asyncio.sleep(poll)
+
+
+def wait(condition: Callable[[], object], what: str, seconds: float = 30.0, poll: float = POLL_SECONDS) -> float:
+    """`until` for tests without an event loop."""
+    begun, deadline = time.monotonic(), Deadline(seconds)
+    while not condition():
+        assert not deadline.passed, f"not within {deadline}: {what}"
+        time.sleep(poll)
+    return time.monotonic() - begun
+
+
+def share_given(before: Ticks, after: Ticks) -> float:
+    """The part of the wanted time that cores ran between two readings, at least `SHARE_MIN`."""
+    ran, withheld = after.ran - before.ran, after.withheld - before.withheld
+    wanted = ran + withheld
+    return max(SHARE_MIN, ran / wanted) if wanted > 0 else 1.0
+
+
+def read_ticks() -> Ticks:
+    """What `/proc/stat` says now; nothing ran and nothing was withheld where there is none."""
+    try:
+        with _STAT.open(encoding="ascii") as stat:
+            return parse_ticks(stat.readline())
+    except OSError:
+        return Ticks(0, 0)
+
+
+def parse_ticks(line: str) -> Ticks:
+    """The first line of `/proc/stat`: `cpu`, then ticks of user, nice, system, idle, iowait, irq, softirq, steal, …."""
+    columns = [int(word) for word in line.split()[1 : 1 + _COUNTED]]
+    withheld = columns[_STEAL] if len(columns) > _STEAL else 0
+    return Ticks(sum(columns) - withheld - sum(columns[column] for column in _IDLE), withheld)
