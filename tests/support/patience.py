@@ -107,5 +107,5 @@ def read_ticks() -> Ticks:
 def parse_ticks(line: str) -> Ticks:
     """The first line of `/proc/stat`: `cpu`, then ticks of user, nice, system, idle, iowait, irq, softirq, steal, …."""
     columns = [int(word) for word in line.split()[1 : 1 + _COUNTED]]
-    withheld = columns[_STEAL] if len(columns) > _STEAL else 0
+    withheld = columns[_STEAL]
     return Ticks(sum(columns) - withheld - sum(columns[column] for column in _IDLE), withheld)
