@@ -54,13 +54,16 @@ class Deadline:
 
 
 async def until(
-    condition: Callable[[], object | Awaitable[object]], what: str, seconds: float = 30.0, poll: float = POLL_SECONDS
+    condition: Callable[[], object | Awaitable[object]],
+    what: str | Callable[[], str],
+    seconds: float = 30.0,
+    poll: float = POLL_SECONDS,
 ) -> float:
     """Waits until a condition holds.
 
     Args:
         condition: Looked at again and again; a coroutine function is awaited.
-        what: Said when it never holds.
+        what: Said when it never holds; asked for only then where it is a function.
         seconds: Of the machine's time it may take.
         poll: Seconds between two looks.
 
@@ -75,7 +78,7 @@ async def until(
         holds = condition()
         if await holds if inspect.isawaitable(holds) else holds:
             return time.monotonic() - begun
-        assert not deadline.passed, f"not within {deadline}: {what}"
+        assert not deadline.passed, f"not within {deadline}: {what if isinstance(what, str) else what()}"
         await asyncio.sleep(poll)
 
 
