@@ -5,9 +5,16 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.patience import Deadline
 from tools import suite
 
 REAL = "tests/e2e/test_demo.py::test_the_story_ends_well"
+
+
+@pytest.fixture(autouse=True)
+def calm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine that gives all of its time."""
+    monkeypatch.setattr(Deadline, "share", 1.0)
 
 
 @pytest.fixture
@@ -26,7 +33,7 @@ def runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[str, ...
 
 def note(root: Path, *failed: str) -> None:
     noted = root / ".pytest_cache" / "v" / "cache" / "lastfailed"
-    noted.parent.mkdir(parents=True)
+    noted.parent.mkdir(parents=True, exist_ok=True)
     noted.write_text(json.dumps(dict.fromkeys(failed, True)))
 
 
@@ -35,7 +42,7 @@ def test_a_real_test_that_passes_alone_is_named_flaky(
 ) -> None:
     note(tmp_path, REAL)
     assert suite.main(["tests/e2e"]) == 0
-    assert runs == [("--cache-clear", "tests/e2e"), (REAL,)]
+    assert runs == [("--cache-clear", "--durations=20", "tests/e2e"), (REAL,)]
     assert "FLAKY" in capsys.readouterr().out
     assert json.loads((tmp_path / "build" / "flaky.json").read_text()) == [REAL]
 
@@ -44,8 +51,8 @@ def test_pure_tests_take_all_cores_and_real_ones_run_alone() -> None:
     tiers = ["tests/unit", "tests/integration", "tests/simulation", "tests/e2e"]
     pure, real = suite.phases(tiers)
     assert pure == ["--cache-clear", "--numprocesses=auto", "--dist=worksteal", "tests/unit", "tests/simulation"]
-    assert real == ["tests/integration", "tests/e2e"]
-    assert suite.phases(["tests/e2e"]) == [["--cache-clear", "tests/e2e"]]
+    assert real == ["--durations=20", "tests/integration", "tests/e2e"]
+    assert suite.phases(["tests/e2e"]) == [["--cache-clear", "--durations=20", "tests/e2e"]]
 
 
 def test_a_failure_in_either_run_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -71,6 +78,28 @@ def test_no_second_look_at_anything_else(runs: list[tuple[str, ...]], tmp_path: 
     note(tmp_path, *failed)
     assert suite.main(["tests/e2e"]) == 1
     assert len(runs) == 1
+
+
+def test_a_starved_machine_gets_more_looks_at_more_tests(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    many = [f"{REAL}[{number}]" for number in range(suite.SECOND_LOOKS_MAX + 1)]
+    codes, asked = iter([1, 1, 0]), []
+
+    def run(*arguments: str) -> int:
+        asked.append(arguments)
+        note(tmp_path, *(many if len(asked) == 1 else many[:1]))
+        return next(codes)
+
+    monkeypatch.setattr(suite, "_pytest", run)
+    monkeypatch.setattr(suite, "ROOT", tmp_path)
+    monkeypatch.setattr(Deadline, "share", 0.4)
+    assert suite.main(["tests/e2e"]) == 0
+    assert asked[1:] == [tuple(many), (many[0],)]
+    assert "gave 40% of the time" in capsys.readouterr().out
+    assert json.loads((tmp_path / "build" / "flaky.json").read_text()) == many
+    assert not suite.deserve_second_look([*many] * 6, 0.4)
+    assert not suite.deserve_second_look(["tests/unit/kernel/test_ranges.py::test_x"], 0.4)
 
 
 def test_what_fails_twice_has_failed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
