@@ -45,6 +45,7 @@ class Supervisor:
         self._begun = time.monotonic()
         self._held: dict[str, Held] = {}
         self._layout = Layout("", {}, (), True)
+        self._awaited: list[str] = []
         self._ready = asyncio.Event()
         self._ending = asyncio.Event()
         self._failure: BraidError | None = None
@@ -104,7 +105,10 @@ class Supervisor:
                 if starting.done():
                     starting.result()
                 elif time.monotonic() > deadline:
-                    raise Unavailable(f"not ready after {DEV_READY_SECONDS:.0f} s", remedy=self._where_to_look())
+                    raise Unavailable(
+                        f"not ready after {DEV_READY_SECONDS:.0f} s: {', '.join(self._awaited)}",
+                        remedy=self._where_to_look(),
+                    )
         except BraidError as error:
             self._failure = error
             self._ready.set()
@@ -117,7 +121,9 @@ class Supervisor:
     async def _start_all(self) -> None:
         for stage in start_stages(*self._names(), self._layout.fresh):
             self._note(f"starting {', '.join(stage)}")
+            self._awaited = list(stage)
             await _all(self._come_up(self._held[name]) for name in stage)
+        self._awaited = ["the registry's view of the clusters"]
         await self._register()
         self._note("ready")
         self._write_ready()
@@ -137,6 +143,7 @@ class Supervisor:
                 except Unavailable:
                     if held.kind == Kind.CLUSTER or attempt == DEV_STARTS_MAX:
                         raise
+            self._awaited.remove(held.process.name)
             zone = f" (zone {held.zone})" if held.zone else ""
             self._note(f"{held.process.name} serves on {held.address}{zone}")
 

@@ -95,7 +95,7 @@ TOOL_PROBE_SECONDS: Final = 10.0  # a tool tells its version; a loaded machine i
 TOOL_RESOLVE_SECONDS: Final = 600.0  # a download or a build, on a slow line
 
 # --- local Kafka brokers
-BROKER_FORMAT_SECONDS: Final = 30.0  # one JVM start; more means the machine is stuck
+BROKER_FORMAT_SECONDS: Final = 120.0  # one JVM start; more means the machine is stuck
 BROKER_STOP_SECONDS: Final = 10.0  # then by force
 BROKER_POLL_SECONDS: Final = 0.05  # between two questions whether it serves
 
@@ -205,8 +205,8 @@ DEV_CLUSTERS_MAX: Final = 9  # each is a JVM of a few hundred megabytes
 DEV_REPLICAS_MAX: Final = 9  # of one service; more only compete for the machine
 DEV_PORTS_TRIED_MAX: Final = 1_000  # above the wanted port; then something else is wrong
 DEV_PORT_WAIT_SECONDS: Final = 2.0  # for the ports of a mesh that was killed just before
-DEV_READY_SECONDS: Final = 90.0  # from start to ready, on a slow machine
-DEV_STEP_SECONDS: Final = 60.0  # one broker, store or replica starts within it
+DEV_READY_SECONDS: Final = 240.0  # from start to ready; what ends is noticed at once, so this only ends a hang
+DEV_STEP_SECONDS: Final = 180.0  # one broker, store or replica starts within it, on a machine that starves it
 DEV_POLL_SECONDS: Final = 0.05  # between two looks at processes
 DEV_STOP_SECONDS: Final = 10.0  # an orderly end of one process; then by force
 DEV_DOWN_SECONDS: Final = 45.0  # the whole mesh ends in order; then its supervisor is killed

@@ -10,7 +10,7 @@ from braid.kernel.errors import Refused, Unavailable
 from devmesh.brokers import KafkaBroker
 from tests.support.brokers import READY_SECONDS, free_port, new_broker, running_broker
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(600)
 
 
 def _cluster_id(broker: KafkaBroker) -> str:

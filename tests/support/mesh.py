@@ -4,7 +4,7 @@ Also: which processes of a mesh are left, whatever happened to it.
 """
 
 import asyncio
-import time
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,8 +12,13 @@ from pathlib import Path
 import psutil
 
 from devmesh.mesh import DevMesh
+from tests.support.patience import wait
 
-GONE_SECONDS = 10.0
+GONE_SECONDS = 20.0
+LOG_TAIL_BYTES = 16_384  # read of one log
+LOG_LINE_CHARACTERS = 400  # shown of one line
+LOG_LINES_MAX = 200  # shown of all logs together
+_DATA = "data"  # directories of this name hold Kafka's and etcd's own files, of which some are called `.log`
 
 
 @contextmanager
@@ -54,17 +59,44 @@ def processes_of(directory: Path) -> list[psutil.Process]:
 
 def wait_gone(directory: Path) -> None:
     """Waits until no process of a mesh is left; fails naming those that are."""
-    deadline = time.monotonic() + GONE_SECONDS
-    while left := processes_of(directory):
-        assert time.monotonic() < deadline, f"left running: {[process.cmdline() for process in left]}"
-        time.sleep(0.05)
+    try:
+        wait(lambda: not processes_of(directory), f"no process of {directory} is left", GONE_SECONDS, poll=0.2)
+    except AssertionError as error:
+        raise AssertionError(f"left running: {[_command(process) for process in processes_of(directory)]}") from error
 
 
 def show_logs(directory: Path, lines: int = 15) -> None:
-    """Prints the end of every log; pytest shows it when the test fails."""
-    for path in sorted(directory.rglob("*.log")):
-        tail = path.read_text(errors="replace").splitlines()[-lines:]
-        print(f"--- {path.relative_to(directory)}", *tail, sep="\n")
+    """Prints the end of every text log, within bounds; pytest shows it when the test fails."""
+    logs = list(text_logs(directory))
+    each = max(1, min(lines, LOG_LINES_MAX // max(1, len(logs)) - 1))
+    shown = [line for path in logs for line in (f"--- {path.relative_to(directory)}", *log_tail(path, each))]
+    print(*shown[:LOG_LINES_MAX], sep="\n")
+
+
+def text_logs(directory: Path) -> Iterator[Path]:
+    """Logs below a directory, in order of their names; not the data of stores and brokers."""
+    for found, inner, names in os.walk(directory):
+        inner[:] = sorted(name for name in inner if name != _DATA)
+        yield from (Path(found) / name for name in sorted(names) if name.endswith(".log"))
+
+
+def log_tail(path: Path, lines: int) -> list[str]:
+    """The last lines of a log, shortened, without what would drive a terminal."""
+    with path.open("rb") as log:
+        log.seek(max(0, path.stat().st_size - LOG_TAIL_BYTES))
+        text = log.read().decode("utf-8", "replace")
+    return [_printable(line)[:LOG_LINE_CHARACTERS] for line in text.splitlines()[-lines:]]
+
+
+def _printable(line: str) -> str:
+    return "".join(character for character in line if character.isprintable() or character == "\t")
+
+
+def _command(process: psutil.Process) -> list[str]:
+    try:
+        return list(process.cmdline())
+    except psutil.NoSuchProcess:
+        return []
 
 
 def _names(process: psutil.Process, needle: str) -> bool:

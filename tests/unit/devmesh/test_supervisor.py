@@ -20,7 +20,7 @@ from devmesh.supervision import Kind
 from devmesh.supervisor import Supervisor
 from tests.support.sleepers import BRIEF, BROKEN, Sleeper
 
-WAIT_SECONDS = 15.0
+WAIT_SECONDS = 60.0
 
 
 class NoRegistration:
@@ -200,6 +200,14 @@ async def test_a_service_that_does_not_stay_up_ends_the_start_with_its_reason(
     with pytest.raises(Unavailable, match="registry-0 does not stay up: registry-0: no disk"):
         await mesh.running
     assert mesh.service.starts == 3
+
+
+async def test_a_start_that_hangs_names_who_is_not_ready(mesh: Mesh, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("devmesh.process.DEV_STOP_SECONDS", 0.2)
+    monkeypatch.setattr("devmesh.supervisor.DEV_READY_SECONDS", 4.0)
+    mesh.cluster.code = mesh.cluster.code.replace("up", "never")
+    with pytest.raises(Unavailable, match=r"not ready after 4 s: east \(the logs"):
+        await mesh.running
 
 
 async def test_an_end_asked_for_while_it_starts_leaves_nothing(mesh: Mesh) -> None:
