@@ -22,6 +22,9 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--keep", action="store_true", help="leave the mesh running at the end")
     parser.add_argument("--records", type=int, default=RECORDS, help="observations to ship at least (%(default)s)")
     parser.add_argument("--rate", type=int, default=RATE_PER_S, help="observations a second (%(default)s)")
+    parser.add_argument(
+        "--without-event-store", action="store_true", help="skip the Spark event store (needs no Spark)"
+    )
     parser.add_argument("--directory", type=Path, default=_DIRECTORY, help="of everything the run leaves behind")
     options = parser.parse_args(arguments)
     if options.records < 1 or options.rate < 1:
@@ -55,7 +58,13 @@ def main() -> int:
         options = parse(sys.argv[1:])
         from demo.story import Plan, play  # takes a second: Ctrl-C during it must not print a traceback
 
-        plan = Plan(options.directory.absolute(), options.records, options.rate, options.keep)
+        plan = Plan(
+            options.directory.absolute(),
+            options.records,
+            options.rate,
+            keep=options.keep,
+            event_store=not options.without_event_store,
+        )
         return asyncio.run(interruptible(play(plan)))
     except KeyboardInterrupt:
         return INTERRUPTED

@@ -28,6 +28,7 @@ class Scenes:
         drained_ms: From its return to its channels being DRAINED.
         takeover_ms: From a member's death to the first record of its partitions at a survivor.
         move_stall_ms: Longest time without an acknowledgement during the planned move.
+        event_store: Whether a table was to be kept; without it nothing is said of one.
         table: The event store's table against the ledger.
         lag_seconds_max: The longest lag that lagmon told of.
         lag_seconds_final: What it told at the end.
@@ -45,6 +46,7 @@ class Scenes:
     drained_ms: float | None = None
     takeover_ms: float | None = None
     move_stall_ms: float | None = None
+    event_store: bool = True
     table: Comparison | None = None
     lag_seconds_max: float = 0.0
     lag_seconds_final: float | None = None
@@ -112,7 +114,7 @@ class Verdict:
         elif evidence.replayed != evidence.poisoned:
             counts = f"{len(evidence.replayed)} of {len(evidence.poisoned)} dead letters handled after their replay"
             yield Complaint(counts, "mesh/services/dlq-*/service.log")
-        if scenes.table is None or not scenes.table.equal:
+        if scenes.event_store and (scenes.table is None or not scenes.table.equal):
             differs = "was not compared" if scenes.table is None else f"is not the ledger: {scenes.table.worded()}"
             yield Complaint(f"the event store's table {differs}", "event-store.log")
         if scenes.lag_seconds_final is None:
@@ -146,7 +148,7 @@ class Verdict:
                 "returned": scenes.returned,
                 "drained_ms": _rounded(scenes.drained_ms),
             },
-            "event_store": _table_document(scenes.table),
+            **({"event_store": _table_document(scenes.table)} if scenes.event_store else {}),
             "takeover": {"member_killed_to_first_record_ms": _rounded(scenes.takeover_ms)},
             "lag": {
                 "max_seconds": round(scenes.lag_seconds_max, 1),
@@ -172,7 +174,7 @@ class Verdict:
             ),
             Row("lost", f"{len(self.lost):,}", "0", not self.lost),
             Row("repeats at the sinks", f"{evidence.duplicates:,}"),
-            self._table(),
+            *([self._table()] if scenes.event_store else []),
             _timed("member killed → a survivor handles its records", scenes.takeover_ms, 1_000),
             _timed("cluster killed → first acknowledgement elsewhere", scenes.first_ack_elsewhere_ms, 5_000),
             _timed("cluster back → its tail drained", scenes.drained_ms, None),

@@ -51,6 +51,13 @@ def test_the_document_has_the_promised_form() -> None:
     }
 
 
+def test_without_an_event_store_nothing_is_said_of_one() -> None:
+    verdict = Verdict(replace(GOOD, event_store=False, table=None), evidence())
+    assert verdict.ok
+    assert "event_store" not in verdict.document()
+    assert not [row for row in verdict.rows() if "event-store" in row.what]
+
+
 @pytest.mark.parametrize(
     ("scenes", "found", "complaint"),
     [
