@@ -58,6 +58,7 @@ class MeshOfStreams:
         concurrency: int = 64,
         retry: Retry | None = None,
         ownership: str = "at_least_once",
+        fencing: str | None = None,
         lease_seconds: float = limits.LEASE_MS_DEFAULT / 1000,
         commit_interval_seconds: float = limits.COMMIT_INTERVAL_SECONDS,
         max_in_flight_bytes: int = limits.IN_FLIGHT_BYTES_MAX,
@@ -78,6 +79,8 @@ class MeshOfStreams:
             ownership: `at_least_once`, or `exclusive`: two live holders of a partition never overlap. Handlers of `run`
                 are cancelled when their lease ends; a lease with records that are not settled is not given back but
                 left to run out, and a process that still works on one then ends (status 70).
+            fencing: Who refuses what a former holder commits that was frozen: `generation`, its cluster; `none`,
+                nobody. None: what the group has, and `generation` for a new one.
             lease_seconds: A member that is not heard of for so long loses its leases.
             commit_interval_seconds: Longest time between two commits while there is something to commit.
             max_in_flight_bytes: Bound on fetched records that are not done; then fetching waits.
@@ -99,6 +102,7 @@ class MeshOfStreams:
             concurrency=concurrency,
             retry=retry or Retry(),
             ownership=ownership,
+            fencing=fencing,
             lease_seconds=lease_seconds,
             commit_interval_seconds=commit_interval_seconds,
             max_in_flight_bytes=max_in_flight_bytes,
@@ -252,6 +256,7 @@ def _spec(settings: ConsumerSettings) -> group_pb2.GroupSpec:
         streams=settings.streams,
         lanes=dict(settings.lanes),
         ownership=group_pb2.Ownership.Value(f"OWNERSHIP_{settings.ownership.upper()}"),
+        fencing=group_pb2.Fencing.Value(f"FENCING_{(settings.fencing or 'unspecified').upper()}"),
         lease_ms=int(settings.lease_seconds * 1000),
         start=_start(settings.start),
     )

@@ -12,6 +12,7 @@ from braid.kernel.ids import check_name
 COMPRESSIONS: Final = (None, "gzip", "snappy", "lz4", "zstd")
 ORDERINGS: Final = ("none", "key", "partition")
 OWNERSHIPS: Final = ("at_least_once", "exclusive")
+FENCINGS: Final = (None, "generation", "none")
 
 Start = str | datetime
 
@@ -80,6 +81,7 @@ class ConsumerSettings:
     concurrency: int = 64
     retry: Retry = field(default_factory=Retry)
     ownership: str = "at_least_once"
+    fencing: str | None = None
     lease_seconds: float = limits.LEASE_MS_DEFAULT / 1000
     commit_interval_seconds: float = limits.COMMIT_INTERVAL_SECONDS
     max_in_flight_bytes: int = limits.IN_FLIGHT_BYTES_MAX
@@ -114,6 +116,8 @@ class ConsumerSettings:
             raise Unsupported(f"ordering {self.ordering!r} is not built yet", field="ordering", remedy='use "none"')
         if self.ownership not in OWNERSHIPS:
             raise Invalid(f"{self.ownership!r} is unknown", field="ownership", remedy=f"use one of {OWNERSHIPS}")
+        if self.fencing not in FENCINGS:
+            raise Invalid(f"{self.fencing!r} is unknown", field="fencing", remedy=f"use one of {FENCINGS}")
         if self.concurrency < 1:
             raise Invalid("must be at least 1", field="concurrency")
         lease_ms = self.lease_seconds * 1000

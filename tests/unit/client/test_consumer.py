@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from braid.api.assigner.v1 import group_pb2
 from braid.client.committer import Committer
 from braid.client.consumer import Consumer
 from braid.client.partition_work import PartitionWork
@@ -25,6 +26,18 @@ async def test_it_says_hello_with_what_the_application_asked_for() -> None:
         assert (hello.group, list(hello.spec.streams), dict(hello.spec.lanes)) == ("g", ["logs"], {"live": 8})
         assert hello.spec.start.time_ms == 1_767_225_600_000
         assert consumer.member_id == "member-0"
+
+
+@virtual
+async def test_fencing_is_the_groups_unless_the_application_says() -> None:
+    asked = {
+        None: group_pb2.FENCING_UNSPECIFIED,
+        "generation": group_pb2.FENCING_GENERATION,
+        "none": group_pb2.FENCING_NONE,
+    }
+    for fencing, said in asked.items():
+        async with bench() as at, member(at, "m", fencing=fencing):
+            assert at.control.members[0].hello.spec.fencing == said
 
 
 @virtual
@@ -341,5 +354,7 @@ async def test_bad_settings_name_their_field() -> None:
         mesh.consumer(["logs"], group="g", start=datetime(2026, 1, 1))  # noqa: DTZ001 - that is the mistake
     with pytest.raises(Unsupported, match="ordering"):
         mesh.consumer(["logs"], group="g", ordering="key")
+    with pytest.raises(Invalid, match="fencing"):
+        mesh.consumer(["logs"], group="g", fencing="epoch")
     with pytest.raises(Invalid, match=r"lanes\.live"):
         mesh.consumer(["logs"], group="g", lanes={"live": 0})
