@@ -1,10 +1,9 @@
-"""How fast a mesh gets over what kills parts of it, measured on real processes and written to `build/figures.json`.
+"""How fast a mesh gets over what kills parts of it, measured in the chaos run and written to `build/figures.json`.
 
-The figures are reported. What is asserted has twofold slack: it turns red when something waits for a timeout it should
-never need, not when a machine is slow.
+The figures are reported beside what is aimed at; a slow machine fails nothing here. What is promised of liveness (I13)
+is judged, with twofold slack, where the machine gave its time while it was measured.
 """
 
-import asyncio
 import json
 import statistics
 from pathlib import Path
@@ -12,11 +11,11 @@ from typing import Final, NamedTuple
 
 import pytest
 
-from tests.e2e.chaos.run import Report, play
+from tests.e2e.chaos.run import LAG_SECONDS, OWNED_SECONDS, Report
 
 BUILD: Final = Path(__file__).resolve().parents[2] / "build"
-DECK: Final = (*("kill member",) * 4, "kill cluster", *("kill member",) * 3, "move", "move", "kill cluster", "move")
 SLACK: Final = 2.0
+GIVEN_MIN: Final = 0.9  # of the machine's time; with less, a late moment says nothing of the mesh
 
 
 class Figure(NamedTuple):
@@ -26,28 +25,55 @@ class Figure(NamedTuple):
     aim: float
 
 
+PROMISED: Final = (
+    Figure("owned_after_healing_seconds", OWNED_SECONDS),
+    Figure("lag_zero_after_healing_seconds", LAG_SECONDS),
+)
 FIGURES: Final = (
     Figure("cluster_killed_to_first_ack_elsewhere_ms", 5_000),
     Figure("member_killed_to_first_record_ms", 1_000),
     Figure("planned_move_stall_ms", 1_000),
     Figure("dev_ready_seconds", 12),
     Figure("dev_memory_mb", 1_500),
-    Figure("owned_after_healing_seconds", 4),
-    Figure("lag_zero_after_healing_seconds", 30),
+    *PROMISED,
 )
 
+pytestmark = [pytest.mark.real, pytest.mark.timeout(1_800)]
 
-@pytest.mark.real
-@pytest.mark.timeout(560)
-def test_figures_are_within_reach(tmp_path: Path) -> None:
-    report = asyncio.run(play(tmp_path / "run", 1, iter([DECK])))
-    assert report.violations == []
+
+def test_every_figure_is_measured(report: Report) -> None:
     table = {figure.name: _row(figure, report) for figure in FIGURES}
     BUILD.mkdir(exist_ok=True)
     (BUILD / "figures.json").write_text(json.dumps(table, indent=1) + "\n")
     print(json.dumps(table, indent=1))
-    late = [name for name, row in table.items() if row["median"] > SLACK * row["aim"]]
-    assert not late, f"far beyond their aims: {late}"
+    assert not [name for name, row in table.items() if not row["median"] > 0]
+
+
+def test_work_goes_on_soon_after_healing(report: Report) -> None:
+    print(
+        *(
+            f"{name}: {'judged' if share >= GIVEN_MIN else 'not judged'}, the machine gave {share:.0%}"
+            for name, share in report.given.items()
+        ),
+        sep="\n",
+    )
+    assert report.given.keys() == {figure.name for figure in PROMISED}
+    assert late(report) == []
+
+
+def late(report: Report) -> list[str]:
+    """Promised figures that came too late on a machine that gave its time."""
+    return [
+        figure.name
+        for figure in PROMISED
+        if report.given[figure.name] >= GIVEN_MIN and max(report.figures[figure.name]) > SLACK * figure.aim
+    ]
+
+
+@pytest.mark.parametrize(("given", "found"), [(1.0, ["owned_after_healing_seconds"]), (0.5, [])])
+def test_a_late_figure_is_named_where_the_machine_gave_its_time(given: float, found: list[str]) -> None:
+    seconds = {"owned_after_healing_seconds": [9.0], "lag_zero_after_healing_seconds": [9.0]}
+    assert late(Report(1, figures=seconds, given=dict.fromkeys(seconds, given))) == found
 
 
 def _row(figure: Figure, report: Report) -> dict[str, float]:

@@ -1,6 +1,7 @@
 """Everything a fault may touch or look at: the mesh, the applications, their journals, the registry's own view.
 
-Every wait has a deadline and says what it waited for; faults follow one another by progress, never by time.
+Every wait has a deadline, counted as the machine gives time, and says what it waited for; faults follow one another by
+progress, never by time.
 """
 
 import asyncio
@@ -27,9 +28,10 @@ from devmesh.mesh import DevMesh
 from tests.e2e.chaos.fleet import Fleet
 from tests.e2e.chaos.journals import Journals, Line
 from tests.e2e.chaos.load import GROUP, LANES, STREAM
+from tests.support.patience import Deadline
 
 PROGRESS_SECONDS = 60.0
-POLL_SECONDS = 0.03
+POLL_SECONDS = 0.05
 
 
 class StuckError(AssertionError):
@@ -82,11 +84,11 @@ class Field:
 
     async def until(self, done: Callable[[], bool], what: str, seconds: float = PROGRESS_SECONDS) -> None:
         """Polls the journals until something is so. Raises `StuckError` naming it."""
-        deadline = time.monotonic() + seconds
+        deadline = Deadline(seconds)
         self.journals.poll()
         while not done():
-            if time.monotonic() > deadline:
-                raise StuckError(f"not within {seconds:g} s: {what} ({dict(self.journals.counts)})")
+            if deadline.passed:
+                raise StuckError(f"not within {deadline}: {what} ({dict(self.journals.counts)})")
             await asyncio.sleep(POLL_SECONDS)
             self.journals.poll()
 
@@ -199,15 +201,15 @@ class Field:
         await self.client.service("registry").unary("MoveStream", request, MoveStreamResponse, timeout_seconds=30.0)
 
     async def _asked(self, look: Callable[[], Awaitable[bool]], what: str, seconds: float = PROGRESS_SECONDS) -> None:
-        deadline = time.monotonic() + seconds
+        deadline = Deadline(seconds)
         while True:
             try:
                 if await look():
                     return
             except BraidError as error:
                 what = f"{what.partition(' [')[0]} [{error}]"
-            if time.monotonic() > deadline:
-                raise StuckError(f"not within {seconds:g} s: {what}")
+            if deadline.passed:
+                raise StuckError(f"not within {deadline}: {what}")
             await asyncio.sleep(POLL_SECONDS)
             self.journals.poll()
 

@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Final
 
 from devmesh.guard import spawn_guarded
+from tests.support.patience import Deadline
 
 ROOT: Final = Path(__file__).resolve().parents[3]
 END_SECONDS: Final = 60.0
+POLL_SECONDS: Final = 0.05
 
 
 @dataclass
@@ -80,11 +82,12 @@ class Fleet:
             self.kill(name)
 
     async def _ended(self, name: str) -> bool:
-        try:
-            await asyncio.to_thread(self._process(name).wait, END_SECONDS)
-        except subprocess.TimeoutExpired:
-            self.kill(name)
-            return False
+        process, deadline = self._process(name), Deadline(END_SECONDS)
+        while process.poll() is None:
+            if deadline.passed:
+                self.kill(name)
+                return False
+            await asyncio.sleep(POLL_SECONDS)
         return True
 
     def _process(self, name: str) -> subprocess.Popen[bytes]:

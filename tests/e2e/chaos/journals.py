@@ -115,10 +115,13 @@ class Journals:
         return found
 
     def _follow(self, path: Path) -> list[Line]:
+        begin = self._read.get(path, 0)
+        if path.stat().st_size == begin:  # the dead write no more, and there are many
+            return []
         with path.open("rb") as file:
-            file.seek(self._read.get(path, 0))
+            file.seek(begin)
             whole, newline, _ = file.read().rpartition(b"\n")
-        self._read[path] = self._read.get(path, 0) + len(whole + newline)
+        self._read[path] = begin + len(whole + newline)
         return [_parse(path.name.split(".")[0], text) for text in whole.splitlines()]
 
 

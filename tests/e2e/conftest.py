@@ -1,0 +1,32 @@
+"""What tests of several files share: one chaos run, judged by `test_chaos` and measured by `test_figures`."""
+
+import asyncio
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.e2e.chaos.plan import deck
+from tests.e2e.chaos.run import Report, play
+from tests.e2e.chaos.timeline import write_report
+from tests.support.mesh import processes_of, show_logs
+
+# The deck that once left acknowledged records unread; `make chaos` and BRAID_CHAOS_SEED play others.
+SEED: Final = int(os.environ.get("BRAID_CHAOS_SEED", "1875"))
+BUILD: Final = Path(__file__).resolve().parents[2] / "build" / "chaos"
+
+
+@pytest.fixture(scope="session")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Report]:
+    """One run of one deck. `python -m tests.e2e.chaos --seed N` plays the same deck again."""
+    directory = tmp_path_factory.mktemp("chaos")
+    print(f"chaos seed {SEED}")
+    try:
+        found = asyncio.run(play(directory, SEED, iter([deck(SEED)])))
+        print(write_report(found, BUILD))
+    finally:
+        show_logs(directory, lines=5)
+    assert not processes_of(directory)
+    yield found
