@@ -20,8 +20,10 @@ from braid.kernel.ports import CallOptions
 from braid.rpc.grpc_transport import GrpcTransport
 from braid.rpc.mesh_client import Directory, ServiceClient
 from braid.rpc.methods import method_path
+from tests.support.patience import in_time, until
 
 ROOT = Path(__file__).parents[2]
+CALL_SECONDS = 60.0  # by the wall: a call that is not answered at all
 
 
 class Process:
@@ -33,10 +35,12 @@ class Process:
 
     async def ready(self) -> dict[str, str]:
         """Waits for the ready file."""
-        async with asyncio.timeout(20):
-            while not self._ready_file.exists():
-                assert self.process.returncode is None, "the process ended early"
-                await asyncio.sleep(0.01)
+
+        def there() -> bool:
+            assert self.process.returncode is None, "the process ended early"
+            return self._ready_file.exists()
+
+        await until(there, "it serves", poll=0.01)
         found: dict[str, str] = json.loads(self._ready_file.read_text())
         return found
 
@@ -44,7 +48,7 @@ class Process:
         """Sends a signal; returns exit code and stderr."""
         if self.process.returncode is None:
             self.process.send_signal(number)
-        _, stderr = await asyncio.wait_for(self.process.communicate(), 15)
+        _, stderr = await in_time(self.process.communicate(), "it ends")
         return self.process.returncode or 0, stderr.decode()
 
 
@@ -93,7 +97,7 @@ def _client(address: str) -> tuple[Directory, ServiceClient]:
 
 
 async def _add(client: ServiceClient, amount: int) -> int:
-    return (await client.unary("Add", Int64Value(value=amount), Int64Value, timeout_seconds=15)).value
+    return (await client.unary("Add", Int64Value(value=amount), Int64Value, timeout_seconds=CALL_SECONDS)).value
 
 
 async def test_a_killed_leader_is_replaced_and_nothing_acknowledged_is_lost(machine: Machine) -> None:
@@ -133,7 +137,7 @@ async def test_a_follower_redirects_and_lists_and_watches(machine: Machine) -> N
     follower = (await (await machine.start("registry-1")).ready())["address"]
     channel = directory.channel(follower)
     with pytest.raises(NotLeader) as redirect:
-        await channel.unary(method_path("registry", "Add"), Int64Value(value=1), Int64Value, CallOptions(5.0))
+        await channel.unary(method_path("registry", "Add"), Int64Value(value=1), Int64Value, CallOptions(CALL_SECONDS))
     assert redirect.value.leader == leader
     with pytest.raises(Invalid) as refused:
         await _add(client, -1)
@@ -143,27 +147,30 @@ async def test_a_follower_redirects_and_lists_and_watches(machine: Machine) -> N
         method_path("registry", "WatchEvents"),
         WatchEventsRequest(history="counter/total"),
         EventRecord,
-        CallOptions(5.0),
+        CallOptions(CALL_SECONDS),
     )
     seen = asyncio.ensure_future(anext(watch))
-    async with asyncio.timeout(10):
-        while not seen.done():
-            await _add(client, 7)
-            await asyncio.wait((seen,), timeout=0.1)
+
+    async def told() -> bool:
+        await _add(client, 7)
+        await asyncio.wait((seen,), timeout=0.1)
+        return seen.done()
+
+    await until(told, "the watch tells of it")
     assert seen.result().type == "Added"
     assert seen.result().metadata.actor == "alice"
     listed = await channel.unary(
         method_path("registry", "ListEvents"),
         ListEventsRequest(history="counter/total", page_size=1),
         ListEventsResponse,
-        CallOptions(5.0),
+        CallOptions(CALL_SECONDS),
     )
     assert [(record.sequence, record.type) for record in listed.events] == [(1, "Added")]
     page = await channel.unary(
         method_path("registry", "ListEvents"),
         ListEventsRequest(history="counter/total", page_token=listed.next_page_token),
         ListEventsResponse,
-        CallOptions(5.0),
+        CallOptions(CALL_SECONDS),
     )
     assert page.events[0].sequence == 2
     read = await client.unary("Read", StringValue(value="terms"), Int64Value, any_replica=True)
@@ -177,10 +184,12 @@ async def test_graceful_end_hands_over_at_once(machine: Machine) -> None:
     await _add(client, 1)
     second = await machine.start("registry-1")
     await second.ready()
-    async with asyncio.timeout(10):
-        while len(directory.endpoints) < 2:  # it serves a moment before it stands in the directory
-            await directory.refresh()
-            await asyncio.sleep(0.05)
+
+    async def both() -> bool:  # it serves a moment before it stands in the directory
+        await directory.refresh()
+        return len(directory.endpoints) == 2
+
+    await until(both, "both replicas stand in the directory")
     begun = time.monotonic()
     code, log = await first.end(signal.SIGTERM)
     assert code == 0, log
@@ -199,7 +208,7 @@ async def test_metrics_are_served(machine: Machine) -> None:
     await _add(client, 1)
 
     def scrape() -> str:
-        with urllib.request.urlopen(ready["metrics"], timeout=5) as response:
+        with urllib.request.urlopen(ready["metrics"], timeout=CALL_SECONDS) as response:
             body: bytes = response.read()
         return body.decode()
 
@@ -213,21 +222,21 @@ async def test_metrics_are_served(machine: Machine) -> None:
 async def test_a_port_in_use_ends_with_its_reason(machine: Machine) -> None:
     address = (await (await machine.start("registry-0")).ready())["address"]
     second = await machine.start("registry-1", listen=address)
-    _, stderr = await asyncio.wait_for(second.process.communicate(), 15)
+    _, stderr = await in_time(second.process.communicate(), "it ends")
     assert second.process.returncode == 1
     assert stderr.decode().splitlines()[-1] == f"registry-1: cannot listen on {address} (is the port in use?)"
 
 
 async def test_an_unknown_store_ends_with_its_reason(machine: Machine) -> None:
     process = await machine.start("registry-0", store="redis://x")
-    _, stderr = await asyncio.wait_for(process.process.communicate(), 15)
+    _, stderr = await in_time(process.process.communicate(), "it ends")
     assert process.process.returncode == 1
     assert "names no event store" in stderr.decode().splitlines()[-1]
 
 
 async def test_it_ends_with_its_parent(machine: Machine) -> None:
     first = await machine.start("registry-0", parent_pid="1")
-    _, stderr = await asyncio.wait_for(first.process.communicate(), 15)
+    _, stderr = await in_time(first.process.communicate(), "it ends")
     assert first.process.returncode == 0, stderr
     directory, client = _client("127.0.0.1:1")
     with pytest.raises(Unavailable, match="no replica of the mesh answers"):

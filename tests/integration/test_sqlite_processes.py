@@ -14,11 +14,14 @@ from braid.kernel.errors import Fenced, StoreUnavailable
 from braid.kernel.limits import SESSION_TTL_SECONDS
 from braid.kernel.ports import Endpoint, HistoryId, Leader, Session
 from braid.stores.sqlite import SqliteStore
-from tests.contract.event_store.harness import check_batches, eventually, take
+from tests.contract.event_store.harness import check_batches, take
+from tests.support.patience import in_time, until
 
 ROOT = Path(__file__).parents[2]
 LOGS = HistoryId("registry", "stream", "logs")
 MINE = HistoryId("assigner", "group", "mine")
+HANGS_SECONDS = 400.0  # by the wall
+PAUSED_TTL_SECONDS = 4.0  # the process must lead and append within it, however little of its time it gets
 
 
 class Worker:
@@ -31,7 +34,7 @@ class Worker:
         """Waits for the next line, which must begin so."""
         stdout = self._process.stdout
         assert stdout is not None
-        line = (await asyncio.wait_for(stdout.readline(), 20.0)).decode().rstrip()
+        line = (await in_time(stdout.readline(), f"a line that begins with {beginning}")).decode().rstrip()
         assert line.startswith(beginning), f"it said {line!r} instead of {beginning!r}"
         return line
 
@@ -39,11 +42,11 @@ class Worker:
         self._process.send_signal(number)
 
     async def ended(self) -> int:
-        return await asyncio.wait_for(self._process.wait(), 20.0)
+        return await in_time(self._process.wait(), "it ends")
 
     async def stopped(self) -> None:
         """Waits until it is stopped."""
-        await eventually(self._is_stopped)
+        await until(self._is_stopped, "it is stopped")
 
     async def _is_stopped(self) -> bool:
         text = await asyncio.to_thread(Path(f"/proc/{self._process.pid}/stat").read_text, encoding="ascii")
@@ -97,7 +100,7 @@ async def test_processes_that_conflict_lose_and_double_nothing(mesh: Mesh) -> No
     names = [f"w{number}" for number in range(4)]
     fence = leader.fence.revision
     workers = [await mesh.worker("append", name=name, fence=fence, count=100) for name in names]
-    batches = await take(watching, 400, 40.0)
+    batches = await in_time(take(watching, 400, HANGS_SECONDS), "400 batches", 60.0)
     conflicts = [int((await worker.says("done")).split()[1]) for worker in workers]
     loaded = await mesh.store.load(LOGS)
     events = [event.decode() for event in loaded.events]
@@ -140,7 +143,7 @@ async def test_a_process_stopped_inside_a_transaction_is_ended_and_nobody_loses_
     assert asyncio.get_running_loop().time() - begun < SESSION_TTL_SECONDS
     assert await stopped.ended() == -signal.SIGKILL
     assert (await mesh.store.load(LOGS)).sequence == 0, "half a transaction shows"
-    taken, _ = await asyncio.wait_for(mesh.lead("registry"), 5.0)
+    taken, _ = await in_time(mesh.lead("registry"), "another leads", 10.0)
     await mesh.store.append(LOGS, [b"after"], 0, taken.fence)
     await asyncio.sleep(SESSION_TTL_SECONDS)
     assert not losing.done()
@@ -148,12 +151,12 @@ async def test_a_process_stopped_inside_a_transaction_is_ended_and_nobody_loses_
 
 
 async def test_a_leader_stopped_outside_a_transaction_is_left_alone_and_fenced(mesh: Mesh) -> None:
-    paused = await mesh.worker("lead", name="paused", ttl=1.0)
+    paused = await mesh.worker("lead", name="paused", ttl=PAUSED_TTL_SECONDS)
     await paused.says("campaigning")
     fence = int((await paused.says("leading")).split()[1])
     await paused.says("appended")
     paused.signal(signal.SIGSTOP)
-    leader, _ = await asyncio.wait_for(mesh.lead("registry"), 10.0)
+    leader, _ = await in_time(mesh.lead("registry"), "another leads")
     await mesh.store.append(LOGS, [b"after"], 1, leader.fence)
     paused.signal(signal.SIGCONT)
     await paused.says("lost")

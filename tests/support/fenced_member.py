@@ -11,6 +11,8 @@ import signal
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import FrameType
+from typing import Any
 from unittest.mock import patch
 
 import braid
@@ -44,16 +46,25 @@ async def main(endpoint: str, stream: str, group: str) -> None:
     """Is a member until killed."""
     async with braid.connect(endpoint) as mesh, mesh.consumer([stream], group=group) as consumer:
         insisting: list[asyncio.Task[None]] = []
+        loop = asyncio.get_running_loop()
 
-        async def insist() -> None:
+        async def insist(
+            offsets: AioOffsets, held: Mapping[TopicPartition, Committed], generation: Generation | None
+        ) -> None:
+            with contextlib.suppress(Fenced):
+                await offsets.commit(group, held, generation)
+
+        def begin(*held: Any) -> None:
+            insisting.append(loop.create_task(insist(*held)))
+
+        def wake(number: int, frame: FrameType | None) -> None:
             for cluster in list(consumer._clusters.values()):
                 works = cluster.committer.works.values()
                 nothing_done = {work.lease.topic_partition: Committed(0, "") for work in works}
-                with contextlib.suppress(Fenced):
-                    await cluster.offsets.commit(group, nothing_done, cluster.committer.generation)
+                loop.call_soon_threadsafe(begin, cluster.offsets, nothing_done, cluster.committer.generation)
 
-        loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGUSR1, lambda: insisting.append(loop.create_task(insist())))
+        # Python's own handler: it runs before any timer of the loop, which may find the leases run out and drop them.
+        signal.signal(signal.SIGUSR1, wake)
 
         async def handle(record: braid.Record) -> None:
             """Nothing to do; done is done."""

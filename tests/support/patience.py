@@ -11,7 +11,7 @@ import inspect
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 POLL_SECONDS: Final = 0.05
 SHARE_MIN: Final = 0.1  # of a second counts at least, so that every deadline ends
@@ -20,6 +20,8 @@ _STAT: Final = Path("/proc/stat")
 _IDLE: Final = (3, 4)  # columns of the first line: idle, iowait
 _STEAL: Final = 7
 _COUNTED: Final = 8  # the two behind them, guests, are in user and nice already
+
+T = TypeVar("T")
 
 
 class Ticks(NamedTuple):
@@ -80,6 +82,19 @@ async def until(
             return time.monotonic() - begun
         assert not deadline.passed, f"not within {deadline}: {what if isinstance(what, str) else what()}"
         await asyncio.sleep(poll)
+
+
+async def in_time(awaited: Awaitable[T], what: str, seconds: float = 30.0) -> T:
+    """The result of something, which is cancelled when it does not come in time. Raises as `until` does."""
+    task = asyncio.ensure_future(awaited)
+    deadline = Deadline(seconds)
+    try:
+        while not task.done():
+            assert not deadline.passed, f"not within {deadline}: {what}"
+            await asyncio.wait((task,), timeout=POLL_SECONDS)
+        return task.result()
+    finally:
+        task.cancel()
 
 
 def wait(condition: Callable[[], object], what: str, seconds: float = 30.0, poll: float = POLL_SECONDS) -> float:
