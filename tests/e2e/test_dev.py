@@ -70,7 +70,7 @@ async def create_stream(endpoint: str, name: str) -> None:
     spec = StreamSpec(lanes={"live": LaneSpec(partitions=2)}, replication_factor=1)
     async with braid.connect(endpoint, client_id="test") as client:
         request = CreateStreamRequest(name=name, spec=spec)
-        await client.service("registry").unary("CreateStream", request, Stream, timeout_seconds=30.0)
+        await client.service("registry").unary("CreateStream", request, Stream, timeout_seconds=120.0)
 
 
 async def produce(endpoint: str, stream: str, values: list[bytes]) -> set[str]:

@@ -1,21 +1,23 @@
 """The tutorial and the guides are true: every snippet runs, in order, in one mesh, and prints what its page says."""
 
+import asyncio
 import json
 import re
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 import pytest
 
+import braid
+from braid.api.registry.v1.cluster_pb2 import ClusterHealth
+from braid.api.registry.v1.registry_service_pb2 import ListClustersRequest, ListClustersResponse
+from tests.support.patience import until
 from tests.support.snippets import reader, run_page, run_snippet, snippets
 
 DOCS: Final = Path(__file__).resolve().parents[2] / "docs"
 GUIDES: Final = sorted((DOCS / "guides").glob("*.md"))
-SNIPPET_SECONDS: Final = 120.0
+SNIPPET_SECONDS: Final = 600.0  # by the wall: it ends what hangs, and judges nothing
 HEALTHY_SECONDS: Final = 60.0  # a cluster that was killed is trusted again after ten seconds of success
 _LINK: Final = re.compile(r"\]\(([^)#:]+)\)")
 
@@ -32,13 +34,13 @@ def where(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.mark.real
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(1_800)
 def test_the_tutorial(where: Path) -> None:
     run_page(snippets(DOCS / "tutorial.md")[1:-1], where, SNIPPET_SECONDS, endpoint_of(where))
 
 
 @pytest.mark.real
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(1_800)
 @pytest.mark.parametrize("page", GUIDES, ids=lambda page: page.stem)
 def test_a_guide(page: Path, where: Path) -> None:
     wait_healthy(where)
@@ -52,14 +54,19 @@ def endpoint_of(directory: Path) -> str:
 
 def wait_healthy(directory: Path) -> None:
     """Waits until both clusters take traffic: the tutorial killed one, and guides begin with a whole mesh."""
-    command = [str(Path(sys.executable).parent / "braid"), "get", "clusters", "-o", "json"]
-    deadline = time.monotonic() + HEALTHY_SECONDS
-    while True:
-        done = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=True, timeout=60)
-        health = [each["status"]["health"] for each in json.loads(done.stdout)["items"]]
-        if health == ["healthy", "healthy"]:
-            return
-        assert time.monotonic() < deadline, f"clusters are {health}"
+
+    async def both() -> None:
+        async with braid.connect(endpoint_of(directory), client_id="docs") as mesh:
+
+            async def healthy() -> bool:
+                registry = mesh.service("registry")
+                answer = await registry.unary("ListClusters", ListClustersRequest(), ListClustersResponse)
+                found = [each.status.health for each in answer.clusters]
+                return found == [ClusterHealth.CLUSTER_HEALTH_HEALTHY] * 2
+
+            await until(healthy, "two healthy clusters", HEALTHY_SECONDS, poll=0.25)
+
+    asyncio.run(both())
 
 
 @pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=lambda page: str(page.relative_to(DOCS)))
