@@ -4,6 +4,7 @@ A block of `bash` or `python` runs. A block of `text` right behind it is what it
 with `…` for what differs from run to run; lines between them may be left out. Other blocks are pictures.
 """
 
+import math
 import os
 import re
 import subprocess
@@ -14,9 +15,14 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from tests.support.mesh import show_logs
+from tests.support.patience import Deadline
+
+DOWN_SECONDS: Final = 300.0
+SLACK: Final = 2.0  # waits of a block are so much longer than written, on a machine that gives all its time
 
 _BLOCK: Final = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _ENDPOINT: Final = "127.0.0.1:7401"  # as pages write it
+_WAIT: Final = re.compile(r"(?<=--timeout )\d+|(?<=asyncio\.timeout\()\d+")
 
 
 class Snippet(NamedTuple):
@@ -43,16 +49,19 @@ def snippets(page: Path) -> list[Snippet]:
     return found
 
 
-def run_snippet(snippet: Snippet, directory: Path, timeout_seconds: float, endpoint: str = _ENDPOINT) -> str:
+def run_snippet(
+    snippet: Snippet, directory: Path, timeout_seconds: float, endpoint: str = _ENDPOINT, slack: float = 1.0
+) -> str:
     """Runs a block where the reader stands; returns what it printed.
 
     Args:
         snippet: Which.
         directory: Where the reader stands.
-        timeout_seconds: For all of it.
+        timeout_seconds: For all of it, by the wall: it ends what hangs.
         endpoint: Of the mesh, when it is not where the page says.
+        slack: How many times longer than written the block's own waits are.
     """
-    body = snippet.body.replace(_ENDPOINT, endpoint)
+    body = stretched(snippet.body.replace(_ENDPOINT, endpoint), slack)
     command = [sys.executable, "-c", body] if snippet.language == "python" else ["bash", "-euo", "pipefail", "-c", body]
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
@@ -72,11 +81,15 @@ def run_snippet(snippet: Snippet, directory: Path, timeout_seconds: float, endpo
 
 
 def run_page(found: Sequence[Snippet], directory: Path, timeout_seconds: float, endpoint: str) -> None:
-    """Runs a page's blocks one after another; fails with everything that was not as the page says."""
+    """Runs a page's blocks one after another; fails with everything that was not as the page says.
+
+    Waits that blocks state are for a machine that gives its time; they are longer as far as this one gave less so far.
+    """
     wrong: list[str] = []
+    page = Deadline(timeout_seconds)
     for snippet in found:
         try:
-            run_snippet(snippet, directory, timeout_seconds, endpoint)
+            run_snippet(snippet, directory, timeout_seconds, endpoint, SLACK / page.share)
         except AssertionError as error:  # the blocks after it show whether it is this one alone
             wrong.append(str(error))
     assert not wrong, "\n\n".join(wrong)
@@ -91,8 +104,13 @@ def reader(directory: Path) -> Iterator[Path]:
         if (directory / ".braid").exists():
             braid = str(Path(sys.executable).parent / "braid")
             down = [braid, "dev", "down", "--dir", str(directory / ".braid")]
-            subprocess.run(down, capture_output=True, check=False, timeout=60)
+            subprocess.run(down, capture_output=True, check=False, timeout=DOWN_SECONDS)
             show_logs(directory)
+
+
+def stretched(body: str, slack: float) -> str:
+    """A block whose own waits, `--timeout 5` and `asyncio.timeout(5)`, are so many times longer, in whole seconds."""
+    return _WAIT.sub(lambda seconds: str(math.ceil(int(seconds[0]) * slack)), body)
 
 
 def first_missing(expected: str, printed: str) -> str:

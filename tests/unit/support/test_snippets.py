@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.snippets import Snippet, first_missing, run_page, run_snippet, snippets
+from tests.support.snippets import Snippet, first_missing, run_page, run_snippet, snippets, stretched
 
 PAGE = """# A page
 
@@ -43,6 +43,12 @@ def test_blocks_that_run_and_what_they_print(tmp_path: Path) -> None:
         Snippet("page.md:14", "python", "print(1)\n"),
     ]
     assert [run_snippet(each, tmp_path, 10.0) for each in snippets(page)] == ["one\ntwo 17 ms\n", "1\n"]
+
+
+def test_only_waits_are_stretched() -> None:
+    body = "braid consume orders --timeout 3 --max 10; asyncio.timeout(5); sleep 7"
+    assert stretched(body, 1.5) == "braid consume orders --timeout 5 --max 10; asyncio.timeout(8); sleep 7"
+    assert stretched(body, 1.0) == body
 
 
 @pytest.mark.parametrize(
