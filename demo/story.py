@@ -57,6 +57,9 @@ _TABLE_SECONDS: Final = 300.0
 _SPARK_SECONDS: Final = 300.0
 _BUSY_NS: Final = 1_000_000_000  # traffic within the last second is traffic
 
+# What processes say. Not everything called `.log` below: Kafka's own segments lie in `mesh/clusters/*/data`.
+LOGS: Final = ("mesh/*.log", "mesh/*/*/*.log", "*.log", "spans.jsonl")
+
 _REGISTRY_LOG: Final = "mesh/services/registry-0/service.log"
 _ASSIGNER_LOG: Final = "mesh/services/assigner-0/service.log"
 _LAGMON_LOG: Final = "mesh/services/lagmon-0/service.log"
@@ -189,7 +192,7 @@ class Story:
         for member in MEMBERS:
             self._start_member(member)
             stage.follow(f"{member}.sink", partial(self._evidence.sink, member))
-        logs = [str(stage.path(pattern)) for pattern in ("mesh/**/*.log", "*.log", "spans.jsonl")]
+        logs = [str(stage.path(pattern)) for pattern in LOGS]
         rate = str(self._plan.rate_per_s)
         stage.start(
             "shipper", "-m", "demo.shipper", "--endpoint", endpoint, "--ledger", str(pipe), "--rate", rate, *logs

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from demo.story import LOGS
 from demo.telemetry import Logs, Machine, Observation
 
 STAT = "7 (a (b) c) S 1 1 1 0 -1 0 11 0 13 0 17 19 0 0 20 0 3 0 100 4096 25 0 0 0 0 0 0 0 0 0 0 0 0 0 17 1 0\n"
@@ -103,6 +104,16 @@ def test_logs_are_followed_as_far_as_they_are_asked_for(tmp_path: Path) -> None:
     with path.open("a") as file:
         file.write("later\n")
     assert [text for _, _, text in logs.lines()] == ["later"]
+
+
+def test_the_story_ships_what_processes_say_and_not_what_brokers_store(tmp_path: Path) -> None:
+    said = ["shipper.log", "mesh/dev.log", "mesh/clusters/east/broker.log", "mesh/services/dlq-0/service.log"]
+    stored = ["mesh/clusters/east/data/t.1-0/00000000000000000000.log", "mesh/store/etcd/data/member/wal/0.log"]
+    for name in (*said, *stored):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("a line\n")
+    logs = Logs([str(tmp_path / pattern) for pattern in LOGS], [])
+    assert {path for path, _, _ in logs.lines()} == {str(tmp_path / name) for name in said}
 
 
 def test_spans_are_told_from_logs(tmp_path: Path, proc: Path) -> None:
