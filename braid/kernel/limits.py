@@ -98,6 +98,8 @@ TOOL_RESOLVE_SECONDS: Final = 600.0  # a download or a build, on a slow line
 BROKER_FORMAT_SECONDS: Final = 120.0  # one JVM start; more means the machine is stuck
 BROKER_STOP_SECONDS: Final = 10.0  # then by force
 BROKER_POLL_SECONDS: Final = 0.05  # between two questions whether it serves
+ARCHIVE_SECONDS: Final = 180.0  # a throw-away broker serves within it, and writes its classes within it
+ARCHIVES_KEPT_MAX: Final = 3  # of class archives, of tens of megabytes; a machine hardly alternates between more JVMs
 
 # --- runtime
 REQUESTS_REMEMBERED_MAX: Final = 1_024  # request ids a history knows as done; older repeats are decided again
@@ -391,3 +393,7 @@ WARM_UP_SECONDS: Final = 30.0  # until a newcomer is given its full share of a l
 WARM_UP_PART_MIN: Final = 0.25  # of its capacity at once
 CLI_MOVES_SHOWN: Final = 20  # leases `preview` names on a terminal; JSON names all
 MOVES_PER_MINUTE_MIN: Final = 4  # of one group by load, or as many as a join moves, whichever is more
+
+# --- rules of operators
+GROUP_RULES_MAX: Final = 1_000  # of a group: each is a row or a column of the masks placement goes by
+GROUP_RULES_SHOWN: Final = 3  # leases, members or lanes an error or a warning names

@@ -5,8 +5,9 @@ nothing to do leads to no event. A partition that is being revoked keeps its pla
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
+from operator import itemgetter
 from typing import Protocol
 
 import numpy as np
@@ -14,7 +15,6 @@ import numpy as np
 from braid.kernel.decider import Context
 from braid.kernel.ids import make_epoch, split_epoch
 from braid.kernel.limits import (
-    CAPACITY_DEFAULT,
     GRANTS_PER_DECISION_MAX,
     LOAD_FLOOR,
     MOVES_PER_MINUTE_MIN,
@@ -23,6 +23,7 @@ from braid.kernel.limits import (
     WARM_UP_SECONDS,
 )
 from services.assigner import generations
+from services.assigner.constraints import capacity_of, drained, forced, masks, why_not
 from services.assigner.events import Event, LeaseGrant, LeasesGranted, Loads, ReleaseReason, RevokesStarted, released
 from services.assigner.group import Group, Lease, LeaseState, channel_of, partition_of
 from services.assigner.placement import Floats, Indices
@@ -47,6 +48,7 @@ class Layout:
         channels: Per partition, the index of its channel.
         holders: Per partition, the index of its holder, or -1 while it is free or being given back.
         measured: What it costs and whom.
+        ruled_max: How many partitions may be moved now because rules ask for it.
     """
 
     members: Sequence[str]
@@ -54,12 +56,14 @@ class Layout:
     channels: Indices
     holders: Indices
     measured: Measured
+    ruled_max: int
 
     def relative(self, holders: Indices) -> Floats:
         """Each member's load for its capacity over the mean of all, were these the holders."""
-        held = holders >= 0
-        loads = np.bincount(holders[held], self.measured.weights[held], len(self.members)) / self.measured.capacities
-        mean = float(self.measured.weights[held].sum()) / max(float(self.measured.capacities.sum()), 1e-9)
+        held, capacities = holders >= 0, self.measured.capacities
+        sums = np.bincount(holders[held], self.measured.weights[held], len(self.members))
+        loads = np.divide(sums, capacities, out=np.zeros(len(self.members)), where=capacities > 0)
+        mean = float(self.measured.weights[held].sum()) / max(float(capacities.sum()), 1e-9)
         result: Floats = loads / mean if mean else loads
         return result
 
@@ -95,13 +99,10 @@ def balance(
         return released(orphans, ReleaseReason.MEMBER_GONE)
     reachable = [member for member in sorted(live) if member in state.members]
     placed = layout(state, reachable, loads or Loads(), context.now_ms)
-    target = assign(
-        placed.channels,
-        placed.holders,
-        len(reachable),
-        movable=_movable(state, reachable, loads, context.now_ms),
-        measured=placed.measured,
-    )
+    movable = _movable(state, reachable, loads, context.now_ms)
+    still = state.rules.freeze is not None or len(reachable) < len(state.members)
+    dealt = placed if still else relieved(placed)
+    target = assign(dealt.channels, dealt.holders, len(reachable), movable=movable, measured=dealt.measured)
     step = _step(state, placed, target)
     events: list[Event] = []
     if unwanted := _unwanted(state):
@@ -116,9 +117,9 @@ def balance(
 def _movable(state: Group, reachable: Sequence[str], loads: Loads | None, now_ms: int) -> Movable:
     """A leader that has not measured for long moves nothing but what newcomers need.
 
-    Who has held nothing for long is none: loads had decided that.
+    Who has held nothing for long is none: loads had decided that. A frozen group moves nothing at all.
     """
-    if len(reachable) < len(state.members):
+    if len(reachable) < len(state.members) or state.rules.freeze is not None:
         return Movable.NONE
     if loads is None or loads.settled:
         return Movable.ALL
@@ -163,17 +164,36 @@ def layout(state: Group, members: Sequence[str], loads: Loads, now_ms: int) -> L
         weights = np.array([max(loads.costs.get(name, 0.0), LOAD_FLOOR) for name in names], np.float64)
     uneven = len(weights) > 0 and bool(weights.min() < weights.max())
     capacities = [_capacity(state, member, now_ms, warming=uneven) for member in members]
+    of_channel = np.array(channels, np.int64)
+    rules = masks(state, members, names, of_channel)
     budget = max(-(-len(names) // max(len(members), 1)) + 1, MOVES_PER_MINUTE_MIN)
-    measured = Measured(weights, np.array(capacities, np.float64), max(budget - loads.moved, 0))
-    return Layout(members, names, np.array(channels, np.int64), np.array(holders, np.int64), measured)
+    measured = Measured(weights, np.array(capacities, np.float64), max(budget - loads.moved, 0), rules)
+    return Layout(members, names, of_channel, np.array(holders, np.int64), measured, max(budget - loads.ruled, 0))
+
+
+def relieved(placed: Layout) -> Layout:
+    """The layout without what members hold against the rules, so that it is dealt out; no more than may be moved.
+
+    What operators ask for does not wait for what a join has moved: it has a budget of the same size for itself.
+    """
+    measured = placed.measured
+    if measured.rules is None:
+        return placed
+    wrong = forced(measured.rules, placed.holders, placed.ruled_max)
+    holders = placed.holders.copy()
+    holders[wrong] = -1
+    left = replace(measured, moves_max=max(measured.moves_max - len(wrong), 0))
+    return replace(placed, holders=holders, measured=left)
 
 
 def _capacity(state: Group, member: str, now_ms: int, *, warming: bool) -> float:
-    """What it declared; a newcomer gets a part that grows, where partitions cost unlike."""
+    """What it bears, nothing while it is drained; a newcomer gets a part that grows, where partitions cost unlike."""
     known = state.members[member]
+    if drained(state, known):
+        return 0.0
     age = (now_ms - known.joined_at_ms) / 1000 / WARM_UP_SECONDS
     part = min(max(age, WARM_UP_PART_MIN), 1.0) if warming else 1.0
-    return (known.capacity or CAPACITY_DEFAULT) * part
+    return capacity_of(state, known) * part
 
 
 def _step(state: Group, placed: Layout, target: Indices) -> _Step:
@@ -201,14 +221,20 @@ def _partitions(state: Group) -> Iterator[tuple[int, str, Lease | None]]:
 def _revokes(state: Group, placed: Layout, target: Indices, step: _Step, context: Context) -> Sequence[Event]:
     """Asks misplaced leases back: all with one reason where partitions are counted, else one for each holder."""
     misplaced = step.misplaced[:GRANTS_PER_DECISION_MAX]
+    events: list[Event] = []
+    by_rule = {lease: why_not(state, lease.lease, state.members[lease.member]) for lease, _ in misplaced}
+    for reason, ruled in groupby(
+        sorted((why, lease.lease, lease) for lease, why in by_rule.items() if why), itemgetter(0)
+    ):
+        events.append(_revoke([lease for _, _, lease in ruled], context, reason))
+    misplaced = [pair for pair in misplaced if not by_rule[pair[0]]]
     if not misplaced:
-        return ()
+        return events
     if placed.measured.plain:
         leases = [lease for lease, _ in misplaced]
-        return [_revoke(leases, context, f"balanced over {len(state.members)} members")]
+        return [*events, _revoke(leases, context, f"balanced over {len(state.members)} members")]
     shares = dict(zip(placed.members, placed.relative(placed.holders).tolist(), strict=True))
     after = dict(zip(placed.members, placed.relative(target).tolist(), strict=True))
-    events: list[Event] = []
     for holder, group in groupby(sorted(misplaced, key=lambda pair: pair[0].member), lambda pair: pair[0].member):
         pairs = list(group)
         takers = ", ".join(

@@ -10,7 +10,7 @@ from braid.api.assigner.v1 import group_pb2
 from braid.api.mesh.v1 import event_pb2
 from braid.kernel.decider import Context
 from braid.kernel.errors import CorruptHistory
-from services.assigner import snapshots
+from services.assigner import codec_rules, snapshots
 from services.assigner.events import (
     BumpIntended,
     ChannelClosed,
@@ -165,6 +165,8 @@ def _encode_event(event: Event) -> pb.AssignerEvent:
             return pb.AssignerEvent(generation_bumped=bumped)
         case FencingWaived(cluster):
             return pb.AssignerEvent(fencing_waived=pb.FencingWaived(cluster=cluster))
+        case _:
+            return codec_rules.encode(event)
 
 
 def _encode_member(event: MemberJoined | MemberGone) -> pb.AssignerEvent:
@@ -199,6 +201,7 @@ def _encode_channel(event: StartFixed | ChannelObserved | ChannelClosed) -> pb.A
                 consumable=event.consumable,
                 registry_revision=event.registry_revision,
                 appeared_later=event.appeared_later,
+                zone=event.zone,
             )
             return pb.AssignerEvent(channel_observed=observed)
 
@@ -238,6 +241,7 @@ def _decode_observed(message: pb.ChannelObserved) -> Event:
         message.consumable,
         message.registry_revision,
         message.appeared_later,
+        message.zone,
     )
 
 
@@ -269,5 +273,6 @@ _DECODERS: Final = cast(
         "bump_intended": lambda m: BumpIntended(m.cluster, m.member_id),
         "generation_bumped": lambda m: GenerationBumped(m.cluster, m.member_id, m.generation),
         "fencing_waived": lambda m: FencingWaived(m.cluster),
+        **codec_rules.DECODERS,
     },
 )

@@ -6,12 +6,12 @@ through a release; only an explicit removal at a higher registry revision remove
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from braid.kernel.decider import Context
 from braid.kernel.errors import AlreadyExists, NotFound, Refused, Unavailable
 from braid.kernel.ids import ChannelId
-from services.assigner import admission, generations
+from services.assigner import admission, generations, operations
 from services.assigner.balance import Assignor, balance
 from services.assigner.events import (
     Balance,
@@ -88,13 +88,16 @@ class GroupDecider:
             case TakeOverdue(leases):
                 return _take(state, leases)
             case Balance(live, loads):
-                return [*balance(state, live, context, self.assign, loads), *generations.intents(state)]
+                moves = balance(state, live, context, self.assign, loads)
+                return [*moves, *operations.finished(state), *generations.intents(state)]
             case IntendBump() | RecordBump() | WaiveFencing():
                 return generations.decide(state, command)
             case ExpireIdle(idle_ms):
                 return _expire_idle(state, idle_ms, context)
             case Together(commands):
                 return self._decide_all(state, commands, context)
+            case _:
+                return operations.decide(state, command, context)
 
     def evolve(self, state: Group, event: Event, context: Context) -> Group:
         """Returns the state after the event."""
@@ -229,10 +232,12 @@ def _observe(state: Group, view: ChannelView) -> Sequence[Event]:
         if known is None or known.closed or view.revision <= known.registry_revision:
             continue
         consumable = seen.presence is Presence.CONSUMABLE or (seen.presence is Presence.AHEAD and known.consumable)
-        now = (seen.cluster, seen.topic, seen.partitions, consumable)
-        if now == (known.cluster, known.topic, known.partitions, known.consumable):
+        zone = seen.zone or known.zone
+        now = (seen.cluster, seen.topic, seen.partitions, consumable, zone)
+        if now == (known.cluster, known.topic, known.partitions, known.consumable, known.zone):
             continue
-        events.append(_observed(seen, view.revision, consumable=consumable, appeared_later=known.appeared_later))
+        event = _observed(seen, view.revision, consumable=consumable, appeared_later=known.appeared_later)
+        events.append(replace(event, zone=zone))
         if not consumable:
             events += _vacate(state, seen.name)
     events += _first_seen(state.spec, view, frozenset(state.channels), appeared_later=True)
@@ -240,7 +245,9 @@ def _observe(state: Group, view: ChannelView) -> Sequence[Event]:
 
 
 def _observed(seen: SeenChannel, revision: int, *, consumable: bool, appeared_later: bool) -> ChannelObserved:
-    return ChannelObserved(seen.name, seen.cluster, seen.topic, seen.partitions, consumable, revision, appeared_later)
+    return ChannelObserved(
+        seen.name, seen.cluster, seen.topic, seen.partitions, consumable, revision, appeared_later, seen.zone
+    )
 
 
 def _close(state: Group, channel: str, revision: int) -> Sequence[Event]:

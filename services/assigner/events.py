@@ -7,6 +7,7 @@ from typing import Final
 
 from braid.kernel.limits import GRANTS_PER_DECISION_MAX
 from services.assigner.group import GroupSpec
+from services.assigner.rules import RuleCommand, RuleEvent
 
 _RELEASES_PER_EVENT: Final = GRANTS_PER_DECISION_MAX // 2  # a waived one is named twice
 
@@ -56,6 +57,7 @@ class ChannelObserved:
     consumable: bool
     registry_revision: int
     appeared_later: bool
+    zone: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +191,7 @@ Event = (
     | BumpIntended
     | GenerationBumped
     | FencingWaived
+    | RuleEvent
 )
 
 # --- what commands carry
@@ -211,6 +214,7 @@ class SeenChannel:
     topic: str
     partitions: int
     presence: Presence
+    zone: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,11 +346,13 @@ class Loads:
         costs: Busy seconds per second by lease; what is not named is idle.
         settled: Whether it has measured long enough to move anything by it.
         moved: Partitions asked back within the last minute.
+        ruled: Those of them that were asked back because of an operator's rule.
     """
 
     costs: Mapping[str, float] = field(default_factory=dict)
     settled: bool = True
     moved: int = 0
+    ruled: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -415,5 +421,6 @@ Command = (
     | RecordBump
     | WaiveFencing
     | ExpireIdle
+    | RuleCommand
     | Together
 )

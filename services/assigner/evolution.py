@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from braid.kernel.decider import Context
 from braid.kernel.ids import ChannelId
-from services.assigner import generations
+from services.assigner import generations, operations
 from services.assigner.events import (
     BumpIntended,
     ChannelClosed,
@@ -50,8 +50,10 @@ def evolve(state: Group, event: Event, context: Context) -> Group:
             return _released(state, event, context)
         case BumpIntended() | GenerationBumped() | FencingWaived():
             return generations.evolve(state, event)
-        case _:
+        case StartFixed() | ChannelObserved() | ChannelClosed():
             return _channel_changed(state, event)
+        case _:
+            return replace(state, rules=operations.evolve(state.rules, event, context))
 
 
 def _registered(state: Group, spec: GroupSpec, context: Context) -> Group:
@@ -128,7 +130,9 @@ def _channel_changed(state: Group, event: StartFixed | ChannelObserved | Channel
         return state
     channels = {**state.channels, event.channel: changed}
     leases = state.leases if changed.grantable else _without_ended(state.leases, channels)
-    return replace(state, channels=channels, leases=leases)
+    over = changed.closed or not changed.consumable
+    rules = operations.without_channel(state.rules, event.channel) if over else state.rules
+    return replace(state, channels=channels, leases=leases, rules=rules)
 
 
 def _observed(known: Channel | None, event: ChannelObserved) -> Channel:
@@ -142,6 +146,7 @@ def _observed(known: Channel | None, event: ChannelObserved) -> Channel:
         event.appeared_later,
         start=known.start if known else None,
         closed=known.closed if known else False,
+        zone=event.zone,
     )
 
 

@@ -21,6 +21,7 @@ from services.assigner.events import (
     RevokesStarted,
     StartFixed,
 )
+from services.assigner.explain_rules import rule_text
 from services.assigner.group import GroupSpec, StartKind
 
 _GONE = {
@@ -55,12 +56,16 @@ def explain(lease: LeaseId, history: Sequence[tuple[int, Event, Context]], names
         names: Client ids by member, as known at the end; completed from the history.
     """
     names = dict(names)
-    holder = ""
+    holder, cluster = "", ""
     steps: list[Step] = []
     for sequence, event, context in history:
         if isinstance(event, MemberJoined):
             names[event.member] = event.client_id
-        text = _text(lease, event, holder, names)
+        if isinstance(event, ChannelObserved) and event.channel == str(lease.channel):
+            cluster = event.cluster
+        text = _text(lease, event, holder, names) or rule_text(
+            str(lease), cluster, event, (holder, names.get(holder, holder))
+        )
         if text:
             because = f", because {context.cause}" if context.cause else ""
             steps.append(Step(sequence, event, context, f"{text} (decided by {context.actor}{because})"))

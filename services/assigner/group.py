@@ -10,6 +10,7 @@ from typing import Final
 
 from braid.kernel.ids import ChannelId, LeaseId
 from braid.kernel.limits import LEASE_MS_DEFAULT
+from services.assigner.rules import NO_RULES, GroupRules
 
 DEAD_LETTER_LANE: Final = "dlq"
 
@@ -101,6 +102,7 @@ class Channel:
         appeared_later: It came after the group's registration, so members begin at its log start.
         start: Offsets the group begins at, per partition; None until they are fixed.
         closed: Its topic is going to be deleted; it is never granted again.
+        zone: Of its cluster; empty when the registry did not say.
     """
 
     id: ChannelId
@@ -112,6 +114,7 @@ class Channel:
     appeared_later: bool
     start: tuple[int, ...] | None = None
     closed: bool = False
+    zone: str = ""
 
     @property
     def awaits_start(self) -> bool:
@@ -179,6 +182,7 @@ class Group:
         idle_since_ms: When its last member went; 0 while it has one.
         idle_expired: Idle for so long that it holds no drain any more.
         fences: By cluster; only of groups that are fenced by generations.
+        rules: What operators asked for.
     """
 
     name: str
@@ -192,6 +196,7 @@ class Group:
     idle_since_ms: int = 0
     idle_expired: bool = False
     fences: Mapping[str, ClusterFence] = field(default_factory=dict)
+    rules: GroupRules = NO_RULES
 
     @property
     def registry_revision(self) -> int:

@@ -14,7 +14,6 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from braid.kernel.limits import (
-    CAPACITY_DEFAULT,
     LOAD_BUSY_PER_SECOND_MAX,
     LOAD_FALL_SECONDS,
     LOAD_FLOOR,
@@ -25,6 +24,7 @@ from braid.kernel.limits import (
     PLACEMENT_BAND_HIGH,
     PLACEMENT_BAND_LOW,
 )
+from services.assigner.constraints import capacity_of, drained
 from services.assigner.events import Loads
 from services.assigner.group import Group
 
@@ -63,7 +63,7 @@ class GroupLoads:
         self._measures_since = now
         self._heard: dict[str, float] = {}
         self._costs: dict[str, Cost] = {}
-        self._moved: deque[tuple[float, int]] = deque()
+        self._moved: deque[tuple[float, int, int]] = deque()
 
     def heard(self, state: Group, member: str, now: float, samples: Iterable[Sample]) -> None:
         """A heartbeat came. Its first only begins the interval; leases that are not the member's are passed over."""
@@ -84,10 +84,10 @@ class GroupLoads:
                 known = _smoothed(known, 0.0, now - seconds)  # what was not named meanwhile was idle
                 self._costs[sample.lease] = _smoothed(known, _rate(sample, seconds), now)
 
-    def moved(self, partitions: int, now: float) -> None:
-        """So many partitions were asked back."""
+    def moved(self, partitions: int, now: float, ruled: int = 0) -> None:
+        """So many partitions were asked back, some of them because of rules."""
         if partitions:
-            self._moved.append((now, partitions))
+            self._moved.append((now, partitions, ruled))
             self._measures_since = now
 
     def settled(self, now: float) -> bool:
@@ -96,25 +96,33 @@ class GroupLoads:
 
     def taken(self, state: Group, now: float) -> Loads:
         """What a balance step goes by; forgets leases that are no more."""
-        while self._moved and now - self._moved[0][0] >= _MINUTE:
-            self._moved.popleft()
+        self.recovered(now)
         self._costs = {lease: cost for lease, cost in self._costs.items() if lease in state.leases}
         peaks = {lease: _peak(cost, now) for lease, cost in self._costs.items()}
         costs = {lease: peak for lease, peak in peaks.items() if peak > LOAD_FLOOR}
-        return Loads(costs, self.settled(now), sum(partitions for _, partitions in self._moved))
+        moved = sum(partitions for _, partitions, _ in self._moved)
+        return Loads(costs, self.settled(now), moved, sum(ruled for _, _, ruled in self._moved))
+
+    def recovered(self, now: float) -> bool:
+        """Whether moves were made so long ago, since this was last asked, that as many may be made again."""
+        before = len(self._moved)
+        while self._moved and now - self._moved[0][0] >= _MINUTE:
+            self._moved.popleft()
+        return len(self._moved) < before
 
     def uneven(self, state: Group, now: float) -> bool:
         """Whether a balance step might find something to move. Costs one pass over the leases."""
-        if not self.settled(now) or len(state.members) < 2:
+        members = [id for id, member in state.members.items() if not drained(state, member)]
+        if not self.settled(now) or len(members) < 2 or state.rules.freeze is not None:
             return False
-        loads, counts = dict.fromkeys(state.members, 0.0), dict.fromkeys(state.members, 0)
+        loads, counts = dict.fromkeys(members, 0.0), dict.fromkeys(members, 0)
         for name, lease in state.leases.items():
             if lease.holder in loads:
                 cost = self._costs.get(name)
                 loads[lease.holder] += LOAD_FLOOR if cost is None else max(_peak(cost, now), LOAD_FLOOR)
                 counts[lease.holder] += 1
         relative = _relative(state, loads)
-        heaviest, mean = max(relative, key=relative.__getitem__), sum(loads.values()) / _capacity(state)
+        heaviest, mean = max(relative, key=relative.__getitem__), sum(loads.values()) / _capacity(state, members)
         outside = (
             relative[heaviest] > mean * (1 + PLACEMENT_BAND_HIGH)
             or min(relative.values()) < mean * (1 - PLACEMENT_BAND_LOW)
@@ -146,8 +154,8 @@ def _peak(cost: Cost, now: float) -> float:
 
 
 def _relative(state: Group, loads: Mapping[str, float]) -> dict[str, float]:
-    return {member: load / (state.members[member].capacity or CAPACITY_DEFAULT) for member, load in loads.items()}
+    return {member: load / capacity_of(state, state.members[member]) for member, load in loads.items()}
 
 
-def _capacity(state: Group) -> float:
-    return sum(member.capacity or CAPACITY_DEFAULT for member in state.members.values())
+def _capacity(state: Group, members: Iterable[str]) -> float:
+    return sum(capacity_of(state, state.members[member]) for member in members)

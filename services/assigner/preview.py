@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from braid.kernel.errors import Invalid, NotFound
-from braid.kernel.limits import CAPACITY_DEFAULT, LOAD_FLOOR
+from braid.kernel.limits import LOAD_FLOOR
 from services.assigner.admission import check_capacity
-from services.assigner.balance import Assignor, Layout, layout
+from services.assigner.balance import Assignor, Layout, layout, relieved
 from services.assigner.events import Loads
 from services.assigner.group import Group, Lease, LeaseState, channel_of
 from services.assigner.policy import Movable
@@ -78,8 +78,12 @@ def preview(state: Group, loads: Loads, change: Change, now_ms: int, assign: Ass
     now = layout(state, sorted(state.members), loads, now_ms)
     changed = _changed(state, change)
     then = layout(changed, sorted(changed.members), _without(state, loads, change.lost), now_ms)
-    then = replace(then, measured=replace(then.measured, moves_max=len(then.leases)))
-    target = assign(then.channels, then.holders, len(then.members), movable=Movable.ALL, measured=then.measured)
+    count = len(then.leases)
+    then = replace(then, measured=replace(then.measured, moves_max=count), ruled_max=count)
+    movable = Movable.ALL if state.rules.freeze is None else Movable.NONE
+    dealt = then if movable is Movable.NONE else relieved(then)
+    target = assign(dealt.channels, dealt.holders, len(then.members), movable=movable, measured=dealt.measured)
+    target = np.where(target < 0, then.holders, target)  # what nobody else may hold stays
     return Preview(_moves(state, then, target.tolist()), _members(now, then, replace(then, holders=target)))
 
 
@@ -94,13 +98,14 @@ def _changed(state: Group, change: Change) -> Group:
                 remedy=f"use {', '.join(sorted(known))}" if known else "",
             )
     members = {id: member for id, member in state.members.items() if id not in gone}
+    capacities = dict(state.rules.capacities)
     for name, capacity in change.capacities.items():
         check_capacity(capacity, f"capacities.{name}")
         id = _member(state, name, "capacities")
         if id in members:
-            members[id] = replace(members[id], capacity=capacity)
+            capacities[id] = capacity
     freed = {name: _freed(lease) if lease.holder in gone else lease for name, lease in state.leases.items()}
-    return replace(state, members=members, leases=freed)
+    return replace(state, members=members, leases=freed, rules=replace(state.rules, capacities=capacities))
 
 
 def _freed(lease: Lease) -> Lease:
@@ -143,7 +148,7 @@ def _members(now: Layout, then: Layout, after: Layout) -> Sequence[MemberLoad]:
     return [
         MemberLoad(
             member,
-            float(then.measured.capacities[at]) or CAPACITY_DEFAULT,
+            float(then.measured.capacities[at]),
             (held[member], int(counts[at])),
             (before[member], float(relative[at])),
         )

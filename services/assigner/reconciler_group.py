@@ -13,7 +13,7 @@ from braid.kernel.ports import Generation, Kafka, Task
 from braid.runtime.kinds import Kind
 from braid.runtime.replica import Replica
 from braid.runtime.retry import Backoff
-from services.assigner import generations
+from services.assigner import constraints, generations
 from services.assigner.codec import GroupCodec
 from services.assigner.domain import GroupDecider
 from services.assigner.events import (
@@ -120,9 +120,12 @@ class GroupKeeper:
         return self._loads.taken(self._state(), self._replica.host.clock.elapsed())
 
     def look(self) -> None:
-        """Decides when loads have become uneven."""
-        if self._loads.uneven(self._state(), self._replica.host.clock.elapsed()):
+        """Decides when loads have become uneven, or when what rules ask for may go on."""
+        state, now = self._state(), self._replica.host.clock.elapsed()
+        if self._loads.uneven(state, now):
             self.poke("loads")
+        elif self._loads.recovered(now) and state.rules.constrain:
+            self.poke("the minute's moves are over")
 
     def take(self, lease: str, epoch: int) -> None:
         """The holder let its revoke deadline pass."""
@@ -197,8 +200,9 @@ class GroupKeeper:
             GROUPS, self._name, command, actor=self._replica.instance, cause=cause
         )
         events = [record.event for record in outcome.events]
-        asked_back = sum(len(event.leases) for event in events if isinstance(event, RevokesStarted))
-        self._loads.moved(asked_back, self._replica.host.clock.elapsed())
+        asked_back = [each for event in events if isinstance(event, RevokesStarted) for each in event.leases]
+        ruled = sum(constraints.misheld(outcome.state, each.lease, each.member) for each in asked_back)
+        self._loads.moved(len(asked_back), self._replica.host.clock.elapsed(), ruled)
         return bool(outcome.events)
 
     def _balance(self) -> Balance:

@@ -1,7 +1,7 @@
 """What this assigner knows of the registry's channels and clusters, at one registry revision. Pure values."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from braid.kernel.ids import ChannelId
 from services.assigner.events import ChannelView, SeenChannel
@@ -32,7 +32,11 @@ class RegistryView:
     def of(self, streams: Collection[str]) -> ChannelView:
         """The part that concerns some streams."""
         found = [seen for name, seen in sorted(self.channels.items()) if ChannelId.parse(name).stream in streams]
-        return ChannelView(self.revision, tuple(found))
+        return ChannelView(self.revision, tuple(replace(seen, zone=self._zone(seen.cluster)) for seen in found))
+
+    def _zone(self, cluster: str) -> str:
+        place = self.clusters.get(cluster)
+        return place.zone if place else ""
 
     def unknown(self, streams: Collection[str]) -> list[str]:
         """Those of the streams that have no channel here."""

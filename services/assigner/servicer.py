@@ -20,6 +20,7 @@ from services.assigner.peers import RegistryFollower
 from services.assigner.reconciler import MemberKey, Term
 from services.assigner.reconciler_group import GROUPS
 from services.assigner.servicer_joins import Joins, read_wishes
+from services.assigner.servicer_operations import Operations
 from services.assigner.servicer_preview import Previews
 from services.assigner.servicer_reads import Reads, group_message
 
@@ -45,6 +46,7 @@ class Assigner:
         reads = Reads(replica, self._connected)
         writes = _Writes(replica, registry, lambda: self._require_term(replica))
         joins = Joins(replica, registry, lambda: self._require_term(replica))
+        operations = Operations(replica)
         previews = Previews(replica, lambda: self._require_term(replica))
 
         return RpcService(
@@ -59,6 +61,12 @@ class Assigner:
                 _path("ListLeases"): unary(api.ListLeasesRequest, reads.list_leases),
                 _path("ExplainLease"): unary(api.ExplainLeaseRequest, reads.explain_lease),
                 _path("PreviewPlacement"): unary(api.PreviewPlacementRequest, previews.preview_placement),
+                _path("PinLease"): unary(api.PinLeaseRequest, operations.pin_lease),
+                _path("BanMember"): unary(api.BanMemberRequest, operations.ban_member),
+                _path("FreezeGroup"): unary(api.FreezeGroupRequest, operations.freeze_group),
+                _path("DrainMember"): unary(api.DrainMemberRequest, operations.drain_member),
+                _path("SetCapacity"): unary(api.SetCapacityRequest, operations.set_capacity),
+                _path("SetSpreading"): unary(api.SetSpreadingRequest, operations.set_spreading),
                 _path("CloseChannel"): unary(api.CloseChannelRequest, writes.close_channel),
             },
             server_stream={},

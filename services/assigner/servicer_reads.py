@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar, cast
 
 from braid.api.assigner.v1 import assigner_service_pb2 as api
-from braid.api.assigner.v1 import group_pb2
+from braid.api.assigner.v1 import group_pb2, rules_pb2
 from braid.kernel.decider import Context
 from braid.kernel.errors import Invalid, NotFound
 from braid.kernel.ids import LeaseId
@@ -13,6 +13,8 @@ from braid.kernel.ports import Caller, HistoryId
 from braid.runtime.replica import Replica
 from services.assigner.admission import etag_of
 from services.assigner.codec import metadata_message, spec_message
+from services.assigner.codec_rules import rules_message
+from services.assigner.constraints import capacity_of, ruled
 from services.assigner.domain import GroupDecider, registered_spec
 from services.assigner.events import Event
 from services.assigner.explain import explain
@@ -139,7 +141,8 @@ class Reads:
             join_time_ms=member.joined_at_ms,
             leases=leases,
             peer=member.peer,
-            capacity=member.capacity,
+            capacity=capacity_of(group, member),
+            drain=_drain_state(group, member),
         )
 
 
@@ -159,6 +162,7 @@ def group_message(state: Group) -> group_pb2.Group:
         ),
         etag=etag_of(state),
         create_time_ms=state.created_at_ms,
+        rules=rules_message(state),
     )
 
 
@@ -177,7 +181,15 @@ def lease_message(group: Group, name: str, lease: Lease) -> group_pb2.Lease:
         epoch=lease.epoch,
         state=cast("group_pb2.LeaseState.ValueType", lease.state.value),
         since_ms=lease.since_ms,
+        rule=ruled(group, name),
     )
+
+
+def _drain_state(group: Group, member: Member) -> rules_pb2.DrainState.ValueType:
+    drain = group.rules.drains.get(member.id) or group.rules.drains.get(member.client_id)
+    if drain is None:
+        return rules_pb2.DRAIN_STATE_UNSPECIFIED
+    return rules_pb2.DRAIN_STATE_DRAINED if drain.drained_at_ms else rules_pb2.DRAIN_STATE_DRAINING
 
 
 def _leases(group: Group) -> list[tuple[str, Lease]]:

@@ -20,6 +20,7 @@ from services.assigner.group import (
     StartKind,
     StartPosition,
 )
+from services.assigner.rules import Ban, Drain, Freeze, GroupRules, Pin, Zones
 
 _FORMAT: Final = 1
 Json = Mapping[str, object]
@@ -43,6 +44,7 @@ def encode(state: Group) -> bytes:
         "idle_since_ms": state.idle_since_ms,
         "idle_expired": state.idle_expired,
         "fences": {cluster: asdict(fence) for cluster, fence in sorted(state.fences.items())},
+        "rules": _rules_json(state.rules),
     }
     return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
@@ -73,6 +75,18 @@ def _channel_json(channel: Channel) -> Json:
     return {**asdict(channel), "id": str(channel.id)}
 
 
+def _rules_json(rules: GroupRules) -> Json:
+    return {
+        "pins": {lease: asdict(pin) for lease, pin in rules.pins.items()},
+        "bans": [asdict(ban) for ban in rules.bans],
+        "drains": {member: asdict(drain) for member, drain in rules.drains.items()},
+        "capacities": dict(rules.capacities),
+        "freeze": rules.freeze and asdict(rules.freeze),
+        "zones": rules.zones.value,
+        "spread": rules.spread,
+    }
+
+
 def _group(document: dict[str, object]) -> Group:
     fields = {name: value for name, value in document.items() if name != "format"}
     spec = cast("dict[str, object] | None", fields["spec"])
@@ -86,6 +100,7 @@ def _group(document: dict[str, object]) -> Group:
         "channels": {str(channel.id): channel for channel in channels},
         "leases": {name: _lease(item) for name, item in leases.items()},
         "fences": {cluster: ClusterFence(**item) for cluster, item in fences.items()},  # type: ignore[arg-type]
+        "rules": _rules(cast("dict[str, object]", fields.get("rules", {}))),  # nor these
     }
     return Group(**fields)  # type: ignore[arg-type]  # JSON has no types; a wrong field is a TypeError
 
@@ -117,3 +132,20 @@ def _channel(item: dict[str, object]) -> Channel:
 def _lease(item: Sequence[object]) -> Lease:
     state, *rest = item
     return Lease(LeaseState(state), *rest)  # type: ignore[arg-type]  # as above
+
+
+def _rules(item: dict[str, object]) -> GroupRules:
+    """What an older release did not write is as if nobody had asked for it."""
+    pins = cast("Mapping[str, Json]", item.get("pins", {}))
+    bans = cast("Sequence[Json]", item.get("bans", ()))
+    drains = cast("Mapping[str, Json]", item.get("drains", {}))
+    freeze = cast("Json | None", item.get("freeze"))
+    return GroupRules(
+        {lease: Pin(**pin) for lease, pin in pins.items()},  # type: ignore[arg-type]  # as above
+        tuple(Ban(**ban) for ban in bans),  # type: ignore[arg-type]
+        {member: Drain(**drain) for member, drain in drains.items()},  # type: ignore[arg-type]
+        cast("Mapping[str, float]", item.get("capacities", {})),
+        Freeze(**freeze) if freeze else None,  # type: ignore[arg-type]
+        Zones(item.get("zones", Zones.ANY.value)),
+        bool(item.get("spread", False)),
+    )

@@ -13,6 +13,7 @@ from braid.kernel.decider import Context
 from braid.kernel.errors import CorruptHistory
 from braid.kernel.ids import make_epoch
 from services.assigner import events as ev
+from services.assigner import rules as ru
 from services.assigner.codec import GroupCodec
 from services.assigner.group import Group, GroupSpec, Ownership, StartKind, StartPosition
 from tests.unit.assigner.groups import joined, member, seen
@@ -40,6 +41,18 @@ EXAMPLES: dict[str, ev.Event] = {
     "bump_intended": ev.BumpIntended("east", "braid-1-7d5f"),
     "generation_bumped": ev.GenerationBumped("east", "braid-1-7d5f", 12),
     "fencing_waived": ev.FencingWaived("east"),
+    "lease_pinned": ru.LeasePinned("logs/live/1/3", "web-1", strict=True),
+    "lease_unpinned": ru.LeaseUnpinned("logs/live/1/3"),
+    "member_banned": ru.MemberBanned("web-1", "logs/bulk"),
+    "member_unbanned": ru.MemberUnbanned("web-1", "", "east"),
+    "group_frozen": ru.GroupFrozen("release"),
+    "group_unfrozen": ru.GroupUnfrozen(),
+    "member_drain_started": ru.MemberDrainStarted("web-1", "host update"),
+    "member_drained": ru.MemberDrained("web-1"),
+    "member_drain_ended": ru.MemberDrainEnded("web-1"),
+    "capacity_set": ru.CapacitySet("web-1", 2.5),
+    "capacity_unset": ru.CapacityUnset("web-1"),
+    "spreading_set": ru.SpreadingSet(ru.Zones.PREFER, hosts=True),
 }
 
 

@@ -4,6 +4,7 @@ isort:skip_file
 """
 
 from braid.api.assigner.v1 import group_pb2 as _group_pb2
+from braid.api.assigner.v1 import rules_pb2 as _rules_pb2
 from braid.api.mesh.v1 import event_pb2 as _event_pb2
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
@@ -514,6 +515,195 @@ class MemberLoad(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___MemberLoad: _TypeAlias = MemberLoad  # noqa: Y015
+
+@_typing.final
+class PinLeaseRequest(_message.Message):
+    """In these requests an empty group is the only one that has the lease, or a member of that name; `absent` accepts
+    the name of a member that is not there: the rule waits for it.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GROUP_FIELD_NUMBER: _builtins.int
+    LEASE_FIELD_NUMBER: _builtins.int
+    MEMBER_FIELD_NUMBER: _builtins.int
+    STRICT_FIELD_NUMBER: _builtins.int
+    ABSENT_FIELD_NUMBER: _builtins.int
+    group: _builtins.str
+    lease: _builtins.str
+    member: _builtins.str
+    """Client id or id; empty takes the pin away."""
+    strict: _builtins.bool
+    """The lease goes to nobody else while the member is away."""
+    absent: _builtins.bool
+    def __init__(
+        self,
+        *,
+        group: _builtins.str = ...,
+        lease: _builtins.str = ...,
+        member: _builtins.str = ...,
+        strict: _builtins.bool = ...,
+        absent: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["absent", b"absent", "group", b"group", "lease", b"lease", "member", b"member", "strict", b"strict"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PinLeaseRequest: _TypeAlias = PinLeaseRequest  # noqa: Y015
+
+@_typing.final
+class BanMemberRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GROUP_FIELD_NUMBER: _builtins.int
+    MEMBER_FIELD_NUMBER: _builtins.int
+    PATH_FIELD_NUMBER: _builtins.int
+    CLUSTER_FIELD_NUMBER: _builtins.int
+    LIFTED_FIELD_NUMBER: _builtins.int
+    ABSENT_FIELD_NUMBER: _builtins.int
+    group: _builtins.str
+    member: _builtins.str
+    path: _builtins.str
+    """`<stream>`, `<stream>/<lane>`, a channel or a lease. Either this or a cluster."""
+    cluster: _builtins.str
+    lifted: _builtins.bool
+    """Takes the ban back."""
+    absent: _builtins.bool
+    def __init__(
+        self,
+        *,
+        group: _builtins.str = ...,
+        member: _builtins.str = ...,
+        path: _builtins.str = ...,
+        cluster: _builtins.str = ...,
+        lifted: _builtins.bool = ...,
+        absent: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["absent", b"absent", "cluster", b"cluster", "group", b"group", "lifted", b"lifted", "member", b"member", "path", b"path"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BanMemberRequest: _TypeAlias = BanMemberRequest  # noqa: Y015
+
+@_typing.final
+class FreezeGroupRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GROUP_FIELD_NUMBER: _builtins.int
+    FROZEN_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    group: _builtins.str
+    frozen: _builtins.bool
+    reason: _builtins.str
+    def __init__(
+        self,
+        *,
+        group: _builtins.str = ...,
+        frozen: _builtins.bool = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["frozen", b"frozen", "group", b"group", "reason", b"reason"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FreezeGroupRequest: _TypeAlias = FreezeGroupRequest  # noqa: Y015
+
+@_typing.final
+class DrainMemberRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GROUP_FIELD_NUMBER: _builtins.int
+    MEMBER_FIELD_NUMBER: _builtins.int
+    DRAINED_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    ABSENT_FIELD_NUMBER: _builtins.int
+    group: _builtins.str
+    member: _builtins.str
+    drained: _builtins.bool
+    """False lets it have leases again."""
+    reason: _builtins.str
+    absent: _builtins.bool
+    def __init__(
+        self,
+        *,
+        group: _builtins.str = ...,
+        member: _builtins.str = ...,
+        drained: _builtins.bool = ...,
+        reason: _builtins.str = ...,
+        absent: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["absent", b"absent", "drained", b"drained", "group", b"group", "member", b"member", "reason", b"reason"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DrainMemberRequest: _TypeAlias = DrainMemberRequest  # noqa: Y015
+
+@_typing.final
+class SetCapacityRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GROUP_FIELD_NUMBER: _builtins.int
+    MEMBER_FIELD_NUMBER: _builtins.int
+    CAPACITY_FIELD_NUMBER: _builtins.int
+    ABSENT_FIELD_NUMBER: _builtins.int
+    group: _builtins.str
+    member: _builtins.str
+    capacity: _builtins.float
+    """Busy seconds per second; absent takes back what was set."""
+    absent: _builtins.bool
+    def __init__(
+        self,
+        *,
+        group: _builtins.str = ...,
+        member: _builtins.str = ...,
+        capacity: _builtins.float | None = ...,
+        absent: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_capacity", b"_capacity", "capacity", b"capacity"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_capacity", b"_capacity", "absent", b"absent", "capacity", b"capacity", "group", b"group", "member", b"member"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__capacity: _TypeAlias = _typing.Literal["capacity"]  # noqa: Y015
+    _WhichOneofArgType__capacity: _TypeAlias = _typing.Literal["_capacity", b"_capacity"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__capacity) -> _WhichOneofReturnType__capacity | None: ...
+
+Global___SetCapacityRequest: _TypeAlias = SetCapacityRequest  # noqa: Y015
+
+@_typing.final
+class SetSpreadingRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GROUP_FIELD_NUMBER: _builtins.int
+    ZONES_FIELD_NUMBER: _builtins.int
+    HOSTS_FIELD_NUMBER: _builtins.int
+    group: _builtins.str
+    zones: _rules_pb2.ZoneRule.ValueType
+    """Unspecified leaves it as it is."""
+    hosts: _builtins.bool
+    def __init__(
+        self,
+        *,
+        group: _builtins.str = ...,
+        zones: _rules_pb2.ZoneRule.ValueType = ...,
+        hosts: _builtins.bool | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_hosts", b"_hosts", "hosts", b"hosts"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_hosts", b"_hosts", "group", b"group", "hosts", b"hosts", "zones", b"zones"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__hosts: _TypeAlias = _typing.Literal["hosts"]  # noqa: Y015
+    _WhichOneofArgType__hosts: _TypeAlias = _typing.Literal["_hosts", b"_hosts"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__hosts) -> _WhichOneofReturnType__hosts | None: ...
+
+Global___SetSpreadingRequest: _TypeAlias = SetSpreadingRequest  # noqa: Y015
 
 @_typing.final
 class CloseChannelRequest(_message.Message):

@@ -23,52 +23,77 @@ _sym_db = _symbol_database.Default()
 
 
 from braid.api.assigner.v1 import group_pb2 as braid_dot_api_dot_assigner_dot_v1_dot_group__pb2
+from braid.api.assigner.v1 import rules_pb2 as braid_dot_api_dot_assigner_dot_v1_dot_rules__pb2
 from braid.api.mesh.v1 import event_pb2 as braid_dot_api_dot_mesh_dot_v1_dot_event__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"braid/api/assigner/v1/events.proto\x12\x15\x62raid.api.assigner.v1\x1a!braid/api/assigner/v1/group.proto\x1a\x1d\x62raid/api/mesh/v1/event.proto\"\x91\x08\n\rAssignerEvent\x12\x32\n\x08metadata\x18\x01 \x01(\x0b\x32 .braid.api.mesh.v1.EventMetadata\x12\x42\n\x10group_registered\x18\n \x01(\x0b\x32&.braid.api.assigner.v1.GroupRegisteredH\x00\x12<\n\rgroup_updated\x18\x0b \x01(\x0b\x32#.braid.api.assigner.v1.GroupUpdatedH\x00\x12<\n\rgroup_deleted\x18\x0c \x01(\x0b\x32#.braid.api.assigner.v1.GroupDeletedH\x00\x12\x45\n\x12group_idle_expired\x18\r \x01(\x0b\x32\'.braid.api.assigner.v1.GroupIdleExpiredH\x00\x12\x38\n\x0bstart_fixed\x18\x0e \x01(\x0b\x32!.braid.api.assigner.v1.StartFixedH\x00\x12\x42\n\x10\x63hannel_observed\x18\x0f \x01(\x0b\x32&.braid.api.assigner.v1.ChannelObservedH\x00\x12>\n\x0e\x63hannel_closed\x18\x10 \x01(\x0b\x32$.braid.api.assigner.v1.ChannelClosedH\x00\x12<\n\rmember_joined\x18\x14 \x01(\x0b\x32#.braid.api.assigner.v1.MemberJoinedH\x00\x12\x38\n\x0bmember_gone\x18\x15 \x01(\x0b\x32!.braid.api.assigner.v1.MemberGoneH\x00\x12>\n\x0eleases_granted\x18\x1e \x01(\x0b\x32$.braid.api.assigner.v1.LeasesGrantedH\x00\x12@\n\x0frevokes_started\x18\x1f \x01(\x0b\x32%.braid.api.assigner.v1.RevokesStartedH\x00\x12@\n\x0fleases_released\x18  \x01(\x0b\x32%.braid.api.assigner.v1.LeasesReleasedH\x00\x12<\n\rbump_intended\x18( \x01(\x0b\x32#.braid.api.assigner.v1.BumpIntendedH\x00\x12\x44\n\x11generation_bumped\x18) \x01(\x0b\x32\'.braid.api.assigner.v1.GenerationBumpedH\x00\x12>\n\x0e\x66\x65ncing_waived\x18* \x01(\x0b\x32$.braid.api.assigner.v1.FencingWaivedH\x00\x42\x07\n\x05\x65vent\"A\n\x0fGroupRegistered\x12.\n\x04spec\x18\x01 \x01(\x0b\x32 .braid.api.assigner.v1.GroupSpec\">\n\x0cGroupUpdated\x12.\n\x04spec\x18\x01 \x01(\x0b\x32 .braid.api.assigner.v1.GroupSpec\"\x0e\n\x0cGroupDeleted\"\x12\n\x10GroupIdleExpired\".\n\nStartFixed\x12\x0f\n\x07\x63hannel\x18\x01 \x01(\t\x12\x0f\n\x07offsets\x18\x02 \x03(\x03\"\x9d\x01\n\x0f\x43hannelObserved\x12\x0f\n\x07\x63hannel\x18\x01 \x01(\t\x12\x0f\n\x07\x63luster\x18\x02 \x01(\t\x12\r\n\x05topic\x18\x03 \x01(\t\x12\x12\n\npartitions\x18\x04 \x01(\x05\x12\x12\n\nconsumable\x18\x05 \x01(\x08\x12\x19\n\x11registry_revision\x18\x06 \x01(\x03\x12\x16\n\x0e\x61ppeared_later\x18\x07 \x01(\x08\";\n\rChannelClosed\x12\x0f\n\x07\x63hannel\x18\x01 \x01(\t\x12\x19\n\x11registry_revision\x18\x02 \x01(\x03\"\x8f\x01\n\x0cMemberJoined\x12\x0e\n\x06member\x18\x01 \x01(\t\x12\x11\n\tclient_id\x18\x02 \x01(\t\x12\x0c\n\x04zone\x18\x03 \x01(\t\x12\x10\n\x08\x63\x61pacity\x18\x04 \x01(\x01\x12\x18\n\x10protocol_version\x18\x05 \x01(\x05\x12\x14\n\x0c\x63\x61pabilities\x18\x06 \x03(\t\x12\x0c\n\x04peer\x18\x07 \x01(\t\"O\n\nMemberGone\x12\x0e\n\x06member\x18\x01 \x01(\t\x12\x31\n\x06reason\x18\x02 \x01(\x0e\x32!.braid.api.assigner.v1.GoneReason\":\n\nLeaseGrant\x12\r\n\x05lease\x18\x01 \x01(\t\x12\x0e\n\x06member\x18\x02 \x01(\t\x12\r\n\x05\x65poch\x18\x03 \x01(\x03\"B\n\rLeasesGranted\x12\x31\n\x06grants\x18\x01 \x03(\x0b\x32!.braid.api.assigner.v1.LeaseGrant\"h\n\x0eRevokesStarted\x12\x31\n\x06leases\x18\x01 \x03(\x0b\x32!.braid.api.assigner.v1.LeaseGrant\x12\x13\n\x0b\x64\x65\x61\x64line_ms\x18\x02 \x01(\x03\x12\x0e\n\x06reason\x18\x03 \x01(\t\"\x90\x01\n\x0eLeasesReleased\x12\x31\n\x06leases\x18\x01 \x03(\x0b\x32!.braid.api.assigner.v1.LeaseGrant\x12\x34\n\x06reason\x18\x02 \x01(\x0e\x32$.braid.api.assigner.v1.ReleaseReason\x12\x15\n\rcommit_waived\x18\x03 \x03(\t\"2\n\x0c\x42umpIntended\x12\x0f\n\x07\x63luster\x18\x01 \x01(\t\x12\x11\n\tmember_id\x18\x02 \x01(\t\"J\n\x10GenerationBumped\x12\x0f\n\x07\x63luster\x18\x01 \x01(\t\x12\x11\n\tmember_id\x18\x02 \x01(\t\x12\x12\n\ngeneration\x18\x03 \x01(\x05\" \n\rFencingWaived\x12\x0f\n\x07\x63luster\x18\x01 \x01(\t*v\n\nGoneReason\x12\x1b\n\x17GONE_REASON_UNSPECIFIED\x10\x00\x12\x14\n\x10GONE_REASON_LEFT\x10\x01\x12\x1c\n\x18GONE_REASON_DISCONNECTED\x10\x02\x12\x17\n\x13GONE_REASON_EXPIRED\x10\x03*\xa7\x01\n\rReleaseReason\x12\x1e\n\x1aRELEASE_REASON_UNSPECIFIED\x10\x00\x12\x1b\n\x17RELEASE_REASON_RELEASED\x10\x01\x12\x1e\n\x1aRELEASE_REASON_MEMBER_GONE\x10\x02\x12\x18\n\x14RELEASE_REASON_TAKEN\x10\x03\x12\x1f\n\x1bRELEASE_REASON_CHANNEL_GONE\x10\x04\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"braid/api/assigner/v1/events.proto\x12\x15\x62raid.api.assigner.v1\x1a!braid/api/assigner/v1/group.proto\x1a!braid/api/assigner/v1/rules.proto\x1a\x1d\x62raid/api/mesh/v1/event.proto\"\x95\x0e\n\rAssignerEvent\x12\x32\n\x08metadata\x18\x01 \x01(\x0b\x32 .braid.api.mesh.v1.EventMetadata\x12\x42\n\x10group_registered\x18\n \x01(\x0b\x32&.braid.api.assigner.v1.GroupRegisteredH\x00\x12<\n\rgroup_updated\x18\x0b \x01(\x0b\x32#.braid.api.assigner.v1.GroupUpdatedH\x00\x12<\n\rgroup_deleted\x18\x0c \x01(\x0b\x32#.braid.api.assigner.v1.GroupDeletedH\x00\x12\x45\n\x12group_idle_expired\x18\r \x01(\x0b\x32\'.braid.api.assigner.v1.GroupIdleExpiredH\x00\x12\x38\n\x0bstart_fixed\x18\x0e \x01(\x0b\x32!.braid.api.assigner.v1.StartFixedH\x00\x12\x42\n\x10\x63hannel_observed\x18\x0f \x01(\x0b\x32&.braid.api.assigner.v1.ChannelObservedH\x00\x12>\n\x0e\x63hannel_closed\x18\x10 \x01(\x0b\x32$.braid.api.assigner.v1.ChannelClosedH\x00\x12<\n\rmember_joined\x18\x14 \x01(\x0b\x32#.braid.api.assigner.v1.MemberJoinedH\x00\x12\x38\n\x0bmember_gone\x18\x15 \x01(\x0b\x32!.braid.api.assigner.v1.MemberGoneH\x00\x12>\n\x0eleases_granted\x18\x1e \x01(\x0b\x32$.braid.api.assigner.v1.LeasesGrantedH\x00\x12@\n\x0frevokes_started\x18\x1f \x01(\x0b\x32%.braid.api.assigner.v1.RevokesStartedH\x00\x12@\n\x0fleases_released\x18  \x01(\x0b\x32%.braid.api.assigner.v1.LeasesReleasedH\x00\x12<\n\rbump_intended\x18( \x01(\x0b\x32#.braid.api.assigner.v1.BumpIntendedH\x00\x12\x44\n\x11generation_bumped\x18) \x01(\x0b\x32\'.braid.api.assigner.v1.GenerationBumpedH\x00\x12>\n\x0e\x66\x65ncing_waived\x18* \x01(\x0b\x32$.braid.api.assigner.v1.FencingWaivedH\x00\x12:\n\x0clease_pinned\x18\x32 \x01(\x0b\x32\".braid.api.assigner.v1.LeasePinnedH\x00\x12>\n\x0elease_unpinned\x18\x33 \x01(\x0b\x32$.braid.api.assigner.v1.LeaseUnpinnedH\x00\x12<\n\rmember_banned\x18\x34 \x01(\x0b\x32#.braid.api.assigner.v1.MemberBannedH\x00\x12@\n\x0fmember_unbanned\x18\x35 \x01(\x0b\x32%.braid.api.assigner.v1.MemberUnbannedH\x00\x12:\n\x0cgroup_frozen\x18\x36 \x01(\x0b\x32\".braid.api.assigner.v1.GroupFrozenH\x00\x12>\n\x0egroup_unfrozen\x18\x37 \x01(\x0b\x32$.braid.api.assigner.v1.GroupUnfrozenH\x00\x12I\n\x14member_drain_started\x18\x38 \x01(\x0b\x32).braid.api.assigner.v1.MemberDrainStartedH\x00\x12>\n\x0emember_drained\x18\x39 \x01(\x0b\x32$.braid.api.assigner.v1.MemberDrainedH\x00\x12\x45\n\x12member_drain_ended\x18: \x01(\x0b\x32\'.braid.api.assigner.v1.MemberDrainEndedH\x00\x12:\n\x0c\x63\x61pacity_set\x18; \x01(\x0b\x32\".braid.api.assigner.v1.CapacitySetH\x00\x12>\n\x0e\x63\x61pacity_unset\x18< \x01(\x0b\x32$.braid.api.assigner.v1.CapacityUnsetH\x00\x12<\n\rspreading_set\x18= \x01(\x0b\x32#.braid.api.assigner.v1.SpreadingSetH\x00\x42\x07\n\x05\x65vent\"A\n\x0fGroupRegistered\x12.\n\x04spec\x18\x01 \x01(\x0b\x32 .braid.api.assigner.v1.GroupSpec\">\n\x0cGroupUpdated\x12.\n\x04spec\x18\x01 \x01(\x0b\x32 .braid.api.assigner.v1.GroupSpec\"\x0e\n\x0cGroupDeleted\"\x12\n\x10GroupIdleExpired\".\n\nStartFixed\x12\x0f\n\x07\x63hannel\x18\x01 \x01(\t\x12\x0f\n\x07offsets\x18\x02 \x03(\x03\"\xab\x01\n\x0f\x43hannelObserved\x12\x0f\n\x07\x63hannel\x18\x01 \x01(\t\x12\x0f\n\x07\x63luster\x18\x02 \x01(\t\x12\r\n\x05topic\x18\x03 \x01(\t\x12\x12\n\npartitions\x18\x04 \x01(\x05\x12\x12\n\nconsumable\x18\x05 \x01(\x08\x12\x19\n\x11registry_revision\x18\x06 \x01(\x03\x12\x16\n\x0e\x61ppeared_later\x18\x07 \x01(\x08\x12\x0c\n\x04zone\x18\x08 \x01(\t\";\n\rChannelClosed\x12\x0f\n\x07\x63hannel\x18\x01 \x01(\t\x12\x19\n\x11registry_revision\x18\x02 \x01(\x03\"\x8f\x01\n\x0cMemberJoined\x12\x0e\n\x06member\x18\x01 \x01(\t\x12\x11\n\tclient_id\x18\x02 \x01(\t\x12\x0c\n\x04zone\x18\x03 \x01(\t\x12\x10\n\x08\x63\x61pacity\x18\x04 \x01(\x01\x12\x18\n\x10protocol_version\x18\x05 \x01(\x05\x12\x14\n\x0c\x63\x61pabilities\x18\x06 \x03(\t\x12\x0c\n\x04peer\x18\x07 \x01(\t\"O\n\nMemberGone\x12\x0e\n\x06member\x18\x01 \x01(\t\x12\x31\n\x06reason\x18\x02 \x01(\x0e\x32!.braid.api.assigner.v1.GoneReason\":\n\nLeaseGrant\x12\r\n\x05lease\x18\x01 \x01(\t\x12\x0e\n\x06member\x18\x02 \x01(\t\x12\r\n\x05\x65poch\x18\x03 \x01(\x03\"B\n\rLeasesGranted\x12\x31\n\x06grants\x18\x01 \x03(\x0b\x32!.braid.api.assigner.v1.LeaseGrant\"h\n\x0eRevokesStarted\x12\x31\n\x06leases\x18\x01 \x03(\x0b\x32!.braid.api.assigner.v1.LeaseGrant\x12\x13\n\x0b\x64\x65\x61\x64line_ms\x18\x02 \x01(\x03\x12\x0e\n\x06reason\x18\x03 \x01(\t\"\x90\x01\n\x0eLeasesReleased\x12\x31\n\x06leases\x18\x01 \x03(\x0b\x32!.braid.api.assigner.v1.LeaseGrant\x12\x34\n\x06reason\x18\x02 \x01(\x0e\x32$.braid.api.assigner.v1.ReleaseReason\x12\x15\n\rcommit_waived\x18\x03 \x03(\t\"2\n\x0c\x42umpIntended\x12\x0f\n\x07\x63luster\x18\x01 \x01(\t\x12\x11\n\tmember_id\x18\x02 \x01(\t\"J\n\x10GenerationBumped\x12\x0f\n\x07\x63luster\x18\x01 \x01(\t\x12\x11\n\tmember_id\x18\x02 \x01(\t\x12\x12\n\ngeneration\x18\x03 \x01(\x05\" \n\rFencingWaived\x12\x0f\n\x07\x63luster\x18\x01 \x01(\t\"<\n\x0bLeasePinned\x12\r\n\x05lease\x18\x01 \x01(\t\x12\x0e\n\x06member\x18\x02 \x01(\t\x12\x0e\n\x06strict\x18\x03 \x01(\x08\"\x1e\n\rLeaseUnpinned\x12\r\n\x05lease\x18\x01 \x01(\t\"=\n\x0cMemberBanned\x12\x0e\n\x06member\x18\x01 \x01(\t\x12\x0c\n\x04path\x18\x02 \x01(\t\x12\x0f\n\x07\x63luster\x18\x03 \x01(\t\"?\n\x0eMemberUnbanned\x12\x0e\n\x06member\x18\x01 \x01(\t\x12\x0c\n\x04path\x18\x02 \x01(\t\x12\x0f\n\x07\x63luster\x18\x03 \x01(\t\"\x1d\n\x0bGroupFrozen\x12\x0e\n\x06reason\x18\x01 \x01(\t\"\x0f\n\rGroupUnfrozen\"4\n\x12MemberDrainStarted\x12\x0e\n\x06member\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"\x1f\n\rMemberDrained\x12\x0e\n\x06member\x18\x01 \x01(\t\"\"\n\x10MemberDrainEnded\x12\x0e\n\x06member\x18\x01 \x01(\t\"/\n\x0b\x43\x61pacitySet\x12\x0e\n\x06member\x18\x01 \x01(\t\x12\x10\n\x08\x63\x61pacity\x18\x02 \x01(\x01\"\x1f\n\rCapacityUnset\x12\x0e\n\x06member\x18\x01 \x01(\t\"M\n\x0cSpreadingSet\x12.\n\x05zones\x18\x01 \x01(\x0e\x32\x1f.braid.api.assigner.v1.ZoneRule\x12\r\n\x05hosts\x18\x02 \x01(\x08*v\n\nGoneReason\x12\x1b\n\x17GONE_REASON_UNSPECIFIED\x10\x00\x12\x14\n\x10GONE_REASON_LEFT\x10\x01\x12\x1c\n\x18GONE_REASON_DISCONNECTED\x10\x02\x12\x17\n\x13GONE_REASON_EXPIRED\x10\x03*\xa7\x01\n\rReleaseReason\x12\x1e\n\x1aRELEASE_REASON_UNSPECIFIED\x10\x00\x12\x1b\n\x17RELEASE_REASON_RELEASED\x10\x01\x12\x1e\n\x1aRELEASE_REASON_MEMBER_GONE\x10\x02\x12\x18\n\x14RELEASE_REASON_TAKEN\x10\x03\x12\x1f\n\x1bRELEASE_REASON_CHANNEL_GONE\x10\x04\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'braid.api.assigner.v1.events_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_GONEREASON']._serialized_start=2377
-  _globals['_GONEREASON']._serialized_end=2495
-  _globals['_RELEASEREASON']._serialized_start=2498
-  _globals['_RELEASEREASON']._serialized_end=2665
-  _globals['_ASSIGNEREVENT']._serialized_start=128
-  _globals['_ASSIGNEREVENT']._serialized_end=1169
-  _globals['_GROUPREGISTERED']._serialized_start=1171
-  _globals['_GROUPREGISTERED']._serialized_end=1236
-  _globals['_GROUPUPDATED']._serialized_start=1238
-  _globals['_GROUPUPDATED']._serialized_end=1300
-  _globals['_GROUPDELETED']._serialized_start=1302
-  _globals['_GROUPDELETED']._serialized_end=1316
-  _globals['_GROUPIDLEEXPIRED']._serialized_start=1318
-  _globals['_GROUPIDLEEXPIRED']._serialized_end=1336
-  _globals['_STARTFIXED']._serialized_start=1338
-  _globals['_STARTFIXED']._serialized_end=1384
-  _globals['_CHANNELOBSERVED']._serialized_start=1387
-  _globals['_CHANNELOBSERVED']._serialized_end=1544
-  _globals['_CHANNELCLOSED']._serialized_start=1546
-  _globals['_CHANNELCLOSED']._serialized_end=1605
-  _globals['_MEMBERJOINED']._serialized_start=1608
-  _globals['_MEMBERJOINED']._serialized_end=1751
-  _globals['_MEMBERGONE']._serialized_start=1753
-  _globals['_MEMBERGONE']._serialized_end=1832
-  _globals['_LEASEGRANT']._serialized_start=1834
-  _globals['_LEASEGRANT']._serialized_end=1892
-  _globals['_LEASESGRANTED']._serialized_start=1894
-  _globals['_LEASESGRANTED']._serialized_end=1960
-  _globals['_REVOKESSTARTED']._serialized_start=1962
-  _globals['_REVOKESSTARTED']._serialized_end=2066
-  _globals['_LEASESRELEASED']._serialized_start=2069
-  _globals['_LEASESRELEASED']._serialized_end=2213
-  _globals['_BUMPINTENDED']._serialized_start=2215
-  _globals['_BUMPINTENDED']._serialized_end=2265
-  _globals['_GENERATIONBUMPED']._serialized_start=2267
-  _globals['_GENERATIONBUMPED']._serialized_end=2341
-  _globals['_FENCINGWAIVED']._serialized_start=2343
-  _globals['_FENCINGWAIVED']._serialized_end=2375
+  _globals['_GONEREASON']._serialized_start=3752
+  _globals['_GONEREASON']._serialized_end=3870
+  _globals['_RELEASEREASON']._serialized_start=3873
+  _globals['_RELEASEREASON']._serialized_end=4040
+  _globals['_ASSIGNEREVENT']._serialized_start=163
+  _globals['_ASSIGNEREVENT']._serialized_end=1976
+  _globals['_GROUPREGISTERED']._serialized_start=1978
+  _globals['_GROUPREGISTERED']._serialized_end=2043
+  _globals['_GROUPUPDATED']._serialized_start=2045
+  _globals['_GROUPUPDATED']._serialized_end=2107
+  _globals['_GROUPDELETED']._serialized_start=2109
+  _globals['_GROUPDELETED']._serialized_end=2123
+  _globals['_GROUPIDLEEXPIRED']._serialized_start=2125
+  _globals['_GROUPIDLEEXPIRED']._serialized_end=2143
+  _globals['_STARTFIXED']._serialized_start=2145
+  _globals['_STARTFIXED']._serialized_end=2191
+  _globals['_CHANNELOBSERVED']._serialized_start=2194
+  _globals['_CHANNELOBSERVED']._serialized_end=2365
+  _globals['_CHANNELCLOSED']._serialized_start=2367
+  _globals['_CHANNELCLOSED']._serialized_end=2426
+  _globals['_MEMBERJOINED']._serialized_start=2429
+  _globals['_MEMBERJOINED']._serialized_end=2572
+  _globals['_MEMBERGONE']._serialized_start=2574
+  _globals['_MEMBERGONE']._serialized_end=2653
+  _globals['_LEASEGRANT']._serialized_start=2655
+  _globals['_LEASEGRANT']._serialized_end=2713
+  _globals['_LEASESGRANTED']._serialized_start=2715
+  _globals['_LEASESGRANTED']._serialized_end=2781
+  _globals['_REVOKESSTARTED']._serialized_start=2783
+  _globals['_REVOKESSTARTED']._serialized_end=2887
+  _globals['_LEASESRELEASED']._serialized_start=2890
+  _globals['_LEASESRELEASED']._serialized_end=3034
+  _globals['_BUMPINTENDED']._serialized_start=3036
+  _globals['_BUMPINTENDED']._serialized_end=3086
+  _globals['_GENERATIONBUMPED']._serialized_start=3088
+  _globals['_GENERATIONBUMPED']._serialized_end=3162
+  _globals['_FENCINGWAIVED']._serialized_start=3164
+  _globals['_FENCINGWAIVED']._serialized_end=3196
+  _globals['_LEASEPINNED']._serialized_start=3198
+  _globals['_LEASEPINNED']._serialized_end=3258
+  _globals['_LEASEUNPINNED']._serialized_start=3260
+  _globals['_LEASEUNPINNED']._serialized_end=3290
+  _globals['_MEMBERBANNED']._serialized_start=3292
+  _globals['_MEMBERBANNED']._serialized_end=3353
+  _globals['_MEMBERUNBANNED']._serialized_start=3355
+  _globals['_MEMBERUNBANNED']._serialized_end=3418
+  _globals['_GROUPFROZEN']._serialized_start=3420
+  _globals['_GROUPFROZEN']._serialized_end=3449
+  _globals['_GROUPUNFROZEN']._serialized_start=3451
+  _globals['_GROUPUNFROZEN']._serialized_end=3466
+  _globals['_MEMBERDRAINSTARTED']._serialized_start=3468
+  _globals['_MEMBERDRAINSTARTED']._serialized_end=3520
+  _globals['_MEMBERDRAINED']._serialized_start=3522
+  _globals['_MEMBERDRAINED']._serialized_end=3553
+  _globals['_MEMBERDRAINENDED']._serialized_start=3555
+  _globals['_MEMBERDRAINENDED']._serialized_end=3589
+  _globals['_CAPACITYSET']._serialized_start=3591
+  _globals['_CAPACITYSET']._serialized_end=3638
+  _globals['_CAPACITYUNSET']._serialized_start=3640
+  _globals['_CAPACITYUNSET']._serialized_end=3671
+  _globals['_SPREADINGSET']._serialized_start=3673
+  _globals['_SPREADINGSET']._serialized_end=3750
 # @@protoc_insertion_point(module_scope)

@@ -4,6 +4,7 @@ isort:skip_file
 The assigner's histories at rest: kind `group`. Additive only."""
 
 from braid.api.assigner.v1 import group_pb2 as _group_pb2
+from braid.api.assigner.v1 import rules_pb2 as _rules_pb2
 from braid.api.mesh.v1 import event_pb2 as _event_pb2
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
@@ -93,6 +94,18 @@ class AssignerEvent(_message.Message):
     BUMP_INTENDED_FIELD_NUMBER: _builtins.int
     GENERATION_BUMPED_FIELD_NUMBER: _builtins.int
     FENCING_WAIVED_FIELD_NUMBER: _builtins.int
+    LEASE_PINNED_FIELD_NUMBER: _builtins.int
+    LEASE_UNPINNED_FIELD_NUMBER: _builtins.int
+    MEMBER_BANNED_FIELD_NUMBER: _builtins.int
+    MEMBER_UNBANNED_FIELD_NUMBER: _builtins.int
+    GROUP_FROZEN_FIELD_NUMBER: _builtins.int
+    GROUP_UNFROZEN_FIELD_NUMBER: _builtins.int
+    MEMBER_DRAIN_STARTED_FIELD_NUMBER: _builtins.int
+    MEMBER_DRAINED_FIELD_NUMBER: _builtins.int
+    MEMBER_DRAIN_ENDED_FIELD_NUMBER: _builtins.int
+    CAPACITY_SET_FIELD_NUMBER: _builtins.int
+    CAPACITY_UNSET_FIELD_NUMBER: _builtins.int
+    SPREADING_SET_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def metadata(self) -> _event_pb2.EventMetadata: ...
     @_builtins.property
@@ -125,6 +138,30 @@ class AssignerEvent(_message.Message):
     def generation_bumped(self) -> Global___GenerationBumped: ...
     @_builtins.property
     def fencing_waived(self) -> Global___FencingWaived: ...
+    @_builtins.property
+    def lease_pinned(self) -> Global___LeasePinned: ...
+    @_builtins.property
+    def lease_unpinned(self) -> Global___LeaseUnpinned: ...
+    @_builtins.property
+    def member_banned(self) -> Global___MemberBanned: ...
+    @_builtins.property
+    def member_unbanned(self) -> Global___MemberUnbanned: ...
+    @_builtins.property
+    def group_frozen(self) -> Global___GroupFrozen: ...
+    @_builtins.property
+    def group_unfrozen(self) -> Global___GroupUnfrozen: ...
+    @_builtins.property
+    def member_drain_started(self) -> Global___MemberDrainStarted: ...
+    @_builtins.property
+    def member_drained(self) -> Global___MemberDrained: ...
+    @_builtins.property
+    def member_drain_ended(self) -> Global___MemberDrainEnded: ...
+    @_builtins.property
+    def capacity_set(self) -> Global___CapacitySet: ...
+    @_builtins.property
+    def capacity_unset(self) -> Global___CapacityUnset: ...
+    @_builtins.property
+    def spreading_set(self) -> Global___SpreadingSet: ...
     def __init__(
         self,
         *,
@@ -144,12 +181,24 @@ class AssignerEvent(_message.Message):
         bump_intended: Global___BumpIntended | None = ...,
         generation_bumped: Global___GenerationBumped | None = ...,
         fencing_waived: Global___FencingWaived | None = ...,
+        lease_pinned: Global___LeasePinned | None = ...,
+        lease_unpinned: Global___LeaseUnpinned | None = ...,
+        member_banned: Global___MemberBanned | None = ...,
+        member_unbanned: Global___MemberUnbanned | None = ...,
+        group_frozen: Global___GroupFrozen | None = ...,
+        group_unfrozen: Global___GroupUnfrozen | None = ...,
+        member_drain_started: Global___MemberDrainStarted | None = ...,
+        member_drained: Global___MemberDrained | None = ...,
+        member_drain_ended: Global___MemberDrainEnded | None = ...,
+        capacity_set: Global___CapacitySet | None = ...,
+        capacity_unset: Global___CapacityUnset | None = ...,
+        spreading_set: Global___SpreadingSet | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["bump_intended", b"bump_intended", "channel_closed", b"channel_closed", "channel_observed", b"channel_observed", "event", b"event", "fencing_waived", b"fencing_waived", "generation_bumped", b"generation_bumped", "group_deleted", b"group_deleted", "group_idle_expired", b"group_idle_expired", "group_registered", b"group_registered", "group_updated", b"group_updated", "leases_granted", b"leases_granted", "leases_released", b"leases_released", "member_gone", b"member_gone", "member_joined", b"member_joined", "metadata", b"metadata", "revokes_started", b"revokes_started", "start_fixed", b"start_fixed"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["bump_intended", b"bump_intended", "capacity_set", b"capacity_set", "capacity_unset", b"capacity_unset", "channel_closed", b"channel_closed", "channel_observed", b"channel_observed", "event", b"event", "fencing_waived", b"fencing_waived", "generation_bumped", b"generation_bumped", "group_deleted", b"group_deleted", "group_frozen", b"group_frozen", "group_idle_expired", b"group_idle_expired", "group_registered", b"group_registered", "group_unfrozen", b"group_unfrozen", "group_updated", b"group_updated", "lease_pinned", b"lease_pinned", "lease_unpinned", b"lease_unpinned", "leases_granted", b"leases_granted", "leases_released", b"leases_released", "member_banned", b"member_banned", "member_drain_ended", b"member_drain_ended", "member_drain_started", b"member_drain_started", "member_drained", b"member_drained", "member_gone", b"member_gone", "member_joined", b"member_joined", "member_unbanned", b"member_unbanned", "metadata", b"metadata", "revokes_started", b"revokes_started", "spreading_set", b"spreading_set", "start_fixed", b"start_fixed"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bump_intended", b"bump_intended", "channel_closed", b"channel_closed", "channel_observed", b"channel_observed", "event", b"event", "fencing_waived", b"fencing_waived", "generation_bumped", b"generation_bumped", "group_deleted", b"group_deleted", "group_idle_expired", b"group_idle_expired", "group_registered", b"group_registered", "group_updated", b"group_updated", "leases_granted", b"leases_granted", "leases_released", b"leases_released", "member_gone", b"member_gone", "member_joined", b"member_joined", "metadata", b"metadata", "revokes_started", b"revokes_started", "start_fixed", b"start_fixed"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bump_intended", b"bump_intended", "capacity_set", b"capacity_set", "capacity_unset", b"capacity_unset", "channel_closed", b"channel_closed", "channel_observed", b"channel_observed", "event", b"event", "fencing_waived", b"fencing_waived", "generation_bumped", b"generation_bumped", "group_deleted", b"group_deleted", "group_frozen", b"group_frozen", "group_idle_expired", b"group_idle_expired", "group_registered", b"group_registered", "group_unfrozen", b"group_unfrozen", "group_updated", b"group_updated", "lease_pinned", b"lease_pinned", "lease_unpinned", b"lease_unpinned", "leases_granted", b"leases_granted", "leases_released", b"leases_released", "member_banned", b"member_banned", "member_drain_ended", b"member_drain_ended", "member_drain_started", b"member_drain_started", "member_drained", b"member_drained", "member_gone", b"member_gone", "member_joined", b"member_joined", "member_unbanned", b"member_unbanned", "metadata", b"metadata", "revokes_started", b"revokes_started", "spreading_set", b"spreading_set", "start_fixed", b"start_fixed"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["group_registered", "group_updated", "group_deleted", "group_idle_expired", "start_fixed", "channel_observed", "channel_closed", "member_joined", "member_gone", "leases_granted", "revokes_started", "leases_released", "bump_intended", "generation_bumped", "fencing_waived"]  # noqa: Y015
+    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["group_registered", "group_updated", "group_deleted", "group_idle_expired", "start_fixed", "channel_observed", "channel_closed", "member_joined", "member_gone", "leases_granted", "revokes_started", "leases_released", "bump_intended", "generation_bumped", "fencing_waived", "lease_pinned", "lease_unpinned", "member_banned", "member_unbanned", "group_frozen", "group_unfrozen", "member_drain_started", "member_drained", "member_drain_ended", "capacity_set", "capacity_unset", "spreading_set"]  # noqa: Y015
     _WhichOneofArgType_event: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_event) -> _WhichOneofReturnType_event | None: ...
 
@@ -267,6 +316,7 @@ class ChannelObserved(_message.Message):
     CONSUMABLE_FIELD_NUMBER: _builtins.int
     REGISTRY_REVISION_FIELD_NUMBER: _builtins.int
     APPEARED_LATER_FIELD_NUMBER: _builtins.int
+    ZONE_FIELD_NUMBER: _builtins.int
     channel: _builtins.str
     cluster: _builtins.str
     topic: _builtins.str
@@ -276,6 +326,8 @@ class ChannelObserved(_message.Message):
     registry_revision: _builtins.int
     appeared_later: _builtins.bool
     """It appeared after the group was registered, so it begins at its log start."""
+    zone: _builtins.str
+    """Of its cluster."""
     def __init__(
         self,
         *,
@@ -286,10 +338,11 @@ class ChannelObserved(_message.Message):
         consumable: _builtins.bool = ...,
         registry_revision: _builtins.int = ...,
         appeared_later: _builtins.bool = ...,
+        zone: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["appeared_later", b"appeared_later", "channel", b"channel", "cluster", b"cluster", "consumable", b"consumable", "partitions", b"partitions", "registry_revision", b"registry_revision", "topic", b"topic"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["appeared_later", b"appeared_later", "channel", b"channel", "cluster", b"cluster", "consumable", b"consumable", "partitions", b"partitions", "registry_revision", b"registry_revision", "topic", b"topic", "zone", b"zone"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -551,3 +604,266 @@ class FencingWaived(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___FencingWaived: _TypeAlias = FencingWaived  # noqa: Y015
+
+@_typing.final
+class LeasePinned(_message.Message):
+    """A lease belongs to a member from now on."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LEASE_FIELD_NUMBER: _builtins.int
+    MEMBER_FIELD_NUMBER: _builtins.int
+    STRICT_FIELD_NUMBER: _builtins.int
+    lease: _builtins.str
+    member: _builtins.str
+    strict: _builtins.bool
+    def __init__(
+        self,
+        *,
+        lease: _builtins.str = ...,
+        member: _builtins.str = ...,
+        strict: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["lease", b"lease", "member", b"member", "strict", b"strict"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LeasePinned: _TypeAlias = LeasePinned  # noqa: Y015
+
+@_typing.final
+class LeaseUnpinned(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LEASE_FIELD_NUMBER: _builtins.int
+    lease: _builtins.str
+    def __init__(
+        self,
+        *,
+        lease: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["lease", b"lease"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LeaseUnpinned: _TypeAlias = LeaseUnpinned  # noqa: Y015
+
+@_typing.final
+class MemberBanned(_message.Message):
+    """A member is given nothing of a part of the group: a path, or a cluster."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MEMBER_FIELD_NUMBER: _builtins.int
+    PATH_FIELD_NUMBER: _builtins.int
+    CLUSTER_FIELD_NUMBER: _builtins.int
+    member: _builtins.str
+    path: _builtins.str
+    cluster: _builtins.str
+    def __init__(
+        self,
+        *,
+        member: _builtins.str = ...,
+        path: _builtins.str = ...,
+        cluster: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "member", b"member", "path", b"path"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___MemberBanned: _TypeAlias = MemberBanned  # noqa: Y015
+
+@_typing.final
+class MemberUnbanned(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MEMBER_FIELD_NUMBER: _builtins.int
+    PATH_FIELD_NUMBER: _builtins.int
+    CLUSTER_FIELD_NUMBER: _builtins.int
+    member: _builtins.str
+    path: _builtins.str
+    cluster: _builtins.str
+    def __init__(
+        self,
+        *,
+        member: _builtins.str = ...,
+        path: _builtins.str = ...,
+        cluster: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "member", b"member", "path", b"path"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___MemberUnbanned: _TypeAlias = MemberUnbanned  # noqa: Y015
+
+@_typing.final
+class GroupFrozen(_message.Message):
+    """Nothing that is held moves from now on; what is free is placed as ever."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REASON_FIELD_NUMBER: _builtins.int
+    reason: _builtins.str
+    def __init__(
+        self,
+        *,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["reason", b"reason"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GroupFrozen: _TypeAlias = GroupFrozen  # noqa: Y015
+
+@_typing.final
+class GroupUnfrozen(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GroupUnfrozen: _TypeAlias = GroupUnfrozen  # noqa: Y015
+
+@_typing.final
+class MemberDrainStarted(_message.Message):
+    """A member is given nothing more, and gives back what it holds."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MEMBER_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    member: _builtins.str
+    reason: _builtins.str
+    def __init__(
+        self,
+        *,
+        member: _builtins.str = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["member", b"member", "reason", b"reason"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___MemberDrainStarted: _TypeAlias = MemberDrainStarted  # noqa: Y015
+
+@_typing.final
+class MemberDrained(_message.Message):
+    """A member that is being drained holds nothing any more."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MEMBER_FIELD_NUMBER: _builtins.int
+    member: _builtins.str
+    def __init__(
+        self,
+        *,
+        member: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["member", b"member"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___MemberDrained: _TypeAlias = MemberDrained  # noqa: Y015
+
+@_typing.final
+class MemberDrainEnded(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MEMBER_FIELD_NUMBER: _builtins.int
+    member: _builtins.str
+    def __init__(
+        self,
+        *,
+        member: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["member", b"member"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___MemberDrainEnded: _TypeAlias = MemberDrainEnded  # noqa: Y015
+
+@_typing.final
+class CapacitySet(_message.Message):
+    """A member bears so much, whatever it declares."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MEMBER_FIELD_NUMBER: _builtins.int
+    CAPACITY_FIELD_NUMBER: _builtins.int
+    member: _builtins.str
+    capacity: _builtins.float
+    def __init__(
+        self,
+        *,
+        member: _builtins.str = ...,
+        capacity: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["capacity", b"capacity", "member", b"member"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CapacitySet: _TypeAlias = CapacitySet  # noqa: Y015
+
+@_typing.final
+class CapacityUnset(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MEMBER_FIELD_NUMBER: _builtins.int
+    member: _builtins.str
+    def __init__(
+        self,
+        *,
+        member: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["member", b"member"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CapacityUnset: _TypeAlias = CapacityUnset  # noqa: Y015
+
+@_typing.final
+class SpreadingSet(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ZONES_FIELD_NUMBER: _builtins.int
+    HOSTS_FIELD_NUMBER: _builtins.int
+    zones: _rules_pb2.ZoneRule.ValueType
+    hosts: _builtins.bool
+    def __init__(
+        self,
+        *,
+        zones: _rules_pb2.ZoneRule.ValueType = ...,
+        hosts: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["hosts", b"hosts", "zones", b"zones"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SpreadingSet: _TypeAlias = SpreadingSet  # noqa: Y015

@@ -3,6 +3,7 @@
 isort:skip_file
 """
 
+from braid.api.assigner.v1 import rules_pb2 as _rules_pb2
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
@@ -150,6 +151,7 @@ class Group(_message.Message):
     STATUS_FIELD_NUMBER: _builtins.int
     ETAG_FIELD_NUMBER: _builtins.int
     CREATE_TIME_MS_FIELD_NUMBER: _builtins.int
+    RULES_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     etag: _builtins.str
     create_time_ms: _builtins.int
@@ -157,6 +159,10 @@ class Group(_message.Message):
     def spec(self) -> Global___GroupSpec: ...
     @_builtins.property
     def status(self) -> Global___GroupStatus: ...
+    @_builtins.property
+    def rules(self) -> _rules_pb2.GroupRules:
+        """What operators asked for."""
+
     def __init__(
         self,
         *,
@@ -165,10 +171,11 @@ class Group(_message.Message):
         status: Global___GroupStatus | None = ...,
         etag: _builtins.str = ...,
         create_time_ms: _builtins.int = ...,
+        rules: _rules_pb2.GroupRules | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["spec", b"spec", "status", b"status"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["rules", b"rules", "spec", b"spec", "status", b"status"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_time_ms", b"create_time_ms", "etag", b"etag", "name", b"name", "spec", b"spec", "status", b"status"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_time_ms", b"create_time_ms", "etag", b"etag", "name", b"name", "rules", b"rules", "spec", b"spec", "status", b"status"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -285,6 +292,7 @@ class Member(_message.Message):
     LEASES_FIELD_NUMBER: _builtins.int
     PEER_FIELD_NUMBER: _builtins.int
     CAPACITY_FIELD_NUMBER: _builtins.int
+    DRAIN_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     """ULID, given at the first join, kept over reconnects."""
     group: _builtins.str
@@ -295,6 +303,9 @@ class Member(_message.Message):
     leases: _builtins.int
     peer: _builtins.str
     capacity: _builtins.float
+    """What it declared, unless an operator set another."""
+    drain: _rules_pb2.DrainState.ValueType
+    """Whether it is being drained."""
     def __init__(
         self,
         *,
@@ -307,10 +318,11 @@ class Member(_message.Message):
         leases: _builtins.int = ...,
         peer: _builtins.str = ...,
         capacity: _builtins.float = ...,
+        drain: _rules_pb2.DrainState.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["capacity", b"capacity", "client_id", b"client_id", "group", b"group", "id", b"id", "join_time_ms", b"join_time_ms", "leases", b"leases", "peer", b"peer", "state", b"state", "zone", b"zone"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["capacity", b"capacity", "client_id", b"client_id", "drain", b"drain", "group", b"group", "id", b"id", "join_time_ms", b"join_time_ms", "leases", b"leases", "peer", b"peer", "state", b"state", "zone", b"zone"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -332,6 +344,7 @@ class Lease(_message.Message):
     EPOCH_FIELD_NUMBER: _builtins.int
     STATE_FIELD_NUMBER: _builtins.int
     SINCE_MS_FIELD_NUMBER: _builtins.int
+    RULE_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """`<stream>/<lane>/<generation>/<partition>`."""
     group: _builtins.str
@@ -344,6 +357,8 @@ class Lease(_message.Message):
     epoch: _builtins.int
     state: Global___LeaseState.ValueType
     since_ms: _builtins.int
+    rule: _builtins.str
+    """The rules that say who may hold it, for people."""
     def __init__(
         self,
         *,
@@ -357,10 +372,11 @@ class Lease(_message.Message):
         epoch: _builtins.int = ...,
         state: Global___LeaseState.ValueType = ...,
         since_ms: _builtins.int = ...,
+        rule: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "epoch", b"epoch", "group", b"group", "member", b"member", "member_client_id", b"member_client_id", "name", b"name", "partition", b"partition", "since_ms", b"since_ms", "state", b"state", "topic", b"topic"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "epoch", b"epoch", "group", b"group", "member", b"member", "member_client_id", b"member_client_id", "name", b"name", "partition", b"partition", "rule", b"rule", "since_ms", b"since_ms", "state", b"state", "topic", b"topic"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

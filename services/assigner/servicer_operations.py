@@ -1,0 +1,107 @@
+"""What operators ask over the wire: pins, bans, freezes, drains, capacities, and the same taken back."""
+
+from collections.abc import Callable
+
+from braid.api.assigner.v1 import assigner_service_pb2 as api
+from braid.api.assigner.v1 import group_pb2, rules_pb2
+from braid.kernel.errors import Invalid, NotFound
+from braid.kernel.ids import LeaseId
+from braid.kernel.ports import Caller
+from braid.runtime.replica import Replica
+from services.assigner import constraints
+from services.assigner.group import Group
+from services.assigner.reconciler_group import GROUPS
+from services.assigner.rules import (
+    Ban,
+    BanMember,
+    DrainMember,
+    FreezeGroup,
+    PinLease,
+    RuleCommand,
+    SetCapacity,
+    SetSpreading,
+    UnbanMember,
+    UnpinLease,
+    Zones,
+)
+from services.assigner.servicer_reads import group_message
+
+
+class Operations:
+    """Handlers of the methods operators call. Each answers the group as it is then."""
+
+    def __init__(self, replica: Replica) -> None:
+        self._replica = replica
+
+    async def pin_lease(self, request: api.PinLeaseRequest, caller: Caller) -> group_pb2.Group:
+        """Pins a lease to a member, or takes the pin away."""
+        channel = str(LeaseId.parse(request.lease).channel)
+        group = self._group(request.group, "lease", request.lease, lambda state: channel in state.channels)
+        if not request.member:
+            return await self._execute(group, UnpinLease(request.lease), caller)
+        pin = PinLease(request.lease, request.member, request.strict, request.absent)
+        return await self._execute(group, pin, caller)
+
+    async def ban_member(self, request: api.BanMemberRequest, caller: Caller) -> group_pb2.Group:
+        """Bans a member from a part of its group, or lifts the ban."""
+        ban = Ban(request.member, request.path, request.cluster)
+        command = UnbanMember(ban) if request.lifted else BanMember(ban, request.absent)
+        return await self._execute(self._of_member(request.group, request.member), command, caller)
+
+    async def freeze_group(self, request: api.FreezeGroupRequest, caller: Caller) -> group_pb2.Group:
+        """Freezes a group, or lets it move again."""
+        return await self._execute(request.group, FreezeGroup(request.frozen, request.reason), caller)
+
+    async def drain_member(self, request: api.DrainMemberRequest, caller: Caller) -> group_pb2.Group:
+        """Drains a member, or lets it have leases again."""
+        drain = DrainMember(request.member, request.drained, request.reason, request.absent)
+        return await self._execute(self._of_member(request.group, request.member), drain, caller)
+
+    async def set_capacity(self, request: api.SetCapacityRequest, caller: Caller) -> group_pb2.Group:
+        """Sets what a member bears, or goes by what it declared again."""
+        capacity = request.capacity if request.HasField("capacity") else None
+        command = SetCapacity(request.member, capacity, request.absent)
+        return await self._execute(self._of_member(request.group, request.member), command, caller)
+
+    async def set_spreading(self, request: api.SetSpreadingRequest, caller: Caller) -> group_pb2.Group:
+        """Sets how a group keeps to zones and apart over hosts."""
+        if request.zones not in rules_pb2.ZoneRule.values():
+            raise Invalid(f"zone rule {request.zones} is unknown", field="zones", remedy="use any, prefer or strict")
+        zones = Zones(request.zones) if request.zones else None
+        hosts = request.hosts if request.HasField("hosts") else None
+        return await self._execute(request.group, SetSpreading(zones, hosts), caller)
+
+    def _of_member(self, group: str, member: str) -> str:
+        def known(state: Group) -> bool:
+            return bool(constraints.carriers(state, member)) or member in state.rules.names
+
+        return self._group(group, "member", member, known)
+
+    def _group(self, group: str, field: str, name: str, has: Callable[[Group], bool]) -> str:
+        """The group that is named, or the only one that has it."""
+        self._replica.require_leader()
+        if group:
+            return group
+        if not name:
+            raise Invalid(f"a {field} is needed", field=field)
+        found = sorted(
+            state.name for state in self._replica.aggregates.states(GROUPS).values() if state.spec and has(state)
+        )
+        if len(found) > 1:
+            remedy = f"name one of {', '.join(found)}"
+            raise Invalid(f"{len(found)} groups have a {field} {name!r}", field="group", remedy=remedy)
+        if not found:
+            raise NotFound(f"no group has a {field} {name!r}", field=field, remedy=f"list them: braid get {field}s")
+        return found[0]
+
+    async def _execute(self, group: str, command: RuleCommand, caller: Caller) -> group_pb2.Group:
+        self._replica.require_leader()
+        outcome = await self._replica.aggregates.execute(
+            GROUPS,
+            group,
+            command,
+            actor=caller.principal or caller.peer,
+            tenant=caller.tenant,
+            request_id=caller.request_id,
+        )
+        return group_message(outcome.state)
