@@ -86,6 +86,25 @@ def test_a_bucket_keeps_its_rate_whatever_the_stalls(rate: float, stalls: list[f
     assert 20 * batch / at == pytest.approx(rate, rel=0.001)
 
 
+@given(st.floats(1, 1e5), st.lists(st.tuples(st.floats(0, 3), st.floats(0, 3)), min_size=1, max_size=40))
+def test_between_any_two_batches_sent_there_is_no_more_than_the_cap_and_three(
+    rate: float, stalls: list[tuple[float, float]]
+) -> None:
+    """A sender may stall between its turn and the sending, too: the batch that begins a stretch was paid for before."""
+    batch, now = batch_letters(rate), 0.0
+    bucket = TokenBucket(rate, 2.0 * batch, at=now)
+    sent: list[float] = []
+    for before, behind in stalls:
+        now += bucket.wait_seconds(batch, now) + 1e-9
+        bucket.take(batch, now)
+        now += before
+        sent.append(now)
+        now += behind
+    for first, begin in enumerate(sent):
+        for last, end in enumerate(sent[first:], first):
+            assert (last - first + 1) * batch <= rate * (end - begin) + 3 * batch + 1
+
+
 def test_without_a_cap_nothing_waits() -> None:
     bucket = TokenBucket(0, 0, at=0.0)
     bucket.take(REPLAY_BATCH_LETTERS_MAX, 0.0)

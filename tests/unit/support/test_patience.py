@@ -1,11 +1,12 @@
 """Deadlines that count given time: from the kernel's words to what a test waits."""
 
+import asyncio
 import time
 
 import pytest
 
 from tests.support import patience
-from tests.support.patience import SHARE_MIN, Deadline, Ticks, parse_ticks, share_given, until, wait
+from tests.support.patience import SHARE_MIN, Deadline, Ticks, in_time, parse_ticks, share_given, until, wait
 
 
 def test_the_kernels_line_is_read() -> None:
@@ -48,3 +49,16 @@ async def test_what_holds_ends_the_wait() -> None:
 
     assert await until(look, "the third look", 5.0, poll=0.001) < 5.0
     assert wait(lambda: True, "at once") < 5.0
+
+
+async def test_a_result_comes_in_time_or_what_makes_it_is_cancelled() -> None:
+    async def soon() -> int:
+        await asyncio.sleep(0)
+        return 7
+
+    assert await in_time(soon(), "it") == 7
+    hanging = asyncio.ensure_future(asyncio.Event().wait())
+    with pytest.raises(AssertionError, match=r"not within 0 s .*: the end"):
+        await in_time(hanging, "the end", 0.0)
+    await asyncio.wait((hanging,))
+    assert hanging.cancelled()
