@@ -20,7 +20,7 @@ import yaml
 from devmesh.etcd_binary import etcd_binary
 from devmesh.guard import spawn_guarded
 from devmesh.jars import kafka_classpath
-from devmesh.java import java_binary
+from devmesh.java import SHORT_LIVED_JVM, java_binary
 from tests.support.etcd_process import free_ports
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -156,7 +156,7 @@ class Played:
         java = [
             str(java_binary()),
             *environment["KAFKA_HEAP_OPTS"].split(),
-            "-XX:+UseSerialGC",
+            *SHORT_LIVED_JVM.split(),
             "-cp",
             kafka_classpath(),
         ]
