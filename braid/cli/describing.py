@@ -9,6 +9,7 @@ from braid.cli.getting import not_found
 from braid.cli.kinds import CHANNEL, CLUSTER, GROUP, LEASE, MEMBER, STREAM, Kind, Scope
 from braid.cli.listing import COLUMNS, all_channels, channel_item, list_items
 from braid.cli.output import Format, Item, render_document, render_table, shortened
+from braid.cli.rules import rule_lines
 from braid.cli.session import Session
 from braid.cli.times import age_text, clock_text
 
@@ -29,6 +30,8 @@ async def describe_item(session: Session, kind: Kind, name: str, format: Format)
         session.terminal.print(render_document(format, _document(item, related, events)))
         return 0
     parts = [_fields(session, item), *(_table(session, each, items) for each, items in related.items())]
+    if isinstance(rules := item.document.get("rules"), dict):
+        parts.insert(1, "\n".join(rule_lines(rules, session.now_ms)))
     if kind in (STREAM, CLUSTER, GROUP):
         parts.append(_event_lines(session, events))
     if kind is LEASE:
@@ -75,7 +78,7 @@ def _document(item: Item, related: Mapping[Kind, Sequence[Item]], events: Sequen
 def _fields(session: Session, item: Item) -> str:
     shown: Document = {"name": item.name}
     for name, value in item.document.items():
-        if name in ("apiVersion", "kind", "metadata", "name"):
+        if name in ("apiVersion", "kind", "metadata", "name") or (name == "rules" and isinstance(value, dict)):
             continue
         if name in ("spec", "status") and isinstance(value, dict):
             shown |= {each: inner for each, inner in value.items() if each not in ("channels", "topic_id")}

@@ -6,7 +6,7 @@ from typing import Final
 from google.protobuf.message import Message
 
 from braid.api.assigner.v1 import assigner_service_pb2 as assigner_api
-from braid.api.assigner.v1 import group_pb2
+from braid.api.assigner.v1 import group_pb2, rules_pb2
 from braid.api.registry.v1 import cluster_pb2, stream_pb2
 from braid.api.registry.v1 import registry_service_pb2 as registry_api
 from braid.cli import deadletters, replays
@@ -88,6 +88,7 @@ COLUMNS: Final[Mapping[Kind, Columns]] = {
             Column("EPOCH"),
             Column("MEMBER", wide=True),
             Column("TOPIC", wide=True),
+            Column("RULE", wide=True),
         )
     ),
     DEADLETTER: deadletters.COLUMNS,
@@ -235,7 +236,7 @@ def group_item(group: group_pb2.Group) -> Item:
         str(status.members),
         str(status.leases),
         str(status.free_leases),
-        "LIVE" if status.members else idle,
+        "FROZEN" if group.rules.HasField("freeze") else "LIVE" if status.members else idle,
         ",".join(f"{name}={share}" for name, share in sorted(group.spec.lanes.items())) or "all",
         enum_text(group_pb2.Ownership.DESCRIPTOR, group.spec.ownership),
         f"{group.spec.lease_ms}ms",
@@ -249,12 +250,19 @@ def member_item(member: group_pb2.Member) -> Item:
         member.group,
         member.client_id,
         member.zone,
-        enum_text(group_pb2.MemberState.DESCRIPTOR, member.state).upper(),
+        member_state(member),
         str(member.leases),
         member.peer,
         f"{member.capacity:g}",
     )
     return Item(member.id, f"member/{member.id}", cells, member.join_time_ms, _document("Member", member))
+
+
+def member_state(member: group_pb2.Member) -> str:
+    """A member in one word: away, being emptied, or at work."""
+    if member.drain and member.state == group_pb2.MEMBER_STATE_LIVE:
+        return enum_text(rules_pb2.DrainState.DESCRIPTOR, member.drain).upper()
+    return enum_text(group_pb2.MemberState.DESCRIPTOR, member.state).upper()
 
 
 def lease_item(lease: group_pb2.Lease) -> Item:
@@ -267,6 +275,7 @@ def lease_item(lease: group_pb2.Lease) -> Item:
         epoch_text(lease.epoch),
         lease.member,
         lease.topic,
+        lease.rule,
     )
     return Item(lease.name, f"lease/{lease.name}", cells, lease.since_ms, _document("Lease", lease))
 

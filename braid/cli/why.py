@@ -42,7 +42,7 @@ def _why(
     context: ContextOption = "",
 ) -> None:
     parse_kind(type_, "why", (LEASE,))
-    _check_lease(name)
+    check_lease(name)
     format = parse_format(output, (Format.TABLE, Format.JSON, Format.YAML))
     at_ms = to_ms(parse_time(at, datetime.now().astimezone(), "--at")) if at else 0
     execute(endpoint, context, lambda session: _explain(session, name, group, at_ms, format))
@@ -61,7 +61,8 @@ async def _explain(session: "Session", lease: str, group: str, at_ms: int, forma
     return 0
 
 
-def _check_lease(name: str) -> None:
+def check_lease(name: str) -> None:
+    """Raises `Invalid` for what is no name of a lease."""
     try:
         LeaseId.parse(name)
     except Invalid as error:
