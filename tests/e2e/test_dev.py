@@ -16,7 +16,7 @@ from typing import Final
 import pytest
 
 import braid
-from braid.api.registry.v1.cluster_pb2 import ClusterHealth
+from braid.api.registry.v1.cluster_pb2 import Cluster, ClusterHealth
 from braid.api.registry.v1.registry_service_pb2 import (
     CreateStreamRequest,
     GetStreamRequest,
@@ -28,6 +28,7 @@ from devmesh.documents import Ready, ready_from_json
 from devmesh.files import MeshFiles
 from devmesh.mesh import DevMesh
 from tests.support.mesh import processes_of, running_mesh, wait_gone
+from tests.support.patience import until
 
 BRAID: Final = (sys.executable, "-c", "from braid.cli import main; main()")
 HANG_SECONDS: Final = 300.0  # by the wall: it ends what hangs, and judges nothing
@@ -63,6 +64,22 @@ def foreground(directory: Path, moment: str, *arguments: str) -> Iterator[subpro
             yield process
         finally:
             process.kill()  # where a test failed; it has ended otherwise
+
+
+async def clusters_of(mesh: DevMesh) -> list[Cluster]:
+    """What the registry says of every cluster."""
+    async with braid.connect(mesh.ready.endpoint, client_id="test") as client:
+        answer = await client.service("registry").unary("ListClusters", ListClustersRequest(), ListClustersResponse)
+    return list(answer.clusters)
+
+
+async def healthy(mesh: DevMesh) -> None:
+    """Waits until the registry calls every cluster healthy: a starved broker is suspected for a moment."""
+
+    async def all_healthy() -> bool:
+        return {each.status.health for each in await clusters_of(mesh)} == {ClusterHealth.CLUSTER_HEALTH_HEALTHY}
+
+    await until(all_healthy, "every cluster healthy")
 
 
 async def create_stream(endpoint: str, name: str) -> None:
@@ -103,15 +120,14 @@ async def test_the_ready_file_is_true(mesh: DevMesh) -> None:
     for service in mesh.ready.services.values():
         assert service.pid is not None
         os.kill(service.pid, 0)
-    async with braid.connect(mesh.ready.endpoint) as client:
-        answer = await client.service("registry").unary("ListClusters", ListClustersRequest(), ListClustersResponse)
-    assert {each.name: each.spec.bootstrap for each in answer.clusters} == {
+    assert {each.name: each.spec.bootstrap for each in await clusters_of(mesh)} == {
         name: each.bootstrap for name, each in mesh.ready.clusters.items()
     }
-    assert {each.status.health for each in answer.clusters} == {ClusterHealth.CLUSTER_HEALTH_HEALTHY}
+    await healthy(mesh)
 
 
 async def test_records_flow(mesh: DevMesh) -> None:
+    await healthy(mesh)
     await create_stream(mesh.ready.endpoint, "logs")
     values = [b"record %03d" % number for number in range(50)]
     assert await produce(mesh.ready.endpoint, "logs", values) == {"east"}
@@ -119,6 +135,7 @@ async def test_records_flow(mesh: DevMesh) -> None:
 
 
 async def test_a_cluster_dies_and_returns_with_its_records(mesh: DevMesh) -> None:
+    await healthy(mesh)
     await create_stream(mesh.ready.endpoint, "kept")
     await produce(mesh.ready.endpoint, "kept", [b"before"])
     pid = mesh.ready.clusters["east"].pid
