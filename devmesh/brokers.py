@@ -1,10 +1,9 @@
 """Single-node Kafka clusters (KRaft, broker and controller in one process) on 127.0.0.1, with fault verbs.
 
-A directory holds one cluster: started again on it, the cluster has its id and data. Calls block (formatting takes a JVM
-start): asynchronous callers run them beside their loop. No gRPC may be imported here.
+A directory holds one cluster: started again on it, the cluster has its id and data. Calls block (the first formatting
+on a machine takes a JVM start): asynchronous callers run them beside their loop. No gRPC may be imported here.
 """
 
-import base64
 import contextlib
 import os
 import signal
@@ -12,13 +11,12 @@ import socket
 import struct
 import subprocess
 import time
-import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from braid.kernel.errors import Refused, Unavailable
-from braid.kernel.limits import BROKER_FORMAT_SECONDS, BROKER_POLL_SECONDS, BROKER_STOP_SECONDS
+from braid.kernel.limits import BROKER_POLL_SECONDS, BROKER_STOP_SECONDS
 from devmesh.blueprint import (
     BROKER_HEAP_MB,
     METADATA_ANSWER_BYTES,
@@ -26,7 +24,10 @@ from devmesh.blueprint import (
     BrokerPlace,
     broker_settings,
 )
+from devmesh.class_archive import archive_options
 from devmesh.guard import spawn_guarded
+from devmesh.jvm import BROKER_CLASS, KafkaJvm
+from devmesh.storage import format_directory, is_formatted, properties_text
 
 _LOG_TAIL_BYTES: Final = 2_000
 
@@ -47,6 +48,7 @@ class KafkaBroker:
         heap_mb: int = BROKER_HEAP_MB,
         tiered_stop_at_level: int | None = 1,
         settings: Mapping[str, str] | None = None,
+        jvm_options: Sequence[str] | None = None,
     ) -> None:
         """Describes a broker; nothing is started or written yet.
 
@@ -61,17 +63,16 @@ class KafkaBroker:
             heap_mb: Largest heap; 256 is enough for tests, not for benchmarks.
             tiered_stop_at_level: 1 starts fast and peaks low; None lets the JVM optimise fully.
             settings: Further broker settings, overriding ours.
+            jvm_options: Further options of the JVM; None to share the class archive where there is one.
         """
         self.name = name
         self.directory = directory
         self.port = port
         self.zone = zone
         self._controller_port = controller_port
-        self._classpath = classpath
-        self._java = java
-        self._heap_mb = heap_mb
-        self._tiered_stop_at_level = tiered_stop_at_level
+        self._jvm = KafkaJvm(java, classpath, heap_mb, tiered_stop_at_level)
         self._settings = dict(settings or {})
+        self._jvm_options = jvm_options
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -102,9 +103,14 @@ class KafkaBroker:
             _check_free(port, self.name)
         self.directory.mkdir(parents=True, exist_ok=True)
         config = self._write_config()
-        if not (self.directory / "data" / "meta.properties").exists():
-            self._format(config)
-        self._process = spawn_guarded(self._command("kafka.Kafka", str(config)), self.log_path)
+        if not is_formatted(self._data):
+            try:
+                format_directory(self._jvm, config, self._data, self._all_settings()["node.id"], self._settings)
+            except Unavailable as error:
+                raise Unavailable(f"Kafka cluster {self.name} could not be formatted: {error}") from error
+        options = archive_options(self._jvm) if self._jvm_options is None else self._jvm_options
+        command = self._jvm.command(BROKER_CLASS, str(config), options=options)
+        self._process = spawn_guarded(command, self.log_path)
 
     def wait_ready(self, timeout: float) -> None:
         """Waits until the broker serves clients.
@@ -140,13 +146,13 @@ class KafkaBroker:
         """Lets a frozen one go on (SIGCONT)."""
         self._signal(signal.SIGCONT)
 
-    def stop(self) -> None:
-        """Shuts it down in order (SIGTERM), then by force when it takes too long. Fine when it does not run."""
+    def stop(self, seconds: float = BROKER_STOP_SECONDS) -> None:
+        """Shuts it down in order (SIGTERM), then by force when it takes longer. Fine when it does not run."""
         self._signal(signal.SIGCONT)
         self._signal(signal.SIGTERM)
         if self._process is not None:
             try:
-                self._process.wait(BROKER_STOP_SECONDS)
+                self._process.wait(seconds)
             except subprocess.TimeoutExpired:
                 self.kill()
 
@@ -155,39 +161,18 @@ class KafkaBroker:
             with contextlib.suppress(ProcessLookupError):
                 self._process.send_signal(number)
 
+    @property
+    def _data(self) -> Path:
+        return self.directory / "data"
+
+    def _all_settings(self) -> dict[str, str]:
+        place = BrokerPlace(self.zone, "127.0.0.1", self.port, self._controller_port, str(self._data))
+        return {**broker_settings(place), **self._settings}
+
     def _write_config(self) -> Path:
-        place = BrokerPlace(self.zone, "127.0.0.1", self.port, self._controller_port, str(self.directory / "data"))
-        settings = {**broker_settings(place), **self._settings}
         config = self.directory / "server.properties"
-        lines = (f"{key}={_escaped(value)}\n" for key, value in settings.items() if value)
-        config.write_text("".join(lines), encoding="utf-8")
+        config.write_text(properties_text(self._all_settings()), encoding="utf-8")
         return config
-
-    def _format(self, config: Path) -> None:
-        command = self._command("kafka.tools.StorageTool", "format", "-t", new_cluster_id(), "-c", str(config))
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=BROKER_FORMAT_SECONDS, check=False)
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise Unavailable(f"Kafka cluster {self.name} could not be formatted: {error}") from error
-        if done.returncode != 0:
-            said = (done.stderr or done.stdout).strip()[-_LOG_TAIL_BYTES:]
-            raise Unavailable(f"Kafka cluster {self.name} could not be formatted: {said}")
-
-    def _command(self, main_class: str, *arguments: str) -> list[str]:
-        level = self._tiered_stop_at_level
-        return [
-            self._java,
-            "-Xms64m",
-            f"-Xmx{self._heap_mb}m",
-            "-XX:+UseSerialGC",
-            *([] if level is None else [f"-XX:TieredStopAtLevel={level}"]),
-            "-XX:+ExitOnOutOfMemoryError",
-            "-Djava.awt.headless=true",
-            "-cp",
-            self._classpath,
-            main_class,
-            *arguments,
-        ]
 
     def _serves(self, timeout: float) -> bool:
         """Asks for metadata: a broker that serves names at least itself."""
@@ -210,14 +195,6 @@ class KafkaBroker:
             return log.read().decode("utf-8", "replace").strip() or "it wrote nothing"
 
 
-def new_cluster_id() -> str:
-    """A random cluster id as Kafka writes them. None begins with a hyphen, which its tools take for an option."""
-    while True:
-        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        if not cluster_id.startswith("-"):
-            return cluster_id
-
-
 def _check_free(port: int, name: str) -> None:
     """Kafka itself would end without a word. Raises `Refused`."""
     with socket.socket() as probe:
@@ -228,8 +205,3 @@ def _check_free(port: int, name: str) -> None:
             raise Refused(
                 f"port {port} of Kafka cluster {name} is in use", remedy="choose another port, or end its user"
             ) from error
-
-
-def _escaped(value: str) -> str:
-    """A value as Java's properties files want it."""
-    return value.replace("\\", "\\\\")

@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,10 +26,12 @@ def resolving(name: str) -> Iterator[Path]:
 
     Yields:
         An empty working directory beside the entry, on the same file system, so that a rename publishes it at once.
-        It is removed at the end, whatever happened.
+        It is removed at the end, whatever happened; that of a process which was killed, by the next resolver.
     """
     root = cache_directory()
     with (root / f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        with tempfile.TemporaryDirectory(prefix=f".{name}-", dir=root, ignore_cleanup_errors=True) as work:
+        for abandoned in root.glob(f".{name}.work-*"):
+            shutil.rmtree(abandoned, ignore_errors=True)
+        with tempfile.TemporaryDirectory(prefix=f".{name}.work-", dir=root, ignore_cleanup_errors=True) as work:
             yield Path(work)

@@ -60,14 +60,20 @@ def choose_java(candidates: Iterable[Path]) -> Path:
 
 def java_version(binary: Path) -> int | None:
     """The major version a `java` reports, or None when it does not run."""
+    match = re.search(r'version "(?:1\.)?(\d+)', java_banner(binary) or "")
+    return int(match[1]) if match else None
+
+
+@functools.cache
+def java_banner(binary: Path) -> str | None:
+    """What a `java` says of its version, build and maker; None when it does not run. Asked once per process."""
     try:
         answer = subprocess.run(
             [binary, "-version"], capture_output=True, text=True, timeout=TOOL_PROBE_SECONDS, check=True
         )
     except (OSError, subprocess.SubprocessError):
         return None
-    match = re.search(r'version "(?:1\.)?(\d+)', answer.stderr)
-    return int(match[1]) if match else None
+    return answer.stderr
 
 
 def _candidates() -> Iterator[Path]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from braid.kernel.errors import NotFound
+from devmesh.archiving import ensure_archive
 from devmesh.blueprint import ENDPOINT_PORT, StorePlace, store_url, wanted_ports
 from devmesh.brokers import KafkaBroker
 from devmesh.config import STORE_NAME, Layout, MeshConfig
@@ -14,6 +15,7 @@ from devmesh.etcd_binary import etcd_binary
 from devmesh.files import MeshFiles
 from devmesh.jars import is_cached, kafka_classpath
 from devmesh.java import java_binary
+from devmesh.jvm import KafkaJvm
 from devmesh.ports import PortClaims
 from devmesh.process import EtcdProcess, Process, ServiceProcess
 from devmesh.supervision import Kind, Sight, Wish
@@ -87,6 +89,7 @@ def find_tools(store: str, say: Say) -> Tools:
     if not is_cached():
         say("resolving Kafka's jars; only the first start on a machine does")
     classpath = kafka_classpath()
+    ensure_archive(KafkaJvm(str(java), classpath), say)
     return Tools(java, classpath, etcd_binary() if store == "etcd" else None)
 
 

@@ -2,7 +2,7 @@
 
 import contextlib
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from devmesh.brokers import KafkaBroker
@@ -20,10 +20,23 @@ def free_port() -> int:
         return port
 
 
-def new_broker(name: str, directory: Path, settings: Mapping[str, str] | None = None) -> KafkaBroker:
+def new_broker(
+    name: str,
+    directory: Path,
+    settings: Mapping[str, str] | None = None,
+    jvm_options: Sequence[str] | None = None,
+) -> KafkaBroker:
     """A broker that is not started."""
     return KafkaBroker(
-        name, directory, free_port(), free_port(), kafka_classpath(), "a", java=str(java_binary()), settings=settings
+        name,
+        directory,
+        free_port(),
+        free_port(),
+        kafka_classpath(),
+        "a",
+        java=str(java_binary()),
+        settings=settings,
+        jvm_options=jvm_options,
     )
 
 

@@ -1,0 +1,60 @@
+"""The class archive that spares JVMs of Kafka the loading and checking of its classes: where it is, and who may use it.
+
+A dynamic archive of application class data sharing (JEP 350). The JVM that made it and the jars it was made of must be
+the very same; the JVM checks that and goes on without one it refuses. `archiving` makes it.
+"""
+
+import hashlib
+import os
+import shutil
+from pathlib import Path
+from typing import Final
+
+from devmesh.cache import cache_directory
+from devmesh.jars import KAFKA_VERSION
+from devmesh.java import java_banner
+from devmesh.jvm import KafkaJvm
+
+PREFIX: Final = f"kafka-{KAFKA_VERSION}-classes-"
+FAILED: Final = "failed"  # a file in an entry: why no archive could be made
+
+# The archive is an offer: a JVM that cannot take it says nothing and loads its classes as ever.
+_QUIETLY: Final = ("-Xshare:auto", "-Xlog:cds*=off")
+
+
+def archive_options(jvm: KafkaJvm) -> list[str]:
+    """Options with which a JVM shares the archive; none where there is none."""
+    archive = find_archive(archive_entry(jvm))
+    return [] if archive is None else [f"-XX:SharedArchiveFile={archive}", *_QUIETLY]
+
+
+def archive_entry(jvm: KafkaJvm) -> Path:
+    """The cache's entry for all that a JVM compares: itself and the jars, by version, path, size and time of change."""
+    java = os.path.realpath(shutil.which(jvm.java) or jvm.java)
+    files = [java, *jvm.classpath.split(os.pathsep)]
+    what = "\n".join([java_banner(Path(java)) or "", *map(_looks, files)])
+    return cache_directory() / f"{PREFIX}{hashlib.sha256(what.encode()).hexdigest()[:12]}"
+
+
+def find_archive(entry: Path) -> Path | None:
+    """The archive of an entry, if it is there and whole: a JVM dies of one that was cut short."""
+    for archive in entry.glob("*.jsa"):
+        if archive.name == archive_name(archive):
+            return archive
+    return None
+
+
+def archive_name(archive: Path) -> str:
+    """What a whole archive is called: its size is in it. Empty for one that has just gone."""
+    try:
+        return f"classes-{archive.stat().st_size}.jsa"
+    except FileNotFoundError:
+        return ""
+
+
+def _looks(path: str) -> str:
+    try:
+        found = Path(path).stat()
+    except OSError:
+        return f"{path} is missing"
+    return f"{path} {found.st_size} {found.st_mtime_ns}"
