@@ -2,7 +2,8 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Iterator, Sequence
+from contextlib import asynccontextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import Final
@@ -22,11 +23,16 @@ from braid.client.reader import Reader
 from braid.kernel.errors import Invalid, NotFound
 from braid.kernel.limits import REPLAY_BATCH_LETTERS_MAX
 from devmesh.mesh import DevMesh
+from services.dlq.policy import batch_letters
 from tests.support.mesh import running_mesh
+from tests.support.patience import Deadline, until
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
 LETTERS: Final = 10_000
 RATE: Final = 1_000.0
+# The bucket holds two batches, and what begins a stretch was paid for before it; a millisecond is rounded off.
+BURST: Final = 3 * batch_letters(RATE) + RATE / 1_000
+SHARE_MIN: Final = 0.9  # of the machine's time; below it a rate may be missed for somebody else's work
 
 
 @pytest.fixture(scope="module")
@@ -42,19 +48,22 @@ def local(directory: Path) -> Iterator[DevMesh]:
         yield running
 
 
-async def until(condition: Callable[[], Awaitable[bool]], seconds: float, what: str) -> None:
-    """Waits for a condition; fails when it does not come true in time."""
-    loop = asyncio.get_running_loop()
-    deadline = loop.time() + seconds
-    while not await condition():
-        assert loop.time() < deadline, f"not within {seconds} s: {what}"
-        await asyncio.sleep(0.05)
+@asynccontextmanager
+async def killed(local: DevMesh, *names: str) -> AsyncIterator[None]:
+    """Replicas are dead within, and serve again behind it whatever happened."""
+    try:
+        for name in names:
+            await local.kill(name)
+        yield
+    finally:
+        for name in names:
+            await local.start(name)
 
 
 async def create(mesh: Mesh, stream: str) -> None:
     spec = StreamSpec(lanes={"live": LaneSpec(partitions=4)}, replication_factor=1)
     request = registry_api.CreateStreamRequest(name=stream, spec=spec)
-    await mesh.service("registry").unary("CreateStream", request, Stream, timeout_seconds=20)
+    await mesh.service("registry").unary("CreateStream", request, Stream, timeout_seconds=60)
 
 
 async def dead_letter(mesh: Mesh, stream: str, count: int, group: str = "") -> dict[str, bytes]:
@@ -68,7 +77,7 @@ async def dead_letter(mesh: Mesh, stream: str, count: int, group: str = "") -> d
     async with mesh.consumer([stream], group=group or stream) as consumer:
         left = count
         while left > 0:
-            for record in await consumer.take_many(500, 20.0):
+            for record in await consumer.take_many(500, 60.0):
                 odd = record.value is not None and int(record.value) % 2
                 record.dead_letter(ValueError("odd") if odd else KeyError("even"))
                 left -= 1
@@ -127,7 +136,7 @@ async def test_dead_letters_are_listed_read_and_replayed_for_their_group(local: 
     async with braid.connect(local.ready.endpoint) as mesh:
         await create(mesh, "orders")
         sent = await dead_letter(mesh, "orders", 20, group="indexer")
-        await until(lambda: _equal(total(mesh, "orders"), 20), 20, "20 letters")
+        await until(lambda: _equal(total(mesh, "orders"), 20), "20 letters")
         found = await letters(mesh, "orders")
         assert {each.origin.id for each in found} == set(sent)
         assert [each.last_failure_ms for each in found] == sorted((e.last_failure_ms for e in found), reverse=True)
@@ -154,7 +163,7 @@ async def test_dead_letters_are_listed_read_and_replayed_for_their_group(local: 
             for _ in range(2)
         ]
         assert made[0].replay.id == made[1].replay.id
-        await until(lambda: _is(mesh, made[0].replay.id, REPLAY_STATE_DONE), 20, "done")
+        await until(lambda: _is(mesh, made[0].replay.id, REPLAY_STATE_DONE), "done")
         again = await replayed(local.ready.endpoint, mesh, "orders", 10)
         assert {id for id, _, _ in again} == {each.origin.id for each in odd}
         assert len(again) == 10
@@ -187,30 +196,49 @@ async def test_ten_thousand_are_replayed_through_a_kill_9_at_their_rate(local: D
     async with braid.connect(local.ready.endpoint) as mesh:
         await create(mesh, "logs")
         sent = await dead_letter(mesh, "logs", LETTERS)
-        await until(lambda: _equal(total(mesh, "logs"), LETTERS), 30, "all indexed")
+        await until(lambda: _equal(total(mesh, "logs"), LETTERS), "all indexed", 60)
         job = (await start_replay(mesh, stream="logs", rate_per_s=RATE)).id
 
         async def well_under_way() -> bool:
             return (await replay(mesh, job)).status.sent >= 3_000
 
-        await until(well_under_way, 30, "3000 sent")
-        killed = await leader(mesh)
-        await local.kill(killed)
-        await until(lambda: _is(mesh, job, REPLAY_STATE_DONE), 60, "done")
-        status = (await replay(mesh, job)).status
+        began = Deadline(0.0)
+        await until(well_under_way, "3000 sent", poll=0.2)
+        async with killed(local, await leader(mesh)):
+            await until(lambda: _is(mesh, job, REPLAY_STATE_DONE), "done", 60, poll=0.2)
+        share, status = began.share, (await replay(mesh, job)).status
         again = await replayed(local.ready.endpoint, mesh, "logs", LETTERS)
         counts = Counter(id for id, _, _ in again)
         assert set(counts) == set(sent)
         repeats = counts.total() - len(counts)
-        rates = segment_rates(sorted(time_ms for _, time_ms, _ in again))
+        times_ms = sorted(time_ms for _, time_ms, _ in again)
+        rates = segment_rates(times_ms)
         print(f"sent {status.sent}, counted as repeated {status.repeated}, seen twice {repeats}, records/s {rates}")
         assert repeats <= status.repeated <= REPLAY_BATCH_LETTERS_MAX
         assert (status.matched, status.sent, status.skipped) == (LETTERS, LETTERS, 0)
+        assert beyond_the_cap(times_ms, RATE) <= BURST
         assert len(rates) == 2
-        for rate in rates:
-            assert rate == pytest.approx(RATE, rel=0.05)
-        await local.start(killed)
+        judged = share >= SHARE_MIN
+        print(f"{share:.0%} of the time was given: whether the rate was reached is {'' if judged else 'not '}judged")
+        assert not judged or min(rates) >= RATE * 0.95
         await killed_without_a_cap(local, mesh, set(sent))
+
+
+def beyond_the_cap(times_ms: Sequence[int], rate: float) -> float:
+    """By how many records more than a rate allows the worst stretch between any two of these moments had."""
+    worst = lowest = 0.0
+    for number, time_ms in enumerate(times_ms):
+        ahead = number - (time_ms - times_ms[0]) * rate / 1_000
+        lowest = min(lowest, ahead)
+        worst = max(worst, ahead + 1 - lowest)
+    return worst
+
+
+def test_what_is_beyond_a_cap_is_seen() -> None:
+    steady = [at * 10 for at in range(100)]
+    assert beyond_the_cap(steady, 100.0) == pytest.approx(1.0)
+    assert beyond_the_cap(sorted([*steady, *[500] * 40]), 100.0) == pytest.approx(41.0)
+    assert beyond_the_cap([at * 5 for at in range(100)], 100.0) == pytest.approx(50.5)
 
 
 async def killed_without_a_cap(local: DevMesh, mesh: Mesh, sent: set[str]) -> None:
@@ -221,10 +249,9 @@ async def killed_without_a_cap(local: DevMesh, mesh: Mesh, sent: set[str]) -> No
     async def under_way() -> bool:
         return (await replay(mesh, job)).status.sent >= 2_000
 
-    await until(under_way, 30, "2000 sent")
-    killed = await leader(mesh)
-    await local.kill(killed)
-    await until(lambda: _is(mesh, job, REPLAY_STATE_DONE), 60, "done")
+    await until(under_way, "2000 sent")
+    async with killed(local, await leader(mesh)):
+        await until(lambda: _is(mesh, job, REPLAY_STATE_DONE), "done", 60)
     seconds = asyncio.get_running_loop().time() - began
     status = (await replay(mesh, job)).status
     again = await replayed(local.ready.endpoint, mesh, "logs", 2 * LETTERS)
@@ -233,7 +260,6 @@ async def killed_without_a_cap(local: DevMesh, mesh: Mesh, sent: set[str]) -> No
     print(f"{seconds:.1f} s, counted as repeated {status.repeated}, seen twice {repeats}")
     assert set(counts) == sent
     assert repeats <= status.repeated <= REPLAY_BATCH_LETTERS_MAX
-    await local.start(killed)
 
 
 def segment_rates(times_ms: list[int]) -> list[float]:
@@ -242,10 +268,8 @@ def segment_rates(times_ms: list[int]) -> list[float]:
     _, cut = max(gaps)
     rates: list[float] = []
     for part in (times_ms[:cut], times_ms[cut:]):
-        first = sum(time_ms < part[0] + 250 for time_ms in part)
         last_batch = min(time_ms for time_ms in part if time_ms > part[-1] - 250)
         before_last = sum(time_ms < last_batch for time_ms in part)
-        assert first <= REPLAY_BATCH_LETTERS_MAX
         rates.append(before_last * 1_000 / (last_batch - part[0]))
     return rates
 
@@ -264,13 +288,13 @@ async def test_a_paused_replay_stands_still_and_a_lost_index_comes_back_the_same
     async with braid.connect(local.ready.endpoint) as mesh:
         await create(mesh, "bills")
         await dead_letter(mesh, "bills", 600)
-        await until(lambda: _equal(total(mesh, "bills"), 600), 30, "all indexed")
+        await until(lambda: _equal(total(mesh, "bills"), 600), "all indexed")
         job = (await start_replay(mesh, stream="bills", rate_per_s=100.0)).id
 
         async def begun() -> bool:
             return (await replay(mesh, job)).status.sent > 0
 
-        await until(begun, 20, "begun")
+        await until(begun, "begun")
         dlq = mesh.service("dlq")
         paused = await dlq.unary("PauseReplay", api.PauseReplayRequest(id=job), Replay)
         assert paused.status.state == REPLAY_STATE_PAUSED
@@ -278,16 +302,13 @@ async def test_a_paused_replay_stands_still_and_a_lost_index_comes_back_the_same
         stood = (await replay(mesh, job)).status.sent
         assert stood <= paused.status.sent + 50
         before = await letters(mesh, "bills")
-        for name in ("dlq-0", "dlq-1"):
-            await local.kill(name)
-        lose_indexes(directory)
-        for name in ("dlq-0", "dlq-1"):
-            await local.start(name)
-        await until(lambda: _equal(total(mesh, "bills"), 600), 30, "indexed again")
+        async with killed(local, "dlq-0", "dlq-1"):
+            lose_indexes(directory)
+        await until(lambda: _equal(total(mesh, "bills"), 600), "indexed again")
         assert await letters(mesh, "bills") == before
         assert (await replay(mesh, job)).status.sent == stood
         await dlq.unary("ResumeReplay", api.ResumeReplayRequest(id=job), Replay)
-        await until(lambda: _is(mesh, job, REPLAY_STATE_DONE), 20, "done")
+        await until(lambda: _is(mesh, job, REPLAY_STATE_DONE), "done")
         assert (await replay(mesh, job)).status.sent == 600
 
 
@@ -299,16 +320,16 @@ async def test_a_drain_of_a_dlq_channel_waits_for_the_index_and_both_generations
         stream = await registry.unary("GetStream", registry_api.GetStreamRequest(name="moved"), Stream)
         old = next(each for each in stream.status.channels if each.lane == "dlq" and each.weight > 0)
         order = registry_api.MoveStreamRequest(stream="moved", away_from_cluster=old.cluster, lanes=["dlq"])
-        await registry.unary("MoveStream", order, registry_api.MoveStreamResponse, timeout_seconds=20)
+        await registry.unary("MoveStream", order, registry_api.MoveStreamResponse, timeout_seconds=60)
 
         async def drained() -> bool:
             request = registry_api.ListChannelsRequest(stream="moved")
             told = await registry.unary("ListChannels", request, registry_api.ListChannelsResponse)
             return any(each.name == old.name and each.state == CHANNEL_STATE_DRAINED for each in told.channels)
 
-        await until(drained, 40, "drained")
+        await until(drained, "drained", 40)
         await dead_letter(mesh, "moved", 10)
-        await until(lambda: _equal(total(mesh, "moved"), 20), 20, "letters of both generations")
+        await until(lambda: _equal(total(mesh, "moved"), 20), "letters of both generations")
         assert {each.topic for each in await letters(mesh, "moved")} > {old.topic}
 
 
