@@ -46,18 +46,19 @@ class AioOffsets:
                 raise Fenced(f"group {group} has no member {member!r} of generation {number}")
             raise_error(code, f"group {group}, {topic} partition {partition}")
 
-    async def committed(self, group: str, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, Committed]:
+    async def committed(
+        self, group: str, partitions: Sequence[TopicPartition] | None
+    ) -> Mapping[TopicPartition, Committed]:
         """See `KafkaOffsets.committed`."""
-        if not partitions:
+        if partitions is not None and not partitions:
             return {}
         topics: dict[str, list[int]] = defaultdict(list)
-        for partition in partitions:
+        for partition in partitions or ():
             topics[partition.topic].append(partition.partition)
-        answer = await self._coordinators.ask(
-            group, OffsetFetchRequest(group, list(topics.items())), _fetch_codes, "read"
-        )
+        asked = None if partitions is None else list(topics.items())
+        answer = await self._coordinators.ask(group, OffsetFetchRequest(group, asked), _fetch_codes, "read")
         check(answer.error_code, f"group {group}")
-        result = dict.fromkeys(partitions, _NOT_COMMITTED)
+        result = dict.fromkeys(partitions or (), _NOT_COMMITTED)
         for topic, found in answer.topics:
             for number, offset, metadata, code in found:
                 if code != UNKNOWN_TOPIC:

@@ -13,6 +13,9 @@ _COUNTER_BITS = 40
 # record, so consumers pass over a record without key and headers that has this value.
 SEAL_CANARY = b"braid: a seal is tested here"
 
+# Begins the names under which Kafka keeps a group's progress while its membership ends. No group of Braid's has a colon.
+ASIDE_GROUP = "braid-aside:"
+
 
 def check_name(value: str, field: str) -> str:
     """Returns `value` when it has the form of a Braid name.

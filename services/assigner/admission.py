@@ -161,11 +161,11 @@ def check_update(state: Group, registered: GroupSpec, spec: GroupSpec) -> None:
         raise Refused(
             "the start was fixed at registration", field="spec.start", remedy="reset the group's progress instead"
         )
-    if registered.fencing is Fencing.GENERATION and spec.fencing is Fencing.NONE:
+    if spec.fencing is Fencing.GENERATION and registered.fencing is Fencing.NONE and state.fences:
         raise Refused(
-            "the progress of a fenced group cannot be kept without its membership",
+            f"the group's memberships of before still end on {', '.join(sorted(state.fences))}",
             field="spec.fencing",
-            remedy="delete the group and register another name, from a start position",
+            remedy="try again once these clusters have answered",
         )
     if spec.fencing is not registered.fencing and state.members:
         raise Refused(

@@ -28,6 +28,8 @@ from services.assigner.events import (
     LeasesReleased,
     MemberGone,
     MemberJoined,
+    MembershipEnded,
+    ProgressSetAside,
     ReleaseReason,
     RevokesStarted,
     StartFixed,
@@ -165,6 +167,10 @@ def _encode_event(event: Event) -> pb.AssignerEvent:
             return pb.AssignerEvent(generation_bumped=bumped)
         case FencingWaived(cluster):
             return pb.AssignerEvent(fencing_waived=pb.FencingWaived(cluster=cluster))
+        case ProgressSetAside(cluster):
+            return pb.AssignerEvent(progress_set_aside=pb.ProgressSetAside(cluster=cluster))
+        case MembershipEnded(cluster):
+            return pb.AssignerEvent(membership_ended=pb.MembershipEnded(cluster=cluster))
         case _:
             return codec_rules.encode(event)
 
@@ -273,6 +279,8 @@ _DECODERS: Final = cast(
         "bump_intended": lambda m: BumpIntended(m.cluster, m.member_id),
         "generation_bumped": lambda m: GenerationBumped(m.cluster, m.member_id, m.generation),
         "fencing_waived": lambda m: FencingWaived(m.cluster),
+        "progress_set_aside": lambda m: ProgressSetAside(m.cluster),
+        "membership_ended": lambda m: MembershipEnded(m.cluster),
         **codec_rules.DECODERS,
     },
 )

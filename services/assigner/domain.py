@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from braid.kernel.decider import Context
 from braid.kernel.errors import AlreadyExists, NotFound, Refused, Unavailable
 from braid.kernel.ids import ChannelId
-from services.assigner import admission, generations, operations
+from services.assigner import admission, generations, operations, unfencing
 from services.assigner.balance import Assignor, balance
 from services.assigner.events import (
     Balance,
@@ -21,6 +21,7 @@ from services.assigner.events import (
     CloseChannel,
     Command,
     DeleteGroup,
+    EndMembership,
     Event,
     ExpireIdle,
     FixStart,
@@ -36,6 +37,7 @@ from services.assigner.events import (
     MemberJoined,
     ObserveChannels,
     Presence,
+    RecordAside,
     RecordBump,
     RegisterGroup,
     ReleaseLeases,
@@ -92,6 +94,8 @@ class GroupDecider:
                 return [*moves, *operations.finished(state), *generations.intents(state)]
             case IntendBump() | RecordBump() | WaiveFencing():
                 return generations.decide(state, command)
+            case RecordAside() | EndMembership():
+                return unfencing.decide(state, command)
             case ExpireIdle(idle_ms):
                 return _expire_idle(state, idle_ms, context)
             case Together(commands):

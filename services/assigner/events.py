@@ -164,6 +164,20 @@ class FencingWaived:
     cluster: str
 
 
+@dataclass(frozen=True, slots=True)
+class ProgressSetAside:
+    """The group is fenced no more: its progress on a cluster was copied, before its membership there ends."""
+
+    cluster: str
+
+
+@dataclass(frozen=True, slots=True)
+class MembershipEnded:
+    """The group has no membership on a cluster any more, and its progress there is its own again."""
+
+    cluster: str
+
+
 def released(
     leases: Sequence[LeaseGrant], reason: ReleaseReason, commit_waived: Collection[str] = frozenset()
 ) -> "list[LeasesReleased]":
@@ -191,6 +205,8 @@ Event = (
     | BumpIntended
     | GenerationBumped
     | FencingWaived
+    | ProgressSetAside
+    | MembershipEnded
     | RuleEvent
 )
 
@@ -392,6 +408,20 @@ class WaiveFencing:
 
 
 @dataclass(frozen=True, slots=True)
+class RecordAside:
+    """The group's progress on a cluster was copied."""
+
+    cluster: str
+
+
+@dataclass(frozen=True, slots=True)
+class EndMembership:
+    """The group was deleted on a cluster, and its progress written back."""
+
+    cluster: str
+
+
+@dataclass(frozen=True, slots=True)
 class ExpireIdle:
     """Checks whether the group has been without members for `idle_ms`."""
 
@@ -420,6 +450,8 @@ Command = (
     | IntendBump
     | RecordBump
     | WaiveFencing
+    | RecordAside
+    | EndMembership
     | ExpireIdle
     | RuleCommand
     | Together

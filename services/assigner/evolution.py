@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from braid.kernel.decider import Context
 from braid.kernel.ids import ChannelId
-from services.assigner import generations, operations
+from services.assigner import generations, operations, unfencing
 from services.assigner.events import (
     BumpIntended,
     ChannelClosed,
@@ -21,6 +21,8 @@ from services.assigner.events import (
     LeasesReleased,
     MemberGone,
     MemberJoined,
+    MembershipEnded,
+    ProgressSetAside,
     RevokesStarted,
     StartFixed,
 )
@@ -50,6 +52,8 @@ def evolve(state: Group, event: Event, context: Context) -> Group:
             return _released(state, event, context)
         case BumpIntended() | GenerationBumped() | FencingWaived():
             return generations.evolve(state, event)
+        case ProgressSetAside() | MembershipEnded():
+            return unfencing.evolve(state, event)
         case StartFixed() | ChannelObserved() | ChannelClosed():
             return _channel_changed(state, event)
         case _:

@@ -52,7 +52,7 @@ def lends_nothing_yet(state: Group, cluster: str) -> bool:
 def gated(state: Group) -> frozenset[str]:
     """Clusters on which nothing may be granted now."""
     if not fenced(state):
-        return frozenset()
+        return frozenset(state.fences)  # memberships that still end: plain commits are refused there (`unfencing`)
     fences = {cluster: fence_of(state, cluster) for cluster in _clusters(state)}
     return frozenset(cluster for cluster, fence in fences.items() if fence.due and not fence.waived)
 

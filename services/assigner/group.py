@@ -157,6 +157,7 @@ class ClusterFence:
         due: Somebody who holds the newest generation lost a lease without giving it back: a newer one is needed.
         intended: It may be under way.
         waived: Grants do not wait for it.
+        aside: The membership ends, and the group's progress there has been copied to another name (`unfencing`).
     """
 
     member_id: str = ""
@@ -164,6 +165,7 @@ class ClusterFence:
     due: bool = True
     intended: bool = False
     waived: bool = False
+    aside: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from braid.kernel.ports import Generation, Kafka, Task
 from braid.runtime.kinds import Kind
 from braid.runtime.replica import Replica
 from braid.runtime.retry import Backoff
-from services.assigner import constraints, generations
+from services.assigner import constraints, generations, unfencing
 from services.assigner.codec import GroupCodec
 from services.assigner.domain import GroupDecider
 from services.assigner.events import (
@@ -37,6 +37,7 @@ from services.assigner.loads import GroupLoads, Sample
 from services.assigner.peers import RegistryFollower
 from services.assigner.reconciler_generations import GenerationKeeper, Memberships
 from services.assigner.reconciler_starts import write_start
+from services.assigner.reconciler_unfencing import MembershipEnder
 from services.assigner.registry_view import RegistryView
 
 GROUPS: Kind[Group, Command, Event] = Kind("group", GroupDecider(), GroupCodec())
@@ -78,6 +79,15 @@ class GroupKeeper:
             execute=lambda command, cause: self._execute(Together((command, self._balance())), cause),
             ask=self._ask,
             reached=reached,
+        )
+        self._endings = MembershipEnder(
+            replica,
+            kafka,
+            registry,
+            memberships,
+            name,
+            state=self._state,
+            execute=lambda command, cause: self._execute(Together((command, self._balance())), cause),
         )
         self._seen: tuple[GroupSpec | None, RegistryView | None] = (None, None)  # by the last decision
         self._loads = GroupLoads(replica.host.clock.elapsed())
@@ -156,6 +166,7 @@ class GroupKeeper:
                 await self._decide()
                 self._fix_starts()
                 self._generations.look()
+                self._endings.look()
                 backoff.reset()
             except (NotLeader, CorruptHistory):
                 return
@@ -169,6 +180,7 @@ class GroupKeeper:
         for task in self._starts.values():
             task.cancel()
         self._generations.stop()
+        self._endings.stop()
 
     async def _decide(self) -> None:
         removing = dict(list(self._removals.items())[:SIGNALS_PER_DECISION_MAX])
@@ -238,6 +250,8 @@ class GroupKeeper:
         channel = state.channels.get(name)
         if channel is None or not channel.awaits_start or state.spec is None:
             return True
+        if channel.cluster in unfencing.ending(state):
+            return False  # the group is deleted and written anew there
         place = view.clusters.get(channel.cluster) if view else None
         if place is None:
             return False

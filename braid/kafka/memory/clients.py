@@ -94,7 +94,9 @@ class MemoryOffsets:
         if taken:
             await self._link.call(lambda: self._cluster.commit(group, taken, generation))
 
-    async def committed(self, group: str, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, Committed]:
+    async def committed(
+        self, group: str, partitions: Sequence[TopicPartition] | None
+    ) -> Mapping[TopicPartition, Committed]:
         """See `KafkaOffsets.committed`."""
         return await self._link.call(lambda: self._cluster.groups.committed(group, partitions))
 

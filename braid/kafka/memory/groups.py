@@ -41,9 +41,11 @@ class Groups:
         self._groups[name] = group
         group.offsets.update(offsets)
 
-    def committed(self, name: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Committed]:
-        """Committed offsets, -1 where there is none."""
+    def committed(self, name: str, partitions: Iterable[TopicPartition] | None) -> dict[TopicPartition, Committed]:
+        """Committed offsets, -1 where there is none; without `partitions` all there are."""
         offsets = self._groups[name].offsets if name in self._groups else {}
+        if partitions is None:
+            return dict(offsets)
         return {partition: offsets.get(partition, _NONE) for partition in partitions}
 
     def state(self, name: str) -> str:

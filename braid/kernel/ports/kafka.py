@@ -292,8 +292,10 @@ class KafkaOffsets(Protocol):
         """
         ...
 
-    async def committed(self, group: str, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, Committed]:
-        """Reads committed offsets; offset -1 where there is none."""
+    async def committed(
+        self, group: str, partitions: Sequence[TopicPartition] | None
+    ) -> Mapping[TopicPartition, Committed]:
+        """Reads committed offsets; offset -1 where there is none. None for `partitions`: all that is committed."""
         ...
 
     async def group_state(self, group: str) -> str:

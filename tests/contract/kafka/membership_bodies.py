@@ -4,7 +4,7 @@ from typing import Final
 
 import pytest
 
-from braid.kernel.errors import ClusterUnavailable, Fenced, GroupOccupied
+from braid.kernel.errors import ClusterUnavailable, Fenced, GroupOccupied, Refused
 from braid.kernel.ports import Committed, Generation
 from tests.contract.kafka.rig import Body, Rig
 
@@ -66,6 +66,22 @@ async def a_group_with_commits_and_no_members_is_free(rig: Rig) -> None:
     assert (await rig.offsets.committed(group, [partition]))[partition] == Committed(5, "start")
 
 
+async def a_group_without_its_member_goes_on_plainly_once_it_came_anew(rig: Rig) -> None:
+    partition, group = await rig.partition(), f"{rig.prefix}-group"
+    joined = await rig.membership.join(group, await rig.membership.reserve(group))
+    await rig.offsets.commit(group, {partition: Committed(5, "fenced")}, joined)
+    with pytest.raises(Refused):
+        await rig.offsets.delete_group(group)
+    assert await rig.offsets.committed(group, None) == {partition: Committed(5, "fenced")}
+    await rig.membership.leave(group, joined.member_id)
+    await rig.offsets.delete_group(group)
+    assert await rig.offsets.committed(group, None) == {}
+    with pytest.raises(Fenced):
+        await rig.offsets.commit(group, {partition: Committed(9, "stale")}, joined)
+    await rig.offsets.commit(group, {partition: Committed(5, "plain")}, None)
+    assert await rig.offsets.committed(group, None) == {partition: Committed(5, "plain")}
+
+
 async def strays_and_we_keep_each_other_out(rig: Rig) -> None:
     ours, theirs = f"{rig.prefix}-ours", f"{rig.prefix}-theirs"
     joined = await rig.membership.join(ours, await rig.membership.reserve(ours))
@@ -112,6 +128,7 @@ BODIES: Final[list[Body]] = [
     another_client_takes_over_with_the_same_member,
     an_unknown_member_is_fenced_and_reserves_anew,
     a_group_with_commits_and_no_members_is_free,
+    a_group_without_its_member_goes_on_plainly_once_it_came_anew,
     strays_and_we_keep_each_other_out,
     asking_for_vacancy_holds_nothing_up,
     an_unused_reservation_lapses,

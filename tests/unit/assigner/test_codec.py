@@ -41,6 +41,8 @@ EXAMPLES: dict[str, ev.Event] = {
     "bump_intended": ev.BumpIntended("east", "braid-1-7d5f"),
     "generation_bumped": ev.GenerationBumped("east", "braid-1-7d5f", 12),
     "fencing_waived": ev.FencingWaived("east"),
+    "progress_set_aside": ev.ProgressSetAside("east"),
+    "membership_ended": ev.MembershipEnded("east"),
     "lease_pinned": ru.LeasePinned("logs/live/1/3", "web-1", strict=True),
     "lease_unpinned": ru.LeaseUnpinned("logs/live/1/3"),
     "member_banned": ru.MemberBanned("web-1", "logs/bulk"),

@@ -94,6 +94,8 @@ class AssignerEvent(_message.Message):
     BUMP_INTENDED_FIELD_NUMBER: _builtins.int
     GENERATION_BUMPED_FIELD_NUMBER: _builtins.int
     FENCING_WAIVED_FIELD_NUMBER: _builtins.int
+    PROGRESS_SET_ASIDE_FIELD_NUMBER: _builtins.int
+    MEMBERSHIP_ENDED_FIELD_NUMBER: _builtins.int
     LEASE_PINNED_FIELD_NUMBER: _builtins.int
     LEASE_UNPINNED_FIELD_NUMBER: _builtins.int
     MEMBER_BANNED_FIELD_NUMBER: _builtins.int
@@ -139,6 +141,10 @@ class AssignerEvent(_message.Message):
     @_builtins.property
     def fencing_waived(self) -> Global___FencingWaived: ...
     @_builtins.property
+    def progress_set_aside(self) -> Global___ProgressSetAside: ...
+    @_builtins.property
+    def membership_ended(self) -> Global___MembershipEnded: ...
+    @_builtins.property
     def lease_pinned(self) -> Global___LeasePinned: ...
     @_builtins.property
     def lease_unpinned(self) -> Global___LeaseUnpinned: ...
@@ -181,6 +187,8 @@ class AssignerEvent(_message.Message):
         bump_intended: Global___BumpIntended | None = ...,
         generation_bumped: Global___GenerationBumped | None = ...,
         fencing_waived: Global___FencingWaived | None = ...,
+        progress_set_aside: Global___ProgressSetAside | None = ...,
+        membership_ended: Global___MembershipEnded | None = ...,
         lease_pinned: Global___LeasePinned | None = ...,
         lease_unpinned: Global___LeaseUnpinned | None = ...,
         member_banned: Global___MemberBanned | None = ...,
@@ -194,11 +202,11 @@ class AssignerEvent(_message.Message):
         capacity_unset: Global___CapacityUnset | None = ...,
         spreading_set: Global___SpreadingSet | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["bump_intended", b"bump_intended", "capacity_set", b"capacity_set", "capacity_unset", b"capacity_unset", "channel_closed", b"channel_closed", "channel_observed", b"channel_observed", "event", b"event", "fencing_waived", b"fencing_waived", "generation_bumped", b"generation_bumped", "group_deleted", b"group_deleted", "group_frozen", b"group_frozen", "group_idle_expired", b"group_idle_expired", "group_registered", b"group_registered", "group_unfrozen", b"group_unfrozen", "group_updated", b"group_updated", "lease_pinned", b"lease_pinned", "lease_unpinned", b"lease_unpinned", "leases_granted", b"leases_granted", "leases_released", b"leases_released", "member_banned", b"member_banned", "member_drain_ended", b"member_drain_ended", "member_drain_started", b"member_drain_started", "member_drained", b"member_drained", "member_gone", b"member_gone", "member_joined", b"member_joined", "member_unbanned", b"member_unbanned", "metadata", b"metadata", "revokes_started", b"revokes_started", "spreading_set", b"spreading_set", "start_fixed", b"start_fixed"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["bump_intended", b"bump_intended", "capacity_set", b"capacity_set", "capacity_unset", b"capacity_unset", "channel_closed", b"channel_closed", "channel_observed", b"channel_observed", "event", b"event", "fencing_waived", b"fencing_waived", "generation_bumped", b"generation_bumped", "group_deleted", b"group_deleted", "group_frozen", b"group_frozen", "group_idle_expired", b"group_idle_expired", "group_registered", b"group_registered", "group_unfrozen", b"group_unfrozen", "group_updated", b"group_updated", "lease_pinned", b"lease_pinned", "lease_unpinned", b"lease_unpinned", "leases_granted", b"leases_granted", "leases_released", b"leases_released", "member_banned", b"member_banned", "member_drain_ended", b"member_drain_ended", "member_drain_started", b"member_drain_started", "member_drained", b"member_drained", "member_gone", b"member_gone", "member_joined", b"member_joined", "member_unbanned", b"member_unbanned", "membership_ended", b"membership_ended", "metadata", b"metadata", "progress_set_aside", b"progress_set_aside", "revokes_started", b"revokes_started", "spreading_set", b"spreading_set", "start_fixed", b"start_fixed"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bump_intended", b"bump_intended", "capacity_set", b"capacity_set", "capacity_unset", b"capacity_unset", "channel_closed", b"channel_closed", "channel_observed", b"channel_observed", "event", b"event", "fencing_waived", b"fencing_waived", "generation_bumped", b"generation_bumped", "group_deleted", b"group_deleted", "group_frozen", b"group_frozen", "group_idle_expired", b"group_idle_expired", "group_registered", b"group_registered", "group_unfrozen", b"group_unfrozen", "group_updated", b"group_updated", "lease_pinned", b"lease_pinned", "lease_unpinned", b"lease_unpinned", "leases_granted", b"leases_granted", "leases_released", b"leases_released", "member_banned", b"member_banned", "member_drain_ended", b"member_drain_ended", "member_drain_started", b"member_drain_started", "member_drained", b"member_drained", "member_gone", b"member_gone", "member_joined", b"member_joined", "member_unbanned", b"member_unbanned", "metadata", b"metadata", "revokes_started", b"revokes_started", "spreading_set", b"spreading_set", "start_fixed", b"start_fixed"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bump_intended", b"bump_intended", "capacity_set", b"capacity_set", "capacity_unset", b"capacity_unset", "channel_closed", b"channel_closed", "channel_observed", b"channel_observed", "event", b"event", "fencing_waived", b"fencing_waived", "generation_bumped", b"generation_bumped", "group_deleted", b"group_deleted", "group_frozen", b"group_frozen", "group_idle_expired", b"group_idle_expired", "group_registered", b"group_registered", "group_unfrozen", b"group_unfrozen", "group_updated", b"group_updated", "lease_pinned", b"lease_pinned", "lease_unpinned", b"lease_unpinned", "leases_granted", b"leases_granted", "leases_released", b"leases_released", "member_banned", b"member_banned", "member_drain_ended", b"member_drain_ended", "member_drain_started", b"member_drain_started", "member_drained", b"member_drained", "member_gone", b"member_gone", "member_joined", b"member_joined", "member_unbanned", b"member_unbanned", "membership_ended", b"membership_ended", "metadata", b"metadata", "progress_set_aside", b"progress_set_aside", "revokes_started", b"revokes_started", "spreading_set", b"spreading_set", "start_fixed", b"start_fixed"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["group_registered", "group_updated", "group_deleted", "group_idle_expired", "start_fixed", "channel_observed", "channel_closed", "member_joined", "member_gone", "leases_granted", "revokes_started", "leases_released", "bump_intended", "generation_bumped", "fencing_waived", "lease_pinned", "lease_unpinned", "member_banned", "member_unbanned", "group_frozen", "group_unfrozen", "member_drain_started", "member_drained", "member_drain_ended", "capacity_set", "capacity_unset", "spreading_set"]  # noqa: Y015
+    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["group_registered", "group_updated", "group_deleted", "group_idle_expired", "start_fixed", "channel_observed", "channel_closed", "member_joined", "member_gone", "leases_granted", "revokes_started", "leases_released", "bump_intended", "generation_bumped", "fencing_waived", "progress_set_aside", "membership_ended", "lease_pinned", "lease_unpinned", "member_banned", "member_unbanned", "group_frozen", "group_unfrozen", "member_drain_started", "member_drained", "member_drain_ended", "capacity_set", "capacity_unset", "spreading_set"]  # noqa: Y015
     _WhichOneofArgType_event: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_event) -> _WhichOneofReturnType_event | None: ...
 
@@ -604,6 +612,48 @@ class FencingWaived(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___FencingWaived: _TypeAlias = FencingWaived  # noqa: Y015
+
+@_typing.final
+class ProgressSetAside(_message.Message):
+    """The group is fenced no more: its progress on a cluster was copied, before its membership there ends."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CLUSTER_FIELD_NUMBER: _builtins.int
+    cluster: _builtins.str
+    def __init__(
+        self,
+        *,
+        cluster: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ProgressSetAside: _TypeAlias = ProgressSetAside  # noqa: Y015
+
+@_typing.final
+class MembershipEnded(_message.Message):
+    """The group has no membership on a cluster any more, and its progress there is its own again."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CLUSTER_FIELD_NUMBER: _builtins.int
+    cluster: _builtins.str
+    def __init__(
+        self,
+        *,
+        cluster: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___MembershipEnded: _TypeAlias = MembershipEnded  # noqa: Y015
 
 @_typing.final
 class LeasePinned(_message.Message):
