@@ -17,10 +17,12 @@ from typing import Final
 
 import yaml
 
+from devmesh.class_archive import archive_options
 from devmesh.etcd_binary import etcd_binary
 from devmesh.guard import spawn_guarded
 from devmesh.jars import kafka_classpath
 from devmesh.java import SHORT_LIVED_JVM, java_binary
+from devmesh.jvm import KafkaJvm
 from tests.support.etcd_process import free_ports
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -153,13 +155,9 @@ class Played:
         properties = {key: self._within(service, value) for key, value in broker_properties(environment).items()}
         config = self._directory / f"{service.name}.properties"
         config.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
-        java = [
-            str(java_binary()),
-            *environment["KAFKA_HEAP_OPTS"].split(),
-            *SHORT_LIVED_JVM.split(),
-            "-cp",
-            kafka_classpath(),
-        ]
+        jvm = KafkaJvm(str(java_binary()), kafka_classpath())
+        options = [*environment["KAFKA_HEAP_OPTS"].split(), *SHORT_LIVED_JVM.split(), *archive_options(jvm)]
+        java = [jvm.java, *options, "-cp", jvm.classpath]
         format_it = ["kafka.tools.StorageTool", "format", "-t", environment["CLUSTER_ID"], "-c", str(config)]
         if not (Path(properties["log.dirs"]) / "meta.properties").exists():
             subprocess.run([*java, *format_it], check=True, capture_output=True, timeout=FORMAT_SECONDS)
