@@ -18,7 +18,7 @@ from tests.support.mesh import show_logs
 from tests.support.patience import Deadline
 
 DOWN_SECONDS: Final = 300.0
-SLACK: Final = 2.0  # waits of a block are so much longer than written, on a machine that gives all its time
+SLACK: Final = 1.5  # waits of a block are so much longer than written, on a machine that gives all its time
 
 _BLOCK: Final = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _ENDPOINT: Final = "127.0.0.1:7401"  # as pages write it
