@@ -64,12 +64,13 @@ _UNFREEZE: Final = """Let a group move leases again.
 \b
   braid unfreeze group indexer
 """
-_SET: Final = """Set what a member bears, or how a group keeps to zones and hosts.
+_SET: Final = """Set what a member bears, how a group keeps to zones and hosts, or who fences it.
 
 \b
   braid set capacity web-1 4.0
   braid set zones indexer prefer
   braid set hosts indexer apart
+  braid set fencing indexer none
 """
 _SET_CAPACITY: Final = """Say how much a member bears, in busy seconds a second, instead of what it declares.
 
@@ -89,6 +90,14 @@ _SET_HOSTS: Final = """Say whether partitions of one lane are kept apart over ho
 \b
   braid set hosts indexer apart
   braid set hosts indexer any
+"""
+_SET_FENCING: Final = """Say who refuses the commits of a frozen former holder: its cluster (generation), or none.
+
+The group must have no members; its progress is kept.
+
+\b
+  braid set fencing indexer none           tools may set its offsets
+  braid set fencing indexer generation
 """
 _ZONES: Final = ("any", "prefer", "strict")
 _HOSTS: Final = ("any", "apart")
@@ -119,11 +128,12 @@ def register(app: typer.Typer) -> None:
     settings.command("capacity", help=_SET_CAPACITY)(_set_capacity)
     settings.command("zones", help=_SET_ZONES)(_set_zones)
     settings.command("hosts", help=_SET_HOSTS)(_set_hosts)
+    settings.command("fencing", help=_SET_FENCING)(_set_fencing)
     app.add_typer(settings, name="set")
 
 
 def _set() -> None:
-    """Set what a member bears, or how a group keeps to zones and hosts."""
+    """Set what a member bears, how a group keeps to zones and hosts, or who fences it."""
 
 
 def _drain(
@@ -232,6 +242,12 @@ def _set_zones(group: _Group, rule: str, endpoint: EndpointOption = "", context:
 def _set_hosts(group: _Group, rule: str, endpoint: EndpointOption = "", context: ContextOption = "") -> None:
     _check_choice(rule, _HOSTS)
     execute(endpoint, context, lambda session: _change_spreading(session, group, 0, rule == "apart"))
+
+
+def _set_fencing(group: _Group, fencing: str, endpoint: EndpointOption = "", context: ContextOption = "") -> None:
+    from braid.cli.fencing import set_fencing
+
+    execute(endpoint, context, lambda session: set_fencing(session, group, fencing))
 
 
 def _check_part(path: str, cluster: str) -> None:

@@ -13,7 +13,7 @@ _COUNTER_BITS = 40
 # record, so consumers pass over a record without key and headers that has this value.
 SEAL_CANARY = b"braid: a seal is tested here"
 
-# Begins the names under which Kafka keeps a group's progress while its membership ends. No group of Braid's has a colon.
+# Begins the names under which Kafka keeps progress while a membership ends. No name of Braid's has a colon.
 ASIDE_GROUP = "braid-aside:"
 
 

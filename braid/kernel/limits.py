@@ -400,3 +400,4 @@ GROUP_RULES_SHOWN: Final = 3  # leases, members or lanes an error or a warning n
 
 # Ending memberships of groups that are fenced no more.
 COMMITS_COPIED_AT_ONCE: Final = 500  # each of up to 12 KiB: far below what a broker takes in one request
+CLI_FENCING_SECONDS: Final = 30.0  # `braid set fencing` waits for its clusters, then says which are left

@@ -14,6 +14,8 @@ from braid.runtime.kinds import AnyKind, Outcome
 from braid.runtime.replica import Replica
 from braid.runtime.telemetry import AssignerMetrics, make_assigner_metrics
 from services.assigner.admission import check_spec
+from services.assigner.codec import spec_message
+from services.assigner.domain import registered_spec
 from services.assigner.events import CloseChannel, Command, DeleteGroup, Presence, RegisterGroup, UpdateGroup
 from services.assigner.group import Group, GroupSpec
 from services.assigner.peers import RegistryFollower
@@ -166,12 +168,10 @@ class _Writes:
         state = self._replica.aggregates.state(GROUPS, request.name)
         if not request.HasField("spec"):
             raise Invalid("a spec is needed", field="spec")
-        merged = group_pb2.GroupSpec()
-        if state.spec is not None:
-            merged.CopyFrom(group_message(state).spec)
-            for field in ("streams", "lanes"):
-                if getattr(request.spec, field):
-                    merged.ClearField(field)
+        merged = spec_message(registered_spec(state))
+        for field in ("streams", "lanes"):
+            if getattr(request.spec, field):
+                merged.ClearField(field)
         merged.MergeFrom(request.spec)
         return read_wishes(merged)[0]
 

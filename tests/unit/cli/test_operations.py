@@ -23,15 +23,23 @@ async def with_members(*names: str) -> AsyncIterator[Shell]:
     assert (await shell.braid("create", "stream", "logs", "--lane", "live=4", "--lane", "bulk=2")).code == 0
     async with contextlib.AsyncExitStack() as stack:
         for name in names:
-            process = VirtualProcess(running_loop(), name, 1)
-            transport = MemoryTransport(shell.network, name)
-            ports = Ports(process.host, shell.kafka, transport)
-            addresses = [f"{instance}:1" for instance in shell.processes]
-            mesh = Mesh(ports.host, ports.kafka, transport, addresses, name, "a")
-            await stack.enter_async_context(mesh)
-            await stack.enter_async_context(mesh.consumer(["logs"], group="indexer"))
+            await stack.enter_async_context(member(shell, name))
         await asyncio.sleep(20.0)
         yield shell
+
+
+@contextlib.asynccontextmanager
+async def member(shell: Shell, name: str) -> AsyncIterator[None]:
+    """A member of the group, in a process of its own."""
+    process = VirtualProcess(running_loop(), name, 1)
+    transport = MemoryTransport(shell.network, name)
+    ports = Ports(process.host, shell.kafka, transport)
+    addresses = [f"{instance}:1" for instance in shell.processes]
+    async with (
+        Mesh(ports.host, ports.kafka, transport, addresses, name, "a") as mesh,
+        mesh.consumer(["logs"], group="indexer"),
+    ):
+        yield
 
 
 async def held(shell: Shell, member: str) -> list[str]:
@@ -131,6 +139,8 @@ async def test_a_rule_for_somebody_who_will_come_says_that_it_waits() -> None:
         ("set capacity web-1", 2, "either a number or --unset"),
         ("set capacity web-1 -- -3", 2, "a capacity of -3.0"),
         ("set zones indexer near", 2, "use any or prefer or strict"),
+        ("set fencing indexer epoch", 2, "use generation or none"),
+        ("set fencing indxer none", 4, "did you mean indexer?"),
     ],
 )
 def test_bad_input_gets_a_precise_error(line: str, code: int, told: str) -> None:
@@ -143,6 +153,29 @@ def test_bad_input_gets_a_precise_error(line: str, code: int, told: str) -> None
             assert "Traceback" not in result.err
 
     scenario()
+
+
+@virtual
+async def test_fencing_ends_once_the_members_are_stopped() -> None:
+    async with with_members() as shell:
+        east = shell.kafka.named("east")
+        async with member(shell, "web-1"):
+            await asyncio.sleep(20.0)
+            refused = await shell.braid("set", "fencing", "indexer", "none")
+            assert (refused.code, refused.out) == (4, "")
+            assert "stop them first" in refused.err
+        assert east.groups.state("indexer") == "Stable"
+        told = await shell.braid("set", "fencing", "indexer", "none")
+        assert (told.code, told.out) == (0, "group/indexer fencing: none\n")
+        assert east.groups.state("indexer") == "Empty"
+        assert (await shell.braid("set", "fencing", "indexer", "generation")).code == 0
+        async with member(shell, "web-2"):
+            await asyncio.sleep(20.0)
+            assert len(await held(shell, "web-2")) == 6
+        east.kill()
+        told = await shell.braid("set", "fencing", "indexer", "none")
+        assert (told.code, told.out) == (0, "group/indexer fencing: none\n")
+        assert "its membership still ends on east; nothing is granted there before" in told.err
 
 
 @virtual
