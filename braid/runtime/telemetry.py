@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, cast
 
-import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from braid.runtime.plain_structlog import structlog
 
 SECONDS_BUCKETS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 

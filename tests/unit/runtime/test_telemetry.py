@@ -2,6 +2,8 @@
 
 import json
 import logging
+import subprocess
+import sys
 
 import pytest
 
@@ -45,3 +47,17 @@ def test_logs_are_heard_without_any_set_up(caplog: pytest.LogCaptureFixture) -> 
     with caplog.at_level(logging.INFO):
         logger("registry").info("leading", epoch=7)
     assert len(caplog.records) == 1
+
+
+def test_a_service_imports_nothing_that_is_heavy_and_of_no_use_to_it() -> None:
+    """Each import is paid by every process of a mesh. What is left out can be imported afterwards all the same."""
+    code = (
+        "import sys\n"
+        "for name in ('registry', 'assigner', 'lagmon', 'dlq'):\n"
+        "    __import__(f'services.{name}.__main__')\n"
+        "print({'rich', 'pygments', 'pyarrow', 'typer', 'opentelemetry.sdk', 'psutil'} & sys.modules.keys())\n"
+        "import rich.console\n"
+        "print(rich.console.Console.__name__)\n"
+    )
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert answer.stdout.splitlines() == ["set()", "Console"]

@@ -90,3 +90,22 @@ def test_a_broken_environment_is_made_anew(checkout: Path) -> None:
         setup.install_packages()
     assert setup.PYTHON.exists()
     assert setup.PYTHON.resolve() == Path(sys.executable).resolve()
+
+
+def test_our_own_modules_are_compiled_even_where_python_is_told_not_to(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    monkeypatch.setattr(setup, "PYTHON", Path(sys.executable))
+    (checkout / "services").mkdir()
+    (checkout / "services" / "sound.py").write_text("VALUE = 1")
+    (checkout / "services" / "broken.py").write_text("VALUE = (")
+    setup.compile_sources()
+    compiled = [path.name.partition(".")[0] for path in (checkout / "services" / "__pycache__").iterdir()]
+    assert compiled == ["sound"]
+
+
+def test_no_class_archive_is_no_failure(checkout: Path) -> None:
+    write_tool(checkout / ".venv" / "bin", "python", noting(checkout) + "; sys.exit(1)")
+    setup.archive_classes()
+    assert "devmesh.archiving" in calls(checkout)
