@@ -18,8 +18,9 @@ from tests.support.patience import wait
 pytestmark = [pytest.mark.real, pytest.mark.timeout(1_200)]
 
 ROOT: Final = Path(__file__).parents[2]
-RECORDS: Final = 30_000
+RECORDS: Final = 20_000
 RECORDS_OF_A_PART: Final = 10_000  # where the story does not come to its end
+RATE_PER_S: Final = 1_200  # two cores bear it beside everything else, so that acts do not wait for the load
 GONE_SECONDS: Final = 60.0
 WITHOUT: Final = "--without-event-store"
 
@@ -27,7 +28,8 @@ WITHOUT: Final = "--without-event-store"
 @contextmanager
 def playing(directory: Path, *options: str, records: int = RECORDS_OF_A_PART) -> Iterator[subprocess.Popen[str]]:
     """The demo in a session of its own, as a terminal would start it."""
-    command = [sys.executable, "-m", "demo", "--records", str(records), "--directory", str(directory), *options]
+    load = ("--records", str(records), "--rate", str(RATE_PER_S))
+    command = [sys.executable, "-m", "demo", *load, "--directory", str(directory), *options]
     process = subprocess.Popen(
         command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
     )
