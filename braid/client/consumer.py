@@ -219,6 +219,7 @@ class Consumer:
         try:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(limits.CONSUMER_CLOSE_SECONDS):
+                    await self._session.leaving()
                     await asyncio.gather(*(self._hand_back(work, limits.CONSUMER_CLOSE_SECONDS) for work in working))
                     await self._session.leave("closed")
         finally:
@@ -229,7 +230,7 @@ class Consumer:
     # --- leases come and go (called by the session)
 
     def _granted(self, leases: Sequence[Held]) -> None:
-        """Begins work on each. What is granted to a member that leaves goes back with the leave itself."""
+        """Begins work on each. What was granted before the assigner heard of our leaving goes back with the leave."""
         if self._closed:
             return
         try:

@@ -100,6 +100,10 @@ class LeaseKeeper(Protocol):
         """Tells that a cluster refused a commit with what was lent; something newer is lent in time."""
         ...
 
+    async def leaving(self) -> None:
+        """Tells that nothing more is to be granted: what is held will be released, then `leave` comes."""
+        ...
+
     async def leave(self, reason: str) -> None:
         """Leaves the group."""
         ...
@@ -138,6 +142,7 @@ class LeaseSession:
         self._call: DuplexCall | None = None
         self._joined = asyncio.Event()
         self._leaving = False
+        self._left = False
         self._gave_up = False
         self._lost_at: float | None = None  # since when work on lost exclusive leases may go on
 
@@ -163,7 +168,7 @@ class LeaseSession:
     async def run(self) -> None:
         """Keeps the membership until cancelled or refused."""
         backoff_seconds = limits.RECONNECT_SECONDS_MIN
-        while not self._leaving:
+        while not self._left:
             try:
                 if await self._session():
                     backoff_seconds = limits.RECONNECT_SECONDS_MIN
@@ -232,9 +237,14 @@ class LeaseSession:
         borrowed = wire.BorrowedGeneration(generation=generation.generation, member_id=generation.member_id)
         await self._send(wire.JoinRequest(commit_refused=wire.CommitRefused(cluster=cluster, generation=borrowed)))
 
+    async def leaving(self) -> None:
+        """Asks for nothing more, here and on every later stream."""
+        self._leaving = True
+        await self._send(wire.JoinRequest(leaving=wire.Leaving()))
+
     async def leave(self, reason: str) -> None:
         """Leaves the group; every lease was released before."""
-        self._leaving = True
+        self._left = True
         await self._send(wire.JoinRequest(leave=wire.Leave(reason=reason)))
         if self._call is not None:
             await self._call.close()
@@ -259,6 +269,8 @@ class LeaseSession:
                 return False
             self._welcomed(message.welcome, started_at)
             self._call = call
+            if self._leaving:
+                await call.send(wire.JoinRequest(leaving=wire.Leaving()))
             await self._disown(call, message.welcome.kept)
             await race(self._host.tasks, "join", partial(self._receive, call), partial(self._beat, call))
             return True

@@ -264,6 +264,7 @@ class PlannerSession:
         try:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(limits.SPARK_CLOSE_SECONDS * 0.8):
+                    await self._session.leaving()
                     await asyncio.gather(*(self._release(work) for work in list(self._works.values())))
                     await self._session.leave("closed")
         finally:

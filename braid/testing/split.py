@@ -54,10 +54,14 @@ class Group:
         self.revoking.pop(lease, None)
         self.split()
 
-    def gone(self, member: "SplitMember") -> None:
-        """A member left or died."""
+    def leaving(self, member: "SplitMember") -> None:
+        """A member gets nothing more; what it holds it gives back."""
         if member in self.members:
             self.members.remove(member)
+
+    def gone(self, member: "SplitMember") -> None:
+        """A member left or died."""
+        self.leaving(member)
         for lease in [lease for lease, holder in self.holders.items() if holder is member]:
             del self.holders[lease]
             self.revoking.pop(lease, None)
@@ -121,6 +125,10 @@ class SplitMember:
 
     async def refused(self, cluster: str, generation: Generation) -> None:
         """Nothing is lent here."""
+
+    async def leaving(self) -> None:
+        """Gets nothing more."""
+        self._group.leaving(self)
 
     async def leave(self, reason: str) -> None:
         """Leaves the split."""

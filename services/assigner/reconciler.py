@@ -76,6 +76,11 @@ class MemberStream(Protocol):
         """The group's generation on a cluster is a newer one."""
         ...
 
+    @property
+    def leaving(self) -> bool:
+        """Whether the member asked for nothing more: it drains what it holds, then leaves."""
+        ...
+
     def reaches(self, cluster: str) -> bool:
         """Whether the member holds leases on the cluster and does not report it as unreachable."""
         ...
@@ -389,7 +394,8 @@ class Term:
             self.keeper(name).poke("the registry's channels changed")
 
     def _live(self, group: str) -> tuple[str, ...]:
-        return tuple(sorted(key.member for key in self._streams if key.group == group))
+        here = (key.member for key, stream in self._streams.items() if key.group == group and not stream.leaving)
+        return tuple(sorted(here))
 
     def _reached(self, group: str, cluster: str) -> bool:
         return any(stream.reaches(cluster) for key, stream in self._streams.items() if key.group == group)

@@ -161,6 +161,7 @@ class MemberSession:
         stream: DuplexServing,
     ) -> None:
         self.left = False
+        self.leaving = False
         self._replica = replica
         self._registry = registry
         self._term = term
@@ -363,6 +364,8 @@ class MemberSession:
                 self._given_back(message.acknowledge)
             case "commit_refused":
                 self._refused(message.commit_refused)
+            case "leaving":
+                self.leaving = True
             case "leave":
                 self.left = True
                 self._ended.set()

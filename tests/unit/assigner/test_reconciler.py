@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from braid.client.lease_session import LeaseSession
+from braid.client.lease_session import Held, LeaseSession
 from braid.kernel.ids import LeaseId
 from braid.stores.memory import Fate
 from services.assigner.events import GoneReason, GroupIdleExpired, LeasesGranted, LeasesReleased, MemberGone
@@ -81,6 +81,40 @@ def test_a_hung_member_is_replaced_after_the_lease_time(lease_ms: int) -> None:
         await check(mesh)
 
     run(scenario())
+
+
+def test_a_member_that_is_leaving_gets_nothing_back_of_what_it_gives_back() -> None:
+    async def scenario() -> None:
+        mesh = await Mesh().start(assigners=2)
+        members = await mesh.joined(3)
+        leaver = members[0]
+        await leaver.session.leaving()
+        before = len(mesh.changes)
+        given = sorted(leaver.holds.items())
+        await give_back(mesh, leaver, given[0])
+        mesh.processes[(await mesh.leader()).instance].kill()
+        await mesh.leader()
+        await mesh.host.clock.sleep(10.0)  # on a new stream it says again that it is leaving
+        for each in given[1:]:
+            await give_back(mesh, leaver, each)
+        await leaver.session.leave("deploy")
+        leaver.kill()
+        await mesh.settled(2)
+        told = mesh.changes[before:]
+        assert [each for each in told if each.client_id == leaver.client_id and each.what == "granted"] == []
+        epochs = [each.epoch for each in told if each.what == "granted"]
+        assert len(epochs) == len(given)  # each moved once
+        await check(mesh)
+
+    run(scenario())
+
+
+async def give_back(mesh: Mesh, member: Participant, lease: tuple[LeaseId, Held]) -> None:
+    """A member has drained a lease; then somebody else has it."""
+    del member.holds[lease[0]]
+    await member.session.release(lease[0], lease[1].epoch)
+    others = [each for each in mesh.participants if each is not member]
+    await mesh.until(lambda: any(lease[0] in other.holds for other in others))
 
 
 def test_a_member_that_leaves_hands_over_without_waiting() -> None:

@@ -26,7 +26,7 @@ from braid.api.assigner.v1 import group_pb2 as braid_dot_api_dot_assigner_dot_v1
 from braid.api.mesh.v1 import endpoint_pb2 as braid_dot_api_dot_mesh_dot_v1_dot_endpoint__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n braid/api/assigner/v1/join.proto\x12\x15\x62raid.api.assigner.v1\x1a!braid/api/assigner/v1/group.proto\x1a braid/api/mesh/v1/endpoint.proto\"\xae\x02\n\x0bJoinRequest\x12\x33\n\x05hello\x18\x01 \x01(\x0b\x32\".braid.api.assigner.v1.MemberHelloH\x00\x12\x35\n\theartbeat\x18\x02 \x01(\x0b\x32 .braid.api.assigner.v1.HeartbeatH\x00\x12\x39\n\x0b\x61\x63knowledge\x18\x03 \x01(\x0b\x32\".braid.api.assigner.v1.AcknowledgeH\x00\x12-\n\x05leave\x18\x04 \x01(\x0b\x32\x1c.braid.api.assigner.v1.LeaveH\x00\x12>\n\x0e\x63ommit_refused\x18\x05 \x01(\x0b\x32$.braid.api.assigner.v1.CommitRefusedH\x00\x42\t\n\x07message\"\xf2\x01\n\x0bMemberHello\x12\x18\n\x10protocol_version\x18\x01 \x01(\x05\x12\x14\n\x0c\x63\x61pabilities\x18\x02 \x03(\t\x12\r\n\x05group\x18\x03 \x01(\t\x12.\n\x04spec\x18\x04 \x01(\x0b\x32 .braid.api.assigner.v1.GroupSpec\x12\x11\n\tmember_id\x18\x05 \x01(\t\x12\x11\n\tclient_id\x18\x06 \x01(\t\x12\x0c\n\x04zone\x18\x07 \x01(\t\x12\x10\n\x08\x63\x61pacity\x18\x08 \x01(\x01\x12.\n\x04held\x18\t \x03(\x0b\x32 .braid.api.assigner.v1.HeldLease\")\n\tHeldLease\x12\r\n\x05lease\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\x03\"l\n\tHeartbeat\x12\x10\n\x08sequence\x18\x01 \x01(\x03\x12/\n\x05loads\x18\x02 \x03(\x0b\x32 .braid.api.assigner.v1.LeaseLoad\x12\x1c\n\x14unreachable_clusters\x18\x03 \x03(\t\"m\n\tLeaseLoad\x12\r\n\x05lease\x18\x01 \x01(\t\x12\x0f\n\x07records\x18\x02 \x01(\x03\x12\r\n\x05\x62ytes\x18\x03 \x01(\x03\x12\x13\n\x0b\x62usy_micros\x18\x04 \x01(\x03\x12\x1c\n\x14oldest_unfinished_ms\x18\x05 \x01(\x03\"]\n\x0b\x41\x63knowledge\x12\x16\n\x0e\x64\x65lta_sequence\x18\x01 \x01(\x03\x12\x36\n\x08released\x18\x02 \x03(\x0b\x32$.braid.api.assigner.v1.ReleasedLease\"T\n\rReleasedLease\x12\r\n\x05lease\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\x03\x12\x15\n\rcommit_waived\x18\x03 \x01(\x08\x12\x0e\n\x06reason\x18\x04 \x01(\t\"_\n\rCommitRefused\x12\x0f\n\x07\x63luster\x18\x01 \x01(\t\x12=\n\ngeneration\x18\x02 \x01(\x0b\x32).braid.api.assigner.v1.BorrowedGeneration\"\x17\n\x05Leave\x12\x0e\n\x06reason\x18\x01 \x01(\t\"\xc2\x01\n\x0cJoinResponse\x12\x37\n\x07welcome\x18\x01 \x01(\x0b\x32$.braid.api.assigner.v1.MemberWelcomeH\x00\x12:\n\theartbeat\x18\x02 \x01(\x0b\x32%.braid.api.assigner.v1.HeartbeatReplyH\x00\x12\x32\n\x05\x64\x65lta\x18\x03 \x01(\x0b\x32!.braid.api.assigner.v1.LeaseDeltaH\x00\x42\t\n\x07message\"\xda\x01\n\rMemberWelcome\x12\x18\n\x10protocol_version\x18\x01 \x01(\x05\x12\x14\n\x0c\x63\x61pabilities\x18\x02 \x03(\t\x12\x11\n\tmember_id\x18\x03 \x01(\t\x12\x10\n\x08lease_ms\x18\x04 \x01(\x03\x12\x14\n\x0cheartbeat_ms\x18\x05 \x01(\x03\x12.\n\x04kept\x18\x06 \x03(\x0b\x32 .braid.api.assigner.v1.HeldLease\x12.\n\x04spec\x18\x07 \x01(\x0b\x32 .braid.api.assigner.v1.GroupSpec\"\"\n\x0eHeartbeatReply\x12\x10\n\x08sequence\x18\x01 \x01(\x03\"U\n\nLeaseDelta\x12\x10\n\x08sequence\x18\x01 \x01(\x03\x12\x35\n\x08\x63lusters\x18\x02 \x03(\x0b\x32#.braid.api.assigner.v1.ClusterDelta\"\xed\x01\n\x0c\x43lusterDelta\x12\x32\n\x07\x63luster\x18\x01 \x01(\x0b\x32!.braid.api.mesh.v1.ClusterAddress\x12=\n\ngeneration\x18\x02 \x01(\x0b\x32).braid.api.assigner.v1.BorrowedGeneration\x12\x34\n\x07granted\x18\x03 \x03(\x0b\x32#.braid.api.assigner.v1.GrantedLease\x12\x34\n\x07revoked\x18\x04 \x03(\x0b\x32#.braid.api.assigner.v1.RevokedLease\";\n\x12\x42orrowedGeneration\x12\x12\n\ngeneration\x18\x01 \x01(\x05\x12\x11\n\tmember_id\x18\x02 \x01(\t\"N\n\x0cGrantedLease\x12\r\n\x05lease\x18\x01 \x01(\t\x12\r\n\x05topic\x18\x02 \x01(\t\x12\x11\n\tpartition\x18\x03 \x01(\x05\x12\r\n\x05\x65poch\x18\x04 \x01(\x03\"Q\n\x0cRevokedLease\x12\r\n\x05lease\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\x03\x12\x13\n\x0b\x64\x65\x61\x64line_ms\x18\x03 \x01(\x03\x12\x0e\n\x06reason\x18\x04 \x01(\tb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n braid/api/assigner/v1/join.proto\x12\x15\x62raid.api.assigner.v1\x1a!braid/api/assigner/v1/group.proto\x1a braid/api/mesh/v1/endpoint.proto\"\xe1\x02\n\x0bJoinRequest\x12\x33\n\x05hello\x18\x01 \x01(\x0b\x32\".braid.api.assigner.v1.MemberHelloH\x00\x12\x35\n\theartbeat\x18\x02 \x01(\x0b\x32 .braid.api.assigner.v1.HeartbeatH\x00\x12\x39\n\x0b\x61\x63knowledge\x18\x03 \x01(\x0b\x32\".braid.api.assigner.v1.AcknowledgeH\x00\x12-\n\x05leave\x18\x04 \x01(\x0b\x32\x1c.braid.api.assigner.v1.LeaveH\x00\x12>\n\x0e\x63ommit_refused\x18\x05 \x01(\x0b\x32$.braid.api.assigner.v1.CommitRefusedH\x00\x12\x31\n\x07leaving\x18\x06 \x01(\x0b\x32\x1e.braid.api.assigner.v1.LeavingH\x00\x42\t\n\x07message\"\xf2\x01\n\x0bMemberHello\x12\x18\n\x10protocol_version\x18\x01 \x01(\x05\x12\x14\n\x0c\x63\x61pabilities\x18\x02 \x03(\t\x12\r\n\x05group\x18\x03 \x01(\t\x12.\n\x04spec\x18\x04 \x01(\x0b\x32 .braid.api.assigner.v1.GroupSpec\x12\x11\n\tmember_id\x18\x05 \x01(\t\x12\x11\n\tclient_id\x18\x06 \x01(\t\x12\x0c\n\x04zone\x18\x07 \x01(\t\x12\x10\n\x08\x63\x61pacity\x18\x08 \x01(\x01\x12.\n\x04held\x18\t \x03(\x0b\x32 .braid.api.assigner.v1.HeldLease\")\n\tHeldLease\x12\r\n\x05lease\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\x03\"l\n\tHeartbeat\x12\x10\n\x08sequence\x18\x01 \x01(\x03\x12/\n\x05loads\x18\x02 \x03(\x0b\x32 .braid.api.assigner.v1.LeaseLoad\x12\x1c\n\x14unreachable_clusters\x18\x03 \x03(\t\"m\n\tLeaseLoad\x12\r\n\x05lease\x18\x01 \x01(\t\x12\x0f\n\x07records\x18\x02 \x01(\x03\x12\r\n\x05\x62ytes\x18\x03 \x01(\x03\x12\x13\n\x0b\x62usy_micros\x18\x04 \x01(\x03\x12\x1c\n\x14oldest_unfinished_ms\x18\x05 \x01(\x03\"]\n\x0b\x41\x63knowledge\x12\x16\n\x0e\x64\x65lta_sequence\x18\x01 \x01(\x03\x12\x36\n\x08released\x18\x02 \x03(\x0b\x32$.braid.api.assigner.v1.ReleasedLease\"T\n\rReleasedLease\x12\r\n\x05lease\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\x03\x12\x15\n\rcommit_waived\x18\x03 \x01(\x08\x12\x0e\n\x06reason\x18\x04 \x01(\t\"_\n\rCommitRefused\x12\x0f\n\x07\x63luster\x18\x01 \x01(\t\x12=\n\ngeneration\x18\x02 \x01(\x0b\x32).braid.api.assigner.v1.BorrowedGeneration\"\t\n\x07Leaving\"\x17\n\x05Leave\x12\x0e\n\x06reason\x18\x01 \x01(\t\"\xc2\x01\n\x0cJoinResponse\x12\x37\n\x07welcome\x18\x01 \x01(\x0b\x32$.braid.api.assigner.v1.MemberWelcomeH\x00\x12:\n\theartbeat\x18\x02 \x01(\x0b\x32%.braid.api.assigner.v1.HeartbeatReplyH\x00\x12\x32\n\x05\x64\x65lta\x18\x03 \x01(\x0b\x32!.braid.api.assigner.v1.LeaseDeltaH\x00\x42\t\n\x07message\"\xda\x01\n\rMemberWelcome\x12\x18\n\x10protocol_version\x18\x01 \x01(\x05\x12\x14\n\x0c\x63\x61pabilities\x18\x02 \x03(\t\x12\x11\n\tmember_id\x18\x03 \x01(\t\x12\x10\n\x08lease_ms\x18\x04 \x01(\x03\x12\x14\n\x0cheartbeat_ms\x18\x05 \x01(\x03\x12.\n\x04kept\x18\x06 \x03(\x0b\x32 .braid.api.assigner.v1.HeldLease\x12.\n\x04spec\x18\x07 \x01(\x0b\x32 .braid.api.assigner.v1.GroupSpec\"\"\n\x0eHeartbeatReply\x12\x10\n\x08sequence\x18\x01 \x01(\x03\"U\n\nLeaseDelta\x12\x10\n\x08sequence\x18\x01 \x01(\x03\x12\x35\n\x08\x63lusters\x18\x02 \x03(\x0b\x32#.braid.api.assigner.v1.ClusterDelta\"\xed\x01\n\x0c\x43lusterDelta\x12\x32\n\x07\x63luster\x18\x01 \x01(\x0b\x32!.braid.api.mesh.v1.ClusterAddress\x12=\n\ngeneration\x18\x02 \x01(\x0b\x32).braid.api.assigner.v1.BorrowedGeneration\x12\x34\n\x07granted\x18\x03 \x03(\x0b\x32#.braid.api.assigner.v1.GrantedLease\x12\x34\n\x07revoked\x18\x04 \x03(\x0b\x32#.braid.api.assigner.v1.RevokedLease\";\n\x12\x42orrowedGeneration\x12\x12\n\ngeneration\x18\x01 \x01(\x05\x12\x11\n\tmember_id\x18\x02 \x01(\t\"N\n\x0cGrantedLease\x12\r\n\x05lease\x18\x01 \x01(\t\x12\r\n\x05topic\x18\x02 \x01(\t\x12\x11\n\tpartition\x18\x03 \x01(\x05\x12\r\n\x05\x65poch\x18\x04 \x01(\x03\"Q\n\x0cRevokedLease\x12\r\n\x05lease\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\x03\x12\x13\n\x0b\x64\x65\x61\x64line_ms\x18\x03 \x01(\x03\x12\x0e\n\x06reason\x18\x04 \x01(\tb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,37 +34,39 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'braid.api.assigner.v1.join_
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_JOINREQUEST']._serialized_start=129
-  _globals['_JOINREQUEST']._serialized_end=431
-  _globals['_MEMBERHELLO']._serialized_start=434
-  _globals['_MEMBERHELLO']._serialized_end=676
-  _globals['_HELDLEASE']._serialized_start=678
-  _globals['_HELDLEASE']._serialized_end=719
-  _globals['_HEARTBEAT']._serialized_start=721
-  _globals['_HEARTBEAT']._serialized_end=829
-  _globals['_LEASELOAD']._serialized_start=831
-  _globals['_LEASELOAD']._serialized_end=940
-  _globals['_ACKNOWLEDGE']._serialized_start=942
-  _globals['_ACKNOWLEDGE']._serialized_end=1035
-  _globals['_RELEASEDLEASE']._serialized_start=1037
-  _globals['_RELEASEDLEASE']._serialized_end=1121
-  _globals['_COMMITREFUSED']._serialized_start=1123
-  _globals['_COMMITREFUSED']._serialized_end=1218
-  _globals['_LEAVE']._serialized_start=1220
-  _globals['_LEAVE']._serialized_end=1243
-  _globals['_JOINRESPONSE']._serialized_start=1246
-  _globals['_JOINRESPONSE']._serialized_end=1440
-  _globals['_MEMBERWELCOME']._serialized_start=1443
-  _globals['_MEMBERWELCOME']._serialized_end=1661
-  _globals['_HEARTBEATREPLY']._serialized_start=1663
-  _globals['_HEARTBEATREPLY']._serialized_end=1697
-  _globals['_LEASEDELTA']._serialized_start=1699
-  _globals['_LEASEDELTA']._serialized_end=1784
-  _globals['_CLUSTERDELTA']._serialized_start=1787
-  _globals['_CLUSTERDELTA']._serialized_end=2024
-  _globals['_BORROWEDGENERATION']._serialized_start=2026
-  _globals['_BORROWEDGENERATION']._serialized_end=2085
-  _globals['_GRANTEDLEASE']._serialized_start=2087
-  _globals['_GRANTEDLEASE']._serialized_end=2165
-  _globals['_REVOKEDLEASE']._serialized_start=2167
-  _globals['_REVOKEDLEASE']._serialized_end=2248
+  _globals['_JOINREQUEST']._serialized_end=482
+  _globals['_MEMBERHELLO']._serialized_start=485
+  _globals['_MEMBERHELLO']._serialized_end=727
+  _globals['_HELDLEASE']._serialized_start=729
+  _globals['_HELDLEASE']._serialized_end=770
+  _globals['_HEARTBEAT']._serialized_start=772
+  _globals['_HEARTBEAT']._serialized_end=880
+  _globals['_LEASELOAD']._serialized_start=882
+  _globals['_LEASELOAD']._serialized_end=991
+  _globals['_ACKNOWLEDGE']._serialized_start=993
+  _globals['_ACKNOWLEDGE']._serialized_end=1086
+  _globals['_RELEASEDLEASE']._serialized_start=1088
+  _globals['_RELEASEDLEASE']._serialized_end=1172
+  _globals['_COMMITREFUSED']._serialized_start=1174
+  _globals['_COMMITREFUSED']._serialized_end=1269
+  _globals['_LEAVING']._serialized_start=1271
+  _globals['_LEAVING']._serialized_end=1280
+  _globals['_LEAVE']._serialized_start=1282
+  _globals['_LEAVE']._serialized_end=1305
+  _globals['_JOINRESPONSE']._serialized_start=1308
+  _globals['_JOINRESPONSE']._serialized_end=1502
+  _globals['_MEMBERWELCOME']._serialized_start=1505
+  _globals['_MEMBERWELCOME']._serialized_end=1723
+  _globals['_HEARTBEATREPLY']._serialized_start=1725
+  _globals['_HEARTBEATREPLY']._serialized_end=1759
+  _globals['_LEASEDELTA']._serialized_start=1761
+  _globals['_LEASEDELTA']._serialized_end=1846
+  _globals['_CLUSTERDELTA']._serialized_start=1849
+  _globals['_CLUSTERDELTA']._serialized_end=2086
+  _globals['_BORROWEDGENERATION']._serialized_start=2088
+  _globals['_BORROWEDGENERATION']._serialized_end=2147
+  _globals['_GRANTEDLEASE']._serialized_start=2149
+  _globals['_GRANTEDLEASE']._serialized_end=2227
+  _globals['_REVOKEDLEASE']._serialized_start=2229
+  _globals['_REVOKEDLEASE']._serialized_end=2310
 # @@protoc_insertion_point(module_scope)

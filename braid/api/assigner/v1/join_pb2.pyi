@@ -29,6 +29,7 @@ class JoinRequest(_message.Message):
     ACKNOWLEDGE_FIELD_NUMBER: _builtins.int
     LEAVE_FIELD_NUMBER: _builtins.int
     COMMIT_REFUSED_FIELD_NUMBER: _builtins.int
+    LEAVING_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def hello(self) -> Global___MemberHello: ...
     @_builtins.property
@@ -39,6 +40,8 @@ class JoinRequest(_message.Message):
     def leave(self) -> Global___Leave: ...
     @_builtins.property
     def commit_refused(self) -> Global___CommitRefused: ...
+    @_builtins.property
+    def leaving(self) -> Global___Leaving: ...
     def __init__(
         self,
         *,
@@ -47,12 +50,13 @@ class JoinRequest(_message.Message):
         acknowledge: Global___Acknowledge | None = ...,
         leave: Global___Leave | None = ...,
         commit_refused: Global___CommitRefused | None = ...,
+        leaving: Global___Leaving | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["acknowledge", b"acknowledge", "commit_refused", b"commit_refused", "heartbeat", b"heartbeat", "hello", b"hello", "leave", b"leave", "message", b"message"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["acknowledge", b"acknowledge", "commit_refused", b"commit_refused", "heartbeat", b"heartbeat", "hello", b"hello", "leave", b"leave", "leaving", b"leaving", "message", b"message"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["acknowledge", b"acknowledge", "commit_refused", b"commit_refused", "heartbeat", b"heartbeat", "hello", b"hello", "leave", b"leave", "message", b"message"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["acknowledge", b"acknowledge", "commit_refused", b"commit_refused", "heartbeat", b"heartbeat", "hello", b"hello", "leave", b"leave", "leaving", b"leaving", "message", b"message"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["hello", "heartbeat", "acknowledge", "leave", "commit_refused"]  # noqa: Y015
+    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["hello", "heartbeat", "acknowledge", "leave", "commit_refused", "leaving"]  # noqa: Y015
     _WhichOneofArgType_message: _TypeAlias = _typing.Literal["message", b"message"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_message) -> _WhichOneofReturnType_message | None: ...
 
@@ -277,6 +281,23 @@ class CommitRefused(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___CommitRefused: _TypeAlias = CommitRefused  # noqa: Y015
+
+@_typing.final
+class Leaving(_message.Message):
+    """It will leave once what it holds is drained and released, lease by lease: nothing more is to be granted to it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Leaving: _TypeAlias = Leaving  # noqa: Y015
 
 @_typing.final
 class Leave(_message.Message):
