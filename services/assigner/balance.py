@@ -4,8 +4,8 @@ Level-triggered: it compares what is with what `policy` wants and may be repeate
 nothing to do leads to no event. A partition that is being revoked keeps its place in the plan until it is free.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from itertools import groupby
 from operator import itemgetter
 from typing import Protocol
@@ -14,19 +14,13 @@ import numpy as np
 
 from braid.kernel.decider import Context
 from braid.kernel.ids import make_epoch, split_epoch
-from braid.kernel.limits import (
-    GRANTS_PER_DECISION_MAX,
-    LOAD_FLOOR,
-    MOVES_PER_MINUTE_MIN,
-    REVOKE_DEADLINE_SECONDS,
-    WARM_UP_PART_MIN,
-    WARM_UP_SECONDS,
-)
-from services.assigner import generations
-from services.assigner.constraints import capacity_of, drained, forced, masks, why_not
+from braid.kernel.limits import GRANTS_PER_DECISION_MAX, REVOKE_DEADLINE_SECONDS, WARM_UP_SECONDS
+from services.assigner import generations, returns
+from services.assigner.constraints import why_not
 from services.assigner.events import Event, LeaseGrant, LeasesGranted, Loads, ReleaseReason, RevokesStarted, released
-from services.assigner.group import Group, Lease, LeaseState, channel_of, partition_of
-from services.assigner.placement import Floats, Indices
+from services.assigner.group import Group, LeaseState, channel_of, partition_of
+from services.assigner.layout import Layout, layout, relieved
+from services.assigner.placement import Indices
 from services.assigner.policy import Measured, Movable
 
 
@@ -36,36 +30,6 @@ class Assignor(Protocol):
     def __call__(
         self, channels: Indices, holders: Indices, members: int, *, movable: Movable, measured: Measured | None = None
     ) -> Indices: ...
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Layout:
-    """A group's partitions as the assignor sees them, in a fixed order; those of members out of reach are left out.
-
-    Attributes:
-        members: The members that can be told something, sorted.
-        leases: Names.
-        channels: Per partition, the index of its channel.
-        holders: Per partition, the index of its holder, or -1 while it is free or being given back.
-        measured: What it costs and whom.
-        ruled_max: How many partitions may be moved now because rules ask for it.
-    """
-
-    members: Sequence[str]
-    leases: Sequence[str]
-    channels: Indices
-    holders: Indices
-    measured: Measured
-    ruled_max: int
-
-    def relative(self, holders: Indices) -> Floats:
-        """Each member's load for its capacity over the mean of all, were these the holders."""
-        held, capacities = holders >= 0, self.measured.capacities
-        sums = np.bincount(holders[held], self.measured.weights[held], len(self.members))
-        loads = np.divide(sums, capacities, out=np.zeros(len(self.members)), where=capacities > 0)
-        mean = float(self.measured.weights[held].sum()) / max(float(capacities.sum()), 1e-9)
-        result: Floats = loads / mean if mean else loads
-        return result
 
 
 @dataclass
@@ -98,10 +62,13 @@ def balance(
     if orphans:
         return released(orphans, ReleaseReason.MEMBER_GONE)
     reachable = [member for member in sorted(live) if member in state.members]
+    staying = [member for member in reachable if not returns.leaving(state.members[member], context.now_ms)]
+    reachable = staying or reachable
     placed = layout(state, reachable, loads or Loads(), context.now_ms)
     movable = _movable(state, reachable, loads, context.now_ms)
     still = state.rules.freeze is not None or len(reachable) < len(state.members)
-    dealt = placed if still else relieved(placed)
+    dealt = returns.homeward(state, placed, still=still)
+    dealt = dealt if still else relieved(dealt)
     target = assign(dealt.channels, dealt.holders, len(reachable), movable=movable, measured=dealt.measured)
     step = _step(state, placed, target)
     events: list[Event] = []
@@ -139,63 +106,6 @@ def _unwanted(state: Group) -> Sequence[LeaseGrant]:
     ]
 
 
-def layout(state: Group, members: Sequence[str], loads: Loads, now_ms: int) -> Layout:
-    """A group as the assignor sees it.
-
-    Args:
-        state: The group.
-        members: Those of its members that can be told something, sorted.
-        loads: What was measured.
-        now_ms: Now, wall clock; newcomers are warmed up by it.
-    """
-    index = {member: position for position, member in enumerate(members)}
-    names: list[str] = []
-    channels: list[int] = []
-    holders: list[int] = []
-    for channel, name, lease in _partitions(state):
-        holder = lease.holder if lease is not None and lease.state is LeaseState.HELD else ""
-        if holder and holder not in index:
-            continue
-        names.append(name)
-        channels.append(channel)
-        holders.append(index.get(holder, -1))
-    weights = np.full(len(names), LOAD_FLOOR)
-    if loads.costs:
-        weights = np.array([max(loads.costs.get(name, 0.0), LOAD_FLOOR) for name in names], np.float64)
-    uneven = len(weights) > 0 and bool(weights.min() < weights.max())
-    capacities = [_capacity(state, member, now_ms, warming=uneven) for member in members]
-    of_channel = np.array(channels, np.int64)
-    rules = masks(state, members, names, of_channel)
-    budget = max(-(-len(names) // max(len(members), 1)) + 1, MOVES_PER_MINUTE_MIN)
-    measured = Measured(weights, np.array(capacities, np.float64), max(budget - loads.moved, 0), rules)
-    return Layout(members, names, of_channel, np.array(holders, np.int64), measured, max(budget - loads.ruled, 0))
-
-
-def relieved(placed: Layout) -> Layout:
-    """The layout without what members hold against the rules, so that it is dealt out; no more than may be moved.
-
-    What operators ask for does not wait for what a join has moved: it has a budget of the same size for itself.
-    """
-    measured = placed.measured
-    if measured.rules is None:
-        return placed
-    wrong = forced(measured.rules, placed.holders, placed.ruled_max)
-    holders = placed.holders.copy()
-    holders[wrong] = -1
-    left = replace(measured, moves_max=max(measured.moves_max - len(wrong), 0))
-    return replace(placed, holders=holders, measured=left)
-
-
-def _capacity(state: Group, member: str, now_ms: int, *, warming: bool) -> float:
-    """What it bears, nothing while it is drained; a newcomer gets a part that grows, where partitions cost unlike."""
-    known = state.members[member]
-    if drained(state, known):
-        return 0.0
-    age = (now_ms - known.joined_at_ms) / 1000 / WARM_UP_SECONDS
-    part = min(max(age, WARM_UP_PART_MIN), 1.0) if warming else 1.0
-    return capacity_of(state, known) * part
-
-
 def _step(state: Group, placed: Layout, target: Indices) -> _Step:
     """Sorts out what to grant and what to ask back."""
     step = _Step()
@@ -209,20 +119,11 @@ def _step(state: Group, placed: Layout, target: Indices) -> _Step:
     return step
 
 
-def _partitions(state: Group) -> Iterator[tuple[int, str, Lease | None]]:
-    """All partitions whose leases are wanted, with the index of their channel, in a fixed order."""
-    wanted = sorted((channel.id, name) for name, channel in state.channels.items() if state.wanted(channel))
-    for index, (_, name) in enumerate(wanted):
-        for partition in range(state.channels[name].partitions):
-            lease = f"{name}/{partition}"
-            yield index, lease, state.leases.get(lease)
-
-
 def _revokes(state: Group, placed: Layout, target: Indices, step: _Step, context: Context) -> Sequence[Event]:
     """Asks misplaced leases back: all with one reason where partitions are counted, else one for each holder."""
     misplaced = step.misplaced[:GRANTS_PER_DECISION_MAX]
     events: list[Event] = []
-    by_rule = {lease: why_not(state, lease.lease, state.members[lease.member]) for lease, _ in misplaced}
+    by_rule = {lease: _asked_for(state, lease, taker) for lease, taker in misplaced}
     for reason, ruled in groupby(
         sorted((why, lease.lease, lease) for lease, why in by_rule.items() if why), itemgetter(0)
     ):
@@ -244,6 +145,13 @@ def _revokes(state: Group, placed: Layout, target: Indices, step: _Step, context
         reason += f"; then {after[holder]:.2f}"
         events.append(_revoke([lease for lease, _ in pairs], context, reason))
     return events
+
+
+def _asked_for(state: Group, lease: LeaseGrant, taker: str) -> str:
+    """Why it moves whatever loads are; empty when it is for them."""
+    why = why_not(state, lease.lease, state.members[lease.member])
+    home = state.leases[lease.lease].home
+    return why or (f"{home} is back, and held it before" if home and home == state.members[taker].client_id else "")
 
 
 def _name(state: Group, member: str) -> str:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from braid.kernel.decider import Context
 from braid.kernel.ids import ChannelId
-from services.assigner import generations, operations, unfencing
+from services.assigner import generations, operations, returns, unfencing
 from services.assigner.events import (
     BumpIntended,
     ChannelClosed,
@@ -17,6 +17,7 @@ from services.assigner.events import (
     GroupIdleExpired,
     GroupRegistered,
     GroupUpdated,
+    LeaseGrant,
     LeasesGranted,
     LeasesReleased,
     MemberGone,
@@ -87,17 +88,28 @@ def _joined(state: Group, event: MemberJoined, context: Context) -> Group:
 
 
 def _gone(state: Group, member: str, context: Context) -> Group:
+    leases = dict(state.leases)
+    if known := state.members.get(member):
+        returns.gone(leases, known, context.now_ms)
     members = {id: other for id, other in state.members.items() if id != member}
     idle_since_ms = state.idle_since_ms if members or not state.members else context.now_ms
-    return replace(state, members=members, idle_since_ms=idle_since_ms)
+    return replace(state, members=members, leases=leases, idle_since_ms=idle_since_ms)
 
 
 def _granted(state: Group, event: LeasesGranted, context: Context) -> Group:
     leases = dict(state.leases)
     for grant in event.grants:
-        leases[grant.lease] = Lease(LeaseState.HELD, grant.member, grant.epoch, context.now_ms)
+        leases[grant.lease] = _held(state, grant, context)
     last_epoch = max((grant.epoch for grant in event.grants), default=0)
     return replace(state, leases=leases, last_epoch=max(state.last_epoch, last_epoch))
+
+
+def _held(state: Group, grant: LeaseGrant, context: Context) -> Lease:
+    known, member = state.leases.get(grant.lease), state.members.get(grant.member)
+    lease = Lease(LeaseState.HELD, grant.member, grant.epoch, context.now_ms)
+    if known is None or not known.home or (member and member.client_id == known.home):
+        return lease
+    return replace(lease, home=known.home, home_since_ms=known.home_since_ms)
 
 
 def _revoking(state: Group, event: RevokesStarted) -> Group:
@@ -112,11 +124,19 @@ def _revoking(state: Group, event: RevokesStarted) -> Group:
 
 
 def _released(state: Group, event: LeasesReleased, context: Context) -> Group:
+    state = returns.given_back(state, event, context.now_ms)
     leases = dict(state.leases)
     for grant in event.leases:
         lease = leases.get(grant.lease)
         if lease is not None and lease.epoch == grant.epoch:
-            leases[grant.lease] = Lease(LeaseState.FREE, "", grant.epoch, context.now_ms)
+            leases[grant.lease] = Lease(
+                LeaseState.FREE,
+                "",
+                grant.epoch,
+                context.now_ms,
+                home=lease.home,
+                home_since_ms=lease.home_since_ms,
+            )
     fences = generations.after_release(state, event)
     return replace(state, leases=_without_ended(leases, state.channels), fences=fences)
 

@@ -76,7 +76,7 @@ class GroupSpec:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One process of the group."""
+    """One process of the group; `leaving_since_ms` is when it last gave back a lease unasked."""
 
     id: str
     client_id: str
@@ -86,6 +86,7 @@ class Member:
     capabilities: tuple[str, ...]
     peer: str
     joined_at_ms: int
+    leaving_since_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +138,18 @@ class LeaseState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """A partition that was granted at least once. `epoch` is that of the newest grant, also while it is free."""
+    """A partition that was granted at least once.
+
+    Attributes:
+        state: Whether it is held.
+        holder: The member's id; empty while it is free.
+        epoch: Of the newest grant, also while it is free.
+        since_ms: Of this state, wall clock.
+        deadline_ms: Until when it is to be given back, while it is asked for.
+        reason: Why it is asked for.
+        home: Client id of who held it and went; to whom it returns.
+        home_since_ms: When that was.
+    """
 
     state: LeaseState
     holder: str
@@ -145,6 +157,8 @@ class Lease:
     since_ms: int
     deadline_ms: int = 0
     reason: str = ""
+    home: str = ""
+    home_since_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)

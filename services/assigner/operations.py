@@ -15,9 +15,9 @@ from braid.kernel.ids import ChannelId, LeaseId
 from braid.kernel.limits import GROUP_RULES_MAX, GROUP_RULES_SHOWN, HELLO_TEXT_MAX
 from services.assigner import constraints
 from services.assigner.admission import check_capacity
-from services.assigner.balance import layout
 from services.assigner.events import Loads
 from services.assigner.group import Group, channel_of
+from services.assigner.layout import layout
 from services.assigner.rules import (
     Ban,
     BanMember,

@@ -12,10 +12,12 @@ import numpy as np
 from braid.kernel.errors import Invalid, NotFound
 from braid.kernel.limits import LOAD_FLOOR
 from services.assigner.admission import check_capacity
-from services.assigner.balance import Assignor, Layout, layout, relieved
+from services.assigner.balance import Assignor
 from services.assigner.events import Loads
 from services.assigner.group import Group, Lease, LeaseState, channel_of
+from services.assigner.layout import Layout, layout, relieved
 from services.assigner.policy import Movable
+from services.assigner.returns import homeward
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,8 @@ def preview(state: Group, loads: Loads, change: Change, now_ms: int, assign: Ass
     count = len(then.leases)
     then = replace(then, measured=replace(then.measured, moves_max=count), ruled_max=count)
     movable = Movable.ALL if state.rules.freeze is None else Movable.NONE
-    dealt = then if movable is Movable.NONE else relieved(then)
+    dealt = homeward(changed, then, still=movable is Movable.NONE)
+    dealt = dealt if movable is Movable.NONE else relieved(dealt)
     target = assign(dealt.channels, dealt.holders, len(then.members), movable=movable, measured=dealt.measured)
     target = np.where(target < 0, then.holders, target)  # what nobody else may hold stays
     return Preview(_moves(state, then, target.tolist()), _members(now, then, replace(then, holders=target)))

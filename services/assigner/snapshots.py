@@ -36,10 +36,7 @@ def encode(state: Group) -> bytes:
         "created_at_ms": state.created_at_ms,
         "members": [asdict(member) for _, member in sorted(state.members.items())],
         "channels": [_channel_json(channel) for _, channel in sorted(state.channels.items())],
-        "leases": {
-            name: [lease.state.value, lease.holder, lease.epoch, lease.since_ms, lease.deadline_ms, lease.reason]
-            for name, lease in state.leases.items()
-        },
+        "leases": {name: _lease_json(lease) for name, lease in state.leases.items()},
         "last_epoch": state.last_epoch,
         "idle_since_ms": state.idle_since_ms,
         "idle_expired": state.idle_expired,
@@ -73,6 +70,11 @@ def _spec_json(spec: GroupSpec) -> Json:
 
 def _channel_json(channel: Channel) -> Json:
     return {**asdict(channel), "id": str(channel.id)}
+
+
+def _lease_json(lease: Lease) -> Sequence[object]:
+    told = [lease.state.value, lease.holder, lease.epoch, lease.since_ms, lease.deadline_ms, lease.reason]
+    return [*told, lease.home, lease.home_since_ms] if lease.home else told
 
 
 def _rules_json(rules: GroupRules) -> Json:
