@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
@@ -14,23 +14,27 @@ from typing import Final
 import pytest
 
 import braid
-from braid.api.assigner.v1.assigner_service_pb2 import ExplainLeaseRequest, ExplainLeaseResponse
+from braid.api.assigner.v1 import group_pb2
+from braid.api.assigner.v1.assigner_service_pb2 import CreateGroupRequest, ExplainLeaseRequest, ExplainLeaseResponse
 from braid.api.mesh.v1.endpoint_pb2 import ListEndpointsRequest, ListEndpointsResponse
 from braid.api.registry.v1.registry_service_pb2 import CreateStreamRequest
 from braid.api.registry.v1.stream_pb2 import LaneSpec, Stream, StreamSpec
 from braid.kafka.partitioner import murmur2
 from braid.kernel.limits import LOAD_SETTLE_SECONDS
 from devmesh.mesh import DevMesh
-from tests.support.mesh import running_mesh
+from tests.support.grounds import wait_healthy
+from tests.support.patience import Deadline, until
 
 ROOT: Final = Path(__file__).parents[2]
 PARTITIONS: Final = 8
 RECORDS_PER_SECOND: Final = 80
 STEADY_SECONDS: Final = 12.0
 SHIFT_SECONDS: Final = 15.0
+SHARE_MIN: Final = 0.9  # of the machine's time; below it, handlers take longer for somebody else's work
+LEASE_MS: Final = 10_000  # nobody may lose a lease because the machine stalls
 MEMBERS: Final = ("web-0", "web-1")
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.real, pytest.mark.timeout(900)]
 KEYS: Final = {(murmur2(key) & 0x7FFFFFFF) % PARTITIONS: key for key in (b"%d" % number for number in range(200))}
 
 
@@ -83,15 +87,13 @@ class Members:
 
     async def until(self, condition: Callable[[], bool], seconds: float) -> float:
         """Waits for a condition; returns how long it took."""
-        began = time.monotonic()
-        while not condition():
-            assert time.monotonic() - began < seconds, (
-                f"{[self.held(name) for name in self._processes]} after {seconds} s"
-            )
+
+        def look() -> bool:
             for name, process in self._processes.items():
                 assert process.returncode is None, self._log(name).with_suffix(".err").read_text()
-            await asyncio.sleep(0.05)
-        return time.monotonic() - began
+            return condition()
+
+        return await until(look, lambda: str([self.held(name) for name in self._processes]), seconds)
 
     def _log(self, name: str) -> Path:
         return self._directory / f"{name}.log"
@@ -123,16 +125,19 @@ async def sending(mesh: braid.Mesh) -> AsyncIterator[None]:
 
 
 @pytest.fixture
-def local(tmp_path: Path) -> Iterator[DevMesh]:
-    """One cluster, one registry, two assigners."""
-    with running_mesh(tmp_path / "mesh", clusters=("east",), registries=1, assigners=2) as running:
-        yield running
+def local(one_cluster: DevMesh) -> DevMesh:
+    """One cluster, one registry, two assigners; all healthy."""
+    wait_healthy(one_cluster)
+    return one_cluster
 
 
 async def test_load_decides_and_a_new_leader_moves_nothing(local: DevMesh, tmp_path: Path) -> None:
     async with braid.connect(local.ready.endpoint) as mesh:
         spec = StreamSpec(lanes={"live": LaneSpec(partitions=PARTITIONS)}, replication_factor=1)
         await mesh.service("registry").unary("CreateStream", CreateStreamRequest(name="logs", spec=spec), Stream)
+        wanted = group_pb2.GroupSpec(streams=["logs"], lease_ms=LEASE_MS, fencing=group_pb2.FENCING_GENERATION)
+        request = CreateGroupRequest(name="loaded", spec=wanted)
+        await mesh.service("assigner").unary("CreateGroup", request, group_pb2.Group, timeout_seconds=60)
         members = Members(tmp_path, local.ready.endpoint)
         try:
             async with sending(mesh):
@@ -143,17 +148,43 @@ async def test_load_decides_and_a_new_leader_moves_nothing(local: DevMesh, tmp_p
 
 async def leader(mesh: braid.Mesh) -> str:
     """The assigner that leads."""
-    told = await mesh.service("assigner").unary("ListEndpoints", ListEndpointsRequest(), ListEndpointsResponse)
-    return next(each.instance for each in told.endpoints if each.service == "assigner" and each.leader)
+    found: list[str] = []
+
+    async def told() -> list[str]:
+        answer = await mesh.service("assigner").unary("ListEndpoints", ListEndpointsRequest(), ListEndpointsResponse)
+        found[:] = [each.instance for each in answer.endpoints if each.service == "assigner" and each.leader]
+        return found
+
+    await until(told, "an assigner leads")
+    return found[0]
 
 
 async def come_to_rest(members: Members) -> None:
     """Waits until nothing has moved for as long as a lease's new cost takes to be learnt."""
-    while True:
+
+    async def rested() -> bool:
         before = members.released()
         await asyncio.sleep(LOAD_SETTLE_SECONDS + 6)
-        if members.released() == before and members.counts():
-            return
+        return members.released() == before and bool(members.counts())
+
+    await until(rested, "the leases come to rest", 120)
+
+
+async def quiet(members: Members, seconds: float, what: str) -> bool:
+    """Whether nothing moves for so long. What moves on a machine that gave all its time fails the test at once: where
+    it did not, handlers were slower than they are, and moves by load are right."""
+    counts, before, given = members.counts(), members.released(), Deadline(seconds)
+    await asyncio.sleep(seconds)
+    now = (members.counts(), members.released())
+    print(f"{what}: {counts} before, {now[0]} after, {now[1] - before} moved, {given.share:.0%} of the time given")
+    assert now == (counts, before) or given.share < SHARE_MIN, what
+    return now == (counts, before)
+
+
+async def reasons(mesh: braid.Mesh, lease: str) -> list[str]:
+    """Why a lease is where it is."""
+    told = await mesh.service("assigner").unary("ExplainLease", ExplainLeaseRequest(lease=lease), ExplainLeaseResponse)
+    return [reason.text for reason in told.reasons]
 
 
 async def play(members: Members, mesh: braid.Mesh, local: DevMesh) -> None:
@@ -163,22 +194,43 @@ async def play(members: Members, mesh: braid.Mesh, local: DevMesh) -> None:
     await members.until(lambda: members.counts() == [4, 4], 30)
 
     await asyncio.sleep(LOAD_SETTLE_SECONDS)
-    before = members.released()
-    await asyncio.sleep(STEADY_SECONDS)
-    assert members.released() == before, "steady load moves nothing"
+    assert await once_of_three(lambda: quiet(members, STEADY_SECONDS, "steady load moves nothing"), members)
 
+    counts, held, given = members.counts(), members.held("web-0"), Deadline(SHIFT_SECONDS)
     members.signal("web-0", signal.SIGUSR1)
-    held = members.held("web-0")
-    took = await members.until(lambda: members.counts() not in ([], [4, 4]), SHIFT_SECONDS)
-    print(f"a slow handler moved partitions after {took:.1f} s: {members.counts()}")
+    took = await members.until(lambda: sum(members.counts()) > 0 and members.counts()[0] < counts[0], 60)
+    print(f"a slow handler moved partitions after {took:.1f} s, {given.share:.0%} given: {members.counts()}")
+    assert took <= SHIFT_SECONDS or given.share < SHARE_MIN
     (moved, *_) = sorted(held - members.held("web-0"))
-    told = await mesh.service("assigner").unary("ExplainLease", ExplainLeaseRequest(lease=moved), ExplainLeaseResponse)
-    assert any("balanced by load: web-0 bore" in reason.text for reason in told.reasons), told
+    told = await reasons(mesh, moved)
+    assert any("balanced by load: web-0 bore" in text for text in told), told
 
     await come_to_rest(members)
-    counts, before = members.counts(), members.released()
-    print(f"at rest: {counts}, {before} moved in all")
+    counts = members.counts()
+    print(f"at rest: {counts}, {members.released()} moved in all")
     assert counts[0] < counts[1]
-    await local.kill(await leader(mesh))
-    await asyncio.sleep(LOAD_SETTLE_SECONDS + 8)
-    assert (members.counts(), members.released()) == (counts, before), "a leader change moves nothing"
+    assert await once_of_three(lambda: another_leads(members, mesh, local), members)
+
+
+async def another_leads(members: Members, mesh: braid.Mesh, local: DevMesh) -> bool:
+    """Kills the leader; whether nothing moves. Never may anything move but by load."""
+    before = {name: members.held(name) for name in MEMBERS}
+    killed = await leader(mesh)
+    await local.kill(killed)
+    try:
+        still = await quiet(members, LOAD_SETTLE_SECONDS + 8, "a leader change moves nothing")
+    finally:
+        await local.start(killed)
+    for lease in {lease for name in MEMBERS for lease in before[name] - members.held(name)}:
+        told = await reasons(mesh, lease)
+        assert any("balanced by load" in text for text in told), told
+    return still
+
+
+async def once_of_three(attempt: Callable[[], Awaitable[bool]], members: Members) -> bool:
+    """Whether an attempt succeeds; after one that a starved machine spoilt, there is another."""
+    for _ in range(3):
+        if await attempt():
+            return True
+        await come_to_rest(members)
+    return False

@@ -1,10 +1,9 @@
-"""One real broker per module, and the contract's rig over it."""
+"""The contract's rig over a real broker."""
 
 import asyncio
 import itertools
 import time
-from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
+from collections.abc import AsyncIterator
 
 import pytest
 from aiokafka.protocol.group import JoinGroupRequest, SyncGroupRequest
@@ -17,7 +16,7 @@ from braid.kernel.ports import Generation, TopicPartition
 from devmesh.brokers import KafkaBroker
 from tests.contract.kafka.rig import Rig
 from tests.support.batches import bomb, produce_raw, raw_batch
-from tests.support.brokers import READY_SECONDS, running_broker
+from tests.support.brokers import READY_SECONDS
 
 _NEEDS_MEMBER_ID = 79
 _counter = itertools.count()
@@ -87,17 +86,9 @@ class RealFaults:
         return True
 
 
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
-    """A running broker."""
-    directory: Path = tmp_path_factory.mktemp("broker")
-    with running_broker("east", directory) as running:
-        yield running
-
-
 @pytest.fixture
 async def rig(broker: KafkaBroker) -> AsyncIterator[Rig]:
-    """The contract's rig over the module's broker, which serves again when a test ends."""
+    """The contract's rig over the shared broker, which serves again when a test ends."""
     wire = Wire(broker.bootstrap, "test", Security(), 10.0)
     rig = Rig(AioKafka("test"), broker.bootstrap, RealFaults(broker, wire), f"t{next(_counter)}")
     try:

@@ -14,7 +14,7 @@ from braid.kernel.errors import BraidError, NotFound, OffsetOutOfRange
 from braid.kernel.ports import FetchedRecords, Isolation, KafkaCluster, KafkaFetcher, TopicPartition
 from devmesh.brokers import KafkaBroker
 from tests.contract.kafka.rig import ENOUGH_SECONDS, Rig, values_of, write
-from tests.support.brokers import READY_SECONDS, running_broker
+from tests.support.brokers import running_broker
 
 
 @pytest.fixture
@@ -82,35 +82,32 @@ async def _drain(rig: Rig, partition: TopicPartition, end: int, isolation: Isola
     return fetched
 
 
-async def test_a_broker_that_returns_without_its_disk(tmp_path: Path) -> None:
-    directory = tmp_path / "east"
-    with running_broker("east", directory) as broker:
-        cluster = AioKafka("test").cluster(broker.bootstrap, "")
-        admin, fetcher, partition = cluster.admin(), _fetcher(cluster), TopicPartition("logs", 0)
-        producer = cluster.producer(linger_ms=0, compression=None, max_batch_bytes=10_000)
-        await producer.start()
-        await fetcher.start()
-        await admin.create_topic("logs", 1, 1, {})
-        await write(producer, partition, b"a", b"b")
-        fetcher.assign({partition: 2})
-        identity, mark = (await admin.describe_cluster()).cluster_id, await admin.fingerprint(partition, 1)
+async def test_a_broker_that_returns_without_its_disk(broker: KafkaBroker, rig: Rig) -> None:
+    cluster, admin, topic = rig.cluster, rig.admin, f"{rig.prefix}.lost"
+    fetcher, partition = _fetcher(cluster), TopicPartition(topic, 0)
+    producer = cluster.producer(linger_ms=0, compression=None, max_batch_bytes=10_000)
+    await producer.start()
+    await fetcher.start()
+    await admin.create_topic(topic, 1, 1, {})
+    await write(producer, partition, b"a", b"b")
+    fetcher.assign({partition: 2})
+    identity, mark = (await admin.describe_cluster()).cluster_id, await admin.fingerprint(partition, 1)
 
-        await asyncio.to_thread(broker.kill)
-        pending = await producer.send(partition, b"pending", None, [], 1)
-        shutil.rmtree(directory / "data")
-        await asyncio.to_thread(broker.start)
-        await asyncio.to_thread(broker.wait_ready, READY_SECONDS)
-        assert (await admin.describe_cluster()).cluster_id != identity
-        with pytest.raises(NotFound):
-            async with asyncio.timeout(ENOUGH_SECONDS):
-                await pending
-        await admin.create_topic("logs", 1, 1, {})
-        with pytest.raises(OffsetOutOfRange):
-            await fetcher.fetch(10, ENOUGH_SECONDS)
-        assert (await write(producer, partition, b"a"))[0].offset == 0
-        assert await admin.fingerprint(partition, 1) not in (None, mark)
-        for client in (producer.abandon(), fetcher.close(), admin.close()):
-            await client
+    await rig.faults.kill()
+    pending = await producer.send(partition, b"pending", None, [], 1)
+    shutil.rmtree(broker.directory / "data")
+    await rig.faults.start()
+    assert (await admin.describe_cluster()).cluster_id != identity
+    with pytest.raises(NotFound):
+        async with asyncio.timeout(ENOUGH_SECONDS):
+            await pending
+    await admin.create_topic(topic, 1, 1, {})
+    with pytest.raises(OffsetOutOfRange):
+        await fetcher.fetch(10, ENOUGH_SECONDS)
+    assert (await write(producer, partition, b"a"))[0].offset == 0
+    assert await admin.fingerprint(partition, 1) not in (None, mark)
+    for client in (producer.abandon(), fetcher.close()):
+        await client
 
 
 async def test_a_busy_producer_is_killed_and_nothing_is_lost_or_repeated(rig: Rig) -> None:

@@ -1,0 +1,72 @@
+"""What modules of this tier share: a broker, a mesh of two clusters, a mesh of one cluster with a follower, a mesh of
+every service.
+
+A test may kill parts of them, and brings them back itself, whatever happens; the next begins when all is healthy.
+Streams, groups and topics have names of their own, a test's or a module's.
+"""
+
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from devmesh.brokers import KafkaBroker
+from devmesh.mesh import DevMesh
+from tests.support.brokers import running_broker
+from tests.support.grounds import Grounds, fixtures_of, together
+from tests.support.mesh import running_mesh
+
+TIER: Final = Path(__file__).parent
+GROUNDS: Final = ("broker", "two_clusters", "one_cluster", "whole_mesh")
+_open: Final = Grounds()
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> KafkaBroker:
+    """A running broker."""
+    return _open.enter("broker", running_broker("east", tmp_path_factory.mktemp("broker")))
+
+
+@pytest.fixture(scope="session")
+def two_clusters(tmp_path_factory: pytest.TempPathFactory) -> DevMesh:
+    """Two clusters, one registry, one assigner."""
+    directory = tmp_path_factory.mktemp("two")
+    return _open.enter("two_clusters", running_mesh(directory, registries=1, assigners=1))
+
+
+@pytest.fixture(scope="session")
+def one_cluster(tmp_path_factory: pytest.TempPathFactory) -> DevMesh:
+    """One cluster, one registry, two assigners."""
+    directory = tmp_path_factory.mktemp("one")
+    return _open.enter("one_cluster", running_mesh(directory, clusters=("east",), registries=1, assigners=2))
+
+
+@pytest.fixture(scope="session")
+def whole_mesh_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where `whole_mesh` keeps everything."""
+    return tmp_path_factory.mktemp("whole")
+
+
+@pytest.fixture(scope="session")
+def whole_mesh(whole_mesh_directory: Path) -> DevMesh:
+    """Two clusters, one registry, one assigner, two lag monitors, two dlq replicas."""
+    made = running_mesh(whole_mesh_directory, registries=1, assigners=1, lagmons=2, dlqs=2)
+    return _open.enter("whole_mesh", made)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Puts tests of one ground next to each other."""
+    mine = [number for number, item in enumerate(items) if TIER in item.path.parents]
+    for number, item in zip(mine, together([items[number] for number in mine], GROUNDS), strict=True):
+        items[number] = item
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
+    """Ends what no further test stands on, once the test's own fixtures have ended."""
+    _open.leave(fixtures_of(nextitem))
+
+
+def pytest_sessionfinish() -> None:
+    """Ends what is left where a teardown failed."""
+    _open.leave()

@@ -1,0 +1,72 @@
+"""Brokers and meshes that several modules of tests stand on: started with the first test that uses one, ended with the
+last, so that no idle one takes a core's time from the rest of the session.
+
+`tests/integration/conftest.py` has the fixtures; it puts tests of one ground next to each other.
+"""
+
+import asyncio
+from collections.abc import Collection, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from typing import Final, TypeVar
+
+import pytest
+
+import braid
+from braid.api.registry.v1.cluster_pb2 import ClusterHealth
+from braid.api.registry.v1.registry_service_pb2 import ListClustersRequest, ListClustersResponse
+from devmesh.mesh import DevMesh
+from tests.support.patience import until
+
+HEALTHY_SECONDS: Final = 60.0
+
+T = TypeVar("T")
+
+
+class Grounds:
+    """Those that are open, by the name of their fixture."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, ExitStack] = {}
+
+    def enter(self, name: str, made: AbstractContextManager[T]) -> T:
+        """Starts one."""
+        stack = ExitStack()
+        entered = stack.enter_context(made)
+        self._open[name] = stack
+        return entered
+
+    def leave(self, still: Collection[str] = ()) -> None:
+        """Ends those whose fixtures are not named."""
+        for name in [name for name in self._open if name not in still]:
+            self._open.pop(name).close()
+
+
+def together(items: Sequence[pytest.Item], grounds: Sequence[str]) -> list[pytest.Item]:
+    """The same tests, those of one ground next to each other, else in their order; those without one come last."""
+    return sorted(items, key=lambda item: _rank(fixtures_of(item), grounds))
+
+
+def fixtures_of(item: pytest.Item | None) -> list[str]:
+    """What a test needs, directly or not."""
+    return list(getattr(item, "fixturenames", ()))
+
+
+def _rank(needed: Collection[str], grounds: Sequence[str]) -> int:
+    return next((rank for rank, ground in enumerate(grounds) if ground in needed), len(grounds))
+
+
+def wait_healthy(local: DevMesh) -> None:
+    """Waits until all clusters of a mesh take traffic: the test before may have killed one."""
+
+    async def all_of_them() -> None:
+        async with braid.connect(local.ready.endpoint, client_id="tests") as mesh:
+
+            async def healthy() -> bool:
+                registry = mesh.service("registry")
+                answer = await registry.unary("ListClusters", ListClustersRequest(), ListClustersResponse)
+                found = [each.status.health for each in answer.clusters]
+                return found == [ClusterHealth.CLUSTER_HEALTH_HEALTHY] * len(local.ready.clusters)
+
+            await until(healthy, "every cluster is healthy", HEALTHY_SECONDS, poll=0.2)
+
+    asyncio.run(all_of_them())
