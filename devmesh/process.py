@@ -155,17 +155,21 @@ class ServiceProcess(OwnProcess):
         super().__init__(instance, directory / "service.log")
         self._command = list(command or service_command(instance))
         self._ready_file = directory / "ready.json"
+        self._metrics: tuple[int | None, str] = (None, "")
         self._settings = service_settings(
             ServicePlace(instance, store, address, address, "127.0.0.1:0", str(directory), str(self._ready_file))
         )
 
     @property
     def metrics(self) -> str:
-        """Address of its metrics, empty until it serves."""
-        try:
-            return str(json.loads(self._ready_file.read_text())["metrics"])
-        except FileNotFoundError:
-            return ""
+        """Address of its metrics, empty until it serves. Read once from each start: a supervisor asks all the time."""
+        pid = self.pid
+        if pid is None or self._metrics[0] != pid:
+            try:
+                self._metrics = (pid, str(json.loads(self._ready_file.read_text())["metrics"]))
+            except FileNotFoundError:
+                return ""
+        return self._metrics[1]
 
     def start(self) -> None:
         """Starts it; `wait_ready` tells when it answers. Raises `Refused` when it runs already."""

@@ -87,6 +87,13 @@ def test_a_service_gets_its_settings_and_is_ready_when_its_file_is(
         service.wait_ready(10.0)
         settings = json.loads((tmp_path / "r" / "ready.json").read_text())
         assert service.metrics == "http://m"
+        (tmp_path / "r" / "ready.json").unlink()
+        assert service.metrics == "http://m", "it is read once from each start"
+        service.kill()
+        service.start()
+        service.wait_ready(60.0)
+        (tmp_path / "r" / "ready.json").write_text('{"metrics": "http://other"}')
+        assert service.metrics == "http://other", "another start, another address"
     finally:
         service.kill()
     assert settings["BRAID_STORE"] == "sqlite:///x"
