@@ -4,7 +4,7 @@ Level-triggered: it compares what is with what `policy` wants and may be repeate
 nothing to do leads to no event. A partition that is being revoked keeps its place in the plan until it is free.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from operator import itemgetter
@@ -16,10 +16,10 @@ from braid.kernel.decider import Context
 from braid.kernel.ids import make_epoch, split_epoch
 from braid.kernel.limits import GRANTS_PER_DECISION_MAX, REVOKE_DEADLINE_SECONDS, WARM_UP_SECONDS
 from services.assigner import generations, returns
-from services.assigner.constraints import why_not
+from services.assigner.constraints import CROWDED, why_not
 from services.assigner.events import Event, LeaseGrant, LeasesGranted, Loads, ReleaseReason, RevokesStarted, released
 from services.assigner.group import Group, LeaseState, channel_of, partition_of
-from services.assigner.layout import Layout, layout, relieved
+from services.assigner.layout import Layout, layout, relieved, uncrowded
 from services.assigner.placement import Indices
 from services.assigner.policy import Measured, Movable
 
@@ -70,11 +70,13 @@ def balance(
     dealt = returns.homeward(state, placed, still=still)
     dealt = dealt if still else relieved(dealt)
     target = assign(dealt.channels, dealt.holders, len(reachable), movable=movable, measured=dealt.measured)
+    target = uncrowded(placed, dealt.crowd, target)
     step = _step(state, placed, target)
+    apart = {placed.leases[at] for at in dealt.crowd.tolist()}
     events: list[Event] = []
     if unwanted := _unwanted(state):
         events.append(_revoke(unwanted, context, "the group does not consume the channel any more"))
-    events += _revokes(state, placed, target, step, context)
+    events += _revokes(state, placed, target, step, context, apart)
     gated = generations.gated(state)
     if free := [pair for pair in step.free if state.channels[channel_of(pair[0])].cluster not in gated]:
         events.append(_grant(state, free, context))
@@ -119,11 +121,13 @@ def _step(state: Group, placed: Layout, target: Indices) -> _Step:
     return step
 
 
-def _revokes(state: Group, placed: Layout, target: Indices, step: _Step, context: Context) -> Sequence[Event]:
+def _revokes(
+    state: Group, placed: Layout, target: Indices, step: _Step, context: Context, apart: Collection[str]
+) -> Sequence[Event]:
     """Asks misplaced leases back: all with one reason where partitions are counted, else one for each holder."""
     misplaced = step.misplaced[:GRANTS_PER_DECISION_MAX]
     events: list[Event] = []
-    by_rule = {lease: _asked_for(state, lease, taker) for lease, taker in misplaced}
+    by_rule = {lease: _asked_for(state, lease, taker, apart) for lease, taker in misplaced}
     for reason, ruled in groupby(
         sorted((why, lease.lease, lease) for lease, why in by_rule.items() if why), itemgetter(0)
     ):
@@ -147,10 +151,12 @@ def _revokes(state: Group, placed: Layout, target: Indices, step: _Step, context
     return events
 
 
-def _asked_for(state: Group, lease: LeaseGrant, taker: str) -> str:
+def _asked_for(state: Group, lease: LeaseGrant, taker: str, apart: Collection[str]) -> str:
     """Why it moves whatever loads are; empty when it is for them."""
     why = why_not(state, lease.lease, state.members[lease.member])
     home = state.leases[lease.lease].home
+    if not why and lease.lease in apart:
+        return CROWDED
     return why or (f"{home} is back, and held it before" if home and home == state.members[taker].client_id else "")
 
 

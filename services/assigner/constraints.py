@@ -11,11 +11,13 @@ from typing import Final
 import numpy as np
 
 from braid.kernel.limits import CAPACITY_DEFAULT
+from services.assigner.events import RevokesStarted
 from services.assigner.group import Channel, Group, Member, channel_of
 from services.assigner.placement import Indices, Mask, Rules
 from services.assigner.rules import Ban, Zones
 
 _LEASE_PARTS: Final = 4
+CROWDED: Final = "its lane is kept apart over hosts"
 
 
 def carries(member: Member, name: str) -> bool:
@@ -72,7 +74,55 @@ def masks(state: Group, members: Sequence[str], leases: Sequence[str], channels:
         for at in np.flatnonzero(np.isin(np.array(leases), list(special))).tolist():
             kinds[at] = kind(sieve.row(channel_of(leases[at]), leases[at]))
     allowed = np.array(kept, np.bool_)
+    if state.rules.spread and (apart := _apart(state, members, leases, channels, kinds, allowed)):
+        return apart
     return None if allowed.all() else Rules(kinds, allowed)
+
+
+def host_of(member: Member) -> str:
+    """Where a member runs, as far as its address tells: without the port."""
+    return member.peer.rpartition(":")[0] or member.peer
+
+
+def _apart(
+    state: Group, members: Sequence[str], leases: Sequence[str], channels: Indices, kinds: Indices, allowed: Mask
+) -> Rules | None:
+    """Lanes as sets of which no host holds more than its even part, rounded up. None where all are on one host.
+
+    Without other rules there is always room: parts of all hosts together are at least the lane. With them there may be
+    none, and a host is crowded rather than a partition left alone: so all is placed that somebody may hold.
+    """
+    names = [host_of(state.members[member]) for member in members]
+    known, hosts = np.unique(names, return_inverse=True)
+    if len(known) < 2:
+        return None
+    lanes: dict[str, int] = {}
+    numbers, first = np.unique(channels, return_index=True)
+    of_channel = np.zeros(int(numbers.max()) + 1, np.int64)
+    for number, at in zip(numbers.tolist(), first.tolist(), strict=True):
+        of_channel[number] = lanes.setdefault(leases[at].rsplit("/", 2)[0], len(lanes))
+    apart = of_channel[channels]
+    at_host = np.stack([allowed[:, hosts == host].any(axis=1) for host in range(len(known))], axis=1)
+    room = np.zeros(len(lanes), np.int64)
+    for lane in range(len(lanes)):
+        inside = apart == lane
+        could = at_host[np.unique(kinds[inside])].any(axis=0).sum()
+        room[lane] = -(-int(inside.sum()) // max(int(could), 1))
+    return Rules(kinds, allowed, apart, np.asarray(hosts, np.int64), room, soft=True)
+
+
+def crowded(rules: Rules, holders: Indices) -> Indices:
+    """Partitions a host holds beyond its room for their set: the last of each."""
+    if rules.apart is None or rules.hosts is None or rules.room is None:
+        return np.zeros(0, np.int64)
+    held = np.flatnonzero(holders >= 0)
+    places = rules.apart[held] * (int(rules.hosts.max()) + 1) + rules.hosts[holders[held]]
+    order = np.argsort(places, kind="stable")
+    ranked = places[order]
+    starts = np.flatnonzero(np.diff(ranked, prepend=-1))
+    rank = np.arange(len(ranked)) - np.repeat(starts, np.diff(np.append(starts, len(ranked))))
+    result: Indices = np.sort(held[order][rank >= rules.room[rules.apart[held[order]]]])
+    return result
 
 
 def forced(rules: Rules, holders: Indices, moves_max: int) -> Indices:
@@ -114,10 +164,14 @@ def why_not(state: Group, lease: str, member: Member) -> str:
     return ""
 
 
-def misheld(state: Group, lease: str, member: str) -> bool:
-    """Whether a rule keeps a lease from a member."""
-    known = state.members.get(member)
-    return known is not None and state.rules.constrain and why_not(state, lease, known) != ""
+def asked_for(state: Group, event: RevokesStarted) -> int:
+    """How many of the leases were asked back because a rule keeps them from their holders."""
+    if event.reason == CROWDED:
+        return len(event.leases)
+    if not state.rules.constrain:
+        return 0
+    holders = [(each.lease, state.members.get(each.member)) for each in event.leases]
+    return sum(member is not None and why_not(state, lease, member) != "" for lease, member in holders)
 
 
 def ruled(state: Group, lease: str) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from braid.kernel.limits import HOME_SECONDS, LOAD_FLOOR, MOVES_PER_MINUTE_MIN, WARM_UP_PART_MIN, WARM_UP_SECONDS
-from services.assigner.constraints import capacity_of, drained, forced, masks
+from services.assigner.constraints import capacity_of, crowded, drained, forced, masks
 from services.assigner.events import Loads
 from services.assigner.group import Group, Lease, LeaseState
 from services.assigner.placement import Floats, Indices
@@ -25,6 +25,7 @@ class Layout:
         measured: What it costs and whom.
         ruled_max: How many partitions may be moved now because rules ask for it.
         homes: Client ids of those who held partitions before a restart, by partition.
+        crowd: Partitions that are to go elsewhere because their host holds too many of their lane.
     """
 
     members: Sequence[str]
@@ -34,6 +35,7 @@ class Layout:
     measured: Measured
     ruled_max: int
     homes: Mapping[int, str] = field(default_factory=dict)
+    crowd: Indices = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def relative(self, holders: Indices) -> Floats:
         """Each member's load for its capacity over the mean of all, were these the holders."""
@@ -93,8 +95,21 @@ def relieved(placed: Layout) -> Layout:
     wrong = forced(measured.rules, placed.holders, placed.ruled_max)
     holders = placed.holders.copy()
     holders[wrong] = -1
-    left = replace(measured, moves_max=max(measured.moves_max - len(wrong), 0))
-    return replace(placed, holders=holders, measured=left)
+    crowd = crowded(measured.rules, holders)[: max(placed.ruled_max - len(wrong), 0)]
+    holders[crowd] = -1
+    left = replace(measured, moves_max=max(measured.moves_max - len(wrong) - len(crowd), 0))
+    return replace(placed, holders=holders, measured=left, crowd=crowd)
+
+
+def uncrowded(placed: Layout, crowd: Indices, target: Indices) -> Indices:
+    """The target without moves of crowded partitions that lead to where it is crowded, too: they would never end."""
+    rules = placed.measured.rules
+    if rules is None or not len(crowd):
+        return target
+    vain = crowd[np.isin(crowd, crowded(rules, target))]
+    result = target.copy()
+    result[vain] = placed.holders[vain]
+    return result
 
 
 def at_home(lease: Lease, now_ms: int) -> str:

@@ -66,12 +66,18 @@ class Rules:
     Attributes:
         kinds: Per partition, the row of `allowed` it stands under; shape (P,).
         allowed: Which members may hold partitions of a kind; shape (K, N).
-        apart: Per partition, the set it belongs to of which a member holds at most one, or -1; shape (P,).
+        apart: Per partition, the set it belongs to, which is kept apart, or -1; shape (P,).
+        hosts: Per member, where it runs; shape (N,). None: each by itself.
+        room: Per set, how many of it one host holds at most; shape (S,). None: one.
+        soft: What no host has room for goes to any member that is allowed; else nobody gets it.
     """
 
     kinds: Indices
     allowed: Mask
     apart: Indices | None = None
+    hosts: Indices | None = None
+    room: Indices | None = None
+    soft: bool = False
 
 
 class Move(NamedTuple):
@@ -108,6 +114,7 @@ class Placement:
         self._capacity_max = float(live.max()) if len(live) else 0.0
         self._alike = not len(live) or bool(live.min() == self._capacity_max)
         self._lists: list[list[int]] | None = None
+        self._crowds = _Crowds(rules, self.holders, members) if rules and rules.apart is not None else None
 
     @property
     def _held(self) -> list[list[int]]:
@@ -146,6 +153,8 @@ class Placement:
         self.loads[gone] = self._capacities[gone] = 0.0
         self._inverse[gone] = self.relative[gone] = np.inf
         free = np.array(orphans, np.int64)
+        if self._crowds:
+            self._crowds.change(free, self.holders[free], -1)
         self.holders[free] = -1
         self.deal(free)
         return free
@@ -164,9 +173,8 @@ class Placement:
         for kind in by_freedom[np.argsort(allowed[by_freedom].sum(axis=1), kind="stable")].tolist():
             of_kind = heaviest_first[kinds == kind]
             single = self._apart_of(of_kind) >= 0
-            for partition in of_kind[single]:
-                closed = ~allowed[kind] | self._shuts_out(int(partition))
-                self._deal_any(np.array([partition]), np.where(closed, np.inf, self.relative))
+            for partition in of_kind[single].tolist():
+                self._deal_any(np.array([partition]), np.where(self._open(partition), self.relative, np.inf))
             self._deal_any(of_kind[~single], np.where(allowed[kind], self.relative, np.inf))
 
     def _deal_alike(self, partitions: Indices) -> None:
@@ -217,6 +225,8 @@ class Placement:
             takers.append(member)
         taken = np.array(takers, np.int64)
         self.holders[partitions] = taken
+        if self._crowds:
+            self._crowds.change(partitions, taken, 1)
         np.add.at(self.loads, taken, self.weights[partitions])
         self.relative[taken] = self.loads[taken] * self._inverse[taken]
 
@@ -290,6 +300,10 @@ class Placement:
         for member, change in ((move.source, -weight), (move.target, weight)):
             self.loads[member] += change
             self.relative[member] = self.loads[member] * self._inverse[member]
+        if self._crowds:
+            partition = np.array([move.partition])
+            self._crowds.change(partition, np.array([move.source]), -1)
+            self._crowds.change(partition, np.array([move.target]), 1)
         self._held[move.source].remove(move.partition)
         self._held[move.target].append(move.partition)
         self.holders[move.partition] = move.target
@@ -307,20 +321,50 @@ class Placement:
             return np.full(len(partitions), -1, np.int64)
         return self._rules.apart[partitions]
 
-    def _shuts_out(self, partition: int) -> Mask:
-        """Members that hold another partition of its set."""
-        shut = np.zeros(len(self.loads), np.bool_)
-        if self._rules is not None and self._rules.apart is not None and self._rules.apart[partition] >= 0:
-            others = self.holders[self._rules.apart == self._rules.apart[partition]]
-            shut[others[others >= 0]] = True
-        return shut
+    def _open(self, partition: int) -> Mask:
+        """Members that may be given a partition of a set: in soft rules a host without room is better than none."""
+        assert self._rules and self._crowds
+        allowed: Mask = self._rules.allowed[self._rules.kinds[partition]]
+        roomy = allowed & self._crowds.roomy(partition)
+        live = self._capacities > 0
+        return allowed if self._rules.soft and not (roomy & live).any() else roomy
 
     def _may_take(self, partitions: Indices, member: int) -> Mask:
         if self._rules is None:
             return np.ones(len(partitions), np.bool_)
-        apart = self._apart_of(partitions)
-        free = ~np.isin(apart, self._apart_of(np.array(self._held[member], np.int64))) | (apart < 0)
-        may: Mask = self._rules.allowed[self._rules.kinds[partitions], member] & free
+        may: Mask = self._rules.allowed[self._rules.kinds[partitions], member]
+        return may & self._crowds.may_join(partitions, self.holders[partitions], member) if self._crowds else may
+
+
+class _Crowds:
+    """How many partitions of each set each host holds."""
+
+    def __init__(self, rules: Rules, holders: Indices, members: int) -> None:
+        self._sets = np.full(len(holders), -1) if rules.apart is None else rules.apart
+        self._hosts = np.arange(members) if rules.hosts is None else rules.hosts
+        sets = int(self._sets.max(initial=0)) + 1
+        self._room = np.ones(sets, np.int64) if rules.room is None else rules.room
+        self._counts = np.zeros((sets, int(self._hosts.max(initial=-1)) + 1), np.int64)
+        held = np.flatnonzero(holders >= 0)
+        self.change(held, holders[held], 1)
+
+    def change(self, partitions: Indices, members: Indices, by: int) -> None:
+        """Members got partitions, or lost them."""
+        sets = self._sets[partitions]
+        counted = sets >= 0
+        np.add.at(self._counts, (sets[counted], self._hosts[members[counted]]), by)
+
+    def roomy(self, partition: int) -> Mask:
+        """Members whose host has room for a partition nobody holds."""
+        number = self._sets[partition]
+        roomy: Mask = (self._counts[number] < self._room[number])[self._hosts]
+        return roomy
+
+    def may_join(self, partitions: Indices, holders: Indices, member: int) -> Mask:
+        """Which partitions a member's host has room for; what is on that host already takes none."""
+        sets, host = self._sets[partitions], self._hosts[member]
+        here = (holders >= 0) & (self._hosts[holders] == host)
+        may: Mask = (sets < 0) | here | (self._counts[sets, host] < self._room[sets])
         return may
 
 

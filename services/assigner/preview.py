@@ -15,7 +15,7 @@ from services.assigner.admission import check_capacity
 from services.assigner.balance import Assignor
 from services.assigner.events import Loads
 from services.assigner.group import Group, Lease, LeaseState, channel_of
-from services.assigner.layout import Layout, layout, relieved
+from services.assigner.layout import Layout, layout, relieved, uncrowded
 from services.assigner.policy import Movable
 from services.assigner.returns import homeward
 
@@ -86,6 +86,7 @@ def preview(state: Group, loads: Loads, change: Change, now_ms: int, assign: Ass
     dealt = homeward(changed, then, still=movable is Movable.NONE)
     dealt = dealt if movable is Movable.NONE else relieved(dealt)
     target = assign(dealt.channels, dealt.holders, len(then.members), movable=movable, measured=dealt.measured)
+    target = uncrowded(then, dealt.crowd, target)
     target = np.where(target < 0, then.holders, target)  # what nobody else may hold stays
     return Preview(_moves(state, then, target.tolist()), _members(now, then, replace(then, holders=target)))
 

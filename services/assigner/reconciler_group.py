@@ -212,9 +212,10 @@ class GroupKeeper:
             GROUPS, self._name, command, actor=self._replica.instance, cause=cause
         )
         events = [record.event for record in outcome.events]
-        asked_back = [each for event in events if isinstance(event, RevokesStarted) for each in event.leases]
-        ruled = sum(constraints.misheld(outcome.state, each.lease, each.member) for each in asked_back)
-        self._loads.moved(len(asked_back), self._replica.host.clock.elapsed(), ruled)
+        for event in events:
+            if isinstance(event, RevokesStarted):
+                ruled = constraints.asked_for(outcome.state, event)
+                self._loads.moved(len(event.leases), self._replica.host.clock.elapsed(), ruled)
         return bool(outcome.events)
 
     def _balance(self) -> Balance:
