@@ -3,12 +3,14 @@
 Faults overlap; everything is healed at the end. What a fault does is in its method, how often it comes in the plan.
 """
 
+import asyncio
 import random
 from collections.abc import Callable, Sequence
 from typing import Final
 
 from braid.kernel.limits import SESSION_TTL_SECONDS
 from braid.stores.memory import Fate
+from tests.simulation.operations import Operator
 from tests.simulation.world import CLUSTERS, MEMBERS, PRODUCERS, SERVICES, Slowness, World
 from tests.support.checkers import facts
 
@@ -25,6 +27,7 @@ class Faults:
         self._healing: dict[int, Callable[[], None]] = {}
         self._count = 0
         self._deaths = 0
+        self._operator = Operator(world, dice)
 
     async def run(self) -> None:
         """Makes faults for as long as the plan says, then heals everything."""
@@ -113,6 +116,14 @@ class Faults:
         clock = self._world.running[name].process.clock
         clock.skew_ms += int(self._dice.uniform(-60_000, 60_000))
         self._world.journal.say(f"FAULT clock of {name} is {clock.skew_ms} ms off")
+
+    # --- operators
+
+    def _operate(self) -> None:
+        """A rule of the group, taken back when it is healed."""
+        operation, over = self._operator.next(), asyncio.Event()
+        self._world.host.tasks.spawn(self._operator.carry_out(operation, over), "operate")
+        self._begin(operation.text, self._dice.uniform(3.0, 15.0), over.set)
 
     # --- links
 

@@ -34,8 +34,9 @@ from braid.kernel.progress_fields import EnvelopeFields
 from braid.kernel.ranges import EMPTY
 from braid.stores.memory import MemoryStore
 from braid.stores.memory_server import MemoryStoreServer
-from services.assigner import balance, codec
-from services.assigner.group import Group
+from services.assigner import balance, codec, constraints
+from services.assigner.group import Group, Member
+from services.assigner.placement import Mask
 from services.registry import drain
 from services.registry.channels import Channel
 from services.registry.commands import RecordSealed, StreamCommand
@@ -195,6 +196,21 @@ def _handle_canary(raw: object) -> bool:
     return False
 
 
+_row: Final = constraints._Sieve.row
+
+
+def _row_without_bans(self: constraints._Sieve, channel: str, lease: str = "") -> Mask:
+    state = self._state
+    self._state = replace(state, rules=replace(state.rules, bans=()))
+    row = _row(self, channel, lease)
+    self._state = state
+    return row
+
+
+def _nobody(state: Group, member: Member) -> bool:
+    return False
+
+
 MUTANTS: Final = (
     Mutant(
         "commit before the sink",
@@ -259,5 +275,7 @@ MUTANTS: Final = (
     ),
     Mutant("a drain without the seal", "I11", [(drain, "seal", _believe_sealed)], ("move-stream",)),
     Mutant("a snapshot that forgets", "I9", [(codec.GroupCodec, "decode_state", _forget_epoch)]),
+    Mutant("a ban is not heard", "rules", [(constraints._Sieve, "row", _row_without_bans)], ("operate", "kill-member")),
+    Mutant("a drain is not heard", "rules", [(constraints, "drained", _nobody)], ("operate", "kill-member")),
     Mutant("the canary is a record", "I2", [(partition_work, "_is_seal_canary", _handle_canary)], ("move-stream",)),
 )

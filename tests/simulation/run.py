@@ -11,6 +11,7 @@ from tests.simulation.applications import GROUP
 from tests.simulation.faults import Faults
 from tests.simulation.histories import KINDS
 from tests.simulation.journal import InvariantViolated, Journal
+from tests.simulation.operations import KeptRules
 from tests.simulation.plan import Plan, plan_of
 from tests.simulation.world import World
 from tests.support.checkers.checking import Checker
@@ -97,6 +98,7 @@ def _checkers(plan: Plan) -> list[Checker]:
         OneFold(KINDS),
         SafeDrains(),
         FencedCommits(),
+        KeptRules(),
     ]
     return [*checkers, ExclusiveHolders(GROUP)] if plan.exclusive else checkers
 

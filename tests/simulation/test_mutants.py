@@ -7,7 +7,12 @@ from tests.simulation.mutants import MUTANTS, Mutant
 from tests.simulation.run import run
 
 SEEDS_MAX = 6
-QUICK = ("commit before the sink", "epochs used again", "a snapshot that forgets")  # one each for I3, I6, I9
+QUICK = (  # one each for I3, I6, I9, and rules
+    "commit before the sink",
+    "epochs used again",
+    "a snapshot that forgets",
+    "a ban is not heard",
+)
 
 
 def _red_seed(mutant: Mutant) -> tuple[int, str]:

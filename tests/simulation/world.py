@@ -92,6 +92,7 @@ class World:
             self.kafka.add_cluster(name)
         directory = Directory(MemoryTransport(self.network, "operator"), self.host, ENDPOINTS)
         self.registry = ServiceClient(directory, "registry", self.host, principal="operator")
+        self.assigner = ServiceClient(directory, "assigner", self.host, principal="operator")
 
     # --- starting
 
