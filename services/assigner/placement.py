@@ -20,7 +20,7 @@ Bounds, for members of capacities c and partitions of weights w where nothing is
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from heapq import heapify, heapreplace
+from heapq import heapify, heappop, heapreplace
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -172,10 +172,13 @@ class Placement:
         by_freedom = np.unique(kinds)
         for kind in by_freedom[np.argsort(allowed[by_freedom].sum(axis=1), kind="stable")].tolist():
             of_kind = heaviest_first[kinds == kind]
-            single = self._apart_of(of_kind) >= 0
-            for partition in of_kind[single].tolist():
-                self._deal_any(np.array([partition]), np.where(self._open(partition), self.relative, np.inf))
-            self._deal_any(of_kind[~single], np.where(allowed[kind], self.relative, np.inf))
+            sets = self._apart_of(of_kind)
+            for number in np.unique(sets)[::-1].tolist():
+                of_set = of_kind[sets == number]
+                if number >= 0:
+                    of_set = self._deal_apart(of_set, number, np.where(allowed[kind], self.relative, np.inf))
+                if number < 0 or self._rules.soft:
+                    self._deal_any(of_set, np.where(allowed[kind], self.relative, np.inf))
 
     def _deal_alike(self, partitions: Indices) -> None:
         """Deals among members of one capacity, none excluded: a batch at a time, heaviest to least loaded."""
@@ -217,12 +220,37 @@ class Placement:
             return
         heap = list(zip(relative[nearest].tolist(), nearest.tolist(), self._inverse[nearest].tolist(), strict=True))
         heapify(heap)
-        held, takers = self._held, []
-        for partition, weight in zip(partitions.tolist(), self.weights[partitions].tolist(), strict=True):
+        takers = []
+        for weight in self.weights[partitions].tolist():
             load, member, inverse = heap[0]
             heapreplace(heap, (load + weight * inverse, member, inverse))
-            held[member].append(partition)
             takers.append(member)
+        self._give(partitions, takers)
+
+    def _deal_apart(self, partitions: Indices, number: int, relative: Floats) -> Indices:
+        """List scheduling of one set, among members whose host has room left; returns what found none."""
+        assert self._crowds
+        left, hosts = self._crowds.left(number), self._crowds.hosts
+        able = np.flatnonzero(np.isfinite(relative))
+        heap = list(zip(relative[able].tolist(), able.tolist(), self._inverse[able].tolist(), strict=True))
+        heapify(heap)
+        takers: list[int] = []
+        for weight in self.weights[partitions].tolist():
+            while heap and left[hosts[heap[0][1]]] <= 0:
+                heappop(heap)
+            if not heap:
+                break
+            load, member, inverse = heap[0]
+            heapreplace(heap, (load + weight * inverse, member, inverse))
+            left[hosts[member]] -= 1
+            takers.append(member)
+        self._give(partitions[: len(takers)], takers)
+        return partitions[len(takers) :]
+
+    def _give(self, partitions: Indices, takers: Sequence[int]) -> None:
+        held = self._held
+        for partition, member in zip(partitions.tolist(), takers, strict=True):
+            held[member].append(partition)
         taken = np.array(takers, np.int64)
         self.holders[partitions] = taken
         if self._crowds:
@@ -321,14 +349,6 @@ class Placement:
             return np.full(len(partitions), -1, np.int64)
         return self._rules.apart[partitions]
 
-    def _open(self, partition: int) -> Mask:
-        """Members that may be given a partition of a set: in soft rules a host without room is better than none."""
-        assert self._rules and self._crowds
-        allowed: Mask = self._rules.allowed[self._rules.kinds[partition]]
-        roomy = allowed & self._crowds.roomy(partition)
-        live = self._capacities > 0
-        return allowed if self._rules.soft and not (roomy & live).any() else roomy
-
     def _may_take(self, partitions: Indices, member: int) -> Mask:
         if self._rules is None:
             return np.ones(len(partitions), np.bool_)
@@ -337,11 +357,12 @@ class Placement:
 
 
 class _Crowds:
-    """How many partitions of each set each host holds."""
+    """How many partitions of each set each host holds; `hosts` are the members'."""
 
     def __init__(self, rules: Rules, holders: Indices, members: int) -> None:
         self._sets = np.full(len(holders), -1) if rules.apart is None else rules.apart
         self._hosts = np.arange(members) if rules.hosts is None else rules.hosts
+        self.hosts: list[int] = self._hosts.tolist()
         sets = int(self._sets.max(initial=0)) + 1
         self._room = np.ones(sets, np.int64) if rules.room is None else rules.room
         self._counts = np.zeros((sets, int(self._hosts.max(initial=-1)) + 1), np.int64)
@@ -354,11 +375,10 @@ class _Crowds:
         counted = sets >= 0
         np.add.at(self._counts, (sets[counted], self._hosts[members[counted]]), by)
 
-    def roomy(self, partition: int) -> Mask:
-        """Members whose host has room for a partition nobody holds."""
-        number = self._sets[partition]
-        roomy: Mask = (self._counts[number] < self._room[number])[self._hosts]
-        return roomy
+    def left(self, number: int) -> list[int]:
+        """Per host, how many more of a set it has room for."""
+        room: list[int] = (self._room[number] - self._counts[number]).tolist()
+        return room
 
     def may_join(self, partitions: Indices, holders: Indices, member: int) -> Mask:
         """Which partitions a member's host has room for; what is on that host already takes none."""
