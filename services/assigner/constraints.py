@@ -32,8 +32,13 @@ def carriers(state: Group, name: str) -> list[str]:
 
 def capacity_of(state: Group, member: Member) -> float:
     """Busy seconds per second a member is to bear: as an operator set it, as it declared it, or as most can."""
+    return said_capacity(state, member) or CAPACITY_DEFAULT
+
+
+def said_capacity(state: Group, member: Member) -> float:
+    """What somebody said a member bears: an operator, else the member; 0 when nobody did."""
     capacities = state.rules.capacities
-    return capacities.get(member.id) or capacities.get(member.client_id) or member.capacity or CAPACITY_DEFAULT
+    return capacities.get(member.id) or capacities.get(member.client_id) or member.capacity
 
 
 def drained(state: Group, member: Member) -> bool:

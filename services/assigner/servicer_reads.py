@@ -15,7 +15,7 @@ from services.assigner import unfencing
 from services.assigner.admission import etag_of
 from services.assigner.codec import metadata_message, spec_message
 from services.assigner.codec_rules import rules_message
-from services.assigner.constraints import capacity_of, ruled
+from services.assigner.constraints import ruled, said_capacity
 from services.assigner.domain import GroupDecider, registered_spec
 from services.assigner.events import Event
 from services.assigner.explain import explain
@@ -142,7 +142,7 @@ class Reads:
             join_time_ms=member.joined_at_ms,
             leases=leases,
             peer=member.peer,
-            capacity=capacity_of(group, member),
+            capacity=said_capacity(group, member),
             drain=_drain_state(group, member),
         )
 

@@ -1,5 +1,6 @@
 """The stated bounds of the placement by load, as properties; mutants that ignore them turn the checkers red."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Final
 
@@ -185,6 +186,29 @@ def test_rules_are_never_broken(weights: list[float], members: int, data: st.Dat
     check_rules(placement, kinds, allowed, apart)
     for partition in np.flatnonzero((placement.holders < 0) & (apart < 0)).tolist():
         assert not allowed[kinds[partition]].any(), "free though somebody may hold it"
+
+
+@given(WEIGHTS, st.integers(2, 8), st.integers(1, 4), st.data())
+def test_hosts_have_room_for_their_part_and_nobody_is_left_alone(
+    weights: list[float], members: int, hosts: int, data: st.DataObject
+) -> None:
+    size = len(weights)
+    at = np.array([number % hosts for number in range(members)])
+    apart = np.array(data.draw(st.lists(st.integers(0, 1), min_size=size, max_size=size)))
+    room = np.array([-(-int((apart == each).sum()) // len(set(at.tolist()))) for each in range(2)])
+    row = st.lists(st.booleans(), min_size=members, max_size=members)
+    allowed = np.array([[True] * members, data.draw(row)])
+    kinds = np.array(data.draw(st.lists(st.integers(0, 1), min_size=size, max_size=size)))
+    rules = Rules(kinds, allowed, apart, at, room, soft=True)
+    placement = Placement(np.array(weights), np.full(size, -1), np.ones(members), rules)
+    placement.deal(np.arange(size))
+    placement.improve(Band(0.0, 0.0, 0.0, 0.0), UNBOUNDED)
+    held = placement.holders >= 0
+    assert held[allowed[kinds].any(axis=1)].all()
+    assert allowed[kinds[held], placement.holders[held]].all()
+    if allowed.all():
+        pairs = zip(apart.tolist(), at[placement.holders].tolist(), strict=True)
+        assert all(count <= room[each] for (each, _), count in Counter(pairs).items())
 
 
 def check_rules(placement: Placement, kinds: Indices, allowed: Mask, apart: Indices) -> None:
