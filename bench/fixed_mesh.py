@@ -54,6 +54,9 @@ class FixedLeases:
     async def refused(self, cluster: str, generation: Generation) -> None:
         return
 
+    async def leaving(self) -> None:
+        return
+
     async def leave(self, reason: str) -> None:
         return
 
