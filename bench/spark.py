@@ -63,12 +63,11 @@ class Contest:
         return self._spark.read.format(source).options(**self._place.options(source), **options).load()
 
 
-async def contest(directory: Path, spark: SparkSession, jvm: psutil.Process, how: Asked) -> Table:
-    """Fills a stream, plays the rounds."""
-    async with filled_stream(directory / "mesh", how.units) as place:
-        playing = Contest(spark, place, how.units)
-        await playing.counted()
-        samples = await play(playing.contestants(), how.rounds, lambda: cpu_of(jvm))
+async def contest(place: Place, spark: SparkSession, jvm: psutil.Process, how: Asked) -> Table:
+    """Plays the rounds over a stream of `how.units` records."""
+    playing = Contest(spark, place, how.units)
+    await playing.counted()
+    samples = await play(playing.contestants(), how.rounds, lambda: cpu_of(jvm))
     found = rows(samples, PEER, "wall")
     facts = {
         "work": f"batch read of {how.units:,} records of 100 B and Braid's three headers, {PARTITIONS} partitions, to "
@@ -81,11 +80,17 @@ async def contest(directory: Path, spark: SparkSession, jvm: psutil.Process, how
     return Table("spark-batch", "row", "wall", verdict(found, AGAIN), facts, found, made_with())
 
 
+async def run(how: Asked) -> Table:
+    """Fills a stream of a mesh and broker of its own, and plays."""
+    with tempfile.TemporaryDirectory(prefix="braid-bench-") as directory, session() as (spark, jvm):
+        async with filled_stream(Path(directory) / "mesh", how.units) as place:
+            return await contest(place, spark, jvm, how)
+
+
 def main() -> int:
     """Runs the benchmark on a mesh and a Spark of its own; 1 when the run is void."""
     how = asked(__doc__, units=4_000_000, quick_units=20_000)
-    with tempfile.TemporaryDirectory(prefix="braid-bench-") as directory, session() as (spark, jvm):
-        table = asyncio.run(contest(Path(directory), spark, jvm, how))
+    table = asyncio.run(run(how))
     table.publish(how.directory)
     return int(bool(table.verdict) and not how.quick)
 

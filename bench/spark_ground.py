@@ -77,14 +77,21 @@ class Place(NamedTuple):
 async def filled_stream(directory: Path, records: int) -> AsyncIterator[Place]:
     """A stream of so many records on a broker of its own; the mesh keeps its state in `directory`."""
     with broker(apart=False) as serving:
-        # A mesh has a cluster, which stays idle: its heap is too small to measure with.
-        async with DevMesh(directory, clusters=("idle",), registries=1, assigners=1, lagmons=0, dlqs=0) as mesh:
-            addresses = [service.address for service in mesh.ready.services.values()]
-            await enroll(addresses, {CLUSTER: Address(serving.bootstrap, "a")})
-            place = Place(",".join(addresses), serving.bootstrap)
-            await _create_stream(place.endpoint)
-            await _fill(serving.bootstrap, records)
+        async with filled_stream_on(serving.bootstrap, directory, records) as place:
             yield place
+
+
+@contextlib.asynccontextmanager
+async def filled_stream_on(bootstrap: str, directory: Path, records: int) -> AsyncIterator[Place]:
+    """The same on a broker that runs."""
+    # A mesh has a cluster, which stays idle: its heap is too small to measure with.
+    async with DevMesh(directory, clusters=("idle",), registries=1, assigners=1, lagmons=0, dlqs=0) as mesh:
+        addresses = [service.address for service in mesh.ready.services.values()]
+        await enroll(addresses, {CLUSTER: Address(bootstrap, "a")})
+        place = Place(",".join(addresses), bootstrap)
+        await _create_stream(place.endpoint)
+        await _fill(bootstrap, records)
+        yield place
 
 
 async def _create_stream(endpoint: str) -> None:

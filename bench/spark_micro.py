@@ -26,7 +26,7 @@ from bench.tables import Table, made_with
 
 BATCH_ROWS: Final = 1_000
 STARTING: Final = 4  # batches left out of a round's median
-QUERY_SECONDS: Final = 120.0
+QUERY_SECONDS: Final = 600.0
 PEER: Final = "Spark's own source"
 AGAIN: Final = "Spark's own source again"
 BRAID: Final = "braid source"
@@ -74,11 +74,10 @@ class Contest:
         return Sample(1, spent, statistics.median(lasted) / 1e3)
 
 
-async def contest(directory: Path, spark: SparkSession, jvm: psutil.Process, how: Asked) -> Table:
-    """Fills a stream, plays the rounds."""
-    async with filled_stream(directory / "mesh", how.units * BATCH_ROWS) as place:
-        playing = Contest(spark, jvm, place, directory / "checkpoints", how.units)
-        samples = await asyncio.to_thread(playing.play, how.rounds)
+async def contest(place: Place, directory: Path, spark: SparkSession, jvm: psutil.Process, how: Asked) -> Table:
+    """Plays the rounds over a stream of `how.units` batches; checkpoints go into the directory."""
+    playing = Contest(spark, jvm, place, directory / "checkpoints", how.units)
+    samples = await asyncio.to_thread(playing.play, how.rounds)
     found = rows(samples, PEER, "wall")
     facts = {
         "work": f"{how.units} micro-batches of {BATCH_ROWS:,} records of 100 B a round, {PARTITIONS} partitions, to "
@@ -90,11 +89,18 @@ async def contest(directory: Path, spark: SparkSession, jvm: psutil.Process, how
     return Table("spark-micro", "batch", "wall", verdict(found, AGAIN), facts, found, made_with())
 
 
+async def run(how: Asked) -> Table:
+    """Fills a stream of a mesh and broker of its own, and plays."""
+    with tempfile.TemporaryDirectory(prefix="braid-bench-") as name, session() as (spark, jvm):
+        directory = Path(name)
+        async with filled_stream(directory / "mesh", how.units * BATCH_ROWS) as place:
+            return await contest(place, directory, spark, jvm, how)
+
+
 def main() -> int:
     """Runs the benchmark on a mesh and a Spark of its own; 1 when the run is void."""
     how = asked(__doc__, units=24, quick_units=STARTING + 2)
-    with tempfile.TemporaryDirectory(prefix="braid-bench-") as directory, session() as (spark, jvm):
-        table = asyncio.run(contest(Path(directory), spark, jvm, how))
+    table = asyncio.run(run(how))
     table.publish(how.directory)
     return int(bool(table.verdict) and not how.quick)
 

@@ -99,9 +99,9 @@ def run(given: argparse.Namespace, stop: threading.Event) -> None:
     """
     check_arguments(given)
     take_table(given)
+    commands.check_mesh(given)
     spark = spark_session(f"event-store {given.stream}", master=given.master, driver_memory=given.driver_memory)
     try:
-        commands.check_mesh(given)
         spark.dataSource.register(BraidDataSource)
         EventStore(given, spark).keep_running(stop)
     except (PySparkException, Py4JError, ConnectionError) as error:

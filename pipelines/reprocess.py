@@ -63,9 +63,9 @@ def run(given: argparse.Namespace, stop: threading.Event) -> None:
     commands.check_source(given)
     parts = range_of(given, datetime.now(UTC))
     writer = TableWriter.open(given.table, stream=given.stream, table_format=given.format, clock_ms=commands.now_ms)
+    commands.check_mesh(given)
     spark = spark_session(f"reprocess {given.stream}", master=given.master, driver_memory=given.driver_memory)
     try:
-        commands.check_mesh(given)
         spark.dataSource.register(BraidDataSource)
         done = merge_slices(given, spark, writer, parts, stop)
     except (PySparkException, Py4JError, ConnectionError) as error:

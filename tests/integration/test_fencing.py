@@ -4,7 +4,7 @@ import asyncio
 import json
 import signal
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
@@ -24,7 +24,7 @@ from braid.kernel.envelope import decode
 from braid.kernel.errors import Fenced
 from braid.kernel.ports import Committed, Generation, KafkaOffsets, TopicPartition
 from devmesh.mesh import DevMesh
-from tests.support.mesh import running_mesh
+from tests.support.grounds import wait_healthy
 from tests.support.patience import in_time, until
 
 ROOT: Final = Path(__file__).parents[2]
@@ -36,11 +36,11 @@ CALL_SECONDS: Final = 60.0  # by the wall
 pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
 
 
-@pytest.fixture(scope="module")
-def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevMesh]:
-    """One cluster, one registry, two assigners."""
-    with running_mesh(tmp_path_factory.mktemp("fencing"), clusters=("east",), registries=1, assigners=2) as running:
-        yield running
+@pytest.fixture
+def local(one_cluster: DevMesh) -> DevMesh:
+    """One cluster, one registry, two assigners; all healthy."""
+    wait_healthy(one_cluster)
+    return one_cluster
 
 
 class Rig:

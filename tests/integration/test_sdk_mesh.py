@@ -3,7 +3,6 @@
 import asyncio
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -13,7 +12,7 @@ import braid
 from braid.api.registry.v1.registry_service_pb2 import CreateStreamRequest
 from braid.api.registry.v1.stream_pb2 import LaneSpec, Stream, StreamSpec
 from devmesh.mesh import DevMesh
-from tests.support.mesh import running_mesh
+from tests.support.grounds import wait_healthy
 from tests.support.patience import until
 
 ROOT: Final = Path(__file__).parents[2]
@@ -23,11 +22,11 @@ pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
 
 
 @pytest.fixture(scope="module")
-def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevMesh]:
+def local(two_clusters: DevMesh) -> DevMesh:
     """Two clusters, one registry, one assigner, and stream `logs`."""
-    with running_mesh(tmp_path_factory.mktemp("sdk"), registries=1, assigners=1) as running:
-        asyncio.run(create(running.ready.endpoint, "logs"))
-        yield running
+    wait_healthy(two_clusters)
+    asyncio.run(create(two_clusters.ready.endpoint, "logs"))
+    return two_clusters
 
 
 async def create(endpoint: str, stream: str) -> None:
@@ -86,9 +85,11 @@ async def test_a_cluster_dies_under_load_and_nothing_acknowledged_is_lost(local:
             sending = asyncio.create_task(send_all(producer, 10_000))
             await until(lambda: len(acknowledged) > 4_000, "4,000 are acknowledged")
             await local.kill(first.cluster)
-            await sending
-            assert {*acknowledged.values()} == {"east", "west"}
-            await local.start(first.cluster)
+            try:
+                await sending
+                assert {*acknowledged.values()} == {"east", "west"}
+            finally:
+                await local.start(first.cluster)
             await until(lambda: set(processed) >= set(acknowledged), "all acknowledged is processed", 90)
             await until(
                 lambda: not sum(lease.in_flight for each in (one, two) for lease in each.leases()), "all is done"

@@ -1,4 +1,4 @@
-"""One mesh and one Spark session for all tests of the data source; each test has a stream of its own."""
+"""One Spark session for all tests of the data source; each test has a stream of its own."""
 
 from collections.abc import Iterator
 
@@ -6,15 +6,15 @@ import pytest
 from pyspark.sql import SparkSession
 
 from devmesh.mesh import DevMesh
-from tests.support.mesh import running_mesh
+from tests.support.grounds import wait_healthy
 from tests.support.spark_session import running_spark
 
 
-@pytest.fixture(scope="module")
-def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevMesh]:
-    """Two clusters, one registry, one assigner."""
-    with running_mesh(tmp_path_factory.mktemp("mesh"), registries=1, assigners=1) as running:
-        yield running
+@pytest.fixture
+def local(two_clusters: DevMesh) -> DevMesh:
+    """Two clusters, one registry, one assigner; all healthy."""
+    wait_healthy(two_clusters)
+    return two_clusters
 
 
 @pytest.fixture(scope="module")

@@ -198,10 +198,12 @@ def test_a_query_outlives_its_restart_and_the_death_of_a_cluster(
     until(lambda: job.has(wanted), "what came while it was stopped")
     carrier = next(iter(wanted.values()))[0]
     asyncio.run(local.kill(carrier))
-    elsewhere = produce(local, "outlive", 1_000)
-    assert {place[0] for place in elsewhere.values()} == {"east", "west"} - {carrier}
-    until(lambda: job.has(elsewhere), "what went to the other cluster")
-    asyncio.run(local.start(carrier))
+    try:
+        elsewhere = produce(local, "outlive", 1_000)
+        assert {place[0] for place in elsewhere.values()} == {"east", "west"} - {carrier}
+        until(lambda: job.has(elsewhere), "what went to the other cluster")
+    finally:
+        asyncio.run(local.start(carrier))
     wanted |= elsewhere | produce(local, "outlive", 500)
     until(lambda: job.has(wanted), "everything")
     assert query.isActive
