@@ -27,6 +27,7 @@ demo: setup ## run the main job on real Kafka and print a verdict (KEEP=1 leaves
 	@$(RUN) -m demo $(if $(KEEP),--keep)
 
 test: setup etcd check ## run every check and every test tier (under 20 minutes on two cores)
+	@$(RUN) -m devmesh.spark_archive
 	@$(RUN) -m tools.suite $(TIERS)
 
 quick: setup ## unit, contract on memory, simulation smoke (under a minute)

@@ -1,4 +1,4 @@
-"""Makes the class archive of Kafka's JVMs, once per machine, by a broker that is thrown away.
+"""Makes class archives, once per machine: that of Kafka's JVMs by a broker that is thrown away.
 
 It only makes starts cheaper: where it cannot be made, that is said in a line and remembered, and brokers start as ever.
 Run as `python -m devmesh.archiving` to make it now, also where that failed before.
@@ -16,7 +16,7 @@ from braid.kernel.limits import ARCHIVE_SECONDS, ARCHIVES_KEPT_MAX
 from devmesh.blueprint import CLUSTER_PORT
 from devmesh.brokers import KafkaBroker
 from devmesh.cache import resolving
-from devmesh.class_archive import FAILED, PREFIX, archive_entry, archive_name, find_archive
+from devmesh.class_archive import FAILED, archive_entry, archive_name, find_archive
 from devmesh.jars import kafka_classpath
 from devmesh.java import java_binary
 from devmesh.jvm import KafkaJvm
@@ -26,6 +26,7 @@ _PORT: Final = CLUSTER_PORT + 500  # away from those that meshes want
 _LOG_TAIL_BYTES: Final = 500
 
 Say = Callable[[str], None]
+Make = Callable[[Path], Path]
 
 
 def ensure_archive(jvm: KafkaJvm, say: Say, *, again: bool = False) -> Path | None:
@@ -39,17 +40,29 @@ def ensure_archive(jvm: KafkaJvm, say: Say, *, again: bool = False) -> Path | No
     Returns:
         None where there is none to be had.
     """
-    entry = archive_entry(jvm)
+    return ensure(archive_entry(jvm), "Kafka", lambda work: _make(jvm, work), say, again=again)
+
+
+def ensure(entry: Path, whose: str, make: Make, say: Say, *, again: bool = False) -> Path | None:
+    """`ensure_archive` for any entry.
+
+    Args:
+        entry: Of the cache.
+        whose: Classes they are, for messages.
+        make: Writes the archive in a working directory; raises `BraidError` or OSError.
+        say: As above.
+        again: As above.
+    """
     if _settled(entry) and not (again and _failed(entry)):
         return find_archive(entry)
-    say("archiving Kafka's classes, which makes its starts cheaper; only the first start on a machine does")
+    say(f"archiving {whose}'s classes, which makes its starts cheaper; only the first one on a machine does")
     try:
         with resolving(entry.name) as work:
             if find_archive(entry) is None and (again or not _failed(entry)):
-                _publish(jvm, entry, work)
+                _publish(entry, work, make)
     except (BraidError, OSError) as error:
         reason = " ".join(str(error).split())
-        say(f"Kafka's classes could not be archived, its starts go on without: {reason}")
+        say(f"{whose}'s classes could not be archived, its starts go on without: {reason}")
     return find_archive(entry)
 
 
@@ -61,12 +74,13 @@ def _failed(entry: Path) -> bool:
     return (entry / FAILED).exists()
 
 
-def _publish(jvm: KafkaJvm, entry: Path, work: Path) -> None:
+def _publish(entry: Path, work: Path, make: Make) -> None:
     """Puts the archive, or why there is none, in place at once. Raises what the making raised."""
     kept = work / "kept"
     kept.mkdir()
     try:
-        made = _make(jvm, work)
+        made = make(work)
+        _flush(made)
         made.rename(kept / archive_name(made))
     except (BraidError, OSError) as error:
         (kept / FAILED).write_text(f"{error}\n")
@@ -99,9 +113,13 @@ def _make(jvm: KafkaJvm, work: Path) -> Path:
             broker.kill()
     if not archive.exists():
         raise Unavailable(f"the JVM wrote none: {_tail(broker.log_path)}")
+    return archive
+
+
+def _flush(archive: Path) -> None:
+    """Its name says its size: that must be true after the machine went down, too."""
     with archive.open("rb") as written:
         os.fsync(written.fileno())
-    return archive
 
 
 def _tail(log: Path) -> str:
@@ -110,7 +128,8 @@ def _tail(log: Path) -> str:
 
 def _forget_old(entry: Path) -> None:
     """Removes archives of JVMs and jars that are hardly used any more; one that a JVM has open stays readable to it."""
-    entries = (path for path in entry.parent.glob(f"{PREFIX}*") if path.is_dir() and path != entry)
+    prefix = entry.name.rpartition("-")[0]
+    entries = (path for path in entry.parent.glob(f"{prefix}-*") if path.is_dir() and path != entry)
     for old in sorted(entries, key=lambda path: path.stat().st_mtime, reverse=True)[ARCHIVES_KEPT_MAX - 1 :]:
         shutil.rmtree(old, ignore_errors=True)
 

@@ -1,4 +1,4 @@
-"""The class archive that spares JVMs of Kafka the loading and checking of its classes: where it is, and who may use it.
+"""Class archives, which spare JVMs the loading and checking of Kafka's or Spark's classes: where they are, for whom.
 
 A dynamic archive of application class data sharing (JEP 350). The JVM that made it and the jars it was made of must be
 the very same; the JVM checks that and goes on without one it refuses. `archiving` makes it.
@@ -7,6 +7,7 @@ the very same; the JVM checks that and goes on without one it refuses. `archivin
 import hashlib
 import os
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -23,17 +24,26 @@ _QUIETLY: Final = ("-Xshare:auto", "-Xlog:cds*=off")
 
 
 def archive_options(jvm: KafkaJvm) -> list[str]:
-    """Options with which a JVM shares the archive; none where there is none."""
-    archive = find_archive(archive_entry(jvm))
-    return [] if archive is None else [f"-XX:SharedArchiveFile={archive}", *_QUIETLY]
+    """Options with which a JVM of Kafka shares the archive; none where there is none."""
+    return sharing_options(archive_entry(jvm))
 
 
 def archive_entry(jvm: KafkaJvm) -> Path:
+    """The cache's entry for a JVM of Kafka."""
+    return entry_of(PREFIX, jvm.java, jvm.classpath.split(os.pathsep))
+
+
+def sharing_options(entry: Path) -> list[str]:
+    """Options with which a JVM shares the archive of an entry; none where there is none."""
+    archive = find_archive(entry)
+    return [] if archive is None else [f"-XX:SharedArchiveFile={archive}", *_QUIETLY]
+
+
+def entry_of(prefix: str, java: str, jars: Sequence[str]) -> Path:
     """The cache's entry for all that a JVM compares: itself and the jars, by version, path, size and time of change."""
-    java = os.path.realpath(shutil.which(jvm.java) or jvm.java)
-    files = [java, *jvm.classpath.split(os.pathsep)]
-    what = "\n".join([java_banner(Path(java)) or "", *map(_looks, files)])
-    return cache_directory() / f"{PREFIX}{hashlib.sha256(what.encode()).hexdigest()[:12]}"
+    binary = os.path.realpath(shutil.which(java) or java)
+    what = "\n".join([java_banner(Path(binary)) or "", *map(_looks, [binary, *jars])])
+    return cache_directory() / f"{prefix}{hashlib.sha256(what.encode()).hexdigest()[:12]}"
 
 
 def find_archive(entry: Path) -> Path | None:

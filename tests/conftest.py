@@ -6,7 +6,7 @@ from typing import Final
 
 import pytest
 
-from devmesh.java import SHORT_LIVED_JVM
+from devmesh.spark_archive import short_lived_options
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 
@@ -15,7 +15,8 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 TIER_TIMEOUT_SECONDS: Final = {"unit": 120, "contract": 240, "simulation": 900, "integration": 600, "e2e": 1200}
 
 
-os.environ.setdefault("SPARK_SUBMIT_OPTS", SHORT_LIVED_JVM)  # whichever test or process of one starts Spark
+if "SPARK_SUBMIT_OPTS" not in os.environ:
+    os.environ["SPARK_SUBMIT_OPTS"] = short_lived_options()  # whichever test or process of one starts Spark
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
