@@ -398,7 +398,6 @@ MOVES_PER_MINUTE_MIN: Final = 4  # of one group by load, or as many as a join mo
 GROUP_RULES_MAX: Final = 1_000  # of a group: each is a row or a column of the masks placement goes by
 GROUP_RULES_SHOWN: Final = 3  # leases, members or lanes an error or a warning names
 HOME_SECONDS: Final = 600.0  # after a member went, in which one of its name finds its partitions again: a slow restart
-LEAVING_SECONDS: Final = 30.0  # after a lease was given back unasked; whoever closes is gone by then, or was not closing
 
 # Ending memberships of groups that are fenced no more.
 COMMITS_COPIED_AT_ONCE: Final = 500  # each of up to 12 KiB: far below what a broker takes in one request

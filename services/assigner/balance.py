@@ -62,8 +62,6 @@ def balance(
     if orphans:
         return released(orphans, ReleaseReason.MEMBER_GONE)
     reachable = [member for member in sorted(live) if member in state.members]
-    staying = [member for member in reachable if not returns.leaving(state.members[member], context.now_ms)]
-    reachable = staying or reachable
     placed = layout(state, reachable, loads or Loads(), context.now_ms)
     movable = _movable(state, reachable, loads, context.now_ms)
     still = state.rules.freeze is not None or len(reachable) < len(state.members)

@@ -76,7 +76,7 @@ class GroupSpec:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One process of the group; `leaving_since_ms` is when it last gave back a lease unasked."""
+    """One process of the group."""
 
     id: str
     client_id: str
@@ -86,7 +86,6 @@ class Member:
     capabilities: tuple[str, ...]
     peer: str
     joined_at_ms: int
-    leaving_since_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)

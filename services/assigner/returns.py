@@ -1,26 +1,18 @@
-"""What a member held before its restart goes back to it, and what somebody who is leaving is spared. Pure.
+"""What a member held before its restart goes back to it. Pure.
 
 A process that ends and comes back under its client id within `HOME_SECONDS` finds its partitions again, as far as it is
 short of its share: so a fleet that is restarted one by one, with loads within their band, moves each partition at most
 twice, away and back, however large it is. Without that every restart would shuffle what others hold.
-
-A member that gives leases back unasked is closing: it is given nothing more, and nothing else moves until it is gone.
 """
 
 from dataclasses import replace
 
 import numpy as np
 
-from braid.kernel.limits import LEAVING_SECONDS
 from services.assigner.constraints import drained
 from services.assigner.events import LeasesReleased, ReleaseReason
 from services.assigner.group import Group, Lease, LeaseState, Member
 from services.assigner.layout import Layout, at_home
-
-
-def leaving(member: Member, now_ms: int) -> bool:
-    """Whether it gave a lease back unasked, and not long ago."""
-    return bool(member.leaving_since_ms) and now_ms - member.leaving_since_ms < LEAVING_SECONDS * 1000
 
 
 def homeward(state: Group, placed: Layout, *, still: bool) -> Layout:
@@ -77,19 +69,16 @@ def gone(leases: dict[str, Lease], member: Member, now_ms: int) -> None:
 
 
 def given_back(state: Group, event: LeasesReleased, now_ms: int) -> Group:
-    """A member that gives back unasked what it could commit is closing."""
+    """What a member gives back unasked, because it closes, remembers whose it was."""
     if event.reason is not ReleaseReason.RELEASED:
         return state
-    members, leases = dict(state.members), dict(state.leases)
-    waived = set(event.commit_waived)
+    leases = dict(state.leases)
     for grant in event.leases:
-        lease, member = leases.get(grant.lease), members.get(grant.member)
+        lease, member = leases.get(grant.lease), state.members.get(grant.member)
         if lease is None or member is None or lease.epoch != grant.epoch or lease.state is not LeaseState.HELD:
             continue
         leases[grant.lease] = _homed(lease, member.client_id, now_ms)
-        if grant.lease not in waived:
-            members[member.id] = replace(member, leaving_since_ms=now_ms)
-    return replace(state, members=members, leases=leases)
+    return replace(state, leases=leases)
 
 
 def _homed(lease: Lease, home: str, now_ms: int) -> Lease:
