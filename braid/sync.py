@@ -280,7 +280,7 @@ class Mesh:
                 concurrency=concurrency,
                 retry=retry,
                 ownership=ownership,
-            fencing=fencing,
+                fencing=fencing,
                 lease_seconds=lease_seconds,
                 commit_interval_seconds=commit_interval_seconds,
                 max_in_flight_bytes=max_in_flight_bytes,

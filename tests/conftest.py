@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from hypothesis import settings
 
 from devmesh.spark_archive import short_lived_options
 
@@ -15,6 +16,8 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 TIER_TIMEOUT_SECONDS: Final = {"unit": 120, "contract": 240, "simulation": 900, "integration": 600, "e2e": 1200}
 
 
+settings.register_profile("braid", deadline=None)  # it would be an assertion by the wall
+settings.load_profile("braid")
 if "SPARK_SUBMIT_OPTS" not in os.environ:
     os.environ["SPARK_SUBMIT_OPTS"] = short_lived_options()  # whichever test or process of one starts Spark
 

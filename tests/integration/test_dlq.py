@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from itertools import pairwise
 from pathlib import Path
@@ -11,6 +11,8 @@ from typing import Final
 import pytest
 
 import braid
+from braid.api.assigner.v1 import assigner_service_pb2 as assigner_api
+from braid.api.assigner.v1 import group_pb2
 from braid.api.dlq.v1 import dead_letter_pb2
 from braid.api.dlq.v1 import dlq_service_pb2 as api
 from braid.api.dlq.v1.replay_pb2 import REPLAY_STATE_DONE, REPLAY_STATE_PAUSED, Replay, ReplaySpec
@@ -24,28 +26,23 @@ from braid.kernel.errors import Invalid, NotFound
 from braid.kernel.limits import REPLAY_BATCH_LETTERS_MAX
 from devmesh.mesh import DevMesh
 from services.dlq.policy import batch_letters
-from tests.support.mesh import running_mesh
+from tests.support.grounds import wait_healthy
 from tests.support.patience import Deadline, until
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
 LETTERS: Final = 10_000
+LEASE_MS: Final = 15_000
 RATE: Final = 1_000.0
 # The bucket holds two batches, and what begins a stretch was paid for before it; a millisecond is rounded off.
 BURST: Final = 3 * batch_letters(RATE) + RATE / 1_000
 SHARE_MIN: Final = 0.9  # of the machine's time; below it a rate may be missed for somebody else's work
 
 
-@pytest.fixture(scope="module")
-def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the mesh keeps everything."""
-    return tmp_path_factory.mktemp("dlq")
-
-
-@pytest.fixture(scope="module")
-def local(directory: Path) -> Iterator[DevMesh]:
-    """Two clusters, two dlq replicas."""
-    with running_mesh(directory, registries=1, assigners=1, dlqs=2) as running:
-        yield running
+@pytest.fixture
+def local(whole_mesh: DevMesh) -> DevMesh:
+    """Two clusters, two dlq replicas; all healthy."""
+    wait_healthy(whole_mesh)
+    return whole_mesh
 
 
 @asynccontextmanager
@@ -60,10 +57,14 @@ async def killed(local: DevMesh, *names: str) -> AsyncIterator[None]:
             await local.start(name)
 
 
-async def create(mesh: Mesh, stream: str) -> None:
+async def create(mesh: Mesh, stream: str, group: str = "") -> None:
+    """Makes a stream, and a group of it in which a member gives nothing up twice because the machine stalls."""
     spec = StreamSpec(lanes={"live": LaneSpec(partitions=4)}, replication_factor=1)
     request = registry_api.CreateStreamRequest(name=stream, spec=spec)
     await mesh.service("registry").unary("CreateStream", request, Stream, timeout_seconds=60)
+    wanted = group_pb2.GroupSpec(streams=[stream], lease_ms=LEASE_MS, fencing=group_pb2.FENCING_GENERATION)
+    registered = assigner_api.CreateGroupRequest(name=group or stream, spec=wanted)
+    await mesh.service("assigner").unary("CreateGroup", registered, group_pb2.Group, timeout_seconds=60)
 
 
 async def dead_letter(mesh: Mesh, stream: str, count: int, group: str = "") -> dict[str, bytes]:
@@ -105,6 +106,17 @@ async def total(mesh: Mesh, stream: str) -> int:
     return -1 if page.catching_up else page.total
 
 
+async def indexed(mesh: Mesh, stream: str, count: int, seconds: float = 30.0) -> None:
+    """Waits until so many dead letters are listed, no more and no less."""
+    seen = [0]
+
+    async def all_are() -> bool:
+        seen.append(await total(mesh, stream))
+        return seen[-1] == count
+
+    await until(all_are, lambda: f"{count} letters of {stream} are indexed, not {seen[-1]}", seconds, poll=0.1)
+
+
 async def replay(mesh: Mesh, id: str) -> Replay:
     return await mesh.service("dlq").unary("GetReplay", api.GetReplayRequest(id=id), Replay)
 
@@ -134,9 +146,9 @@ async def leader(mesh: Mesh) -> str:
 
 async def test_dead_letters_are_listed_read_and_replayed_for_their_group(local: DevMesh) -> None:
     async with braid.connect(local.ready.endpoint) as mesh:
-        await create(mesh, "orders")
+        await create(mesh, "orders", "indexer")
         sent = await dead_letter(mesh, "orders", 20, group="indexer")
-        await until(lambda: _equal(total(mesh, "orders"), 20), "20 letters")
+        await indexed(mesh, "orders", 20)
         found = await letters(mesh, "orders")
         assert {each.origin.id for each in found} == set(sent)
         assert [each.last_failure_ms for each in found] == sorted((e.last_failure_ms for e in found), reverse=True)
@@ -196,7 +208,7 @@ async def test_ten_thousand_are_replayed_through_a_kill_9_at_their_rate(local: D
     async with braid.connect(local.ready.endpoint) as mesh:
         await create(mesh, "logs")
         sent = await dead_letter(mesh, "logs", LETTERS)
-        await until(lambda: _equal(total(mesh, "logs"), LETTERS), "all indexed", 60)
+        await indexed(mesh, "logs", LETTERS, 60)
         job = (await start_replay(mesh, stream="logs", rate_per_s=RATE)).id
 
         async def well_under_way() -> bool:
@@ -283,12 +295,12 @@ def lose_indexes(directory: Path) -> None:
 
 
 async def test_a_paused_replay_stands_still_and_a_lost_index_comes_back_the_same(
-    local: DevMesh, directory: Path
+    local: DevMesh, whole_mesh_directory: Path
 ) -> None:
     async with braid.connect(local.ready.endpoint) as mesh:
         await create(mesh, "bills")
         await dead_letter(mesh, "bills", 600)
-        await until(lambda: _equal(total(mesh, "bills"), 600), "all indexed")
+        await indexed(mesh, "bills", 600)
         job = (await start_replay(mesh, stream="bills", rate_per_s=100.0)).id
 
         async def begun() -> bool:
@@ -303,8 +315,8 @@ async def test_a_paused_replay_stands_still_and_a_lost_index_comes_back_the_same
         assert stood <= paused.status.sent + 50
         before = await letters(mesh, "bills")
         async with killed(local, "dlq-0", "dlq-1"):
-            lose_indexes(directory)
-        await until(lambda: _equal(total(mesh, "bills"), 600), "indexed again")
+            lose_indexes(whole_mesh_directory)
+        await indexed(mesh, "bills", 600)
         assert await letters(mesh, "bills") == before
         assert (await replay(mesh, job)).status.sent == stood
         await dlq.unary("ResumeReplay", api.ResumeReplayRequest(id=job), Replay)
@@ -329,12 +341,8 @@ async def test_a_drain_of_a_dlq_channel_waits_for_the_index_and_both_generations
 
         await until(drained, "drained", 40)
         await dead_letter(mesh, "moved", 10)
-        await until(lambda: _equal(total(mesh, "moved"), 20), "letters of both generations")
+        await indexed(mesh, "moved", 20)
         assert {each.topic for each in await letters(mesh, "moved")} > {old.topic}
-
-
-async def _equal(value: Awaitable[int], wanted: int) -> bool:
-    return await value == wanted
 
 
 async def _is(mesh: Mesh, job: str, state: int) -> bool:
