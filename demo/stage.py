@@ -15,7 +15,7 @@ from demo.display import Display
 from demo.evidence import Evidence
 from demo.tails import Tail, newest_line
 from devmesh.guard import spawn_guarded
-from devmesh.java import SHORT_LIVED_JVM
+from devmesh.spark_archive import short_lived_options
 
 T = TypeVar("T")
 
@@ -93,7 +93,7 @@ class Stage:
 
     def start(self, name: str, *command: str) -> None:
         """Starts a process that cannot outlive this one; its output goes to `NAME.log`."""
-        short_lived = {"SPARK_SUBMIT_OPTS": SHORT_LIVED_JVM}
+        short_lived = {"SPARK_SUBMIT_OPTS": short_lived_options()}
         environment = {**short_lived, **os.environ, "PYTHONUNBUFFERED": "1", "PYTHONPATH": _root()}
         self._processes[name] = spawn_guarded((sys.executable, *command), self.path(f"{name}.log"), environment)
 

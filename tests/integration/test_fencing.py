@@ -22,6 +22,7 @@ from braid.api.registry.v1.stream_pb2 import LaneSpec, Stream, StreamSpec
 from braid.kafka.cluster import AioKafka
 from braid.kernel.envelope import decode
 from braid.kernel.errors import Fenced
+from braid.kernel.ids import ASIDE_GROUP
 from braid.kernel.ports import Committed, Generation, KafkaOffsets, TopicPartition
 from devmesh.mesh import DevMesh
 from tests.support.grounds import wait_healthy
@@ -234,3 +235,29 @@ async def test_a_generation_survives_its_cluster(local: DevMesh) -> None:
         assert generation_of(consumer) == before
         with pytest.raises(Fenced):
             await rig.offsets.commit(rig.name, {rig.partitions[0]: Committed(0, "")}, None)
+
+
+async def test_a_group_is_fenced_no_more_and_keeps_its_progress(local: DevMesh) -> None:
+    async with rigged(local, "plain") as rig:
+        async with rig.member():
+            await rig.fill()
+            await rig.until_done(40)
+        assigner = rig.mesh.service("assigner")
+
+        async def left() -> bool:
+            answer = await assigner.unary("GetGroup", api.GetGroupRequest(name=rig.name), group_pb2.Group)
+            return answer.status.members == 0 and not answer.status.ending_clusters
+
+        await until(left, "the member is gone")
+        before = await rig.offsets.committed(rig.name, None)
+        wanted = group_pb2.GroupSpec(fencing=group_pb2.FENCING_NONE)
+        request = api.UpdateGroupRequest(name=rig.name, spec=wanted)
+        await assigner.unary("UpdateGroup", request, group_pb2.Group, timeout_seconds=CALL_SECONDS)
+        await until(left, "its membership has ended")
+        assert await rig.offsets.group_state(rig.name) == "Empty"
+        assert await rig.offsets.committed(rig.name, None) == before
+        assert await rig.offsets.group_state(f"{ASIDE_GROUP}{rig.name}") in ("Dead", "Empty")
+        async with rig.member():
+            await rig.fill()
+            await rig.until_done(80)
+        await rig.offsets.commit(rig.name, {rig.partitions[0]: Committed(0, "")}, None)  # as a tool may
