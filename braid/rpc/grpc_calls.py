@@ -96,16 +96,18 @@ class GrpcDuplexCall:
         self._parse = parse
         self._address = address
         self._inbox = Inbox()
+        self._writing = asyncio.Lock()  # grpc refuses a second write while one is under way, and is of no use then
         self._pump = asyncio.get_running_loop().create_task(self._read(), name=f"stream of {address}")
 
     async def send(self, message: object) -> None:
-        """Sends a message. A send that is cancelled breaks the stream.
+        """Sends a message, after those that others send. A send that is cancelled breaks the stream.
 
         Raises:
             Unavailable: the stream is over; `receive` tells why.
         """
         try:
-            await self._call.write(serialize(message))
+            async with self._writing:
+                await self._call.write(serialize(message))
         except (grpc.aio.AioRpcError, grpc.aio.BaseError, asyncio.InvalidStateError) as error:
             raise self._broken("the stream is over") from error
         except asyncio.CancelledError as error:
@@ -124,7 +126,7 @@ class GrpcDuplexCall:
     async def close(self) -> None:
         """Ends the stream and waits a moment for the server to end its side."""
         try:
-            async with asyncio.timeout(STREAM_CLOSE_SECONDS):
+            async with asyncio.timeout(STREAM_CLOSE_SECONDS), self._writing:
                 await self._call.write(END_MARK)
                 await self._call.done_writing()
                 await asyncio.wait((self._pump,))

@@ -265,6 +265,7 @@ class GrpcDuplexServing:
         self._caller = _caller(context)
         self._marks_its_end = marks_its_end(context.invocation_metadata())
         self._broken = asyncio.Event()
+        self._writing = asyncio.Lock()  # as in `GrpcDuplexCall`
 
     @property
     def caller(self) -> Caller:
@@ -272,7 +273,9 @@ class GrpcDuplexServing:
         return self._caller
 
     async def send(self, message: object) -> None:
-        """Sends a message; waits for flow control. A send that is cancelled breaks the stream.
+        """Sends a message, after those that others send; waits for flow control.
+
+        A send that is cancelled breaks the stream.
 
         Raises:
             Unavailable: the peer is gone.
@@ -280,7 +283,8 @@ class GrpcDuplexServing:
         if self._broken.is_set():
             raise self._gone()
         try:
-            await self._context.write(serialize(message))
+            async with self._writing:
+                await self._context.write(serialize(message))
         except (grpc.aio.BaseError, asyncio.InvalidStateError) as error:
             raise self._gone() from error
         except asyncio.CancelledError:

@@ -91,6 +91,29 @@ async def test_a_duplex_stream_carries_both_ways_and_ends_well(mesh: Mesh) -> No
     assert await asyncio.wait_for(watched.ended, 5) == "clean"
 
 
+@pytest.mark.parametrize("length", [1, 20_000], ids=["small", "beyond flow control"])
+async def test_many_tasks_may_send_at_once_on_either_end(mesh: Mesh, length: int) -> None:
+    heard: list[str] = []
+
+    async def both_ways(stream: DuplexServing) -> None:
+        async with asyncio.TaskGroup() as sending:
+            while (message := await stream.receive()) is not None:
+                heard.append(text(message))
+                sending.create_task(stream.send(message))
+
+    call = mesh.channel((await mesh.serve(duplexes={"Both": both_ways})).address).duplex(
+        path("Both"), StringValue, OPTIONS
+    )
+    messages = [f"{number} {'x' * length}" for number in range(MANY)]
+    async with asyncio.TaskGroup() as group:
+        for message in messages:
+            group.create_task(call.send(say(message)))
+        answers = [text(await call.receive()) for _ in messages]
+    assert heard == messages
+    assert answers == messages
+    await call.close()
+
+
 async def test_the_opener_is_known(mesh: Mesh) -> None:
     call = mesh.channel((await mesh.serve(duplexes={"Echo": _echo})).address).duplex(path("Echo"), StringValue, OPTIONS)
     await call.send(say("hello"))
