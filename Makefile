@@ -26,7 +26,7 @@ help: ## print this list
 demo: setup ## run the main job on real Kafka and print a verdict (KEEP=1 leaves the mesh running)
 	@$(RUN) -m demo $(if $(KEEP),--keep)
 
-test: setup etcd check ## run every check and every test tier (under 20 minutes on two cores)
+test: setup etcd check ## run every check and every test tier (half an hour on two cores)
 	@$(RUN) -m devmesh.spark_archive
 	@$(RUN) -m tools.suite $(TIERS)
 
