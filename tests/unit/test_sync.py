@@ -53,7 +53,7 @@ def test_run_calls_ordinary_functions_in_threads_until_closed() -> None:
             running = threading.Thread(target=consumer.run, args=(handle,))
             running.start()
             producer.send_many(braid.Outgoing(b"%d" % n) for n in range(50))
-            deadline = time.monotonic() + 10
+            deadline = time.monotonic() + 60
             while len(seen) < 50 and time.monotonic() < deadline:
                 time.sleep(0.005)
         running.join(10)

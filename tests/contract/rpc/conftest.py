@@ -23,7 +23,7 @@ from braid.rpc.memory_network import MemoryNetwork
 from braid.rpc.memory_transport import MemoryTransport
 from braid.rpc.methods import duplex, server_stream, unary
 
-OPTIONS = CallOptions(5.0, "request-1", "acme", "alice")
+OPTIONS = CallOptions(60.0, "request-1", "acme", "alice")
 
 Unary = Callable[[StringValue, Caller], Awaitable[StringValue]]
 Stream = Callable[[StringValue, Caller], AsyncIterator[StringValue]]

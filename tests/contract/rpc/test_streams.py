@@ -76,7 +76,7 @@ async def test_leaving_a_server_stream_ends_its_handler(mesh: Mesh) -> None:
     stream = channel.server_stream(path("Forever"), say(""), StringValue, OPTIONS)
     assert (await anext(stream)).value == "first"
     await stream.aclose()  # type: ignore[attr-defined]  # an async generator, as every adapter's is
-    await asyncio.wait_for(ended.wait(), 5)
+    await asyncio.wait_for(ended.wait(), 60)
 
 
 async def test_a_duplex_stream_carries_both_ways_and_ends_well(mesh: Mesh) -> None:
@@ -88,7 +88,7 @@ async def test_a_duplex_stream_carries_both_ways_and_ends_well(mesh: Mesh) -> No
         await call.send(say(str(number)))
         assert text(await call.receive()) == str(number)
     await call.close()
-    assert await asyncio.wait_for(watched.ended, 5) == "clean"
+    assert await asyncio.wait_for(watched.ended, 60) == "clean"
 
 
 @pytest.mark.parametrize("length", [1, 20_000], ids=["small", "beyond flow control"])
@@ -104,7 +104,7 @@ async def test_many_tasks_may_send_at_once_on_either_end(mesh: Mesh, length: int
     call = mesh.channel((await mesh.serve(duplexes={"Both": both_ways})).address).duplex(
         path("Both"), StringValue, OPTIONS
     )
-    messages = [f"{number} {'x' * length}" for number in range(MANY)]
+    messages = [f"{number} {'x' * length}" for number in range(200)]
     async with asyncio.TaskGroup() as group:
         for message in messages:
             group.create_task(call.send(say(message)))
@@ -159,7 +159,7 @@ async def test_a_closed_connection_is_told_from_a_clean_end(mesh: Mesh) -> None:
     await call.send(say("hello"))
     assert text(await call.receive()) == "hello"
     await channel.close()
-    assert await asyncio.wait_for(watched.ended, 5) == "broken"
+    assert await asyncio.wait_for(watched.ended, 60) == "broken"
     with pytest.raises(Unavailable):
         await call.receive()
 
@@ -172,7 +172,7 @@ async def test_what_was_sent_before_a_clean_end_arrives(mesh: Mesh) -> None:
     for number in range(20):
         await call.send(say(str(number)))
     await call.close()
-    assert await asyncio.wait_for(watched.ended, 5) == "clean"
+    assert await asyncio.wait_for(watched.ended, 60) == "clean"
     assert watched.heard == [str(number) for number in range(20)]
 
 
@@ -231,7 +231,7 @@ async def test_stopping_ends_streams_at_once_as_unavailable(mesh: Mesh) -> None:
     assert (await anext(stream)).value == "first"
     async with asyncio.timeout(2.0):
         await server.stop(10.0)
-    assert await asyncio.wait_for(watched.ended, 5) == "broken"
+    assert await asyncio.wait_for(watched.ended, 60) == "broken"
     with pytest.raises(Unavailable):
         await call.receive()
     with pytest.raises(Unavailable):

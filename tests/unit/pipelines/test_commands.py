@@ -156,7 +156,7 @@ def test_counting_what_is_no_table_says_so(tmp_path: Path, capsys: pytest.Captur
 def test_help_begins_with_examples(module: str) -> None:
     root = Path(__file__).parents[3]
     done = subprocess.run(
-        [sys.executable, "-m", module, "--help"], cwd=root, capture_output=True, text=True, timeout=25
+        [sys.executable, "-m", module, "--help"], cwd=root, capture_output=True, text=True, timeout=100
     )
     assert done.returncode == 0
     assert "--stream logs" in done.stdout.split("options:")[0]

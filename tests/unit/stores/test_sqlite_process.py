@@ -24,7 +24,7 @@ from braid.stores.sqlite_process import (
 
 
 def _wait(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 10.0
+    deadline = time.monotonic() + 60.0  # ends a hang
     while not condition():
         assert time.monotonic() < deadline, "waited in vain"
         time.sleep(0.005)
