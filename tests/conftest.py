@@ -1,6 +1,7 @@
 """What holds for every test: the options of the suite, and a timeout by tier. Fixtures live beside their tests."""
 
 import os
+import signal
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +19,8 @@ TIER_TIMEOUT_SECONDS: Final = {"unit": 120, "contract": 240, "simulation": 900, 
 
 settings.register_profile("braid", deadline=None)  # it would be an assertion by the wall
 settings.load_profile("braid")
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background job; what we start would ignore it too
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 if "SPARK_SUBMIT_OPTS" not in os.environ:
     os.environ["SPARK_SUBMIT_OPTS"] = short_lived_options()  # whichever test or process of one starts Spark
 
