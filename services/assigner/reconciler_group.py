@@ -76,7 +76,7 @@ class GroupKeeper:
             memberships,
             name,
             state=self._state,
-            execute=lambda command, cause: self._execute(Together((command, self._balance())), cause),
+            execute=self._execute_now,
             ask=self._ask,
             reached=reached,
         )
@@ -87,7 +87,7 @@ class GroupKeeper:
             memberships,
             name,
             state=self._state,
-            execute=lambda command, cause: self._execute(Together((command, self._balance())), cause),
+            execute=self._execute_now,
         )
         self._seen: tuple[GroupSpec | None, RegistryView | None] = (None, None)  # by the last decision
         self._loads = GroupLoads(replica.host.clock.elapsed())
@@ -217,6 +217,10 @@ class GroupKeeper:
                 ruled = constraints.asked_for(outcome.state, event)
                 self._loads.moved(len(event.leases), self._replica.host.clock.elapsed(), ruled)
         return bool(outcome.events)
+
+    async def _execute_now(self, command: Command, cause: str) -> bool:
+        """A command and the balance step that follows from it, beside the loop."""
+        return await self._execute(Together((command, self._balance())), cause)
 
     def _balance(self) -> Balance:
         return Balance(self._live(), self.loads())

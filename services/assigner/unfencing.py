@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from braid.kernel.ids import ASIDE_GROUP
+from services.assigner import generations
 from services.assigner.events import EndMembership, Event, MembershipEnded, ProgressSetAside, RecordAside
-from services.assigner.group import Fencing, Group
+from services.assigner.group import Group
 
 
 def aside_name(group: str) -> str:
@@ -23,7 +24,7 @@ def aside_name(group: str) -> str:
 
 def ending(state: Group) -> Sequence[str]:
     """Clusters on which the group has a membership that it needs no more."""
-    if state.spec is None or state.spec.fencing is Fencing.GENERATION:
+    if state.spec is None or generations.fenced(state):
         return []
     return sorted(state.fences)
 

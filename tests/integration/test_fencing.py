@@ -16,7 +16,6 @@ from aiokafka.errors import InconsistentGroupProtocolError
 import braid
 from braid.api.assigner.v1 import assigner_service_pb2 as api
 from braid.api.assigner.v1 import group_pb2
-from braid.api.mesh.v1.endpoint_pb2 import ListEndpointsRequest, ListEndpointsResponse
 from braid.api.registry.v1.registry_service_pb2 import CreateStreamRequest
 from braid.api.registry.v1.stream_pb2 import LaneSpec, Stream, StreamSpec
 from braid.kafka.cluster import AioKafka
@@ -26,6 +25,7 @@ from braid.kernel.ids import ASIDE_GROUP
 from braid.kernel.ports import Committed, Generation, KafkaOffsets, TopicPartition
 from devmesh.mesh import DevMesh
 from tests.support.grounds import wait_healthy
+from tests.support.leading import leader
 from tests.support.patience import in_time, until
 
 ROOT: Final = Path(__file__).parents[2]
@@ -179,19 +179,6 @@ async def test_strays_are_refused_while_members_work(local: DevMesh) -> None:
             await tool.stop()
         await rig.fill()
         await rig.until_done(80)
-
-
-async def leader(mesh: braid.Mesh) -> str:
-    """The assigner that leads."""
-    found: list[str] = []
-
-    async def told() -> list[str]:
-        answer = await mesh.service("assigner").unary("ListEndpoints", ListEndpointsRequest(), ListEndpointsResponse)
-        found[:] = [each.instance for each in answer.endpoints if each.service == "assigner" and each.leader]
-        return found
-
-    await until(told, "an assigner leads")
-    return found[0]
 
 
 async def test_the_next_leader_takes_the_membership_over_and_moves_nothing(local: DevMesh) -> None:

@@ -16,13 +16,13 @@ import pytest
 import braid
 from braid.api.assigner.v1 import group_pb2
 from braid.api.assigner.v1.assigner_service_pb2 import CreateGroupRequest, ExplainLeaseRequest, ExplainLeaseResponse
-from braid.api.mesh.v1.endpoint_pb2 import ListEndpointsRequest, ListEndpointsResponse
 from braid.api.registry.v1.registry_service_pb2 import CreateStreamRequest
 from braid.api.registry.v1.stream_pb2 import LaneSpec, Stream, StreamSpec
 from braid.kafka.partitioner import murmur2
 from braid.kernel.limits import LOAD_SETTLE_SECONDS
 from devmesh.mesh import DevMesh
 from tests.support.grounds import wait_healthy
+from tests.support.leading import leader
 from tests.support.patience import Deadline, until
 
 ROOT: Final = Path(__file__).parents[2]
@@ -144,19 +144,6 @@ async def test_load_decides_and_a_new_leader_moves_nothing(local: DevMesh, tmp_p
                 await play(members, mesh, local)
         finally:
             await members.close()
-
-
-async def leader(mesh: braid.Mesh) -> str:
-    """The assigner that leads."""
-    found: list[str] = []
-
-    async def told() -> list[str]:
-        answer = await mesh.service("assigner").unary("ListEndpoints", ListEndpointsRequest(), ListEndpointsResponse)
-        found[:] = [each.instance for each in answer.endpoints if each.service == "assigner" and each.leader]
-        return found
-
-    await until(told, "an assigner leads")
-    return found[0]
 
 
 async def come_to_rest(members: Members) -> None:

@@ -1,0 +1,18 @@
+"""Which replica of a real mesh leads."""
+
+import braid
+from braid.api.mesh.v1.endpoint_pb2 import ListEndpointsRequest, ListEndpointsResponse
+from tests.support.patience import until
+
+
+async def leader(mesh: braid.Mesh) -> str:
+    """The assigner that leads."""
+    found: list[str] = []
+
+    async def told() -> list[str]:
+        answer = await mesh.service("assigner").unary("ListEndpoints", ListEndpointsRequest(), ListEndpointsResponse)
+        found[:] = [each.instance for each in answer.endpoints if each.service == "assigner" and each.leader]
+        return found
+
+    await until(told, "an assigner leads")
+    return found[0]
