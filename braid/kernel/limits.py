@@ -193,7 +193,7 @@ TOPIC_GONE_SECONDS: Final = 2.0  # metadata lacks a topic so long: it does not e
 
 # --- assigner
 GROUP_STREAMS_MAX: Final = 64  # a group; more is several applications
-GROUP_MEMBERS_MAX: Final = 2_000  # a group; beyond this partitions per member make no sense
+GROUP_MEMBERS_MAX: Final = 10_000  # a group; beyond this partitions per member make no sense
 GRANTS_PER_DECISION_MAX: Final = 5_000  # keeps an event within one append; the next step places the rest
 SIGNALS_PER_DECISION_MAX: Final = 50  # lost members and commands in one decision; its events fit one append
 DEADLINE_BEAT_SECONDS: Final = 0.025  # between two looks at deadlines; a hang is seen two looks after the lease time
@@ -402,3 +402,14 @@ HOME_SECONDS: Final = 600.0  # after a member went, in which one of its name fin
 # Ending memberships of groups that are fenced no more.
 COMMITS_COPIED_AT_ONCE: Final = 500  # each of up to 12 KiB: far below what a broker takes in one request
 CLI_FENCING_SECONDS: Final = 30.0  # `braid set fencing` waits for its clusters, then says which are left
+
+# --- many members on one assigner
+BEAT_PATIENCE: Final = 0.5  # of the lease: so long a carried heartbeat may lack an answer, then the member beats itself
+BEAT_MEMBERS_MAX: Final = 10_000  # heartbeats in one message: some 10 ms of the assigner's loop
+BEAT_NEWS_BYTES: Final = 1 << 20  # of what members tell in one message; more go into the next
+BEAT_STREAMS_MAX: Final = 2  # of one connection: one, and one that is about to end
+BEAT_ANSWER_SECONDS: Final = 3.0  # for an answer to leave; a client that does not read loses the stream
+HEARTBEAT_MESSAGES_AT_ONCE: Final = 1_000  # of one stream, more than gather while either side or the network stands
+HEARTBEAT_MESSAGES_PER_SECOND: Final = 50.0  # and then lasting: four times what the shortest lease asks for
+LEASE_MESSAGE_BYTES_MAX: Final = 8 << 20  # from a member: a hello that names a quarter of a million leases
+OUTBOX_BYTES_MAX: Final = 32 << 20  # not yet read by one member: deltas of a large group are not small
