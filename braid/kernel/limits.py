@@ -413,3 +413,7 @@ HEARTBEAT_MESSAGES_AT_ONCE: Final = 1_000  # of one stream, more than gather whi
 HEARTBEAT_MESSAGES_PER_SECOND: Final = 50.0  # and then lasting: four times what the shortest lease asks for
 LEASE_MESSAGE_BYTES_MAX: Final = 8 << 20  # from a member: a hello that names a quarter of a million leases
 OUTBOX_BYTES_MAX: Final = 32 << 20  # not yet read by one member: deltas of a large group are not small
+
+# --- placement in slices: one is to hold the event loop for some 5 ms
+PLACEMENT_SLICE_WORK: Final = 700_000  # members looked at, one after another in arrays, before others get their turn
+PLACEMENT_TRY_WORK: Final = 4_000  # what looking for one move costs whatever the number of members, in members
