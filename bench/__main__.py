@@ -11,7 +11,7 @@ from typing import Final
 
 from bench.tables import DIRECTORY, Table
 
-BENCHMARKS: Final = ("consume", "produce", "commit", "lag_decode", "placement", "spark", "spark_micro", "kills")
+BENCHMARKS: Final = ("consume", "produce", "commit", "lag_decode", "placement", "spark", "spark_micro", "kills", "edge")
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -6,6 +6,7 @@ the group's ownership: `at_least_once` goes on for a bounded time with what it h
 """
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -13,6 +14,7 @@ from typing import NamedTuple, Protocol
 
 from braid.api.assigner.v1 import join_pb2 as wire
 from braid.api.mesh.v1.endpoint_pb2 import ClusterAddress
+from braid.client.heartbeats import Heartbeats, Seat
 from braid.client.refusals import is_final, is_strange
 from braid.client.watched import race
 from braid.kernel import limits
@@ -22,7 +24,9 @@ from braid.kernel.ports import DuplexCall, Generation, Host, TopicPartition
 from braid.rpc.mesh_client import ServiceClient
 
 PROTOCOL_VERSION = 1
-CAPABILITIES = ("generations",)  # commits with what it is lent, and asks when that is refused
+# Commits with what it is lent, and asks when that is refused; shares a stream for heartbeats by the ticket it is given.
+CAPABILITIES = ("generations", "beats")
+_ROUNDING_SECONDS = 0.001  # less than that is no time to wait
 _log = logging.getLogger("braid.consumer")
 
 
@@ -122,10 +126,12 @@ class LeaseSession:
         loads: Callable[[], wire.Heartbeat],
         exclusive: bool,
         detached_seconds_max: float = limits.DETACHED_SECONDS_MAX,
+        heartbeats: Heartbeats | None = None,
     ) -> None:
         """`hello` says who joins what; `loads` fills each heartbeat with what the member measured since the last.
 
-        `detached_seconds_max` bounds how long leases that are not exclusive are worked on past the deadline.
+        `detached_seconds_max` bounds how long leases that are not exclusive are worked on past the deadline;
+        `heartbeats` are those of all members of this process that join through `assigner`.
         """
         self._host = host
         self._assigner = assigner
@@ -134,10 +140,13 @@ class LeaseSession:
         self._loads = loads
         self._exclusive = exclusive
         self._detached_seconds_max = detached_seconds_max
+        self._heartbeats = heartbeats
         self._held: dict[LeaseId, Held] = {}
         self._lease_seconds = hello.spec.lease_ms / 1000
         self._heartbeat_seconds = limits.HEARTBEAT_MS_MAX / 1000
         self._deadline = 0.0
+        self._heard_at = 0.0  # when the last acknowledged heartbeat was sent
+        self._answered_at = 0.0  # when the assigner said anything to this member, on any stream
         self._sent_at: dict[int, float] = {}
         self._call: DuplexCall | None = None
         self._joined = asyncio.Event()
@@ -272,10 +281,23 @@ class LeaseSession:
             if self._leaving:
                 await call.send(wire.JoinRequest(leaving=wire.Leaving()))
             await self._disown(call, message.welcome.kept)
-            await race(self._host.tasks, "join", partial(self._receive, call), partial(self._beat, call))
+            await self._live(call, message.welcome.ticket)
             return True
         finally:
             await call.close()
+
+    async def _live(self, call: DuplexCall, ticket: int) -> None:
+        """Receives and beats until the stream ends."""
+        seat = None
+        if self._heartbeats is not None and ticket:
+            seat = self._heartbeats.seat(
+                ticket, self._heartbeat_seconds, self._lease_seconds, self._loads, self._carried_heartbeat
+            )
+        try:
+            await race(self._host.tasks, "join", partial(self._receive, call), partial(self._beat, call, seat))
+        finally:
+            if seat is not None:
+                seat.leave()
 
     def _welcomed(self, welcome: wire.MemberWelcome, started_at: float) -> None:
         self._hello.member_id = welcome.member_id
@@ -295,23 +317,37 @@ class LeaseSession:
         if stray and not self._gave_up:  # after giving up, the next hello says when all of it is free
             await call.send(wire.JoinRequest(acknowledge=wire.Acknowledge(released=stray)))
 
-    async def _beat(self, call: DuplexCall) -> None:
+    async def _beat(self, call: DuplexCall, seat: Seat | None) -> None:
+        """Sends heartbeats on this stream, except while they are carried with those of others."""
         sequence = 0
         try:
             while True:
                 sequence += 1
                 heartbeat = self._loads()
                 heartbeat.sequence = sequence
-                self._sent_at[sequence] = self._host.clock.elapsed()
+                self._sent_at[sequence] = sent_at = self._host.clock.elapsed()
                 await call.send(wire.JoinRequest(heartbeat=heartbeat))
-                await self._host.clock.sleep(self._heartbeat_seconds)
+                if seat is not None:
+                    await self._host.clock.sleep(self._heartbeat_seconds / 2)
+                    if not self._sent_at:  # answered, so that what is told there is heard after this
+                        told = tuple(heartbeat.unreachable_clusters)
+                        await seat.carried(sent_at + self._heartbeat_seconds, self._heard_at, told)
+                due = max(sent_at, self._heard_at) + self._heartbeat_seconds
+                await self._host.clock.sleep(max(0.0, due - self._host.clock.elapsed()))
         except Unavailable:
             await asyncio.Event().wait()  # the receiving side sees the same end, and why
 
     async def _next(self, call: DuplexCall) -> object | None:
-        """The next message. Raises `TimeoutError` when none comes for as long as a lease lasts."""
-        async with asyncio.timeout(max(self._lease_seconds, limits.JOIN_SILENCE_SECONDS_MIN)):
-            return await call.receive()
+        """The next message. Raises `TimeoutError` when nothing is heard, here or for a carried heartbeat, in time."""
+        self._answered_at = self._host.clock.elapsed()
+        while True:
+            patience = max(self._lease_seconds, limits.JOIN_SILENCE_SECONDS_MIN)
+            left = self._answered_at + patience - self._host.clock.elapsed()
+            if left < _ROUNDING_SECONDS:
+                raise TimeoutError("the assigner is silent")
+            with contextlib.suppress(TimeoutError):  # unless something was heard meanwhile for a carried heartbeat
+                async with asyncio.timeout(left):
+                    return await call.receive()
 
     async def _receive(self, call: DuplexCall) -> None:
         while (message := await self._next(call)) is not None:
@@ -333,7 +369,13 @@ class LeaseSession:
         if sent_at is not None:
             self._extend(sent_at)
 
+    def _carried_heartbeat(self, sent_at: float) -> None:
+        """A heartbeat that was carried with those of others is acknowledged."""
+        self._answered_at = self._host.clock.elapsed()
+        self._extend(sent_at)
+
     def _extend(self, sent_at: float) -> None:
+        self._heard_at = max(self._heard_at, sent_at)
         self._deadline = max(self._deadline, sent_at + self._lease_seconds * (1 - limits.CLOCK_RATE_SLACK))
 
     def _apply(self, delta: wire.LeaseDelta) -> list[wire.ReleasedLease]:

@@ -9,6 +9,7 @@ from braid.api.assigner.v1 import group_pb2, join_pb2
 from braid.api.registry.v1.route_pb2 import ProducerHello
 from braid.client import lease_session, route_watch
 from braid.client.consumer import Consumer
+from braid.client.heartbeats import Heartbeats
 from braid.client.lease_session import LeaseKeeper, LeaseListener, LeaseSession
 from braid.client.producer import Producer
 from braid.client.route_watch import RouteSource, RouteWatch
@@ -166,6 +167,7 @@ class Mesh(MeshOfStreams):
         """`open_seconds` bounds how long opening tries again; with 0 each endpoint is asked once."""
         super().__init__(host, kafka, client_id, zone)
         self._directory = Directory(transport, host, endpoints)
+        self._heartbeats = Heartbeats(host, self.service("assigner"))
         self._open_seconds = open_seconds
 
     async def __aenter__(self) -> Self:
@@ -179,6 +181,7 @@ class Mesh(MeshOfStreams):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        await self._heartbeats.close()
         await self._directory.close()
 
     def service(self, name: str) -> ServiceClient:
@@ -220,6 +223,7 @@ class Mesh(MeshOfStreams):
             loads=loads,
             exclusive=settings.ownership == "exclusive",
             detached_seconds_max=settings.detached_seconds_max,
+            heartbeats=self._heartbeats,
         )
 
 

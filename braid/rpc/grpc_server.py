@@ -9,7 +9,12 @@ from typing import Final, TypeAlias, cast
 import grpc
 
 from braid.kernel.errors import BraidError, DeadlineExceeded, Invalid, Unavailable
-from braid.kernel.limits import BROKEN_STREAM_NOTICE_SECONDS, BROKEN_STREAM_NOTICES_MAX, UNARY_DEADLINE_SECONDS
+from braid.kernel.limits import (
+    BROKEN_STREAM_NOTICE_SECONDS,
+    BROKEN_STREAM_NOTICES_MAX,
+    MESSAGE_BYTES_MAX,
+    UNARY_DEADLINE_SECONDS,
+)
 from braid.kernel.ports import Caller, DuplexHandler, RpcService, StreamHandler, UnaryHandler
 from braid.rpc.grpc_wire import END_MARK, SERVER_OPTIONS, caller_of, marks_its_end, trailers_of
 from braid.rpc.inbox import Inbox
@@ -172,7 +177,8 @@ def _handlers(service: RpcService, streams: _Streams) -> list[grpc.GenericRpcHan
     for path, (request, stream) in service.server_stream.items():
         add(path, grpc.unary_stream_rpc_method_handler(_serve_stream(stream, parser(request), streams)))
     for path, (request, duplex) in service.duplex.items():
-        add(path, grpc.stream_stream_rpc_method_handler(_serve_duplex(duplex, parser(request), streams)))
+        parse: Parse = parser(request, service.bytes_max.get(path, MESSAGE_BYTES_MAX))
+        add(path, grpc.stream_stream_rpc_method_handler(_serve_duplex(duplex, parse, streams)))
     return [grpc.method_handlers_generic_handler(name, methods) for name, methods in grouped.items()]
 
 

@@ -172,9 +172,9 @@ class MemoryDuplexCall:
 class MemoryDuplexServing:
     """The server's end of a bidirectional stream."""
 
-    def __init__(self, call: Call, request_type: type) -> None:
+    def __init__(self, call: Call, parse: Callable[[bytes], object]) -> None:
         self._call = call
-        self._parse: Callable[[bytes], object] = parser(request_type)
+        self._parse = parse
 
     @property
     def caller(self) -> Caller:
@@ -227,7 +227,7 @@ def _handle(service: RpcService, call: Call) -> Coroutine[object, object, None]:
         return _server_stream(call, request_type, stream)
     if call.method in service.duplex:
         request_type, duplex = service.duplex[call.method]
-        return _duplex(call, request_type, duplex)
+        return _duplex(call, parser(request_type, service.bytes_max.get(call.method, MESSAGE_BYTES_MAX)), duplex)
     return _unknown(call)
 
 
@@ -244,8 +244,8 @@ async def _server_stream(call: Call, request_type: type, handler: StreamHandler)
             await call.to_client.send(_bounded(serialize(response)))
 
 
-async def _duplex(call: Call, request_type: type, handler: DuplexHandler) -> None:
-    await handler(MemoryDuplexServing(call, request_type))
+async def _duplex(call: Call, parse: Callable[[bytes], object], handler: DuplexHandler) -> None:
+    await handler(MemoryDuplexServing(call, parse))
 
 
 async def _unknown(call: Call) -> None:

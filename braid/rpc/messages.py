@@ -5,7 +5,8 @@ from typing import TypeVar, cast
 
 from google.protobuf.message import DecodeError, Message
 
-from braid.kernel.errors import Invalid
+from braid.kernel.errors import Exhausted, Invalid
+from braid.kernel.limits import MESSAGE_BYTES_MAX
 
 T = TypeVar("T")
 
@@ -15,11 +16,13 @@ def serialize(message: object) -> bytes:
     return cast("Message", message).SerializeToString(deterministic=True)
 
 
-def parser(message_type: type[T]) -> Callable[[bytes], T]:
-    """What reads a message's bytes. It raises `Invalid` for bytes that are none."""
+def parser(message_type: type[T], bytes_max: int = MESSAGE_BYTES_MAX) -> Callable[[bytes], T]:
+    """What reads a message's bytes. It raises `Invalid` for bytes that are none, `Exhausted` for too many."""
     from_string = cast("type[Message]", message_type).FromString
 
     def parse(data: bytes) -> T:
+        if len(data) > bytes_max:
+            raise Exhausted(f"a {message_type.__name__} of {len(data)} bytes exceeds {bytes_max}")
         try:
             return cast("T", from_string(data))
         except DecodeError as error:

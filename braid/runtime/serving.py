@@ -51,6 +51,7 @@ def build_rpc_service(service: Service, replica: "Replica") -> RpcService:
         unary={path: (kind, _unary(replica, path, handler)) for path, (kind, handler) in unaries.items()},
         server_stream={path: (kind, _stream(replica, path, handler)) for path, (kind, handler) in streams.items()},
         duplex={path: (kind, _duplex(replica, path, handler)) for path, (kind, handler) in own.duplex.items()},
+        bytes_max=own.bytes_max,
     )
 
 

@@ -60,6 +60,11 @@ class MemberStream(Protocol):
     """A member's open stream, as the term drives it. Nothing here waits."""
 
     @property
+    def key(self) -> MemberKey:
+        """Whose it is."""
+        ...
+
+    @property
     def lease_seconds(self) -> float:
         """The lease time this stream was welcomed with."""
         ...
@@ -199,6 +204,17 @@ class Term:
             return False
         self._deadlines.set(key, self._deadline(stream.lease_seconds))
         return True
+
+    def heard_together(self, beating: Iterable[tuple[int, MemberStream | None]]) -> list[int]:
+        """As `heard` for many at one moment, each with its ticket; returns the tickets that count no more."""
+        valid, now, slack = self.valid(), self._clock.elapsed(), 1 + CLOCK_RATE_SLACK
+        unheard: list[int] = []
+        for ticket, stream in beating:
+            if valid and stream is not None and self._streams.get(stream.key) is stream:
+                self._deadlines.set(stream.key, now + stream.lease_seconds * slack)
+            else:
+                unheard.append(ticket)
+        return unheard
 
     def detach(self, key: MemberKey, stream: MemberStream, *, left: bool) -> None:
         """The stream is over. An exclusive member that did not leave keeps its leases until its deadline."""

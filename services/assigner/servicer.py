@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from braid.api.assigner.v1 import assigner_service_pb2 as api
-from braid.api.assigner.v1 import group_pb2, join_pb2
+from braid.api.assigner.v1 import beat_pb2, group_pb2, join_pb2
 from braid.kernel.errors import Invalid, Refused, Unavailable
 from braid.kernel.ids import ChannelId, check_name
-from braid.kernel.limits import GROUP_IDLE_EXPIRY_SECONDS
+from braid.kernel.limits import GROUP_IDLE_EXPIRY_SECONDS, LEASE_MESSAGE_BYTES_MAX
 from braid.kernel.ports import Caller, Kafka, RpcService
 from braid.rpc.methods import duplex, method_path, service_path, unary
 from braid.runtime.kinds import AnyKind, Outcome
@@ -21,10 +21,12 @@ from services.assigner.group import Group, GroupSpec
 from services.assigner.peers import RegistryFollower
 from services.assigner.reconciler import MemberKey, Term
 from services.assigner.reconciler_group import GROUPS
-from services.assigner.servicer_joins import Joins, read_wishes
+from services.assigner.servicer_beats import Beats
+from services.assigner.servicer_joins import Joins, MemberSession, read_wishes
 from services.assigner.servicer_operations import Operations
 from services.assigner.servicer_preview import Previews
 from services.assigner.servicer_reads import Reads, group_message
+from services.assigner.tickets import Tickets
 
 
 class Assigner:
@@ -47,7 +49,9 @@ class Assigner:
         self._metrics = make_assigner_metrics(replica.metrics)
         reads = Reads(replica, self._connected)
         writes = _Writes(replica, registry, lambda: self._require_term(replica))
-        joins = Joins(replica, registry, lambda: self._require_term(replica))
+        tickets = Tickets[MemberSession](int.from_bytes(replica.host.randomness.entropy(5)))
+        joins = Joins(replica, registry, tickets, lambda: self._require_term(replica))
+        beats = Beats(replica, tickets, lambda: self._require_term(replica))
         operations = Operations(replica)
         previews = Previews(replica, lambda: self._require_term(replica))
 
@@ -72,7 +76,11 @@ class Assigner:
                 _path("CloseChannel"): unary(api.CloseChannelRequest, writes.close_channel),
             },
             server_stream={},
-            duplex={_path("Join"): duplex(join_pb2.JoinRequest, joins.serve)},
+            duplex={
+                _path("Join"): duplex(join_pb2.JoinRequest, joins.serve),
+                _path("Beat"): duplex(beat_pb2.BeatRequest, beats.serve),
+            },
+            bytes_max={_path("Join"): LEASE_MESSAGE_BYTES_MAX, _path("Beat"): LEASE_MESSAGE_BYTES_MAX},
         )
 
     async def lead(self, replica: Replica) -> None:

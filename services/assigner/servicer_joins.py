@@ -6,11 +6,11 @@ sent only while this replica's authority holds at that instant.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import cast
 
-from braid.api.assigner.v1 import group_pb2, join_pb2
+from braid.api.assigner.v1 import beat_pb2, group_pb2, join_pb2
 from braid.api.mesh.v1.endpoint_pb2 import ClusterAddress
 from braid.kernel.errors import BraidError, DeadlineExceeded, Exhausted, Invalid, LeaseLost, NotLeader, Unavailable
 from braid.kernel.ids import check_name
@@ -19,12 +19,14 @@ from braid.kernel.limits import (
     HEARTBEATS_PER_LEASE,
     HELLO_SECONDS,
     LEASE_MS_DEFAULT,
+    OUTBOX_BYTES_MAX,
     OUTBOX_MESSAGES_MAX,
 )
 from braid.kernel.ports import Caller, DuplexServing, Generation
 from braid.runtime.replica import Replica
 from services.assigner import generations
-from services.assigner.admission import CAPABILITIES, FENCING_DEFAULT, GENERATIONS, PROTOCOL_VERSION, check_spec
+from services.assigner.admission import BEATS, CAPABILITIES, FENCING_DEFAULT, GENERATIONS, PROTOCOL_VERSION, check_spec
+from services.assigner.allowance import Allowance
 from services.assigner.codec import decode_spec, spec_message
 from services.assigner.domain import registered_spec
 from services.assigner.events import Hello, JoinMember, LeaseGrant, Release
@@ -33,15 +35,23 @@ from services.assigner.loads import Sample
 from services.assigner.peers import RegistryFollower
 from services.assigner.reconciler import MemberKey, Term
 from services.assigner.reconciler_group import GROUPS
+from services.assigner.tickets import Tickets, origin_of
 
 
 class Joins:
     """Serves Join streams."""
 
-    def __init__(self, replica: Replica, registry: RegistryFollower, term: Callable[[], Term]) -> None:
+    def __init__(
+        self,
+        replica: Replica,
+        registry: RegistryFollower,
+        tickets: "Tickets[MemberSession]",
+        term: Callable[[], Term],
+    ) -> None:
         """`term` gives the present term, or raises `NotLeader`."""
         self._replica = replica
         self._registry = registry
+        self._tickets = tickets
         self._term = term
 
     async def serve(self, stream: DuplexServing) -> None:
@@ -62,6 +72,7 @@ class Joins:
         try:
             await session.serve()
         finally:
+            self._tickets.void(origin_of(stream.caller), session.ticket)
             term.detach(key, session, left=session.left)
 
     async def _hello(self, stream: DuplexServing) -> join_pb2.MemberHello:
@@ -111,6 +122,8 @@ class Joins:
         if key.member not in state.members or not term.valid():
             raise LeaseLost("the membership ended while it began", remedy="join again")
         session = MemberSession(self._replica, self._registry, term, key, registered_spec(state), stream)
+        if BEATS in message.capabilities:
+            session.ticket = self._tickets.issue(origin_of(stream.caller), session)
         session.welcome(state, held)
         term.attach(key, session)
         return session
@@ -139,13 +152,15 @@ class Told:
         self._clusters[lease] = cluster
         self._epochs.setdefault(cluster, {})[lease] = epoch
 
-    def drop(self, lease: str, epoch: int) -> None:
-        """It does not hold the lease any more; what it holds under another epoch stays."""
+    def drop(self, lease: str, epoch: int) -> bool:
+        """It does not hold the lease any more; what it holds under another epoch stays. Whether it held it."""
         cluster = self._clusters.get(lease)
-        if cluster is not None and self._epochs[cluster][lease] == epoch:
-            del self._clusters[lease], self._epochs[cluster][lease]
-            if not self._epochs[cluster]:
-                del self._epochs[cluster]
+        if cluster is None or self._epochs[cluster][lease] != epoch:
+            return False
+        del self._clusters[lease], self._epochs[cluster][lease]
+        if not self._epochs[cluster]:
+            del self._epochs[cluster]
+        return True
 
 
 class MemberSession:
@@ -162,13 +177,17 @@ class MemberSession:
     ) -> None:
         self.left = False
         self.leaving = False
+        self.key = key
+        self.lease_seconds = spec.lease_ms / 1000
+        self.ticket = 0
         self._replica = replica
         self._registry = registry
         self._term = term
-        self._key = key
         self._spec = spec
         self._stream = stream
+        self._allowance = Allowance(replica.host.clock.elapsed())
         self._outbox: deque[join_pb2.JoinResponse] = deque()
+        self._outbox_bytes = 0
         self._writable = asyncio.Event()
         self._ended = asyncio.Event()
         self._error: BraidError | None = None
@@ -179,15 +198,10 @@ class MemberSession:
         self._told = Told()
         self._unreachable: frozenset[str] | None = None  # not told yet
 
-    @property
-    def lease_seconds(self) -> float:
-        """The lease time this stream was welcomed with."""
-        return self._spec.lease_ms / 1000
-
     async def serve(self) -> None:
         """Reads and writes until either side ends the stream. Raises why it was ended from here."""
         spawn = self._replica.host.tasks.spawn
-        tasks = [spawn(self._read(), f"reads {self._key.member}"), spawn(self._write(), f"writes {self._key.member}")]
+        tasks = [spawn(self._read(), f"reads {self.key.member}"), spawn(self._write(), f"writes {self.key.member}")]
         try:
             await self._ended.wait()
         finally:
@@ -202,8 +216,8 @@ class MemberSession:
     def welcome(self, state: Group, held: frozenset[tuple[str, int]]) -> None:
         """Queues the welcome; then what the member holds without knowing it, and what it is to give back."""
         kept: list[join_pb2.HeldLease] = []
-        for name, lease in sorted(state.held_by(self._key.member).items()):
-            grant = LeaseGrant(name, self._key.member, lease.epoch)
+        for name, lease in sorted(state.held_by(self.key.member).items()):
+            grant = LeaseGrant(name, self.key.member, lease.epoch)
             if (name, lease.epoch) in held:
                 kept.append(join_pb2.HeldLease(lease=name, epoch=lease.epoch))
                 cluster = _cluster_of(state, name)
@@ -217,11 +231,12 @@ class MemberSession:
         welcome = join_pb2.MemberWelcome(
             protocol_version=PROTOCOL_VERSION,
             capabilities=CAPABILITIES,
-            member_id=self._key.member,
+            member_id=self.key.member,
             lease_ms=self._spec.lease_ms,
             heartbeat_ms=min(self._spec.lease_ms // HEARTBEATS_PER_LEASE, HEARTBEAT_MS_MAX),
             kept=kept,
             spec=spec_message(self._spec),
+            ticket=self.ticket,
         )
         self._push(join_pb2.JoinResponse(welcome=welcome))
         self.flush()
@@ -244,7 +259,7 @@ class MemberSession:
 
     def flush(self) -> None:
         """Pushes one delta. Leases wait for the address of their cluster, and for a generation if one is to be lent."""
-        state, view = self._replica.aggregates.state(GROUPS, self._key.group), self._registry.view
+        state, view = self._replica.aggregates.state(GROUPS, self.key.group), self._registry.view
         clusters: dict[str, join_pb2.ClusterDelta] = {}
         waiting: list[LeaseGrant] = []
         for grant in self._granted:
@@ -274,7 +289,7 @@ class MemberSession:
         for grant, seconds, reason in revoked:
             if (grant.lease, grant.epoch) in waiting:  # never told, so it is given back unused
                 self._granted = [each for each in self._granted if each != grant]
-                self._term.keeper(self._key.group).release(self._key.member, (Release(grant.lease, grant.epoch),))
+                self._term.keeper(self.key.group).release(self.key.member, (Release(grant.lease, grant.epoch),))
                 continue
             if seconds <= 0:
                 self._told.drop(grant.lease, grant.epoch)
@@ -304,7 +319,7 @@ class MemberSession:
         """Else what was taken from it could be committed with a generation made to prevent that."""
         for name, epoch in self._told.on(cluster).items():
             lease = state.leases.get(name)
-            if lease is None or (lease.holder, lease.epoch) != (self._key.member, epoch):
+            if lease is None or (lease.holder, lease.epoch) != (self.key.member, epoch):
                 return False
         return True
 
@@ -317,17 +332,20 @@ class MemberSession:
     # --- the wire
 
     def _push(self, message: join_pb2.JoinResponse) -> None:
-        if len(self._outbox) >= OUTBOX_MESSAGES_MAX:
+        if len(self._outbox) >= OUTBOX_MESSAGES_MAX or self._outbox_bytes > OUTBOX_BYTES_MAX:
             self.end(Exhausted("the member reads too slowly", remedy="join again"))
             return
         self._outbox.append(message)
+        self._outbox_bytes += message.ByteSize()
         self._writable.set()
 
     async def _write(self) -> None:
         try:
             while True:
                 while self._outbox and self._may_speak():
-                    await self._stream.send(self._outbox.popleft())
+                    message = self._outbox.popleft()
+                    await self._stream.send(message)
+                    self._outbox_bytes -= message.ByteSize()
                 self._writable.clear()
                 await self._writable.wait()
         except Unavailable:
@@ -355,9 +373,10 @@ class MemberSession:
         """A kind of message this release does not know is passed over; capabilities say what is understood."""
         match message.WhichOneof("message"):
             case "heartbeat":
+                self._allowance.take(self._replica.host.clock.elapsed())
                 self._unreachable = frozenset(message.heartbeat.unreachable_clusters)
-                if self._term.heard(self._key, self):
-                    self._measured(message.heartbeat)
+                if self._term.heard(self.key, self):
+                    self._measured(message.heartbeat.loads)
                     reply = join_pb2.HeartbeatReply(sequence=message.heartbeat.sequence)
                     self._push(join_pb2.JoinResponse(heartbeat=reply))
             case "acknowledge":
@@ -372,21 +391,31 @@ class MemberSession:
             case "hello":
                 self.end(Invalid("a stream has one hello", field="hello"))
 
-    def _measured(self, heartbeat: join_pb2.Heartbeat) -> None:
-        samples = (Sample(each.lease, each.records, each.bytes, each.busy_micros) for each in heartbeat.loads)
-        self._term.keeper(self._key.group).measured(self._key.member, samples)
+    def news(self, news: beat_pb2.MemberNews) -> None:
+        """What came with a heartbeat that was heard on a Beat stream."""
+        if news.HasField("unreachable"):
+            self._unreachable = frozenset(news.unreachable.clusters)
+        self._measured(news.loads)
+
+    def _measured(self, loads: Iterable[join_pb2.LeaseLoad]) -> None:
+        samples = [Sample(each.lease, each.records, each.bytes, each.busy_micros) for each in loads]
+        if samples:
+            self._term.keeper(self.key.group).measured(self.key.member, samples)
 
     def _given_back(self, message: join_pb2.Acknowledge) -> None:
-        releases = tuple(Release(each.lease, each.epoch, each.commit_waived) for each in message.released)
-        for each in releases:
-            self._told.drop(each.lease, each.epoch)
+        """What the member was never told, or gave back before, leads to nothing: it costs no decision."""
+        releases = tuple(
+            Release(each.lease, each.epoch, each.commit_waived)
+            for each in message.released
+            if self._told.drop(each.lease, each.epoch)
+        )
         if releases:
-            self._term.keeper(self._key.group).release(self._key.member, releases)
+            self._term.keeper(self.key.group).release(self.key.member, releases)
 
     def _refused(self, message: join_pb2.CommitRefused) -> None:
         """Lends what is newer than what was refused; when there is nothing newer, the next bump's event will."""
         generation = Generation(message.generation.generation, message.generation.member_id)
-        if self._term.keeper(self._key.group).refused(message.cluster, generation):
+        if self._term.keeper(self.key.group).refused(message.cluster, generation):
             self.lent(message.cluster)
             self.flush()
 

@@ -39,9 +39,15 @@ class PoisonedError(Exception):
 
 
 class Member:
-    """One life of a member process: joins, handles records, writes them to its sink."""
+    """One life of a member process: joins, handles records, writes them to its sink. It may be several members."""
 
-    def __init__(self, process: VirtualProcess, mesh: Mesh, journal: Journal, settings: Settings) -> None:
+    def __init__(
+        self, process: VirtualProcess, mesh: Mesh, journal: Journal, settings: Settings, mates: int = 0, name: str = ""
+    ) -> None:
+        """`mates` are further members of the same process and mesh; they have names of their own."""
+        names = [f"{process.name}/{number + 1}" for number in range(mates)]
+        self.mates = [Member(process, mesh, journal, settings, name=each) for each in names]
+        self.name = name or process.name
         self.consumer: Consumer | None = None
         self.leaving = False
         self._process = process
@@ -53,24 +59,35 @@ class Member:
     async def run(self) -> None:
         """Consumes until told to leave."""
         async with _entered(self._mesh, self._process):
-            while not self.leaving:
-                try:
-                    await self._consume()
-                except BraidError as error:
-                    self._journal.say(f"{self._process.name} consumer ended: {error}")
-                    await self._process.host.clock.sleep(0.5)
+            tasks = [self._process.tasks.spawn(mate.work(), mate.name) for mate in self.mates]
+            await self.work()
+            for task in tasks:
+                await task.ended()
+
+    async def work(self) -> None:
+        """Consumes in an entered mesh, until told to leave."""
+        while not self.leaving:
+            try:
+                await self._consume()
+            except BraidError as error:
+                self._journal.say(f"{self.name} consumer ended: {error}")
+                await self._process.host.clock.sleep(0.5)
 
     async def leave(self) -> None:
         """Closes the consumer, as a process told to stop does."""
         self.leaving = True
         if self.consumer is not None:
             await self.consumer.close()
+        for mate in self.mates:
+            await mate.leave()
 
     def holds(self) -> list[str]:
-        """Names of the leases it works on."""
-        if self.consumer is None or not self._process.alive:
+        """Names of the leases it and its mates work on."""
+        if not self._process.alive:
             return []
-        return [lease.name for lease in self.consumer.leases() if lease.stage == "working"]
+        own = self.consumer.leases() if self.consumer is not None else []
+        working = [lease.name for lease in own if lease.stage == "working"]
+        return [*working, *(name for mate in self.mates for name in mate.holds())]
 
     async def _consume(self) -> None:
         async with self._mesh.consumer(
@@ -87,7 +104,7 @@ class Member:
 
     async def _handle(self, record: Record) -> None:
         self._handlers += 1
-        name, handler, host = self._process.name, self._handlers, self._process.host
+        name, handler, host = self.name, self._handlers, self._process.host
         place = facts.Place(record.cluster, record.topic, record.partition, record.offset)
         value = record.value or b""
         self._journal.note(facts.HandlerStarted(GROUP, name, place.log, handler))

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 from unittest.mock import patch
 
-from braid.client import committer, consumer, dead_letters, handling, lease_session, partition_work, restore
+from braid.client import committer, consumer, dead_letters, handling, heartbeats, lease_session, partition_work, restore
 from braid.client.record import Record
 from braid.kafka.memory.clients import MemoryOffsets
 from braid.kafka.memory.groups import Groups
@@ -123,6 +123,14 @@ async def _mark_first(self: dead_letters.DeadLetters, record: Record, error: Bas
 def _extend_from_reply(self: lease_session.LeaseSession, sequence: int) -> None:
     if self._sent_at.pop(sequence, None) is not None:
         self._extend(self._host.clock.elapsed())
+
+
+def _extend_from_answer(self: heartbeats.Heartbeats, batch: heartbeats.Batch, unheard: frozenset[int]) -> None:
+    for seat in batch.seats:
+        if seat.ticket in unheard:
+            seat.void()
+        else:
+            seat.heard(self._host.clock.elapsed())
 
 
 def _any_fence(self: MemoryStoreServer, fence: Fence) -> None:
@@ -239,6 +247,20 @@ MUTANTS: Final = (
             "handling_seconds": 0.4,
             "send_interval_seconds": 0.03,
             "fault_interval_seconds": 4.0,
+        },
+    ),
+    Mutant(
+        "the deadline of carried heartbeats measured from the answer",
+        "I5",
+        [(heartbeats.Heartbeats, "_answered", _extend_from_answer)],
+        ("fade-member",),
+        {
+            "exclusive": True,
+            "lease_seconds": 1.0,
+            "handling_seconds": 0.4,
+            "send_interval_seconds": 0.03,
+            "fault_interval_seconds": 4.0,
+            "mates": 2,
         },
     ),
     Mutant(

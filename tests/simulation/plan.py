@@ -47,6 +47,7 @@ class Plan:
         fault_interval_seconds: Mean time between two faults.
         faults: Kinds of faults, with repetition as weight.
         cluster_deaths_max: The registry's flap guard leaves more to a person.
+        mates: Further members in the first member's process; their heartbeats travel together.
     """
 
     seed: int
@@ -59,6 +60,7 @@ class Plan:
     fault_interval_seconds: float = 2.5
     faults: Sequence[str] = FAULTS_ALL
     cluster_deaths_max: int = 2
+    mates: int = 0
 
 
 def plan_of(seed: int, fault_seconds: float = 60.0) -> Plan:
@@ -73,4 +75,5 @@ def plan_of(seed: int, fault_seconds: float = 60.0) -> Plan:
         handling_seconds=dice.choice((0.01, 0.05, 0.4)),
         fault_interval_seconds=dice.choice((1.5, 2.5, 5.0)),
         faults=faults,
+        mates=dice.choice((0, 0, 1, 2)),
     )

@@ -126,7 +126,8 @@ class World:
         self.journal.say(f"START {process.name}")
         match name.partition("-")[0]:
             case "member":
-                running.member = Member(process, self._mesh(name, running), self.journal, self.plan)
+                mates = self.plan.mates if name == MEMBERS[0] else 0
+                running.member = Member(process, self._mesh(name, running), self.journal, self.plan, mates)
                 process.tasks.spawn(running.member.run(), "application")
             case "producer":
                 running.producer = ProducerApplication(

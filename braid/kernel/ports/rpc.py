@@ -1,7 +1,7 @@
 """The port to control RPCs: calling replicas, and serving as one."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 T = TypeVar("T")
@@ -104,12 +104,17 @@ DuplexHandler = Callable[[DuplexServing], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class RpcService:
-    """What a replica serves, by full method name; each handler beside the type of request it reads."""
+    """What a replica serves, by full method name; each handler beside the type of request it reads.
+
+    Attributes:
+        bytes_max: The largest request, of both-ways methods that bound theirs more tightly than the transport does.
+    """
 
     name: str
     unary: Mapping[str, tuple[type, UnaryHandler]]
     server_stream: Mapping[str, tuple[type, StreamHandler]]
     duplex: Mapping[str, tuple[type, DuplexHandler]]
+    bytes_max: Mapping[str, int] = field(default_factory=dict)
 
 
 class RpcServer(Protocol):

@@ -9,7 +9,7 @@ from tests.support.checkers.facts import Fact, HandlerEnded, HandlerStarted, Kil
 
 @dataclass
 class _Running:
-    process: str
+    member: str  # a process, or one of several members in it: `process/1`
     log: LogId
     excused: bool = False  # its process was stopped meanwhile: nothing but the sink can help
 
@@ -32,14 +32,18 @@ class ExclusiveHolders(Instant):
                 self._running.pop((process, handler), None)
             case Paused(process=process):
                 for running in self._running.values():
-                    running.excused = running.excused or running.process == process
+                    running.excused = running.excused or _process_of(running.member) == process
             case Killed(process=process):
-                self._running = {key: one for key, one in self._running.items() if one.process != process}
+                self._running = {key: one for key, one in self._running.items() if _process_of(one.member) != process}
             case _:
                 pass
 
     def _started(self, fact: HandlerStarted) -> Iterator[str]:
         for other in self._running.values():
-            if other.log == fact.log and other.process != fact.process and not other.excused:
-                yield f"{fact.process} handles a record of {fact.log} while {other.process} does"
+            if other.log == fact.log and other.member != fact.process and not other.excused:
+                yield f"{fact.process} handles a record of {fact.log} while {other.member} does"
         self._running[fact.process, fact.handler] = _Running(fact.process, fact.log)
+
+
+def _process_of(member: str) -> str:
+    return member.partition("/")[0]

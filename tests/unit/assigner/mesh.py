@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from braid.api.assigner.v1 import group_pb2, join_pb2
 from braid.api.registry.v1 import stream_pb2
+from braid.client.heartbeats import Heartbeats
 from braid.client.lease_session import CAPABILITIES, Held, LeaseSession
 from braid.kafka.memory import MemoryKafka
 from braid.kernel.errors import BraidError
@@ -175,30 +176,49 @@ class Participant:
         start: group_pb2.StartPosition | None = None,
         drain_seconds: float = 0.01,
         fenced: bool = False,
+        beside: "Participant | None" = None,
     ) -> None:
+        """`beside` names one whose process this member shares."""
         self.mesh = mesh
         self.client_id = client_id
         self.holds: dict[LeaseId, Held] = {}
         self.lent_generations: dict[str, list[Generation]] = {}
         self.refusals: list[BraidError] = []
         self.drain_seconds = drain_seconds
-        self.process = VirtualProcess(running_loop(), client_id, mesh.seed, on_failure=mesh.failures.append)
-        self.process.on_kill(lambda: mesh.network.kill(client_id))
         ownership = group_pb2.OWNERSHIP_EXCLUSIVE if exclusive else group_pb2.OWNERSHIP_AT_LEAST_ONCE
         spec = group_pb2.GroupSpec(streams=["logs"], ownership=ownership, lease_ms=lease_ms or 3_000, start=start)
         hello = join_pb2.MemberHello(protocol_version=1, group=group, spec=spec, client_id=client_id, zone="a")
+        hello.capabilities.append("beats")
         if fenced:
-            hello.capabilities.extend(CAPABILITIES)
+            hello.capabilities[:] = CAPABILITIES
             hello.spec.fencing = group_pb2.FENCING_GENERATION
         self.unreachable: list[str] = []
-        directory = Directory(
-            MemoryTransport(mesh.network, client_id), self.process.host, [f"{name}:1" for name in mesh.replicas]
+        self.loads: list[join_pb2.LeaseLoad] = []
+        if beside is None:
+            self._begin(mesh, client_id)
+        else:
+            self.process, self.assigner, self.heartbeats = beside.process, beside.assigner, beside.heartbeats
+        self.session = LeaseSession(
+            self.process.host,
+            self.assigner,
+            hello,
+            self,
+            loads=self._loads,
+            exclusive=exclusive,
+            heartbeats=self.heartbeats,
         )
-        assigner = ServiceClient(directory, "assigner", self.process.host)
-        self.session = LeaseSession(self.process.host, assigner, hello, self, loads=self._loads, exclusive=exclusive)
         self.process.tasks.spawn(self.session.run(), "session")
         self.process.tasks.spawn(self.session.guard(), "guard")
         mesh.participants.append(self)
+
+    def _begin(self, mesh: Mesh, name: str) -> None:
+        """A process of its own."""
+        self.process = VirtualProcess(running_loop(), name, mesh.seed, on_failure=mesh.failures.append)
+        self.process.on_kill(lambda: mesh.network.kill(name))
+        seeds = [f"{replica}:1" for replica in mesh.replicas]
+        directory = Directory(MemoryTransport(mesh.network, name), self.process.host, seeds)
+        self.assigner = ServiceClient(directory, "assigner", self.process.host)
+        self.heartbeats = Heartbeats(self.process.host, self.assigner)
 
     @property
     def alive(self) -> bool:
@@ -212,7 +232,7 @@ class Participant:
         self.process.kill()
 
     def _loads(self) -> join_pb2.Heartbeat:
-        return join_pb2.Heartbeat(unreachable_clusters=self.unreachable)
+        return join_pb2.Heartbeat(loads=self.loads, unreachable_clusters=self.unreachable)
 
     def granted(self, leases: Sequence[Held]) -> None:
         """See `LeaseListener`."""

@@ -22,6 +22,7 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from braid.api.assigner.v1 import beat_pb2 as braid_dot_api_dot_assigner_dot_v1_dot_beat__pb2
 from braid.api.assigner.v1 import group_pb2 as braid_dot_api_dot_assigner_dot_v1_dot_group__pb2
 from braid.api.assigner.v1 import join_pb2 as braid_dot_api_dot_assigner_dot_v1_dot_join__pb2
 from braid.api.assigner.v1 import rules_pb2 as braid_dot_api_dot_assigner_dot_v1_dot_rules__pb2
@@ -29,7 +30,7 @@ from braid.api.mesh.v1 import endpoint_pb2 as braid_dot_api_dot_mesh_dot_v1_dot_
 from braid.api.mesh.v1 import event_pb2 as braid_dot_api_dot_mesh_dot_v1_dot_event__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n,braid/api/assigner/v1/assigner_service.proto\x12\x15\x62raid.api.assigner.v1\x1a!braid/api/assigner/v1/group.proto\x1a braid/api/assigner/v1/join.proto\x1a!braid/api/assigner/v1/rules.proto\x1a braid/api/mesh/v1/endpoint.proto\x1a\x1d\x62raid/api/mesh/v1/event.proto\"\x1f\n\x0fGetGroupRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"X\n\x11ListGroupsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\x0e\n\x06stream\x18\x03 \x01(\t\x12\x0c\n\x04lane\x18\x04 \x01(\t\"m\n\x12ListGroupsResponse\x12,\n\x06groups\x18\x01 \x03(\x0b\x32\x1c.braid.api.assigner.v1.Group\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\x10\n\x08revision\x18\x03 \x01(\x03\"R\n\x12\x43reateGroupRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12.\n\x04spec\x18\x02 \x01(\x0b\x32 .braid.api.assigner.v1.GroupSpec\"`\n\x12UpdateGroupRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12.\n\x04spec\x18\x02 \x01(\x0b\x32 .braid.api.assigner.v1.GroupSpec\x12\x0c\n\x04\x65tag\x18\x03 \x01(\t\"0\n\x12\x44\x65leteGroupRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04\x65tag\x18\x02 \x01(\t\"J\n\x12ListMembersRequest\x12\r\n\x05group\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\"^\n\x13ListMembersResponse\x12.\n\x07members\x18\x01 \x03(\x0b\x32\x1d.braid.api.assigner.v1.Member\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"i\n\x11ListLeasesRequest\x12\r\n\x05group\x18\x01 \x01(\t\x12\x0e\n\x06stream\x18\x02 \x01(\t\x12\x0e\n\x06member\x18\x03 \x01(\t\x12\x11\n\tpage_size\x18\x04 \x01(\x05\x12\x12\n\npage_token\x18\x05 \x01(\t\"[\n\x12ListLeasesResponse\x12,\n\x06leases\x18\x01 \x03(\x0b\x32\x1c.braid.api.assigner.v1.Lease\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"B\n\x13\x45xplainLeaseRequest\x12\r\n\x05lease\x18\x01 \x01(\t\x12\r\n\x05group\x18\x02 \x01(\t\x12\r\n\x05\x61t_ms\x18\x03 \x01(\x03\"x\n\x14\x45xplainLeaseResponse\x12+\n\x05lease\x18\x01 \x01(\x0b\x32\x1c.braid.api.assigner.v1.Lease\x12\x33\n\x07reasons\x18\x02 \x03(\x0b\x32\".braid.api.assigner.v1.LeaseReason\"\x80\x01\n\x0bLeaseReason\x12\x32\n\x08metadata\x18\x01 \x01(\x0b\x32 .braid.api.mesh.v1.EventMetadata\x12\x0f\n\x07history\x18\x02 \x01(\t\x12\x10\n\x08sequence\x18\x03 \x01(\x03\x12\x0c\n\x04type\x18\x04 \x01(\t\x12\x0c\n\x04text\x18\x05 \x01(\t\"\xdf\x01\n\x17PreviewPlacementRequest\x12\r\n\x05group\x18\x01 \x01(\t\x12\x17\n\x0fleaving_members\x18\x02 \x03(\t\x12\x15\n\rlost_clusters\x18\x03 \x03(\t\x12R\n\ncapacities\x18\x04 \x03(\x0b\x32>.braid.api.assigner.v1.PreviewPlacementRequest.CapacitiesEntry\x1a\x31\n\x0f\x43\x61pacitiesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\"\x95\x01\n\x18PreviewPlacementResponse\x12\x33\n\x05moves\x18\x01 \x03(\x0b\x32$.braid.api.assigner.v1.PlacementMove\x12\x32\n\x07members\x18\x02 \x03(\x0b\x32!.braid.api.assigner.v1.MemberLoad\x12\x10\n\x08measured\x18\x03 \x01(\x08\"T\n\rPlacementMove\x12\r\n\x05lease\x18\x01 \x01(\t\x12\x13\n\x0b\x66rom_member\x18\x02 \x01(\t\x12\x11\n\tto_member\x18\x03 \x01(\t\x12\x0c\n\x04\x63ost\x18\x04 \x01(\x01\"\xa1\x01\n\nMemberLoad\x12\x0e\n\x06member\x18\x01 \x01(\t\x12\x11\n\tclient_id\x18\x02 \x01(\t\x12\x10\n\x08\x63\x61pacity\x18\x03 \x01(\x01\x12\x12\n\nleases_now\x18\x04 \x01(\x05\x12\x13\n\x0bleases_then\x18\x05 \x01(\x05\x12\x19\n\x11relative_load_now\x18\x06 \x01(\x01\x12\x1a\n\x12relative_load_then\x18\x07 \x01(\x01\"_\n\x0fPinLeaseRequest\x12\r\n\x05group\x18\x01 \x01(\t\x12\r\n\x05lease\x18\x02 \x01(\t\x12\x0e\n\x06member\x18\x03 \x01(\t\x12\x0e\n\x06strict\x18\x04 \x01(\x08\x12\x0e\n\x06\x61\x62sent\x18\x05 \x01(\x08\"p\n\x10\x42\x61nMemberRequest\x12\r\n\x05group\x18\x01 \x01(\t\x12\x0e\n\x06member\x18\x02 \x01(\t\x12\x0c\n\x04path\x18\x03 \x01(\t\x12\x0f\n\x07\x63luster\x18\x04 \x01(\t\x12\x0e\n\x06lifted\x18\x05 \x01(\x08\x12\x0e\n\x06\x61\x62sent\x18\x06 \x01(\x08\"C\n\x12\x46reezeGroupRequest\x12\r\n\x05group\x18\x01 \x01(\t\x12\x0e\n\x06\x66rozen\x18\x02 \x01(\x08\x12\x0e\n\x06reason\x18\x03 \x01(\t\"d\n\x12\x44rainMemberRequest\x12\r\n\x05group\x18\x01 \x01(\t\x12\x0e\n\x06member\x18\x02 \x01(\t\x12\x0f\n\x07\x64rained\x18\x03 \x01(\x08\x12\x0e\n\x06reason\x18\x04 \x01(\t\x12\x0e\n\x06\x61\x62sent\x18\x05 \x01(\x08\"g\n\x12SetCapacityRequest\x12\r\n\x05group\x18\x01 \x01(\t\x12\x0e\n\x06member\x18\x02 \x01(\t\x12\x15\n\x08\x63\x61pacity\x18\x03 \x01(\x01H\x00\x88\x01\x01\x12\x0e\n\x06\x61\x62sent\x18\x04 \x01(\x08\x42\x0b\n\t_capacity\"r\n\x13SetSpreadingRequest\x12\r\n\x05group\x18\x01 \x01(\t\x12.\n\x05zones\x18\x02 \x01(\x0e\x32\x1f.braid.api.assigner.v1.ZoneRule\x12\x12\n\x05hosts\x18\x03 \x01(\x08H\x00\x88\x01\x01\x42\x08\n\x06_hosts\"A\n\x13\x43loseChannelRequest\x12\x0f\n\x07\x63hannel\x18\x01 \x01(\t\x12\x19\n\x11registry_revision\x18\x02 \x01(\x03\"(\n\x14\x43loseChannelResponse\x12\x10\n\x08revision\x18\x01 \x01(\x03\x32\xd2\x0e\n\x0f\x41ssignerService\x12P\n\x08GetGroup\x12&.braid.api.assigner.v1.GetGroupRequest\x1a\x1c.braid.api.assigner.v1.Group\x12\x61\n\nListGroups\x12(.braid.api.assigner.v1.ListGroupsRequest\x1a).braid.api.assigner.v1.ListGroupsResponse\x12V\n\x0b\x43reateGroup\x12).braid.api.assigner.v1.CreateGroupRequest\x1a\x1c.braid.api.assigner.v1.Group\x12V\n\x0bUpdateGroup\x12).braid.api.assigner.v1.UpdateGroupRequest\x1a\x1c.braid.api.assigner.v1.Group\x12V\n\x0b\x44\x65leteGroup\x12).braid.api.assigner.v1.DeleteGroupRequest\x1a\x1c.braid.api.assigner.v1.Group\x12\x64\n\x0bListMembers\x12).braid.api.assigner.v1.ListMembersRequest\x1a*.braid.api.assigner.v1.ListMembersResponse\x12\x61\n\nListLeases\x12(.braid.api.assigner.v1.ListLeasesRequest\x1a).braid.api.assigner.v1.ListLeasesResponse\x12g\n\x0c\x45xplainLease\x12*.braid.api.assigner.v1.ExplainLeaseRequest\x1a+.braid.api.assigner.v1.ExplainLeaseResponse\x12s\n\x10PreviewPlacement\x12..braid.api.assigner.v1.PreviewPlacementRequest\x1a/.braid.api.assigner.v1.PreviewPlacementResponse\x12P\n\x08PinLease\x12&.braid.api.assigner.v1.PinLeaseRequest\x1a\x1c.braid.api.assigner.v1.Group\x12R\n\tBanMember\x12\'.braid.api.assigner.v1.BanMemberRequest\x1a\x1c.braid.api.assigner.v1.Group\x12V\n\x0b\x46reezeGroup\x12).braid.api.assigner.v1.FreezeGroupRequest\x1a\x1c.braid.api.assigner.v1.Group\x12V\n\x0b\x44rainMember\x12).braid.api.assigner.v1.DrainMemberRequest\x1a\x1c.braid.api.assigner.v1.Group\x12V\n\x0bSetCapacity\x12).braid.api.assigner.v1.SetCapacityRequest\x1a\x1c.braid.api.assigner.v1.Group\x12X\n\x0cSetSpreading\x12*.braid.api.assigner.v1.SetSpreadingRequest\x1a\x1c.braid.api.assigner.v1.Group\x12g\n\x0c\x43loseChannel\x12*.braid.api.assigner.v1.CloseChannelRequest\x1a+.braid.api.assigner.v1.CloseChannelResponse\x12S\n\x04Join\x12\".braid.api.assigner.v1.JoinRequest\x1a#.braid.api.assigner.v1.JoinResponse(\x01\x30\x01\x12\x62\n\rListEndpoints\x12\'.braid.api.mesh.v1.ListEndpointsRequest\x1a(.braid.api.mesh.v1.ListEndpointsResponse\x12Y\n\nListEvents\x12$.braid.api.mesh.v1.ListEventsRequest\x1a%.braid.api.mesh.v1.ListEventsResponse\x12V\n\x0bWatchEvents\x12%.braid.api.mesh.v1.WatchEventsRequest\x1a\x1e.braid.api.mesh.v1.EventRecord0\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n,braid/api/assigner/v1/assigner_service.proto\x12\x15\x62raid.api.assigner.v1\x1a braid/api/assigner/v1/beat.proto\x1a!braid/api/assigner/v1/group.proto\x1a braid/api/assigner/v1/join.proto\x1a!braid/api/assigner/v1/rules.proto\x1a braid/api/mesh/v1/endpoint.proto\x1a\x1d\x62raid/api/mesh/v1/event.proto\"\x1f\n\x0fGetGroupRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"X\n\x11ListGroupsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\x0e\n\x06stream\x18\x03 \x01(\t\x12\x0c\n\x04lane\x18\x04 \x01(\t\"m\n\x12ListGroupsResponse\x12,\n\x06groups\x18\x01 \x03(\x0b\x32\x1c.braid.api.assigner.v1.Group\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\x10\n\x08revision\x18\x03 \x01(\x03\"R\n\x12\x43reateGroupRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12.\n\x04spec\x18\x02 \x01(\x0b\x32 .braid.api.assigner.v1.GroupSpec\"`\n\x12UpdateGroupRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12.\n\x04spec\x18\x02 \x01(\x0b\x32 .braid.api.assigner.v1.GroupSpec\x12\x0c\n\x04\x65tag\x18\x03 \x01(\t\"0\n\x12\x44\x65leteGroupRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04\x65tag\x18\x02 \x01(\t\"J\n\x12ListMembersRequest\x12\r\n\x05group\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\"^\n\x13ListMembersResponse\x12.\n\x07members\x18\x01 \x03(\x0b\x32\x1d.braid.api.assigner.v1.Member\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"i\n\x11ListLeasesRequest\x12\r\n\x05group\x18\x01 \x01(\t\x12\x0e\n\x06stream\x18\x02 \x01(\t\x12\x0e\n\x06member\x18\x03 \x01(\t\x12\x11\n\tpage_size\x18\x04 \x01(\x05\x12\x12\n\npage_token\x18\x05 \x01(\t\"[\n\x12ListLeasesResponse\x12,\n\x06leases\x18\x01 \x03(\x0b\x32\x1c.braid.api.assigner.v1.Lease\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"B\n\x13\x45xplainLeaseRequest\x12\r\n\x05lease\x18\x01 \x01(\t\x12\r\n\x05group\x18\x02 \x01(\t\x12\r\n\x05\x61t_ms\x18\x03 \x01(\x03\"x\n\x14\x45xplainLeaseResponse\x12+\n\x05lease\x18\x01 \x01(\x0b\x32\x1c.braid.api.assigner.v1.Lease\x12\x33\n\x07reasons\x18\x02 \x03(\x0b\x32\".braid.api.assigner.v1.LeaseReason\"\x80\x01\n\x0bLeaseReason\x12\x32\n\x08metadata\x18\x01 \x01(\x0b\x32 .braid.api.mesh.v1.EventMetadata\x12\x0f\n\x07history\x18\x02 \x01(\t\x12\x10\n\x08sequence\x18\x03 \x01(\x03\x12\x0c\n\x04type\x18\x04 \x01(\t\x12\x0c\n\x04text\x18\x05 \x01(\t\"\xdf\x01\n\x17PreviewPlacementRequest\x12\r\n\x05group\x18\x01 \x01(\t\x12\x17\n\x0fleaving_members\x18\x02 \x03(\t\x12\x15\n\rlost_clusters\x18\x03 \x03(\t\x12R\n\ncapacities\x18\x04 \x03(\x0b\x32>.braid.api.assigner.v1.PreviewPlacementRequest.CapacitiesEntry\x1a\x31\n\x0f\x43\x61pacitiesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\"\x95\x01\n\x18PreviewPlacementResponse\x12\x33\n\x05moves\x18\x01 \x03(\x0b\x32$.braid.api.assigner.v1.PlacementMove\x12\x32\n\x07members\x18\x02 \x03(\x0b\x32!.braid.api.assigner.v1.MemberLoad\x12\x10\n\x08measured\x18\x03 \x01(\x08\"T\n\rPlacementMove\x12\r\n\x05lease\x18\x01 \x01(\t\x12\x13\n\x0b\x66rom_member\x18\x02 \x01(\t\x12\x11\n\tto_member\x18\x03 \x01(\t\x12\x0c\n\x04\x63ost\x18\x04 \x01(\x01\"\xa1\x01\n\nMemberLoad\x12\x0e\n\x06member\x18\x01 \x01(\t\x12\x11\n\tclient_id\x18\x02 \x01(\t\x12\x10\n\x08\x63\x61pacity\x18\x03 \x01(\x01\x12\x12\n\nleases_now\x18\x04 \x01(\x05\x12\x13\n\x0bleases_then\x18\x05 \x01(\x05\x12\x19\n\x11relative_load_now\x18\x06 \x01(\x01\x12\x1a\n\x12relative_load_then\x18\x07 \x01(\x01\"_\n\x0fPinLeaseRequest\x12\r\n\x05group\x18\x01 \x01(\t\x12\r\n\x05lease\x18\x02 \x01(\t\x12\x0e\n\x06member\x18\x03 \x01(\t\x12\x0e\n\x06strict\x18\x04 \x01(\x08\x12\x0e\n\x06\x61\x62sent\x18\x05 \x01(\x08\"p\n\x10\x42\x61nMemberRequest\x12\r\n\x05group\x18\x01 \x01(\t\x12\x0e\n\x06member\x18\x02 \x01(\t\x12\x0c\n\x04path\x18\x03 \x01(\t\x12\x0f\n\x07\x63luster\x18\x04 \x01(\t\x12\x0e\n\x06lifted\x18\x05 \x01(\x08\x12\x0e\n\x06\x61\x62sent\x18\x06 \x01(\x08\"C\n\x12\x46reezeGroupRequest\x12\r\n\x05group\x18\x01 \x01(\t\x12\x0e\n\x06\x66rozen\x18\x02 \x01(\x08\x12\x0e\n\x06reason\x18\x03 \x01(\t\"d\n\x12\x44rainMemberRequest\x12\r\n\x05group\x18\x01 \x01(\t\x12\x0e\n\x06member\x18\x02 \x01(\t\x12\x0f\n\x07\x64rained\x18\x03 \x01(\x08\x12\x0e\n\x06reason\x18\x04 \x01(\t\x12\x0e\n\x06\x61\x62sent\x18\x05 \x01(\x08\"g\n\x12SetCapacityRequest\x12\r\n\x05group\x18\x01 \x01(\t\x12\x0e\n\x06member\x18\x02 \x01(\t\x12\x15\n\x08\x63\x61pacity\x18\x03 \x01(\x01H\x00\x88\x01\x01\x12\x0e\n\x06\x61\x62sent\x18\x04 \x01(\x08\x42\x0b\n\t_capacity\"r\n\x13SetSpreadingRequest\x12\r\n\x05group\x18\x01 \x01(\t\x12.\n\x05zones\x18\x02 \x01(\x0e\x32\x1f.braid.api.assigner.v1.ZoneRule\x12\x12\n\x05hosts\x18\x03 \x01(\x08H\x00\x88\x01\x01\x42\x08\n\x06_hosts\"A\n\x13\x43loseChannelRequest\x12\x0f\n\x07\x63hannel\x18\x01 \x01(\t\x12\x19\n\x11registry_revision\x18\x02 \x01(\x03\"(\n\x14\x43loseChannelResponse\x12\x10\n\x08revision\x18\x01 \x01(\x03\x32\xa7\x0f\n\x0f\x41ssignerService\x12P\n\x08GetGroup\x12&.braid.api.assigner.v1.GetGroupRequest\x1a\x1c.braid.api.assigner.v1.Group\x12\x61\n\nListGroups\x12(.braid.api.assigner.v1.ListGroupsRequest\x1a).braid.api.assigner.v1.ListGroupsResponse\x12V\n\x0b\x43reateGroup\x12).braid.api.assigner.v1.CreateGroupRequest\x1a\x1c.braid.api.assigner.v1.Group\x12V\n\x0bUpdateGroup\x12).braid.api.assigner.v1.UpdateGroupRequest\x1a\x1c.braid.api.assigner.v1.Group\x12V\n\x0b\x44\x65leteGroup\x12).braid.api.assigner.v1.DeleteGroupRequest\x1a\x1c.braid.api.assigner.v1.Group\x12\x64\n\x0bListMembers\x12).braid.api.assigner.v1.ListMembersRequest\x1a*.braid.api.assigner.v1.ListMembersResponse\x12\x61\n\nListLeases\x12(.braid.api.assigner.v1.ListLeasesRequest\x1a).braid.api.assigner.v1.ListLeasesResponse\x12g\n\x0c\x45xplainLease\x12*.braid.api.assigner.v1.ExplainLeaseRequest\x1a+.braid.api.assigner.v1.ExplainLeaseResponse\x12s\n\x10PreviewPlacement\x12..braid.api.assigner.v1.PreviewPlacementRequest\x1a/.braid.api.assigner.v1.PreviewPlacementResponse\x12P\n\x08PinLease\x12&.braid.api.assigner.v1.PinLeaseRequest\x1a\x1c.braid.api.assigner.v1.Group\x12R\n\tBanMember\x12\'.braid.api.assigner.v1.BanMemberRequest\x1a\x1c.braid.api.assigner.v1.Group\x12V\n\x0b\x46reezeGroup\x12).braid.api.assigner.v1.FreezeGroupRequest\x1a\x1c.braid.api.assigner.v1.Group\x12V\n\x0b\x44rainMember\x12).braid.api.assigner.v1.DrainMemberRequest\x1a\x1c.braid.api.assigner.v1.Group\x12V\n\x0bSetCapacity\x12).braid.api.assigner.v1.SetCapacityRequest\x1a\x1c.braid.api.assigner.v1.Group\x12X\n\x0cSetSpreading\x12*.braid.api.assigner.v1.SetSpreadingRequest\x1a\x1c.braid.api.assigner.v1.Group\x12g\n\x0c\x43loseChannel\x12*.braid.api.assigner.v1.CloseChannelRequest\x1a+.braid.api.assigner.v1.CloseChannelResponse\x12S\n\x04Join\x12\".braid.api.assigner.v1.JoinRequest\x1a#.braid.api.assigner.v1.JoinResponse(\x01\x30\x01\x12S\n\x04\x42\x65\x61t\x12\".braid.api.assigner.v1.BeatRequest\x1a#.braid.api.assigner.v1.BeatResponse(\x01\x30\x01\x12\x62\n\rListEndpoints\x12\'.braid.api.mesh.v1.ListEndpointsRequest\x1a(.braid.api.mesh.v1.ListEndpointsResponse\x12Y\n\nListEvents\x12$.braid.api.mesh.v1.ListEventsRequest\x1a%.braid.api.mesh.v1.ListEventsResponse\x12V\n\x0bWatchEvents\x12%.braid.api.mesh.v1.WatchEventsRequest\x1a\x1e.braid.api.mesh.v1.EventRecord0\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -38,58 +39,58 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_PREVIEWPLACEMENTREQUEST_CAPACITIESENTRY']._loaded_options = None
   _globals['_PREVIEWPLACEMENTREQUEST_CAPACITIESENTRY']._serialized_options = b'8\001'
-  _globals['_GETGROUPREQUEST']._serialized_start=240
-  _globals['_GETGROUPREQUEST']._serialized_end=271
-  _globals['_LISTGROUPSREQUEST']._serialized_start=273
-  _globals['_LISTGROUPSREQUEST']._serialized_end=361
-  _globals['_LISTGROUPSRESPONSE']._serialized_start=363
-  _globals['_LISTGROUPSRESPONSE']._serialized_end=472
-  _globals['_CREATEGROUPREQUEST']._serialized_start=474
-  _globals['_CREATEGROUPREQUEST']._serialized_end=556
-  _globals['_UPDATEGROUPREQUEST']._serialized_start=558
-  _globals['_UPDATEGROUPREQUEST']._serialized_end=654
-  _globals['_DELETEGROUPREQUEST']._serialized_start=656
-  _globals['_DELETEGROUPREQUEST']._serialized_end=704
-  _globals['_LISTMEMBERSREQUEST']._serialized_start=706
-  _globals['_LISTMEMBERSREQUEST']._serialized_end=780
-  _globals['_LISTMEMBERSRESPONSE']._serialized_start=782
-  _globals['_LISTMEMBERSRESPONSE']._serialized_end=876
-  _globals['_LISTLEASESREQUEST']._serialized_start=878
-  _globals['_LISTLEASESREQUEST']._serialized_end=983
-  _globals['_LISTLEASESRESPONSE']._serialized_start=985
-  _globals['_LISTLEASESRESPONSE']._serialized_end=1076
-  _globals['_EXPLAINLEASEREQUEST']._serialized_start=1078
-  _globals['_EXPLAINLEASEREQUEST']._serialized_end=1144
-  _globals['_EXPLAINLEASERESPONSE']._serialized_start=1146
-  _globals['_EXPLAINLEASERESPONSE']._serialized_end=1266
-  _globals['_LEASEREASON']._serialized_start=1269
-  _globals['_LEASEREASON']._serialized_end=1397
-  _globals['_PREVIEWPLACEMENTREQUEST']._serialized_start=1400
-  _globals['_PREVIEWPLACEMENTREQUEST']._serialized_end=1623
-  _globals['_PREVIEWPLACEMENTREQUEST_CAPACITIESENTRY']._serialized_start=1574
-  _globals['_PREVIEWPLACEMENTREQUEST_CAPACITIESENTRY']._serialized_end=1623
-  _globals['_PREVIEWPLACEMENTRESPONSE']._serialized_start=1626
-  _globals['_PREVIEWPLACEMENTRESPONSE']._serialized_end=1775
-  _globals['_PLACEMENTMOVE']._serialized_start=1777
-  _globals['_PLACEMENTMOVE']._serialized_end=1861
-  _globals['_MEMBERLOAD']._serialized_start=1864
-  _globals['_MEMBERLOAD']._serialized_end=2025
-  _globals['_PINLEASEREQUEST']._serialized_start=2027
-  _globals['_PINLEASEREQUEST']._serialized_end=2122
-  _globals['_BANMEMBERREQUEST']._serialized_start=2124
-  _globals['_BANMEMBERREQUEST']._serialized_end=2236
-  _globals['_FREEZEGROUPREQUEST']._serialized_start=2238
-  _globals['_FREEZEGROUPREQUEST']._serialized_end=2305
-  _globals['_DRAINMEMBERREQUEST']._serialized_start=2307
-  _globals['_DRAINMEMBERREQUEST']._serialized_end=2407
-  _globals['_SETCAPACITYREQUEST']._serialized_start=2409
-  _globals['_SETCAPACITYREQUEST']._serialized_end=2512
-  _globals['_SETSPREADINGREQUEST']._serialized_start=2514
-  _globals['_SETSPREADINGREQUEST']._serialized_end=2628
-  _globals['_CLOSECHANNELREQUEST']._serialized_start=2630
-  _globals['_CLOSECHANNELREQUEST']._serialized_end=2695
-  _globals['_CLOSECHANNELRESPONSE']._serialized_start=2697
-  _globals['_CLOSECHANNELRESPONSE']._serialized_end=2737
-  _globals['_ASSIGNERSERVICE']._serialized_start=2740
-  _globals['_ASSIGNERSERVICE']._serialized_end=4614
+  _globals['_GETGROUPREQUEST']._serialized_start=274
+  _globals['_GETGROUPREQUEST']._serialized_end=305
+  _globals['_LISTGROUPSREQUEST']._serialized_start=307
+  _globals['_LISTGROUPSREQUEST']._serialized_end=395
+  _globals['_LISTGROUPSRESPONSE']._serialized_start=397
+  _globals['_LISTGROUPSRESPONSE']._serialized_end=506
+  _globals['_CREATEGROUPREQUEST']._serialized_start=508
+  _globals['_CREATEGROUPREQUEST']._serialized_end=590
+  _globals['_UPDATEGROUPREQUEST']._serialized_start=592
+  _globals['_UPDATEGROUPREQUEST']._serialized_end=688
+  _globals['_DELETEGROUPREQUEST']._serialized_start=690
+  _globals['_DELETEGROUPREQUEST']._serialized_end=738
+  _globals['_LISTMEMBERSREQUEST']._serialized_start=740
+  _globals['_LISTMEMBERSREQUEST']._serialized_end=814
+  _globals['_LISTMEMBERSRESPONSE']._serialized_start=816
+  _globals['_LISTMEMBERSRESPONSE']._serialized_end=910
+  _globals['_LISTLEASESREQUEST']._serialized_start=912
+  _globals['_LISTLEASESREQUEST']._serialized_end=1017
+  _globals['_LISTLEASESRESPONSE']._serialized_start=1019
+  _globals['_LISTLEASESRESPONSE']._serialized_end=1110
+  _globals['_EXPLAINLEASEREQUEST']._serialized_start=1112
+  _globals['_EXPLAINLEASEREQUEST']._serialized_end=1178
+  _globals['_EXPLAINLEASERESPONSE']._serialized_start=1180
+  _globals['_EXPLAINLEASERESPONSE']._serialized_end=1300
+  _globals['_LEASEREASON']._serialized_start=1303
+  _globals['_LEASEREASON']._serialized_end=1431
+  _globals['_PREVIEWPLACEMENTREQUEST']._serialized_start=1434
+  _globals['_PREVIEWPLACEMENTREQUEST']._serialized_end=1657
+  _globals['_PREVIEWPLACEMENTREQUEST_CAPACITIESENTRY']._serialized_start=1608
+  _globals['_PREVIEWPLACEMENTREQUEST_CAPACITIESENTRY']._serialized_end=1657
+  _globals['_PREVIEWPLACEMENTRESPONSE']._serialized_start=1660
+  _globals['_PREVIEWPLACEMENTRESPONSE']._serialized_end=1809
+  _globals['_PLACEMENTMOVE']._serialized_start=1811
+  _globals['_PLACEMENTMOVE']._serialized_end=1895
+  _globals['_MEMBERLOAD']._serialized_start=1898
+  _globals['_MEMBERLOAD']._serialized_end=2059
+  _globals['_PINLEASEREQUEST']._serialized_start=2061
+  _globals['_PINLEASEREQUEST']._serialized_end=2156
+  _globals['_BANMEMBERREQUEST']._serialized_start=2158
+  _globals['_BANMEMBERREQUEST']._serialized_end=2270
+  _globals['_FREEZEGROUPREQUEST']._serialized_start=2272
+  _globals['_FREEZEGROUPREQUEST']._serialized_end=2339
+  _globals['_DRAINMEMBERREQUEST']._serialized_start=2341
+  _globals['_DRAINMEMBERREQUEST']._serialized_end=2441
+  _globals['_SETCAPACITYREQUEST']._serialized_start=2443
+  _globals['_SETCAPACITYREQUEST']._serialized_end=2546
+  _globals['_SETSPREADINGREQUEST']._serialized_start=2548
+  _globals['_SETSPREADINGREQUEST']._serialized_end=2662
+  _globals['_CLOSECHANNELREQUEST']._serialized_start=2664
+  _globals['_CLOSECHANNELREQUEST']._serialized_end=2729
+  _globals['_CLOSECHANNELRESPONSE']._serialized_start=2731
+  _globals['_CLOSECHANNELRESPONSE']._serialized_end=2771
+  _globals['_ASSIGNERSERVICE']._serialized_start=2774
+  _globals['_ASSIGNERSERVICE']._serialized_end=4733
 # @@protoc_insertion_point(module_scope)

@@ -361,10 +361,13 @@ class MemberWelcome(_message.Message):
     HEARTBEAT_MS_FIELD_NUMBER: _builtins.int
     KEPT_FIELD_NUMBER: _builtins.int
     SPEC_FIELD_NUMBER: _builtins.int
+    TICKET_FIELD_NUMBER: _builtins.int
     protocol_version: _builtins.int
     member_id: _builtins.str
     lease_ms: _builtins.int
     heartbeat_ms: _builtins.int
+    ticket: _builtins.int
+    """Names this stream on a `Beat` stream of the same connection, for as long as it is open; 0 when there is no such."""
     @_builtins.property
     def capabilities(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     @_builtins.property
@@ -385,10 +388,11 @@ class MemberWelcome(_message.Message):
         heartbeat_ms: _builtins.int = ...,
         kept: _abc.Iterable[Global___HeldLease] | None = ...,
         spec: _group_pb2.GroupSpec | None = ...,
+        ticket: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["spec", b"spec"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["capabilities", b"capabilities", "heartbeat_ms", b"heartbeat_ms", "kept", b"kept", "lease_ms", b"lease_ms", "member_id", b"member_id", "protocol_version", b"protocol_version", "spec", b"spec"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["capabilities", b"capabilities", "heartbeat_ms", b"heartbeat_ms", "kept", b"kept", "lease_ms", b"lease_ms", "member_id", b"member_id", "protocol_version", b"protocol_version", "spec", b"spec", "ticket", b"ticket"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1,0 +1,240 @@
+"""Heartbeats of many members on one assigner, together and one by one: `python -m bench.edge`.
+
+Assigners as real processes over SQLite, each with clients in another process, over real gRPC: one with 10,000 members
+whose heartbeats travel together by connection, and two with fewer that have a stream each, which is what there was
+before (10,000 of those want more than a core). Compared is CPU of the assigner per acknowledged heartbeat, over windows
+of some seconds in which all of them beat twice a second.
+"""
+
+import asyncio
+import contextlib
+import json
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import psutil
+
+from bench.asking import asked
+from bench.playing import tell_round
+from bench.rounds import Sample, rows, verdict
+from bench.tables import Table, made_with
+from braid.api.assigner.v1 import assigner_service_pb2 as api
+from braid.api.assigner.v1 import group_pb2
+from braid.host.system import system_host
+from braid.rpc.grpc_transport import GrpcTransport
+from braid.rpc.mesh_client import Directory, ServiceClient
+
+ROOT: Final = Path(__file__).parents[1]
+PEER: Final = "a stream each"
+AGAIN: Final = "a stream each, again"
+OURS: Final = "together by connection"
+MEMBERS_PER_CONNECTION: Final = 100
+PEER_PART: Final = 10  # one of so many members for the peer: a core could not bear them all
+WINDOW_SECONDS: Final = 5.0
+JOIN_SECONDS: Final = 600.0
+
+
+class Population(NamedTuple):
+    """Who beats, and how."""
+
+    members: int
+    shared: bool
+
+
+@dataclass
+class Side:
+    """An assigner and its members."""
+
+    population: Population
+    assigner: psutil.Process
+    clients: asyncio.subprocess.Process
+    joined_seconds: float = 0.0
+    joined_cpu: float = 0.0
+    answers_ms: list[float] = field(default_factory=list)
+    lost: int = 0
+
+    def cpu(self) -> float:
+        """CPU seconds its assigner has used."""
+        times = self.assigner.cpu_times()
+        return float(times.user + times.system)
+
+    async def ask(self) -> dict[str, Any]:
+        """What its members saw since the last question."""
+        assert self.clients.stdin is not None
+        assert self.clients.stdout is not None
+        self.clients.stdin.write(b"\n")
+        await self.clients.stdin.drain()
+        found: dict[str, Any] = json.loads(await self.clients.stdout.readline())
+        return found
+
+    async def settle(self) -> None:
+        """Waits until all have joined, and beat as they are to."""
+        began, wanted = time.perf_counter(), self.population.members
+        while time.perf_counter() - began < JOIN_SECONDS:
+            seen = await self.ask()
+            if seen["welcomed"] == wanted and not self.joined_seconds:
+                self.joined_seconds, self.joined_cpu = time.perf_counter() - began, self.cpu()
+                print(f"{wanted} have joined after {self.joined_seconds:.1f} s", file=sys.stderr)
+            if self.joined_seconds and seen["carried"] == (wanted if self.population.shared else 0):
+                return
+            await asyncio.sleep(0.25)
+        raise TimeoutError(f"not all of {wanted} members joined and settled within {JOIN_SECONDS:g} s: {seen}")
+
+
+class Ground:
+    """Processes over stores of their own, ended with it."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._started: list[asyncio.subprocess.Process] = []
+
+    async def side(self, name: str, population: Population) -> Side:
+        """An assigner, told of a registry's one channel, and members that begin to join."""
+        place = self._directory / name
+        place.mkdir()
+        told = place / "channels.json"
+        told.write_text(json.dumps([{"name": "logs/live/1", "partitions": population.members, "state": "STANDBY"}]))
+        await self._service(place, "registry-0", "tests.support.told_registry")
+        assigner, address = await self._service(place, "assigner-0", "services.assigner")
+        await register(address)
+        told.write_text(json.dumps([{"name": "logs/live/1", "partitions": population.members, "state": "ACTIVE"}]))
+        connections = max(2, population.members // MEMBERS_PER_CONNECTION)
+        way = "shared" if population.shared else "own"
+        clients = await self._start(
+            place, "clients", {}, "tests.support.many_members",
+            *(address, str(connections), str(population.members), "1", way),
+        )  # fmt: skip
+        return Side(population, psutil.Process(assigner.pid), clients)
+
+    async def _service(self, place: Path, instance: str, module: str) -> tuple[asyncio.subprocess.Process, str]:
+        ready = place / f"{instance}.json"
+        settings = {
+            "STORE": f"sqlite://{place}/store.db",
+            "INSTANCE": instance,
+            "READY_FILE": str(ready),
+            "TOLD_CHANNELS": str(place / "channels.json"),
+        }
+        started = await self._start(place, instance, {f"BRAID_{key}": value for key, value in settings.items()}, module)
+        async with asyncio.timeout(60.0):
+            while not ready.exists():
+                await asyncio.sleep(0.02)
+        return started, str(json.loads(ready.read_text())["address"])
+
+    async def _start(
+        self, place: Path, name: str, variables: Mapping[str, str], module: str, *arguments: str
+    ) -> asyncio.subprocess.Process:
+        with (place / f"{name}.err").open("w") as errors:
+            started = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", module, *arguments),
+                cwd=ROOT,
+                env={**os.environ, **variables},
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=errors,
+                limit=64 << 20,
+            )
+        self._started.append(started)
+        return started
+
+    async def close(self) -> None:
+        """Kills everything."""
+        for process in self._started:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+
+
+async def register(address: str) -> None:
+    """The members' group; its channel appears later, so that no start position is to be written to a broker."""
+    host = system_host()
+    directory = Directory(GrpcTransport(), host, [address])
+    spec = group_pb2.GroupSpec(streams=["logs"], fencing=group_pb2.FENCING_NONE)
+    request = api.CreateGroupRequest(name="group-0", spec=spec)
+    await ServiceClient(directory, "assigner", host).unary("CreateGroup", request, group_pb2.Group, timeout_seconds=30)
+    await directory.close()
+
+
+@contextlib.asynccontextmanager
+async def ground() -> AsyncIterator[Ground]:
+    """A place for processes."""
+    with tempfile.TemporaryDirectory(prefix="braid-edge-") as directory:
+        made = Ground(Path(directory))
+        try:
+            yield made
+        finally:
+            await made.close()
+
+
+async def window(sides: Mapping[str, Side], seconds: float) -> dict[str, Sample]:
+    """What each assigner spent on the heartbeats of some seconds."""
+    before = {name: (side.cpu(), time.perf_counter(), await side.ask()) for name, side in sides.items()}
+    await asyncio.sleep(seconds)
+    samples = {}
+    for name, side in sides.items():
+        cpu, wall, _ = before[name]
+        seen = await side.ask()
+        samples[name] = Sample(seen["heartbeats"], side.cpu() - cpu, time.perf_counter() - wall)
+        side.answers_ms += seen["answer_ms"]
+        side.lost += seen["again"] + seen["lost"] + len(seen["refused"])
+    return samples
+
+
+async def contest(members: int, rounds: int, seconds: float) -> Table:
+    """Joins everybody, then plays windows."""
+    populations = {
+        OURS: Population(members, shared=True),
+        PEER: Population(members // PEER_PART, shared=False),
+        AGAIN: Population(members // PEER_PART, shared=False),
+    }
+    samples: dict[str, list[Sample]] = {name: [] for name in populations}
+    async with ground() as made:
+        sides: dict[str, Side] = {}
+        for number, (name, population) in enumerate(populations.items()):
+            sides[name] = await made.side(str(number), population)
+            await sides[name].settle()
+        for number in range(rounds + 1):
+            for name, sample in (await window(sides, seconds)).items():
+                if number:
+                    samples[name].append(sample)
+            tell_round(number, rounds)
+    found = rows({name: samples[name] for name in (PEER, AGAIN, OURS)}, PEER, "cpu")
+    lost = sum(side.lost for side in sides.values())
+    broken = f"void: {lost} members or leases were lost" if lost else ""
+    return Table("edge", "heartbeat", "cpu", broken or verdict(found, AGAIN), facts(sides, samples), found, made_with())
+
+
+def facts(sides: Mapping[str, Side], samples: Mapping[str, list[Sample]]) -> dict[str, str]:
+    """What the table does not say."""
+    told = {
+        "work": f"one group, a lease a member, 2 heartbeats a second, {MEMBERS_PER_CONNECTION} members a connection; "
+        "CPU of the assigner's process",
+        "peer": f"the same release with a Join stream for each member's heartbeats, 1 of {PEER_PART} members",
+    }
+    for name, side in sides.items():
+        cores = statistics.median(sample.cpu_seconds / sample.wall_seconds for sample in samples[name])
+        answers = sorted(side.answers_ms) or [0.0]
+        p50, p99 = statistics.median(answers), answers[int(len(answers) * 0.99)]
+        told[f"{side.population.members:,} members, {name}"] = (
+            f"{cores:.3f} cores; answers {p50:.1f} ms p50, {p99:.1f} ms p99; {side.lost} lost; "
+            f"all joined at once in {side.joined_seconds:.1f} s, {side.joined_cpu:.1f} s of CPU"
+        )
+    return told
+
+
+def main() -> int:
+    """Runs the benchmark; 1 when the run is void."""
+    how = asked(__doc__, units=10_000, quick_units=200)
+    table = asyncio.run(contest(how.units, how.rounds, 1.0 if how.quick else WINDOW_SECONDS))
+    table.publish(how.directory)
+    return int(bool(table.verdict) and not how.quick)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

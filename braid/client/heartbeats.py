@@ -1,0 +1,273 @@
+"""Heartbeats of all members of one process in one stream, `Beat`, beside their Join streams: one message a beat.
+
+A member beats on its own Join stream until it is carried here, and again at once when it is not any more: because its
+ticket does not count, the stream broke, or no answer came for half its lease time. So no member depends on this, nor
+on another. A lone member stays on its Join stream: there is nothing to share.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from braid.api.assigner.v1 import beat_pb2, join_pb2
+from braid.client.watched import race
+from braid.kernel import limits
+from braid.kernel.errors import BraidError, Unavailable
+from braid.kernel.ports import DuplexCall, Host, Task
+from braid.rpc.mesh_client import ServiceClient
+
+_ROUNDING_SECONDS = 0.001  # less than that is no time to wait
+
+
+class Batch(NamedTuple):
+    """Heartbeats sent in one message, which is not answered yet."""
+
+    sent_at: float
+    seats: "Sequence[Seat]"
+
+
+class Heartbeats:
+    """Carries the heartbeats of members whose Join streams share a connection to the assigner's leader."""
+
+    def __init__(self, host: Host, assigner: ServiceClient) -> None:
+        """`assigner` is the client through which the members join."""
+        self._host = host
+        self._assigner = assigner
+        self._seats: set[Seat] = set()
+        self._carried: dict[Seat, None] = {}  # in the order in which they came
+        self._unanswered: dict[int, Batch] = {}
+        self._open = False
+        self._failed = asyncio.Event()
+        self._running: Task | None = None
+
+    def seat(
+        self,
+        ticket: int,
+        every_seconds: float,
+        lease_seconds: float,
+        loads: Callable[[], join_pb2.Heartbeat],
+        heard: Callable[[float], None],
+    ) -> "Seat":
+        """A seat for a member that was welcomed with a ticket; to be left when its Join stream ends.
+
+        Args:
+            ticket: The welcome's.
+            every_seconds: How often its heartbeat is due.
+            lease_seconds: For half of it an answer may fail to come.
+            loads: What it has to tell with a heartbeat.
+            heard: Called with the time at which a heartbeat was sent, once that is acknowledged.
+        """
+        seat = Seat(self, self._host, ticket, every_seconds, lease_seconds, loads, heard)
+        self._seats.add(seat)
+        if len(self._seats) > 1 and self._running is None:
+            self._running = self._host.tasks.spawn(self._run(), "heartbeats")
+        return seat
+
+    # --- for seats
+
+    @property
+    def open(self) -> bool:
+        """Whether there is a stream that was answered and did not fail since."""
+        return self._open and not self._failed.is_set()
+
+    def carry(self, seat: "Seat") -> None:
+        """From now on its heartbeats are sent when they are due."""
+        self._carried[seat] = None
+
+    def drop(self, seat: "Seat") -> None:
+        """It beats by itself, or not at all."""
+        self._carried.pop(seat, None)
+
+    def leave(self, seat: "Seat") -> None:
+        """Its Join stream is over."""
+        self.drop(seat)
+        self._seats.discard(seat)
+
+    async def close(self) -> None:
+        """Ends the stream; what is carried goes back to its Join streams."""
+        if self._running is not None:
+            self._running.cancel()
+            await self._running.ended()
+
+    def fail(self) -> None:
+        """No answer came in time: this stream is given up."""
+        self._failed.set()
+
+    # --- the stream
+
+    async def _run(self) -> None:
+        """Keeps a stream open while there is something to share."""
+        backoff_seconds = limits.RECONNECT_SECONDS_MIN
+        try:
+            while len(self._seats) > 1:
+                if await self._stream():
+                    backoff_seconds = limits.RECONNECT_SECONDS_MIN
+                await self._host.clock.sleep(backoff_seconds * self._host.randomness.uniform(0.5, 1.0))
+                backoff_seconds = min(backoff_seconds * 2, limits.RECONNECT_SECONDS_MAX)
+        finally:
+            self._running = None
+
+    async def _stream(self) -> bool:
+        """Lives through one stream, whatever ends it; returns whether it was answered."""
+        answered = False
+        with contextlib.suppress(BraidError, TimeoutError):  # members hear on their Join streams what matters
+            call = await self._assigner.duplex("Beat", beat_pb2.BeatResponse)
+            try:
+                await call.send(beat_pb2.BeatRequest(sequence=1))
+                async with asyncio.timeout(limits.JOIN_SILENCE_SECONDS_MIN):
+                    answered = await call.receive() is not None
+                if answered:
+                    self._failed.clear()
+                    self._open = True
+                    sides = partial(self._send, call), partial(self._receive, call), self._failed.wait
+                    await race(self._host.tasks, "beat", *sides)
+            finally:
+                self._close()
+                await call.close()
+        return answered
+
+    def _close(self) -> None:
+        """All members go back to their Join streams."""
+        self._open = False
+        self._unanswered.clear()
+        carried, self._carried = self._carried, {}
+        for seat in carried:
+            seat.release()
+
+    async def _send(self, call: DuplexCall) -> None:
+        """Sends what is due, beat by beat, until no member is left."""
+        sequence = 1
+        with contextlib.suppress(Unavailable):
+            while self._seats:
+                beat_seconds = min(seat.every_seconds for seat in self._carried or self._seats)
+                sent_at = self._host.clock.elapsed()
+                due = [seat for seat in self._carried if seat.due <= sent_at + beat_seconds / 2]
+                for seats, request in requests(due):
+                    sequence += 1
+                    request.sequence = sequence
+                    for seat in seats:
+                        seat.due = sent_at + seat.every_seconds
+                    self._unanswered[sequence] = Batch(sent_at, seats)
+                    await call.send(request)
+                await self._host.clock.sleep(beat_seconds)
+            return
+        await asyncio.Event().wait()  # the receiving side sees the same end
+
+    async def _receive(self, call: DuplexCall) -> None:
+        while isinstance(response := await call.receive(), beat_pb2.BeatResponse):
+            batch = self._unanswered.pop(response.sequence, None)
+            if batch is not None:
+                self._answered(batch, frozenset(response.unheard))
+
+    def _answered(self, batch: Batch, unheard: frozenset[int]) -> None:
+        """Each member's deadline counts from when the batch was sent, unless it is named as not heard."""
+        for seat in batch.seats:
+            if seat.ticket in unheard:
+                seat.void()
+            else:
+                seat.heard(batch.sent_at)
+
+
+class Seat:
+    """One Join stream's place among the heartbeats that are carried."""
+
+    def __init__(
+        self,
+        heartbeats: Heartbeats,
+        host: Host,
+        ticket: int,
+        every_seconds: float,
+        lease_seconds: float,
+        loads: Callable[[], join_pb2.Heartbeat],
+        heard: Callable[[float], None],
+    ) -> None:
+        self.ticket = ticket
+        self.every_seconds = every_seconds
+        self.due = 0.0
+        self.told: tuple[str, ...] = ()
+        self._heartbeats = heartbeats
+        self._host = host
+        self._patience_seconds = lease_seconds * limits.BEAT_PATIENCE
+        self._loads = loads
+        self._heard = heard
+        self._heard_at = 0.0
+        self._released = asyncio.Event()
+        self._over = False
+
+    async def carried(self, due: float, heard_at: float, told: tuple[str, ...]) -> None:
+        """Waits for as long as this member's heartbeats are carried; returns at once when they are not.
+
+        Args:
+            due: When the next one is.
+            heard_at: When the last acknowledged one was sent.
+            told: The clusters that the last one said are out of reach, which the assigner has heard.
+        """
+        if self._over or not self._heartbeats.open:
+            return
+        self.due, self._heard_at, self.told = due, heard_at, told
+        self._released.clear()
+        self._heartbeats.carry(self)
+        try:
+            while not self._released.is_set():
+                left = self._heard_at + self._patience_seconds - self._host.clock.elapsed()
+                if left < _ROUNDING_SECONDS:
+                    self._heartbeats.fail()
+                    return
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(left):
+                        await self._released.wait()
+        finally:
+            self._heartbeats.drop(self)
+
+    def news(self) -> beat_pb2.MemberNews | None:
+        """What goes with the next heartbeat, if anything does."""
+        heartbeat = self._loads()
+        unreachable = tuple(heartbeat.unreachable_clusters)
+        if not heartbeat.loads and unreachable == self.told:
+            return None
+        news = beat_pb2.MemberNews(ticket=self.ticket, loads=heartbeat.loads)
+        if unreachable != self.told:
+            news.unreachable.clusters.extend(unreachable)
+            news.unreachable.SetInParent()
+            self.told = unreachable
+        return news
+
+    def heard(self, sent_at: float) -> None:
+        """A heartbeat sent then is acknowledged."""
+        if not self._over:
+            self._heard_at = max(self._heard_at, sent_at)
+            self._heard(sent_at)
+
+    def void(self) -> None:
+        """The ticket counts no more: the Join stream is left to say why."""
+        self._over = True
+        self.release()
+
+    def release(self) -> None:
+        """The member beats on its Join stream again."""
+        self._released.set()
+
+    def leave(self) -> None:
+        """The Join stream is over."""
+        self.void()
+        self._heartbeats.leave(self)
+
+
+def requests(due: Sequence[Seat]) -> Iterator[tuple[Sequence[Seat], beat_pb2.BeatRequest]]:
+    """The heartbeats of these members, in as few messages as their bounds allow."""
+    request, seats, size = beat_pb2.BeatRequest(), list[Seat](), 0
+    for seat in due:
+        news = seat.news()
+        more = news.ByteSize() if news is not None else 0
+        if seats and (len(seats) == limits.BEAT_MEMBERS_MAX or size + more > limits.BEAT_NEWS_BYTES):
+            yield seats, request
+            request, seats, size = beat_pb2.BeatRequest(), [], 0
+        request.tickets.append(seat.ticket)
+        seats.append(seat)
+        size += more
+        if news is not None:
+            request.news.append(news)
+    if seats:
+        yield seats, request

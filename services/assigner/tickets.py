@@ -1,0 +1,50 @@
+"""Tickets: what names a member's open Join stream on the Beat stream of the same connection. Pure.
+
+A ticket counts only for whom it was given to, and is never given again: tickets of one term go up from a random first,
+so those of an earlier term, of another replica, or of another connection name nobody.
+"""
+
+from collections.abc import Mapping
+from typing import Generic, NamedTuple, TypeVar
+
+from braid.kernel.ports import Caller
+
+T = TypeVar("T")
+
+
+class Origin(NamedTuple):
+    """Whose streams belong together: one connection of one principal."""
+
+    peer: str
+    tenant: str
+    principal: str
+
+
+def origin_of(caller: Caller) -> Origin:
+    """Where a stream comes from."""
+    return Origin(caller.peer, caller.tenant, caller.principal)
+
+
+class Tickets(Generic[T]):
+    """Who holds which ticket, by connection."""
+
+    def __init__(self, first: int) -> None:
+        """`first` is a random number of up to 40 bits."""
+        self._next = first
+        self._held: dict[Origin, dict[int, T]] = {}
+
+    def issue(self, origin: Origin, holder: T) -> int:
+        """A new ticket."""
+        self._next += 1
+        self._held.setdefault(origin, {})[self._next] = holder
+        return self._next
+
+    def void(self, origin: Origin, ticket: int) -> None:
+        """It names nobody any more."""
+        held = self._held.get(origin)
+        if held is not None and held.pop(ticket, None) is not None and not held:
+            del self._held[origin]
+
+    def of(self, origin: Origin) -> Mapping[int, T]:
+        """Holders by ticket, of one connection."""
+        return self._held.get(origin, {})
