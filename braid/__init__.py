@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from braid.client.outbox import Receipt
     from braid.client.producer import Outgoing, Producer
     from braid.client.record import Record
-    from braid.client.settings import Retry
+    from braid.client.settings import DeadLetterLimits, Retry
     from braid.kernel.errors import (
         AlreadyExists,
         BatchTooLarge,
@@ -49,6 +49,7 @@ __all__ = [
     "ClusterUnavailable",
     "Conflict",
     "Consumer",
+    "DeadLetterLimits",
     "DeadlineExceeded",
     "DeliveryUnknown",
     "Exhausted",
@@ -90,7 +91,7 @@ _HOMES = {
         "Producer",
     ),
     "braid.client.record": ("Record",),
-    "braid.client.settings": ("Retry",),
+    "braid.client.settings": ("DeadLetterLimits", "Retry"),
     "braid.kernel.errors": (
         "AlreadyExists",
         "BatchTooLarge",

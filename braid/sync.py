@@ -187,6 +187,10 @@ class Consumer:
         """See `braid.Consumer.resume`."""
         self._here(lambda: self._consumer.resume(lane))
 
+    def stopped(self) -> Mapping[str, str]:
+        """See `braid.Consumer.stopped`."""
+        return self._here(self._consumer.stopped)
+
     def commit(self) -> None:
         """See `braid.Consumer.commit`."""
         self._thread.call(self._consumer.commit())

@@ -7,11 +7,12 @@ back. The parts themselves know nothing of one another.
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from braid.api.assigner.v1 import join_pb2
+from braid.client.brake import Brakes
 from braid.client.cluster_work import ClusterWork
 from braid.client.dead_letters import DeadLetters
 from braid.client.handling import Handling
@@ -75,6 +76,7 @@ class Consumer:
         self._memory = MemoryBound(settings.max_in_flight_bytes, settings.lanes)
         self._retries = Retries(host, self._retries_full)
         self._dead_letters = DeadLetters(host, settings.group, open_producer)
+        self._brakes = Brakes(settings.retry.dead_letters, self._stopped)
         self._session = open_leases(_Listening(self), self._loads)
         self._exclusive = settings.ownership == "exclusive"
         self._works: dict[LeaseId, PartitionWork] = {}
@@ -197,8 +199,13 @@ class Consumer:
         self._ready.pause(lane)
 
     def resume(self, lane: str) -> None:
-        """Hands records of a lane out again."""
+        """Hands records of a lane out again; what `stopped` told of it is over."""
+        self._brakes.release(lane)
         self._ready.resume(lane)
+
+    def stopped(self) -> Mapping[str, str]:
+        """By lane, why no more of its records are handed out: too many of them would be dead-lettered (`Retry`)."""
+        return dict(self._brakes.reasons)
 
     async def commit(self) -> None:
         """Commits everything done so far, now. Raises `ClusterUnavailable` when a cluster does not answer."""
@@ -277,6 +284,13 @@ class Consumer:
         """See `LeaseListener.busy`."""
         return any(work.lease.id not in self._works for work in self._left_over if work.handled)
 
+    def _stopped(self, lane: str, reason: str) -> None:
+        """More of a lane's records would be dead-lettered than any record is to blame for."""
+        _log.error(
+            "lane %s of group %s is stopped: %s. Mend the handler, then resume", lane, self._settings.group, reason
+        )
+        self._ready.pause(lane)
+
     def _refuse(self, error: BraidError) -> None:
         """Nothing more can be done here."""
         self._refusal = error
@@ -297,6 +311,7 @@ class Consumer:
             settling=cluster,
             memory=self._memory.lane(held.id.channel.lane),
             may_start=self._session.may_start if self._exclusive else None,
+            brake=self._brakes.lane(held.id.channel.lane),
         )
         self._works[held.id] = work
         self._beside(lambda: self._restore(work, cluster), f"restore-{held.id}")

@@ -8,6 +8,7 @@ from enum import Enum, auto
 from itertools import compress
 from typing import Protocol
 
+from braid.client.brake import LaneBrake
 from braid.client.busy import BusyTime
 from braid.client.lease_session import Held
 from braid.client.memory import LaneMemory, weights_bytes
@@ -60,8 +61,13 @@ class PartitionWork:
         settling: Settling,
         memory: LaneMemory,
         may_start: Callable[[], bool] | None,
+        brake: LaneBrake | None = None,
     ) -> None:
-        """`may_start` says whether a handler may start now, where the lease's deadline decides that (exclusive)."""
+        """Begins with a lease that was granted.
+
+        `may_start` says whether a handler may start now, where the lease's deadline decides that (exclusive); `brake`
+        whether records of its lane may be dead-lettered (None: always).
+        """
         self.lease = lease
         self._group = group
         self.stage = Stage.RESTORING
@@ -75,6 +81,7 @@ class PartitionWork:
         self._ready = ready
         self._settling = settling
         self._may_start = may_start
+        self._brake = brake or LaneBrake()
         self._out = 0
         self._copying = 0  # of those out: on their way to the dlq lane
         self._first_failures: dict[int, int] = {}
@@ -225,6 +232,7 @@ class PartitionWork:
         if self.stage is not Stage.ENDED and self._progress is not None:
             self._progress.done(offset)
             self._records += 1
+            self._brake.done += 1
         if self._first_failures:
             self._first_failures.pop(offset, None)
         self._out -= 1
@@ -241,12 +249,14 @@ class PartitionWork:
         """So many handed-out records of so many bytes are marked as done in `progress`, or ended with the lease."""
         if self.stage is not Stage.ENDED:
             self._records += count
+            self._brake.done += count
         self._finished(count, size)
 
     def reject(self, record: Record, reason: str) -> None:
         """The record is skipped in place; `reason` is for the log."""
         if self.stage is not Stage.ENDED:
             self.progress.reject(record.offset)
+            self._brake.done += 1
             if isinstance(record.raw, QuarantinedBatch):
                 self.progress.reject_range(record.offset, record.raw.batch.last_offset + 1)
             _log.info("%s@%d is rejected: %s", self.lease.id, record.offset, reason)
@@ -265,13 +275,20 @@ class PartitionWork:
         self._check_drained()
 
     def dead_letter(self, record: Record, error: BaseException | str) -> None:
-        """The record is to be copied to the dlq lane; until that is acknowledged it counts as handed out."""
+        """The record is to be copied to the dlq lane; until that is acknowledged it counts as handed out.
+
+        Where its lane has had too many dead letters it waits instead, undone.
+        """
         if self.stage is Stage.ENDED:
             self._finish(record)
-        else:
-            self.progress.attempt(record.offset)
+            return
+        self.progress.attempt(record.offset)
+        if isinstance(record.raw, QuarantinedBatch) or self._brake.allows():  # no handler has seen such a batch
             self._copying += 1
             self._settling.write_dead_letter(record, error)
+        else:
+            self.version += 1
+            self.abandon(record)
 
     def copied(self, record: Record) -> None:
         """The record's copy in the dlq lane was acknowledged, or is of no interest any more."""

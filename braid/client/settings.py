@@ -45,16 +45,45 @@ class ProducerSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class DeadLetterLimits:
+    """When a consumer stops with a lane instead of dead-lettering more of it: so much at once is no record's fault.
+
+    Nothing is lost: records wait, with the attempts they had, until `Consumer.resume`, a restart or another member.
+
+    Attributes:
+        in_a_row: So many records may be dead-lettered one after the other, none being done in between.
+        ratio: This part of the last `window` records may be; 1.0 leaves it to `in_a_row`.
+        window: Settled records that `ratio` is taken of.
+    """
+
+    in_a_row: int = limits.DEAD_LETTERS_IN_A_ROW_MAX
+    ratio: float = limits.DEAD_LETTER_RATIO_MAX
+    window: int = limits.DEAD_LETTER_WINDOW_RECORDS
+
+    def __post_init__(self) -> None:
+        if self.in_a_row < 1:
+            raise Invalid("must be at least 1", field="retry.dead_letters.in_a_row")
+        if not 0 < self.ratio <= 1:
+            raise Invalid("must be above 0 and at most 1", field="retry.dead_letters.ratio")
+        if not 1 <= self.window <= limits.DEAD_LETTER_WINDOW_RECORDS_MAX:
+            raise Invalid(
+                f"must be within 1 and {limits.DEAD_LETTER_WINDOW_RECORDS_MAX}", field="retry.dead_letters.window"
+            )
+
+
+@dataclass(frozen=True, slots=True)
 class Retry:
     """How a record is tried again after its handler raised.
 
     Attributes:
         max_attempts: Attempts in all; after the last one the record is dead-lettered.
         backoff_seconds: First and longest wait between attempts; it doubles in between, with jitter.
+        dead_letters: How many records may be dead-lettered before the consumer stops with their lane; None for any.
     """
 
     max_attempts: int = 5
     backoff_seconds: tuple[float, float] = (0.1, 30.0)
+    dead_letters: DeadLetterLimits | None = DeadLetterLimits()
 
     def __post_init__(self) -> None:
         low, high = self.backoff_seconds

@@ -75,7 +75,8 @@ async def dead_letter(mesh: Mesh, stream: str, count: int, group: str = "") -> d
             records = [braid.Outgoing(b"%d" % n, key=b"%d" % (n % 50)) for n in range(start, min(count, start + 500))]
             for outgoing, receipt in zip(records, await producer.send_many(records), strict=True):
                 sent[receipt.id] = outgoing.value or b""
-    async with mesh.consumer([stream], group=group or stream) as consumer:
+    retry = braid.Retry(dead_letters=None)  # as many as it likes
+    async with mesh.consumer([stream], group=group or stream, retry=retry) as consumer:
         left = count
         while left > 0:
             for record in await consumer.take_many(500, 60.0):
