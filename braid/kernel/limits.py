@@ -417,6 +417,9 @@ BEAT_ANSWER_SECONDS: Final = 3.0  # for an answer to leave; a client that does n
 HEARTBEAT_MESSAGES_AT_ONCE: Final = 1_000  # of one stream, more than gather while either side or the network stands
 HEARTBEAT_MESSAGES_PER_SECOND: Final = 50.0  # and then lasting: four times what the shortest lease asks for
 LEASE_MESSAGE_BYTES_MAX: Final = 8 << 20  # from a member: a hello that names a quarter of a million leases
+JOINS_AT_ONCE: Final = 64  # decided side by side; the others wait, and those that gave up meanwhile cost nothing
+JOINS_GATHER_SECONDS: Final = 0.5  # members that join together are placed together, not each for the next to undo it
+WELCOME_SECONDS_MAX: Final = 30.0  # a member waits so long for its welcome, after it waited less in vain
 OUTBOX_BYTES_MAX: Final = 32 << 20  # not yet read by one member: deltas of a large group are not small
 
 # --- placement in slices: one is to hold the event loop for some 5 ms
