@@ -8,11 +8,14 @@ import json
 import types
 from collections.abc import Callable, Mapping
 from enum import Enum
+from functools import cache
 from typing import TypeVar, cast, get_args, get_origin, get_type_hints
 
 from braid.kernel.errors import CorruptHistory
 
 S = TypeVar("S")
+_Reader = Callable[[object], object]
+_PLAIN = frozenset((str, int, float, bool, type(None)))
 
 
 def encode(state: object) -> bytes:
@@ -23,55 +26,80 @@ def encode(state: object) -> bytes:
 def decode(kind: type[S], data: bytes) -> S:
     """Reads `encode`'s bytes. Raises `CorruptHistory`."""
     try:
-        return cast("S", _restore(kind, json.loads(data)))
+        return cast("S", _reader(cast("object", kind))(json.loads(data)))
     except (KeyError, TypeError, ValueError) as error:
         raise CorruptHistory(f"a snapshot is no {kind.__name__}: {error}") from error
 
 
 def _plain(value: object) -> object:
-    match value:
-        case Enum():
-            return value.value
-        case bytes():
-            return value.hex()
-        case Mapping():
-            return {key: _plain(each) for key, each in value.items()}
-        case tuple():
-            return [_plain(each) for each in value]
-        case _ if dataclasses.is_dataclass(value):
-            return {each.name: _plain(getattr(value, each.name)) for each in dataclasses.fields(value)}
-        case _:
-            return value
+    kind = type(value)
+    if kind in _PLAIN:
+        return value
+    if kind is tuple:
+        return [_plain(each) for each in cast("tuple[object, ...]", value)]
+    if dataclasses.is_dataclass(kind):
+        return {name: _plain(getattr(value, name)) for name in _names(kind)}
+    if isinstance(value, Mapping):
+        return {key: _plain(each) for key, each in value.items()}
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, bytes):
+        return value.hex()
+    return [_plain(each) for each in value] if isinstance(value, tuple) else value  # a named tuple
 
 
-def _restore(kind: object, value: object) -> object:
+@cache
+def _names(kind: type) -> tuple[str, ...]:
+    return tuple(each.name for each in dataclasses.fields(kind))
+
+
+@cache
+def _reader(kind: object) -> _Reader:
+    """What reads values of a type; made once for each type of the code, since reading its hints is slow."""
     origin = get_origin(kind)
     if origin is types.UnionType:
-        inner = next(each for each in get_args(kind) if each is not type(None))
-        return None if value is None else _restore(inner, value)
+        inner = _reader(next(each for each in get_args(kind) if each is not type(None)))
+        return lambda value: None if value is None else inner(value)
     if origin is tuple:
-        return tuple(_restore(get_args(kind)[0], each) for each in cast("list[object]", value))
+        inner = _reader(get_args(kind)[0])
+        return lambda value: tuple([inner(each) for each in cast("list[object]", value)])
     if origin is not None:  # a mapping by name
-        inner = get_args(kind)[1]
-        return {key: _restore(inner, each) for key, each in cast("dict[str, object]", value).items()}
-    return _restore_class(cast("type", kind), value)
+        inner = _reader(get_args(kind)[1])
+        return lambda value: {key: inner(each) for key, each in cast("dict[str, object]", value).items()}
+    return _class_reader(cast("type", kind))
 
 
-def _restore_class(kind: type, value: object) -> object:
+def _class_reader(kind: type) -> _Reader:
     if issubclass(kind, Enum):
-        return kind(value)
+        return kind
     if kind is bytes:
-        return bytes.fromhex(cast("str", value))
-    hints = get_type_hints(kind)
-    if issubclass(kind, tuple):
-        pairs = zip(hints.values(), cast("list[object]", value), strict=True)
-        build = cast("Callable[..., object]", kind)  # a named tuple
-        return build(*[_restore(hint, each) for hint, each in pairs])
-    if dataclasses.is_dataclass(kind):
+        return lambda value: bytes.fromhex(cast("str", value))
+    if issubclass(kind, tuple) or dataclasses.is_dataclass(kind):
+        build = cast("Callable[..., object]", kind)
+        readers = {name: _reader(hint) for name, hint in get_type_hints(kind).items()}
+        return (_tuple_reader if issubclass(kind, tuple) else _dataclass_reader)(build, readers)
+
+    def read(value: object) -> object:
+        if kind is float and type(value) is int:
+            return float(value)
+        if not isinstance(value, kind):
+            raise ValueError(f"{value!r} is no {kind.__name__}")  # noqa: TRY004 (a damaged snapshot, not a wrong call)
+        return value
+
+    return read
+
+
+def _tuple_reader(build: Callable[..., object], readers: Mapping[str, _Reader]) -> _Reader:
+    def read(value: object) -> object:
+        pairs = zip(readers.values(), cast("list[object]", value), strict=True)
+        return build(*[reader(each) for reader, each in pairs])
+
+    return read
+
+
+def _dataclass_reader(build: Callable[..., object], readers: Mapping[str, _Reader]) -> _Reader:
+    def read(value: object) -> object:
         given = cast("dict[str, object]", value)
-        return kind(**{name: _restore(hint, given[name]) for name, hint in hints.items() if name in given})
-    if kind.__name__ == "float" and isinstance(value, int):
-        return float(value)
-    if not isinstance(value, kind):
-        raise ValueError(f"{value!r} is no {kind.__name__}")  # noqa: TRY004 (a damaged snapshot, not a wrong call)
-    return value
+        return build(**{name: reader(given[name]) for name, reader in readers.items() if name in given})
+
+    return read

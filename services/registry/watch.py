@@ -32,7 +32,8 @@ async def watch_channels(
     while True:
         event = changed.next()
         replica.require_leader()
-        now = _everything(replica)
+        known = told.full and replica.aggregates.revision == told.revision
+        now = told if known else _everything(replica)
         message = _changes(told, now) if told.full else now
         elapsed = replica.host.clock.elapsed()
         if message is None and elapsed - spoke >= WATCH_ALIVE_SECONDS:

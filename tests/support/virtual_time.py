@@ -9,7 +9,7 @@ import gc
 import heapq
 import random
 from collections import deque
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator, Sequence
 from contextvars import Context, ContextVar, copy_context
 from typing import Any, Final, TypeVar, TypeVarTuple, Unpack
 
@@ -36,18 +36,25 @@ class VirtualFailure(RuntimeError):
     """Something died that nobody awaited; the cause is chained."""
 
 
+def _wake(sleeping: asyncio.Future[None]) -> None:
+    if not sleeping.done():
+        sleeping.set_result(None)
+
+
 class ProcessKilled(asyncio.CancelledError):
     """A killed process reached for one of its ports."""
 
 
 class _SequencedFuture(asyncio.Future[T]):
-    """Hashes to its number of creation, so that sets of futures iterate alike in every run."""
+    """Hashes to a number, so that sets of futures iterate alike in every run. Few are ever hashed."""
 
-    def __init__(self, loop: "VirtualTimeLoop") -> None:
-        self._sequence = loop.next_sequence()
-        super().__init__(loop=loop)
+    _sequence = 0
 
     def __hash__(self) -> int:
+        if not self._sequence:
+            loop = self.get_loop()
+            assert isinstance(loop, VirtualTimeLoop), "no other loop makes these"
+            self._sequence = loop.next_sequence()
         return self._sequence
 
 
@@ -64,11 +71,38 @@ class SequencedTask(asyncio.Task[T]):
         return self._sequence
 
 
+class _Handle(asyncio.TimerHandle):
+    """A callback and its time, without asyncio's bookkeeping for a debug mode that is never on here."""
+
+    __slots__ = ()
+    _callback: Callable[..., object] | None
+
+    def __init__(
+        self, when: float, callback: Callable[..., object], args: Sequence[object], context: Context | None
+    ) -> None:
+        self._when = when
+        self._callback = callback
+        self._args = args
+        self._context = copy_context() if context is None else context
+        self._cancelled = False
+
+    def cancel(self) -> None:
+        """See `asyncio.Handle`."""
+        self._cancelled = True
+        self._callback = None
+        self._args = ()
+
+    def __repr__(self) -> str:
+        return f"<{'cancelled' if self._cancelled else self._callback} at {self._when}>"
+
+
 class VirtualTimeLoop(asyncio.BaseEventLoop):
     """Runs what is ready in order of scheduling; when nothing is, time jumps to the next timer (ties: first set first).
 
     The base class brings `run_until_complete` and the like; all that waits or orders is replaced here.
     """
+
+    _stopping: bool  # of the base class: the loop is to end after what runs now
 
     def __init__(self, start_ms: int = START_MS) -> None:
         super().__init__()
@@ -77,11 +111,11 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
         self._now = 0.0
         self._sequence = 0
         self._instant_steps = 0
-        self._due: deque[asyncio.Handle] = deque()
-        self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
+        self._due: deque[_Handle] = deque()
+        self._timers: list[tuple[float, int, _Handle]] = []
         self._tasks: dict[asyncio.Task[Any], None] = {}
         self._failure: BaseException | None = None
-        self._held: dict[ProcessTasks, deque[asyncio.Handle]] = {}  # what paused processes will run once resumed
+        self._held: dict[ProcessTasks, deque[_Handle]] = {}  # what paused processes will run once resumed
 
     # --- time and scheduling
 
@@ -98,7 +132,7 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
         self, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.Handle:
         """Runs the callback in this instant, after what is ready already."""
-        handle = asyncio.Handle(callback, args, self, context)
+        handle = _Handle(self._now, callback, args, context)
         self._due.append(handle)
         return handle
 
@@ -118,18 +152,25 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
         self, when: float, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.TimerHandle:
         """Runs the callback at a virtual time."""
-        timer = asyncio.TimerHandle(when, callback, args, self, context)
-        heapq.heappush(self._timers, (when, self.next_sequence(), timer))
+        timer = _Handle(when, callback, args, context)
+        self._sequence += 1
+        heapq.heappush(self._timers, (when, self._sequence, timer))
         return timer
 
-    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        """Cancelled timers are dropped when their time comes; asyncio calls this for each."""
+    async def passed(self, seconds: float) -> None:
+        """As `asyncio.sleep`, at less cost."""
+        future: asyncio.Future[None] = _SequencedFuture(loop=self)
+        timer = self.call_at(self._now + seconds, _wake, future)
+        try:
+            await future
+        finally:
+            timer.cancel()
 
     # --- futures and tasks
 
     def create_future(self) -> asyncio.Future[Any]:
         """A future with a repeatable hash."""
-        return _SequencedFuture(self)
+        return _SequencedFuture(loop=self)
 
     def create_task(
         self,
@@ -171,20 +212,33 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
                 gc.enable()
 
     def _run_once(self) -> None:
-        if not self._due:
+        """Runs what is ready in this instant, and what that makes ready, unless one of it stops the loop."""
+        due, held = self._due, self._held
+        if not due:
             self._jump()
+        while due and not self._stopping:
+            self._count_step()
+            handle = due.popleft()
+            callback = handle._callback
+            if callback is None or (held and self._hold(handle)):
+                continue
+            try:
+                handle._context.run(callback, *handle._args)
+            except (SystemExit, KeyboardInterrupt):
+                raise
+            except BaseException as error:  # noqa: BLE001 - as asyncio does it; it ends the run below
+                self.fail(error)
+            if self._failure is not None:
+                failure, self._failure = self._failure, None
+                raise VirtualFailure(f"died with nobody to see it at {self._now}s: {failure!r}") from failure
+
+    def _count_step(self) -> None:
         self.steps += 1
         self._instant_steps += 1
         if self._instant_steps > STEPS_PER_INSTANT_MAX:
             raise VirtualDeadlock(f"{STEPS_PER_INSTANT_MAX} callbacks ran at {self._now}s and time does not pass")
         if self.steps % STEPS_PER_COLLECTION == 0:
             gc.collect()
-        handle = self._due.popleft()
-        if not handle.cancelled() and not (self._held and self._hold(handle)):
-            handle._run()
-        if self._failure is not None:
-            failure, self._failure = self._failure, None
-            raise VirtualFailure(f"died with nobody to see it at {self._now}s: {failure!r}") from failure
 
     def pause(self, tasks: "ProcessTasks") -> None:
         """Holds what a process would run from now on, its timers included, until `resume`."""
@@ -194,24 +248,28 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
         """Runs what was held, in order. Fine for a process that is not paused."""
         self._due.extend(self._held.pop(tasks, ()))
 
-    def _hold(self, handle: asyncio.Handle) -> bool:
-        owner: ProcessTasks | None = handle._context.get(_owner)  # type: ignore[attr-defined]  # typeshed lacks it
+    def _hold(self, handle: _Handle) -> bool:
+        owner: ProcessTasks | None = handle._context.get(_owner)
         held = None if owner is None else self._held.get(owner)
         if held is not None:
             held.append(handle)
         return held is not None
 
     def _jump(self) -> None:
-        while self._timers and self._timers[0][2].cancelled():
-            heapq.heappop(self._timers)
-        if not self._timers:
+        """Time passes up to the next timer. Cancelled ones are dropped when they come first."""
+        timers, pop = self._timers, heapq.heappop
+        while timers and timers[0][2]._callback is None:
+            pop(timers)
+        if not timers:
             waiting = ", ".join(task.get_name() for task in self._tasks)
             raise VirtualDeadlock(f"nothing is ready and no timer is set at {self._now}s; waiting: {waiting}")
-        if self._timers[0][0] > self._now:
-            self._now = self._timers[0][0]
+        if timers[0][0] > self._now:
+            self._now = timers[0][0]
             self._instant_steps = 0
-        while self._timers and self._timers[0][0] <= self._now:
-            self._due.append(heapq.heappop(self._timers)[2])
+        while timers and timers[0][0] <= self._now:
+            handle = pop(timers)[2]
+            if handle._callback is not None:
+                self._due.append(handle)
 
     def close(self) -> None:
         """Forgets everything scheduled."""
@@ -241,9 +299,7 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
         """What asyncio would log ends the run instead."""
         self.fail(context.get("exception") or RuntimeError(str(context["message"])))
 
-    def get_debug(self) -> bool:
-        """Always off."""
-        return False
+    get_debug = bool  # always off; asyncio asks for every future and task, and a type is the cheapest answer
 
     async def shutdown_asyncgens(self) -> None:
         """Nothing to do: every generator dropped while the loop ran was closed then."""
@@ -366,7 +422,10 @@ class VirtualClock:
 
     async def sleep(self, seconds: float) -> None:
         self._tasks.check()
-        await asyncio.sleep(seconds)
+        if seconds <= 0:
+            await asyncio.sleep(0)
+        else:
+            await self._loop.passed(seconds)
         self._tasks.check()
 
 

@@ -253,6 +253,11 @@ class MemoryCluster:
             raise NotFound(f"topic {partition.topic} has no partition {partition.partition}")
         return logs[partition.partition]
 
+    def end(self, partition: TopicPartition) -> int:
+        """A partition's end, or -1 when there is none."""
+        found = self._topics.get(partition.topic)
+        return found.logs[partition.partition].end if found and partition.partition < len(found.logs) else -1
+
     def fingerprint(self, partition: TopicPartition, offset: int) -> Fingerprint | None:
         """See `KafkaAdmin.fingerprint`."""
         batch = self.log(partition).batch_of(offset - 1)

@@ -52,7 +52,7 @@ class MemoryFetcher:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_seconds):
                 while True:
-                    if self._reachable():
+                    if self._reachable() and self._anything():  # else the broker holds the request
                         await self._link.travel_both_ways()
                     # An answer is taken as a whole or not at all, so that no position moves past what nobody got.
                     fetched = self._collect(max_records) if self._reachable() else []
@@ -81,6 +81,11 @@ class MemoryFetcher:
 
     def _reachable(self) -> bool:
         return self._started and self._link.answers
+
+    def _anything(self) -> bool:
+        """Whether there is an answer: a position that is not its log's end."""
+        cluster = self._link.cluster
+        return any(at not in self._paused and cluster.end(at) != position for at, position in self._positions.items())
 
     def _collect(self, max_records: int) -> list[FetchedRecords]:
         fetched: list[FetchedRecords] = []

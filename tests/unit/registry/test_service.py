@@ -138,6 +138,7 @@ def test_a_silent_producer_stops_counting_after_its_session() -> None:
             await producer.acknowledge(producer.routes[0].revision)
         await mesh.move(to_cluster="west")
         moved = mesh.me.host.clock.elapsed()
+        await mesh.until(lambda: len(gone.routes) > 1, 2, "no new route")
         await gone.acknowledge(gone.routes[-1].revision)
         await mesh.until_channel("logs/live/1", lambda channel: bool(channel.end_offsets), 40)
         assert 29 < mesh.me.host.clock.elapsed() - moved < 33
