@@ -16,7 +16,7 @@ from braid.api.assigner.v1 import join_pb2 as wire
 from braid.api.mesh.v1.endpoint_pb2 import ClusterAddress
 from braid.client.heartbeats import Heartbeats, Seat
 from braid.client.refusals import is_final, is_strange
-from braid.client.watched import race
+from braid.client.watched import hang_up, race
 from braid.kernel import limits
 from braid.kernel.errors import BraidError, Unavailable
 from braid.kernel.ids import LeaseId
@@ -265,7 +265,7 @@ class LeaseSession:
         while self._lost_at is not None:  # who says hello without leases says that nobody works on them
             await self._host.clock.sleep(self._margin_seconds / 4)
             self._check_ended()
-        call = await self._assigner.duplex("Join", wire.JoinResponse)
+        call, silent = await self._assigner.duplex("Join", wire.JoinResponse), False
         try:
             hello = wire.MemberHello()
             hello.CopyFrom(self._hello)
@@ -282,9 +282,12 @@ class LeaseSession:
                 await call.send(wire.JoinRequest(leaving=wire.Leaving()))
             await self._disown(call, message.welcome.kept)
             await self._live(call, message.welcome.ticket)
-            return True
+        except TimeoutError:
+            silent = True
+            raise
         finally:
-            await call.close()
+            await hang_up(self._host.tasks, call, silent=silent)
+        return True
 
     async def _live(self, call: DuplexCall, ticket: int) -> None:
         """Receives and beats until the stream ends."""

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 
 from braid.kernel.errors import BraidError
-from braid.kernel.ports import Task, Tasks
+from braid.kernel.ports import DuplexCall, Task, Tasks
 
 Run = Callable[[], Coroutine[object, object, object]]
 
@@ -45,3 +45,11 @@ async def race(tasks: Tasks, name: str, *runs: Run) -> None:
             await task.ended()
     if errors:
         raise errors[0]
+
+
+async def hang_up(tasks: Tasks, call: DuplexCall, *, silent: bool) -> None:
+    """Ends a stream. One whose other side is silent is ended in the background: that side may end nothing either."""
+    if silent:
+        tasks.spawn(call.close(), "hang-up")
+    else:
+        await call.close()

@@ -122,6 +122,7 @@ EVENTS_PAGE_BYTES_MAX: Final = 4 << 20  # a page of events must fit an RPC messa
 # --- rpc
 CHANNELS_KEPT_MAX: Final = 64  # connections of one process; beyond it those to vanished replicas are closed
 LIST_ENDPOINTS_SECONDS: Final = 1.0  # one replica's answer about the mesh; then the next is asked
+LEADER_PROBE_SECONDS: Final = 0.5  # a leader that fell silent answers within it, or somebody asks again who leads
 REDIRECT_WAIT_SECONDS: Final = (0.02, 0.5)  # first and longest wait while nobody is known to lead
 ERROR_TEXT_BYTES_MAX: Final = 1_024  # each text of an error; HTTP/2 headers hold 8 KiB in all
 RETRY_HINT_SECONDS: Final = 0.1  # what RetryInfo suggests beside UNAVAILABLE

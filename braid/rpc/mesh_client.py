@@ -11,6 +11,7 @@ from braid.api.mesh.v1.endpoint_pb2 import ListEndpointsRequest, ListEndpointsRe
 from braid.kernel.errors import BraidError, ClusterUnavailable, DeadlineExceeded, NotLeader, Unavailable, Unsupported
 from braid.kernel.limits import (
     CHANNELS_KEPT_MAX,
+    LEADER_PROBE_SECONDS,
     LIST_ENDPOINTS_SECONDS,
     REDIRECT_WAIT_SECONDS,
     REDIRECTS_MAX,
@@ -52,6 +53,7 @@ class Directory:
         self._source = source or self._ask_replicas
         self._endpoints: tuple[KnownEndpoint, ...] = ()
         self._channels: dict[str, RpcChannel] = {}
+        self._silent: set[str] = set()  # asked last: they did not answer, or led and were not heard any more
         self._refreshing = asyncio.Lock()
         self._refreshes = 0
 
@@ -70,7 +72,9 @@ class Directory:
         return [address for _, address in found]
 
     def learn_leader(self, service: str, address: str) -> None:
-        """Notes who leads, from a redirect; '' notes that nobody known does."""
+        """Notes who leads, from a redirect; '' notes that nobody known does, and whoever did is not to be relied on."""
+        if not address and (leader := self.leader(service)):
+            self._silent.add(leader)
         self._endpoints = tuple(
             known._replace(leader=known.address == address) if known.service == service else known
             for known in self._endpoints
@@ -95,6 +99,7 @@ class Directory:
             if self._refreshes == before:
                 self._endpoints = tuple(await self._source()) or self._endpoints
                 self._refreshes += 1
+                await self._doubt_leaders()
                 await self._forget_channels()
 
     async def open(self, timeout_seconds: float) -> None:
@@ -129,21 +134,41 @@ class Directory:
         failures: list[str] = []
         for service, address in self._askable():
             try:
-                return await self._list_endpoints(service, address)
+                found = await self._list_endpoints(service, address)
             except Unsupported:  # an address of unknown service: the next path may be its
                 continue
             except (Unavailable, DeadlineExceeded) as error:
+                self._silent.add(address)
                 failures.append(f"{address}: {error.message}")
+            else:
+                self._silent &= {each.address for each in found} - {address}
+                return found
         tried = "; ".join(dict.fromkeys(failures)) or "no address known"
         raise Unavailable(f"no replica of the mesh answers ({tried})", remedy="check the endpoint and that it runs")
 
-    def _askable(self) -> Sequence[tuple[str, str]]:
-        known = [(endpoint.service, endpoint.address) for endpoint in self._endpoints]
-        return list(dict.fromkeys([*known, *((service, seed) for seed in self._seeds for service in SERVICES)]))
+    async def _doubt_leaders(self) -> None:
+        """Whoever fell silent may still be named as leader, until its session ends: it must answer before it counts."""
+        for known in self._endpoints:
+            if known.leader and known.address in self._silent:
+                try:
+                    await self._list_endpoints(known.service, known.address, LEADER_PROBE_SECONDS)
+                except (Unavailable, DeadlineExceeded):
+                    self.learn_leader(known.service, "")
+                else:
+                    self._silent.discard(known.address)
 
-    async def _list_endpoints(self, service: str, address: str) -> Sequence[KnownEndpoint]:
+    def _askable(self) -> Sequence[tuple[str, str]]:
+        """Whom to ask: another one first each time, for one that is cut off from the store tells of what was."""
+        known = [(endpoint.service, endpoint.address) for endpoint in self._endpoints]
+        turn = self._refreshes % max(1, len(known))
+        turned = [*known[turn:], *known[:turn], *((service, seed) for seed in self._seeds for service in SERVICES)]
+        return sorted(dict.fromkeys(turned), key=lambda each: each[1] in self._silent)
+
+    async def _list_endpoints(
+        self, service: str, address: str, seconds: float = LIST_ENDPOINTS_SECONDS
+    ) -> Sequence[KnownEndpoint]:
         path = method_path(service, "ListEndpoints")
-        options = CallOptions(LIST_ENDPOINTS_SECONDS)
+        options = CallOptions(seconds)
         response = await self.channel(address).unary(path, ListEndpointsRequest(), ListEndpointsResponse, options)
         return [KnownEndpoint(each.service, each.instance, each.address, each.leader) for each in response.endpoints]
 

@@ -1,10 +1,13 @@
-"""Who is there and who leads, read from the event store and remembered for a moment. No RPCs."""
+"""Who is there and who leads, read from the event store and remembered for a moment. No RPCs.
+
+Whoever asks has other replicas to ask and a deadline of its own: a store that does not answer soon is not waited for.
+"""
 
 import asyncio
 from collections.abc import Sequence
 
 from braid.kernel.errors import Unavailable
-from braid.kernel.limits import DIRECTORY_CACHE_SECONDS, STORE_CALL_SECONDS
+from braid.kernel.limits import DIRECTORY_CACHE_SECONDS, DIRECTORY_READ_SECONDS, STORE_CALL_SECONDS
 from braid.kernel.ports import Clock, EventStore
 from braid.rpc.mesh_client import KnownEndpoint
 
@@ -29,7 +32,7 @@ class StoreDirectory:
     async def leader_address(self, service: str) -> str:
         """Who leads a service now, '' for nobody; the last known address while the store does not answer."""
         try:
-            async with asyncio.timeout(STORE_CALL_SECONDS):
+            async with asyncio.timeout(DIRECTORY_READ_SECONDS):
                 leader = await self._store.leader(service)
         except (Unavailable, TimeoutError):
             return next((known.address for known in self._endpoints if known.service == service and known.leader), "")
@@ -37,11 +40,12 @@ class StoreDirectory:
 
     async def _read(self) -> None:
         try:
-            async with asyncio.timeout(STORE_CALL_SECONDS):
+            async with asyncio.timeout(DIRECTORY_READ_SECONDS if self._endpoints else STORE_CALL_SECONDS):
                 found = await self._store.directory()
                 services = sorted({endpoint.service for endpoint in found})
                 leaders = {service: await self._store.leader(service) for service in services}
         except (Unavailable, TimeoutError):
+            self._fresh_until = self._clock.elapsed() + DIRECTORY_CACHE_SECONDS  # nobody else waits for the same
             return
         leading = {leader.endpoint for leader in leaders.values() if leader}
         self._endpoints = tuple(

@@ -123,12 +123,14 @@ class Replica:
         return ServiceClient(self._directory, service, self.host, principal=self.instance)
 
     async def endpoints(self) -> Sequence[KnownEndpoint]:
-        """All live replicas of all services, as the store's directory has them."""
-        return await self._store_directory.endpoints()
+        """All live replicas of all services, as the store's directory has them; this one leads only if it does."""
+        found, leading = await self._store_directory.endpoints(), self.leading()
+        return [each if leading or each.address != self.address else each._replace(leader=False) for each in found]
 
     async def refresh_leader(self) -> str:
         """Reads who leads this service now, for redirects; '' when nobody does or the store does not answer."""
-        self._leader_address = await self._store_directory.leader_address(self.name)
+        found = await self._store_directory.leader_address(self.name)
+        self._leader_address = found if found != self.address or self.leading() else ""
         return self._leader_address
 
     async def ready(self) -> None:

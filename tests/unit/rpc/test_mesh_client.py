@@ -9,6 +9,7 @@ from google.protobuf.wrappers_pb2 import StringValue
 
 from braid.api.mesh.v1.endpoint_pb2 import Endpoint, ListEndpointsRequest, ListEndpointsResponse
 from braid.kernel.errors import ClusterUnavailable, DeadlineExceeded, Invalid, NotLeader, Unavailable
+from braid.kernel.limits import LEADER_PROBE_SECONDS
 from braid.kernel.ports import Caller, CallOptions, DuplexServing, RpcService
 from braid.rpc import mesh_client
 from braid.rpc.memory_network import MemoryNetwork
@@ -27,6 +28,7 @@ class World:
         self.leader = "assigner-0"
         self.addresses = {"assigner-0": "a0:1", "assigner-1": "a1:1", "registry-0": "r0:1"}
         self.answered: list[tuple[str, str]] = []
+        self.stale: dict[str, str] = {}  # whom a replica still takes for the leader
         self.directory = Directory(MemoryTransport(self.network, "client"), self.host, ["r0:1"])
         self.client = ServiceClient(self.directory, "assigner", self.host, principal="me", tenant="acme")
 
@@ -39,9 +41,10 @@ class World:
         service = instance.partition("-")[0]
 
         async def list_endpoints(request: ListEndpointsRequest, caller: Caller) -> ListEndpointsResponse:
+            leader = self.stale.get(instance, self.leader)
             return ListEndpointsResponse(
                 endpoints=[
-                    Endpoint(service=each.partition("-")[0], instance=each, address=address, leader=each == self.leader)
+                    Endpoint(service=each.partition("-")[0], instance=each, address=address, leader=each == leader)
                     for each, address in self.addresses.items()
                 ]
             )
@@ -166,7 +169,58 @@ def test_after_a_frozen_leader_the_next_call_asks_around() -> None:
         world.leader = "assigner-1"
         with pytest.raises(DeadlineExceeded):
             await world.do(timeout_seconds=1.0)
+        before = running_loop().time()
         assert (await world.do()).startswith("assigner-1")
+        assert running_loop().time() - before < 0.1, "the frozen one was asked first who leads"
+
+    run(scenario())
+
+
+def test_a_silent_leader_that_is_still_named_is_not_waited_for() -> None:
+    """Its session has not ended yet: it must not cost the whole patience of a caller again and again."""
+
+    async def scenario() -> None:
+        world = await World().start()
+        await world.do()
+        world.network.cut("client", "assigner-0")
+        with pytest.raises(DeadlineExceeded):
+            await world.do(timeout_seconds=1.0)
+        with pytest.raises(Unavailable):
+            await world.do(timeout_seconds=3.0)
+        world.leader = "assigner-1"
+        before = running_loop().time()
+        assert (await world.do()).startswith("assigner-1")
+        assert running_loop().time() - before < LEADER_PROBE_SECONDS
+        world.network.heal("client", "assigner-0")
+        world.leader = "assigner-0"
+        assert (await world.do()).startswith("assigner-0")  # it answers, so it counts again
+
+    run(scenario())
+
+
+def test_who_did_not_say_who_leads_is_asked_last() -> None:
+    async def scenario() -> None:
+        world = await World().start()
+        await world.do()
+        world.network.cut("client", "assigner-1")
+        took: list[float] = []
+        for _ in range(6):
+            before = running_loop().time()
+            await world.directory.refresh()
+            took.append(running_loop().time() - before)
+        assert sum(seconds > 0.5 for seconds in took) == 1, "once is enough to learn that it is silent"
+        world.network.heal("client", "assigner-1")
+
+    run(scenario())
+
+
+def test_a_replica_that_knows_only_what_was_does_not_hold_up_the_search() -> None:
+    async def scenario() -> None:
+        world = await World().start()
+        await world.do()
+        world.stale, world.leader = {"assigner-0": "assigner-0"}, "assigner-1"
+        assert (await world.do()).startswith("assigner-1")
+        assert running_loop().time() < 0.5
 
     run(scenario())
 

@@ -11,6 +11,7 @@ from braid.api.mesh.v1.endpoint_pb2 import ListEndpointsRequest, ListEndpointsRe
 from braid.kernel.decider import Context
 from braid.kernel.errors import CorruptHistory, NotLeader
 from braid.kernel.ids import split_epoch
+from braid.kernel.limits import LIST_ENDPOINTS_SECONDS, SESSION_TTL_SECONDS
 from braid.kernel.ports import CallOptions, HistoryId
 from braid.rpc.memory_network import MemoryNetwork
 from braid.rpc.memory_transport import MemoryTransport
@@ -127,6 +128,31 @@ def test_a_killed_leader_is_followed_by_the_next_with_a_higher_epoch() -> None:
         assert not restarted.leading()
         assert restarted.aggregates.state(COUNTERS, "total").value == 3
         assert world.failures == []
+
+    run(scenario())
+
+
+def test_a_replica_cut_from_the_store_answers_soon_and_does_not_name_itself() -> None:
+    """Else members that ask it who leads come back to it until the next leader has expired them."""
+
+    async def scenario() -> None:
+        world = World()
+        deposed = await world.start("registry-0")
+        await world.start("registry-1")
+        assert await world.leader() is deposed
+        channel = MemoryTransport(world.network, "client").channel("r0:1")
+        list_endpoints, add = method_path("registry", "ListEndpoints"), method_path("registry", "Add")
+        await channel.unary(list_endpoints, ListEndpointsRequest(), ListEndpointsResponse, CallOptions(1.0))
+        world.stores["registry-0"].disconnect()
+        await world.host.clock.sleep(SESSION_TTL_SECONDS + 0.1)
+        assert not deposed.leading()
+        begun = running_loop().time()
+        found = await channel.unary(list_endpoints, ListEndpointsRequest(), ListEndpointsResponse, CallOptions(1.0))
+        assert [each.instance for each in found.endpoints if each.leader] == []
+        with pytest.raises(NotLeader) as redirect:
+            await channel.unary(add, Int64Value(value=1), Int64Value, CallOptions(1.0))
+        assert redirect.value.leader != "r0:1"
+        assert running_loop().time() - begun < LIST_ENDPOINTS_SECONDS
 
     run(scenario())
 

@@ -1,0 +1,143 @@
+"""Members that are older, doubled, absurd or from the future: each is contained, and nobody beside them suffers.
+
+A bad hello is refused in `test_servicer`, floods and messages too large in `test_beats`, hostile loads in `test_loads`.
+"""
+
+from collections.abc import Coroutine
+from typing import Any
+
+import pytest
+
+from braid.api.assigner.v1 import group_pb2, join_pb2
+from braid.kernel.errors import LeaseLost
+from braid.kernel.ids import make_epoch
+from tests.support.virtual_time import run_virtual
+from tests.unit.assigner.mesh import Mesh, Participant, Wire, granted
+
+INT64_MAX = (1 << 63) - 1
+
+
+def run(work: Coroutine[Any, Any, None]) -> None:
+    """Runs a test on virtual time."""
+    run_virtual(work)
+
+
+def held(leases: list[tuple[str, int]]) -> list[join_pb2.HeldLease]:
+    """As a hello names them."""
+    return [join_pb2.HeldLease(lease=lease, epoch=epoch) for lease, epoch in leases]
+
+
+@pytest.mark.parametrize("epoch", [make_epoch(2, 1), INT64_MAX])
+def test_an_epoch_from_the_future_holds_nothing_and_raises_no_other(epoch: int) -> None:
+    async def scenario() -> None:
+        mesh = await Mesh().start()
+        one = Wire(mesh, "one")
+        welcome = await one.hello()
+        mine = granted(await one.next("delta"))
+        again = Wire(mesh, "one")
+        kept = (await again.hello(member_id=welcome.member_id, held=held([(lease, epoch) for lease, _ in mine]))).kept
+        assert list(kept) == []
+        anew = granted(await again.next("delta"))
+        assert sorted(lease for lease, _ in anew) == sorted(lease for lease, _ in mine)
+        assert max(epoch for _, epoch in mine) < min(each for _, each in anew) < epoch
+        await again.give_back([(lease, epoch) for lease, _ in anew])  # as little as it could hold it
+        await again.beat()
+        await again.next("heartbeat")
+        assert {lease: state.holder for lease, state in mesh.state().leases.items()} == {
+            lease: welcome.member_id for lease, _ in mine
+        }
+
+    run(scenario())
+
+
+def test_of_two_with_one_id_the_ghost_is_fenced_and_not_the_newcomer() -> None:
+    async def scenario() -> None:
+        mesh = await Mesh().start()
+        ghost, newcomer = Wire(mesh, "ghost"), Wire(mesh, "newcomer")
+        welcome = await ghost.hello()
+        old = granted(await ghost.next("delta"))
+        await newcomer.hello(member_id=welcome.member_id)
+        new = granted(await newcomer.next("delta"))
+        assert isinstance(await ghost.error(), LeaseLost)
+        assert min(epoch for _, epoch in new) > max(epoch for _, epoch in old)
+        await ghost.call.close() if ghost.call else None
+        await newcomer.give_back(old)  # what the ghost had is not the newcomer's to give back either
+        await mesh.host.clock.sleep(1.0)
+        await newcomer.beat()
+        await newcomer.next("heartbeat")
+        assert {lease: state.epoch for lease, state in mesh.state().leases.items()} == dict(new)
+        assert list(mesh.state().members) == [welcome.member_id]
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("number", [-1, -(1 << 63), INT64_MAX])
+def test_absurd_loads_end_no_stream_and_move_nothing_of_others(number: int) -> None:
+    async def scenario() -> None:
+        mesh = await Mesh().start()
+        calm = Participant(mesh, "calm")
+        await mesh.settled(1)
+        odd = Wire(mesh, "odd")
+        await odd.hello()
+        lease, _ = granted(await odd.next("delta"))[0]
+        theirs = dict(calm.holds)
+        for _ in range(40):
+            odd.sequence += 1
+            load = join_pb2.LeaseLoad(
+                lease=lease, records=number, bytes=number, busy_micros=number, oldest_unfinished_ms=number
+            )
+            stranger = join_pb2.LeaseLoad(lease=str(next(iter(theirs))), busy_micros=INT64_MAX)
+            beat = join_pb2.Heartbeat(sequence=odd.sequence, loads=[load, stranger])
+            await odd.send(join_pb2.JoinRequest(heartbeat=beat))
+            await odd.next("heartbeat")
+            await mesh.host.clock.sleep(0.5)
+        assert theirs.items() <= calm.holds.items(), "what another says of a lease is not heard"
+        assert not mesh.failures
+
+    run(scenario())
+
+
+def test_refusals_and_acknowledgements_of_what_never_was_lead_to_nothing() -> None:
+    async def scenario() -> None:
+        mesh = await Mesh().start()
+        only = Participant(mesh, "only", fenced=True)
+        await mesh.settled(1)
+        await mesh.until(lambda: bool(only.lent_generations))
+        odd = Wire(mesh, "odd")
+        await odd.hello(capabilities=["generations"], spec=group_pb2.GroupSpec())
+        before = len(await mesh.events())
+        for cluster in ("east", "nowhere", ""):
+            never = join_pb2.BorrowedGeneration(generation=10_000, member_id="nobody")
+            await odd.send(
+                join_pb2.JoinRequest(commit_refused=join_pb2.CommitRefused(cluster=cluster, generation=never))
+            )
+        await odd.send(join_pb2.JoinRequest(acknowledge=join_pb2.Acknowledge(delta_sequence=INT64_MAX)))
+        await odd.beat()
+        await odd.next("heartbeat")
+        await mesh.host.clock.sleep(2.0)
+        told = (await mesh.events())[before:]
+        assert [event for event in told if type(event).__name__ in ("BumpIntended", "GenerationBumped")] == []
+        assert not mesh.failures
+
+    run(scenario())
+
+
+def test_members_of_two_releases_share_a_group() -> None:
+    """The older one names no capabilities, and sends a kind of message that nobody knows any more."""
+
+    async def scenario() -> None:
+        mesh = await Mesh().start()
+        newer = Participant(mesh, "newer")
+        await mesh.settled(1)
+        older = Wire(mesh, "older")
+        welcome = await older.hello(spec=group_pb2.GroupSpec())
+        assert welcome.spec.fencing == group_pb2.FENCING_NONE
+        await older.send(join_pb2.JoinRequest())
+        mine: list[tuple[str, int]] = []
+        while len(mine) < 2:
+            mine += granted(await older.next("delta"))
+        await mesh.until(lambda: len(newer.holds) == 2)
+        assert not {str(lease) for lease in newer.holds} & {lease for lease, _ in mine}
+        assert {lease: state.epoch for lease, state in mesh.state().leases.items()}.items() >= dict(mine).items()
+
+    run(scenario())
