@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from braid.client.columns import Batch
-    from braid.client.consumer import Consumer, Lease
+    from braid.client.consumer import Consumer
+    from braid.client.lease_view import Lease
     from braid.client.mesh import Mesh, connect
     from braid.client.outbox import Receipt
     from braid.client.producer import Outgoing, Producer
@@ -77,10 +78,8 @@ __all__ = [
 
 _HOMES = {
     "braid.client.columns": ("Batch",),
-    "braid.client.consumer": (
-        "Consumer",
-        "Lease",
-    ),
+    "braid.client.consumer": ("Consumer",),
+    "braid.client.lease_view": ("Lease",),
     "braid.client.mesh": (
         "Mesh",
         "connect",

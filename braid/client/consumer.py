@@ -9,7 +9,7 @@ import contextlib
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, Self
 
 from braid.api.assigner.v1 import join_pb2
 from braid.client.brake import Brakes
@@ -17,7 +17,9 @@ from braid.client.cluster_work import ClusterWork
 from braid.client.dead_letters import DeadLetters
 from braid.client.handling import Handling
 from braid.client.lease_session import Held, LeaseKeeper, LeaseListener
+from braid.client.lease_view import Lease, view
 from braid.client.memory import MemoryBound
+from braid.client.order import Order
 from braid.client.partition_work import PartitionWork, Stage
 from braid.client.producer import Producer
 from braid.client.ready import Ready
@@ -27,7 +29,7 @@ from braid.client.retries import Retries
 from braid.client.settings import ConsumerSettings
 from braid.client.watched import Run, watched
 from braid.kernel import limits
-from braid.kernel.errors import BraidError, ClusterUnavailable, NotFound, Unavailable
+from braid.kernel.errors import BraidError, ClusterUnavailable, Invalid, NotFound, Unavailable
 from braid.kernel.ids import LeaseId
 from braid.kernel.ports import Generation, Host, Kafka, Task
 
@@ -37,21 +39,6 @@ if TYPE_CHECKING:
 _log = logging.getLogger("braid.consumer")
 Handler = Callable[[Record], Awaitable[object]]
 OpenLeases = Callable[[LeaseListener, Callable[[], join_pb2.Heartbeat]], LeaseKeeper]
-
-
-class Lease(NamedTuple):
-    """A lease as `Consumer.leases` tells of it.
-
-    `lag_seconds` is the age of the oldest record that was fetched and is not done; 0 when there is none.
-    """
-
-    name: str
-    cluster: str
-    epoch: int
-    stage: str
-    base: int
-    in_flight: int
-    lag_seconds: float
 
 
 class Consumer:
@@ -89,6 +76,7 @@ class Consumer:
         self._refusal: BraidError | None = None
         self._was_refused = asyncio.Event()
         self._closed = False
+        self._way = ""  # how records are taken, where an order is kept
 
     async def __aenter__(self) -> Self:
         self._tasks = [
@@ -134,6 +122,7 @@ class Consumer:
         Raises:
             BraidError: the assigner or a cluster refuses this member for good.
         """
+        self._take_as("records")
         handling = Handling(self._host, self._ready, self._settings, handler, self._watched)
         self._handlings.append(handling)
         try:
@@ -145,6 +134,7 @@ class Consumer:
 
     async def __aiter__(self) -> AsyncIterator[Record]:
         """Records one by one, until the consumer is closed. Each is to be settled: `ack`, `retry`, `reject` …"""
+        self._take_as("records")
         ready = self._ready
         while (record := ready.take_quickly() or await ready.take()) is not None:
             yield record
@@ -157,6 +147,7 @@ class Consumer:
         """
         from braid.client.columns import Batch  # pyarrow is loaded by who wants columns
 
+        self._take_as("batches")
         elapsed = self._host.clock.elapsed
         while (taken := await self._ready.take_slice(max_records)) is not None:
             taken.work.busy.began(elapsed())
@@ -167,6 +158,7 @@ class Consumer:
 
     async def take(self, timeout_seconds: float) -> Record | None:
         """The next record, or None when none came in time."""
+        self._take_as("records")
         try:
             async with asyncio.timeout(timeout_seconds):
                 return await self._ready.take()
@@ -188,7 +180,8 @@ class Consumer:
 
     def leases(self) -> list[Lease]:
         """What this member owns now."""
-        return [self._describe(work) for work in self._works.values()]
+        now_ms = self._host.clock.now_ms()
+        return [view(work, now_ms) for work in self._works.values()]
 
     def lag(self) -> dict[str, float]:
         """By lease, the age in seconds of the oldest record fetched and not done."""
@@ -291,6 +284,14 @@ class Consumer:
         )
         self._ready.pause(lane)
 
+    def _take_as(self, way: str) -> None:
+        """An order is kept among records or among batches. Raises `Invalid` for both at one consumer."""
+        ordering = self._settings.ordering
+        if ordering != "none" and self._way not in ("", way):
+            already = f"it hands out {self._way} already"
+            raise Invalid(f"{ordering!r} is kept for one of records and batches; {already}", field="ordering")
+        self._way = way
+
     def _refuse(self, error: BraidError) -> None:
         """Nothing more can be done here."""
         self._refusal = error
@@ -312,6 +313,7 @@ class Consumer:
             memory=self._memory.lane(held.id.channel.lane),
             may_start=self._session.may_start if self._exclusive else None,
             brake=self._brakes.lane(held.id.channel.lane),
+            order=None if self._settings.ordering == "none" else Order(by_key=self._settings.ordering == "key"),
         )
         self._works[held.id] = work
         self._beside(lambda: self._restore(work, cluster), f"restore-{held.id}")
@@ -443,13 +445,6 @@ class Consumer:
         away = [name for name, cluster in self._clusters.items() if cluster.committer.unreachable]
         heartbeat.unreachable_clusters.extend(away)
         return heartbeat
-
-    def _describe(self, work: PartitionWork) -> Lease:
-        oldest = work.oldest_unfinished_ms()
-        lag = max(0.0, (self._host.clock.now_ms() - oldest) / 1000) if oldest is not None else 0.0
-        base, in_flight = (work.progress.base, work.progress.in_flight) if work.restored else (-1, 0)
-        lease = work.lease
-        return Lease(str(lease.id), lease.cluster.name, lease.epoch, work.stage.name.lower(), base, in_flight, lag)
 
     async def _stop(self) -> None:
         self._closed = True

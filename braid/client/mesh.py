@@ -74,7 +74,9 @@ class MeshOfStreams:
             group: The consuming application; its members share the streams' partitions.
             start: Where a group without progress begins: `earliest`, `latest` or a datetime with a time zone.
             lanes: Reserved shares by lane; lanes not named are not consumed. None: every lane but `dlq`.
-            ordering: `none`; other orderings are not built yet.
+            ordering: Which records of a partition may be worked on at once: `none`, all; `key`, those of unlike keys,
+                so that each key's are handled one after another; `partition`, one. A record that is retried holds up
+                those behind it. With an order, records are taken one by one or as batches, not both.
             concurrency: Handlers at once in `run`.
             retry: What follows when a handler raises.
             ownership: `at_least_once`, or `exclusive`: two live holders of a partition never overlap. Handlers of `run`
@@ -92,7 +94,6 @@ class MeshOfStreams:
 
         Raises:
             Invalid: names the field at fault.
-            Unsupported: the ordering is not built yet.
         """
         settings = ConsumerSettings(
             streams=_names(streams),

@@ -12,6 +12,7 @@ from braid.client.brake import LaneBrake
 from braid.client.busy import BusyTime
 from braid.client.lease_session import Held
 from braid.client.memory import LaneMemory, weights_bytes
+from braid.client.order import Order
 from braid.client.ready import Ready, Slice
 from braid.client.record import QuarantinedBatch, Record, read_headers
 from braid.client.routing import DLQ_LANE
@@ -62,11 +63,12 @@ class PartitionWork:
         memory: LaneMemory,
         may_start: Callable[[], bool] | None,
         brake: LaneBrake | None = None,
+        order: Order[Slice] | None = None,
     ) -> None:
         """Begins with a lease that was granted.
 
         `may_start` says whether a handler may start now, where the lease's deadline decides that (exclusive); `brake`
-        whether records of its lane may be dead-lettered (None: always).
+        whether records of its lane may be dead-lettered (None: always), `order` which may be out at once (None: all).
         """
         self.lease = lease
         self._group = group
@@ -82,6 +84,8 @@ class PartitionWork:
         self._settling = settling
         self._may_start = may_start
         self._brake = brake or LaneBrake()
+        self._order = order
+        self.ordered = order is not None
         self._out = 0
         self._copying = 0  # of those out: on their way to the dlq lane
         self._first_failures: dict[int, int] = {}
@@ -135,6 +139,7 @@ class PartitionWork:
         """Hands nothing out any more; `drained` returns once all that is out was settled."""
         if self.stage in (Stage.RESTORING, Stage.WORKING):
             self.stage = Stage.DRAINING
+            self._drop_waiting()
         self._check_drained()
 
     async def drained(self) -> None:
@@ -144,6 +149,7 @@ class PartitionWork:
     def end(self) -> None:
         """The lease is gone: whatever is settled from now on changes nothing."""
         self.stage = Stage.ENDED
+        self._drop_waiting()
         self._drained.set()
 
     # --- intake
@@ -212,6 +218,29 @@ class PartitionWork:
         self._out += count
         return True
 
+    def admits(self, waiting: Slice, index: int) -> bool:
+        """Whether the turn of a record that is about to be handed out has come; else it waits here."""
+        assert self._order is not None, "asked of ordered work only"
+        if self._order.admit(waiting.raws[index], waiting.times[index], waiting.sizes[index]):
+            return True
+        self._out -= 1
+        return False
+
+    def admits_slice(self, waiting: Slice, count: int) -> bool:
+        """As `admits`, for so many records of a slice together; it is emptied when it has to wait."""
+        assert self._order is not None, "asked of ordered work only"
+        if self._order.admit_slice(count):
+            return True
+        self._out -= count
+        self._order.put_aside(waiting.rest(len(waiting)))
+        return False
+
+    def _drop_waiting(self) -> None:
+        """What waits for its turn will not be handed out here."""
+        if self._order is not None:
+            records, slices = self._order.clear()
+            self._free(sum(each.size for each in records) + sum(sum(each.sizes[each.index :]) for each in slices))
+
     def drop(self, waiting: Slice) -> None:
         """Records that waited and will never be handed out here."""
         self._free(sum(waiting.sizes[waiting.index :]))
@@ -233,6 +262,8 @@ class PartitionWork:
             self._progress.done(offset)
             self._records += 1
             self._brake.done += 1
+            if self.ordered:
+                self._follow(record)
         if self._first_failures:
             self._first_failures.pop(offset, None)
         self._out -= 1
@@ -250,6 +281,9 @@ class PartitionWork:
         if self.stage is not Stage.ENDED:
             self._records += count
             self._brake.done += count
+        if self._order is not None and self.stage is Stage.WORKING:
+            for waiting in self._order.settled_of_slice(count):
+                self._ready.put(waiting)
         self._finished(count, size)
 
     def reject(self, record: Record, reason: str) -> None:
@@ -313,9 +347,18 @@ class PartitionWork:
 
     def back(self, record: Record) -> None:
         """The record waits for a handler again."""
-        self._ready.put(Slice(self, (record.raw,), (record.ingested_at,), (record.size,)))
+        self._ready.put(Slice(self, (record.raw,), (record.ingested_at,), (record.size,), admitted=True))
+
+    def _follow(self, record: Record) -> None:
+        """A record is settled: it is the turn of the next one of its key."""
+        if self._order is None or self.stage is not Stage.WORKING or isinstance(record.raw, QuarantinedBatch):
+            return
+        if (following := self._order.settled(record.raw)) is not None:
+            raw, time, size = following
+            self._ready.put(Slice(self, (raw,), (time,), (size,), admitted=True), first=True)
 
     def _finish(self, record: Record) -> None:
+        self._follow(record)
         self._uncopied.pop(record.offset, None)
         if self._first_failures:
             self._first_failures.pop(record.offset, None)

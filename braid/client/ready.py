@@ -16,12 +16,22 @@ if TYPE_CHECKING:
 class Slice:
     """Records of one partition that wait together; what an application sees of them is made when it is handed out."""
 
-    __slots__ = ("index", "raws", "sizes", "times", "work")
+    __slots__ = ("admitted", "index", "raws", "sizes", "times", "work")
 
     def __init__(
-        self, work: "PartitionWork", raws: Sequence[KafkaRecord], times: Sequence[int], sizes: Sequence[int]
+        self,
+        work: "PartitionWork",
+        raws: Sequence[KafkaRecord],
+        times: Sequence[int],
+        sizes: Sequence[int],
+        *,
+        admitted: bool = False,
     ) -> None:
-        """`times` are ingestion times (ms), `sizes` what they weigh in memory, one each a record."""
+        """`times` are ingestion times (ms), `sizes` what they weigh in memory, one each a record.
+
+        `admitted`: their turn has come (`Order`), and they keep it until they are settled.
+        """
+        self.admitted = admitted
         self.work = work
         self.raws = raws
         self.times = times
@@ -35,7 +45,7 @@ class Slice:
         """Takes up to `count` records out, in order."""
         first, self.index = self.index, min(self.index + count, len(self.raws))
         taken = slice(first, self.index)
-        return Slice(self.work, self.raws[taken], self.times[taken], self.sizes[taken])
+        return Slice(self.work, self.raws[taken], self.times[taken], self.sizes[taken], admitted=self.admitted)
 
 
 class Ready:
@@ -54,14 +64,17 @@ class Ready:
         self._closed = False
         self._streak = 0
 
-    def put(self, waiting: Slice) -> None:
-        """Adds records behind those of their lane."""
+    def put(self, waiting: Slice, *, first: bool = False) -> None:
+        """Adds records behind those of their lane, or before them."""
         lane = waiting.work.lease.id.channel.lane
         queue = self._queues.get(lane)
         if queue is None:
             queue = self._queues[lane] = deque()
             self._order.append(lane)
-        queue.append(waiting)
+        if first:
+            queue.appendleft(waiting)
+        else:
+            queue.append(waiting)
         waiting.work.memory.waiting += len(waiting)
         for _ in range(min(len(waiting), len(self._takers))):
             self._wake()
@@ -78,6 +91,8 @@ class Ready:
             first.index = index + 1
             if first.index == len(first.raws):
                 self._forget(queue)
+            if work.ordered and not first.admitted and not work.admits(first, index):
+                continue
             return Record(first.raws[index], work, first.times[index], first.sizes[index])
         return None
 
@@ -85,7 +100,11 @@ class Ready:
         """As `take_nowait`, as many records of one partition as wait together."""
         while (queue := self._next_queue()) is not None:
             first = queue[0]
-            if not first.work.hand_out(min(max_records, len(first))):
+            count = min(max_records, len(first))
+            if not first.work.hand_out(count):
+                self._forget(queue)
+                continue
+            if first.work.ordered and not first.admitted and not first.work.admits_slice(first, count):
                 self._forget(queue)
                 continue
             taken = first.rest(max_records)

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Final
 
 from braid.kernel import limits
-from braid.kernel.errors import Invalid, Unsupported
+from braid.kernel.errors import Invalid
 from braid.kernel.ids import check_name
 
 COMPRESSIONS: Final = (None, "gzip", "snappy", "lz4", "zstd")
@@ -141,8 +141,6 @@ class ConsumerSettings:
     def _check_choices(self) -> None:
         if self.ordering not in ORDERINGS:
             raise Invalid(f"{self.ordering!r} is unknown", field="ordering", remedy=f"use one of {ORDERINGS}")
-        if self.ordering != "none":
-            raise Unsupported(f"ordering {self.ordering!r} is not built yet", field="ordering", remedy='use "none"')
         if self.ownership not in OWNERSHIPS:
             raise Invalid(f"{self.ownership!r} is unknown", field="ownership", remedy=f"use one of {OWNERSHIPS}")
         if self.fencing not in FENCINGS:

@@ -11,7 +11,7 @@ from braid.client.consumer import Consumer
 from braid.client.partition_work import PartitionWork
 from braid.client.record import Record
 from braid.client.settings import Retry
-from braid.kernel.errors import Invalid, Unsupported
+from braid.kernel.errors import Invalid
 from braid.kernel.ports import FetchedRecords, TopicPartition
 from tests.support.scripted_control import Control, until, virtual
 from tests.support.virtual_time import run_virtual
@@ -352,8 +352,8 @@ async def test_bad_settings_name_their_field() -> None:
         mesh.consumer("logs", group="g")
     with pytest.raises(Invalid, match="time zone"):
         mesh.consumer(["logs"], group="g", start=datetime(2026, 1, 1))  # noqa: DTZ001 - that is the mistake
-    with pytest.raises(Unsupported, match="ordering"):
-        mesh.consumer(["logs"], group="g", ordering="key")
+    with pytest.raises(Invalid, match="ordering"):
+        mesh.consumer(["logs"], group="g", ordering="keys")
     with pytest.raises(Invalid, match="fencing"):
         mesh.consumer(["logs"], group="g", fencing="epoch")
     with pytest.raises(Invalid, match=r"lanes\.live"):

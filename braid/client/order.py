@@ -1,0 +1,79 @@
+"""Which fetched records of a partition may be out at once, so that those of a key are handled one after another. Pure.
+
+Kafka's order within a partition is kept per key: a record is handed out once the one before it of the same key is
+settled, however often that one is retried; records of other keys do not wait. Between channels (after a move) there
+is no order to keep.
+"""
+
+from collections import deque
+from typing import Generic, NamedTuple, TypeVar
+
+from braid.kernel.ports import KafkaRecord
+
+S = TypeVar("S")
+
+
+class Waiting(NamedTuple):
+    """A record behind another one of its key: itself, its ingestion time (ms), what it weighs in memory (bytes)."""
+
+    raw: KafkaRecord
+    time: int
+    size: int
+
+
+class Order(Generic[S]):
+    """Of one lease, for records that are handed out one by one, or for slices `S` of them. Not for both at once."""
+
+    def __init__(self, *, by_key: bool) -> None:
+        """`by_key`: records of unlike keys, and those without a key, do not wait for each other; else all do."""
+        self._by_key = by_key
+        self._behind: dict[bytes | None, deque[Waiting]] = {}  # by key of a record that is out
+        self._out = 0  # of a slice
+        self._aside: deque[S] = deque()
+
+    def admit(self, raw: KafkaRecord, time: int, size: int) -> bool:
+        """Whether the record may be handed out; else it waits here."""
+        if self._by_key and raw.key is None:
+            return True
+        key = raw.key if self._by_key else None
+        if (behind := self._behind.get(key)) is not None:
+            behind.append(Waiting(raw, time, size))
+            return False
+        self._behind[key] = deque()
+        return True
+
+    def settled(self, raw: KafkaRecord) -> Waiting | None:
+        """A record that was admitted is settled; returns the one that may be handed out in its stead."""
+        key = raw.key if self._by_key else None
+        behind = self._behind.get(key)
+        if behind:
+            return behind.popleft()
+        self._behind.pop(key, None)
+        return None
+
+    def admit_slice(self, count: int) -> bool:
+        """Whether so many records of a slice may be handed out together: none are out."""
+        if self._out:
+            return False
+        self._out = count
+        return True
+
+    def put_aside(self, waiting: S) -> None:
+        """A slice that was not admitted waits here."""
+        self._aside.append(waiting)
+
+    def settled_of_slice(self, count: int) -> list[S]:
+        """So many records of it are settled; returns the slices that may be tried again."""
+        self._out -= count
+        if self._out > 0:
+            return []
+        again, self._aside = list(self._aside), deque()
+        return again
+
+    def clear(self) -> tuple[list[Waiting], list[S]]:
+        """Nothing that waits here will be handed out any more; returns it."""
+        records = [each for behind in self._behind.values() for each in behind]
+        slices = list(self._aside)
+        self._behind.clear()
+        self._aside.clear()
+        return records, slices
