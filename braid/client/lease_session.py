@@ -24,8 +24,9 @@ from braid.kernel.ports import DuplexCall, Generation, Host, TopicPartition
 from braid.rpc.mesh_client import ServiceClient
 
 PROTOCOL_VERSION = 1
-# Commits with what it is lent, and asks when that is refused; shares a stream for heartbeats by the ticket it is given.
-CAPABILITIES = ("generations", "beats")
+# Commits with what it is lent, and asks when that is refused; shares a stream for heartbeats by the ticket it is given;
+# waits for its welcome as long as it is told to.
+CAPABILITIES = ("generations", "beats", "queued")
 _ROUNDING_SECONDS = 0.001  # less than that is no time to wait
 _log = logging.getLogger("braid.consumer")
 
@@ -149,6 +150,7 @@ class LeaseSession:
         self._answered_at = 0.0  # when the assigner said anything to this member, on any stream
         self._sent_at: dict[int, float] = {}
         self._call: DuplexCall | None = None
+        self._welcome_seconds = 0.0
         self._joined = asyncio.Event()
         self._leaving = False
         self._left = False
@@ -273,7 +275,7 @@ class LeaseSession:
             started_at = self._host.clock.elapsed()
             self._gave_up = False
             await call.send(wire.JoinRequest(hello=hello))
-            message = await self._next(call)
+            message = await self._welcome(call)
             if not isinstance(message, wire.JoinResponse) or message.WhichOneof("message") != "welcome":
                 return False
             self._welcomed(message.welcome, started_at)
@@ -289,6 +291,24 @@ class LeaseSession:
             await hang_up(self._host.tasks, call, silent=silent)
         return True
 
+    async def _welcome(self, call: DuplexCall) -> object | None:
+        """The first message that does not only say how long the queue is.
+
+        Each time it was waited for in vain, it is waited for twice as long: where thousands join, either side is slow.
+
+        Raises:
+            TimeoutError: it did not come.
+        """
+        patience = max(self._lease_seconds, limits.JOIN_SILENCE_SECONDS_MIN)
+        self._welcome_seconds = min(max(patience, 2 * self._welcome_seconds), limits.WELCOME_SECONDS_MAX)
+        seconds = self._welcome_seconds
+        while True:
+            async with asyncio.timeout(seconds):
+                message = await call.receive()
+            if not isinstance(message, wire.JoinResponse) or message.WhichOneof("message") != "queued":
+                return message
+            seconds = min(message.queued.wait_ms / 1000, limits.WELCOME_SECONDS_MAX)
+
     async def _live(self, call: DuplexCall, ticket: int) -> None:
         """Receives and beats until the stream ends."""
         seat = None
@@ -303,6 +323,7 @@ class LeaseSession:
                 seat.leave()
 
     def _welcomed(self, welcome: wire.MemberWelcome, started_at: float) -> None:
+        self._welcome_seconds = 0.0
         self._hello.member_id = welcome.member_id
         self._lease_seconds = welcome.lease_ms / 1000
         self._heartbeat_seconds = welcome.heartbeat_ms / 1000

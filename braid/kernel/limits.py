@@ -420,9 +420,15 @@ HEARTBEAT_MESSAGES_PER_SECOND: Final = 50.0  # and then lasting: four times what
 LEASE_MESSAGE_BYTES_MAX: Final = 8 << 20  # from a member: a hello that names a quarter of a million leases
 JOINS_AT_ONCE: Final = 64  # decided side by side; the others wait, and those that gave up meanwhile cost nothing
 JOINS_GATHER_SECONDS: Final = 0.5  # members that join together are placed together, not each for the next to undo it
-WELCOME_SECONDS_MAX: Final = 30.0  # a member waits so long for its welcome, after it waited less in vain
+JOIN_TURN_SECONDS: Final = 0.02  # for one join, as members in the queue are told; some four times what it takes
+WELCOME_SECONDS_MAX: Final = 300.0  # a member waits so long for its welcome: a queue of twenty thousand is that long
 OUTBOX_BYTES_MAX: Final = 32 << 20  # not yet read by one member: deltas of a large group are not small
 
 # --- placement in slices: one is to hold the event loop for some 5 ms
 PLACEMENT_SLICE_WORK: Final = 700_000  # members looked at, one after another in arrays, before others get their turn
 PLACEMENT_TRY_WORK: Final = 4_000  # what looking for one move costs whatever the number of members, in members
+
+# --- emptying a cluster
+DECOMMISSION_STREAMS_AT_ONCE: Final = 16  # that change over together: a wave their targets and producers hardly notice
+DECOMMISSION_NAMED_MAX: Final = 20  # streams and channels named in a cluster's status; the counts are whole
+DECOMMISSION_WAIT_SECONDS: Final = 3_600.0  # `--wait` without a time: drains take as long as the slowest group

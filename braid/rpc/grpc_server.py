@@ -278,6 +278,11 @@ class GrpcDuplexServing:
         """Who opened it."""
         return self._caller
 
+    @property
+    def over(self) -> bool:
+        """Whether the client ended it, or is known to be gone; what it sent before may still be unread."""
+        return self.inbox.over()
+
     async def send(self, message: object) -> None:
         """Sends a message, after those that others send; waits for flow control.
 

@@ -181,6 +181,11 @@ class MemoryDuplexServing:
         """Who opened it."""
         return self._call.caller
 
+    @property
+    def over(self) -> bool:
+        """Whether the client ended it, or is known to be gone; what it sent before may still be unread."""
+        return self._call.to_server.inbox.over()
+
     async def send(self, message: object) -> None:
         """Sends a message. Raises `Unavailable` once the peer is gone."""
         await self._call.to_client.send(_bounded(serialize(message)))

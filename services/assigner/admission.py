@@ -23,7 +23,8 @@ from services.assigner.group import DEAD_LETTER_LANE, Fencing, Group, GroupSpec,
 PROTOCOL_VERSION: Final = 1
 GENERATIONS: Final = "generations"  # commits with what it is lent, and asks when that is refused
 BEATS: Final = "beats"  # lets its heartbeats travel with those of others, by the ticket it is given
-CAPABILITIES: Final[tuple[str, ...]] = (GENERATIONS, BEATS)
+QUEUED: Final = "queued"  # waits for its welcome as long as it is told to
+CAPABILITIES: Final[tuple[str, ...]] = (GENERATIONS, BEATS, QUEUED)
 FENCING_DEFAULT: Final = Fencing.GENERATION  # of new groups whose first member can work with it
 _ULID_LENGTH: Final = 26
 

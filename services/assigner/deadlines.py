@@ -20,6 +20,7 @@ class Deadlines(Generic[K]):
         self._looked_at = now
         self._deadlines: dict[K, float] = {}
         self._suspects: dict[K, float] = {}
+        self._soonest = float("inf")  # no deadline is before this; looks until then need not look
 
     def __contains__(self, key: K) -> bool:
         return key in self._deadlines
@@ -30,6 +31,8 @@ class Deadlines(Generic[K]):
     def set(self, key: K, at: float) -> None:
         """Sets or moves a deadline."""
         self._deadlines[key] = at
+        if at < self._soonest:
+            self._soonest = at
 
     def forget(self, key: K) -> None:
         """Drops a deadline, if there is one."""
@@ -41,9 +44,14 @@ class Deadlines(Generic[K]):
         self._looked_at = now
         if stall > self._beat_seconds:
             self._deadlines = {key: at + stall for key, at in self._deadlines.items()}
+            self._soonest += stall
+        if now < self._soonest:
+            self._suspects = {}
+            return []
         passed = {key: at for key, at in self._deadlines.items() if at <= now}
         missed = [key for key, at in passed.items() if self._suspects.get(key) == at]
         self._suspects = passed
         for key in missed:
             del self._deadlines[key]
+        self._soonest = min(self._deadlines.values(), default=float("inf"))
         return missed

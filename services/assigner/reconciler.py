@@ -4,15 +4,17 @@ Liveness lives here and vanishes with the term; what follows from it is decided 
 here reads or writes messages: the members' streams are `servicer_joins`.
 """
 
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple, Protocol
+from collections import Counter
+from collections.abc import Iterable
+from typing import NamedTuple
 
-from braid.kernel.errors import BraidError, LeaseLost, NotLeader, Unavailable
+from braid.kernel.errors import LeaseLost, NotLeader, Unavailable
 from braid.kernel.ids import ChannelId
 from braid.kernel.limits import (
     CLOCK_RATE_SLACK,
     DEADLINE_BEAT_SECONDS,
     IDLE_CHECK_SECONDS,
+    JOINS_GATHER_SECONDS,
     LEADER_GRACE_SECONDS,
     LOAD_LOOK_SECONDS,
     REVOKE_DEADLINE_SECONDS,
@@ -39,13 +41,7 @@ from services.assigner.peers import RegistryFollower
 from services.assigner.reconciler_generations import Memberships
 from services.assigner.reconciler_group import GROUPS, GroupKeeper
 from services.assigner.registry_view import ClusterPlace
-
-
-class MemberKey(NamedTuple):
-    """A member of a group."""
-
-    group: str
-    member: str
+from services.assigner.streams import MemberKey, MemberStream, Streams
 
 
 class RevokeKey(NamedTuple):
@@ -54,49 +50,6 @@ class RevokeKey(NamedTuple):
     group: str
     lease: str
     epoch: int
-
-
-class MemberStream(Protocol):
-    """A member's open stream, as the term drives it. Nothing here waits."""
-
-    @property
-    def key(self) -> MemberKey:
-        """Whose it is."""
-        ...
-
-    @property
-    def lease_seconds(self) -> float:
-        """The lease time this stream was welcomed with."""
-        ...
-
-    def granted(self, grants: Sequence[LeaseGrant]) -> None:
-        """These are the member's from now on."""
-        ...
-
-    def revoked(self, leases: Sequence[LeaseGrant], deadline_seconds: float, reason: str) -> None:
-        """The member shall give these back in time; 0 when they are lost already."""
-        ...
-
-    def lent(self, cluster: str) -> None:
-        """The group's generation on a cluster is a newer one."""
-        ...
-
-    @property
-    def leaving(self) -> bool:
-        """Whether the member asked for nothing more: it drains what it holds, then leaves."""
-        ...
-
-    def reaches(self, cluster: str) -> bool:
-        """Whether the member holds leases on the cluster and does not report it as unreachable."""
-        ...
-
-    def flush(self) -> None:
-        """Pushes what was granted, revoked and lent since."""
-        ...
-
-    def end(self, error: BraidError) -> None:
-        """Ends the stream with an error."""
-        ...
 
 
 class Term:
@@ -120,11 +73,13 @@ class Term:
         self._elected_at = now
         self._idle_checked_at = now
         self._looked_at = now
-        self._streams: dict[MemberKey, MemberStream] = {}
+        self._streams = Streams()
         self._deadlines: Deadlines[MemberKey] = Deadlines(DEADLINE_BEAT_SECONDS, now)
         self._revokes: Deadlines[RevokeKey] = Deadlines(DEADLINE_BEAT_SECONDS, now)
         self._expelled: set[MemberKey] = set()
-        self._joining: set[MemberKey] = set()
+        self._joining: Counter[MemberKey] = Counter()
+        self._groups_joining: Counter[str] = Counter()
+        self._gathering: dict[str, tuple[float, str]] = {}  # groups with newcomers: since when, and the first of them
         self._keepers: dict[str, GroupKeeper] = {}
         self._tasks: list[Task] = []
         self._over = False
@@ -168,9 +123,17 @@ class Term:
         known = self._registry.view.clusters if self._registry.view else {}
         return [known[cluster] for cluster in sorted(clusters) if cluster in known]
 
+    def greet(self, key: MemberKey) -> None:
+        """Called when a member says hello. Until `joined` neither the end of an older stream removes it nor its
+        deadline: that it waits for its turn, where thousands join, is not its fault.
+        """
+        self._joining[key] += 1
+        self._groups_joining[key.group] += 1
+        if key not in self._expelled:
+            self._expect(key)
+
     async def admit(self, key: MemberKey) -> None:
-        """Called when a member says hello, before its join is decided: until `joined` the end of an older stream of a
-        known one does not remove it. Only its deadline does.
+        """Called before its join is decided.
 
         Raises:
             LeaseLost: it did not give back what it was asked for, and must let its lease run out first.
@@ -179,24 +142,37 @@ class Term:
             raise LeaseLost(
                 f"member {key.member} overran a revoke's deadline", remedy="join again when its lease has run out"
             )
-        self._joining.add(key)
         if key.member in self._replica.aggregates.state(GROUPS, key.group).members:
             await self.keeper(key.group).spare(key.member)
             self._expect(key)
 
     def joined(self, key: MemberKey) -> None:
         """Its join was decided, or has failed."""
-        self._joining.discard(key)
+        self._joining[key] -= 1
+        self._groups_joining[key.group] -= 1
+        if not self._joining[key]:
+            del self._joining[key]
+        if not self._groups_joining[key.group]:
+            del self._groups_joining[key.group]
+            self._place_newcomers(key.group)
+
+    def _gather(self, group: str, cause: str) -> None:
+        """Newcomers are placed once nobody else of the group is joining, or after a moment: all at once."""
+        self._gathering.setdefault(group, (self._clock.elapsed(), cause))
+
+    def _place_newcomers(self, group: str) -> None:
+        if (gathered := self._gathering.pop(group, None)) is not None:
+            self.keeper(group).poke(gathered[1])
 
     def attach(self, key: MemberKey, stream: MemberStream) -> None:
         """Makes this the member's stream; an older one is ended, and a removal that was not decided yet is dropped."""
         self.keeper(key.group).keep(key.member)
         older = self._streams.get(key)
-        self._streams[key] = stream
+        self._streams.set(key, stream)
         if older is not None:
             older.end(LeaseLost("a newer stream of the same member replaced this one", remedy="join once per member"))
         self.heard(key, stream)
-        self.keeper(key.group).poke(f"{key.member} is here")
+        self._gather(key.group, f"{key.member} is here")
 
     def heard(self, key: MemberKey, stream: MemberStream) -> bool:
         """The member gave a sign of life on this stream. False when it counts no more, and must not be answered."""
@@ -220,7 +196,7 @@ class Term:
         """The stream is over. An exclusive member that did not leave keeps its leases until its deadline."""
         if self._streams.get(key) is not stream:
             return
-        del self._streams[key]
+        self._streams.pop(key)
         if self._over:
             return
         keeper = self.keeper(key.group)
@@ -272,7 +248,7 @@ class Term:
             task.cancel()
         self._replica.host.tasks.spawn(self._memberships.close(), "memberships end")
         error = NotLeader(f"{self._replica.instance} does not lead any more", remedy="ask the leader")
-        for stream in list(self._streams.values()):
+        for stream in self._streams:
             stream.end(error)
 
     # --- deadlines
@@ -288,7 +264,12 @@ class Term:
 
     def _judge(self, now: float) -> None:
         for member in self._deadlines.look(now):
-            self._expire(member)
+            if member in self._joining and member not in self._expelled:
+                self._expect(member)
+            else:
+                self._expire(member)
+        for group in [group for group, (since, _) in self._gathering.items() if now - since >= JOINS_GATHER_SECONDS]:
+            self._place_newcomers(group)
         for revoke in self._revokes.look(now):
             self._overdue(revoke)
         if now - self._idle_checked_at >= IDLE_CHECK_SECONDS:
@@ -301,7 +282,7 @@ class Term:
 
     def _expire(self, key: MemberKey) -> None:
         """From now on nothing it sends is answered, so its own deadline passes too."""
-        stream = self._streams.pop(key, None)
+        stream = self._streams.pop(key)
         if stream is not None:
             stream.end(LeaseLost("no heartbeat came for the lease time", remedy="join again"))
         self._expelled.discard(key)
@@ -317,7 +298,7 @@ class Term:
             return
         member = MemberKey(key.group, lease.holder)
         self._expelled.add(member)
-        stream = self._streams.pop(member, None)
+        stream = self._streams.pop(member)
         if stream is not None:
             stream.end(LeaseLost(f"{key.lease} was not given back in time", remedy="join again when the lease ran out"))
 
@@ -342,7 +323,11 @@ class Term:
         for stream in touched.values():
             stream.flush()
         last = change.events[-1]
-        self.keeper(change.history.id).poke(f"{type(last.event).__name__} {last.sequence}")
+        cause = f"{type(last.event).__name__} {last.sequence}"
+        if all(isinstance(record.event, MemberJoined) for record in change.events):
+            self._gather(change.history.id, cause)
+        else:
+            self.keeper(change.history.id).poke(cause)
 
     def _apply(self, group: str, record: RecordedEvent) -> dict[MemberKey, MemberStream]:
         """Tells the members' streams; returns those that were told something."""
@@ -367,7 +352,7 @@ class Term:
                 key = MemberKey(group, member)
                 self._deadlines.forget(key)
                 self._expelled.discard(key)
-                stream = self._streams.pop(key, None)
+                stream = self._streams.pop(key)
                 if stream is not None:
                     stream.end(LeaseLost("the member is gone from its group", remedy="join again"))
         return {}
@@ -379,7 +364,7 @@ class Term:
         parts: dict[MemberKey, list[LeaseGrant]] = {}
         for lease in leases:
             parts.setdefault(MemberKey(group, lease.member), []).append(lease)
-        told = {key: self._streams[key] for key in parts if key in self._streams}
+        told = {key: stream for key in parts if (stream := self._streams.get(key)) is not None}
         for key, stream in told.items():
             if deadline_seconds is None:
                 stream.granted(parts[key])
@@ -389,32 +374,32 @@ class Term:
 
     def _lend(self, group: str, cluster: str) -> dict[MemberKey, MemberStream]:
         """Survivors are told, and nobody waits for them."""
-        told = {key: stream for key, stream in self._streams.items() if key.group == group}
+        told = {stream.key: stream for stream in self._streams.of(group)}
         for stream in told.values():
             stream.lent(cluster)
         return told
 
     def _reloaded(self) -> None:
         """What members were told may not be what the histories say now: they join again and keep what is theirs."""
-        streams, self._streams = self._streams, {}
-        for stream in streams.values():
+        streams = list(self._streams)
+        self._streams.clear()
+        for stream in streams:
             stream.end(Unavailable("the histories were read again", remedy="join again"))
         self._elected_at = self._clock.elapsed()
         for name, state in self._replica.aggregates.states(GROUPS).items():
             self._take_over(name, state)
 
     def _registry_spoke(self) -> None:
-        for stream in self._streams.values():
+        for stream in self._streams:
             stream.flush()  # what waited for a cluster's address
         for name in self._replica.aggregates.states(GROUPS):
             self.keeper(name).poke("the registry's channels changed")
 
     def _live(self, group: str) -> tuple[str, ...]:
-        here = (key.member for key, stream in self._streams.items() if key.group == group and not stream.leaving)
-        return tuple(sorted(here))
+        return tuple(sorted(stream.key.member for stream in self._streams.of(group) if not stream.leaving))
 
     def _reached(self, group: str, cluster: str) -> bool:
-        return any(stream.reaches(cluster) for key, stream in self._streams.items() if key.group == group)
+        return any(stream.reaches(cluster) for stream in self._streams.of(group))
 
     def _ownership(self, group: str) -> Ownership:
         spec = self._replica.aggregates.state(GROUPS, group).spec

@@ -19,13 +19,14 @@ from services.assigner.domain import registered_spec
 from services.assigner.events import CloseChannel, Command, DeleteGroup, Presence, RegisterGroup, UpdateGroup
 from services.assigner.group import Group, GroupSpec
 from services.assigner.peers import RegistryFollower
-from services.assigner.reconciler import MemberKey, Term
+from services.assigner.reconciler import Term
 from services.assigner.reconciler_group import GROUPS
 from services.assigner.servicer_beats import Beats
 from services.assigner.servicer_joins import Joins, MemberSession, read_wishes
 from services.assigner.servicer_operations import Operations
 from services.assigner.servicer_preview import Previews
 from services.assigner.servicer_reads import Reads, group_message
+from services.assigner.streams import MemberKey
 from services.assigner.tickets import Tickets
 
 

@@ -6,7 +6,8 @@ sent only while this replica's authority holds at that instant.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import cast
 
@@ -18,6 +19,8 @@ from braid.kernel.limits import (
     HEARTBEAT_MS_MAX,
     HEARTBEATS_PER_LEASE,
     HELLO_SECONDS,
+    JOIN_TURN_SECONDS,
+    JOINS_AT_ONCE,
     LEASE_MS_DEFAULT,
     OUTBOX_BYTES_MAX,
     OUTBOX_MESSAGES_MAX,
@@ -25,7 +28,15 @@ from braid.kernel.limits import (
 from braid.kernel.ports import Caller, DuplexServing, Generation
 from braid.runtime.replica import Replica
 from services.assigner import generations
-from services.assigner.admission import BEATS, CAPABILITIES, FENCING_DEFAULT, GENERATIONS, PROTOCOL_VERSION, check_spec
+from services.assigner.admission import (
+    BEATS,
+    CAPABILITIES,
+    FENCING_DEFAULT,
+    GENERATIONS,
+    PROTOCOL_VERSION,
+    QUEUED,
+    check_spec,
+)
 from services.assigner.allowance import Allowance
 from services.assigner.codec import decode_spec, spec_message
 from services.assigner.domain import registered_spec
@@ -33,9 +44,11 @@ from services.assigner.events import Hello, JoinMember, LeaseGrant, Release
 from services.assigner.group import Channel, Fencing, Group, GroupSpec, LeaseState, Ownership, channel_of, partition_of
 from services.assigner.loads import Sample
 from services.assigner.peers import RegistryFollower
-from services.assigner.reconciler import MemberKey, Term
+from services.assigner.reconciler import Term
 from services.assigner.reconciler_group import GROUPS
+from services.assigner.streams import MemberKey
 from services.assigner.tickets import Tickets, origin_of
+from services.assigner.told import Told
 
 
 class Joins:
@@ -53,6 +66,8 @@ class Joins:
         self._registry = registry
         self._tickets = tickets
         self._term = term
+        self._deciding = asyncio.Semaphore(JOINS_AT_ONCE)
+        self._waiting = 0
 
     async def serve(self, stream: DuplexServing) -> None:
         """Serves one stream until either side ends it.
@@ -64,8 +79,10 @@ class Joins:
         message = await self._hello(stream)
         name = check_name(message.group, "hello.group")
         key = MemberKey(name, message.member_id or self._replica.host.ids.ulid())
+        term.greet(key)
         try:
-            kept = await self._join(term, key, message, stream.caller)
+            async with self._turn(message, stream):
+                kept = await self._join(term, key, message, stream.caller)
             session = self._attach(term, key, message, kept, stream)
         finally:
             term.joined(key)
@@ -84,6 +101,25 @@ class Joins:
         if not isinstance(message, join_pb2.JoinRequest) or message.WhichOneof("message") != "hello":
             raise Invalid("the first message is the hello", field="message")
         return message.hello
+
+    @asynccontextmanager
+    async def _turn(self, message: join_pb2.MemberHello, stream: DuplexServing) -> AsyncIterator[None]:
+        """Waits for its turn; where that may take a while, the member is told to wait, too.
+
+        Raises:
+            Unavailable: it did not, so that nothing is decided for nobody.
+        """
+        self._waiting += 1
+        try:
+            if self._waiting > JOINS_AT_ONCE and QUEUED in message.capabilities:
+                wait_ms = int(1000 * (self._waiting * JOIN_TURN_SECONDS + HELLO_SECONDS))
+                await stream.send(join_pb2.JoinResponse(queued=join_pb2.Queued(wait_ms=wait_ms)))
+            async with self._deciding:
+                if stream.over:
+                    raise Unavailable("the member did not wait to be welcomed", remedy="join again")
+                yield
+        finally:
+            self._waiting -= 1
 
     async def _join(
         self, term: Term, key: MemberKey, message: join_pb2.MemberHello, caller: Caller
@@ -127,40 +163,6 @@ class Joins:
         session.welcome(state, held)
         term.attach(key, session)
         return session
-
-
-class Told:
-    """The leases a member believes to hold, by cluster: a bump of one cluster looks at no other's."""
-
-    def __init__(self) -> None:
-        self._epochs: dict[str, dict[str, int]] = {}
-        self._clusters: dict[str, str] = {}
-
-    @property
-    def clusters(self) -> Set[str]:
-        """Those with leases."""
-        return self._epochs.keys()
-
-    def on(self, cluster: str) -> Mapping[str, int]:
-        """The leases on a cluster, with their epochs."""
-        return self._epochs.get(cluster, {})
-
-    def add(self, lease: str, epoch: int, cluster: str) -> None:
-        """The member is told of a lease."""
-        if (known := self._clusters.get(lease)) is not None:
-            self.drop(lease, self._epochs[known][lease])
-        self._clusters[lease] = cluster
-        self._epochs.setdefault(cluster, {})[lease] = epoch
-
-    def drop(self, lease: str, epoch: int) -> bool:
-        """It does not hold the lease any more; what it holds under another epoch stays. Whether it held it."""
-        cluster = self._clusters.get(lease)
-        if cluster is None or self._epochs[cluster][lease] != epoch:
-            return False
-        del self._clusters[lease], self._epochs[cluster][lease]
-        if not self._epochs[cluster]:
-            del self._epochs[cluster]
-        return True
 
 
 class MemberSession:

@@ -29,8 +29,8 @@ from services.assigner.group import (
     lease_name,
     partition_of,
 )
-from services.assigner.reconciler import MemberKey
 from services.assigner.reconciler_group import GROUPS
+from services.assigner.streams import MemberKey
 
 T = TypeVar("T")
 _NEVER = Lease(LeaseState.FREE, "", 0, 0)

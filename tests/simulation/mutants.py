@@ -260,7 +260,8 @@ MUTANTS: Final = (
             "handling_seconds": 0.4,
             "send_interval_seconds": 0.03,
             "fault_interval_seconds": 4.0,
-            "mates": 2,
+            "mates": 1,
+            "mated": 3,
         },
     ),
     Mutant(

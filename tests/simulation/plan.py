@@ -47,7 +47,8 @@ class Plan:
         fault_interval_seconds: Mean time between two faults.
         faults: Kinds of faults, with repetition as weight.
         cluster_deaths_max: The registry's flap guard leaves more to a person.
-        mates: Further members in the first member's process; their heartbeats travel together.
+        mates: Further members in some member processes; their heartbeats travel together.
+        mated: How many of these processes there are.
     """
 
     seed: int
@@ -61,6 +62,7 @@ class Plan:
     faults: Sequence[str] = FAULTS_ALL
     cluster_deaths_max: int = 2
     mates: int = 0
+    mated: int = 1
 
 
 def plan_of(seed: int, fault_seconds: float = 60.0) -> Plan:

@@ -88,6 +88,11 @@ class DuplexServing(Protocol):
         """Who opened it."""
         ...
 
+    @property
+    def over(self) -> bool:
+        """Whether the client ended it, or is known to be gone; what it sent before may still be unread."""
+        ...
+
     async def send(self, message: object) -> None:
         """Sends a message; waits for the transport's flow control. Raises `Unavailable` once the peer is gone."""
         ...

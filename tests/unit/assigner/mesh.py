@@ -165,6 +165,10 @@ class Mesh:
 class Participant:
     """A member with the SDK's lease session; its handling of a record is instantaneous."""
 
+    process: VirtualProcess
+    assigner: ServiceClient
+    heartbeats: Heartbeats
+
     def __init__(
         self,
         mesh: Mesh,

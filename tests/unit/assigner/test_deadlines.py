@@ -1,6 +1,11 @@
 """Deadlines: judged on the owner's clock, never against anybody for the owner's own stalls."""
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from services.assigner.deadlines import Deadlines
+
+BEAT = 0.1
 
 
 def test_a_deadline_is_missed_at_the_second_look_after_it() -> None:
@@ -39,3 +44,22 @@ def test_what_is_forgotten_is_not_missed() -> None:
     deadlines.forget("m")
     assert list(deadlines) == []
     assert deadlines.look(0.2) == []
+
+
+class EveryLook(Deadlines[int]):
+    """Looks at every deadline every time."""
+
+    def look(self, now: float) -> list[int]:
+        self._soonest = float("-inf")
+        return super().look(now)
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 30), st.sampled_from((1, 1, 1, 2, 20))), max_size=80))
+def test_looks_that_are_spared_miss_nothing(steps: list[tuple[int, int, int]]) -> None:
+    sparing, thorough, now = Deadlines[int](BEAT, 0.0), EveryLook(BEAT, 0.0), 0.0
+    for key, beats_ahead, beats in steps:
+        for deadlines in (sparing, thorough):
+            deadlines.set(key, now + beats_ahead * BEAT)
+        now += beats * BEAT
+        assert sparing.look(now) == thorough.look(now)
+        assert list(sparing) == list(thorough)

@@ -24,7 +24,7 @@ from braid.kernel.errors import (
 from braid.kernel.ports import CallOptions
 from braid.rpc.memory_transport import MemoryTransport
 from braid.rpc.methods import method_path
-from services.assigner.servicer_joins import Told
+from services.assigner.told import Told
 from tests.support.garbage import Garbage
 from tests.support.virtual_time import run_virtual
 from tests.unit.assigner.mesh import Mesh, Wire, granted, revoked

@@ -327,28 +327,53 @@ class JoinResponse(_message.Message):
     WELCOME_FIELD_NUMBER: _builtins.int
     HEARTBEAT_FIELD_NUMBER: _builtins.int
     DELTA_FIELD_NUMBER: _builtins.int
+    QUEUED_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def welcome(self) -> Global___MemberWelcome: ...
     @_builtins.property
     def heartbeat(self) -> Global___HeartbeatReply: ...
     @_builtins.property
     def delta(self) -> Global___LeaseDelta: ...
+    @_builtins.property
+    def queued(self) -> Global___Queued: ...
     def __init__(
         self,
         *,
         welcome: Global___MemberWelcome | None = ...,
         heartbeat: Global___HeartbeatReply | None = ...,
         delta: Global___LeaseDelta | None = ...,
+        queued: Global___Queued | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["delta", b"delta", "heartbeat", b"heartbeat", "message", b"message", "welcome", b"welcome"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["delta", b"delta", "heartbeat", b"heartbeat", "message", b"message", "queued", b"queued", "welcome", b"welcome"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["delta", b"delta", "heartbeat", b"heartbeat", "message", b"message", "welcome", b"welcome"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["delta", b"delta", "heartbeat", b"heartbeat", "message", b"message", "queued", b"queued", "welcome", b"welcome"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["welcome", "heartbeat", "delta"]  # noqa: Y015
+    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["welcome", "heartbeat", "delta", "queued"]  # noqa: Y015
     _WhichOneofArgType_message: _TypeAlias = _typing.Literal["message", b"message"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_message) -> _WhichOneofReturnType_message | None: ...
 
 Global___JoinResponse: _TypeAlias = JoinResponse  # noqa: Y015
+
+@_typing.final
+class Queued(_message.Message):
+    """Before the welcome, to members with the capability `queued`: others came before, the welcome may take so long."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    WAIT_MS_FIELD_NUMBER: _builtins.int
+    wait_ms: _builtins.int
+    def __init__(
+        self,
+        *,
+        wait_ms: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["wait_ms", b"wait_ms"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Queued: _TypeAlias = Queued  # noqa: Y015
 
 @_typing.final
 class MemberWelcome(_message.Message):

@@ -1,0 +1,97 @@
+"""The open streams of members, as one term knows them: by group, for it is groups that are asked for. Pure."""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, Protocol
+
+from braid.kernel.errors import BraidError
+from services.assigner.events import LeaseGrant
+
+
+class MemberKey(NamedTuple):
+    """A member of a group."""
+
+    group: str
+    member: str
+
+
+class MemberStream(Protocol):
+    """A member's open stream, as the term drives it. Nothing here waits."""
+
+    @property
+    def key(self) -> MemberKey:
+        """Whose it is."""
+        ...
+
+    @property
+    def lease_seconds(self) -> float:
+        """The lease time this stream was welcomed with."""
+        ...
+
+    def granted(self, grants: Sequence[LeaseGrant]) -> None:
+        """These are the member's from now on."""
+        ...
+
+    def revoked(self, leases: Sequence[LeaseGrant], deadline_seconds: float, reason: str) -> None:
+        """The member shall give these back in time; 0 when they are lost already."""
+        ...
+
+    def lent(self, cluster: str) -> None:
+        """The group's generation on a cluster is a newer one."""
+        ...
+
+    @property
+    def leaving(self) -> bool:
+        """Whether the member asked for nothing more: it drains what it holds, then leaves."""
+        ...
+
+    def reaches(self, cluster: str) -> bool:
+        """Whether the member holds leases on the cluster and does not report it as unreachable."""
+        ...
+
+    def flush(self) -> None:
+        """Pushes what was granted, revoked and lent since."""
+        ...
+
+    def end(self, error: BraidError) -> None:
+        """Ends the stream with an error."""
+        ...
+
+
+class Streams:
+    """The newest stream of each member."""
+
+    def __init__(self) -> None:
+        self._groups: dict[str, dict[str, MemberStream]] = {}
+
+    def __contains__(self, key: MemberKey) -> bool:
+        return self.get(key) is not None
+
+    def __iter__(self) -> Iterator[MemberStream]:
+        return iter([stream for group in self._groups.values() for stream in group.values()])
+
+    def get(self, key: MemberKey) -> MemberStream | None:
+        """A member's, if it has one."""
+        group = self._groups.get(key.group)
+        return None if group is None else group.get(key.member)
+
+    def set(self, key: MemberKey, stream: MemberStream) -> None:
+        """From now on it is the member's."""
+        self._groups.setdefault(key.group, {})[key.member] = stream
+
+    def pop(self, key: MemberKey) -> MemberStream | None:
+        """Forgets a member's, and returns it."""
+        group = self._groups.get(key.group)
+        if group is None:
+            return None
+        stream = group.pop(key.member, None)
+        if not group:
+            del self._groups[key.group]
+        return stream
+
+    def of(self, group: str) -> Sequence[MemberStream]:
+        """A group's."""
+        return list(self._groups.get(group, {}).values())
+
+    def clear(self) -> None:
+        """Forgets all."""
+        self._groups.clear()

@@ -1,0 +1,37 @@
+"""What a member believes to hold, by what it was told. Pure."""
+
+from collections.abc import Mapping, Set
+
+
+class Told:
+    """The leases a member believes to hold, by cluster: a bump of one cluster looks at no other's."""
+
+    def __init__(self) -> None:
+        self._epochs: dict[str, dict[str, int]] = {}
+        self._clusters: dict[str, str] = {}
+
+    @property
+    def clusters(self) -> Set[str]:
+        """Those with leases."""
+        return self._epochs.keys()
+
+    def on(self, cluster: str) -> Mapping[str, int]:
+        """The leases on a cluster, with their epochs."""
+        return self._epochs.get(cluster, {})
+
+    def add(self, lease: str, epoch: int, cluster: str) -> None:
+        """The member is told of a lease."""
+        if (known := self._clusters.get(lease)) is not None:
+            self.drop(lease, self._epochs[known][lease])
+        self._clusters[lease] = cluster
+        self._epochs.setdefault(cluster, {})[lease] = epoch
+
+    def drop(self, lease: str, epoch: int) -> bool:
+        """It does not hold the lease any more; what it holds under another epoch stays. Whether it held it."""
+        cluster = self._clusters.get(lease)
+        if cluster is None or self._epochs[cluster][lease] != epoch:
+            return False
+        del self._clusters[lease], self._epochs[cluster][lease]
+        if not self._epochs[cluster]:
+            del self._epochs[cluster]
+        return True
