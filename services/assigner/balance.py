@@ -4,11 +4,10 @@ Level-triggered: it compares what is with what `policy` wants and may be repeate
 nothing to do leads to no event. A partition that is being revoked keeps its place in the plan until it is free.
 """
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from itertools import groupby
 from operator import itemgetter
-from typing import Protocol
+from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 
@@ -16,12 +15,15 @@ from braid.kernel.decider import Context
 from braid.kernel.ids import make_epoch, split_epoch
 from braid.kernel.limits import GRANTS_PER_DECISION_MAX, REVOKE_DEADLINE_SECONDS, WARM_UP_SECONDS
 from services.assigner import generations, returns
+from services.assigner.columns import FREE, HELD
 from services.assigner.constraints import CROWDED, why_not
 from services.assigner.events import Event, LeaseGrant, LeasesGranted, Loads, ReleaseReason, RevokesStarted, released
-from services.assigner.group import Group, LeaseState, channel_of, partition_of
+from services.assigner.group import Group
 from services.assigner.layout import Layout, layout, relieved, uncrowded
 from services.assigner.placement import Indices
 from services.assigner.policy import Measured, Movable
+
+_TAKERS_NAMED: Final = 3  # in the reason for a move
 
 
 class Assignor(Protocol):
@@ -32,12 +34,12 @@ class Assignor(Protocol):
     ) -> Indices: ...
 
 
-@dataclass
-class _Step:
-    """What a step is to do."""
+class _Asked(NamedTuple):
+    """A lease that is asked back, and for whom; members as their indices."""
 
-    free: list[tuple[str, str]] = field(default_factory=list)
-    misplaced: list[tuple[LeaseGrant, str]] = field(default_factory=list)
+    lease: LeaseGrant
+    source: int
+    taker: int
 
 
 def balance(
@@ -54,29 +56,25 @@ def balance(
     """
     if state.spec is None:
         return ()
-    orphans = [
-        LeaseGrant(name, lease.holder, lease.epoch)
-        for name, lease in sorted(state.leases.items())
-        if lease.holder and lease.holder not in state.members
-    ]
-    if orphans:
-        return released(orphans, ReleaseReason.MEMBER_GONE)
-    reachable = [member for member in sorted(live) if member in state.members]
+    everybody = state.member_columns.ids
+    if orphans := state.lease_columns.orphans(everybody):
+        return released(
+            [LeaseGrant(name, each.holder, each.epoch) for name, each in orphans], ReleaseReason.MEMBER_GONE
+        )
+    told = sorted(live)
+    reachable = everybody if told == everybody else [member for member in told if member in state.members]
     placed = layout(state, reachable, loads or Loads(), context.now_ms)
     movable = _movable(state, reachable, loads, context.now_ms)
     still = state.rules.freeze is not None or len(reachable) < len(state.members)
-    dealt = returns.homeward(state, placed, still=still)
+    dealt = returns.homeward(placed, still=still)
     dealt = dealt if still else relieved(dealt)
     target = assign(dealt.channels, dealt.holders, len(reachable), movable=movable, measured=dealt.measured)
     target = uncrowded(placed, dealt.crowd, target)
-    step = _step(state, placed, target)
-    apart = {placed.leases[at] for at in dealt.crowd.tolist()}
     events: list[Event] = []
     if unwanted := _unwanted(state):
         events.append(_revoke(unwanted, context, "the group does not consume the channel any more"))
-    events += _revokes(state, placed, target, step, context, apart)
-    gated = generations.gated(state)
-    if free := [pair for pair in step.free if state.channels[channel_of(pair[0])].cluster not in gated]:
+    events += _revokes(state, placed, target, context, dealt.crowd)
+    if free := _free(state, placed, target):
         events.append(_grant(state, free, context))
     return events
 
@@ -90,70 +88,85 @@ def _movable(state: Group, reachable: Sequence[str], loads: Loads | None, now_ms
         return Movable.NONE
     if loads is None or loads.settled:
         return Movable.ALL
-    holders = {lease.holder for lease in state.leases.values()}
-    joined = [state.members[member].joined_at_ms for member in reachable if member not in holders]
-    return Movable.TO_NEWCOMERS if joined and now_ms - max(joined) < WARM_UP_SECONDS * 1000 else Movable.NONE
+    columns = state.lease_columns
+    idle = np.flatnonzero(columns.counts(columns.numbers(reachable)) == 0)
+    everybody = state.member_columns
+    joined = everybody.joined_at_ms[everybody.positions(reachable)[idle]]
+    newcomers = len(joined) and now_ms - int(joined.max()) < WARM_UP_SECONDS * 1000
+    return Movable.TO_NEWCOMERS if newcomers else Movable.NONE
 
 
 def _unwanted(state: Group) -> Sequence[LeaseGrant]:
-    """Held leases of channels the group's spec does not name any more."""
-    gone = {name for name, channel in state.channels.items() if not state.wanted(channel)}
-    return [
-        LeaseGrant(name, lease.holder, lease.epoch)
-        for name, lease in sorted(state.leases.items())
-        if lease.state is LeaseState.HELD
-        and (channel_of(name) in gone or partition_of(name) >= state.channels[channel_of(name)].partitions)
-    ]
+    """Held leases of channels the group's spec does not name any more, or beyond a channel's partitions."""
+    columns = state.lease_columns
+    wanted = [(name, channel.partitions if state.wanted(channel) else 0) for name, channel in state.channels.items()]
+    if np.count_nonzero(columns.states(wanted) == HELD) == columns.held_in_all:
+        return ()
+    found = [f"{name}/{partition}" for name, last in wanted for partition in columns.held(name, last)]
+    return [LeaseGrant(name, state.leases[name].holder, state.leases[name].epoch) for name in sorted(found)]
 
 
-def _step(state: Group, placed: Layout, target: Indices) -> _Step:
-    """Sorts out what to grant and what to ask back."""
-    step = _Step()
-    for at in np.flatnonzero((target != placed.holders) & (target >= 0)).tolist():
-        name, wanted = placed.leases[at], placed.members[target[at]]
-        lease = state.leases.get(name)
-        if lease is None or lease.state is LeaseState.FREE:
-            step.free.append((name, wanted))
-        elif lease.state is LeaseState.HELD:
-            step.misplaced.append((LeaseGrant(name, lease.holder, lease.epoch), wanted))
-    return step
+def _free(state: Group, placed: Layout, target: Indices) -> Sequence[tuple[str, str]]:
+    """What to grant, and to whom: no more than one decision may."""
+    gated = generations.gated(state)
+    closed = np.array([state.channels[name].cluster in gated for name in placed.leases.channels], np.bool_)
+    free = np.flatnonzero((target >= 0) & (placed.states <= FREE))
+    if closed.any():
+        free = free[~closed[placed.channels[free]]]
+    some = free[:GRANTS_PER_DECISION_MAX]
+    takers = target[some].tolist()
+    return [(placed.leases[at], placed.members[taker]) for at, taker in zip(some.tolist(), takers, strict=True)]
 
 
-def _revokes(
-    state: Group, placed: Layout, target: Indices, step: _Step, context: Context, apart: Collection[str]
-) -> Sequence[Event]:
+def _revokes(state: Group, placed: Layout, target: Indices, context: Context, crowd: Indices) -> Sequence[Event]:
     """Asks misplaced leases back: all with one reason where partitions are counted, else one for each holder."""
-    misplaced = step.misplaced[:GRANTS_PER_DECISION_MAX]
+    moved = (target != placed.holders) & (target >= 0) & (placed.states == HELD)
+    some = np.flatnonzero(moved)[:GRANTS_PER_DECISION_MAX]
+    if not len(some):
+        return ()
+    apart = set(crowd.tolist())
+    by_load: list[_Asked] = []
+    by_rule: dict[str, list[LeaseGrant]] = {}
+    for at in some.tolist():
+        name, source, taker = placed.leases[at], int(placed.holders[at]), int(target[at])
+        lease = LeaseGrant(name, placed.members[source], state.leases[name].epoch)
+        if why := _asked_for(state, lease, placed.members[taker], crowded=at in apart):
+            by_rule.setdefault(why, []).append(lease)
+        else:
+            by_load.append(_Asked(lease, source, taker))
+    events = [
+        _revoke(sorted(leases, key=lambda lease: lease.lease), context, why) for why, leases in sorted(by_rule.items())
+    ]
+    if by_load and placed.measured.plain:
+        return [
+            *events,
+            _revoke([each.lease for each in by_load], context, f"balanced over {len(state.members)} members"),
+        ]
+    return events + _by_load(state, placed, target, context, by_load)
+
+
+def _by_load(state: Group, placed: Layout, target: Indices, context: Context, asked: Sequence[_Asked]) -> list[Event]:
+    if not asked:
+        return []
+    shares, after = placed.relative(placed.holders), placed.relative(target)
     events: list[Event] = []
-    by_rule = {lease: _asked_for(state, lease, taker, apart) for lease, taker in misplaced}
-    for reason, ruled in groupby(
-        sorted((why, lease.lease, lease) for lease, why in by_rule.items() if why), itemgetter(0)
-    ):
-        events.append(_revoke([lease for _, _, lease in ruled], context, reason))
-    misplaced = [pair for pair in misplaced if not by_rule[pair[0]]]
-    if not misplaced:
-        return events
-    if placed.measured.plain:
-        leases = [lease for lease, _ in misplaced]
-        return [*events, _revoke(leases, context, f"balanced over {len(state.members)} members")]
-    shares = dict(zip(placed.members, placed.relative(placed.holders).tolist(), strict=True))
-    after = dict(zip(placed.members, placed.relative(target).tolist(), strict=True))
-    for holder, group in groupby(sorted(misplaced, key=lambda pair: pair[0].member), lambda pair: pair[0].member):
-        pairs = list(group)
+    for source, group in groupby(sorted(asked, key=itemgetter(1)), itemgetter(1)):
+        some = list(group)
         takers = ", ".join(
-            f"{_name(state, taker)} ({shares[taker]:.2f} of it)" for taker in sorted({taker for _, taker in pairs})[:3]
+            f"{_name(state, placed.members[taker])} ({shares[taker]:.2f} of it)"
+            for taker in sorted({each.taker for each in some})[:_TAKERS_NAMED]
         )
-        reason = f"balanced by load: {_name(state, holder)} bore {shares[holder]:.2f} of the mean, meant for {takers}"
-        reason += f"; then {after[holder]:.2f}"
-        events.append(_revoke([lease for lease, _ in pairs], context, reason))
+        who = _name(state, placed.members[source])
+        reason = f"balanced by load: {who} bore {shares[source]:.2f} of the mean, meant for {takers}"
+        events.append(_revoke([each.lease for each in some], context, f"{reason}; then {after[source]:.2f}"))
     return events
 
 
-def _asked_for(state: Group, lease: LeaseGrant, taker: str, apart: Collection[str]) -> str:
+def _asked_for(state: Group, lease: LeaseGrant, taker: str, *, crowded: bool) -> str:
     """Why it moves whatever loads are; empty when it is for them."""
-    why = why_not(state, lease.lease, state.members[lease.member])
+    why = why_not(state, lease.lease, state.members[lease.member]) if state.rules.constrain else ""
     home = state.leases[lease.lease].home
-    if not why and lease.lease in apart:
+    if not why and crowded:
         return CROWDED
     return why or (f"{home} is back, and held it before" if home and home == state.members[taker].client_id else "")
 

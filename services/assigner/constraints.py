@@ -13,7 +13,9 @@ import numpy as np
 from braid.kernel.limits import CAPACITY_DEFAULT
 from services.assigner.events import RevokesStarted
 from services.assigner.group import Channel, Group, Member, channel_of
-from services.assigner.placement import Indices, Mask, Rules
+from services.assigner.members import index_of
+from services.assigner.names import LeaseNames
+from services.assigner.placement import Floats, Indices, Mask, Rules
 from services.assigner.rules import Ban, Zones
 
 _LEASE_PARTS: Final = 4
@@ -26,8 +28,8 @@ def carries(member: Member, name: str) -> bool:
 
 
 def carriers(state: Group, name: str) -> list[str]:
-    """Ids of the members a rule means."""
-    return [member.id for member in state.members.values() if carries(member, name)]
+    """Ids of the members a rule means, sorted."""
+    return sorted({*state.member_columns.clients.get(name, ()), *((name,) if name in state.members else ())})
 
 
 def capacity_of(state: Group, member: Member) -> float:
@@ -46,14 +48,23 @@ def drained(state: Group, member: Member) -> bool:
     return member.id in state.rules.drains or member.client_id in state.rules.drains
 
 
-def masks(state: Group, members: Sequence[str], leases: Sequence[str], channels: Indices) -> Rules | None:
+def borne(state: Group) -> Floats:
+    """What every member bears, in the order of the member columns: `capacity_of`, and nothing while it is drained."""
+    columns = state.member_columns
+    bears = np.where(columns.capacities > 0, columns.capacities, CAPACITY_DEFAULT)
+    by_name = sorted(state.rules.capacities.items(), key=lambda pair: pair[0] in state.members)  # its id counts last
+    for name, capacity in [*by_name, *((name, 0.0) for name in state.rules.drains)]:
+        bears[[columns.position(id) for id in carriers(state, name)]] = capacity
+    return bears
+
+
+def masks(state: Group, members: Sequence[str], leases: LeaseNames) -> Rules | None:
     """Who may hold what.
 
     Args:
         state: The group.
-        members: Ids of those that can be told something; columns of the mask.
-        leases: Names.
-        channels: Per lease, the index of its channel; shape (P,).
+        members: Ids of those that can be told something, sorted; columns of the mask.
+        leases: Of which leases.
 
     Returns:
         None when everybody may hold everything.
@@ -70,16 +81,15 @@ def masks(state: Group, members: Sequence[str], leases: Sequence[str], channels:
             kept.append(row)
         return number
 
-    numbers, first = np.unique(channels, return_index=True)
-    of_channel = np.zeros(int(numbers.max()) + 1, np.int64)
-    for number, at in zip(numbers.tolist(), first.tolist(), strict=True):
-        of_channel[number] = kind(sieve.row(channel_of(leases[at])))
-    kinds = of_channel[channels]
-    if special := sieve.special:
-        for at in np.flatnonzero(np.isin(np.array(leases), list(special))).tolist():
-            kinds[at] = kind(sieve.row(channel_of(leases[at]), leases[at]))
+    of_channel = np.zeros(len(leases.channels), np.int64)
+    for number in np.flatnonzero(np.bincount(leases.of_channel)).tolist():
+        of_channel[number] = kind(sieve.row(leases.channels[number]))
+    kinds = of_channel[leases.of_channel]
+    for at, name in sorted((leases.find(name), name) for name in sieve.special):
+        if at >= 0:
+            kinds[at] = kind(sieve.row(channel_of(name), name))
     allowed = np.array(kept, np.bool_)
-    if state.rules.spread and (apart := _apart(state, members, leases, channels, kinds, allowed)):
+    if state.rules.spread and (apart := _apart(state, members, leases, kinds, allowed)):
         return apart
     return None if allowed.all() else Rules(kinds, allowed)
 
@@ -89,9 +99,7 @@ def host_of(member: Member) -> str:
     return member.peer.rpartition(":")[0] or member.peer
 
 
-def _apart(
-    state: Group, members: Sequence[str], leases: Sequence[str], channels: Indices, kinds: Indices, allowed: Mask
-) -> Rules | None:
+def _apart(state: Group, members: Sequence[str], leases: LeaseNames, kinds: Indices, allowed: Mask) -> Rules | None:
     """Lanes as sets of which no host holds more than its even part, rounded up. None where all are on one host.
 
     Without other rules there is always room: parts of all hosts together are at least the lane. With them there may be
@@ -102,11 +110,10 @@ def _apart(
     if len(known) < 2:
         return None
     lanes: dict[str, int] = {}
-    numbers, first = np.unique(channels, return_index=True)
-    of_channel = np.zeros(int(numbers.max()) + 1, np.int64)
-    for number, at in zip(numbers.tolist(), first.tolist(), strict=True):
-        of_channel[number] = lanes.setdefault(leases[at].rsplit("/", 2)[0], len(lanes))
-    apart = of_channel[channels]
+    of_channel = np.zeros(len(leases.channels), np.int64)
+    for number in np.flatnonzero(np.bincount(leases.of_channel)).tolist():
+        of_channel[number] = lanes.setdefault(channel_of(leases.channels[number]), len(lanes))
+    apart = of_channel[leases.of_channel]
     at_host = np.stack([allowed[:, hosts == host].any(axis=1) for host in range(len(known))], axis=1)
     room = np.zeros(len(lanes), np.int64)
     for lane in range(len(lanes)):
@@ -198,14 +205,21 @@ class _Sieve:
 
     def __init__(self, state: Group, members: Sequence[str]) -> None:
         self._state = state
-        present = [state.members[member] for member in members]
-        self._columns: Mapping[str, Mask] = {
-            name: np.array([carries(member, name) for member in present], np.bool_) for name in state.rules.names
-        }
-        self._open = np.array([not drained(state, member) for member in present], np.bool_)
-        self._zones = np.array([member.zone for member in present])
+        self._members = members
+        self._columns: Mapping[str, Mask] = {name: self._carried(name) for name in state.rules.names}
+        self._open: Mask = np.ones(len(members), np.bool_)
+        for name in state.rules.drains:
+            self._open &= ~self._columns[name]
+        zoned = state.rules.zones is not Zones.ANY
+        self._zones = np.array([state.members[member].zone if zoned else "" for member in members])
         single = {ban.path for ban in state.rules.bans if ban.path.count("/") == _LEASE_PARTS - 1}
         self.special = single | set(state.rules.pins)
+
+    def _carried(self, name: str) -> Mask:
+        """Which members a rule means."""
+        row: Mask = np.zeros(len(self._members), np.bool_)
+        row[[at for at in (index_of(self._members, id) for id in carriers(self._state, name)) if at >= 0]] = True
+        return row
 
     def row(self, channel: str, lease: str = "") -> Mask:
         """Who may hold a lease, or any on a channel that no rule names."""

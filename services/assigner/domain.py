@@ -52,7 +52,7 @@ from services.assigner.events import (
     released,
 )
 from services.assigner.evolution import evolve
-from services.assigner.group import Group, GroupSpec, LeaseState, channel_of
+from services.assigner.group import Group, GroupSpec, LeaseState
 from services.assigner.policy import place
 
 
@@ -264,9 +264,7 @@ def _close(state: Group, channel: str, revision: int) -> Sequence[Event]:
 def _vacate(state: Group, channel: str) -> Sequence[Event]:
     """Nothing is left to do on the channel, so its leases end without a hand-over."""
     held = [
-        LeaseGrant(name, lease.holder, lease.epoch)
-        for name, lease in sorted(state.leases.items())
-        if lease.holder and channel_of(name) == channel
+        LeaseGrant(name, lease.holder, lease.epoch) for name, lease in sorted(state.leases_of(channel)) if lease.holder
     ]
     return released(held, ReleaseReason.CHANNEL_GONE)
 
@@ -280,7 +278,7 @@ def _fix_start(state: Group, channel: str, offsets: tuple[int, ...]) -> Sequence
 
 
 def _grants_of(state: Group, member: str) -> Iterable[LeaseGrant]:
-    for name, lease in sorted(state.held_by(member).items()):
+    for name, lease in state.held_by(member).items():
         yield LeaseGrant(name, member, lease.epoch)
 
 

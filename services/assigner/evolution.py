@@ -1,6 +1,5 @@
 """What each event of a group changes: the only way its state changes, live and at start alike. Pure, never fails."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 from braid.kernel.decider import Context
@@ -84,24 +83,21 @@ def _joined(state: Group, event: MemberJoined, context: Context) -> Group:
         event.peer,
         context.now_ms if known is None else known.joined_at_ms,
     )
-    return replace(state, members={**state.members, event.member: member}, idle_since_ms=0, idle_expired=False)
+    return replace(state.with_member(member), idle_since_ms=0, idle_expired=False)
 
 
 def _gone(state: Group, member: str, context: Context) -> Group:
-    leases = dict(state.leases)
-    if known := state.members.get(member):
-        returns.gone(leases, known, context.now_ms)
-    members = {id: other for id, other in state.members.items() if id != member}
-    idle_since_ms = state.idle_since_ms if members or not state.members else context.now_ms
-    return replace(state, members=members, leases=leases, idle_since_ms=idle_since_ms)
+    known = state.members.get(member)
+    if known is None:
+        return state
+    left = state.with_leases(returns.gone(state, known, context.now_ms)).without_members(member)
+    return left if left.members else replace(left, idle_since_ms=context.now_ms)
 
 
 def _granted(state: Group, event: LeasesGranted, context: Context) -> Group:
-    leases = dict(state.leases)
-    for grant in event.grants:
-        leases[grant.lease] = _held(state, grant, context)
+    held = {grant.lease: _held(state, grant, context) for grant in event.grants}
     last_epoch = max((grant.epoch for grant in event.grants), default=0)
-    return replace(state, leases=leases, last_epoch=max(state.last_epoch, last_epoch))
+    return replace(state.with_leases(held), last_epoch=max(state.last_epoch, last_epoch))
 
 
 def _held(state: Group, grant: LeaseGrant, context: Context) -> Lease:
@@ -113,32 +109,29 @@ def _held(state: Group, grant: LeaseGrant, context: Context) -> Lease:
 
 
 def _revoking(state: Group, event: RevokesStarted) -> Group:
-    leases = dict(state.leases)
+    asked: dict[str, Lease | None] = {}
     for grant in event.leases:
-        lease = leases.get(grant.lease)
+        lease = state.leases.get(grant.lease)
         if lease is not None and (lease.holder, lease.epoch) == (grant.member, grant.epoch):
-            leases[grant.lease] = replace(
+            asked[grant.lease] = replace(
                 lease, state=LeaseState.REVOKING, deadline_ms=event.deadline_ms, reason=event.reason
             )
-    return replace(state, leases=leases)
+    return state.with_leases(asked)
 
 
 def _released(state: Group, event: LeasesReleased, context: Context) -> Group:
     state = returns.given_back(state, event, context.now_ms)
-    leases = dict(state.leases)
+    free: dict[str, Lease | None] = {}
     for grant in event.leases:
-        lease = leases.get(grant.lease)
+        lease, channel = state.leases.get(grant.lease), state.channels.get(channel_of(grant.lease))
         if lease is not None and lease.epoch == grant.epoch:
-            leases[grant.lease] = Lease(
-                LeaseState.FREE,
-                "",
-                grant.epoch,
-                context.now_ms,
-                home=lease.home,
-                home_since_ms=lease.home_since_ms,
-            )
-    fences = generations.after_release(state, event)
-    return replace(state, leases=_without_ended(leases, state.channels), fences=fences)
+            ended = channel is not None and _ended(channel)
+            free[grant.lease] = None if ended else _freed(lease, context.now_ms)
+    return replace(state.with_leases(free), fences=generations.after_release(state, event))
+
+
+def _freed(lease: Lease, now_ms: int) -> Lease:
+    return Lease(LeaseState.FREE, "", lease.epoch, now_ms, home=lease.home, home_since_ms=lease.home_since_ms)
 
 
 def _channel_changed(state: Group, event: StartFixed | ChannelObserved | ChannelClosed) -> Group:
@@ -152,11 +145,11 @@ def _channel_changed(state: Group, event: StartFixed | ChannelObserved | Channel
             changed = known and replace(known, start=offsets)
     if changed is None:
         return state
-    channels = {**state.channels, event.channel: changed}
-    leases = state.leases if changed.grantable else _without_ended(state.leases, channels)
-    over = changed.closed or not changed.consumable
-    rules = operations.without_channel(state.rules, event.channel) if over else state.rules
-    return replace(state, channels=channels, leases=leases, rules=rules)
+    state = replace(state, channels={**state.channels, event.channel: changed})
+    if not _ended(changed):
+        return state
+    free = {name: None for name, lease in state.leases_of(event.channel) if lease.state is LeaseState.FREE}
+    return replace(state.with_leases(free), rules=operations.without_channel(state.rules, event.channel))
 
 
 def _observed(known: Channel | None, event: ChannelObserved) -> Channel:
@@ -174,13 +167,6 @@ def _observed(known: Channel | None, event: ChannelObserved) -> Channel:
     )
 
 
-def _without_ended(leases: Mapping[str, Lease], channels: Mapping[str, Channel]) -> Mapping[str, Lease]:
-    """Forgets free leases of channels that are gone or closed: nothing will be granted there again."""
-    ended = {name for name, channel in channels.items() if channel.closed or not channel.consumable}
-    if not ended:
-        return leases
-    return {
-        name: lease
-        for name, lease in leases.items()
-        if lease.state is not LeaseState.FREE or channel_of(name) not in ended
-    }
+def _ended(channel: Channel) -> bool:
+    """Nothing will be granted on it again, so what is free there is forgotten."""
+    return channel.closed or not channel.consumable

@@ -3,13 +3,21 @@
 Rules live in `domain`; what may come in from outside is checked in `admission`.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Final
+from typing import Final, cast
 
 from braid.kernel.ids import ChannelId, LeaseId
 from braid.kernel.limits import LEASE_MS_DEFAULT
+from services.assigner.columns import LeaseColumns
+from services.assigner.lease import Lease as Lease
+from services.assigner.lease import LeaseState as LeaseState
+from services.assigner.lease import channel_of as channel_of
+from services.assigner.lease import partition_of as partition_of
+from services.assigner.leases import Leases
+from services.assigner.members import Member as Member
+from services.assigner.members import MemberColumns, Members
 from services.assigner.rules import NO_RULES, GroupRules
 
 DEAD_LETTER_LANE: Final = "dlq"
@@ -75,20 +83,6 @@ class GroupSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
-    """One process of the group."""
-
-    id: str
-    client_id: str
-    zone: str
-    capacity: float
-    protocol_version: int
-    capabilities: tuple[str, ...]
-    peer: str
-    joined_at_ms: int
-
-
-@dataclass(frozen=True, slots=True)
 class Channel:
     """What the assigner saw of a channel.
 
@@ -127,39 +121,6 @@ class Channel:
         return self.consumable and not self.closed and (self.appeared_later or self.start is not None)
 
 
-class LeaseState(Enum):
-    """Numbered as in `group.proto`."""
-
-    FREE = 1
-    HELD = 2
-    REVOKING = 3
-
-
-@dataclass(frozen=True, slots=True)
-class Lease:
-    """A partition that was granted at least once.
-
-    Attributes:
-        state: Whether it is held.
-        holder: The member's id; empty while it is free.
-        epoch: Of the newest grant, also while it is free.
-        since_ms: Of this state, wall clock.
-        deadline_ms: Until when it is to be given back, while it is asked for.
-        reason: Why it is asked for.
-        home: Client id of who held it and went; to whom it returns.
-        home_since_ms: When that was.
-    """
-
-    state: LeaseState
-    holder: str
-    epoch: int
-    since_ms: int
-    deadline_ms: int = 0
-    reason: str = ""
-    home: str = ""
-    home_since_ms: int = 0
-
-
 @dataclass(frozen=True, slots=True)
 class ClusterFence:
     """The group's single membership on one cluster, as far as the history tells. Rules are in `generations`.
@@ -184,6 +145,8 @@ class ClusterFence:
 @dataclass(frozen=True, slots=True)
 class Group:
     """State of one history of kind `group`. Partitions that were never granted have no entry in `leases`.
+
+    Members and leases are kept so that what an event changes costs what it changes (`members`, `leases`).
 
     Attributes:
         name: The group's name.
@@ -213,6 +176,13 @@ class Group:
     fences: Mapping[str, ClusterFence] = field(default_factory=dict)
     rules: GroupRules = NO_RULES
 
+    def __post_init__(self) -> None:
+        """Plain mappings are taken, too."""
+        if not isinstance(self.members, Members):
+            object.__setattr__(self, "members", Members(self.members))
+        if not isinstance(self.leases, Leases):
+            object.__setattr__(self, "leases", Leases(self.leases))
+
     @property
     def registry_revision(self) -> int:
         """The newest registry revision that changed anything here."""
@@ -224,17 +194,33 @@ class Group:
 
     def held_by(self, member: str) -> dict[str, Lease]:
         """The leases a member holds, those it is asked to give back included."""
-        return {name: lease for name, lease in self.leases.items() if lease.holder == member}
+        return cast("Leases", self.leases).held_by(member)
 
+    @property
+    def lease_columns(self) -> LeaseColumns:
+        """The leases in columns, to be read before those of another state are asked for."""
+        return cast("Leases", self.leases).columns
 
-def channel_of(lease: str) -> str:
-    """The channel's name within a lease's."""
-    return lease.rpartition("/")[0]
+    @property
+    def member_columns(self) -> MemberColumns:
+        """The members in columns."""
+        return cast("Members", self.members).columns
 
+    def leases_of(self, channel: str) -> Iterator[tuple[str, Lease]]:
+        """The leases on a channel, by partition's number."""
+        return cast("Leases", self.leases).of_channel(channel)
 
-def partition_of(lease: str) -> int:
-    """The partition's number within a lease's name."""
-    return int(lease.rpartition("/")[2])
+    def with_leases(self, changes: Mapping[str, Lease | None]) -> "Group":
+        """The state with some leases replaced, or (None) forgotten."""
+        return replace(self, leases=cast("Leases", self.leases).changed(changes)) if changes else self
+
+    def with_member(self, member: Member) -> "Group":
+        """The state with one member more, or another under its id."""
+        return replace(self, members=cast("Members", self.members).with_member(member))
+
+    def without_members(self, *ids: str) -> "Group":
+        """The state without some members; leases are as they were."""
+        return replace(self, members=cast("Members", self.members).without(*ids))
 
 
 def lease_name(channel: ChannelId, partition: int) -> str:

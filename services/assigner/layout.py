@@ -1,16 +1,27 @@
-"""A group as the placement sees it: partitions and members in a fixed order, costs, and what rules allow. Pure."""
+"""A group as the placement sees it: partitions and members in a fixed order, costs, and what rules allow. Pure.
 
-from collections.abc import Iterator, Mapping, Sequence
+All of it is arithmetic on columns: a decision looks at every partition, and at none by itself.
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from braid.kernel.limits import HOME_SECONDS, LOAD_FLOOR, MOVES_PER_MINUTE_MIN, WARM_UP_PART_MIN, WARM_UP_SECONDS
-from services.assigner.constraints import capacity_of, crowded, drained, forced, masks
+from services.assigner.columns import HELD, Blocks, Codes
+from services.assigner.constraints import borne, crowded, drained, forced, masks
+from services.assigner.costs import costs_of
 from services.assigner.events import Loads
-from services.assigner.group import Group, Lease, LeaseState
+from services.assigner.group import Group, Lease
+from services.assigner.members import index_of
+from services.assigner.names import LeaseNames, names_of
 from services.assigner.placement import Floats, Indices
 from services.assigner.policy import Measured
+
+
+def _none() -> Indices:
+    return np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -24,18 +35,20 @@ class Layout:
         holders: Per partition, the index of its holder, or -1 while it is free or being given back.
         measured: What it costs and whom.
         ruled_max: How many partitions may be moved now because rules ask for it.
-        homes: Client ids of those who held partitions before a restart, by partition.
+        homes: Per partition, the index of the member whose name held it before a restart, or -1.
+        states: Per partition, its lease's state as `columns` counts them.
         crowd: Partitions that are to go elsewhere because their host holds too many of their lane.
     """
 
     members: Sequence[str]
-    leases: Sequence[str]
+    leases: LeaseNames
     channels: Indices
     holders: Indices
     measured: Measured
     ruled_max: int
-    homes: Mapping[int, str] = field(default_factory=dict)
-    crowd: Indices = field(default_factory=lambda: np.zeros(0, np.int64))
+    homes: Indices
+    states: Codes
+    crowd: Indices = field(default_factory=_none)
 
     def relative(self, holders: Indices) -> Floats:
         """Each member's load for its capacity over the mean of all, were these the holders."""
@@ -56,32 +69,23 @@ def layout(state: Group, members: Sequence[str], loads: Loads, now_ms: int) -> L
         loads: What was measured.
         now_ms: Now, wall clock; newcomers are warmed up by it.
     """
-    index = {member: position for position, member in enumerate(members)}
-    names: list[str] = []
-    channels: list[int] = []
-    holders: list[int] = []
-    homes: dict[int, str] = {}
-    for channel, name, lease in _partitions(state):
-        holder = lease.holder if lease is not None and lease.state is LeaseState.HELD else ""
-        if holder and holder not in index:
-            continue
-        if lease is not None and lease.home and (home := at_home(lease, now_ms)):
-            homes[len(names)] = home
-        names.append(name)
-        channels.append(channel)
-        holders.append(index.get(holder, -1))
-    weights = np.full(len(names), LOAD_FLOOR)
-    if loads.costs:
-        weights = np.array([max(loads.costs.get(name, 0.0), LOAD_FLOOR) for name in names], np.float64)
+    blocks = _wanted(state)
+    names = names_of(tuple(blocks))
+    states = state.lease_columns.states(blocks)
+    held = states == HELD
+    holders = np.where(held, _columns(state, members)[state.lease_columns.holders(blocks)], -1)
+    homes = _homes(state, members, blocks, now_ms)
+    weights = costs_of(loads.costs, blocks)
+    np.maximum(weights, LOAD_FLOOR, out=weights)
+    if (away := held & (holders < 0)).any():
+        here = np.flatnonzero(~away)
+        names, holders, homes, weights, states = names.at(here), holders[here], homes[here], weights[here], states[here]
     uneven = len(weights) > 0 and bool(weights.min() < weights.max())
-    capacities = [_capacity(state, member, now_ms, warming=uneven) for member in members]
-    of_channel = np.array(channels, np.int64)
-    rules = masks(state, members, names, of_channel)
+    capacities = _capacities(state, members, now_ms, warming=uneven)
+    rules = masks(state, members, names)
     budget = max(-(-len(names) // max(len(members), 1)) + 1, MOVES_PER_MINUTE_MIN)
-    measured = Measured(weights, np.array(capacities, np.float64), max(budget - loads.moved, 0), rules)
-    return Layout(
-        members, names, of_channel, np.array(holders, np.int64), measured, max(budget - loads.ruled, 0), homes
-    )
+    measured = Measured(weights, capacities, max(budget - loads.moved, 0), rules)
+    return Layout(members, names, names.of_channel, holders, measured, max(budget - loads.ruled, 0), homes, states)
 
 
 def relieved(placed: Layout) -> Layout:
@@ -117,20 +121,46 @@ def at_home(lease: Lease, now_ms: int) -> str:
     return lease.home if now_ms - lease.home_since_ms < HOME_SECONDS * 1000 else ""
 
 
-def _capacity(state: Group, member: str, now_ms: int, *, warming: bool) -> float:
-    """What it bears, nothing while it is drained; a newcomer gets a part that grows, where partitions cost unlike."""
-    known = state.members[member]
-    if drained(state, known):
-        return 0.0
-    age = (now_ms - known.joined_at_ms) / 1000 / WARM_UP_SECONDS
-    part = min(max(age, WARM_UP_PART_MIN), 1.0) if warming else 1.0
-    return capacity_of(state, known) * part
-
-
-def _partitions(state: Group) -> Iterator[tuple[int, str, Lease | None]]:
-    """All partitions whose leases are wanted, with the index of their channel, in a fixed order."""
+def _wanted(state: Group) -> Blocks:
+    """The channels whose leases are wanted, with their partitions, in a fixed order."""
     wanted = sorted((channel.id, name) for name, channel in state.channels.items() if state.wanted(channel))
-    for index, (_, name) in enumerate(wanted):
-        for partition in range(state.channels[name].partitions):
-            lease = f"{name}/{partition}"
-            yield index, lease, state.leases.get(lease)
+    return [(name, state.channels[name].partitions) for _, name in wanted]
+
+
+def _columns(state: Group, members: Sequence[str]) -> Indices:
+    """By a holder's number, its index among these members, or -1; the last element is for nobody."""
+    numbers = state.lease_columns.numbers(members)
+    result = np.full(len(state.lease_columns.members.names) + 1, -1, np.int64)
+    result[numbers] = np.arange(len(numbers))
+    result[-1] = -1  # where those who never held anything were written
+    return result
+
+
+def _homes(state: Group, members: Sequence[str], blocks: Blocks, now_ms: int) -> Indices:
+    """As `Layout.homes`: nobody's where several call themselves the same, for nobody knows which is which."""
+    clients = state.lease_columns.clients.names
+    recent, whose = state.lease_columns.homes(blocks, now_ms - round(HOME_SECONDS * 1000))
+    homes = np.full(sum(size for _, size in blocks), -1, np.int64)
+    if not len(recent):
+        return homes
+    named = np.zeros(len(clients), np.bool_)
+    named[whose] = True
+    index = np.full(len(clients), -1, np.int64)
+    for number in np.flatnonzero(named).tolist():
+        called = state.member_columns.clients.get(clients[number], ())
+        here = [id for id in called if not drained(state, state.members[id])]
+        found = [at for at in (index_of(members, id) for id in here) if at >= 0]
+        index[number] = found[0] if len(found) == 1 else -1
+    homes[recent] = index[whose]
+    return homes
+
+
+def _capacities(state: Group, members: Sequence[str], now_ms: int, *, warming: bool) -> Floats:
+    """What each bears, nothing while it is drained; a newcomer gets a part that grows, where partitions cost unlike."""
+    everybody = state.member_columns
+    at = everybody.positions(members)
+    capacities: Floats = borne(state)[at]
+    if warming:
+        ages = (now_ms - everybody.joined_at_ms[at]) / 1000 / WARM_UP_SECONDS
+        capacities = capacities * np.clip(ages, WARM_UP_PART_MIN, 1.0)
+    return capacities

@@ -9,9 +9,12 @@ slow host would be sent back, for it seems as dear on a fast one.
 """
 
 import math
+from array import array
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Final, NamedTuple
+
+import numpy as np
 
 from braid.kernel.limits import (
     LOAD_BUSY_PER_SECOND_MAX,
@@ -24,9 +27,11 @@ from braid.kernel.limits import (
     PLACEMENT_BAND_HIGH,
     PLACEMENT_BAND_LOW,
 )
-from services.assigner.constraints import capacity_of, drained
+from services.assigner.constraints import borne, drained
+from services.assigner.costs import Costs
 from services.assigner.events import Loads
 from services.assigner.group import Group
+from services.assigner.lease import split
 
 _MINUTE: Final = 60.0
 _SILENCE_SECONDS: Final = 2.0  # more than heartbeats are apart, and a stall of either side
@@ -56,13 +61,13 @@ class Cost(NamedTuple):
 
 
 class GroupLoads:
-    """Costs of a group's leases. Holds no more entries than the group has leases and members."""
+    """Costs of a group's leases. Holds no more than the group has partitions and members, twice over."""
 
     def __init__(self, now: float) -> None:
         """`now` in seconds on a clock that never falls, as everywhere here."""
         self._measures_since = now
         self._heard: dict[str, float] = {}
-        self._costs: dict[str, Cost] = {}
+        self._costs = _Measures()
         self._moved: deque[tuple[float, int, int]] = deque()
 
     def heard(self, state: Group, member: str, now: float, samples: Iterable[Sample]) -> None:
@@ -70,19 +75,21 @@ class GroupLoads:
         before = self._heard.get(member)
         self._heard[member] = now
         if before is None:
-            self._heard = {each: at for each, at in self._heard.items() if each in state.members or each == member}
+            if len(self._heard) > len(state.members):
+                self._heard = {each: at for each, at in self._heard.items() if each in state.members or each == member}
             return
         seconds = min(max(now - before, _INTERVAL_SECONDS[0]), _INTERVAL_SECONDS[1])
         for sample in samples:
             lease = state.leases.get(sample.lease)
             if lease is not None and lease.holder == member:
-                known = self._costs.get(sample.lease, Cost(0.0, 0.0, member, now, now - seconds))
+                at = self._costs.place(state, sample.lease)
+                known = self._costs.read(at) or Cost(0.0, 0.0, member, now, now - seconds)
                 if known.member != member:
                     if _peak(known, now) > LOAD_FLOOR:  # else it was idle, which tells of no holder
                         self._measures_since = now
                     known = Cost(known.smooth, known.smooth, member, now, now - seconds)
                 known = _smoothed(known, 0.0, now - seconds)  # what was not named meanwhile was idle
-                self._costs[sample.lease] = _smoothed(known, _rate(sample, seconds), now)
+                self._costs.write(at, _smoothed(known, _rate(sample, seconds), now))
 
     def moved(self, partitions: int, now: float, ruled: int = 0) -> None:
         """So many partitions were asked back, some of them because of rules."""
@@ -97,11 +104,9 @@ class GroupLoads:
     def taken(self, state: Group, now: float) -> Loads:
         """What a balance step goes by; forgets leases that are no more."""
         self.recovered(now)
-        self._costs = {lease: cost for lease, cost in self._costs.items() if lease in state.leases}
-        peaks = {lease: _peak(cost, now) for lease, cost in self._costs.items()}
-        costs = {lease: peak for lease, peak in peaks.items() if peak > LOAD_FLOOR}
+        self._costs.keep(state)
         moved = sum(partitions for _, partitions, _ in self._moved)
-        return Loads(costs, self.settled(now), moved, sum(ruled for _, _, ruled in self._moved))
+        return Loads(self._costs.peaks(now), self.settled(now), moved, sum(ruled for _, _, ruled in self._moved))
 
     def recovered(self, now: float) -> bool:
         """Whether moves were made so long ago, since this was last asked, that as many may be made again."""
@@ -111,24 +116,91 @@ class GroupLoads:
         return len(self._moved) < before
 
     def uneven(self, state: Group, now: float) -> bool:
-        """Whether a balance step might find something to move. Costs one pass over the leases."""
-        members = [id for id, member in state.members.items() if not drained(state, member)]
-        if not self.settled(now) or len(members) < 2 or state.rules.freeze is not None:
+        """Whether a balance step might find something to move."""
+        everybody, columns = state.member_columns, state.lease_columns
+        here = np.array([not drained(state, state.members[id]) for id in everybody.ids] if state.rules.drains else [])
+        counted = np.flatnonzero(here) if len(here) else np.arange(len(everybody.ids))
+        if not self.settled(now) or len(counted) < 2 or state.rules.freeze is not None:
             return False
-        loads, counts = dict.fromkeys(members, 0.0), dict.fromkeys(members, 0)
-        for name, lease in state.leases.items():
-            if lease.holder in loads:
-                cost = self._costs.get(name)
-                loads[lease.holder] += LOAD_FLOOR if cost is None else max(_peak(cost, now), LOAD_FLOOR)
-                counts[lease.holder] += 1
-        relative = _relative(state, loads)
-        heaviest, mean = max(relative, key=relative.__getitem__), sum(loads.values()) / _capacity(state, members)
+        blocks = [(name, columns.extent(name)) for name in state.channels]
+        holders = columns.holders(blocks)
+        held = np.flatnonzero(holders >= 0)
+        weights = np.maximum(self._costs.peaks(now).of(blocks)[held], LOAD_FLOOR)
+        numbers = columns.numbers(everybody.ids)[counted]
+        sums = np.append(np.bincount(holders[held], weights, len(columns.members.names)), 0.0)
+        loads, counts, capacities = sums[numbers], columns.counts(numbers), borne(state)[counted]
+        relative, mean = loads / capacities, float(loads.sum() / capacities.sum())
+        heaviest = int(relative.argmax())
         outside = (
             relative[heaviest] > mean * (1 + PLACEMENT_BAND_HIGH)
-            or min(relative.values()) < mean * (1 - PLACEMENT_BAND_LOW)
-            or max(counts.values()) - min(counts.values()) > 1
+            or relative.min() < mean * (1 - PLACEMENT_BAND_LOW)
+            or counts.max() - counts.min() > 1
         )
-        return counts[heaviest] > 1 and outside
+        return bool(counts[heaviest] > 1 and outside)
+
+
+class _Measures:
+    """Costs by lease, in columns: a block of rows a channel, as many as it has partitions."""
+
+    def __init__(self) -> None:
+        self._blocks: dict[str, tuple[int, int]] = {}
+        self._members: list[str] = []  # under whom it was measured; empty while it was not
+        self._smooth, self._peaks, self._since, self._at = array("d"), array("d"), array("d"), array("d")
+
+    def place(self, state: Group, lease: str) -> int:
+        """The row of a lease that exists; makes room for its channel where need be."""
+        channel, partition = split(lease)
+        start, size = self._blocks.get(channel, (0, 0))
+        if partition >= size:
+            start, size = self._grow(channel, max(partition + 1, state.channels[channel].partitions))
+        return start + partition
+
+    def _grow(self, channel: str, size: int) -> tuple[int, int]:
+        """A block at the end; what its channel had moves there."""
+        before, known = self._blocks.get(channel, (0, 0))
+        start = len(self._members)
+        more = size - known
+        self._members += [*self._members[before : before + known], *[""] * more]
+        for column in (self._smooth, self._peaks, self._since, self._at):
+            column.extend([*column[before : before + known], *[0.0] * more])
+        self._blocks[channel] = (start, size)
+        return start, size
+
+    def read(self, row: int) -> Cost | None:
+        """What was measured; None for nothing."""
+        member = self._members[row]
+        return Cost(self._smooth[row], self._peaks[row], member, self._since[row], self._at[row]) if member else None
+
+    def write(self, row: int, cost: Cost) -> None:
+        """What is known from now on."""
+        self._smooth[row], self._peaks[row], self._members[row], self._since[row], self._at[row] = cost
+
+    def keep(self, state: Group) -> None:
+        """Forgets channels that have gone."""
+        gone = [name for name in self._blocks if name not in state.channels or state.channels[name].closed]
+        for name in gone:
+            del self._blocks[name]
+        if sum(size for _, size in self._blocks.values()) * 2 < len(self._members):
+            blocks, self._blocks = self._blocks, {}
+            old = (self._members, self._smooth, self._peaks, self._since, self._at)
+            self._members = []
+            self._smooth, self._peaks, self._since, self._at = array("d"), array("d"), array("d"), array("d")
+            for name, (start, size) in blocks.items():
+                self._blocks[name] = (len(self._members), size)
+                self._members += old[0][start : start + size]
+                for column, before in zip((self._smooth, self._peaks, self._since, self._at), old[1:], strict=True):
+                    column.extend(before[start : start + size])
+
+    def peaks(self, now: float) -> Costs:
+        """What each costs now: what was not named for longer than heartbeats are apart was idle since."""
+        smooth, peaks, since, at = (np.array(column) for column in (self._smooth, self._peaks, self._since, self._at))
+        silent = np.flatnonzero((at < now - _SILENCE_SECONDS) & (np.maximum(smooth, peaks) > LOAD_FLOOR))
+        seconds = now - _SILENCE_SECONDS - at[silent]
+        left = smooth[silent] * np.exp(-seconds / LOAD_RISE_SECONDS)
+        faded = peaks[silent] + (left - peaks[silent]) * -np.expm1(-seconds / LOAD_FALL_SECONDS)
+        learning = now - _SILENCE_SECONDS - since[silent] < LOAD_SETTLE_SECONDS
+        peaks[silent] = np.where(learning, left, np.maximum(left, faded))
+        return Costs(dict(self._blocks), peaks)
 
 
 def _rate(sample: Sample, seconds: float) -> float:
@@ -151,11 +223,3 @@ def _smoothed(known: Cost, rate: float, now: float) -> Cost:
 def _peak(cost: Cost, now: float) -> float:
     """What it costs now: not named for longer than heartbeats are apart means idle."""
     return _smoothed(cost, 0.0, now - _SILENCE_SECONDS).peak
-
-
-def _relative(state: Group, loads: Mapping[str, float]) -> dict[str, float]:
-    return {member: load / capacity_of(state, state.members[member]) for member, load in loads.items()}
-
-
-def _capacity(state: Group, members: Iterable[str]) -> float:
-    return sum(capacity_of(state, state.members[member]) for member in members)

@@ -233,8 +233,8 @@ def warnings(state: Group) -> Sequence[str]:
 
 def holds(state: Group, name: str) -> int:
     """How many leases the members of a name hold."""
-    named = set(constraints.carriers(state, name))
-    return sum(lease.holder in named for lease in state.leases.values())
+    columns = state.lease_columns
+    return int(columns.counts(columns.numbers(constraints.carriers(state, name))).sum())
 
 
 def finished(state: Group) -> Sequence[RuleEvent]:

@@ -38,6 +38,7 @@ Indices = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
+_ALL: Final = 1 << 62  # more moves than there will ever be
 _BATCH_PART: Final = 8  # of the members get something before loads are compared again
 _STRICTLY: Final = 1 - 1e-9  # a move that gains less than rounding does gains nothing
 
@@ -114,6 +115,7 @@ class Placement:
         self._capacity_max = float(live.max()) if len(live) else 0.0
         self._alike = not len(live) or bool(live.min() == self._capacity_max)
         self._lists: list[list[int]] | None = None
+        self._some: dict[int, list[int]] = {}
         self._crowds = _Crowds(rules, self.holders, members) if rules and rules.apart is not None else None
 
     @property
@@ -125,6 +127,14 @@ class Placement:
             partitions = held[np.argsort(self.holders[held], kind="stable")].tolist()
             self._lists = [partitions[start:end] for start, end in zip([0, *ends], ends, strict=False)]
         return self._lists
+
+    def _of(self, member: int) -> list[int]:
+        """The partitions of one member; found by a look at all where the lists of all were not asked for."""
+        if self._lists is not None:
+            return self._lists[member]
+        if member not in self._some:
+            self._some[member] = np.flatnonzero(self.holders == member).tolist()
+        return self._some[member]
 
     def held_by(self, member: int) -> Sequence[int]:
         """The partitions a member holds."""
@@ -248,9 +258,9 @@ class Placement:
         return partitions[len(takers) :]
 
     def _give(self, partitions: Indices, takers: Sequence[int]) -> None:
-        held = self._held
-        for partition, member in zip(partitions.tolist(), takers, strict=True):
-            held[member].append(partition)
+        if self._lists is not None:
+            for partition, member in zip(partitions.tolist(), takers, strict=True):
+                self._lists[member].append(partition)
         taken = np.array(takers, np.int64)
         self.holders[partitions] = taken
         if self._crowds:
@@ -258,33 +268,44 @@ class Placement:
         np.add.at(self.loads, taken, self.weights[partitions])
         self.relative[taken] = self.loads[taken] * self._inverse[taken]
 
-    def improve(self, band: Band, moves_max: int) -> list[Move]:
-        """Evens loads out where they leave the band; returns the moves, each partition's once, the best first."""
-        live = self._capacities > 0
-        mean = self.mean
-        if moves_max <= 0 or mean <= 0 or live.sum() < 2 or not self._outside(live, mean, band.high, band.low):
-            return []
-        planned = Placement(self.weights, self.holders, self._capacities, self._rules)
-        moves = list(planned._improving(live, mean, band.inner))
-        average = float(self.loads[live].mean())
-        if self._excess(live, mean) - planned._excess(live, mean) < band.gain * average:
-            return []
-        for move in moves[:moves_max]:
-            self._shift(move)
-        return moves[:moves_max]
+    def improve(self, band: Band, moves_max: int, tries_max: int = _ALL) -> list[Move]:
+        """Evens loads out where they leave the band; returns the moves, each partition's once, the best first.
 
-    def _improving(self, live: Mask, mean: float, inner: float) -> Iterator[Move]:
-        givers = live.copy()
-        while givers.any():
-            source = int(np.argmax(np.where(givers, self.relative, -np.inf)))
-            if self.relative[source] <= mean or not self._outside(live, mean, inner, inner):
+        Looks for no more than `tries_max` moves: what is left then is for the next time.
+        """
+        improvement = Improvement(self, band, moves_max)
+        improvement.step(tries_max)
+        self.take(improvement.moves)
+        return improvement.moves
+
+    def take(self, moves: Sequence[Move]) -> None:
+        """Does what was planned of this placement as it is."""
+        for move in moves:
+            self._shift(move)
+
+    def _copy(self) -> "Placement":
+        return Placement(self.weights, self.holders, self._capacities, self._rules)
+
+    def _improving(self, live: Mask, mean: float, inner: float) -> Iterator[Move | None]:
+        """Moves as they are made, None for a member that was tried in vain. Whom nothing can relieve is not tried."""
+        givers, least = live.copy(), float(self._inverse[live].min())
+        lightest = np.full(len(self.loads), np.inf)
+        held = np.flatnonzero(self.holders >= 0)
+        np.minimum.at(lightest, self.holders[held], self.weights[held])
+        while True:
+            hopeful = givers & (self.relative.min() + lightest * least < self.relative * _STRICTLY)
+            source = int(np.argmax(np.where(hopeful, self.relative, -np.inf)))
+            above = bool(hopeful[source]) and self.relative[source] > mean
+            if not above or not self._outside(live, mean, inner, inner):
                 return
             move = self._best_move(source, mean)
             if move is None:
                 givers[source] = False
-                continue
-            self._shift(move)
-            givers[move.target] = False
+            else:
+                self._shift(move)
+                givers[move.target] = False
+                for member in (source, move.target):
+                    lightest[member] = self.weights[self._of(member)].min(initial=np.inf)
             yield move
 
     def _outside(self, live: Mask, mean: float, above: float, below: float) -> bool:
@@ -300,7 +321,7 @@ class Placement:
 
         What does not take it below the mean comes first: a hot partition stays, its neighbours go.
         """
-        held = np.array(self._held[source], np.int64)
+        held = np.array(self._of(source), np.int64)
         if not len(held):
             return None
         weights = self.weights[held]
@@ -332,8 +353,8 @@ class Placement:
             partition = np.array([move.partition])
             self._crowds.change(partition, np.array([move.source]), -1)
             self._crowds.change(partition, np.array([move.target]), 1)
-        self._held[move.source].remove(move.partition)
-        self._held[move.target].append(move.partition)
+        self._of(move.source).remove(move.partition)
+        self._of(move.target).append(move.partition)
         self.holders[move.partition] = move.target
 
     # --- rules
@@ -354,6 +375,48 @@ class Placement:
             return np.ones(len(partitions), np.bool_)
         may: Mask = self._rules.allowed[self._rules.kinds[partitions], member]
         return may & self._crowds.may_join(partitions, self.holders[partitions], member) if self._crowds else may
+
+
+class Improvement:
+    """Moves that even a placement out, looked for one after another: interrupted and resumed it finds the same.
+
+    The placement it is for stays as it is; a plan for one that has changed meanwhile is thrown away.
+
+    Attributes:
+        moves: The best found so far, the best first. None once it turns out that all of them gain too little.
+        done: There is nothing more to look for.
+    """
+
+    def __init__(self, placement: Placement, band: Band, moves_max: int) -> None:
+        """At most so many moves are wanted."""
+        self.moves: list[Move] = []
+        self._moves_max = moves_max
+        self._before = placement
+        self._live = live = placement._capacities > 0
+        self._mean = mean = placement.mean
+        wanted = moves_max > 0 and mean > 0 and int(live.sum()) > 1
+        self.done = not wanted or not placement._outside(live, mean, band.high, band.low)
+        self._enough = 0.0 if self.done else band.gain * float(placement.loads[live].mean())
+        self._planned = placement if self.done else placement._copy()
+        self._steps = iter(()) if self.done else self._planned._improving(live, mean, band.inner)
+
+    def step(self, tries: int) -> bool:
+        """Looks for so many moves more. Returns `done`."""
+        for tried, move in enumerate(self._steps, 1):
+            if move is not None and len(self.moves) < self._moves_max:
+                self.moves.append(move)
+            if len(self.moves) == self._moves_max and self._gains():  # further moves would only gain more
+                self.done = True
+            if self.done or tried >= tries:
+                return self.done
+        if not self.done and not self._gains():
+            self.moves.clear()
+        self.done = True
+        return True
+
+    def _gains(self) -> bool:
+        excess = [each._excess(self._live, self._mean) for each in (self._before, self._planned)]
+        return excess[0] - excess[1] >= self._enough
 
 
 class _Crowds:

@@ -9,13 +9,15 @@ totals and the least movement allow.
 Everywhere else loads are evened out, within the bounds `placement` states; channels are then spread only by chance.
 """
 
-from dataclasses import dataclass
+from collections.abc import Generator
+from dataclasses import dataclass, field
 from enum import Enum
 
 import numpy as np
 from numpy.typing import NDArray
 
-from services.assigner.placement import Band, Floats, Indices, Placement, Rules
+from braid.kernel.limits import PLACEMENT_SLICE_WORK, PLACEMENT_TRY_WORK
+from services.assigner.placement import Band, Floats, Improvement, Indices, Placement, Rules
 
 
 class Movable(Enum):
@@ -35,12 +37,14 @@ class Measured:
         capacities: What each member is to bear at most, in the same unit; shape (N,).
         moves_max: How many held partitions may be moved.
         rules: What may not be; None for nothing.
+        band: When a placement is uneven enough to be touched.
     """
 
     weights: Floats
     capacities: Floats
     moves_max: int
     rules: Rules | None = None
+    band: Band = field(default_factory=Band)
 
     @property
     def plain(self) -> bool:
@@ -71,10 +75,29 @@ def place(
     placement = Placement(measured.weights, holders, measured.capacities, measured.rules)
     placement.deal(np.flatnonzero(holders < 0))
     if movable is Movable.ALL:
-        placement.improve(Band(), measured.moves_max)
+        placement.improve(measured.band, measured.moves_max, tries_of(members, len(holders)))
     if movable is Movable.TO_NEWCOMERS and measured.rules is None:
         return _by_number(channels, placement.holders, members, movable)
     return placement.holders
+
+
+def placing(channels: Indices, holders: Indices, measured: Measured) -> Generator[None, None, Indices]:
+    """As `place`, with all of its moves however many they are: yields after each slice of the work."""
+    members = len(measured.capacities)
+    if members == 0 or not len(holders) or measured.plain:
+        return place(channels, holders, members, movable=Movable.ALL, measured=measured)
+    placement = Placement(measured.weights, holders, measured.capacities, measured.rules)
+    placement.deal(np.flatnonzero(holders < 0))
+    improvement = Improvement(placement, measured.band, measured.moves_max)
+    while not improvement.step(tries_of(members, len(holders))):
+        yield
+    placement.take(improvement.moves)
+    return placement.holders
+
+
+def tries_of(members: int, partitions: int) -> int:
+    """How many moves are looked for in a slice: the arithmetic of each is on all members and partitions."""
+    return max(PLACEMENT_SLICE_WORK // (PLACEMENT_TRY_WORK + members + partitions // 16), 1)
 
 
 def _by_number(channels: Indices, holders: Indices, members: int, movable: Movable) -> Indices:
@@ -124,7 +147,9 @@ def _shared(quotas: Indices, newcomers: NDArray[np.bool_], partitions: int) -> I
 
 def _surplus(channels: Indices, holders: Indices, excess: Indices) -> Indices:
     """Picks what members above their quota give up: of each, partitions of the channels it has most of."""
-    held = np.flatnonzero(holders >= 0)
+    held = np.flatnonzero((holders >= 0) & (excess > 0)[holders])
+    if not len(held):
+        return held
     share = np.bincount(channels) / len(excess)
     order = held[np.lexsort((held, channels[held], holders[held]))]
     rank = _position_in_run(holders[order] * len(share) + channels[order])
@@ -135,12 +160,17 @@ def _surplus(channels: Indices, holders: Indices, excess: Indices) -> Indices:
 
 def _fill(channels: Indices, target: Indices, quotas: Indices) -> None:
     """Gives every free partition to a member below its quota, evenly within each channel."""
+    lacking = np.flatnonzero(target < 0)
+    if not len(lacking):
+        return
     deficits = quotas - np.bincount(target[target >= 0], minlength=len(quotas))
-    for channel in np.unique(channels[target < 0]):
-        of_channel = channels == channel
-        free = np.flatnonzero(of_channel & (target < 0))
-        have = np.bincount(target[of_channel & (target >= 0)], minlength=len(quotas))
-        takers = _takers(have, deficits, len(free))
+    order = np.argsort(channels, kind="stable")
+    starts = np.searchsorted(channels[order], np.arange(int(channels.max()) + 2)).tolist()
+    for channel in np.unique(channels[lacking]).tolist():
+        of_channel = order[starts[channel] : starts[channel + 1]]
+        held = target[of_channel]
+        free = of_channel[held < 0]
+        takers = _takers(np.bincount(held[held >= 0], minlength=len(quotas)), deficits, len(free))
         target[free] = takers
         deficits -= np.bincount(takers, minlength=len(quotas))
 

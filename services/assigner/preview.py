@@ -83,7 +83,7 @@ def preview(state: Group, loads: Loads, change: Change, now_ms: int, assign: Ass
     count = len(then.leases)
     then = replace(then, measured=replace(then.measured, moves_max=count), ruled_max=count)
     movable = Movable.ALL if state.rules.freeze is None else Movable.NONE
-    dealt = homeward(changed, then, still=movable is Movable.NONE)
+    dealt = homeward(then, still=movable is Movable.NONE)
     dealt = dealt if movable is Movable.NONE else relieved(dealt)
     target = assign(dealt.channels, dealt.holders, len(then.members), movable=movable, measured=dealt.measured)
     target = uncrowded(then, dealt.crowd, target)
@@ -101,15 +101,15 @@ def _changed(state: Group, change: Change) -> Group:
                 field="lost_clusters",
                 remedy=f"use {', '.join(sorted(known))}" if known else "",
             )
-    members = {id: member for id, member in state.members.items() if id not in gone}
     capacities = dict(state.rules.capacities)
     for name, capacity in change.capacities.items():
         check_capacity(capacity, f"capacities.{name}")
         id = _member(state, name, "capacities")
-        if id in members:
+        if id not in gone:
             capacities[id] = capacity
-    freed = {name: _freed(lease) if lease.holder in gone else lease for name, lease in state.leases.items()}
-    return replace(state, members=members, leases=freed, rules=replace(state.rules, capacities=capacities))
+    freed = {name: _freed(lease) for id in gone for name, lease in state.held_by(id).items()}
+    left = state.with_leases(freed).without_members(*gone)
+    return replace(left, rules=replace(state.rules, capacities=capacities))
 
 
 def _freed(lease: Lease) -> Lease:

@@ -9,35 +9,35 @@ from dataclasses import replace
 
 import numpy as np
 
-from services.assigner.constraints import drained
 from services.assigner.events import LeasesReleased, ReleaseReason
 from services.assigner.group import Group, Lease, LeaseState, Member
 from services.assigner.layout import Layout, at_home
 
 
-def homeward(state: Group, placed: Layout, *, still: bool) -> Layout:
+def homeward(placed: Layout, *, still: bool) -> Layout:
     """The layout as if members that are back had taken what was theirs, as far as they are short of their share.
 
     Args:
-        state: The group.
-        placed: What is held now.
+        placed: What is held now, and whose it was.
         still: Nothing that is held may move: only what is free goes home.
     """
     measured = placed.measured
-    index = _names(state, placed)
-    homes = {at: index[name] for at, name in placed.homes.items() if index.get(name, -1) >= 0}
-    if not homes:
+    away = (placed.homes >= 0) & (placed.homes != placed.holders)
+    if still:
+        away &= placed.holders < 0
+    at_stake = np.flatnonzero(away)
+    if measured.rules is not None:
+        at_stake = at_stake[measured.rules.allowed[measured.rules.kinds[at_stake], placed.homes[at_stake]]]
+    if not len(at_stake):
         return placed
     holders, capacities = placed.holders.copy(), measured.capacities
     held = holders >= 0
     loads = np.bincount(holders[held], measured.weights[held], len(placed.members))
     share = float(measured.weights.sum()) / max(float(capacities.sum()), 1e-9)
     left = len(holders) if measured.plain else measured.moves_max
-    for at, member in sorted(homes.items()):
+    for at, member in zip(at_stake.tolist(), placed.homes[at_stake].tolist(), strict=True):
         source, weight = int(holders[at]), float(measured.weights[at])
-        stays = source == member or (source >= 0 and (still or left <= 0))
-        barred = measured.rules is not None and not measured.rules.allowed[measured.rules.kinds[at], member]
-        if stays or barred or loads[member] >= share * capacities[member]:
+        if (source >= 0 and left <= 0) or loads[member] >= share * capacities[member]:
             continue
         if source >= 0:
             loads[source] -= weight
@@ -48,37 +48,25 @@ def homeward(state: Group, placed: Layout, *, still: bool) -> Layout:
     return replace(placed, holders=holders, measured=after)
 
 
-def _names(state: Group, placed: Layout) -> dict[str, int]:
-    """Columns by client id; -1 where several call themselves the same: nobody knows which is which."""
-    index: dict[str, int] = {}
-    for at, id in enumerate(placed.members):
-        member = state.members[id]
-        if not drained(state, member):
-            index[member.client_id] = -1 if member.client_id in index else at
-    return index
-
-
 # --- what events change
 
 
-def gone(leases: dict[str, Lease], member: Member, now_ms: int) -> None:
-    """The member's leases remember whose they were."""
-    for name, lease in leases.items():
-        if lease.holder == member.id:
-            leases[name] = _homed(lease, member.client_id, now_ms)
+def gone(state: Group, member: Member, now_ms: int) -> dict[str, Lease | None]:
+    """The member's leases, which remember whose they were."""
+    return {name: _homed(lease, member.client_id, now_ms) for name, lease in state.held_by(member.id).items()}
 
 
 def given_back(state: Group, event: LeasesReleased, now_ms: int) -> Group:
     """What a member gives back unasked, because it closes, remembers whose it was."""
     if event.reason is not ReleaseReason.RELEASED:
         return state
-    leases = dict(state.leases)
+    homed: dict[str, Lease | None] = {}
     for grant in event.leases:
-        lease, member = leases.get(grant.lease), state.members.get(grant.member)
+        lease, member = state.leases.get(grant.lease), state.members.get(grant.member)
         if lease is None or member is None or lease.epoch != grant.epoch or lease.state is not LeaseState.HELD:
             continue
-        leases[grant.lease] = _homed(lease, member.client_id, now_ms)
-    return replace(state, leases=leases)
+        homed[grant.lease] = _homed(lease, member.client_id, now_ms)
+    return state.with_leases(homed)
 
 
 def _homed(lease: Lease, home: str, now_ms: int) -> Lease:

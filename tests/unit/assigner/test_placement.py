@@ -1,16 +1,16 @@
 """The stated bounds of the placement by load, as properties; mutants that ignore them turn the checkers red."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator
-from typing import Final
+from collections.abc import Callable, Generator, Iterator
+from typing import Final, cast
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.assigner.placement import Band, Floats, Indices, Mask, Move, Placement, Rules
-from services.assigner.policy import Measured, Movable, place
+from services.assigner.placement import Band, Floats, Improvement, Indices, Mask, Move, Placement, Rules
+from services.assigner.policy import Measured, Movable, place, placing
 
 WEIGHTS = st.lists(st.sampled_from([0.01, 0.01, 0.02, 0.05, 0.1, 0.4, 1.0, 3.0]), min_size=1, max_size=60)
 CAPACITIES = st.lists(st.sampled_from([0.5, 1.0, 2.0]), min_size=1, max_size=9)
@@ -170,6 +170,41 @@ def test_a_budget_is_kept_and_every_move_of_it_helps(
     assert len(moves) <= budget
     assert after.relative.max() <= before.relative.max() + EXACT
     check_books(after, capacities)
+
+
+@given(WEIGHTS, CAPACITIES, st.integers(0, 9), st.integers(1, 4), st.data())
+def test_sliced_it_comes_to_the_same(
+    weights: list[float], capacities: list[float], budget: int, tries: int, data: st.DataObject
+) -> None:
+    before = anyhow(data, weights, capacities)
+    whole, sliced = (Placement(before.weights, before.holders, np.array(capacities)) for _ in range(2))
+    moves = whole.improve(Band(), budget)
+    improvement = Improvement(sliced, Band(), budget)
+    while not improvement.step(tries):
+        assert (sliced.holders == before.holders).all(), "nothing moves before all is known"
+    sliced.take(improvement.moves)
+    assert improvement.moves == moves
+    assert sliced.holders.tolist() == whole.holders.tolist()
+    measured = Measured(before.weights, np.array(capacities), budget)
+    if not measured.plain:
+        dealt = placing(np.zeros(len(weights), np.int64), before.holders, measured)
+        assert finished(dealt).tolist() == whole.holders.tolist()
+
+
+def finished(steps: Generator[None, None, Indices]) -> Indices:
+    """What is returned in the end."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return cast("Indices", end.value)
+
+
+def test_a_slice_ends_in_time_and_what_was_found_is_done() -> None:
+    """Twenty partitions too many with one of two members; three of them are moved at a time."""
+    placement = Placement(np.full(40, 0.1), np.repeat([0, 1], [40, 0]), np.ones(2))
+    assert [len(placement.improve(Band(), UNBOUNDED, 3)) for _ in range(9)] == [3, 3, 3, 3, 3, 3, 0, 0, 0]
+    assert placement.relative.max() <= placement.mean * 1.15
 
 
 @given(WEIGHTS, st.integers(2, 6), st.data())
