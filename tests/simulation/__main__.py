@@ -44,10 +44,11 @@ def _one(seed: int, seconds: float) -> int:
 
 def _many(seeds: range, seconds: float) -> int:
     red = 0
-    simulated, began = 0.0, time.monotonic()
+    simulated, computed, began = 0.0, 0.0, time.monotonic()
     with ProcessPoolExecutor(PROCESSES, mp_context=get_context("spawn")) as pool:
         for result in pool.map(run_seed, seeds, repeat(seconds), repeat(TAIL_LINES)):
             simulated += result.simulated_seconds
+            computed += result.cpu_seconds
             if not result.green:
                 red += 1
                 print("\n".join(result.trace[-TAIL_LINES:]))
@@ -57,6 +58,7 @@ def _many(seeds: range, seconds: float) -> int:
                 sys.stdout.flush()
     wall = time.monotonic() - began
     print(f"{len(seeds)} seeds, {red} red; {simulated:.0f} simulated seconds in {wall:.1f} s: {simulated / wall:.0f}x")
+    print(f"{computed:.1f} s of CPU time, {computed / len(seeds):.2f} a seed: {simulated / computed:.0f}x on each core")
     return 1 if red else 0
 
 

@@ -2,7 +2,9 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
+from braid.kernel.decider import Context
 from braid.kernel.ids import ChannelId
 from braid.kernel.ports import HistoryId
 from braid.runtime.kinds import AnyKind
@@ -20,6 +22,10 @@ KINDS: Mapping[tuple[str, str], AnyKind] = {
     ("registry", STREAMS.name): STREAMS,
     ("assigner", GROUPS.name): GROUPS,
 }
+
+
+def _told(history: HistoryId, event: object, context: Context) -> str:
+    return f"EVENT {history} {event!r:.400} by {context.actor} cause {context.cause!r:.60}"
 
 
 @dataclass
@@ -51,7 +57,7 @@ class Histories:
         kind = KINDS[history.service, history.kind].erased()
         for data in events:
             event, context = kind.codec.decode(data)
-            self.journal.say(f"EVENT {history} {event!r:.400} by {context.actor} cause {context.cause!r:.60}")
+            self.journal.say(partial(_told, history, event, context))
             self.journal.note(facts.EventDecided(history.service, context.leader_epoch, leading))
             self._read(history, event)
 

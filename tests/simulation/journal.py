@@ -1,6 +1,6 @@
 """The journal of a run: facts as they happen, each judged at once, each a line of the trace. Nothing decides here."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tests.support.checkers.checking import Checker, Violation, Watch
 from tests.support.checkers.facts import BatchWatched, Fact, Folded, Sent
@@ -30,7 +30,7 @@ class Journal:
         self.counts: dict[str, int] = {}
         self._loop = loop
         self._watch = Watch(checkers)
-        self._lines: list[tuple[float, Fact | str]] = []
+        self._lines: list[tuple[float, Fact | str | Callable[[], str]]] = []
 
     def note(self, fact: Fact) -> None:
         """Takes a fact; the run fails in this instant when it violates an invariant."""
@@ -40,8 +40,8 @@ class Journal:
             self._lines.append((self._loop.time(), fact))
         self._judge(self._watch.see(fact))
 
-    def say(self, line: str) -> None:
-        """Adds a line to the trace."""
+    def say(self, line: str | Callable[[], str]) -> None:
+        """Adds a line to the trace. What makes one is called when somebody reads it: it must tell of values alone."""
         self._lines.append((self._loop.time(), line))
 
     def trace(self, last: int = 0) -> list[str]:
@@ -63,7 +63,7 @@ class Journal:
             self._loop.fail(InvariantViolated(violation))
 
 
-def _text(what: Fact | str) -> str:
+def _text(what: Fact | str | Callable[[], str]) -> str:
     """One line, and a short one: long values are cut."""
-    text = what if isinstance(what, str) else repr(what)
+    text = what if isinstance(what, str) else what() if callable(what) else repr(what)
     return text if len(text) <= 300 else f"{text[:297]}..."

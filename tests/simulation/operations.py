@@ -105,6 +105,7 @@ class KeptRules(Instant):
     """
 
     invariant = "rules are kept"
+    heeds = (Folded,)
 
     def __init__(self) -> None:
         self._before: Mapping[str, Any] = {}

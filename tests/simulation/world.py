@@ -15,6 +15,7 @@ from braid.api.registry.v1 import registry_service_pb2 as api
 from braid.client.mesh import Mesh
 from braid.kafka.memory import MemoryProcess
 from braid.kernel.errors import BraidError
+from braid.kernel.ports import HistoryId
 from braid.rpc.memory_network import MemoryNetwork
 from braid.rpc.memory_transport import MemoryTransport
 from braid.rpc.mesh_client import Directory, ServiceClient
@@ -76,6 +77,7 @@ class World:
         self.running: dict[str, Running] = {}
         self._loop = loop
         self._lives: dict[str, int] = {}
+        self._encoded: dict[HistoryId, tuple[object, bytes]] = {}
         self._network = copy_context()  # of no process
         self._me = VirtualProcess(loop, "world", plan.seed)
         self.host = self._me.host
@@ -126,7 +128,7 @@ class World:
         self.journal.say(f"START {process.name}")
         match name.partition("-")[0]:
             case "member":
-                mates = self.plan.mates if name in MEMBERS[: self.plan.mated] else 0
+                mates = self.plan.mates if name == MEMBERS[0] else 0
                 running.member = Member(process, self._mesh(name, running), self.journal, self.plan, mates)
                 process.tasks.spawn(running.member.run(), "application")
             case "producer":
@@ -228,6 +230,14 @@ class World:
 
     def _folded(self, process: VirtualProcess, kinds: object, change: Change | Reloaded) -> None:
         if isinstance(change, Change):
-            kind: AnyKind = KINDS[change.history.service, change.history.kind]
-            state = kind.erased().codec.encode_state(change.state)
+            state = self._bytes_of(change)
             self.journal.note(facts.Folded(process.name, change.history, change.events[-1].sequence, state))
+
+    def _bytes_of(self, change: Change) -> bytes:
+        """The state's bytes; those of the last replica that folded the history when its state was the same."""
+        known = self._encoded.get(change.history)
+        if known is None or known[0] != change.state:
+            kind: AnyKind = KINDS[change.history.service, change.history.kind]
+            known = (change.state, kind.erased().codec.encode_state(change.state))
+            self._encoded[change.history] = known
+        return known[1]

@@ -11,6 +11,7 @@ import random
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator, Sequence
 from contextvars import Context, ContextVar, copy_context
+from functools import partial
 from typing import Any, Final, TypeVar, TypeVarTuple, Unpack
 
 from braid.kernel.ids import make_ulid
@@ -39,6 +40,10 @@ class VirtualFailure(RuntimeError):
 def _wake(sleeping: asyncio.Future[None]) -> None:
     if not sleeping.done():
         sleeping.set_result(None)
+
+
+def _tell(waiting: asyncio.Future[None], ended: asyncio.Task[Any]) -> None:
+    _wake(waiting)
 
 
 class ProcessKilled(asyncio.CancelledError):
@@ -184,14 +189,20 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
             raise TypeError(f"{coro!r} is not a coroutine")
         task: asyncio.Task[T] = SequencedTask(coro, self, name, context)
         self._tasks[task] = None
-        task.add_done_callback(self._forget_task)
         owner = _owner.get() if context is None else context.get(_owner)
-        if owner is not None:
+        if owner is None:
+            task.add_done_callback(self._forget_task)
+        else:
             owner.adopt(task)
         return task
 
     def _forget_task(self, task: asyncio.Task[Any]) -> None:
         self._tasks.pop(task, None)
+
+    def forget(self, owner: "ProcessTasks", task: asyncio.Task[Any]) -> None:
+        """A process's task has ended."""
+        self._tasks.pop(task, None)
+        owner.forget(task)
 
     def run_in_executor(self, executor: object, func: Callable[[Unpack[Ts]], T], *args: *Ts) -> asyncio.Future[T]:
         """Runs the function inline and returns its result as a finished future."""
@@ -344,11 +355,11 @@ class ProcessTasks:
 
     def adopt(self, task: asyncio.Task[Any]) -> None:
         """Makes a task die with the process."""
-        if not self.alive:
+        if self.alive:
+            self._tasks[task] = None
+        else:
             task.cancel()
-            return
-        self._tasks[task] = None
-        task.add_done_callback(self._forget)
+        task.add_done_callback(partial(self._loop.forget, self))
 
     def pause(self) -> None:
         """Stops everything the process runs, as SIGSTOP does; its peers see silence."""
@@ -379,7 +390,8 @@ class ProcessTasks:
         if not self.alive:
             raise ProcessKilled(self.name)
 
-    def _forget(self, task: asyncio.Task[Any]) -> None:
+    def forget(self, task: asyncio.Task[Any]) -> None:
+        """The task has ended."""
         self._tasks.pop(task, None)
 
     def _reap(self, task: asyncio.Task[Any]) -> None:
@@ -400,7 +412,13 @@ class _VirtualTask:
         self._task.cancel()
 
     async def ended(self) -> None:
-        await asyncio.wait([self._task])
+        over: asyncio.Future[None] = self._task.get_loop().create_future()
+        tell = partial(_tell, over)
+        self._task.add_done_callback(tell)
+        try:
+            await over
+        finally:
+            self._task.remove_done_callback(tell)
 
 
 class VirtualClock:

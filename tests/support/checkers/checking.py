@@ -25,6 +25,11 @@ class Checker(Protocol):
         """Its name in `proof.md`'s table, and in words."""
         ...
 
+    @property
+    def heeds(self) -> Sequence[type]:
+        """Kinds of facts it wants to see; none means all."""
+        ...
+
     def see(self, fact: Fact) -> Iterator[str]:
         """Takes the next fact; yields what is wrong from now on."""
         ...
@@ -37,6 +42,8 @@ class Checker(Protocol):
 class Instant:
     """A checker of what must hold at every instant: the end asks nothing more."""
 
+    heeds: Sequence[type] = ()
+
     def finish(self) -> Iterator[str]:
         """See `Checker`."""
         yield from ()
@@ -47,14 +54,18 @@ class Watch:
 
     def __init__(self, checkers: Sequence[Checker]) -> None:
         self._checkers = checkers
+        self._heeding: dict[type, list[Checker]] = {}
         self.seen = 0
 
     def see(self, fact: Fact) -> list[Violation]:
         """What the fact violates."""
         index, self.seen = self.seen, self.seen + 1
-        return [
-            Violation(checker.invariant, message, index) for checker in self._checkers for message in checker.see(fact)
-        ]
+        kind = type(fact)
+        heeding = self._heeding.get(kind)
+        if heeding is None:
+            heeding = [each for each in self._checkers if not each.heeds or kind in each.heeds]
+            self._heeding[kind] = heeding
+        return [Violation(checker.invariant, message, index) for checker in heeding for message in checker.see(fact)]
 
     def finish(self) -> list[Violation]:
         """What is missing at the end."""

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator
 
-from braid.kernel.envelope import Kind, decode
+from braid.kernel.envelope import Kind
 from braid.kernel.progress_fields import EnvelopeFields
 from tests.support.checkers.checking import Instant
 from tests.support.checkers.done import DoneOffsets
+from tests.support.checkers.envelopes import read
 from tests.support.checkers.facts import Committed, Expired, Fact, LogId
 
 
@@ -38,7 +39,7 @@ class TruthfulCommits(Instant):
                 pass
 
     def _committed(self, commit: Committed) -> Iterator[str]:
-        fields = decode(commit.offset, commit.metadata).fields
+        fields = read(commit).fields
         key = commit.group, commit.log
         yield from self._state_rejected(commit, fields)
         end = self._done.ends.get(commit.log, 0)
@@ -73,11 +74,12 @@ class ReadableEnvelopes(Instant):
     """I10: whatever is stored as commit metadata reads back as an envelope of ours, or is empty."""
 
     invariant = "I10 envelope"
+    heeds = (Committed,)
 
     def see(self, fact: Fact) -> Iterator[str]:
         """See `Checker`."""
         if isinstance(fact, Committed):
-            decoded = decode(fact.offset, fact.metadata)
+            decoded = read(fact)
             if decoded.kind not in (Kind.ENVELOPE, Kind.NONE):
                 yield f"the commit of {fact.group} in {fact.log} does not read back: {decoded.reason}"
             elif decoded.fields.base != fact.offset:

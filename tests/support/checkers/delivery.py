@@ -12,6 +12,7 @@ class ZeroLoss:
     """I1: at the end every acknowledged record is processed, dead-lettered or rejected, by every group."""
 
     invariant = "I1 zero loss"
+    heeds = (Acknowledged, Processed, Rejected, DeadLettered)
 
     def __init__(self, groups: Sequence[str]) -> None:
         self._acknowledged: dict[bytes, Place] = {}
@@ -49,6 +50,7 @@ class HonestReceipts(Instant):
     """I1: an acknowledged record lies where its receipt says."""
 
     invariant = "I1 receipts"
+    heeds = (Appended, Acknowledged)
 
     def __init__(self) -> None:
         self._written: dict[Place, bytes] = {}
@@ -68,6 +70,7 @@ class NoPhantom(Instant):
     """I2: everything processed was sent."""
 
     invariant = "I2 no phantom"
+    heeds = (Sent, Processed, Acknowledged)
 
     def __init__(self) -> None:
         self._sent: set[bytes] = set()

@@ -10,6 +10,7 @@ class RisingEpochs(Instant):
     """I6: every grant of a group has an epoch above all before, whoever leads, whatever was restarted."""
 
     invariant = "I6 epochs"
+    heeds = (LeaseGranted,)
 
     def __init__(self) -> None:
         self._highest: dict[str, tuple[int, LeaseGranted]] = {}
@@ -28,6 +29,7 @@ class OneLeaderAtATime(Instant):
     """I6: whoever writes to a service's histories leads it at that instant, and no earlier leader's events follow."""
 
     invariant = "I6 leader epochs"
+    heeds = (EventDecided,)
 
     def __init__(self) -> None:
         self._highest: dict[str, int] = {}

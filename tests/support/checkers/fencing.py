@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from braid.api.assigner.v1.events_pb2 import AssignerEvent
-from braid.kernel.envelope import decode
 from tests.support.checkers.checking import Instant
+from tests.support.checkers.envelopes import read
 from tests.support.checkers.facts import BatchAppended, Committed, Fact, LogId
 
 
@@ -12,6 +12,7 @@ class FencedCommits(Instant):
     """I4: the epochs of stored commits do not decrease, per group and log, but where fencing was waived by event."""
 
     invariant = "I4 fencing"
+    heeds = (BatchAppended, Committed)
 
     def __init__(self) -> None:
         self._epochs: dict[tuple[str, LogId], int] = {}
@@ -30,7 +31,7 @@ class FencedCommits(Instant):
                 pass
 
     def _committed(self, commit: Committed) -> Iterator[str]:
-        key, epoch = (commit.group, commit.log), decode(commit.offset, commit.metadata).fields.epoch
+        key, epoch = (commit.group, commit.log), read(commit).fields.epoch
         before = self._epochs.get(key, 0)
         if epoch < before:
             yield f"{commit.group} committed {commit.log} under epoch {epoch} after epoch {before}"

@@ -18,6 +18,7 @@ class ExclusiveHolders(Instant):
     """I5: handler intervals of one partition under two holders never overlap, those of frozen processes excepted."""
 
     invariant = "I5 exclusive"
+    heeds = (HandlerStarted, HandlerEnded, Paused, Killed)
 
     def __init__(self, group: str) -> None:
         self._group = group

@@ -14,6 +14,7 @@ class HonestAppends(Instant):
     """I7, of appends: reported as done means done once, as refused not done, as unknown at most once."""
 
     invariant = "I7 appends"
+    heeds = (AppendAnswered,)
 
     def see(self, fact: Fact) -> Iterator[str]:
         """See `Checker`."""
@@ -25,6 +26,7 @@ class GapFreeWatches(Instant):
     """I8: a watch delivers every batch of its service after its revision, in order, once."""
 
     invariant = "I8 watches"
+    heeds = (BatchAppended, BatchWatched)
 
     def __init__(self) -> None:
         self._appended: dict[str, list[tuple[int, HistoryId, int]]] = {}
