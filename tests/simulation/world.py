@@ -128,7 +128,7 @@ class World:
         self.journal.say(f"START {process.name}")
         match name.partition("-")[0]:
             case "member":
-                mates = self.plan.mates if name == MEMBERS[0] else 0
+                mates = self.plan.mates if name in MEMBERS[: self.plan.mated] else 0
                 running.member = Member(process, self._mesh(name, running), self.journal, self.plan, mates)
                 process.tasks.spawn(running.member.run(), "application")
             case "producer":
