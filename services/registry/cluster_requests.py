@@ -1,5 +1,7 @@
 """RPCs on clusters ⇄ commands. A cluster is really asked before it is recorded."""
 
+from dataclasses import replace
+
 from braid.api.registry.v1 import cluster_pb2
 from braid.api.registry.v1 import registry_service_pb2 as api
 from braid.kernel.errors import (
@@ -11,21 +13,24 @@ from braid.kernel.errors import (
 from braid.kernel.ids import check_name
 from braid.kernel.ports import Caller, ClusterDescription
 from services.registry.clusters import (
+    CancelDecommission,
     Cluster,
     ClusterSpec,
     Cordon,
+    Decommission,
     DeleteCluster,
     RegisterCluster,
     UpdateCluster,
     check_cluster_spec,
     check_etag,
 )
+from services.registry.decommission import departures, left_on
 from services.registry.desk import Desk, page_of
 from services.registry.histories import CLUSTERS
 from services.registry.prober import prepare_canary
 from services.registry.specs import read_cluster_spec
 from services.registry.term import Term
-from services.registry.views import cluster_message
+from services.registry.views import cluster_message, departure_message
 
 
 class ClusterRequests:
@@ -85,28 +90,56 @@ class ClusterRequests:
         """Forgets a cluster nothing uses any more, and answers with what it was.
 
         Raises:
-            Refused: channels on it are not retired, or a stream names it.
+            Refused: channels on it are not retired, or a stream names it that nobody asked to leave.
         """
-        self._desk.term()
-        known = self._desk.cluster(request.name)
-        check_etag(request.etag, known.etag, f"cluster {request.name}")
-        for stream in self._desk.world().streams.values():
-            used = [channel for channel in stream.channels if channel.live and channel.cluster == request.name]
-            if used:
-                message = f"channel {used[0].id(stream.name)} is still on cluster {request.name}"
-                raise Refused(message, field="name", remedy="cordon it, move its streams away, let them drain")
-            if stream.exists and request.name in stream.spec.clusters:
-                message = f"stream {stream.name} names cluster {request.name}"
-                raise Refused(message, field="name", remedy="take it out of the stream's clusters")
-        message_before = self._message(known)
-        await self._desk.execute(CLUSTERS, request.name, DeleteCluster(request.etag), caller)
+        term = self._desk.term()
+        async with term.placing:
+            known = self._desk.cluster(request.name)
+            check_etag(request.etag, known.etag, f"cluster {request.name}")
+            self._check_unused(known)
+            message_before = self._message(known)
+            await self._desk.execute(CLUSTERS, request.name, DeleteCluster(request.etag), caller)
         return message_before
+
+    def _check_unused(self, cluster: Cluster) -> None:
+        if left := left_on(self._desk.world(), cluster.name):
+            channel = left[0].channel
+            more = f", and {len(left) - 1} more" if len(left) > 1 else ""
+            message = f"channel {left[0].name} ({channel.state.name}) is still on cluster {cluster.name}{more}"
+            empty = f"see what is left: braid describe cluster {cluster.name}"
+            remedy = empty if cluster.decommissioning else f"empty it: braid decommission cluster {cluster.name}"
+            raise Refused(message, field="name", remedy=remedy)
+        if cluster.decommissioning:  # a name in a declaration is leave to use it, and that was taken back
+            return
+        for stream in self._desk.world().streams.values():
+            if stream.exists and cluster.name in stream.spec.clusters:
+                message = f"stream {stream.name} names cluster {cluster.name}"
+                remedy = f"take it out of the stream's clusters, or: braid decommission cluster {cluster.name}"
+                raise Refused(message, field="name", remedy=remedy)
 
     async def cordon(self, request: api.CordonClusterRequest, caller: Caller) -> cluster_pb2.Cluster:
         """Takes a cluster out of the choice for new traffic, or back into it."""
         self._desk.term()
         self._desk.cluster(request.name)
         return self._message(await self._desk.execute(CLUSTERS, request.name, Cordon(request.cordoned), caller))
+
+    async def decommission(
+        self, request: api.DecommissionClusterRequest, caller: Caller
+    ) -> api.DecommissionClusterResponse:
+        """Begins to empty a cluster, or takes that back; the reconciler does the rest, some streams at a time."""
+        self._desk.term()
+        self._desk.cluster(request.name)
+        command = CancelDecommission() if request.cancelled else Decommission(request.reason, request.discard_drained)
+        if request.dry_run:
+            cluster = self._desk.preview(CLUSTERS, request.name, command, caller)
+        else:
+            cluster = await self._desk.execute(CLUSTERS, request.name, command, caller)
+        world = self._desk.world()
+        world = replace(world, clusters={**world.clusters, request.name: cluster})
+        leaving = departures(world, cluster) if cluster.decommissioning else ()
+        return api.DecommissionClusterResponse(
+            cluster=cluster_message(cluster, world), departures=[departure_message(each) for each in leaving]
+        )
 
     async def _examine(self, term: Term, name: str, spec: ClusterSpec, *, prepare: bool) -> ClusterDescription:
         """Asks the cluster who it is; prepares what probes need there."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from braid.kernel.decider import Context
-from braid.kernel.errors import AlreadyExists, Conflict, Invalid, NotFound
+from braid.kernel.errors import AlreadyExists, Conflict, Invalid, NotFound, Refused
 from braid.kernel.ids import check_name
 
 TOPIC_PREFIX_DEFAULT = "braid."
@@ -45,6 +45,10 @@ class Cluster:
     Attributes:
         changes: Events so far; the etag.
         kafka_cluster_id: Which Kafka cluster answers there; topics made on another one are gone.
+        cordoned: A person keeps new traffic off it.
+        decommissioning: Everything on it is to leave.
+        discard_drained: Of what leaves, drained topics go at once, not after their streams' retention.
+        emptied: Nothing was left on it.
     """
 
     name: str
@@ -57,6 +61,11 @@ class Cluster:
     cordoned: bool = False
     create_time_ms: int = 0
     changes: int = 0
+    decommissioning: bool = False
+    decommission_since_ms: int = 0
+    decommission_reason: str = ""
+    discard_drained: bool = False
+    emptied: bool = False
 
     @property
     def etag(self) -> str:
@@ -66,7 +75,14 @@ class Cluster:
     @property
     def takes_traffic(self) -> bool:
         """Whether new traffic may be sent here."""
-        return self.exists and self.health is Health.HEALTHY and not self.cordoned
+        return self.exists and self.health is Health.HEALTHY and not self.closed
+
+    @property
+    def closed(self) -> str:
+        """Why a person lets no new traffic in, for people; '' when it is open."""
+        if self.decommissioning:
+            return "being decommissioned"
+        return "cordoned" if self.cordoned else ""
 
     @property
     def reachable(self) -> bool:
@@ -109,6 +125,24 @@ class Cordon:
 
 
 @dataclass(frozen=True, slots=True)
+class Decommission:
+    """Asks everything on the cluster to leave. Told again, it can only discard more."""
+
+    reason: str = ""
+    discard_drained: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CancelDecommission:
+    """Takes it back; what has left stays where it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordEmptied:
+    """No channel is left on it; the shell has looked at all streams while no channel could be planned."""
+
+
+@dataclass(frozen=True, slots=True)
 class ObserveIdentity:
     """The cluster said which Kafka cluster it is."""
 
@@ -122,7 +156,17 @@ class DeleteCluster:
     etag: str = ""
 
 
-ClusterCommand = RegisterCluster | UpdateCluster | SetHealth | Cordon | ObserveIdentity | DeleteCluster
+ClusterCommand = (
+    RegisterCluster
+    | UpdateCluster
+    | SetHealth
+    | Cordon
+    | Decommission
+    | CancelDecommission
+    | RecordEmptied
+    | ObserveIdentity
+    | DeleteCluster
+)
 
 
 # --- events
@@ -159,6 +203,24 @@ class ClusterCordoned:
 
 
 @dataclass(frozen=True, slots=True)
+class DecommissionIntended:
+    """Intent: everything on it is to leave."""
+
+    reason: str
+    discard_drained: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DecommissionCancelled:
+    """It may stay, and takes traffic as it did before."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterEmptied:
+    """Result: nothing is left on it."""
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterIdentityChanged:
     """Behind the same address answers another Kafka cluster: it was replaced, and what was on it is gone."""
 
@@ -176,6 +238,9 @@ ClusterEvent = (
     | ClusterUpdated
     | ClusterHealthChanged
     | ClusterCordoned
+    | DecommissionIntended
+    | DecommissionCancelled
+    | ClusterEmptied
     | ClusterIdentityChanged
     | ClusterDeleted
 )
@@ -224,12 +289,16 @@ class ClusterDecider:
                 changed = command.health is not state.health
                 return [ClusterHealthChanged(command.health, command.reason)] if changed else []
             case Cordon():
-                return [ClusterCordoned(command.cordoned)] if command.cordoned != state.cordoned else []
+                return _cordon(state, command)
+            case Decommission() | CancelDecommission() | RecordEmptied():
+                return _decommission(state, command)
             case ObserveIdentity():
                 known = command.kafka_cluster_id == state.kafka_cluster_id
                 return [] if known else [ClusterIdentityChanged(command.kafka_cluster_id, state.kafka_cluster_id)]
             case DeleteCluster():
                 check_etag(command.etag, state.etag, f"cluster {state.name}")
+                if state.decommissioning and not state.emptied:
+                    raise Refused(f"cluster {state.name} is not empty yet", field="name", remedy=_look(state.name))
                 return [ClusterDeleted()]
 
     def evolve(self, state: Cluster, event: ClusterEvent, context: Context) -> Cluster:
@@ -264,6 +333,28 @@ def _update(state: Cluster, command: UpdateCluster) -> Sequence[ClusterEvent]:
     return [ClusterUpdated(spec)] if spec != state.spec else []
 
 
+def _cordon(state: Cluster, command: Cordon) -> Sequence[ClusterEvent]:
+    if state.decommissioning and not command.cordoned:
+        remedy = f"take that back: braid decommission cluster {state.name} --cancel"
+        raise Refused(f"cluster {state.name} is being decommissioned", field="cordoned", remedy=remedy)
+    return [ClusterCordoned(command.cordoned)] if command.cordoned != state.cordoned else []
+
+
+def _decommission(state: Cluster, command: Decommission | CancelDecommission | RecordEmptied) -> Sequence[ClusterEvent]:
+    match command:
+        case Decommission():
+            known = state.decommissioning and (state.discard_drained or not command.discard_drained)
+            return [] if known else [DecommissionIntended(command.reason, command.discard_drained)]
+        case CancelDecommission():
+            return [DecommissionCancelled()] if state.decommissioning else []
+        case RecordEmptied():
+            return [ClusterEmptied()] if state.decommissioning and not state.emptied else []
+
+
+def _look(name: str) -> str:
+    return f"see what is left: braid describe cluster {name}"
+
+
 def _evolved(state: Cluster, event: ClusterEvent, now_ms: int) -> Cluster:
     match event:
         case ClusterRegistered():
@@ -275,7 +366,29 @@ def _evolved(state: Cluster, event: ClusterEvent, now_ms: int) -> Cluster:
             return replace(state, health=event.health, health_reason=event.reason, health_since_ms=now_ms)
         case ClusterCordoned():
             return replace(state, cordoned=event.cordoned)
+        case DecommissionIntended() | DecommissionCancelled() | ClusterEmptied():
+            return _decommission_evolved(state, event, now_ms)
         case ClusterIdentityChanged():
             return replace(state, kafka_cluster_id=event.kafka_cluster_id)
         case ClusterDeleted():
             return Cluster(state.name, changes=state.changes)
+
+
+def _decommission_evolved(
+    state: Cluster, event: DecommissionIntended | DecommissionCancelled | ClusterEmptied, now_ms: int
+) -> Cluster:
+    match event:
+        case DecommissionIntended():
+            since_ms = state.decommission_since_ms if state.decommissioning else now_ms
+            return replace(
+                state,
+                decommissioning=True,
+                decommission_since_ms=since_ms,
+                decommission_reason=event.reason or state.decommission_reason,
+                discard_drained=event.discard_drained,
+            )
+        case DecommissionCancelled():
+            taken_back = replace(state, decommissioning=False, decommission_since_ms=0, decommission_reason="")
+            return replace(taken_back, discard_drained=False, emptied=False)
+        case ClusterEmptied():
+            return replace(state, emptied=True)

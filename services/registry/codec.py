@@ -82,6 +82,12 @@ def _of_cluster(event: ClusterEvent) -> Message:
             )
         case c.ClusterDeleted():
             return pb.ClusterDeleted()
+        case c.DecommissionIntended():
+            return pb.DecommissionIntended(reason=event.reason, discard_drained=event.discard_drained)
+        case c.DecommissionCancelled():
+            return pb.DecommissionCancelled()
+        case c.ClusterEmptied():
+            return pb.ClusterEmptied()
 
 
 def _of_stream(event: StreamEvent) -> Message:
@@ -191,6 +197,11 @@ _READERS: Final[Mapping[str, Callable[[pb.RegistryEvent], object]]] = {
         m.cluster_identity_changed.kafka_cluster_id, m.cluster_identity_changed.previous_kafka_cluster_id
     ),
     "cluster_deleted": lambda m: c.ClusterDeleted(),
+    "decommission_intended": lambda m: c.DecommissionIntended(
+        m.decommission_intended.reason, m.decommission_intended.discard_drained
+    ),
+    "decommission_cancelled": lambda m: c.DecommissionCancelled(),
+    "cluster_emptied": lambda m: c.ClusterEmptied(),
     "stream_created": lambda m: e.StreamCreated(read_stream_spec(m.stream_created.spec)),
     "stream_updated": lambda m: e.StreamUpdated(read_stream_spec(m.stream_updated.spec)),
     "stream_deleted": lambda m: e.StreamDeleted(),

@@ -23,13 +23,17 @@ class MoveOrder:
 
 @dataclass(frozen=True, slots=True)
 class LaneMove:
-    """One lane's part: channels that begin to drain, and the one that takes their share (None: to be provisioned)."""
+    """One lane's part: channels that begin to drain, and the one that takes their share (None: to be provisioned).
+
+    `joins` says that it carries a share of the lane already.
+    """
 
     lane: str
     drain: tuple[Channel, ...]
     to: ChannelRef | None
     cluster: str
     partitions: int
+    joins: bool = False
 
     @property
     def weight(self) -> float:
@@ -37,8 +41,10 @@ class LaneMove:
         return sum(channel.weight for channel in self.drain)
 
 
-def plan_move(world: World, stream: Stream, order: MoveOrder) -> Sequence[LaneMove]:
+def plan_move(world: World, stream: Stream, order: MoveOrder, room: Room | None = None) -> Sequence[LaneMove]:
     """Returns the moves of all lanes that must change; none when all is as wanted.
+
+    What they take of `room` (that of the world without it) is gone from it, whether they are all possible or not.
 
     Raises:
         Invalid: the order is out of form, or names an unknown lane.
@@ -47,13 +53,15 @@ def plan_move(world: World, stream: Stream, order: MoveOrder) -> Sequence[LaneMo
         FailoverBlocked: no cluster can take the traffic.
     """
     _check(world, stream, order)
-    room = Room(world)
+    room = room or Room(world)
     moves: list[LaneMove] = []
     for lane in order.lanes or tuple(stream.spec.lanes):
         move = _lane_move(world, stream, lane, order, room)
-        if move.drain:
+        if not move.drain:
+            continue
+        if not move.joins:
             room.take(move.cluster, move.partitions)
-            moves.append(move)
+        moves.append(move)
     return moves
 
 
@@ -89,7 +97,7 @@ def _check(world: World, stream: Stream, order: MoveOrder) -> None:
         remedy = f"add it to the stream's clusters ({', '.join(stream.spec.clusters)})"
         raise Refused(f"stream {stream.name} may not use cluster {name}", field=field, remedy=remedy)
     if not cluster.takes_traffic:
-        state = "cordoned" if cluster.cordoned else cluster.health.name
+        state = cluster.closed or cluster.health.name
         raise Refused(f"cluster {name} takes no traffic: it is {state}", field=field, remedy="choose another cluster")
 
 
@@ -100,10 +108,13 @@ def _lane_move(world: World, stream: Stream, lane: str, order: MoveOrder, room: 
     if not drain:
         return LaneMove(lane, (), None, "", partitions)
     stays = [channel for channel in active if channel not in drain and channel.partitions == partitions]
-    if order.to_cluster and stays:
-        return LaneMove(lane, drain, stays[0].ref, order.to_cluster, partitions)
+    if order.away_from_cluster:
+        stays = sorted((each for each in stays if _takes(world, each)), key=lambda each: room.used(each.cluster))
+    if stays:
+        return LaneMove(lane, drain, stays[0].ref, stays[0].cluster, partitions, joins=True)
     exclude = {order.away_from_cluster} - {""}
-    cluster = order.to_cluster or _target(world, stream, lane, partitions, exclude, room)
+    shared = {channel.cluster for channel in active if order.away_from_cluster and channel.partitions == partitions}
+    cluster = order.to_cluster or _target(world, stream, lane, partitions, exclude | shared, room)
     if not cluster or not room.has(cluster, partitions):
         raise FailoverBlocked(why_no_target(world, stream, partitions, exclude, room), field="lanes")
     standby = _standby(world, stream, lane, cluster, partitions)
@@ -116,14 +127,25 @@ def _leaves(channel: Channel, order: MoveOrder, partitions: int) -> bool:
     return channel.cluster != order.to_cluster or channel.partitions != partitions
 
 
+def _takes(world: World, channel: Channel) -> bool:
+    """Whether an active channel may be given more."""
+    return world.cluster(channel.cluster).takes_traffic and not world.lost(channel)
+
+
 def _target(world: World, stream: Stream, lane: str, partitions: int, exclude: Collection[str], room: Room) -> str:
-    """Where a standby waits already, else the best cluster."""
+    """Where a standby waits already, else the best cluster.
+
+    A stream that names no clusters leaves a standby where it is for a cluster that is emptier even with the lane on it.
+    """
+    best = choose_target(world, stream, partitions, exclude, room)
     for channel in stream.channels:
         waits = channel.ref.lane == lane and channel.spare and channel.partitions == partitions
         fits = world.cluster(channel.cluster).takes_traffic and room.has(channel.cluster, partitions)
-        if waits and fits and channel.cluster not in exclude:
+        if not waits or not fits or channel.cluster in exclude or world.lost(channel):
+            continue
+        if stream.spec.clusters or room.used(channel.cluster) <= room.used(best) + partitions:
             return channel.cluster
-    return choose_target(world, stream, partitions, exclude, room)
+    return best
 
 
 def _standby(world: World, stream: Stream, lane: str, cluster: str, partitions: int) -> ChannelRef | None:

@@ -1,7 +1,8 @@
 """What should be decided next, from the world alone: a level-triggered plan the shell executes, then asks again. Pure.
 
 It says what to provision, activate, fail over, strand, block and retire; the steps of a single channel's drain are
-`work.py`'s, a person's move is `moves.py`'s, health and its numbers are `health.py`'s.
+`work.py`'s, a person's move is `moves.py`'s, emptying a cluster is `decommission.py`'s, health and its numbers are
+`health.py`'s.
 
 Guards of a failover: only to a healthy, uncordoned cluster with headroom; at most `FAILOVERS_MAX` of a stream within
 `FAILOVER_WINDOW_SECONDS`; at most `MOVES_PER_ROUND_MAX` streams at once; the stream's own `failover` mode.
@@ -28,8 +29,8 @@ from services.registry.commands import (
     StreamCommand,
     UnblockFailover,
 )
+from services.registry.decommission import Wave, kept_until_ms, leave
 from services.registry.streams import FailoverMode, Stream
-from services.registry.topics import HOUR_MS
 from services.registry.world import Room, World, choose_target, why_no_target
 
 
@@ -44,14 +45,14 @@ class Decision:
 
 def plan(world: World) -> Sequence[Decision]:
     """What to decide now. An empty plan means that nothing but time, health or work can change anything."""
-    room = Room(world)
+    room, wave = Room(world), Wave(world)
     decisions: list[Decision] = []
     moves = 0
     for name in sorted(world.streams):
         stream = world.streams[name]
         if not stream.exists:
             continue
-        for command, cause in _plan_stream(world, stream, room):
+        for command, cause in _plan_stream(world, stream, room, wave):
             moves += isinstance(command, MoveTraffic)
             if moves <= MOVES_PER_ROUND_MAX or not isinstance(command, MoveTraffic):
                 decisions.append(Decision(name, command, cause))
@@ -61,9 +62,10 @@ def plan(world: World) -> Sequence[Decision]:
 _Step = tuple[StreamCommand, str]
 
 
-def _plan_stream(world: World, stream: Stream, room: Room) -> Iterator[_Step]:
+def _plan_stream(world: World, stream: Stream, room: Room, wave: Wave) -> Iterator[_Step]:
     yield from _stranding(world, stream)
     yield from _leaving(world, stream, room)
+    yield from leave(world, stream, room, wave)
     yield from _first_channels(world, stream, room)
     yield from _spares(world, stream, room)
     yield from _retirements(world, stream)
@@ -193,7 +195,7 @@ def _spares(world: World, stream: Stream, room: Room) -> Iterator[_Step]:
 
 def _counts(world: World, spare: Channel, taken: set[str]) -> bool:
     cluster = world.cluster(spare.cluster)
-    return cluster.reachable and not cluster.cordoned and not world.lost(spare) and spare.cluster not in taken
+    return cluster.reachable and not cluster.closed and not world.lost(spare) and spare.cluster not in taken
 
 
 # --- what is not needed any more
@@ -203,22 +205,25 @@ def _retirements(world: World, stream: Stream) -> Iterator[_Step]:
     for channel in stream.channels:
         if channel.retiring:
             continue
-        if channel.spare and (why := _unwanted(world, stream, channel)):
+        if why := _unwanted(world, stream, channel) if channel.spare else _outlived(world, stream, channel):
             yield IntendRetirement(channel.ref), why
-        elif channel.state is ChannelState.DRAINED and _outlived(world, stream, channel):
-            yield IntendRetirement(channel.ref), "its retention has passed"
 
 
-def _outlived(world: World, stream: Stream, channel: Channel) -> bool:
-    return world.now_ms >= channel.state_since_ms + stream.spec.retention_hours * HOUR_MS
+def _outlived(world: World, stream: Stream, channel: Channel) -> str:
+    """Why a drained channel's topic may go; '' while it is kept, or is not drained."""
+    if channel.state is not ChannelState.DRAINED:
+        return ""
+    if world.cluster(channel.cluster).discard_drained:
+        return "what is drained on its cluster is discarded"
+    return "its retention has passed" if world.now_ms >= kept_until_ms(stream, channel) else ""
 
 
 def _unwanted(world: World, stream: Stream, spare: Channel) -> str:
     """Why a spare is not wanted; ''. One of another shape may be part of a move under way, so it gets some time."""
     if world.lost(spare):
         return "its cluster was replaced"
-    if world.cluster(spare.cluster).cordoned:
-        return "its cluster is cordoned"
+    if closed := world.cluster(spare.cluster).closed:
+        return f"its cluster is {closed}"
     if stream.spec.clusters and spare.cluster not in stream.spec.clusters:
         return "the stream does not name its cluster"
     if world.now_ms < spare.state_since_ms + SPARE_GRACE_SECONDS * 1_000:

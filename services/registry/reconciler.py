@@ -4,6 +4,7 @@ It keeps nothing a new leader needs: what is done is in the histories, the rest 
 most one step of work under way; a step that fails is tried again after a while, and said once.
 """
 
+import asyncio
 from dataclasses import dataclass
 
 from braid.kernel.errors import BraidError
@@ -13,12 +14,13 @@ from services.registry import drain, provision
 from services.registry.access import Access
 from services.registry.channels import Channel, ChannelRef, ChannelState
 from services.registry.clusters import Cluster
-from services.registry.commands import RecordProducersLeft, RecordRetentionRestored, StreamCommand
+from services.registry.commands import PlanChannel, RecordProducersLeft, RecordRetentionRestored, StreamCommand
 from services.registry.crew import Crew, Signal, wait_for
+from services.registry.decommission import ClusterDecision, left_on, plan_emptied
 from services.registry.drain import Held
-from services.registry.histories import STREAMS, read_world
+from services.registry.histories import CLUSTERS, STREAMS, read_world
 from services.registry.peers import Peers
-from services.registry.policy import plan
+from services.registry.policy import Decision, plan
 from services.registry.sessions import Sessions
 from services.registry.streams import Stream, StreamSpec
 from services.registry.work import Work, next_work
@@ -55,13 +57,17 @@ class Reconciler:
         problems: Why each channel's last attempt failed; gone with the next success.
     """
 
-    def __init__(self, replica: Replica, access: Access, peers: Peers, sessions: Sessions) -> None:
+    def __init__(
+        self, replica: Replica, access: Access, peers: Peers, sessions: Sessions, placing: asyncio.Lock
+    ) -> None:
+        """`placing` is held from a look at clusters to the append that rests on it."""
         self.holders: dict[_Key, tuple[str, ...]] = {}
         self.problems: dict[_Key, BraidError] = {}
         self._replica = replica
         self._access = access
         self._peers = peers
         self._sessions = sessions
+        self._placing = placing
         self._crew = Crew(replica.host)
         self._wake = Signal()
         self._not_before: dict[_Key, float] = {}
@@ -96,7 +102,31 @@ class Reconciler:
 
     async def _decide(self, world: World) -> None:
         for decision in plan(world):
-            await self._execute(decision.stream, decision.command, decision.cause)
+            if isinstance(decision.command, PlanChannel):
+                await self._place(decision, decision.command)
+            else:
+                await self._execute(decision.stream, decision.command, decision.cause)
+        for empty in plan_emptied(world):
+            await self._call_empty(empty)
+
+    async def _place(self, decision: Decision, command: PlanChannel) -> None:
+        """Plans a channel, unless its cluster was closed since the plan was made."""
+        async with self._placing:
+            if self._replica.aggregates.state(CLUSTERS, command.cluster).takes_traffic:
+                await self._execute(decision.stream, command, decision.cause)
+
+    async def _call_empty(self, decision: ClusterDecision) -> None:
+        async with self._placing:
+            if left_on(self._world(), decision.cluster):
+                return
+            try:
+                await self._replica.aggregates.execute(
+                    CLUSTERS, decision.cluster, decision.command, actor=self._replica.instance, cause=decision.cause
+                )
+            except BraidError as error:
+                self._replica.log.warning("not recorded", cluster=decision.cluster, error=str(error))
+                return
+        self._replica.log.info("cluster", cluster=decision.cluster, change="empty")
 
     async def _execute(self, stream: str, command: StreamCommand, cause: str) -> bool:
         """Whether it was recorded. What was planned on an older state may be refused: the next look plans anew."""

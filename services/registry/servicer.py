@@ -48,6 +48,7 @@ def _cluster_methods(clusters: ClusterRequests) -> Mapping[str, tuple[type, Unar
         "UpdateCluster": unary(api.UpdateClusterRequest, clusters.update),
         "DeleteCluster": unary(api.DeleteClusterRequest, clusters.delete),
         "CordonCluster": unary(api.CordonClusterRequest, clusters.cordon),
+        "DecommissionCluster": unary(api.DecommissionClusterRequest, clusters.decommission),
     }
 
 

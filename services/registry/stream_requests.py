@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from braid.api.registry.v1 import registry_service_pb2 as api
 from braid.api.registry.v1 import stream_pb2
-from braid.kernel.errors import BraidError, FailoverBlocked, Invalid, Unavailable
+from braid.kernel.errors import BraidError, FailoverBlocked, Invalid, Refused, Unavailable
 from braid.kernel.ids import check_name
 from braid.kernel.limits import CREATE_WAIT_SECONDS
 from braid.kernel.ports import Caller
@@ -16,7 +16,7 @@ from services.registry.moves import LaneMove, MoveOrder, as_command, plan_move
 from services.registry.specs import read_stream_spec
 from services.registry.streams import Stream, StreamSpec, check_stream_spec
 from services.registry.term import Term
-from services.registry.views import Holders, channel_message, stream_message
+from services.registry.views import Holders, channel_message, move_message, stream_message
 from services.registry.world import Room, World, choose_target, why_no_target
 
 
@@ -113,12 +113,12 @@ class StreamRequests:
         )
         moves = self._moves(request.stream, order)
         if moves and not request.dry_run:
-            await self._provision(request.stream, moves, caller)
+            await self._provision(term, request.stream, moves, caller)
             await self._until(term, lambda: all(each.to for each in self._moves(request.stream, order)))
             moves = self._moves(request.stream, order)
             await self._perform(request.stream, moves, request.reason, caller)
         stream = self._desk.stream(request.stream, "stream")
-        messages = [_move_message(stream.name, each) for each in moves]
+        messages = [move_message(stream.name, each) for each in moves]
         return api.MoveStreamResponse(moves=messages, stream=self._message(stream))
 
     # --- creating
@@ -171,11 +171,17 @@ class StreamRequests:
     def _moves(self, name: str, order: MoveOrder) -> Sequence[LaneMove]:
         return plan_move(self._desk.world(), self._desk.stream(name, "stream"), order)
 
-    async def _provision(self, name: str, moves: Sequence[LaneMove], caller: Caller) -> None:
+    async def _provision(self, term: Term, name: str, moves: Sequence[LaneMove], caller: Caller) -> None:
         for move in moves:
-            if move.to is None:
-                prefix = self._desk.world().cluster(move.cluster).spec.topic_prefix
-                command = PlanChannel(move.lane, move.cluster, prefix, move.partitions)
+            if move.to is not None:
+                continue
+            async with term.placing:
+                cluster = self._desk.world().cluster(move.cluster)
+                if not cluster.takes_traffic:
+                    state = cluster.closed or cluster.health.name
+                    message = f"cluster {move.cluster} takes no traffic any more: it is {state}"
+                    raise Refused(message, field="to_cluster", remedy="choose another cluster")
+                command = PlanChannel(move.lane, move.cluster, cluster.spec.topic_prefix, move.partitions)
                 await self._desk.execute(STREAMS, name, command, caller, f"/{move.lane}")
 
     async def _perform(self, name: str, moves: Sequence[LaneMove], reason: str, caller: Caller) -> None:
@@ -201,14 +207,3 @@ class StreamRequests:
 
     def _message(self, stream: Stream) -> stream_pb2.Stream:
         return stream_message(stream, self._holders())
-
-
-def _move_message(stream: str, move: LaneMove) -> api.ChannelMove:
-    to = f"{stream}/{move.to}" if move.to else ""
-    return api.ChannelMove(
-        lane=move.lane,
-        from_channels=[str(channel.id(stream)) for channel in move.drain],
-        to_channel=to,
-        to_cluster=move.cluster,
-        partitions=move.partitions,
-    )

@@ -1,5 +1,6 @@
 """One term of leadership: what lives only while this replica leads, composed and ended together."""
 
+import asyncio
 from dataclasses import dataclass
 
 from braid.kernel.ports import Kafka
@@ -26,17 +27,23 @@ class Tuning:
 
 
 class Term:
-    """Runs the reconciler and the prober, and holds the producers' sessions."""
+    """Runs the reconciler and the prober, and holds the producers' sessions.
+
+    Attributes:
+        changed: Fires with every change.
+        placing: Held from a look at clusters to the append that puts a channel on one, calls one empty or forgets it.
+    """
 
     def __init__(self, replica: Replica, kafka: Kafka, peers: Peers, tuning: Tuning) -> None:
         """Prepares a term for the leadership held now. Raises `NotLeader`."""
         self._replica = replica
         self.changed = Signal()
+        self.placing = asyncio.Lock()
         self.access = Access(kafka)
         began = replica.host.clock.elapsed()
         self.sessions = Sessions(tuning.producer_session_seconds, replica.leader_epoch, began)
         reports = SendReports()
-        self.reconciler = Reconciler(replica, self.access, peers, self.sessions)
+        self.reconciler = Reconciler(replica, self.access, peers, self.sessions, self.placing)
         self.prober = Prober(replica, self.access, reports, tuning.probe_interval_seconds, tuning.probe_timeout_seconds)
         self.producers = Producers(replica, self.sessions, reports, self.changed, self.reconciler.producers_moved)
 

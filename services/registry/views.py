@@ -5,9 +5,13 @@ from typing import Final
 
 from braid.api.mesh.v1.endpoint_pb2 import ClusterAddress
 from braid.api.registry.v1 import cluster_pb2, route_pb2, stream_pb2
+from braid.api.registry.v1 import registry_service_pb2 as api
+from braid.kernel.limits import DECOMMISSION_NAMED_MAX
 from services.registry.channels import Channel, ChannelRef, ChannelState, DrainStep
 from services.registry.clusters import Cluster
 from services.registry.codec import health_number
+from services.registry.decommission import Departure, Stage, progress
+from services.registry.moves import LaneMove
 from services.registry.specs import cluster_spec_message, stream_spec_message
 from services.registry.streams import Stream
 from services.registry.world import World
@@ -29,6 +33,15 @@ _STEPS: Final = {
     DrainStep.END_OFFSETS: stream_pb2.DRAIN_STEP_END_OFFSETS,
     DrainStep.GROUPS: stream_pb2.DRAIN_STEP_GROUPS,
 }
+_STAGES: Final = {
+    Stage.BLOCKED: cluster_pb2.DECOMMISSION_STATE_BLOCKED,
+    Stage.STRANDED: cluster_pb2.DECOMMISSION_STATE_STRANDED,
+    Stage.MOVING: cluster_pb2.DECOMMISSION_STATE_MOVING,
+    Stage.DRAINING: cluster_pb2.DECOMMISSION_STATE_DRAINING,
+    Stage.KEEPING: cluster_pb2.DECOMMISSION_STATE_KEEPING,
+    Stage.CLEARING: cluster_pb2.DECOMMISSION_STATE_CLEARING,
+    Stage.EMPTY: cluster_pb2.DECOMMISSION_STATE_EMPTY,
+}
 
 
 def cluster_message(cluster: Cluster, world: World) -> cluster_pb2.Cluster:
@@ -44,9 +57,10 @@ def cluster_message(cluster: Cluster, world: World) -> cluster_pb2.Cluster:
         health_reason=cluster.health_reason,
         health_since_ms=cluster.health_since_ms,
         kafka_cluster_id=cluster.kafka_cluster_id,
-        cordoned=cluster.cordoned,
+        cordoned=bool(cluster.closed),
         active_channels=here.count(ChannelState.ACTIVE),
         draining_channels=here.count(ChannelState.DRAINING),
+        decommission=_decommission_message(cluster, world) if cluster.decommissioning else None,
     )
     return cluster_pb2.Cluster(
         name=cluster.name,
@@ -55,6 +69,44 @@ def cluster_message(cluster: Cluster, world: World) -> cluster_pb2.Cluster:
         etag=cluster.etag,
         create_time_ms=cluster.create_time_ms,
     )
+
+
+def _decommission_message(cluster: Cluster, world: World) -> cluster_pb2.Decommission:
+    found = progress(world, cluster)
+    blocked = found.blocked[:DECOMMISSION_NAMED_MAX]
+    return cluster_pb2.Decommission(
+        state=_STAGES[found.stage],
+        since_ms=cluster.decommission_since_ms,
+        reason=cluster.decommission_reason,
+        discard_drained=cluster.discard_drained,
+        streams_left=found.streams,
+        active_channels=found.active,
+        spare_channels=found.spare,
+        draining_channels=found.draining,
+        drained_channels=found.drained,
+        stranded_channels=len(found.stranded),
+        stranded=found.stranded[:DECOMMISSION_NAMED_MAX],
+        blocked_streams=len(found.blocked),
+        blocked=[cluster_pb2.BlockedStream(stream=each.stream, reason=each.blocked) for each in blocked],
+        kept_until_ms=found.kept_until_ms,
+    )
+
+
+def move_message(stream: str, move: LaneMove) -> api.ChannelMove:
+    """One lane's part of a move."""
+    return api.ChannelMove(
+        lane=move.lane,
+        from_channels=[str(channel.id(stream)) for channel in move.drain],
+        to_channel=f"{stream}/{move.to}" if move.to else "",
+        to_cluster=move.cluster,
+        partitions=move.partitions,
+    )
+
+
+def departure_message(departure: Departure) -> api.Departure:
+    """A stream's way off a cluster."""
+    moves = [move_message(departure.stream, move) for move in departure.moves]
+    return api.Departure(stream=departure.stream, moves=moves, blocked_reason=departure.blocked)
 
 
 def channel_message(stream: str, channel: Channel, holders: Sequence[str] = ()) -> stream_pb2.Channel:

@@ -51,6 +51,12 @@ class Room:
         """Uses room up."""
         self._used[cluster] = self._used.get(cluster, 0) + partitions
 
+    def copy(self) -> "Room":
+        """The same, to give away what may have to be taken back."""
+        made = Room.__new__(Room)
+        made._world, made._used = self._world, dict(self._used)
+        return made
+
     def used(self, cluster: str) -> int:
         """Partitions in use."""
         return self._used.get(cluster, 0)
@@ -84,8 +90,8 @@ def why_no_target(world: World, stream: Stream, partitions: int, exclude: Collec
         cluster = world.cluster(name)
         if name in exclude or not cluster.exists:
             continue
-        if cluster.cordoned:
-            reasons.append(f"{name} is cordoned")
+        if cluster.closed:
+            reasons.append(f"{name} is {cluster.closed}")
         elif not cluster.takes_traffic:
             reasons.append(f"{name} is {cluster.health.name}")
         elif not room.has(name, partitions):

@@ -37,6 +37,9 @@ CLUSTER_EVENTS: Final[dict[str, c.ClusterEvent]] = {
     "cluster_cordoned": c.ClusterCordoned(True),
     "cluster_identity_changed": c.ClusterIdentityChanged("kafka-2", "kafka-1"),
     "cluster_deleted": c.ClusterDeleted(),
+    "decommission_intended": c.DecommissionIntended("disks are replaced", True),
+    "decommission_cancelled": c.DecommissionCancelled(),
+    "cluster_emptied": c.ClusterEmptied(),
 }
 STREAM_EVENTS: Final[dict[str, e.StreamEvent]] = {
     "stream_created": e.StreamCreated(STREAM),

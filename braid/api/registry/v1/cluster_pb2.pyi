@@ -3,8 +3,10 @@
 isort:skip_file
 """
 
+from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
+from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 import builtins as _builtins
 import sys
@@ -35,6 +37,48 @@ CLUSTER_HEALTH_HEALTHY: ClusterHealth.ValueType  # 1
 CLUSTER_HEALTH_SUSPECT: ClusterHealth.ValueType  # 2
 CLUSTER_HEALTH_DOWN: ClusterHealth.ValueType  # 3
 Global___ClusterHealth: _TypeAlias = ClusterHealth  # noqa: Y015
+
+class _DecommissionState:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _DecommissionStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_DecommissionState.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    DECOMMISSION_STATE_UNSPECIFIED: _DecommissionState.ValueType  # 0
+    DECOMMISSION_STATE_BLOCKED: _DecommissionState.ValueType  # 1
+    """Streams wait that have nowhere to go; `blocked` says why."""
+    DECOMMISSION_STATE_STRANDED: _DecommissionState.ValueType  # 2
+    """The cluster cannot be reached: traffic leaves it as in any failover, the rest waits for it."""
+    DECOMMISSION_STATE_MOVING: _DecommissionState.ValueType  # 3
+    """Traffic is moving elsewhere, some streams at a time."""
+    DECOMMISSION_STATE_DRAINING: _DecommissionState.ValueType  # 4
+    """No traffic is left; groups finish what is there."""
+    DECOMMISSION_STATE_KEEPING: _DecommissionState.ValueType  # 5
+    """Everything is done; topics stay for their streams' retention."""
+    DECOMMISSION_STATE_CLEARING: _DecommissionState.ValueType  # 6
+    """The last topics are being deleted."""
+    DECOMMISSION_STATE_EMPTY: _DecommissionState.ValueType  # 7
+    """Nothing is left: the cluster may be deleted."""
+
+class DecommissionState(_DecommissionState, metaclass=_DecommissionStateEnumTypeWrapper):
+    """How far a decommission is, by what needs attention most."""
+
+DECOMMISSION_STATE_UNSPECIFIED: DecommissionState.ValueType  # 0
+DECOMMISSION_STATE_BLOCKED: DecommissionState.ValueType  # 1
+"""Streams wait that have nowhere to go; `blocked` says why."""
+DECOMMISSION_STATE_STRANDED: DecommissionState.ValueType  # 2
+"""The cluster cannot be reached: traffic leaves it as in any failover, the rest waits for it."""
+DECOMMISSION_STATE_MOVING: DecommissionState.ValueType  # 3
+"""Traffic is moving elsewhere, some streams at a time."""
+DECOMMISSION_STATE_DRAINING: DecommissionState.ValueType  # 4
+"""No traffic is left; groups finish what is there."""
+DECOMMISSION_STATE_KEEPING: DecommissionState.ValueType  # 5
+"""Everything is done; topics stay for their streams' retention."""
+DECOMMISSION_STATE_CLEARING: DecommissionState.ValueType  # 6
+"""The last topics are being deleted."""
+DECOMMISSION_STATE_EMPTY: DecommissionState.ValueType  # 7
+"""Nothing is left: the cluster may be deleted."""
+Global___DecommissionState: _TypeAlias = DecommissionState  # noqa: Y015
 
 @_typing.final
 class Cluster(_message.Message):
@@ -122,6 +166,7 @@ class ClusterStatus(_message.Message):
     CORDONED_FIELD_NUMBER: _builtins.int
     ACTIVE_CHANNELS_FIELD_NUMBER: _builtins.int
     DRAINING_CHANNELS_FIELD_NUMBER: _builtins.int
+    DECOMMISSION_FIELD_NUMBER: _builtins.int
     health: Global___ClusterHealth.ValueType
     health_reason: _builtins.str
     """Why, for people."""
@@ -132,6 +177,10 @@ class ClusterStatus(_message.Message):
     """Takes no new traffic."""
     active_channels: _builtins.int
     draining_channels: _builtins.int
+    @_builtins.property
+    def decommission(self) -> Global___Decommission:
+        """While the cluster is being emptied."""
+
     def __init__(
         self,
         *,
@@ -142,11 +191,105 @@ class ClusterStatus(_message.Message):
         cordoned: _builtins.bool = ...,
         active_channels: _builtins.int = ...,
         draining_channels: _builtins.int = ...,
+        decommission: Global___Decommission | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["decommission", b"decommission"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["active_channels", b"active_channels", "cordoned", b"cordoned", "draining_channels", b"draining_channels", "health", b"health", "health_reason", b"health_reason", "health_since_ms", b"health_since_ms", "kafka_cluster_id", b"kafka_cluster_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["active_channels", b"active_channels", "cordoned", b"cordoned", "decommission", b"decommission", "draining_channels", b"draining_channels", "health", b"health", "health_reason", b"health_reason", "health_since_ms", b"health_since_ms", "kafka_cluster_id", b"kafka_cluster_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ClusterStatus: _TypeAlias = ClusterStatus  # noqa: Y015
+
+@_typing.final
+class Decommission(_message.Message):
+    """A cluster on its way to being empty."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STATE_FIELD_NUMBER: _builtins.int
+    SINCE_MS_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    DISCARD_DRAINED_FIELD_NUMBER: _builtins.int
+    STREAMS_LEFT_FIELD_NUMBER: _builtins.int
+    ACTIVE_CHANNELS_FIELD_NUMBER: _builtins.int
+    SPARE_CHANNELS_FIELD_NUMBER: _builtins.int
+    DRAINING_CHANNELS_FIELD_NUMBER: _builtins.int
+    DRAINED_CHANNELS_FIELD_NUMBER: _builtins.int
+    STRANDED_CHANNELS_FIELD_NUMBER: _builtins.int
+    STRANDED_FIELD_NUMBER: _builtins.int
+    BLOCKED_STREAMS_FIELD_NUMBER: _builtins.int
+    BLOCKED_FIELD_NUMBER: _builtins.int
+    KEPT_UNTIL_MS_FIELD_NUMBER: _builtins.int
+    state: Global___DecommissionState.ValueType
+    since_ms: _builtins.int
+    reason: _builtins.str
+    discard_drained: _builtins.bool
+    """Drained topics are deleted at once, not after their streams' retention."""
+    streams_left: _builtins.int
+    """Streams with a channel here, the deleted ones included until their topics are gone."""
+    active_channels: _builtins.int
+    spare_channels: _builtins.int
+    draining_channels: _builtins.int
+    drained_channels: _builtins.int
+    stranded_channels: _builtins.int
+    blocked_streams: _builtins.int
+    kept_until_ms: _builtins.int
+    """When the last drained topic has outlived its stream's retention; 0 when none is kept."""
+    @_builtins.property
+    def stranded(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The first of them, `<stream>/<lane>/<generation>`."""
+
+    @_builtins.property
+    def blocked(self) -> _containers.RepeatedCompositeFieldContainer[Global___BlockedStream]:
+        """The first of them."""
+
+    def __init__(
+        self,
+        *,
+        state: Global___DecommissionState.ValueType = ...,
+        since_ms: _builtins.int = ...,
+        reason: _builtins.str = ...,
+        discard_drained: _builtins.bool = ...,
+        streams_left: _builtins.int = ...,
+        active_channels: _builtins.int = ...,
+        spare_channels: _builtins.int = ...,
+        draining_channels: _builtins.int = ...,
+        drained_channels: _builtins.int = ...,
+        stranded_channels: _builtins.int = ...,
+        stranded: _abc.Iterable[_builtins.str] | None = ...,
+        blocked_streams: _builtins.int = ...,
+        blocked: _abc.Iterable[Global___BlockedStream] | None = ...,
+        kept_until_ms: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["active_channels", b"active_channels", "blocked", b"blocked", "blocked_streams", b"blocked_streams", "discard_drained", b"discard_drained", "drained_channels", b"drained_channels", "draining_channels", b"draining_channels", "kept_until_ms", b"kept_until_ms", "reason", b"reason", "since_ms", b"since_ms", "spare_channels", b"spare_channels", "state", b"state", "stranded", b"stranded", "stranded_channels", b"stranded_channels", "streams_left", b"streams_left"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Decommission: _TypeAlias = Decommission  # noqa: Y015
+
+@_typing.final
+class BlockedStream(_message.Message):
+    """A stream whose traffic cannot leave."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STREAM_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    stream: _builtins.str
+    reason: _builtins.str
+    def __init__(
+        self,
+        *,
+        stream: _builtins.str = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["reason", b"reason", "stream", b"stream"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BlockedStream: _TypeAlias = BlockedStream  # noqa: Y015

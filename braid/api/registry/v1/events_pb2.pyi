@@ -32,6 +32,9 @@ class RegistryEvent(_message.Message):
     CLUSTER_CORDONED_FIELD_NUMBER: _builtins.int
     CLUSTER_IDENTITY_CHANGED_FIELD_NUMBER: _builtins.int
     CLUSTER_DELETED_FIELD_NUMBER: _builtins.int
+    DECOMMISSION_INTENDED_FIELD_NUMBER: _builtins.int
+    DECOMMISSION_CANCELLED_FIELD_NUMBER: _builtins.int
+    CLUSTER_EMPTIED_FIELD_NUMBER: _builtins.int
     STREAM_CREATED_FIELD_NUMBER: _builtins.int
     STREAM_UPDATED_FIELD_NUMBER: _builtins.int
     STREAM_DELETED_FIELD_NUMBER: _builtins.int
@@ -65,6 +68,12 @@ class RegistryEvent(_message.Message):
     def cluster_identity_changed(self) -> Global___ClusterIdentityChanged: ...
     @_builtins.property
     def cluster_deleted(self) -> Global___ClusterDeleted: ...
+    @_builtins.property
+    def decommission_intended(self) -> Global___DecommissionIntended: ...
+    @_builtins.property
+    def decommission_cancelled(self) -> Global___DecommissionCancelled: ...
+    @_builtins.property
+    def cluster_emptied(self) -> Global___ClusterEmptied: ...
     @_builtins.property
     def stream_created(self) -> Global___StreamCreated: ...
     @_builtins.property
@@ -113,6 +122,9 @@ class RegistryEvent(_message.Message):
         cluster_cordoned: Global___ClusterCordoned | None = ...,
         cluster_identity_changed: Global___ClusterIdentityChanged | None = ...,
         cluster_deleted: Global___ClusterDeleted | None = ...,
+        decommission_intended: Global___DecommissionIntended | None = ...,
+        decommission_cancelled: Global___DecommissionCancelled | None = ...,
+        cluster_emptied: Global___ClusterEmptied | None = ...,
         stream_created: Global___StreamCreated | None = ...,
         stream_updated: Global___StreamUpdated | None = ...,
         stream_deleted: Global___StreamDeleted | None = ...,
@@ -133,11 +145,11 @@ class RegistryEvent(_message.Message):
         move_proposed: Global___MoveProposed | None = ...,
         failover_unblocked: Global___FailoverUnblocked | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["channel_drained", b"channel_drained", "channel_planned", b"channel_planned", "channel_provisioned", b"channel_provisioned", "channel_retired", b"channel_retired", "channel_returned", b"channel_returned", "channel_sealed", b"channel_sealed", "channel_stranded", b"channel_stranded", "cluster_cordoned", b"cluster_cordoned", "cluster_deleted", b"cluster_deleted", "cluster_health_changed", b"cluster_health_changed", "cluster_identity_changed", b"cluster_identity_changed", "cluster_registered", b"cluster_registered", "cluster_updated", b"cluster_updated", "end_offsets_read", b"end_offsets_read", "event", b"event", "failover_blocked", b"failover_blocked", "failover_unblocked", b"failover_unblocked", "metadata", b"metadata", "move_proposed", b"move_proposed", "producers_left", b"producers_left", "retention_lifted", b"retention_lifted", "retention_restored", b"retention_restored", "retirement_intended", b"retirement_intended", "stream_created", b"stream_created", "stream_deleted", b"stream_deleted", "stream_updated", b"stream_updated", "traffic_moved", b"traffic_moved"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["channel_drained", b"channel_drained", "channel_planned", b"channel_planned", "channel_provisioned", b"channel_provisioned", "channel_retired", b"channel_retired", "channel_returned", b"channel_returned", "channel_sealed", b"channel_sealed", "channel_stranded", b"channel_stranded", "cluster_cordoned", b"cluster_cordoned", "cluster_deleted", b"cluster_deleted", "cluster_emptied", b"cluster_emptied", "cluster_health_changed", b"cluster_health_changed", "cluster_identity_changed", b"cluster_identity_changed", "cluster_registered", b"cluster_registered", "cluster_updated", b"cluster_updated", "decommission_cancelled", b"decommission_cancelled", "decommission_intended", b"decommission_intended", "end_offsets_read", b"end_offsets_read", "event", b"event", "failover_blocked", b"failover_blocked", "failover_unblocked", b"failover_unblocked", "metadata", b"metadata", "move_proposed", b"move_proposed", "producers_left", b"producers_left", "retention_lifted", b"retention_lifted", "retention_restored", b"retention_restored", "retirement_intended", b"retirement_intended", "stream_created", b"stream_created", "stream_deleted", b"stream_deleted", "stream_updated", b"stream_updated", "traffic_moved", b"traffic_moved"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["channel_drained", b"channel_drained", "channel_planned", b"channel_planned", "channel_provisioned", b"channel_provisioned", "channel_retired", b"channel_retired", "channel_returned", b"channel_returned", "channel_sealed", b"channel_sealed", "channel_stranded", b"channel_stranded", "cluster_cordoned", b"cluster_cordoned", "cluster_deleted", b"cluster_deleted", "cluster_health_changed", b"cluster_health_changed", "cluster_identity_changed", b"cluster_identity_changed", "cluster_registered", b"cluster_registered", "cluster_updated", b"cluster_updated", "end_offsets_read", b"end_offsets_read", "event", b"event", "failover_blocked", b"failover_blocked", "failover_unblocked", b"failover_unblocked", "metadata", b"metadata", "move_proposed", b"move_proposed", "producers_left", b"producers_left", "retention_lifted", b"retention_lifted", "retention_restored", b"retention_restored", "retirement_intended", b"retirement_intended", "stream_created", b"stream_created", "stream_deleted", b"stream_deleted", "stream_updated", b"stream_updated", "traffic_moved", b"traffic_moved"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["channel_drained", b"channel_drained", "channel_planned", b"channel_planned", "channel_provisioned", b"channel_provisioned", "channel_retired", b"channel_retired", "channel_returned", b"channel_returned", "channel_sealed", b"channel_sealed", "channel_stranded", b"channel_stranded", "cluster_cordoned", b"cluster_cordoned", "cluster_deleted", b"cluster_deleted", "cluster_emptied", b"cluster_emptied", "cluster_health_changed", b"cluster_health_changed", "cluster_identity_changed", b"cluster_identity_changed", "cluster_registered", b"cluster_registered", "cluster_updated", b"cluster_updated", "decommission_cancelled", b"decommission_cancelled", "decommission_intended", b"decommission_intended", "end_offsets_read", b"end_offsets_read", "event", b"event", "failover_blocked", b"failover_blocked", "failover_unblocked", b"failover_unblocked", "metadata", b"metadata", "move_proposed", b"move_proposed", "producers_left", b"producers_left", "retention_lifted", b"retention_lifted", "retention_restored", b"retention_restored", "retirement_intended", b"retirement_intended", "stream_created", b"stream_created", "stream_deleted", b"stream_deleted", "stream_updated", b"stream_updated", "traffic_moved", b"traffic_moved"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["cluster_registered", "cluster_updated", "cluster_health_changed", "cluster_cordoned", "cluster_identity_changed", "cluster_deleted", "stream_created", "stream_updated", "stream_deleted", "channel_planned", "channel_provisioned", "traffic_moved", "producers_left", "channel_sealed", "end_offsets_read", "channel_drained", "retirement_intended", "channel_retired", "channel_stranded", "channel_returned", "retention_lifted", "retention_restored", "failover_blocked", "move_proposed", "failover_unblocked"]  # noqa: Y015
+    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["cluster_registered", "cluster_updated", "cluster_health_changed", "cluster_cordoned", "cluster_identity_changed", "cluster_deleted", "decommission_intended", "decommission_cancelled", "cluster_emptied", "stream_created", "stream_updated", "stream_deleted", "channel_planned", "channel_provisioned", "traffic_moved", "producers_left", "channel_sealed", "end_offsets_read", "channel_drained", "retirement_intended", "channel_retired", "channel_stranded", "channel_returned", "retention_lifted", "retention_restored", "failover_blocked", "move_proposed", "failover_unblocked"]  # noqa: Y015
     _WhichOneofArgType_event: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_event) -> _WhichOneofReturnType_event | None: ...
 
@@ -265,6 +277,65 @@ class ClusterDeleted(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ClusterDeleted: _TypeAlias = ClusterDeleted  # noqa: Y015
+
+@_typing.final
+class DecommissionIntended(_message.Message):
+    """Intent: everything on the cluster is to leave. It takes no new traffic from now on."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REASON_FIELD_NUMBER: _builtins.int
+    DISCARD_DRAINED_FIELD_NUMBER: _builtins.int
+    reason: _builtins.str
+    discard_drained: _builtins.bool
+    """Drained topics are deleted at once, not after their streams' retention."""
+    def __init__(
+        self,
+        *,
+        reason: _builtins.str = ...,
+        discard_drained: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["discard_drained", b"discard_drained", "reason", b"reason"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DecommissionIntended: _TypeAlias = DecommissionIntended  # noqa: Y015
+
+@_typing.final
+class DecommissionCancelled(_message.Message):
+    """What has left stays where it is; the cluster takes traffic as it did before."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DecommissionCancelled: _TypeAlias = DecommissionCancelled  # noqa: Y015
+
+@_typing.final
+class ClusterEmptied(_message.Message):
+    """Result: no channel of any stream has a topic there any more."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ClusterEmptied: _TypeAlias = ClusterEmptied  # noqa: Y015
 
 @_typing.final
 class StreamCreated(_message.Message):

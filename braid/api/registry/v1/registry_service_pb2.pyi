@@ -186,6 +186,97 @@ class CordonClusterRequest(_message.Message):
 Global___CordonClusterRequest: _TypeAlias = CordonClusterRequest  # noqa: Y015
 
 @_typing.final
+class DecommissionClusterRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    CANCELLED_FIELD_NUMBER: _builtins.int
+    DISCARD_DRAINED_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    DRY_RUN_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    cancelled: _builtins.bool
+    """Takes it back: what has left stays where it is."""
+    discard_drained: _builtins.bool
+    """Deletes drained topics at once instead of after their streams' retention: nothing in them can be read or replayed."""
+    reason: _builtins.str
+    dry_run: _builtins.bool
+    """Only tell what would leave, and where to."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        cancelled: _builtins.bool = ...,
+        discard_drained: _builtins.bool = ...,
+        reason: _builtins.str = ...,
+        dry_run: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cancelled", b"cancelled", "discard_drained", b"discard_drained", "dry_run", b"dry_run", "name", b"name", "reason", b"reason"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DecommissionClusterRequest: _TypeAlias = DecommissionClusterRequest  # noqa: Y015
+
+@_typing.final
+class DecommissionClusterResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CLUSTER_FIELD_NUMBER: _builtins.int
+    DEPARTURES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def cluster(self) -> _cluster_pb2.Cluster: ...
+    @_builtins.property
+    def departures(self) -> _containers.RepeatedCompositeFieldContainer[Global___Departure]:
+        """Streams whose traffic is still there, with where it would go as things are now."""
+
+    def __init__(
+        self,
+        *,
+        cluster: _cluster_pb2.Cluster | None = ...,
+        departures: _abc.Iterable[Global___Departure] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "departures", b"departures"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DecommissionClusterResponse: _TypeAlias = DecommissionClusterResponse  # noqa: Y015
+
+@_typing.final
+class Departure(_message.Message):
+    """One stream's way off a cluster."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STREAM_FIELD_NUMBER: _builtins.int
+    MOVES_FIELD_NUMBER: _builtins.int
+    BLOCKED_REASON_FIELD_NUMBER: _builtins.int
+    stream: _builtins.str
+    blocked_reason: _builtins.str
+    """Why it cannot leave."""
+    @_builtins.property
+    def moves(self) -> _containers.RepeatedCompositeFieldContainer[Global___ChannelMove]:
+        """Empty when it is blocked."""
+
+    def __init__(
+        self,
+        *,
+        stream: _builtins.str = ...,
+        moves: _abc.Iterable[Global___ChannelMove] | None = ...,
+        blocked_reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["blocked_reason", b"blocked_reason", "moves", b"moves", "stream", b"stream"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Departure: _TypeAlias = Departure  # noqa: Y015
+
+@_typing.final
 class GetStreamRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
