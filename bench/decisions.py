@@ -22,7 +22,7 @@ from services.assigner.loads import GroupLoads, Sample
 
 PER_CHANNEL: Final = 1_000
 SIGMA: Final = 0.5  # of the log-normal costs
-BEAT: Final = 0.5
+BEAT: Final = 5.0  # between heartbeats, longer than in life: only what they say is wanted here
 NOW_MS: Final = 10**9
 _DECIDER: Final = GroupDecider()
 
@@ -76,7 +76,7 @@ def scene(members: int, partitions: int, *, by_load: bool) -> Scene:
 
 
 def _measure(made: Scene, names: Sequence[str], ids: Sequence[str]) -> None:
-    """Heartbeats of a minute: what each member bears differs by a few percent."""
+    """Heartbeats of some time: members bear alike, partitions cost unlike."""
     drawn = np.random.default_rng(5).lognormal(0.0, SIGMA, len(names))
     per_member = np.zeros(len(ids))
     np.add.at(per_member, np.arange(len(names)) % len(ids), drawn)
@@ -84,8 +84,8 @@ def _measure(made: Scene, names: Sequence[str], ids: Sequence[str]) -> None:
     samples: list[list[Sample]] = [[] for _ in ids]
     for at, (name, cost) in enumerate(zip(names, busy.tolist(), strict=True)):
         samples[at % len(ids)].append(Sample(name, 0, 0, round(cost * BEAT * 1e6)))
-    for beat in range(1, 13):
-        made.now = beat * BEAT if beat < 12 else 60.0
+    for beat in range(1, 6):
+        made.now = beat * BEAT
         for id, told in zip(ids, samples, strict=True):
             made.loads.heard(made.state, id, made.now, told)
 

@@ -139,23 +139,18 @@ class LeaseColumns:
         partitions: list[int] = (found + from_partition).tolist()
         return partitions
 
-    def of(self, members: Iterable[str]) -> Sequence[tuple[str, Lease]]:
-        """The leases some members hold, sorted by name."""
-        mask = self.flags(self.members.known(members))
-        return sorted(self._leases(np.flatnonzero(mask[self._holders])), key=lambda pair: pair[0])
+    def of(self, member: str) -> Sequence[tuple[str, Lease]]:
+        """The leases a member holds, sorted by name."""
+        (number,) = self.members.known([member])
+        rows = np.flatnonzero(self._holders == number) if number >= 0 else np.zeros(0, np.int64)
+        return sorted(self._leases(rows), key=lambda pair: pair[0])
 
     def orphans(self, members: Sequence[str]) -> Sequence[tuple[str, Lease]]:
         """The leases that are held by anybody else, sorted by name."""
-        mask = ~self.flags(self.numbers(members))
-        mask[-1] = False
-        return sorted(self._leases(np.flatnonzero(mask[self._holders])), key=lambda pair: pair[0])
-
-    def flags(self, numbers: Iterable[int] | Indices) -> NDArray[np.bool_]:
-        """Which members' numbers are named; one more element, never set, is for nobody."""
-        mask = np.zeros(len(self.members.names) + 1, np.bool_)
-        mask[numbers if isinstance(numbers, np.ndarray) else list(numbers)] = True
-        mask[-1] = False
-        return mask
+        strange = np.ones(len(self.members.names) + 1, np.bool_)
+        strange[self.numbers(members)] = False
+        strange[-1] = False  # nobody
+        return sorted(self._leases(np.flatnonzero(strange[self._holders])), key=lambda pair: pair[0])
 
     def counts(self, numbers: Indices) -> Indices:
         """How many leases members of these numbers hold; 0 for -1."""

@@ -72,13 +72,13 @@ def layout(state: Group, members: Sequence[str], loads: Loads, now_ms: int) -> L
     blocks = _wanted(state)
     names = names_of(tuple(blocks))
     states = state.lease_columns.states(blocks)
-    held = states == HELD
-    holders = np.where(held, _columns(state, members)[state.lease_columns.holders(blocks)], -1)
+    holders = _columns(state, members)[state.lease_columns.holders(blocks)]
+    holders[states > HELD] = -1
     homes = _homes(state, members, blocks, now_ms)
     weights = costs_of(loads.costs, blocks)
     np.maximum(weights, LOAD_FLOOR, out=weights)
-    if (away := held & (holders < 0)).any():
-        here = np.flatnonzero(~away)
+    here = np.flatnonzero((holders >= 0) | (states != HELD))
+    if len(here) < len(holders):
         names, holders, homes, weights, states = names.at(here), holders[here], homes[here], weights[here], states[here]
     uneven = len(weights) > 0 and bool(weights.min() < weights.max())
     capacities = _capacities(state, members, now_ms, warming=uneven)

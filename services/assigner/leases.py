@@ -73,7 +73,7 @@ class Leases(Mapping[str, Lease]):
 
     def held_by(self, member: str) -> dict[str, Lease]:
         """What a member holds, sorted by name."""
-        return dict(self.columns.of([member]))
+        return dict(self.columns.of(member))
 
     def of_channel(self, channel: str) -> Iterator[tuple[str, Lease]]:
         """The leases of one channel, by partition's number."""

@@ -19,6 +19,7 @@ Bounds, for members of capacities c and partitions of weights w where nothing is
 """
 
 from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
 from heapq import heapify, heappop, heapreplace
 from typing import Final, NamedTuple
@@ -101,13 +102,12 @@ class Placement:
 
     def __init__(self, weights: Floats, holders: Indices, capacities: Floats, rules: Rules | None = None) -> None:
         """A member of capacity 0 keeps what it holds and gets nothing."""
-        self.weights = weights.astype(np.float64)
+        self.weights: Floats = np.asarray(weights, np.float64)  # never changed here
         self.holders = holders.astype(np.int64)
         self._capacities = capacities.astype(np.float64)
         self._rules = rules
         members = len(capacities)
-        held = np.flatnonzero(self.holders >= 0)
-        self.loads: Floats = np.bincount(self.holders[held], self.weights[held], members).astype(np.float64)
+        self.loads: Floats = np.bincount(self.holders + 1, self.weights, members + 1)[1:]  # the first are nobody's
         self._inverse = np.divide(1.0, self._capacities, out=np.full(members, np.inf), where=self._capacities > 0)
         self.relative = self._relative_loads()
         live = self._capacities[self._capacities > 0]
@@ -284,14 +284,20 @@ class Placement:
             self._shift(move)
 
     def _copy(self) -> "Placement":
-        return Placement(self.weights, self.holders, self._capacities, self._rules)
+        """One to plan on."""
+        twin = copy(self)
+        twin.holders, twin.loads, twin.relative = self.holders.copy(), self.loads.copy(), self.relative.copy()
+        twin._lists, twin._some = None, {}
+        if self._rules and self._crowds:
+            twin._crowds = _Crowds(self._rules, self.holders, len(self.loads))
+        return twin
 
     def _improving(self, live: Mask, mean: float, inner: float) -> Iterator[Move | None]:
         """Moves as they are made, None for a member that was tried in vain. Whom nothing can relieve is not tried."""
         givers, least = live.copy(), float(self._inverse[live].min())
-        lightest = np.full(len(self.loads), np.inf)
-        held = np.flatnonzero(self.holders >= 0)
-        np.minimum.at(lightest, self.holders[held], self.weights[held])
+        lightest = np.full(len(self.loads) + 1, np.inf)
+        np.minimum.at(lightest, self.holders + 1, self.weights)
+        lightest = lightest[1:]
         while True:
             hopeful = givers & (self.relative.min() + lightest * least < self.relative * _STRICTLY)
             source = int(np.argmax(np.where(hopeful, self.relative, -np.inf)))

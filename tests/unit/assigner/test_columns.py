@@ -44,7 +44,7 @@ def told(columns: LeaseColumns, sizes: Mapping[str, int]) -> list[object]:
         [members[number] for number in columns.holders(blocks).tolist()],
         list(zip(at.tolist(), [clients[number] for number in homes.tolist()], strict=True)),
         columns.held_in_all,
-        columns.of([member(1), member(3)]),
+        columns.of(member(1)),
         columns.orphans([member(2)]),
         [columns.held(name, 1) for name, _ in blocks],
         columns.counts(columns.numbers([member(1), member(2), "nobody"])).tolist(),
@@ -131,7 +131,7 @@ def test_names_of_who_is_long_gone_are_forgotten() -> None:
     leases = Leases()
     for number in range(1_000):
         leases = leases.changed({"logs/live/1/0": Lease(LeaseState.HELD, member(number), number + 1, 0)})
-        assert list(leases.columns.of([member(number)])) == [("logs/live/1/0", leases["logs/live/1/0"])]
+        assert list(leases.columns.of(member(number))) == [("logs/live/1/0", leases["logs/live/1/0"])]
     assert len(leases.columns.members.names) <= 3 * PAGE + 1
 
 
