@@ -420,7 +420,8 @@ HEARTBEAT_MESSAGES_PER_SECOND: Final = 50.0  # and then lasting: four times what
 LEASE_MESSAGE_BYTES_MAX: Final = 8 << 20  # from a member: a hello that names a quarter of a million leases
 JOINS_AT_ONCE: Final = 64  # decided side by side; the others wait, and those that gave up meanwhile cost nothing
 JOINS_GATHER_SECONDS: Final = 0.5  # members that join together are placed together, not each for the next to undo it
-JOIN_TURN_SECONDS: Final = 0.02  # for one join, as members in the queue are told; some four times what it takes
+JOIN_TURN_SECONDS: Final = 0.005  # for one join, when a member is told for the first time how long it may wait
+QUEUE_NOTICE_SECONDS: Final = 0.25  # in the queue, until it is told
 WELCOME_SECONDS_MAX: Final = 300.0  # a member waits so long for its welcome: a queue of twenty thousand is that long
 OUTBOX_BYTES_MAX: Final = 32 << 20  # not yet read by one member: deltas of a large group are not small
 

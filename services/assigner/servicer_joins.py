@@ -24,6 +24,7 @@ from braid.kernel.limits import (
     LEASE_MS_DEFAULT,
     OUTBOX_BYTES_MAX,
     OUTBOX_MESSAGES_MAX,
+    QUEUE_NOTICE_SECONDS,
 )
 from braid.kernel.ports import Caller, DuplexServing, Generation
 from braid.runtime.replica import Replica
@@ -110,16 +111,21 @@ class Joins:
             Unavailable: it did not, so that nothing is decided for nobody.
         """
         self._waiting += 1
+        turn = asyncio.ensure_future(self._deciding.acquire())
         try:
-            if self._waiting > JOINS_AT_ONCE and QUEUED in message.capabilities:
-                wait_ms = int(1000 * (self._waiting * JOIN_TURN_SECONDS + HELLO_SECONDS))
-                await stream.send(join_pb2.JoinResponse(queued=join_pb2.Queued(wait_ms=wait_ms)))
-            async with self._deciding:
-                if stream.over:
-                    raise Unavailable("the member did not wait to be welcomed", remedy="join again")
-                yield
+            seconds = QUEUE_NOTICE_SECONDS
+            while not (await asyncio.wait((turn,), timeout=seconds))[0]:
+                seconds = max(2 * seconds, self._waiting * JOIN_TURN_SECONDS)
+                if QUEUED in message.capabilities:  # told anew when half of it has passed
+                    queued = join_pb2.Queued(wait_ms=int(1_000 * (2 * seconds + HELLO_SECONDS)))
+                    await stream.send(join_pb2.JoinResponse(queued=queued))
+            if stream.over:
+                raise Unavailable("the member did not wait to be welcomed", remedy="join again")
+            yield
         finally:
             self._waiting -= 1
+            if not turn.cancel():
+                self._deciding.release()
 
     async def _join(
         self, term: Term, key: MemberKey, message: join_pb2.MemberHello, caller: Caller

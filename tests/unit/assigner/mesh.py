@@ -192,7 +192,7 @@ class Participant:
         ownership = group_pb2.OWNERSHIP_EXCLUSIVE if exclusive else group_pb2.OWNERSHIP_AT_LEAST_ONCE
         spec = group_pb2.GroupSpec(streams=["logs"], ownership=ownership, lease_ms=lease_ms or 3_000, start=start)
         hello = join_pb2.MemberHello(protocol_version=1, group=group, spec=spec, client_id=client_id, zone="a")
-        hello.capabilities.append("beats")
+        hello.capabilities.extend(["beats", "queued"])
         if fenced:
             hello.capabilities[:] = CAPABILITIES
             hello.spec.fencing = group_pb2.FENCING_GENERATION

@@ -1,0 +1,162 @@
+"""Many members that join at once, on a store that takes its time: all get in, and nothing is decided for nobody."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Coroutine
+from typing import Any
+from unittest.mock import patch
+
+from braid.kernel.limits import JOINS_GATHER_SECONDS
+from services.assigner import reconciler, servicer_joins
+from services.assigner.events import MemberGone, MemberJoined
+from services.assigner.reconciler_group import GroupKeeper
+from tests.support.virtual_time import run_virtual
+from tests.unit.assigner.mesh import Mesh, Participant, Wire
+
+APPEND_SECONDS = 0.2
+MEMBERS = 40  # at so much each they need more than twice the lease time
+
+
+def run(work: Coroutine[Any, Any, None]) -> None:
+    """Runs a test on virtual time."""
+    run_virtual(work)
+
+
+async def slow(mesh: Mesh, seconds: float = APPEND_SECONDS) -> None:
+    """From now on an append takes a while."""
+    for store in mesh.stores.values():
+        store.latency = lambda operation: seconds / 2 if operation == "append" else 0.0005
+
+
+def storm(mesh: Mesh) -> list[Participant]:
+    """Members that join at once."""
+    return [Participant(mesh, f"web-{number}") for number in range(MEMBERS)]
+
+
+async def kinds(mesh: Mesh) -> Counter[str]:
+    """How many events of each kind the group has."""
+    return Counter(type(event).__name__ for event in await mesh.events())
+
+
+def test_a_storm_of_joins_ends_with_everybody_in() -> None:
+    async def scenario() -> None:
+        with patch.object(servicer_joins, "JOINS_AT_ONCE", 4):
+            mesh = await Mesh().start()
+            await mesh.joined(1)
+            await slow(mesh)
+            members = storm(mesh)
+            took = await mesh.until(lambda: all(each.session.member_id for each in members), seconds=30.0)
+        assert took > 6.0
+        await mesh.until(lambda: all(each.session.attached for each in members), seconds=1.0)
+        seen = await kinds(mesh)
+        assert seen[MemberJoined.__name__] == MEMBERS + 1
+        assert seen[MemberGone.__name__] == 0, "who waits is not lost, and nobody joins twice"
+        assert mesh.failures == []
+
+    run(scenario())
+
+
+def looks(*, together: bool) -> int:
+    """How often a group was looked at, each time as a whole, while a storm of joins came in and was placed."""
+    count = 0
+    decide = GroupKeeper._decide
+
+    async def counted(self: GroupKeeper) -> None:
+        nonlocal count
+        count += 1
+        await decide(self)
+
+    async def scenario() -> None:
+        mesh = Mesh()
+        mesh.channel("logs/live/1", 2 * (MEMBERS + 1))
+        await mesh.start(channels=())
+        await mesh.joined(1)
+        await slow(mesh, 0.02)
+        storm(mesh)
+        await mesh.settled(MEMBERS + 1)
+
+    gathering = JOINS_GATHER_SECONDS if together else 0.0
+    with (
+        patch.object(servicer_joins, "JOINS_AT_ONCE", 2),
+        patch.object(reconciler, "JOINS_GATHER_SECONDS", gathering),
+        patch.object(GroupKeeper, "_decide", counted),
+    ):
+        run(scenario())
+    return count
+
+
+def test_newcomers_are_placed_together() -> None:
+    together, each = looks(together=True), looks(together=False)
+    print(f"{together} looks at the group, {each} when each newcomer is placed for the next to undo it")
+    assert together < each * 0.7
+
+
+def test_a_member_alone_waits_for_nobody() -> None:
+    async def scenario() -> None:
+        mesh = await Mesh().start()
+        member = Participant(mesh, "web-1")
+        assert await mesh.until(lambda: len(member.holds) == 4) < 0.1
+
+    run(scenario())
+
+
+def test_one_that_gave_up_in_the_queue_is_not_joined() -> None:
+    async def scenario() -> None:
+        with patch.object(servicer_joins, "JOINS_AT_ONCE", 1):
+            mesh = await Mesh().start()
+            await mesh.joined(1)
+            await slow(mesh)
+            members = storm(mesh)
+            await mesh.host.clock.sleep(0.1)
+            hasty = [Wire(mesh, f"hasty-{number}") for number in range(5)]
+            for wire in hasty:
+                hello = servicer_joins.join_pb2.MemberHello(protocol_version=1, group="indexer", client_id="hasty")
+                hello.spec.streams.append("logs")
+                await wire.send(servicer_joins.join_pb2.JoinRequest(hello=hello))
+            mesh.network.kill("hasty-3")
+            await asyncio.gather(*(wire.call.close() for wire in hasty if wire.call is not None))
+            await mesh.until(lambda: all(each.session.member_id for each in members), seconds=60.0)
+            await mesh.host.clock.sleep(2.0)
+        clients = [event.client_id for event in await mesh.events() if isinstance(event, MemberJoined)]
+        assert "hasty" not in clients
+        assert len(clients) == MEMBERS + 1
+
+    run(scenario())
+
+
+def test_members_that_do_not_know_of_queues_get_in_by_waiting_longer_each_time() -> None:
+    async def scenario() -> None:
+        with patch.object(servicer_joins, "JOINS_AT_ONCE", 4), patch.object(servicer_joins, "QUEUED", "of no release"):
+            mesh = await Mesh().start()
+            await mesh.joined(1)
+            await slow(mesh)
+            members = storm(mesh)
+            await mesh.until(lambda: all(each.session.member_id for each in members), seconds=60.0)
+        await mesh.until(lambda: len(mesh.state().members) == MEMBERS + 1, seconds=30.0)
+        assert mesh.failures == []
+
+    run(scenario())
+
+
+def test_members_that_wait_to_return_to_a_new_leader_are_not_expired() -> None:
+    async def scenario() -> None:
+        with patch.object(servicer_joins, "JOINS_AT_ONCE", 1):
+            mesh = await Mesh().start(assigners=2)
+            members = await mesh.joined(8)
+            before = [dict(each.holds) for each in members]
+            decide = servicer_joins.Joins._join
+
+            async def slowly(self: servicer_joins.Joins, *arguments: Any) -> Any:
+                await mesh.host.clock.sleep(1.0)
+                return await decide(self, *arguments)
+
+            leader = await mesh.leader()
+            with patch.object(servicer_joins.Joins, "_join", slowly):
+                mesh.processes[leader.instance].kill()
+                await mesh.host.clock.sleep(3.5)
+                await mesh.until(lambda: all(each.session.attached for each in members), seconds=20.0)
+            await mesh.host.clock.sleep(5.0)
+        assert [each.holds for each in members] == before
+        assert (await kinds(mesh))[MemberGone.__name__] == 0
+
+    run(scenario())
