@@ -107,7 +107,8 @@ class Placement:
         self._capacities = capacities.astype(np.float64)
         self._rules = rules
         members = len(capacities)
-        self.loads: Floats = np.bincount(self.holders + 1, self.weights, members + 1)[1:]  # the first are nobody's
+        loads = np.bincount(self.holders + 1, self.weights, members + 1)  # the first are nobody's
+        self.loads: Floats = loads[1:].astype(np.float64)
         self._inverse = np.divide(1.0, self._capacities, out=np.full(members, np.inf), where=self._capacities > 0)
         self.relative = self._relative_loads()
         live = self._capacities[self._capacities > 0]
