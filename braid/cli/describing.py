@@ -3,8 +3,10 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
+from braid.api.registry.v1 import cluster_pb2
 from braid.cli import histories
-from braid.cli.documents import Document, Value
+from braid.cli.decommissioning import progress_lines
+from braid.cli.documents import Document, Value, from_document
 from braid.cli.getting import not_found
 from braid.cli.kinds import CHANNEL, CLUSTER, GROUP, LEASE, MEMBER, STREAM, Kind, Scope
 from braid.cli.listing import COLUMNS, all_channels, channel_item, list_items
@@ -15,6 +17,7 @@ from braid.cli.times import age_text, clock_text
 
 _EVENTS_SHOWN: Final = 10
 _LABEL_COLUMNS: Final = 26
+_SHOWN_APART: Final = ("channels", "topic_id", "decommission")
 
 
 async def describe_item(session: Session, kind: Kind, name: str, format: Format) -> int:
@@ -32,6 +35,8 @@ async def describe_item(session: Session, kind: Kind, name: str, format: Format)
     parts = [_fields(session, item), *(_table(session, each, items) for each, items in related.items())]
     if isinstance(rules := item.document.get("rules"), dict):
         parts.insert(1, "\n".join(rule_lines(rules, session.now_ms)))
+    if told := _decommission(session, item):
+        parts.insert(1, told)
     if kind in (STREAM, CLUSTER, GROUP):
         parts.append(_event_lines(session, events))
     if kind is LEASE:
@@ -81,7 +86,7 @@ def _fields(session: Session, item: Item) -> str:
         if name in ("apiVersion", "kind", "metadata", "name") or (name == "rules" and isinstance(value, dict)):
             continue
         if name in ("spec", "status") and isinstance(value, dict):
-            shown |= {each: inner for each, inner in value.items() if each not in ("channels", "topic_id")}
+            shown |= {each: inner for each, inner in value.items() if each not in _SHOWN_APART}
         else:
             shown[name] = value
     for name, value in shown.items():
@@ -91,6 +96,16 @@ def _fields(session: Session, item: Item) -> str:
     if item.since_ms:
         lines.insert(1, f"{'age:':{_LABEL_COLUMNS}}{age_text(item.since_ms, session.now_ms)}")
     return "\n".join(lines)
+
+
+def _decommission(session: Session, item: Item) -> str:
+    status = item.document.get("status")
+    written = status.get("decommission") if isinstance(status, dict) else None
+    if not isinstance(written, dict):
+        return ""
+    found = cluster_pb2.Decommission()
+    from_document(written, found, "status.decommission")
+    return "\n".join(progress_lines(session, item.name, found))
 
 
 def _table(session: Session, kind: Kind, items: Sequence[Item]) -> str:

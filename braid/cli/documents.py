@@ -57,6 +57,9 @@ def from_document(document: Value, into: Message, path: str) -> None:
             continue
         if _is_map(field):
             _read_map(field, value, into, here)
+        elif field.is_repeated and field.message_type is not None:
+            for index, each in enumerate(_list(value, here)):
+                from_document(each, getattr(into, name).add(), f"{here}[{index}]")
         elif field.is_repeated:
             listed = [_scalar(field, each, f"{here}[{index}]") for index, each in enumerate(_list(value, here))]
             getattr(into, name).extend(listed)

@@ -5,7 +5,7 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from braid.api.lagmon.v1.lag_pb2 import Lag
-from braid.api.registry.v1.cluster_pb2 import CLUSTER_HEALTH_HEALTHY, Cluster, ClusterHealth
+from braid.api.registry.v1.cluster_pb2 import CLUSTER_HEALTH_HEALTHY, Cluster, ClusterHealth, DecommissionState
 from braid.api.registry.v1.stream_pb2 import CHANNEL_STATE_ACTIVE, CHANNEL_STATE_STANDBY, Stream
 from braid.cli.documents import enum_text
 from braid.cli.times import age_text
@@ -217,6 +217,10 @@ def _health(name: str, cluster: Cluster) -> Finding:
         health = enum_text(ClusterHealth.DESCRIPTOR, status.health).upper()
         remedy = "bring its brokers back; streams that may have moved elsewhere"
         return Finding(name, "health", Level.FAIL, f"{health}: {status.health_reason or 'no reason told'}", remedy)
+    if status.HasField("decommission"):
+        state = enum_text(DecommissionState.DESCRIPTOR, status.decommission.state)
+        remedy = f"see what is left: braid describe cluster {cluster.name}"
+        return Finding(name, "health", Level.WARN, f"it is being decommissioned: {state}", remedy)
     if status.cordoned:
         remedy = f"when the work on it is done: braid uncordon cluster {cluster.name}"
         return Finding(name, "health", Level.WARN, "cordoned: it takes no new traffic", remedy)

@@ -212,10 +212,14 @@ def waits_for(channel: stream_pb2.Channel) -> str:
 
 def cluster_item(cluster: cluster_pb2.Cluster) -> Item:
     """A cluster's row."""
+    status = cluster.status
+    closed = "cordoned" if status.cordoned else ""
+    if status.HasField("decommission"):
+        closed = enum_text(cluster_pb2.DecommissionState.DESCRIPTOR, status.decommission.state)
     health = enum_text(cluster_pb2.ClusterHealth.DESCRIPTOR, cluster.status.health).upper()
     cells = (
         cluster.spec.zone,
-        f"{health} (cordoned)" if cluster.status.cordoned else health,
+        f"{health} ({closed})" if closed else health,
         cluster.spec.bootstrap,
         str(cluster.status.active_channels),
         str(cluster.status.draining_channels),

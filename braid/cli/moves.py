@@ -8,10 +8,12 @@ from braid.cli.errors import not_built
 from braid.cli.execution import ContextOption, DryRunOption, EndpointOption, execute
 from braid.cli.kinds import CLUSTER, STREAM, parse_kind
 from braid.cli.output import Format, parse_format, render_document
-from braid.kernel.errors import NotFound
+from braid.cli.resources import confirm
+from braid.kernel.errors import Invalid, NotFound
+from braid.kernel.limits import DECOMMISSION_WAIT_SECONDS
 
 if TYPE_CHECKING:
-    from braid.api.registry.v1.registry_service_pb2 import MoveStreamResponse
+    from braid.api.registry.v1.registry_service_pb2 import DecommissionClusterRequest, MoveStreamResponse
     from braid.api.registry.v1.stream_pb2 import Stream
     from braid.cli.session import Session
 
@@ -34,10 +36,16 @@ _UNCORDON: Final = """Let a cluster take new traffic again.
 \b
   braid uncordon cluster east
 """
-_DECOMMISSION: Final = """Empty a cluster of everything, then forget it (not built yet).
+_DECOMMISSION: Final = """Empty a cluster: it takes no new traffic, and every stream on it leaves, some at a time.
 
 \b
-  braid decommission cluster east
+  braid decommission cluster east --dry-run            what would leave, and where to
+  braid decommission cluster east --reason "new disks"
+  braid describe cluster east                          how far it is, and what holds it
+  braid decommission cluster east --wait               until nothing is left
+  braid decommission cluster east --cancel             take it back; what has left stays
+  braid decommission cluster east --discard-drained    delete what is kept for replays
+  braid delete cluster east                            when it is empty
 """
 _Type = Annotated[str, typer.Argument(metavar="TYPE", show_default=False)]
 _Name = Annotated[str, typer.Argument(metavar="NAME", show_default=False)]
@@ -85,11 +93,51 @@ def _uncordon(type_: _Type, name: _Name, endpoint: EndpointOption = "", context:
     execute(endpoint, context, lambda session: _set_cordon(session, name, False))
 
 
-def _decommission(type_: _Type, name: _Name, endpoint: EndpointOption = "", context: ContextOption = "") -> None:
+def _decommission(
+    type_: _Type,
+    name: _Name,
+    cancel: Annotated[bool, typer.Option("--cancel", help="Take it back; what has left stays where it is.")] = False,
+    discard_drained: Annotated[
+        bool, typer.Option("--discard-drained", help="Delete drained topics now, not after their retention.")
+    ] = False,
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="Kept in the cluster's history.")] = "",
+    wait: Annotated[bool, typer.Option("--wait", help="Until it is empty, saying how far it is.")] = False,
+    timeout: Annotated[
+        float, typer.Option(metavar="SECONDS", help="Wait at most so long.")
+    ] = DECOMMISSION_WAIT_SECONDS,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    dry_run: DryRunOption = False,
+    output: Annotated[str, typer.Option("-o", "--output", metavar="FORMAT", help="table, json or yaml.")] = "table",
+    endpoint: EndpointOption = "",
+    context: ContextOption = "",
+) -> None:
     parse_kind(type_, "decommission", (CLUSTER,))
-    error = not_built("`braid decommission`")
-    error.remedy = f"braid cordon cluster {name}, then `braid move stream NAME --to CLUSTER` for each stream on it"
-    raise error
+    format = parse_format(output, (Format.TABLE, Format.JSON, Format.YAML))
+    if cancel and (discard_drained or wait):
+        raise Invalid("what is taken back is neither waited for nor discarded", field="--cancel", remedy="use it alone")
+    if not cancel and not dry_run:
+        confirm_decommission(name, discard_drained, yes)
+    from braid.api.registry.v1.registry_service_pb2 import DecommissionClusterRequest
+
+    request = DecommissionClusterRequest(
+        name=name, cancelled=cancel, discard_drained=discard_drained, reason=reason, dry_run=dry_run
+    )
+    execute(endpoint, context, lambda session: _empty(session, request, format, timeout if wait else 0.0))
+
+
+def confirm_decommission(name: str, discard: bool, yes: bool) -> None:
+    """Asks a person for the name of the cluster that is going to be emptied. Raises as `confirm` does."""
+    more = " and deletes what is drained there" if discard else ""
+    confirm(f"cluster {name}", name, yes, verb="empty", told=f"This moves everything off cluster {name}{more}.")
+
+
+async def _empty(session: "Session", request: "DecommissionClusterRequest", format: Format, wait_seconds: float) -> int:
+    from braid.cli.decommissioning import decommission, wait_empty
+
+    code = await decommission(session, request, format)
+    if wait_seconds <= 0 or request.dry_run:
+        return code
+    return await wait_empty(session, request.name, wait_seconds)
 
 
 async def _move_stream(

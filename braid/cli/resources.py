@@ -253,8 +253,8 @@ def _create_cluster(
     execute(endpoint, context, lambda session: create_cluster(session, name, spec, dry_run, format))
 
 
-def confirm(what: str, name: str, yes: bool) -> None:
-    """Asks a person for the name of what is going to be destroyed.
+def confirm(what: str, name: str, yes: bool, *, verb: str = "delete", told: str = "") -> None:
+    """Asks a person for the name of what is going to be destroyed; `told` says what the verb does to it.
 
     Raises:
         Invalid: nobody can be asked, and --yes is missing.
@@ -263,11 +263,11 @@ def confirm(what: str, name: str, yes: bool) -> None:
     if yes:
         return
     if not sys.stdin.isatty():
-        raise Invalid("nobody can be asked here", field="--yes", remedy=f"repeat it with --yes to delete {what}")
-    sys.stderr.write(f"This deletes {what} for good. Type its name to go on: ")
+        raise Invalid("nobody can be asked here", field="--yes", remedy=f"repeat it with --yes to {verb} {what}")
+    sys.stderr.write(f"{told or f'This deletes {what} for good.'} Type its name to go on: ")
     sys.stderr.flush()
     if sys.stdin.readline().strip() != name:
-        raise Refused(f"{what} was not deleted: another name was typed", remedy="repeat it, or use --yes")
+        raise Refused(f"{what} stays as it is: another name was typed", remedy="repeat it, or use --yes")
 
 
 def _check_flags(kind: kinds.Kind, given: Mapping[str, str], most: int) -> None:
