@@ -123,7 +123,8 @@ def ranges_by_the_page(coded: bytes, anchor: int) -> list[list[int]]:
         return []
     numbers: list[int] = []
     position, shift, value = 1, 0, 0
-    while position < len(coded) and not (coded[0] == 3 and numbers):
+    numbers_before_bits = {1: 4, 3: 1}.get(coded[0])
+    while position < len(coded) and len(numbers) != numbers_before_bits:
         value |= (coded[position] & 0x7F) << shift
         shift += 7
         if coded[position] < 0x80:
@@ -131,6 +132,8 @@ def ranges_by_the_page(coded: bytes, anchor: int) -> list[list[int]]:
             shift = value = 0
         position += 1
     start = anchor + (numbers[0] >> 1 ^ -(numbers[0] & 1))
+    if coded[0] == 1:
+        return rice_by_the_page(coded[position:], start, *numbers[1:])
     if coded[0] == 3:
         bits = "".join(f"{byte:08b}"[::-1] for byte in coded[position:])
         return [[start + found.start(), start + found.end()] for found in re.finditer("1+", bits)]
@@ -139,6 +142,19 @@ def ranges_by_the_page(coded: bytes, anchor: int) -> list[list[int]]:
         ranges.append([start, start + run])
         start += run + gap
     return ranges
+
+
+def rice_by_the_page(coded: bytes, start: int, length: int, form: int, count: int) -> list[list[int]]:
+    """The Golomb-Rice coder as the page tells it, character by character."""
+    width, bits = form % 64, "".join(f"{byte:08b}"[::-1] for byte in coded)
+    remainders = [bits[width * n : width * (n + 1)][::-1] for n in range(count)]
+    quotients = re.findall("0*1", bits[-(-width * count // 8) * 8 :])
+    others, mark = "01" if form >= 64 else "10"
+    places = ""
+    for quotient, remainder in zip(quotients, remainders, strict=True):
+        places += others * ((len(quotient) - 1 << width) + int(remainder or "0", 2)) + mark
+    places = places.ljust(length, others)
+    return [[start + found.start(), start + found.end()] for found in re.finditer("1+", places)]
 
 
 @pytest.mark.parametrize("vector", ENVELOPES, ids=lambda vector: vector["name"])
