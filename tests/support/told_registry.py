@@ -2,6 +2,7 @@
 
 As a process (`python -m tests.support.told_registry`, settings from the environment) it reads the JSON file that
 `BRAID_TOLD_CHANNELS` names: a list of objects with the parameters of `Registry.set`, which may change at any time.
+`BRAID_TOLD_BOOTSTRAP` is where cluster east answers, if it does.
 """
 
 import asyncio
@@ -42,7 +43,9 @@ class Registry:
     name = "registry"
     kinds: Mapping[str, AnyKind] = {}
 
-    def __init__(self) -> None:
+    def __init__(self, east: str = "east:9092") -> None:
+        """`east` is where that cluster is said to answer."""
+        self.bootstraps = {"east": east, "west": "west:9092"}
         self.revision = 100
         self.watches = 0
         self.channels: dict[str, stream_pb2.Channel] = {}
@@ -83,7 +86,7 @@ class Registry:
                 yield route_pb2.WatchChannelsResponse(
                     revision=self.revision,
                     channels=self.channels.values(),
-                    clusters=[ClusterAddress(name=name, bootstrap=f"{name}:9092") for name in ("east", "west")],
+                    clusters=[ClusterAddress(name=name, bootstrap=told) for name, told in self.bootstraps.items()],
                     full=full,
                 )
                 full = False
@@ -113,4 +116,5 @@ class Registry:
 
 
 if __name__ == "__main__":
-    sys.exit(serve(Registry(), Settings()))  # type: ignore[call-arg]  # pydantic-settings reads the rest
+    told = Registry(os.environ.get("BRAID_TOLD_BOOTSTRAP", "east:9092"))
+    sys.exit(serve(told, Settings()))  # type: ignore[call-arg]  # pydantic-settings reads the rest

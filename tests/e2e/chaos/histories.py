@@ -91,6 +91,8 @@ class _Telling:
         event, group = AssignerEvent.FromString(record.data), self._history.id
         for grant in event.leases_granted.grants:
             yield facts.LeaseGranted(group, grant.lease, grant.member, grant.epoch)
+        for freed in event.leases_released.leases:
+            yield facts.LeaseFreed(group, freed.lease, freed.epoch)
         # Of the mesh's own group on the dlq lane no log of work is kept here; its own tests hold its promises.
         if event.HasField("group_registered") and group == GROUP:
             for lane in event.group_registered.spec.lanes or ("live", "bulk"):

@@ -139,6 +139,45 @@ class Killed:
     process: str
 
 
+@dataclass(frozen=True, slots=True)
+class CutOff:
+    """A process reaches no assigner from now on, until it says that it holds something new."""
+
+    process: str
+
+
+# --- what members were told
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseTold:
+    """A member of a group, in a process, works on a lease under an epoch from now on."""
+
+    process: str
+    group: str
+    lease: str
+    member: str
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseDropped:
+    """The process takes up nothing more of it: it was asked back, taken, or given up."""
+
+    process: str
+    group: str
+    lease: str
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Steady:
+    """From now on nothing befalls a group's members; or, where not `steady`, something may again."""
+
+    group: str
+    steady: bool
+
+
 # --- the event store
 
 
@@ -202,6 +241,15 @@ class LeaseGranted:
     group: str
     lease: str
     member: str
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseFreed:
+    """A lease is nobody's: what was granted under the epoch has ended."""
+
+    group: str
+    lease: str
     epoch: int
 
 
@@ -271,12 +319,17 @@ Fact = (
     | HandlerEnded
     | Paused
     | Killed
+    | CutOff
+    | LeaseTold
+    | LeaseDropped
+    | Steady
     | BatchAppended
     | Folded
     | BatchWatched
     | AppendAnswered
     | EventDecided
     | LeaseGranted
+    | LeaseFreed
     | Subscribed
     | SealRecorded
     | EndsRecorded

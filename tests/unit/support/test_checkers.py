@@ -20,6 +20,7 @@ from tests.support.checkers.facts import Fact, Place
 from tests.support.checkers.fencing import FencedCommits
 from tests.support.checkers.folding import OneFold
 from tests.support.checkers.holders import ExclusiveHolders
+from tests.support.checkers.leases import NothingMoves, OneGrant, OneHolder, RecordedGrants
 from tests.support.checkers.stores import GapFreeWatches, HonestAppends
 
 LOG = facts.LogId("east", "braid.logs.live.1", 0)
@@ -145,6 +146,44 @@ def test_overlapping_holders_are_seen_unless_one_was_frozen() -> None:
     assert not red(ExclusiveHolders("h"), [begin("a"), begin("b")])
     for between in (facts.HandlerEnded("a", 1), facts.Killed("a"), facts.Paused("a")):
         assert not red(ExclusiveHolders("g"), [begin("a"), between, begin("b")])
+
+
+def granted(member: str, epoch: int) -> Fact:
+    return facts.LeaseGranted("g", "l", member, epoch)
+
+
+def told(process: str, epoch: int, member: str = "m") -> Fact:
+    return facts.LeaseTold(process, "g", "l", member, epoch)
+
+
+def test_a_lease_granted_while_it_is_anothers_is_seen() -> None:
+    freed = facts.LeaseFreed("g", "l", 1)
+    assert red(OneGrant(), [granted("m", 1), granted("n", 2)])
+    assert red(OneGrant(), [granted("m", 1), freed, granted("m", 2), freed, granted("n", 3)])
+    assert not red(OneGrant(), [granted("m", 1), freed, granted("n", 2)])
+
+
+def test_two_members_that_hold_a_lease_are_seen_unless_one_could_not_know() -> None:
+    assert red(OneHolder(), [told("a", 1), told("b", 2)])
+    assert red(OneHolder(), [told("a", 1), facts.LeaseDropped("a", "g", "l", 0), told("b", 2)])
+    assert red(OneHolder(), [facts.CutOff("a"), told("a", 1), told("b", 2)])
+    for between in (facts.LeaseDropped("a", "g", "l", 1), facts.Killed("a"), facts.Paused("a"), facts.CutOff("a")):
+        assert not red(OneHolder(), [told("a", 1), between, told("b", 2)])
+    assert red(OneHolder(), [told("a", 2), facts.Paused("a"), told("b", 2)])
+
+
+def test_a_lease_told_of_before_its_event_is_seen() -> None:
+    assert not red(RecordedGrants(), [granted("m", 1), told("a", 1)])
+    assert red(RecordedGrants(), [told("a", 1), granted("m", 1)])
+    for other in (granted("n", 1), granted("m", 2)):
+        assert red(RecordedGrants(), [other, told("a", 1)])
+
+
+def test_leases_that_move_while_a_group_is_steady_are_seen() -> None:
+    steady, not_steady, elsewhere = facts.Steady("g", True), facts.Steady("g", False), facts.Steady("h", True)
+    for moved in (granted("m", 1), facts.LeaseFreed("g", "l", 1), facts.LeaseDropped("a", "g", "l", 1)):
+        assert red(NothingMoves(), [steady, moved])
+        assert not red(NothingMoves(), [steady, not_steady, elsewhere, moved])
 
 
 @pytest.mark.parametrize(

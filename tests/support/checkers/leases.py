@@ -1,0 +1,131 @@
+"""Leases as the assigner's histories grant them and as members hold them: I4 one holder, I6 no grant without its
+event, I14 nothing moves without a reason.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from tests.support.checkers.checking import Instant
+from tests.support.checkers.facts import (
+    CutOff,
+    Fact,
+    Killed,
+    LeaseDropped,
+    LeaseFreed,
+    LeaseGranted,
+    LeaseTold,
+    Paused,
+    Steady,
+)
+
+_Lease = tuple[str, str]  # group, lease
+
+
+class OneGrant(Instant):
+    """I4: by its history no lease is granted to anybody while it is another's: no partition under two epochs."""
+
+    invariant = "I4 one grant"
+
+    def __init__(self) -> None:
+        self._granted: dict[_Lease, LeaseGranted] = {}
+
+    def see(self, fact: Fact) -> Iterator[str]:
+        """See `Checker`."""
+        match fact:
+            case LeaseGranted(group=group, lease=lease):
+                if (other := self._granted.get((group, lease))) is not None:
+                    yield f"{fact} while {other} stands"
+                self._granted[group, lease] = fact
+            case LeaseFreed(group=group, lease=lease, epoch=epoch):
+                other = self._granted.get((group, lease))
+                if other is not None and other.epoch == epoch:
+                    del self._granted[group, lease]
+            case _:
+                pass
+
+
+@dataclass
+class _Hold:
+    told: LeaseTold
+    excused: bool = False  # its process is frozen or reaches no assigner: it cannot know better
+
+
+class OneHolder(Instant):
+    """I4: no two members hold a lease at the same time, but those that were frozen or cut off when it was theirs."""
+
+    invariant = "I4 one holder"
+
+    def __init__(self) -> None:
+        self._holds: dict[_Lease, dict[str, _Hold]] = {}
+
+    def see(self, fact: Fact) -> Iterator[str]:
+        """See `Checker`."""
+        match fact:
+            case LeaseTold():
+                yield from self._told(fact)
+            case LeaseDropped(process=process, group=group, lease=lease, epoch=epoch):
+                holds = self._holds.get((group, lease), {})
+                if process in holds and holds[process].told.epoch == epoch:
+                    del holds[process]
+            case Killed(process=process):
+                for holds in self._holds.values():
+                    holds.pop(process, None)
+            case Paused(process=process) | CutOff(process=process):
+                for holds in self._holds.values():
+                    if process in holds:
+                        holds[process].excused = True
+            case _:
+                pass
+
+    def _told(self, told: LeaseTold) -> Iterator[str]:
+        holds = self._holds.setdefault((told.group, told.lease), {})
+        for process, other in holds.items():
+            if process != told.process and not other.excused:
+                yield f"{told} while {other.told}"
+            if process != told.process and told.epoch <= other.told.epoch:
+                yield f"{told} does not rise above {other.told}"
+        holds[told.process] = _Hold(told)
+
+
+class RecordedGrants(Instant):
+    """I6: nobody is told of a lease before the history says that it is granted to that member under that epoch."""
+
+    invariant = "I6 recorded grants"
+
+    def __init__(self) -> None:
+        self._granted: set[LeaseGranted] = set()
+
+    def see(self, fact: Fact) -> Iterator[str]:
+        """See `Checker`."""
+        match fact:
+            case LeaseGranted():
+                self._granted.add(fact)
+            case LeaseTold(group=group, lease=lease, member=member, epoch=epoch):
+                if LeaseGranted(group, lease, member, epoch) not in self._granted:
+                    yield f"{fact}, and its history does not say so"
+            case _:
+                pass
+
+
+class NothingMoves(Instant):
+    """I14: while a group is steady (nothing befell its members), none of its leases is granted, freed or dropped."""
+
+    invariant = "I14 nothing moves"
+
+    def __init__(self) -> None:
+        self._steady: set[str] = set()
+
+    def see(self, fact: Fact) -> Iterator[str]:
+        """See `Checker`."""
+        match fact:
+            case Steady(group=group, steady=steady):
+                (self._steady.add if steady else self._steady.discard)(group)
+            case LeaseGranted(group=group) | LeaseFreed(group=group) | LeaseDropped(group=group):
+                if group in self._steady:
+                    yield f"{fact} though nothing befell a member"
+            case _:
+                pass
+
+
+LEASES: Final = (OneGrant, OneHolder, RecordedGrants, NothingMoves)
