@@ -7,6 +7,7 @@ import asyncio
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, TypeVar
 
 from braid.kafka.memory.groups import METADATA_MAX_UNITS, Groups
@@ -75,7 +76,9 @@ class MemoryCluster:
         self._ids = 0
         self._producers = 0
         self._in_sockets: list[Callable[[], None]] = []
-        self._changed = asyncio.Event()
+        self.changes = 0  # so many times anything changed
+        self._waits = 0
+        self._waiting: dict[int, tuple[Callable[[], bool], Callable[[], object]]] = {}
 
     # --- faults
 
@@ -158,14 +161,37 @@ class MemoryCluster:
             serve()
         return future
 
-    async def changed(self) -> None:
-        """Waits for anything to change: a record, a fault, a topic."""
-        await self._changed.wait()
+    def when(self, condition: Callable[[], bool], then: Callable[[], object]) -> Callable[[], None]:
+        """Calls back once, at the first change (a record, a fault, a topic) after which a condition holds.
+
+        Returns what ends the wait.
+        """
+        self._waits += 1
+        number = self._waits
+        self._waiting[number] = (condition, then)
+        return lambda: _drop(self._waiting, number)
+
+    async def until(self, condition: Callable[[], bool], seconds: float) -> bool:
+        """Waits for a change that makes a condition hold. Returns whether one did within so many seconds."""
+        if condition():
+            return True
+        loop = asyncio.get_running_loop()
+        came: asyncio.Future[bool] = loop.create_future()
+        forget = self.when(condition, partial(_settle, came, True))
+        late = loop.call_later(seconds, _settle, came, False)
+        try:
+            return await came
+        finally:
+            forget()
+            late.cancel()
 
     def notify(self) -> None:
-        """Wakes whoever waits for a change."""
-        changed, self._changed = self._changed, asyncio.Event()
-        changed.set()
+        """Something changed: asks whoever waits whether it was for that."""
+        self.changes += 1
+        for number, (condition, then) in tuple(self._waiting.items()):
+            if condition():
+                self._waiting.pop(number, None)
+                then()
 
     # --- topics
 
@@ -253,10 +279,10 @@ class MemoryCluster:
             raise NotFound(f"topic {partition.topic} has no partition {partition.partition}")
         return logs[partition.partition]
 
-    def end(self, partition: TopicPartition) -> int:
-        """A partition's end, or -1 when there is none."""
+    def end(self, partition: TopicPartition) -> int | None:
+        """A partition's end, if there is one."""
         found = self._topics.get(partition.topic)
-        return found.logs[partition.partition].end if found and partition.partition < len(found.logs) else -1
+        return found.logs[partition.partition].end if found and partition.partition < len(found.logs) else None
 
     def fingerprint(self, partition: TopicPartition, offset: int) -> Fingerprint | None:
         """See `KafkaAdmin.fingerprint`."""
@@ -280,3 +306,12 @@ class MemoryCluster:
         unknown = sorted(set(config) - set(_TOPIC_DEFAULTS))
         if unknown:
             raise Invalid(f"topic {topic}: unknown configuration {', '.join(unknown)}")
+
+
+def _settle(waiting: asyncio.Future[bool], answer: bool) -> None:
+    if not waiting.done():
+        waiting.set_result(answer)
+
+
+def _drop(waiting: dict[int, tuple[Callable[[], bool], Callable[[], object]]], number: int) -> None:
+    waiting.pop(number, None)

@@ -1,8 +1,8 @@
 """The fetcher's twin."""
 
 import asyncio
-import contextlib
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from braid.kafka.memory.link import Link
 from braid.kernel.errors import ClusterUnavailable, NotFound, OffsetOutOfRange
@@ -49,16 +49,15 @@ class MemoryFetcher:
 
     async def fetch(self, max_records: int, timeout_seconds: float) -> Sequence[FetchedRecords]:
         """See `KafkaFetcher.fetch`."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(timeout_seconds):
-                while True:
-                    if self._reachable() and self._anything():  # else the broker holds the request
-                        await self._link.travel_both_ways()
-                    # An answer is taken as a whole or not at all, so that no position moves past what nobody got.
-                    fetched = self._collect(max_records) if self._reachable() else []
-                    if fetched:
-                        return fetched
-                    await self._link.cluster.changed()
+        cluster, time, seen = self._link.cluster, asyncio.get_running_loop().time, -1
+        ends = time() + timeout_seconds
+        while await cluster.until(partial(self._answered, seen), ends - time()):
+            await self._link.travel_both_ways()
+            seen = cluster.changes
+            # An answer is taken as a whole or not at all, so that no position moves past what nobody got.
+            fetched = self._collect(max_records) if self._reachable() else []
+            if fetched:
+                return fetched
         return []
 
     async def fetch_columns(
@@ -82,10 +81,14 @@ class MemoryFetcher:
     def _reachable(self) -> bool:
         return self._started and self._link.answers
 
-    def _anything(self) -> bool:
-        """Whether there is an answer: a position that is not its log's end."""
-        cluster = self._link.cluster
-        return any(at not in self._paused and cluster.end(at) != position for at, position in self._positions.items())
+    def _answered(self, seen: int) -> bool:
+        """Whether the broker, after more than so many changes, answers a fetch: some position is not its log's end."""
+        if self._link.cluster.changes == seen or not self._reachable():
+            return False
+        for partition, position in self._positions.items():
+            if partition not in self._paused and self._link.cluster.end(partition) not in (position, None):
+                return True
+        return False
 
     def _collect(self, max_records: int) -> list[FetchedRecords]:
         fetched: list[FetchedRecords] = []

@@ -49,24 +49,60 @@ class Link:
         Raises:
             ClusterUnavailable: no answer in time; the operation may have happened, or may still happen.
         """
+        loop = asyncio.get_running_loop()
+        reply: asyncio.Future[T] = loop.create_future()
+        late = loop.call_later(seconds, self._give_up, reply, seconds)
+        self._travel(reply, lambda: self._arrive(operation, reply))
         try:
-            async with asyncio.timeout(seconds):
-                await self._travel()
-                answer = await self.cluster.submit(operation)
-                await self._travel()
-                return answer
-        except TimeoutError as error:
-            raise ClusterUnavailable(f"cluster {self.cluster.name} did not answer within {seconds} s") from error
+            return await reply
+        finally:
+            late.cancel()
+
+    def _give_up(self, reply: asyncio.Future[T], seconds: float) -> None:
+        if not reply.done():
+            text = f"cluster {self.cluster.name} did not answer within {seconds} s"
+            reply.set_exception(ClusterUnavailable(text))
 
     async def travel_both_ways(self) -> None:
         """The time a request and its answer take on the way."""
-        for _ in range(2):
-            await asyncio.sleep(self._latency() if self._latency is not None else 0.0)
+        await asyncio.sleep(self._delay() + self._delay())
 
-    async def _travel(self) -> None:
-        """One way: waits while the network is cut; a dead cluster refuses, or its answer is lost."""
-        await asyncio.sleep(self._latency() if self._latency is not None else 0.0)
-        while self._is_cut:
-            await self.cluster.changed()
-        if not self.cluster.running:
-            raise ClusterUnavailable(f"cluster {self.cluster.name} does not answer")
+    def _delay(self) -> float:
+        return self._latency() if self._latency is not None else 0.0
+
+    def _travel(self, reply: asyncio.Future[T], arrive: Callable[[], None]) -> None:
+        """One way, unless nobody waits for the reply any more by then."""
+        asyncio.get_running_loop().call_later(self._delay(), self._pass, reply, arrive)
+
+    def _pass(self, reply: asyncio.Future[T], arrive: Callable[[], None]) -> None:
+        """Waits while the network is cut; a dead cluster refuses, or its answer is lost."""
+        if reply.done():
+            return
+        if self._is_cut:
+            self.cluster.when(
+                lambda: reply.done() or not self._is_cut,
+                lambda: asyncio.get_running_loop().call_soon(self._pass, reply, arrive),
+            )
+        elif not self.cluster.running:
+            reply.set_exception(ClusterUnavailable(f"cluster {self.cluster.name} does not answer"))
+        else:
+            arrive()
+
+    def _arrive(self, operation: Callable[[], T], reply: asyncio.Future[T]) -> None:
+        def answer(served: asyncio.Future[T]) -> None:
+            if not reply.done():
+                self._travel(reply, lambda: _hand_over(served, reply))
+
+        served = self.cluster.submit(operation)
+        if served.done():
+            answer(served)
+        else:
+            served.add_done_callback(answer)
+
+
+def _hand_over(served: asyncio.Future[T], reply: asyncio.Future[T]) -> None:
+    error = served.exception()
+    if error is None:
+        reply.set_result(served.result())
+    else:
+        reply.set_exception(error)

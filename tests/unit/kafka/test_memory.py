@@ -75,8 +75,7 @@ def test_an_answer_lost_on_its_way_is_a_record_written_once() -> None:
         producer = await _producer(process)
         await (await producer.send(PARTITION, b"a", None, [], 1))
         outcome = asyncio.ensure_future(await producer.send(PARTITION, b"b", None, [], 1))
-        while cluster.log(PARTITION).end < 2:
-            await cluster.changed()
+        assert await cluster.until(lambda: cluster.log(PARTITION).end == 2, 5.0)
         process.cut("east")
         await asyncio.sleep(5.0)
         assert not outcome.done()
