@@ -90,8 +90,12 @@ def progress_text(found: cluster_pb2.Decommission) -> str:
         ("stranded", found.stranded_channels),
     )
     channels = ", ".join(f"{count} {what}" for what, count in counts if count) or "none"
-    blocked = f"; {found.blocked_streams} streams blocked" if found.blocked_streams else ""
-    return f"{state_text(found)}: {found.streams_left} streams left, channels: {channels}{blocked}"
+    blocked = f"; {_streams(found.blocked_streams)} blocked" if found.blocked_streams else ""
+    return f"{state_text(found)}: {_streams(found.streams_left)} left, channels: {channels}{blocked}"
+
+
+def _streams(count: int) -> str:
+    return f"{count} stream{'s' * (count != 1)}"
 
 
 def state_text(found: cluster_pb2.Decommission) -> str:

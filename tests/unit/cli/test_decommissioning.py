@@ -55,13 +55,13 @@ async def test_what_is_kept_is_said_and_holds_the_cluster() -> None:
     assert (await shell.braid(*EMPTY_EAST, "--reason", "new disks")).code == 0
     await asyncio.sleep(5.0)
     described = (await shell.braid("describe", "cluster", "east")).out
-    assert "Decommission: keeping: 1 streams left, channels: 2 drained\n  reason: new disks\n" in described
+    assert "Decommission: keeping: 1 stream left, channels: 2 drained\n  reason: new disks\n" in described
     assert "drained topics are kept until " in described and "cluster east --discard-drained" in described
     refused = await shell.braid("delete", "cluster", "east", "--yes")
     assert refused.code == 4 and "(DRAINED) is still on cluster east" in refused.err
     assert "braid describe cluster east" in refused.err
     late = await shell.braid(*EMPTY_EAST, "--wait", "--timeout", "3")
-    assert late.code == 3 and "keeping: 1 streams left" in late.err
+    assert late.code == 3 and "keeping: 1 stream left" in late.err
     assert "it is being decommissioned: keeping" in (await shell.braid("doctor")).out
 
 
@@ -72,7 +72,7 @@ async def test_blocked_streams_are_named_with_their_reason() -> None:
     assert "  logs stays: no cluster can take the traffic: there is no other cluster\n" in begun.out
     assert "HEALTHY (blocked)" in (await shell.braid("get", "clusters")).out
     described = (await shell.braid("describe", "cluster", "east")).out
-    assert "channels: 2 active; 1 streams blocked\n  blocked: logs: no cluster can take the traffic" in described
+    assert "channels: 2 active; 1 stream blocked\n  blocked: logs: no cluster can take the traffic" in described
 
 
 @virtual
