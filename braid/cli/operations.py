@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Final, cast
 
 import typer
 
+from braid.cli import policies
 from braid.cli.execution import ContextOption, EndpointOption, execute
 from braid.cli.kinds import GROUP, LEASE, MEMBER, parse_kind
 from braid.cli.why import check_lease
@@ -64,13 +65,15 @@ _UNFREEZE: Final = """Let a group move leases again.
 \b
   braid unfreeze group indexer
 """
-_SET: Final = """Set what a member bears, how a group keeps to zones and hosts, or who fences it.
+_SET: Final = """Set what a member bears, how a group is placed or keeps to zones and hosts, or who fences it.
 
 \b
   braid set capacity web-1 4.0
   braid set zones indexer prefer
   braid set hosts indexer apart
   braid set fencing indexer none
+  braid set shadow indexer count
+  braid set policy indexer load --above 0.3
 """
 _SET_CAPACITY: Final = """Say how much a member bears, in busy seconds a second, instead of what it declares.
 
@@ -129,6 +132,7 @@ def register(app: typer.Typer) -> None:
     settings.command("zones", help=_SET_ZONES)(_set_zones)
     settings.command("hosts", help=_SET_HOSTS)(_set_hosts)
     settings.command("fencing", help=_SET_FENCING)(_set_fencing)
+    policies.register(settings)
     app.add_typer(settings, name="set")
 
 
@@ -265,20 +269,20 @@ async def _set_drain(session: "Session", member: str, group: str, drained: bool,
     from braid.api.assigner.v1.assigner_service_pb2 import DrainMemberRequest
 
     request = DrainMemberRequest(group=group, member=member, drained=drained, reason=reason, absent=absent)
-    told = await _change(session, "DrainMember", request, f"draining {member}", member)
+    told = await change(session, "DrainMember", request, f"draining {member}", member)
     left = sum(each.leases for each in told.rules.drains if each.member == member)
     watch = f"; watch it: braid get members --group {told.name} -w"
     done = f"draining, {left} leases to go{watch}" if left else "drained: it holds nothing, and gets nothing"
-    return _say(session, told, f"member/{member} {done if drained else 'may hold leases again'}")
+    return say(session, told, f"member/{member} {done if drained else 'may hold leases again'}")
 
 
 async def _set_pin(session: "Session", lease: str, group: str, member: str, strict: bool, absent: bool) -> int:
     from braid.api.assigner.v1.assigner_service_pb2 import PinLeaseRequest
 
     request = PinLeaseRequest(group=group, lease=lease, member=member, strict=strict, absent=absent)
-    told = await _change(session, "PinLease", request, f"pinning {lease}", member)
+    told = await change(session, "PinLease", request, f"pinning {lease}", member)
     only = ", and to nobody else" if strict else ""
-    return _say(session, told, f"lease/{lease} pinned to {member}{only}" if member else f"lease/{lease} unpinned")
+    return say(session, told, f"lease/{lease} pinned to {member}{only}" if member else f"lease/{lease} unpinned")
 
 
 async def _set_ban(
@@ -287,17 +291,17 @@ async def _set_ban(
     from braid.api.assigner.v1.assigner_service_pb2 import BanMemberRequest
 
     request = BanMemberRequest(group=group, member=member, path=path, cluster=cluster, lifted=lifted, absent=absent)
-    told = await _change(session, "BanMember", request, f"banning {member}", member)
+    told = await change(session, "BanMember", request, f"banning {member}", member)
     what = path or f"cluster {cluster}"
-    return _say(session, told, f"member/{member} {'may hold' if lifted else 'banned from'} {what}")
+    return say(session, told, f"member/{member} {'may hold' if lifted else 'banned from'} {what}")
 
 
 async def _set_freeze(session: "Session", group: str, frozen: bool, reason: str) -> int:
     from braid.api.assigner.v1.assigner_service_pb2 import FreezeGroupRequest
 
     request = FreezeGroupRequest(group=group, frozen=frozen, reason=reason)
-    told = await _change(session, "FreezeGroup", request, f"freezing {group}", "")
-    return _say(session, told, f"group/{group} {'frozen: nothing that is held moves' if frozen else 'moves again'}")
+    told = await change(session, "FreezeGroup", request, f"freezing {group}", "")
+    return say(session, told, f"group/{group} {'frozen: nothing that is held moves' if frozen else 'moves again'}")
 
 
 async def _change_capacity(session: "Session", member: str, group: str, capacity: float | None, absent: bool) -> int:
@@ -306,9 +310,9 @@ async def _change_capacity(session: "Session", member: str, group: str, capacity
     request = SetCapacityRequest(group=group, member=member, absent=absent)
     if capacity is not None:
         request.capacity = capacity
-    told = await _change(session, "SetCapacity", request, f"setting the capacity of {member}", member)
+    told = await change(session, "SetCapacity", request, f"setting the capacity of {member}", member)
     said = "what it declares" if capacity is None else f"{capacity:g} busy seconds a second"
-    return _say(session, told, f"member/{member} bears {said}")
+    return say(session, told, f"member/{member} bears {said}")
 
 
 async def _change_spreading(session: "Session", group: str, zones: int, hosts: bool | None) -> int:
@@ -319,12 +323,12 @@ async def _change_spreading(session: "Session", group: str, zones: int, hosts: b
     request = SetSpreadingRequest(group=group, zones=cast("ZoneRule.ValueType", zones))
     if hosts is not None:
         request.hosts = hosts
-    told = await _change(session, "SetSpreading", request, f"changing {group}", "")
+    told = await change(session, "SetSpreading", request, f"changing {group}", "")
     zone_rule = enum_text(ZoneRule.DESCRIPTOR, told.rules.zones)
-    return _say(session, told, f"group/{group} zones: {zone_rule}, hosts: {_HOSTS[told.rules.spread_hosts]}")
+    return say(session, told, f"group/{group} zones: {zone_rule}, hosts: {_HOSTS[told.rules.spread_hosts]}")
 
 
-async def _change(session: "Session", method: str, request: "Message", doing: str, member: str) -> "Group":
+async def change(session: "Session", method: str, request: "Message", doing: str, member: str) -> "Group":
     """Asks for a change. Raises `NotFound` with the nearest name that exists."""
     from braid.api.assigner.v1.group_pb2 import Group
     from braid.cli.kinds import Scope
@@ -345,7 +349,7 @@ async def _change(session: "Session", method: str, request: "Message", doing: st
         raise
 
 
-def _say(session: "Session", group: "Group", done: str) -> int:
+def say(session: "Session", group: "Group", done: str) -> int:
     """Prints what was done, and what stands against it."""
     session.terminal.print("\n".join([done, *(f"  note: {each}" for each in group.rules.warnings)]))
     return 0

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import cast
 
 from braid.cli.documents import Document, Value
+from braid.cli.policies import policy_text
 from braid.cli.times import age_text
 
 
@@ -21,8 +22,21 @@ def rule_lines(rules: Document, now_ms: int) -> list[str]:
         lines.append(f"  zones     {rules['zones']}")
     if rules.get("spread_hosts"):
         lines.append("  hosts     apart")
+    lines += _policies(rules, now_ms)
     lines += [f"  note: {warning}" for warning in cast("Sequence[str]", rules.get("warnings") or ())]
     return ["Rules:", *lines] if lines else ["Rules: none"]
+
+
+def _policies(rules: Document, now_ms: int) -> list[str]:
+    """How leases are placed where it is not as everywhere, and what is tried beside it."""
+    policy, shadow = rules.get("policy"), rules.get("shadow")
+    lines: list[str] = []
+    if isinstance(policy, dict) and policy_text(policy) not in ("load", "unspecified"):
+        lines.append(f"  policy    {policy_text(policy)}")
+    if isinstance(shadow, dict) and isinstance(tried := shadow["policy"], dict):
+        since = age_text(cast("int", shadow["since_ms"]), now_ms)
+        lines.append(f"  shadow    {policy_text(tried)}, for {since}: computed and compared, nothing moves by it")
+    return lines
 
 
 def _freeze(rules: Document, now_ms: int) -> list[str]:

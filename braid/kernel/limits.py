@@ -411,6 +411,8 @@ CLI_FENCING_SECONDS: Final = 30.0  # `braid set fencing` waits for its clusters,
 
 # --- many members on one assigner
 BEAT_PATIENCE: Final = 0.5  # of the lease: so long a carried heartbeat may lack an answer, then the member beats itself
+BEAT_SILENCE_SECONDS: Final = 10.0  # then a Beat stream without an answer is opened anew; its members beat themselves
+BEAT_TELL_AGAIN: Final = 20  # heartbeats, after which clusters out of reach are told again though nothing changed
 BEAT_MEMBERS_MAX: Final = 10_000  # heartbeats in one message: some 10 ms of the assigner's loop
 BEAT_NEWS_BYTES: Final = 1 << 20  # of what members tell in one message; more go into the next
 BEAT_STREAMS_MAX: Final = 2  # of one connection: one, and one that is about to end
@@ -433,3 +435,8 @@ PLACEMENT_TRY_WORK: Final = 4_000  # what looking for one move costs whatever th
 DECOMMISSION_STREAMS_AT_ONCE: Final = 16  # that change over together: a wave their targets and producers hardly notice
 DECOMMISSION_NAMED_MAX: Final = 20  # streams and channels named in a cluster's status; the counts are whole
 DECOMMISSION_WAIT_SECONDS: Final = 3_600.0  # `--wait` without a time: drains take as long as the slowest group
+
+# --- placement policies, and one that is tried beside the real one
+POLICY_BAND_MIN: Final = 0.01  # of the mean: nearer than that, the noise of measuring would move leases
+POLICY_BAND_MAX: Final = 10.0  # above it nothing would ever be moved by load
+SHADOW_LOOK_SECONDS: Final = 10.0  # between two looks at what a shadow policy would do: each costs a preview

@@ -78,6 +78,8 @@ class AssignerMetrics:
 
     bump_seconds: Histogram
     fencing_waived: Counter
+    shadow_moves: Gauge
+    shadow_imbalance: Gauge
 
 
 def make_assigner_metrics(metrics: Metrics) -> AssignerMetrics:
@@ -92,6 +94,15 @@ def make_assigner_metrics(metrics: Metrics) -> AssignerMetrics:
         ),
         fencing_waived=Counter(
             "braid_fencing_waived", "Bumps that failed while members reached the cluster", ["group"], registry=registry
+        ),
+        shadow_moves=Gauge(
+            "braid_shadow_moves", "Leases that a group's shadow policy would move", ["group"], registry=registry
+        ),
+        shadow_imbalance=Gauge(
+            "braid_shadow_imbalance",
+            "The most loaded member over the mean, as it is now and as the group's shadow policy would have it then",
+            ["group", "placement"],
+            registry=registry,
         ),
     )
 

@@ -8,6 +8,7 @@ from braid.api.assigner.v1 import rules_pb2
 from services.assigner import operations
 from services.assigner.group import Group
 from services.assigner.rules import (
+    Basis,
     CapacitySet,
     CapacityUnset,
     GroupFrozen,
@@ -19,7 +20,12 @@ from services.assigner.rules import (
     MemberDrainEnded,
     MemberDrainStarted,
     MemberUnbanned,
+    PlacementPolicy,
+    PolicySet,
     RuleEvent,
+    Shadow,
+    ShadowEnded,
+    ShadowSet,
     SpreadingSet,
     Zones,
 )
@@ -43,6 +49,12 @@ def encode(event: RuleEvent) -> pb.AssignerEvent:
         case SpreadingSet(zones, hosts):
             spreading = pb.SpreadingSet(zones=cast("rules_pb2.ZoneRule.ValueType", zones.value), hosts=hosts)
             return pb.AssignerEvent(spreading_set=spreading)
+        case PolicySet(policy):
+            return pb.AssignerEvent(policy_set=pb.PolicySet(policy=policy_message(policy)))
+        case ShadowSet(policy):
+            return pb.AssignerEvent(shadow_set=pb.ShadowSet(policy=policy_message(policy)))
+        case ShadowEnded():
+            return pb.AssignerEvent(shadow_ended=pb.ShadowEnded())
         case _:
             return _encode_member(event)
 
@@ -79,8 +91,26 @@ DECODERS: Final = cast(
         "capacity_set": lambda m: CapacitySet(m.member, m.capacity),
         "capacity_unset": lambda m: CapacityUnset(m.member),
         "spreading_set": lambda m: SpreadingSet(Zones(m.zones), m.hosts),
+        "policy_set": lambda m: PolicySet(read_policy(m.policy)),
+        "shadow_set": lambda m: ShadowSet(read_policy(m.policy)),
+        "shadow_ended": lambda m: ShadowEnded(),
     },
 )
+
+
+def policy_message(policy: PlacementPolicy) -> rules_pb2.PlacementPolicy:
+    """A policy as a message."""
+    basis = cast("rules_pb2.PlacementBasis.ValueType", policy.basis.value)
+    return rules_pb2.PlacementPolicy(basis=basis, band_high=policy.high, band_low=policy.low)
+
+
+def read_policy(message: rules_pb2.PlacementPolicy) -> PlacementPolicy:
+    """Reads `policy_message`'s. Raises `ValueError` for an unknown basis."""
+    return PlacementPolicy(Basis(message.basis), message.band_high, message.band_low)
+
+
+def _shadow_message(shadow: Shadow) -> rules_pb2.PlacementShadow:
+    return rules_pb2.PlacementShadow(policy=policy_message(shadow.policy), since_ms=shadow.since_ms)
 
 
 def rules_message(state: Group) -> rules_pb2.GroupRules:
@@ -110,4 +140,6 @@ def rules_message(state: Group) -> rules_pb2.GroupRules:
         zones=cast("rules_pb2.ZoneRule.ValueType", rules.zones.value),
         spread_hosts=rules.spread,
         warnings=operations.warnings(state),
+        policy=policy_message(rules.policy),
+        shadow=_shadow_message(rules.shadow) if rules.shadow else None,
     )

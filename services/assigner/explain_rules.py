@@ -14,6 +14,8 @@ from services.assigner.rules import (
     MemberDrainEnded,
     MemberDrainStarted,
     MemberUnbanned,
+    PlacementPolicy,
+    PolicySet,
     SpreadingSet,
 )
 
@@ -43,7 +45,16 @@ def rule_text(lease: str, cluster: str, event: Event, holder: tuple[str, ...]) -
         case SpreadingSet(zones, hosts):
             apart = "kept apart over hosts" if hosts else "not kept apart over hosts"
             return f"Zones count as {zones.name.lower()} from then on, and lanes are {apart}"
+        case PolicySet(policy):
+            return f"Leases are placed by {policy_text(policy)} from then on"
     return _holder_text(event, holder)
+
+
+def policy_text(policy: PlacementPolicy) -> str:
+    """A policy for people."""
+    bands = [f"above {policy.high:g}" if policy.high else "", f"below {policy.low:g}" if policy.low else ""]
+    named = " or ".join(filter(None, bands))
+    return policy.basis.name.lower() + (f" (moved {named} of the mean)" if named else "")
 
 
 def _holder_text(event: Event, holder: tuple[str, ...]) -> str:

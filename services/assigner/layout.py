@@ -8,7 +8,16 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from braid.kernel.limits import HOME_SECONDS, LOAD_FLOOR, MOVES_PER_MINUTE_MIN, WARM_UP_PART_MIN, WARM_UP_SECONDS
+from braid.kernel.limits import (
+    HOME_SECONDS,
+    LOAD_FLOOR,
+    MOVES_PER_MINUTE_MIN,
+    PLACEMENT_BAND_HIGH,
+    PLACEMENT_BAND_INNER,
+    PLACEMENT_BAND_LOW,
+    WARM_UP_PART_MIN,
+    WARM_UP_SECONDS,
+)
 from services.assigner.columns import HELD, Blocks, Codes
 from services.assigner.constraints import borne, crowded, drained, forced, masks
 from services.assigner.costs import costs_of
@@ -16,8 +25,9 @@ from services.assigner.events import Loads
 from services.assigner.group import Group, Lease
 from services.assigner.members import index_of
 from services.assigner.names import LeaseNames, names_of
-from services.assigner.placement import Floats, Indices
+from services.assigner.placement import Band, Floats, Indices
 from services.assigner.policy import Measured
+from services.assigner.rules import Basis, PlacementPolicy
 
 
 def _none() -> Indices:
@@ -60,7 +70,9 @@ class Layout:
         return result
 
 
-def layout(state: Group, members: Sequence[str], loads: Loads, now_ms: int) -> Layout:
+def layout(
+    state: Group, members: Sequence[str], loads: Loads, now_ms: int, policy: PlacementPolicy | None = None
+) -> Layout:
     """A group as the assignor sees it.
 
     Args:
@@ -68,24 +80,35 @@ def layout(state: Group, members: Sequence[str], loads: Loads, now_ms: int) -> L
         members: Those of its members that can be told something, sorted.
         loads: What was measured.
         now_ms: Now, wall clock; newcomers are warmed up by it.
+        policy: What is to be evened out; the group's own unless it is said.
     """
+    policy = policy or state.rules.policy
+    counted = policy.basis is Basis.COUNT
     blocks = _wanted(state)
     names = names_of(tuple(blocks))
     states = state.lease_columns.states(blocks)
     holders = _columns(state, members)[state.lease_columns.holders(blocks)]
     holders[states > HELD] = -1
     homes = _homes(state, members, blocks, now_ms)
-    weights = costs_of(loads.costs, blocks)
+    weights = costs_of({} if counted else loads.costs, blocks)
     np.maximum(weights, LOAD_FLOOR, out=weights)
     here = np.flatnonzero((holders >= 0) | (states != HELD))
     if len(here) < len(holders):
         names, holders, homes, weights, states = names.at(here), holders[here], homes[here], weights[here], states[here]
     uneven = len(weights) > 0 and bool(weights.min() < weights.max())
     capacities = _capacities(state, members, now_ms, warming=uneven)
+    if counted:
+        capacities = np.where(capacities > 0, 1.0, 0.0)
     rules = masks(state, members, names)
     budget = max(-(-len(names) // max(len(members), 1)) + 1, MOVES_PER_MINUTE_MIN)
-    measured = Measured(weights, capacities, max(budget - loads.moved, 0), rules)
+    measured = Measured(weights, capacities, max(budget - loads.moved, 0), rules, band_of(policy))
     return Layout(members, names, names.of_channel, holders, measured, max(budget - loads.ruled, 0), homes, states)
+
+
+def band_of(policy: PlacementPolicy) -> Band:
+    """When a placement is uneven enough to be touched."""
+    high, low = policy.high or PLACEMENT_BAND_HIGH, policy.low or PLACEMENT_BAND_LOW
+    return Band(high, low, min(PLACEMENT_BAND_INNER, high, low))
 
 
 def relieved(placed: Layout) -> Layout:

@@ -24,14 +24,14 @@ from braid.kernel.limits import (
     LOAD_NOMINAL_RECORD_SECONDS,
     LOAD_RISE_SECONDS,
     LOAD_SETTLE_SECONDS,
-    PLACEMENT_BAND_HIGH,
-    PLACEMENT_BAND_LOW,
 )
 from services.assigner.constraints import borne, drained
 from services.assigner.costs import Costs
 from services.assigner.events import Loads
 from services.assigner.group import Group
+from services.assigner.layout import band_of
 from services.assigner.lease import split
+from services.assigner.rules import Basis
 
 _MINUTE: Final = 60.0
 _SILENCE_SECONDS: Final = 2.0  # more than heartbeats are apart, and a stall of either side
@@ -129,11 +129,14 @@ class GroupLoads:
         numbers = columns.numbers(everybody.ids)[counted]
         sums = np.append(np.bincount(holders[held], weights, len(columns.members.names)), 0.0)
         loads, counts, capacities = sums[numbers], columns.counts(numbers), borne(state)[counted]
+        if state.rules.policy.basis is Basis.COUNT:
+            loads, capacities = counts.astype(np.float64), np.ones(len(counts))
+        band = band_of(state.rules.policy)
         relative, mean = loads / capacities, float(loads.sum() / capacities.sum())
         heaviest = int(relative.argmax())
         outside = (
-            relative[heaviest] > mean * (1 + PLACEMENT_BAND_HIGH)
-            or relative.min() < mean * (1 - PLACEMENT_BAND_LOW)
+            relative[heaviest] > mean * (1 + band.high)
+            or relative.min() < mean * (1 - band.low)
             or counts.max() - counts.min() > 1
         )
         return bool(counts[heaviest] > 1 and outside)

@@ -12,7 +12,13 @@ from typing import TypeVar
 from braid.kernel.decider import Context
 from braid.kernel.errors import Exhausted, Invalid, NotFound, Refused
 from braid.kernel.ids import ChannelId, LeaseId
-from braid.kernel.limits import GROUP_RULES_MAX, GROUP_RULES_SHOWN, HELLO_TEXT_MAX
+from braid.kernel.limits import (
+    GROUP_RULES_MAX,
+    GROUP_RULES_SHOWN,
+    HELLO_TEXT_MAX,
+    POLICY_BAND_MAX,
+    POLICY_BAND_MIN,
+)
 from services.assigner import constraints
 from services.assigner.admission import check_capacity
 from services.assigner.events import Loads
@@ -21,6 +27,7 @@ from services.assigner.layout import layout
 from services.assigner.rules import (
     Ban,
     BanMember,
+    Basis,
     CapacitySet,
     CapacityUnset,
     Drain,
@@ -39,10 +46,17 @@ from services.assigner.rules import (
     MemberUnbanned,
     Pin,
     PinLease,
+    PlacementPolicy,
+    PolicySet,
     RuleCommand,
     RuleEvent,
     SetCapacity,
+    SetPolicy,
+    SetShadow,
     SetSpreading,
+    Shadow,
+    ShadowEnded,
+    ShadowSet,
     SpreadingSet,
     UnbanMember,
     UnpinLease,
@@ -88,6 +102,14 @@ def _wanted(state: Group, command: RuleCommand) -> Sequence[RuleEvent]:
         case SetSpreading(zones, hosts):
             rules = state.rules
             return [SpreadingSet(zones or rules.zones, rules.spread if hosts is None else hosts)]
+        case SetPolicy(policy):
+            check_policy(policy)
+            return [PolicySet(policy)]
+        case SetShadow(tried):
+            if tried is None:
+                return [ShadowEnded()] if state.rules.shadow else ()
+            check_policy(tried)
+            return [ShadowSet(tried)]
 
 
 def _pin(state: Group, command: PinLease) -> Sequence[RuleEvent]:
@@ -133,6 +155,16 @@ def _capacity(state: Group, command: SetCapacity) -> Sequence[RuleEvent]:
 
 
 # --- what may not be asked for
+
+
+def check_policy(policy: PlacementPolicy) -> None:
+    """Raises `Invalid` for a band that is absurd, or that nothing would be judged by."""
+    for field, part, limit in (("band_high", policy.high, POLICY_BAND_MAX), ("band_low", policy.low, 1.0)):
+        if part and policy.basis is Basis.COUNT:
+            raise Invalid("numbers have no band", field=f"policy.{field}", remedy="leave it out, or place by load")
+        if part and not POLICY_BAND_MIN <= part <= limit:  # neither for NaN
+            remedy = f"use a part of the mean between {POLICY_BAND_MIN:g} and {limit:g}"
+            raise Invalid(f"{part:g} is no band", field=f"policy.{field}", remedy=remedy)
 
 
 def _check_text(text: str, field: str) -> None:
@@ -270,6 +302,13 @@ def evolve(rules: GroupRules, event: RuleEvent, context: Context) -> GroupRules:
             return replace(rules, capacities=_without(rules.capacities, member))
         case SpreadingSet(zones, hosts):
             return replace(rules, zones=zones, spread=hosts)
+        case PolicySet(policy):
+            return replace(rules, policy=policy)
+        case ShadowSet(policy):
+            since_ms = rules.shadow.since_ms if rules.shadow and rules.shadow.policy == policy else context.now_ms
+            return replace(rules, shadow=Shadow(policy, since_ms))
+        case ShadowEnded():
+            return replace(rules, shadow=None)
 
 
 def without_channel(rules: GroupRules, channel: str) -> GroupRules:

@@ -81,11 +81,13 @@ def place(
     return placement.holders
 
 
-def placing(channels: Indices, holders: Indices, measured: Measured) -> Generator[None, None, Indices]:
+def placing(
+    channels: Indices, holders: Indices, measured: Measured, movable: Movable = Movable.ALL
+) -> Generator[None, None, Indices]:
     """As `place`, with all of its moves however many they are: yields after each slice of the work."""
     members = len(measured.capacities)
-    if members == 0 or not len(holders) or measured.plain:
-        return place(channels, holders, members, movable=Movable.ALL, measured=measured)
+    if members == 0 or not len(holders) or measured.plain or movable is not Movable.ALL:
+        return place(channels, holders, members, movable=movable, measured=measured)
     placement = Placement(measured.weights, holders, measured.capacities, measured.rules)
     placement.deal(np.flatnonzero(holders < 0))
     improvement = Improvement(placement, measured.band, measured.moves_max)

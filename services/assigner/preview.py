@@ -1,10 +1,10 @@
 """What would move, were the group another: members gone, clusters dead, capacities changed. Pure; decides nothing.
 
-It asks the same assignor as a balance step, of the present state with the change made, without a budget: where leases
-would come to lie in the end, not at the next step.
+It places as a balance step does, the present state with the change made, without a budget: where leases would come to
+lie in the end, not at the next step. That may be much work, so it is done in slices.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -12,12 +12,14 @@ import numpy as np
 from braid.kernel.errors import Invalid, NotFound
 from braid.kernel.limits import LOAD_FLOOR
 from services.assigner.admission import check_capacity
-from services.assigner.balance import Assignor
+from services.assigner.costs import Costs
 from services.assigner.events import Loads
 from services.assigner.group import Group, Lease, LeaseState, channel_of
 from services.assigner.layout import Layout, layout, relieved, uncrowded
-from services.assigner.policy import Movable
+from services.assigner.placement import Indices
+from services.assigner.policy import Movable, placing
 from services.assigner.returns import homeward
+from services.assigner.rules import PlacementPolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +30,13 @@ class Change:
         leaving: Members that are gone.
         lost: Clusters nobody can work on: their leases stay where they are, and cost nothing.
         capacities: What members can bear from now on, busy seconds per second.
+        policy: What is evened out instead of what the group's own policy evens out.
     """
 
     leaving: Sequence[str] = ()
     lost: Sequence[str] = ()
     capacities: Mapping[str, float] = field(default_factory=dict)
+    policy: PlacementPolicy | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,32 +67,38 @@ class Preview:
     members: Sequence[MemberLoad]
 
 
-def preview(state: Group, loads: Loads, change: Change, now_ms: int, assign: Assignor) -> Preview:
-    """Places a changed group.
+def preview(state: Group, loads: Loads, change: Change, now_ms: int) -> Generator[None, None, Preview]:
+    """Places a changed group; yields after each slice of the work.
 
     Args:
         state: The group as it is.
         loads: What was measured.
         change: What would be different.
         now_ms: Now, wall clock.
-        assign: The placement algorithm.
 
     Raises:
         NotFound: the change names a member or cluster the group does not have.
         Invalid: a capacity is absurd.
     """
-    now = layout(state, sorted(state.members), loads, now_ms)
+    now = layout(state, state.member_columns.ids, loads, now_ms)
     changed = _changed(state, change)
-    then = layout(changed, sorted(changed.members), _without(state, loads, change.lost), now_ms)
-    count = len(then.leases)
-    then = replace(then, measured=replace(then.measured, moves_max=count), ruled_max=count)
-    movable = Movable.ALL if state.rules.freeze is None else Movable.NONE
-    dealt = homeward(then, still=movable is Movable.NONE)
-    dealt = dealt if movable is Movable.NONE else relieved(dealt)
-    target = assign(dealt.channels, dealt.holders, len(then.members), movable=movable, measured=dealt.measured)
-    target = uncrowded(then, dealt.crowd, target)
-    target = np.where(target < 0, then.holders, target)  # what nobody else may hold stays
+    loads = replace(loads, costs=_without(state, loads.costs, change.lost))
+    then = layout(changed, changed.member_columns.ids, loads, now_ms)
+    target = yield from wanted(changed, layout(changed, changed.member_columns.ids, loads, now_ms, change.policy))
     return Preview(_moves(state, then, target.tolist()), _members(now, then, replace(then, holders=target)))
+
+
+def wanted(state: Group, placed: Layout) -> Generator[None, None, Indices]:
+    """Where leases would come to lie in the end, by a layout's policy: not at the next step, nor within a budget."""
+    count = len(placed.leases)
+    free = replace(placed, measured=replace(placed.measured, moves_max=count), ruled_max=count)
+    movable = Movable.ALL if state.rules.freeze is None else Movable.NONE
+    dealt = homeward(free, still=movable is Movable.NONE)
+    dealt = dealt if movable is Movable.NONE else relieved(dealt)
+    target = yield from placing(dealt.channels, dealt.holders, dealt.measured, movable)
+    target = uncrowded(free, dealt.crowd, target)
+    result: Indices = np.where(target < 0, placed.holders, target)  # what nobody else may hold stays
+    return result
 
 
 def _changed(state: Group, change: Change) -> Group:
@@ -126,10 +136,12 @@ def _member(state: Group, name: str, field: str) -> str:
     return found[0]
 
 
-def _without(state: Group, loads: Loads, lost: Sequence[str]) -> Loads:
+def _without(state: Group, costs: Mapping[str, float], lost: Sequence[str]) -> Mapping[str, float]:
     """A dead cluster's leases keep nobody busy."""
     dead = {name for name, channel in state.channels.items() if channel.cluster in lost}
-    return replace(loads, costs={name: cost for name, cost in loads.costs.items() if channel_of(name) not in dead})
+    if isinstance(costs, Costs):
+        return costs.without(dead)
+    return {name: cost for name, cost in costs.items() if channel_of(name) not in dead}
 
 
 def _moves(state: Group, then: Layout, target: Sequence[int]) -> Sequence[PlacementMove]:

@@ -36,9 +36,11 @@ from services.assigner.group import Group, GroupSpec
 from services.assigner.loads import GroupLoads, Sample
 from services.assigner.peers import RegistryFollower
 from services.assigner.reconciler_generations import GenerationKeeper, Memberships
+from services.assigner.reconciler_shadow import ShadowKeeper
 from services.assigner.reconciler_starts import write_start
 from services.assigner.reconciler_unfencing import MembershipEnder
 from services.assigner.registry_view import RegistryView
+from services.assigner.shadow import Trial
 
 GROUPS: Kind[Group, Command, Event] = Kind("group", GroupDecider(), GroupCodec())
 
@@ -89,6 +91,7 @@ class GroupKeeper:
             state=self._state,
             execute=self._execute_now,
         )
+        self._shadow = ShadowKeeper(replica, memberships.metrics, name, state=self._state, loads=self.loads)
         self._seen: tuple[GroupSpec | None, RegistryView | None] = (None, None)  # by the last decision
         self._loads = GroupLoads(replica.host.clock.elapsed())
 
@@ -129,8 +132,14 @@ class GroupKeeper:
         """What was measured, as a decision goes by it."""
         return self._loads.taken(self._state(), self._replica.host.clock.elapsed())
 
+    @property
+    def trial(self) -> Trial | None:
+        """What looks at the group's shadow policy came to; None while there is none, or none was made."""
+        return self._shadow.trial
+
     def look(self) -> None:
         """Decides when loads have become uneven, or when what rules ask for may go on."""
+        self._shadow.look()
         state, now = self._state(), self._replica.host.clock.elapsed()
         if self._loads.uneven(state, now):
             self.poke("loads")
@@ -181,6 +190,7 @@ class GroupKeeper:
             task.cancel()
         self._generations.stop()
         self._endings.stop()
+        self._shadow.stop()
 
     async def _decide(self) -> None:
         removing = dict(list(self._removals.items())[:SIGNALS_PER_DECISION_MAX])

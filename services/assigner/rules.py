@@ -70,6 +70,36 @@ class Freeze:
     reason: str = ""
 
 
+class Basis(Enum):
+    """What a placement evens out; numbered as in `rules.proto`."""
+
+    LOAD = 1
+    COUNT = 2
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementPolicy:
+    """How leases are placed.
+
+    Attributes:
+        basis: What is evened out.
+        high: Leases move by load once a member is so far above the mean, a part of it; 0 for the default.
+        low: Or below it.
+    """
+
+    basis: Basis = Basis.LOAD
+    high: float = 0.0
+    low: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Shadow:
+    """A policy that is computed beside the real one, and never acted upon."""
+
+    policy: PlacementPolicy
+    since_ms: int
+
+
 @dataclass(frozen=True, slots=True)
 class GroupRules:
     """All rules of a group.
@@ -82,6 +112,8 @@ class GroupRules:
         freeze: None when the group is not frozen.
         zones: Whether members keep to clusters of their zone.
         spread: Whether partitions of one lane are kept apart over hosts.
+        policy: How leases are placed.
+        shadow: Another policy that is tried beside it; None for none.
     """
 
     pins: Mapping[str, Pin] = field(default_factory=dict)
@@ -91,6 +123,8 @@ class GroupRules:
     freeze: Freeze | None = None
     zones: Zones = Zones.ANY
     spread: bool = False
+    policy: PlacementPolicy = PlacementPolicy()
+    shadow: Shadow | None = None
 
     @property
     def count(self) -> int:
@@ -205,6 +239,25 @@ class SpreadingSet:
     hosts: bool
 
 
+@dataclass(frozen=True, slots=True)
+class PolicySet:
+    """Leases are placed by this policy from now on."""
+
+    policy: PlacementPolicy
+
+
+@dataclass(frozen=True, slots=True)
+class ShadowSet:
+    """A policy is computed beside the real one from now on."""
+
+    policy: PlacementPolicy
+
+
+@dataclass(frozen=True, slots=True)
+class ShadowEnded:
+    """It is not computed any more."""
+
+
 RuleEvent = (
     LeasePinned
     | LeaseUnpinned
@@ -218,6 +271,9 @@ RuleEvent = (
     | CapacitySet
     | CapacityUnset
     | SpreadingSet
+    | PolicySet
+    | ShadowSet
+    | ShadowEnded
 )
 
 # --- commands. With `absent` a member's name is taken although nobody carries it now.
@@ -290,4 +346,29 @@ class SetSpreading:
     hosts: bool | None = None
 
 
-RuleCommand = PinLease | UnpinLease | BanMember | UnbanMember | FreezeGroup | DrainMember | SetCapacity | SetSpreading
+@dataclass(frozen=True, slots=True)
+class SetPolicy:
+    """Places leases by another policy."""
+
+    policy: PlacementPolicy
+
+
+@dataclass(frozen=True, slots=True)
+class SetShadow:
+    """Tries a policy beside the real one; None no longer does."""
+
+    policy: PlacementPolicy | None
+
+
+RuleCommand = (
+    PinLease
+    | UnpinLease
+    | BanMember
+    | UnbanMember
+    | FreezeGroup
+    | DrainMember
+    | SetCapacity
+    | SetSpreading
+    | SetPolicy
+    | SetShadow
+)

@@ -74,6 +74,8 @@ class Assigner:
                 _path("DrainMember"): unary(api.DrainMemberRequest, operations.drain_member),
                 _path("SetCapacity"): unary(api.SetCapacityRequest, operations.set_capacity),
                 _path("SetSpreading"): unary(api.SetSpreadingRequest, operations.set_spreading),
+                _path("SetPolicy"): unary(api.SetPolicyRequest, operations.set_policy),
+                _path("SetShadow"): unary(api.SetShadowRequest, operations.set_shadow),
                 _path("CloseChannel"): unary(api.CloseChannelRequest, writes.close_channel),
             },
             server_stream={},

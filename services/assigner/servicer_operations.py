@@ -8,7 +8,8 @@ from braid.kernel.errors import Invalid, NotFound
 from braid.kernel.ids import LeaseId
 from braid.kernel.ports import Caller
 from braid.runtime.replica import Replica
-from services.assigner import constraints
+from services.assigner import constraints, operations
+from services.assigner.codec_rules import read_policy
 from services.assigner.group import Group
 from services.assigner.reconciler_group import GROUPS
 from services.assigner.rules import (
@@ -17,14 +18,27 @@ from services.assigner.rules import (
     DrainMember,
     FreezeGroup,
     PinLease,
+    PlacementPolicy,
     RuleCommand,
     SetCapacity,
+    SetPolicy,
+    SetShadow,
     SetSpreading,
     UnbanMember,
     UnpinLease,
     Zones,
 )
 from services.assigner.servicer_reads import group_message
+
+
+def asked_policy(message: rules_pb2.PlacementPolicy) -> PlacementPolicy:
+    """Reads a policy that was asked for. Raises `Invalid`."""
+    try:
+        policy = read_policy(message)
+    except ValueError:
+        raise Invalid(f"basis {message.basis} is unknown", field="policy.basis", remedy="use load or count") from None
+    operations.check_policy(policy)
+    return policy
 
 
 class Operations:
@@ -70,6 +84,15 @@ class Operations:
         zones = Zones(request.zones) if request.zones else None
         hosts = request.hosts if request.HasField("hosts") else None
         return await self._execute(request.group, SetSpreading(zones, hosts), caller)
+
+    async def set_policy(self, request: api.SetPolicyRequest, caller: Caller) -> group_pb2.Group:
+        """Sets how a group's leases are placed."""
+        return await self._execute(request.group, SetPolicy(asked_policy(request.policy)), caller)
+
+    async def set_shadow(self, request: api.SetShadowRequest, caller: Caller) -> group_pb2.Group:
+        """Tries a policy beside a group's own, or no longer."""
+        policy = asked_policy(request.policy) if request.HasField("policy") else None
+        return await self._execute(request.group, SetShadow(policy), caller)
 
     def _of_member(self, group: str, member: str) -> str:
         def known(state: Group) -> bool:

@@ -5,12 +5,15 @@ from collections.abc import Callable
 from braid.api.assigner.v1 import assigner_service_pb2 as api
 from braid.kernel.ports import Caller
 from braid.runtime.replica import Replica
+from services.assigner.codec_rules import policy_message
 from services.assigner.domain import registered_spec
 from services.assigner.group import Group
-from services.assigner.policy import place
 from services.assigner.preview import Change, MemberLoad, PlacementMove, preview
 from services.assigner.reconciler import Term
 from services.assigner.reconciler_group import GROUPS
+from services.assigner.reconciler_shadow import sliced
+from services.assigner.servicer_operations import asked_policy
+from services.assigner.shadow import Trial
 
 
 class Previews:
@@ -29,14 +32,32 @@ class Previews:
         state = self._replica.aggregates.state(GROUPS, request.group)
         registered_spec(state)
         loads = term.keeper(request.group).loads()
-        change = Change(tuple(request.leaving_members), tuple(request.lost_clusters), dict(request.capacities))
-        told = preview(state, loads, change, self._replica.host.clock.now_ms(), place)
+        policy = asked_policy(request.policy) if request.HasField("policy") else None
+        change = Change(tuple(request.leaving_members), tuple(request.lost_clusters), dict(request.capacities), policy)
+        told = await sliced(preview(state, loads, change, self._replica.host.clock.now_ms()), self._replica.host.clock)
+        trial = term.keeper(request.group).trial
         members = sorted(
             (_member(state, each) for each in told.members), key=lambda each: (each.client_id, each.member)
         )
         return api.PreviewPlacementResponse(
-            moves=[_move(each) for each in told.moves], members=members, measured=loads.settled
+            moves=[_move(each) for each in told.moves],
+            members=members,
+            measured=loads.settled,
+            shadow=_comparison(trial) if trial else None,
         )
+
+
+def _comparison(trial: Trial) -> api.ShadowComparison:
+    return api.ShadowComparison(
+        policy=policy_message(trial.shadow.policy),
+        since_ms=trial.shadow.since_ms,
+        looks=trial.looks,
+        moves=trial.last.moves,
+        max_over_mean_now=trial.last.now,
+        max_over_mean_then=trial.last.then,
+        average_now=trial.average_now,
+        average_then=trial.average_then,
+    )
 
 
 def _move(move: PlacementMove) -> api.PlacementMove:

@@ -20,7 +20,7 @@ from services.assigner.group import (
     StartKind,
     StartPosition,
 )
-from services.assigner.rules import Ban, Drain, Freeze, GroupRules, Pin, Zones
+from services.assigner.rules import Ban, Basis, Drain, Freeze, GroupRules, Pin, PlacementPolicy, Shadow, Zones
 
 _FORMAT: Final = 1
 Json = Mapping[str, object]
@@ -86,7 +86,13 @@ def _rules_json(rules: GroupRules) -> Json:
         "freeze": rules.freeze and asdict(rules.freeze),
         "zones": rules.zones.value,
         "spread": rules.spread,
+        "policy": _policy_json(rules.policy),
+        "shadow": rules.shadow and [*_policy_json(rules.shadow.policy), rules.shadow.since_ms],
     }
+
+
+def _policy_json(policy: PlacementPolicy) -> Sequence[float]:
+    return [policy.basis.value, policy.high, policy.low]
 
 
 def _group(document: dict[str, object]) -> Group:
@@ -150,4 +156,11 @@ def _rules(item: dict[str, object]) -> GroupRules:
         Freeze(**freeze) if freeze else None,  # type: ignore[arg-type]
         Zones(item.get("zones", Zones.ANY.value)),
         bool(item.get("spread", False)),
+        _policy(cast("Sequence[float]", item.get("policy", _policy_json(PlacementPolicy())))),
+        Shadow(_policy(tried[:3]), int(tried[3])) if (tried := cast("Sequence[float]", item.get("shadow"))) else None,
     )
+
+
+def _policy(item: Sequence[float]) -> PlacementPolicy:
+    basis, high, low = item
+    return PlacementPolicy(Basis(basis), high, low)

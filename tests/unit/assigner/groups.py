@@ -92,12 +92,16 @@ class History:
         """Balances, with every member giving back at once what is asked of it, until nothing moves."""
         for _ in range(10):
             self.do(Balance(tuple(self.state.members)))
-            revoking = [(n, x) for n, x in self.state.leases.items() if x.state is LeaseState.REVOKING]
-            if not revoking:
+            if not self.settle_revokes():
                 return
-            for name, lease in revoking:
-                self.do(ReleaseLeases(lease.holder, (Release(name, lease.epoch),)))
         raise AssertionError("the balance does not settle")
+
+    def settle_revokes(self) -> bool:
+        """Every member gives back what is asked of it; whether anything was."""
+        revoking = [(n, x) for n, x in self.state.leases.items() if x.state is LeaseState.REVOKING]
+        for name, lease in revoking:
+            self.do(ReleaseLeases(lease.holder, (Release(name, lease.epoch),)))
+        return bool(revoking)
 
 
 def registered(*channels: SeenChannel, spec: GroupSpec = SPEC) -> History:

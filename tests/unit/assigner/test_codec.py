@@ -55,6 +55,9 @@ EXAMPLES: dict[str, ev.Event] = {
     "capacity_set": ru.CapacitySet("web-1", 2.5),
     "capacity_unset": ru.CapacityUnset("web-1"),
     "spreading_set": ru.SpreadingSet(ru.Zones.PREFER, hosts=True),
+    "policy_set": ru.PolicySet(ru.PlacementPolicy(ru.Basis.COUNT)),
+    "shadow_set": ru.ShadowSet(ru.PlacementPolicy(ru.Basis.LOAD, 0.25, 0.5)),
+    "shadow_ended": ru.ShadowEnded(),
 }
 
 

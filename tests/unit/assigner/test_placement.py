@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator
-from typing import Final, cast
+from typing import Final, TypeVar, cast
 
 import numpy as np
 import pytest
@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from services.assigner.placement import Band, Floats, Improvement, Indices, Mask, Move, Placement, Rules
 from services.assigner.policy import Measured, Movable, place, placing
 
+T = TypeVar("T")
 WEIGHTS = st.lists(st.sampled_from([0.01, 0.01, 0.02, 0.05, 0.1, 0.4, 1.0, 3.0]), min_size=1, max_size=60)
 CAPACITIES = st.lists(st.sampled_from([0.5, 1.0, 2.0]), min_size=1, max_size=9)
 UNBOUNDED: Final = 10_000
@@ -191,13 +192,13 @@ def test_sliced_it_comes_to_the_same(
         assert finished(dealt).tolist() == whole.holders.tolist()
 
 
-def finished(steps: Generator[None, None, Indices]) -> Indices:
+def finished(steps: Generator[None, None, T]) -> T:
     """What is returned in the end."""
     while True:
         try:
             next(steps)
         except StopIteration as end:
-            return cast("Indices", end.value)
+            return cast("T", end.value)
 
 
 def test_a_slice_ends_in_time_and_what_was_found_is_done() -> None:

@@ -5,11 +5,11 @@ import pytest
 from braid.api.assigner.v1 import assigner_service_pb2 as api
 from braid.kernel.errors import BraidError, Invalid, NotFound
 from services.assigner.events import GoneReason, Loads, RemoveMember
-from services.assigner.policy import place
 from services.assigner.preview import Change, Preview, preview
 from tests.support.virtual_time import run_virtual
 from tests.unit.assigner.groups import History, joined, member, seen
 from tests.unit.assigner.mesh import Mesh, Participant
+from tests.unit.assigner.test_placement import finished
 
 LATER_MS = 10**9
 IDLE = Loads()
@@ -18,8 +18,8 @@ IDLE = Loads()
 def asked(history: History, change: Change, loads: Loads = IDLE) -> Preview:
     """Asks; and asks a second time, for nothing has changed by asking."""
     before = history.state
-    told = preview(history.state, loads, change, LATER_MS, place)
-    assert preview(history.state, loads, change, LATER_MS, place) == told
+    told = finished(preview(history.state, loads, change, LATER_MS))
+    assert finished(preview(history.state, loads, change, LATER_MS)) == told
     assert history.state is before
     return told
 

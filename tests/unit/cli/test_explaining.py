@@ -5,7 +5,13 @@ import json
 
 import pytest
 
-from braid.api.assigner.v1.assigner_service_pb2 import MemberLoad, PlacementMove, PreviewPlacementResponse
+from braid.api.assigner.v1.assigner_service_pb2 import (
+    MemberLoad,
+    PlacementMove,
+    PreviewPlacementResponse,
+    ShadowComparison,
+)
+from braid.api.assigner.v1.rules_pb2 import PLACEMENT_BASIS_LOAD, PlacementPolicy
 from braid.api.dlq.v1.events_pb2 import DlqEvent, ReplayCreated
 from braid.api.dlq.v1.replay_pb2 import ReplaySpec
 from braid.cli.histories import event_body, parse_subject, summary
@@ -176,7 +182,19 @@ async def test_a_preview_shows_what_would_move() -> None:
 def test_a_preview_within_80_columns() -> None:
     members = [MemberLoad(member="01", client_id="web-0", leases_now=4, leases_then=6, relative_load_then=1.0)]
     moves = [PlacementMove(lease=f"logs/live/1/{n}", from_member="02", to_member="01") for n in range(30)]
-    told = preview_text("g", PreviewPlacementResponse(moves=moves, members=members, measured=True))
+    shadow = ShadowComparison(
+        policy=PlacementPolicy(basis=PLACEMENT_BASIS_LOAD, band_high=0.05, band_low=0.1),
+        since_ms=1,
+        looks=1_000,
+        moves=12_345,
+        max_over_mean_now=10.0,
+        max_over_mean_then=1.0,
+        average_now=11.0,
+        average_then=1.1,
+    )
+    found = PreviewPlacementResponse(moves=moves, members=members, measured=True, shadow=shadow)
+    told = preview_text("g", found, 60_001)
+    assert "Shadow load (moves above 0.05 or below 0.1 of the mean), tried for " in told
     assert "MEMBER         LEASES           LOAD\nweb-0           4 → 6    0.00 → 1.00\n" in told
     assert "logs/live/1/0  02 → web-0" in told
     assert told.endswith("… and 10 more: -o json shows them all")

@@ -387,6 +387,7 @@ class PreviewPlacementRequest(_message.Message):
     LEAVING_MEMBERS_FIELD_NUMBER: _builtins.int
     LOST_CLUSTERS_FIELD_NUMBER: _builtins.int
     CAPACITIES_FIELD_NUMBER: _builtins.int
+    POLICY_FIELD_NUMBER: _builtins.int
     group: _builtins.str
     @_builtins.property
     def leaving_members(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -400,6 +401,10 @@ class PreviewPlacementRequest(_message.Message):
     def capacities(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]:
         """By member (id or client id), busy seconds per second it can bear."""
 
+    @_builtins.property
+    def policy(self) -> _rules_pb2.PlacementPolicy:
+        """By this policy instead of the group's."""
+
     def __init__(
         self,
         *,
@@ -407,10 +412,11 @@ class PreviewPlacementRequest(_message.Message):
         leaving_members: _abc.Iterable[_builtins.str] | None = ...,
         lost_clusters: _abc.Iterable[_builtins.str] | None = ...,
         capacities: _abc.Mapping[_builtins.str, _builtins.float] | None = ...,
+        policy: _rules_pb2.PlacementPolicy | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["policy", b"policy"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["capacities", b"capacities", "group", b"group", "leaving_members", b"leaving_members", "lost_clusters", b"lost_clusters"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["capacities", b"capacities", "group", b"group", "leaving_members", b"leaving_members", "lost_clusters", b"lost_clusters", "policy", b"policy"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -423,6 +429,7 @@ class PreviewPlacementResponse(_message.Message):
     MOVES_FIELD_NUMBER: _builtins.int
     MEMBERS_FIELD_NUMBER: _builtins.int
     MEASURED_FIELD_NUMBER: _builtins.int
+    SHADOW_FIELD_NUMBER: _builtins.int
     measured: _builtins.bool
     """Whether the leader has measured long enough to move anything by load; else every lease weighs the same."""
     @_builtins.property
@@ -433,20 +440,71 @@ class PreviewPlacementResponse(_message.Message):
     def members(self) -> _containers.RepeatedCompositeFieldContainer[Global___MemberLoad]:
         """Those that stay, in the order of their client ids."""
 
+    @_builtins.property
+    def shadow(self) -> Global___ShadowComparison:
+        """What the group's shadow policy came to, if it has one and the leader has looked."""
+
     def __init__(
         self,
         *,
         moves: _abc.Iterable[Global___PlacementMove] | None = ...,
         members: _abc.Iterable[Global___MemberLoad] | None = ...,
         measured: _builtins.bool = ...,
+        shadow: Global___ShadowComparison | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["shadow", b"shadow"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["measured", b"measured", "members", b"members", "moves", b"moves"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["measured", b"measured", "members", b"members", "moves", b"moves", "shadow", b"shadow"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___PreviewPlacementResponse: _TypeAlias = PreviewPlacementResponse  # noqa: Y015
+
+@_typing.final
+class ShadowComparison(_message.Message):
+    """A shadow policy beside the real one, since this leader began to look."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    POLICY_FIELD_NUMBER: _builtins.int
+    SINCE_MS_FIELD_NUMBER: _builtins.int
+    LOOKS_FIELD_NUMBER: _builtins.int
+    MOVES_FIELD_NUMBER: _builtins.int
+    MAX_OVER_MEAN_NOW_FIELD_NUMBER: _builtins.int
+    MAX_OVER_MEAN_THEN_FIELD_NUMBER: _builtins.int
+    AVERAGE_NOW_FIELD_NUMBER: _builtins.int
+    AVERAGE_THEN_FIELD_NUMBER: _builtins.int
+    since_ms: _builtins.int
+    """Since when it has been asked for."""
+    looks: _builtins.int
+    moves: _builtins.int
+    """Of the last look: leases that would lie elsewhere."""
+    max_over_mean_now: _builtins.float
+    """The most loaded member over the mean by measured load, 1 is even: the last time, and on average."""
+    max_over_mean_then: _builtins.float
+    average_now: _builtins.float
+    average_then: _builtins.float
+    @_builtins.property
+    def policy(self) -> _rules_pb2.PlacementPolicy: ...
+    def __init__(
+        self,
+        *,
+        policy: _rules_pb2.PlacementPolicy | None = ...,
+        since_ms: _builtins.int = ...,
+        looks: _builtins.int = ...,
+        moves: _builtins.int = ...,
+        max_over_mean_now: _builtins.float = ...,
+        max_over_mean_then: _builtins.float = ...,
+        average_now: _builtins.float = ...,
+        average_then: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["policy", b"policy"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["average_now", b"average_now", "average_then", b"average_then", "looks", b"looks", "max_over_mean_now", b"max_over_mean_now", "max_over_mean_then", b"max_over_mean_then", "moves", b"moves", "policy", b"policy", "since_ms", b"since_ms"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ShadowComparison: _TypeAlias = ShadowComparison  # noqa: Y015
 
 @_typing.final
 class PlacementMove(_message.Message):
@@ -704,6 +762,54 @@ class SetSpreadingRequest(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__hosts) -> _WhichOneofReturnType__hosts | None: ...
 
 Global___SetSpreadingRequest: _TypeAlias = SetSpreadingRequest  # noqa: Y015
+
+@_typing.final
+class SetPolicyRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GROUP_FIELD_NUMBER: _builtins.int
+    POLICY_FIELD_NUMBER: _builtins.int
+    group: _builtins.str
+    @_builtins.property
+    def policy(self) -> _rules_pb2.PlacementPolicy: ...
+    def __init__(
+        self,
+        *,
+        group: _builtins.str = ...,
+        policy: _rules_pb2.PlacementPolicy | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["policy", b"policy"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["group", b"group", "policy", b"policy"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SetPolicyRequest: _TypeAlias = SetPolicyRequest  # noqa: Y015
+
+@_typing.final
+class SetShadowRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GROUP_FIELD_NUMBER: _builtins.int
+    POLICY_FIELD_NUMBER: _builtins.int
+    group: _builtins.str
+    @_builtins.property
+    def policy(self) -> _rules_pb2.PlacementPolicy:
+        """Absent ends it."""
+
+    def __init__(
+        self,
+        *,
+        group: _builtins.str = ...,
+        policy: _rules_pb2.PlacementPolicy | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["policy", b"policy"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["group", b"group", "policy", b"policy"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SetShadowRequest: _TypeAlias = SetShadowRequest  # noqa: Y015
 
 @_typing.final
 class CloseChannelRequest(_message.Message):

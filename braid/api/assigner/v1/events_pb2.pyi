@@ -108,6 +108,9 @@ class AssignerEvent(_message.Message):
     CAPACITY_SET_FIELD_NUMBER: _builtins.int
     CAPACITY_UNSET_FIELD_NUMBER: _builtins.int
     SPREADING_SET_FIELD_NUMBER: _builtins.int
+    POLICY_SET_FIELD_NUMBER: _builtins.int
+    SHADOW_SET_FIELD_NUMBER: _builtins.int
+    SHADOW_ENDED_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def metadata(self) -> _event_pb2.EventMetadata: ...
     @_builtins.property
@@ -168,6 +171,12 @@ class AssignerEvent(_message.Message):
     def capacity_unset(self) -> Global___CapacityUnset: ...
     @_builtins.property
     def spreading_set(self) -> Global___SpreadingSet: ...
+    @_builtins.property
+    def policy_set(self) -> Global___PolicySet: ...
+    @_builtins.property
+    def shadow_set(self) -> Global___ShadowSet: ...
+    @_builtins.property
+    def shadow_ended(self) -> Global___ShadowEnded: ...
     def __init__(
         self,
         *,
@@ -201,12 +210,15 @@ class AssignerEvent(_message.Message):
         capacity_set: Global___CapacitySet | None = ...,
         capacity_unset: Global___CapacityUnset | None = ...,
         spreading_set: Global___SpreadingSet | None = ...,
+        policy_set: Global___PolicySet | None = ...,
+        shadow_set: Global___ShadowSet | None = ...,
+        shadow_ended: Global___ShadowEnded | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["bump_intended", b"bump_intended", "capacity_set", b"capacity_set", "capacity_unset", b"capacity_unset", "channel_closed", b"channel_closed", "channel_observed", b"channel_observed", "event", b"event", "fencing_waived", b"fencing_waived", "generation_bumped", b"generation_bumped", "group_deleted", b"group_deleted", "group_frozen", b"group_frozen", "group_idle_expired", b"group_idle_expired", "group_registered", b"group_registered", "group_unfrozen", b"group_unfrozen", "group_updated", b"group_updated", "lease_pinned", b"lease_pinned", "lease_unpinned", b"lease_unpinned", "leases_granted", b"leases_granted", "leases_released", b"leases_released", "member_banned", b"member_banned", "member_drain_ended", b"member_drain_ended", "member_drain_started", b"member_drain_started", "member_drained", b"member_drained", "member_gone", b"member_gone", "member_joined", b"member_joined", "member_unbanned", b"member_unbanned", "membership_ended", b"membership_ended", "metadata", b"metadata", "progress_set_aside", b"progress_set_aside", "revokes_started", b"revokes_started", "spreading_set", b"spreading_set", "start_fixed", b"start_fixed"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["bump_intended", b"bump_intended", "capacity_set", b"capacity_set", "capacity_unset", b"capacity_unset", "channel_closed", b"channel_closed", "channel_observed", b"channel_observed", "event", b"event", "fencing_waived", b"fencing_waived", "generation_bumped", b"generation_bumped", "group_deleted", b"group_deleted", "group_frozen", b"group_frozen", "group_idle_expired", b"group_idle_expired", "group_registered", b"group_registered", "group_unfrozen", b"group_unfrozen", "group_updated", b"group_updated", "lease_pinned", b"lease_pinned", "lease_unpinned", b"lease_unpinned", "leases_granted", b"leases_granted", "leases_released", b"leases_released", "member_banned", b"member_banned", "member_drain_ended", b"member_drain_ended", "member_drain_started", b"member_drain_started", "member_drained", b"member_drained", "member_gone", b"member_gone", "member_joined", b"member_joined", "member_unbanned", b"member_unbanned", "membership_ended", b"membership_ended", "metadata", b"metadata", "policy_set", b"policy_set", "progress_set_aside", b"progress_set_aside", "revokes_started", b"revokes_started", "shadow_ended", b"shadow_ended", "shadow_set", b"shadow_set", "spreading_set", b"spreading_set", "start_fixed", b"start_fixed"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bump_intended", b"bump_intended", "capacity_set", b"capacity_set", "capacity_unset", b"capacity_unset", "channel_closed", b"channel_closed", "channel_observed", b"channel_observed", "event", b"event", "fencing_waived", b"fencing_waived", "generation_bumped", b"generation_bumped", "group_deleted", b"group_deleted", "group_frozen", b"group_frozen", "group_idle_expired", b"group_idle_expired", "group_registered", b"group_registered", "group_unfrozen", b"group_unfrozen", "group_updated", b"group_updated", "lease_pinned", b"lease_pinned", "lease_unpinned", b"lease_unpinned", "leases_granted", b"leases_granted", "leases_released", b"leases_released", "member_banned", b"member_banned", "member_drain_ended", b"member_drain_ended", "member_drain_started", b"member_drain_started", "member_drained", b"member_drained", "member_gone", b"member_gone", "member_joined", b"member_joined", "member_unbanned", b"member_unbanned", "membership_ended", b"membership_ended", "metadata", b"metadata", "progress_set_aside", b"progress_set_aside", "revokes_started", b"revokes_started", "spreading_set", b"spreading_set", "start_fixed", b"start_fixed"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bump_intended", b"bump_intended", "capacity_set", b"capacity_set", "capacity_unset", b"capacity_unset", "channel_closed", b"channel_closed", "channel_observed", b"channel_observed", "event", b"event", "fencing_waived", b"fencing_waived", "generation_bumped", b"generation_bumped", "group_deleted", b"group_deleted", "group_frozen", b"group_frozen", "group_idle_expired", b"group_idle_expired", "group_registered", b"group_registered", "group_unfrozen", b"group_unfrozen", "group_updated", b"group_updated", "lease_pinned", b"lease_pinned", "lease_unpinned", b"lease_unpinned", "leases_granted", b"leases_granted", "leases_released", b"leases_released", "member_banned", b"member_banned", "member_drain_ended", b"member_drain_ended", "member_drain_started", b"member_drain_started", "member_drained", b"member_drained", "member_gone", b"member_gone", "member_joined", b"member_joined", "member_unbanned", b"member_unbanned", "membership_ended", b"membership_ended", "metadata", b"metadata", "policy_set", b"policy_set", "progress_set_aside", b"progress_set_aside", "revokes_started", b"revokes_started", "shadow_ended", b"shadow_ended", "shadow_set", b"shadow_set", "spreading_set", b"spreading_set", "start_fixed", b"start_fixed"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["group_registered", "group_updated", "group_deleted", "group_idle_expired", "start_fixed", "channel_observed", "channel_closed", "member_joined", "member_gone", "leases_granted", "revokes_started", "leases_released", "bump_intended", "generation_bumped", "fencing_waived", "progress_set_aside", "membership_ended", "lease_pinned", "lease_unpinned", "member_banned", "member_unbanned", "group_frozen", "group_unfrozen", "member_drain_started", "member_drained", "member_drain_ended", "capacity_set", "capacity_unset", "spreading_set"]  # noqa: Y015
+    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["group_registered", "group_updated", "group_deleted", "group_idle_expired", "start_fixed", "channel_observed", "channel_closed", "member_joined", "member_gone", "leases_granted", "revokes_started", "leases_released", "bump_intended", "generation_bumped", "fencing_waived", "progress_set_aside", "membership_ended", "lease_pinned", "lease_unpinned", "member_banned", "member_unbanned", "group_frozen", "group_unfrozen", "member_drain_started", "member_drained", "member_drain_ended", "capacity_set", "capacity_unset", "spreading_set", "policy_set", "shadow_set", "shadow_ended"]  # noqa: Y015
     _WhichOneofArgType_event: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_event) -> _WhichOneofReturnType_event | None: ...
 
@@ -917,3 +929,62 @@ class SpreadingSet(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___SpreadingSet: _TypeAlias = SpreadingSet  # noqa: Y015
+
+@_typing.final
+class PolicySet(_message.Message):
+    """Leases are placed by this policy from now on."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    POLICY_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def policy(self) -> _rules_pb2.PlacementPolicy: ...
+    def __init__(
+        self,
+        *,
+        policy: _rules_pb2.PlacementPolicy | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["policy", b"policy"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["policy", b"policy"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PolicySet: _TypeAlias = PolicySet  # noqa: Y015
+
+@_typing.final
+class ShadowSet(_message.Message):
+    """A policy is computed beside the real one from now on."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    POLICY_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def policy(self) -> _rules_pb2.PlacementPolicy: ...
+    def __init__(
+        self,
+        *,
+        policy: _rules_pb2.PlacementPolicy | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["policy", b"policy"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["policy", b"policy"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ShadowSet: _TypeAlias = ShadowSet  # noqa: Y015
+
+@_typing.final
+class ShadowEnded(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ShadowEnded: _TypeAlias = ShadowEnded  # noqa: Y015

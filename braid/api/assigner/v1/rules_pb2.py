@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!braid/api/assigner/v1/rules.proto\x12\x15\x62raid.api.assigner.v1\"\xa5\x03\n\nGroupRules\x12-\n\x04pins\x18\x01 \x03(\x0b\x32\x1f.braid.api.assigner.v1.LeasePin\x12.\n\x04\x62\x61ns\x18\x02 \x03(\x0b\x32 .braid.api.assigner.v1.MemberBan\x12\x32\n\x06\x64rains\x18\x03 \x03(\x0b\x32\".braid.api.assigner.v1.MemberDrain\x12\x45\n\ncapacities\x18\x04 \x03(\x0b\x32\x31.braid.api.assigner.v1.GroupRules.CapacitiesEntry\x12\x32\n\x06\x66reeze\x18\x05 \x01(\x0b\x32\".braid.api.assigner.v1.GroupFreeze\x12.\n\x05zones\x18\x06 \x01(\x0e\x32\x1f.braid.api.assigner.v1.ZoneRule\x12\x14\n\x0cspread_hosts\x18\x07 \x01(\x08\x12\x10\n\x08warnings\x18\x08 \x03(\t\x1a\x31\n\x0f\x43\x61pacitiesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\"9\n\x08LeasePin\x12\r\n\x05lease\x18\x01 \x01(\t\x12\x0e\n\x06member\x18\x02 \x01(\t\x12\x0e\n\x06strict\x18\x03 \x01(\x08\":\n\tMemberBan\x12\x0e\n\x06member\x18\x01 \x01(\t\x12\x0c\n\x04path\x18\x02 \x01(\t\x12\x0f\n\x07\x63luster\x18\x03 \x01(\t\"\x81\x01\n\x0bMemberDrain\x12\x0e\n\x06member\x18\x01 \x01(\t\x12\x10\n\x08since_ms\x18\x02 \x01(\x03\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x30\n\x05state\x18\x04 \x01(\x0e\x32!.braid.api.assigner.v1.DrainState\x12\x0e\n\x06leases\x18\x05 \x01(\x05\"/\n\x0bGroupFreeze\x12\x10\n\x08since_ms\x18\x01 \x01(\x03\x12\x0e\n\x06reason\x18\x02 \x01(\t*d\n\x08ZoneRule\x12\x19\n\x15ZONE_RULE_UNSPECIFIED\x10\x00\x12\x11\n\rZONE_RULE_ANY\x10\x01\x12\x14\n\x10ZONE_RULE_PREFER\x10\x02\x12\x14\n\x10ZONE_RULE_STRICT\x10\x03*\\\n\nDrainState\x12\x1b\n\x17\x44RAIN_STATE_UNSPECIFIED\x10\x00\x12\x18\n\x14\x44RAIN_STATE_DRAINING\x10\x01\x12\x17\n\x13\x44RAIN_STATE_DRAINED\x10\x02\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!braid/api/assigner/v1/rules.proto\x12\x15\x62raid.api.assigner.v1\"l\n\x0fPlacementPolicy\x12\x34\n\x05\x62\x61sis\x18\x01 \x01(\x0e\x32%.braid.api.assigner.v1.PlacementBasis\x12\x11\n\tband_high\x18\x02 \x01(\x01\x12\x10\n\x08\x62\x61nd_low\x18\x03 \x01(\x01\"[\n\x0fPlacementShadow\x12\x36\n\x06policy\x18\x01 \x01(\x0b\x32&.braid.api.assigner.v1.PlacementPolicy\x12\x10\n\x08since_ms\x18\x02 \x01(\x03\"\x95\x04\n\nGroupRules\x12-\n\x04pins\x18\x01 \x03(\x0b\x32\x1f.braid.api.assigner.v1.LeasePin\x12.\n\x04\x62\x61ns\x18\x02 \x03(\x0b\x32 .braid.api.assigner.v1.MemberBan\x12\x32\n\x06\x64rains\x18\x03 \x03(\x0b\x32\".braid.api.assigner.v1.MemberDrain\x12\x45\n\ncapacities\x18\x04 \x03(\x0b\x32\x31.braid.api.assigner.v1.GroupRules.CapacitiesEntry\x12\x32\n\x06\x66reeze\x18\x05 \x01(\x0b\x32\".braid.api.assigner.v1.GroupFreeze\x12.\n\x05zones\x18\x06 \x01(\x0e\x32\x1f.braid.api.assigner.v1.ZoneRule\x12\x14\n\x0cspread_hosts\x18\x07 \x01(\x08\x12\x10\n\x08warnings\x18\x08 \x03(\t\x12\x36\n\x06policy\x18\t \x01(\x0b\x32&.braid.api.assigner.v1.PlacementPolicy\x12\x36\n\x06shadow\x18\n \x01(\x0b\x32&.braid.api.assigner.v1.PlacementShadow\x1a\x31\n\x0f\x43\x61pacitiesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\"9\n\x08LeasePin\x12\r\n\x05lease\x18\x01 \x01(\t\x12\x0e\n\x06member\x18\x02 \x01(\t\x12\x0e\n\x06strict\x18\x03 \x01(\x08\":\n\tMemberBan\x12\x0e\n\x06member\x18\x01 \x01(\t\x12\x0c\n\x04path\x18\x02 \x01(\t\x12\x0f\n\x07\x63luster\x18\x03 \x01(\t\"\x81\x01\n\x0bMemberDrain\x12\x0e\n\x06member\x18\x01 \x01(\t\x12\x10\n\x08since_ms\x18\x02 \x01(\x03\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x30\n\x05state\x18\x04 \x01(\x0e\x32!.braid.api.assigner.v1.DrainState\x12\x0e\n\x06leases\x18\x05 \x01(\x05\"/\n\x0bGroupFreeze\x12\x10\n\x08since_ms\x18\x01 \x01(\x03\x12\x0e\n\x06reason\x18\x02 \x01(\t*d\n\x08ZoneRule\x12\x19\n\x15ZONE_RULE_UNSPECIFIED\x10\x00\x12\x11\n\rZONE_RULE_ANY\x10\x01\x12\x14\n\x10ZONE_RULE_PREFER\x10\x02\x12\x14\n\x10ZONE_RULE_STRICT\x10\x03*\\\n\nDrainState\x12\x1b\n\x17\x44RAIN_STATE_UNSPECIFIED\x10\x00\x12\x18\n\x14\x44RAIN_STATE_DRAINING\x10\x01\x12\x17\n\x13\x44RAIN_STATE_DRAINED\x10\x02*f\n\x0ePlacementBasis\x12\x1f\n\x1bPLACEMENT_BASIS_UNSPECIFIED\x10\x00\x12\x18\n\x14PLACEMENT_BASIS_LOAD\x10\x01\x12\x19\n\x15PLACEMENT_BASIS_COUNT\x10\x02\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,20 +33,26 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_GROUPRULES_CAPACITIESENTRY']._loaded_options = None
   _globals['_GROUPRULES_CAPACITIESENTRY']._serialized_options = b'8\001'
-  _globals['_ZONERULE']._serialized_start=784
-  _globals['_ZONERULE']._serialized_end=884
-  _globals['_DRAINSTATE']._serialized_start=886
-  _globals['_DRAINSTATE']._serialized_end=978
-  _globals['_GROUPRULES']._serialized_start=61
-  _globals['_GROUPRULES']._serialized_end=482
-  _globals['_GROUPRULES_CAPACITIESENTRY']._serialized_start=433
-  _globals['_GROUPRULES_CAPACITIESENTRY']._serialized_end=482
-  _globals['_LEASEPIN']._serialized_start=484
-  _globals['_LEASEPIN']._serialized_end=541
-  _globals['_MEMBERBAN']._serialized_start=543
-  _globals['_MEMBERBAN']._serialized_end=601
-  _globals['_MEMBERDRAIN']._serialized_start=604
-  _globals['_MEMBERDRAIN']._serialized_end=733
-  _globals['_GROUPFREEZE']._serialized_start=735
-  _globals['_GROUPFREEZE']._serialized_end=782
+  _globals['_ZONERULE']._serialized_start=1099
+  _globals['_ZONERULE']._serialized_end=1199
+  _globals['_DRAINSTATE']._serialized_start=1201
+  _globals['_DRAINSTATE']._serialized_end=1293
+  _globals['_PLACEMENTBASIS']._serialized_start=1295
+  _globals['_PLACEMENTBASIS']._serialized_end=1397
+  _globals['_PLACEMENTPOLICY']._serialized_start=60
+  _globals['_PLACEMENTPOLICY']._serialized_end=168
+  _globals['_PLACEMENTSHADOW']._serialized_start=170
+  _globals['_PLACEMENTSHADOW']._serialized_end=261
+  _globals['_GROUPRULES']._serialized_start=264
+  _globals['_GROUPRULES']._serialized_end=797
+  _globals['_GROUPRULES_CAPACITIESENTRY']._serialized_start=748
+  _globals['_GROUPRULES_CAPACITIESENTRY']._serialized_end=797
+  _globals['_LEASEPIN']._serialized_start=799
+  _globals['_LEASEPIN']._serialized_end=856
+  _globals['_MEMBERBAN']._serialized_start=858
+  _globals['_MEMBERBAN']._serialized_end=916
+  _globals['_MEMBERDRAIN']._serialized_start=919
+  _globals['_MEMBERDRAIN']._serialized_end=1048
+  _globals['_GROUPFREEZE']._serialized_start=1050
+  _globals['_GROUPFREEZE']._serialized_end=1097
 # @@protoc_insertion_point(module_scope)

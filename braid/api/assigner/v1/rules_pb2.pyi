@@ -66,6 +66,79 @@ DRAIN_STATE_DRAINED: DrainState.ValueType  # 2
 """It holds nothing, and gets nothing."""
 Global___DrainState: _TypeAlias = DrainState  # noqa: Y015
 
+class _PlacementBasis:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _PlacementBasisEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_PlacementBasis.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    PLACEMENT_BASIS_UNSPECIFIED: _PlacementBasis.ValueType  # 0
+    PLACEMENT_BASIS_LOAD: _PlacementBasis.ValueType  # 1
+    """Measured load, for what each member bears."""
+    PLACEMENT_BASIS_COUNT: _PlacementBasis.ValueType  # 2
+    """Numbers of leases, whatever they cost."""
+
+class PlacementBasis(_PlacementBasis, metaclass=_PlacementBasisEnumTypeWrapper):
+    """What a placement evens out."""
+
+PLACEMENT_BASIS_UNSPECIFIED: PlacementBasis.ValueType  # 0
+PLACEMENT_BASIS_LOAD: PlacementBasis.ValueType  # 1
+"""Measured load, for what each member bears."""
+PLACEMENT_BASIS_COUNT: PlacementBasis.ValueType  # 2
+"""Numbers of leases, whatever they cost."""
+Global___PlacementBasis: _TypeAlias = PlacementBasis  # noqa: Y015
+
+@_typing.final
+class PlacementPolicy(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BASIS_FIELD_NUMBER: _builtins.int
+    BAND_HIGH_FIELD_NUMBER: _builtins.int
+    BAND_LOW_FIELD_NUMBER: _builtins.int
+    basis: Global___PlacementBasis.ValueType
+    band_high: _builtins.float
+    """Leases move once a member is so far above the mean load (0.15: by 15 %), or below it; 0 for the defaults."""
+    band_low: _builtins.float
+    def __init__(
+        self,
+        *,
+        basis: Global___PlacementBasis.ValueType = ...,
+        band_high: _builtins.float = ...,
+        band_low: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["band_high", b"band_high", "band_low", b"band_low", "basis", b"basis"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PlacementPolicy: _TypeAlias = PlacementPolicy  # noqa: Y015
+
+@_typing.final
+class PlacementShadow(_message.Message):
+    """A policy that is computed beside the real one, and never acted upon."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    POLICY_FIELD_NUMBER: _builtins.int
+    SINCE_MS_FIELD_NUMBER: _builtins.int
+    since_ms: _builtins.int
+    @_builtins.property
+    def policy(self) -> Global___PlacementPolicy: ...
+    def __init__(
+        self,
+        *,
+        policy: Global___PlacementPolicy | None = ...,
+        since_ms: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["policy", b"policy"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["policy", b"policy", "since_ms", b"since_ms"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PlacementShadow: _TypeAlias = PlacementShadow  # noqa: Y015
+
 @_typing.final
 class GroupRules(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
@@ -98,6 +171,8 @@ class GroupRules(_message.Message):
     ZONES_FIELD_NUMBER: _builtins.int
     SPREAD_HOSTS_FIELD_NUMBER: _builtins.int
     WARNINGS_FIELD_NUMBER: _builtins.int
+    POLICY_FIELD_NUMBER: _builtins.int
+    SHADOW_FIELD_NUMBER: _builtins.int
     zones: Global___ZoneRule.ValueType
     spread_hosts: _builtins.bool
     """Partitions of one lane are kept apart over hosts, as far as there are hosts."""
@@ -121,6 +196,12 @@ class GroupRules(_message.Message):
     def warnings(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """What the rules keep from being as it should, for people."""
 
+    @_builtins.property
+    def policy(self) -> Global___PlacementPolicy: ...
+    @_builtins.property
+    def shadow(self) -> Global___PlacementShadow:
+        """Absent unless a policy is tried beside the real one."""
+
     def __init__(
         self,
         *,
@@ -132,10 +213,12 @@ class GroupRules(_message.Message):
         zones: Global___ZoneRule.ValueType = ...,
         spread_hosts: _builtins.bool = ...,
         warnings: _abc.Iterable[_builtins.str] | None = ...,
+        policy: Global___PlacementPolicy | None = ...,
+        shadow: Global___PlacementShadow | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["freeze", b"freeze"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["freeze", b"freeze", "policy", b"policy", "shadow", b"shadow"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bans", b"bans", "capacities", b"capacities", "drains", b"drains", "freeze", b"freeze", "pins", b"pins", "spread_hosts", b"spread_hosts", "warnings", b"warnings", "zones", b"zones"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bans", b"bans", "capacities", b"capacities", "drains", b"drains", "freeze", b"freeze", "pins", b"pins", "policy", b"policy", "shadow", b"shadow", "spread_hosts", b"spread_hosts", "warnings", b"warnings", "zones", b"zones"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
