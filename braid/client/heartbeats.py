@@ -1,7 +1,8 @@
 """Heartbeats of all members of one process in one stream, `Beat`, beside their Join streams: one message a beat.
 
 A member beats on its own Join stream until it is carried here, and again at once when it is not any more: because its
-ticket does not count, the stream broke, or no answer came for half its lease time. So no member depends on this, nor
+ticket does not count, or the stream broke. Where no answer came for half its lease time, it does so beside what is sent
+here, until an answer comes: an assigner that is late must not be asked more for long. So no member depends on this, nor
 on another. A lone member stays on its Join stream: there is nothing to share.
 """
 
@@ -39,7 +40,6 @@ class Heartbeats:
         self._carried: dict[Seat, None] = {}  # in the order in which they came
         self._unanswered: dict[int, Batch] = {}
         self._open = False
-        self._failed = asyncio.Event()
         self._running: Task | None = None
 
     def seat(
@@ -69,8 +69,11 @@ class Heartbeats:
 
     @property
     def open(self) -> bool:
-        """Whether there is a stream that was answered and did not fail since."""
-        return self._open and not self._failed.is_set()
+        """Whether there is a stream that was answered."""
+        return self._open
+
+    def __contains__(self, seat: object) -> bool:
+        return seat in self._carried
 
     def carry(self, seat: "Seat") -> None:
         """From now on its heartbeats are sent when they are due."""
@@ -90,10 +93,6 @@ class Heartbeats:
         if self._running is not None:
             self._running.cancel()
             await self._running.ended()
-
-    def fail(self) -> None:
-        """No answer came in time: this stream is given up."""
-        self._failed.set()
 
     # --- the stream
 
@@ -116,13 +115,11 @@ class Heartbeats:
             call = await self._assigner.duplex("Beat", beat_pb2.BeatResponse)
             try:
                 await call.send(beat_pb2.BeatRequest(sequence=1))
-                async with asyncio.timeout(limits.JOIN_SILENCE_SECONDS_MIN):
+                async with asyncio.timeout(limits.BEAT_SILENCE_SECONDS):
                     answered = await call.receive() is not None
                 if answered:
-                    self._failed.clear()
                     self._open = True
-                    sides = partial(self._send, call), partial(self._receive, call), self._failed.wait
-                    await race(self._host.tasks, "beat", *sides)
+                    await race(self._host.tasks, "beat", partial(self._send, call), partial(self._receive, call))
             finally:
                 self._close()
                 await call.close()
@@ -143,6 +140,8 @@ class Heartbeats:
             while self._seats:
                 beat_seconds = min(seat.every_seconds for seat in self._carried or self._seats)
                 sent_at = self._host.clock.elapsed()
+                if self._silent(sent_at):
+                    return
                 due = [seat for seat in self._carried if seat.due <= sent_at + beat_seconds / 2]
                 for seats, request in requests(due):
                     sequence += 1
@@ -154,6 +153,11 @@ class Heartbeats:
                 await self._host.clock.sleep(beat_seconds)
             return
         await asyncio.Event().wait()  # the receiving side sees the same end
+
+    def _silent(self, now: float) -> bool:
+        """Whether no answer came for so long that the stream is given up."""
+        oldest = next(iter(self._unanswered.values()), None)
+        return oldest is not None and now - oldest.sent_at > limits.BEAT_SILENCE_SECONDS
 
     async def _receive(self, call: DuplexCall) -> None:
         while isinstance(response := await call.receive(), beat_pb2.BeatResponse):
@@ -195,9 +199,17 @@ class Seat:
         self._heard_at = 0.0
         self._released = asyncio.Event()
         self._over = False
+        self._silent_beats = 0
+
+    @property
+    def taken(self) -> bool:
+        """Whether its heartbeats are sent here."""
+        return self in self._heartbeats
 
     async def carried(self, due: float, heard_at: float, told: tuple[str, ...]) -> None:
-        """Waits for as long as this member's heartbeats are carried; returns at once when they are not.
+        """Waits for as long as its heartbeats are carried and acknowledged; returns at once when they are not.
+
+        When answers fail to come, they are still sent here, too: the first one brings the member back.
 
         Args:
             due: When the next one is.
@@ -206,32 +218,33 @@ class Seat:
         """
         if self._over or not self._heartbeats.open:
             return
-        self.due, self._heard_at, self.told = due, heard_at, told
-        self._released.clear()
-        self._heartbeats.carry(self)
-        try:
-            while not self._released.is_set():
-                left = self._heard_at + self._patience_seconds - self._host.clock.elapsed()
-                if left < _ROUNDING_SECONDS:
-                    self._heartbeats.fail()
-                    return
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(left):
-                        await self._released.wait()
-        finally:
-            self._heartbeats.drop(self)
+        self._heard_at = heard_at
+        if not self.taken:
+            self.due, self.told = due, told
+            self._released.clear()
+            self._heartbeats.carry(self)
+        while not self._released.is_set():
+            left = self._heard_at + self._patience_seconds - self._host.clock.elapsed()
+            if left < _ROUNDING_SECONDS:
+                return
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(left):
+                    await self._released.wait()
 
     def news(self) -> beat_pb2.MemberNews | None:
         """What goes with the next heartbeat, if anything does."""
         heartbeat = self._loads()
         unreachable = tuple(heartbeat.unreachable_clusters)
-        if not heartbeat.loads and unreachable == self.told:
+        self._silent_beats += 1
+        again = self._silent_beats >= limits.BEAT_TELL_AGAIN  # of two streams, either may have been read first
+        tell = unreachable != self.told or (again and unreachable)
+        if not heartbeat.loads and not tell:
             return None
         news = beat_pb2.MemberNews(ticket=self.ticket, loads=heartbeat.loads)
-        if unreachable != self.told:
+        if tell:
             news.unreachable.clusters.extend(unreachable)
             news.unreachable.SetInParent()
-            self.told = unreachable
+            self.told, self._silent_beats = unreachable, 0
         return news
 
     def heard(self, sent_at: float) -> None:
@@ -243,6 +256,7 @@ class Seat:
     def void(self) -> None:
         """The ticket counts no more: the Join stream is left to say why."""
         self._over = True
+        self._heartbeats.drop(self)
         self.release()
 
     def release(self) -> None:

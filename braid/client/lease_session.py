@@ -185,6 +185,8 @@ class LeaseSession:
                     backoff_seconds = limits.RECONNECT_SECONDS_MIN
             except TimeoutError:
                 self._assigner.forget_leader()  # silent, hence perhaps frozen: another may lead by now
+                if self._welcome_seconds > self._lease_seconds:  # again: were it a crowd, it is to come spread out
+                    backoff_seconds = max(backoff_seconds, self._welcome_seconds / 2)
             except BraidError as error:
                 if is_final(error):
                     self._lose(list(self._held))
@@ -193,7 +195,8 @@ class LeaseSession:
                 if is_strange(error):
                     self._assigner.forget_leader()
             self._call = None
-            await self._host.clock.sleep(backoff_seconds * self._host.randomness.uniform(0.5, 1.0))
+            least = 0.5 if backoff_seconds <= limits.RECONNECT_SECONDS_MAX else 0.0
+            await self._host.clock.sleep(backoff_seconds * self._host.randomness.uniform(least, 1.0))
             backoff_seconds = min(backoff_seconds * 2, limits.RECONNECT_SECONDS_MAX)
 
     async def guard(self) -> None:
@@ -353,7 +356,7 @@ class LeaseSession:
                 await call.send(wire.JoinRequest(heartbeat=heartbeat))
                 if seat is not None:
                     await self._host.clock.sleep(self._heartbeat_seconds / 2)
-                    if not self._sent_at:  # answered, so that what is told there is heard after this
+                    if seat.taken or not self._sent_at:  # answered, so that what is told there is heard after this
                         told = tuple(heartbeat.unreachable_clusters)
                         await seat.carried(sent_at + self._heartbeat_seconds, self._heard_at, told)
                 due = max(sent_at, self._heard_at) + self._heartbeat_seconds

@@ -1,7 +1,7 @@
 """Thousands of members that hold leases and consume nothing, over a few real connections to one assigner.
 
-As a process: `python -m tests.support.many_members ENDPOINT CONNECTIONS MEMBERS GROUPS shared|own`. It joins them all
-at once; a line on its standard input asks for one line of JSON (`Counts`) on its standard output.
+As a process: `python -m tests.support.many_members ENDPOINT CONNECTIONS MEMBERS GROUPS shared|own`. It joins them, some
+hundreds at a time; a line on its standard input asks for one line of JSON (`Counts`) on its standard output.
 """
 
 import asyncio
@@ -20,6 +20,8 @@ from braid.kernel.ports import Generation, Host
 from braid.rpc.grpc_transport import GrpcTransport
 from braid.rpc.mesh_client import Directory, ServiceClient
 
+JOINING_MAX = 500  # at a time
+
 
 @dataclass
 class Counts:
@@ -30,6 +32,7 @@ class Counts:
         again: Welcomes beyond a member's first: its stream broke, or was ended.
         heartbeats: Acknowledged.
         answer_ms: How long the answers to them took.
+        granted: Leases, ever.
         lost: Leases that were lost, not given back.
         refused: Why members may not join.
     """
@@ -38,6 +41,7 @@ class Counts:
     again: int = 0
     heartbeats: int = 0
     answer_ms: list[float] = field(default_factory=list)
+    granted: int = 0
     lost: int = 0
     refused: list[str] = field(default_factory=list)
 
@@ -52,6 +56,7 @@ class Member:
 
     def granted(self, leases: Sequence[Held]) -> None:
         """See `LeaseListener`."""
+        self._counts.granted += len(leases)
 
     def lent(self, cluster: str, generation: Generation) -> None:
         """See `LeaseListener`."""
@@ -107,7 +112,13 @@ class Members:
 
     def join(self, members: int, groups: int) -> None:
         """Begins to join them all."""
+        self._tasks.append(asyncio.ensure_future(self._join(members, groups)))
+
+    async def _join(self, members: int, groups: int) -> None:
+        """One process plays them all: were it far behind itself, it would only measure its own patience."""
         for number in range(members):
+            while number - self.counts.welcomed >= JOINING_MAX:
+                await self._host.clock.sleep(0.01)
             session = self._session(number, f"group-{number % groups}")
             self.sessions.append(session)
             self._tasks.append(asyncio.ensure_future(session.run()))
@@ -137,7 +148,7 @@ class Members:
         return sum(len(each._carried) for each in self._heartbeats if each is not None)
 
     def take(self) -> Counts:
-        """The counts since the last time; of welcomes, since the beginning."""
+        """The counts since the last time; of welcomes and grants, since the beginning."""
         taken = replace(self.counts)
         self.counts.again = self.counts.heartbeats = self.counts.lost = 0
         self.counts.answer_ms, self.counts.refused = [], []

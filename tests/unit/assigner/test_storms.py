@@ -6,6 +6,7 @@ from collections.abc import Coroutine
 from typing import Any
 from unittest.mock import patch
 
+from braid.api.assigner.v1 import join_pb2
 from braid.kernel.limits import JOINS_GATHER_SECONDS
 from services.assigner import reconciler, servicer_joins
 from services.assigner.events import MemberGone, MemberJoined
@@ -110,9 +111,9 @@ def test_one_that_gave_up_in_the_queue_is_not_joined() -> None:
             await mesh.host.clock.sleep(0.1)
             hasty = [Wire(mesh, f"hasty-{number}") for number in range(5)]
             for wire in hasty:
-                hello = servicer_joins.join_pb2.MemberHello(protocol_version=1, group="indexer", client_id="hasty")
+                hello = join_pb2.MemberHello(protocol_version=1, group="indexer", client_id="hasty")
                 hello.spec.streams.append("logs")
-                await wire.send(servicer_joins.join_pb2.JoinRequest(hello=hello))
+                await wire.send(join_pb2.JoinRequest(hello=hello))
             mesh.network.kill("hasty-3")
             await asyncio.gather(*(wire.call.close() for wire in hasty if wire.call is not None))
             await mesh.until(lambda: all(each.session.member_id for each in members), seconds=60.0)
