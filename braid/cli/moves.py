@@ -13,7 +13,12 @@ from braid.kernel.errors import Invalid, NotFound
 from braid.kernel.limits import DECOMMISSION_WAIT_SECONDS
 
 if TYPE_CHECKING:
-    from braid.api.registry.v1.registry_service_pb2 import DecommissionClusterRequest, MoveStreamResponse
+    from braid.api.registry.v1.registry_service_pb2 import (
+        ChannelMove,
+        DecommissionClusterRequest,
+        MoveStreamRequest,
+        MoveStreamResponse,
+    )
     from braid.api.registry.v1.stream_pb2 import Stream
     from braid.cli.session import Session
 
@@ -23,6 +28,9 @@ _MOVE: Final = """Move a stream's traffic to another cluster, under load. What w
   braid move stream logs --to west
   braid move stream logs --to west --lane live
   braid move stream logs --to west --dry-run
+  braid move stream logs --to west --percent 10        a trial: a tenth of the records
+  braid move stream logs --to west --percent 0         take the trial back; 100 completes it
+  braid move stream logs --spread east=3,west=1        on both, by weight
   braid get channels logs -w               watch the old channels drain
 """
 _CORDON: Final = """Take a cluster out of the choice for new traffic. What it carries stays.
@@ -62,7 +70,11 @@ def register(app: typer.Typer) -> None:
 def _move(
     type_: _Type,
     name: _Name,
-    to: Annotated[str, typer.Option(metavar="CLUSTER", help="Where to.", show_default=False)],
+    to: Annotated[str, typer.Option(metavar="CLUSTER", help="Where to.", show_default=False)] = "",
+    percent: Annotated[
+        float | None, typer.Option(metavar="N", show_default=False, help="Of the records; the rest stays.")
+    ] = None,
+    spread: Annotated[str, typer.Option(metavar="CLUSTER=WEIGHT,…", help="On these clusters, and no others.")] = "",
     lane: Annotated[
         list[str] | None, typer.Option("--lane", metavar="NAME", help="Only this lane; may be repeated.")
     ] = None,
@@ -79,8 +91,35 @@ def _move(
     if partitions:
         raise not_built("changing the number of partitions (--partitions)")
     format = parse_format(output, (Format.TABLE, Format.JSON, Format.YAML))
-    lanes = tuple(lane or ())
-    execute(endpoint, context, lambda session: _move_stream(session, name, to, lanes, reason, dry_run, format))
+    if bool(to) == bool(spread):
+        raise Invalid("either --to or --spread is needed", field="--to", remedy=f"braid move stream {name} --to west")
+    from braid.api.registry.v1.registry_service_pb2 import ClusterShare, MoveStreamRequest
+
+    request = MoveStreamRequest(
+        stream=name,
+        lanes=lane or (),
+        to_cluster=to,
+        spread=[ClusterShare(cluster=cluster, weight=weight) for cluster, weight in parse_spread(spread).items()],
+        percent=percent,
+        reason=reason,
+        dry_run=dry_run,
+    )
+    execute(endpoint, context, lambda session: _move_stream(session, request, format))
+
+
+def parse_spread(text: str) -> dict[str, float]:
+    """Weights by cluster, from `east=3,west=1`. Raises `Invalid`."""
+    found: dict[str, float] = {}
+    for part in filter(None, (each.strip() for each in text.split(","))):
+        name, separator, weight = part.partition("=")
+        try:
+            number = float(weight)
+        except ValueError:
+            number = 0.0
+        if not separator or not name or not number > 0.0 or name in found:
+            raise Invalid(f"{part!r} is not CLUSTER=WEIGHT", field="--spread", remedy="for example east=3,west=1")
+        found[name] = number
+    return found
 
 
 def _cordon(type_: _Type, name: _Name, endpoint: EndpointOption = "", context: ContextOption = "") -> None:
@@ -140,41 +179,61 @@ async def _empty(session: "Session", request: "DecommissionClusterRequest", form
     return await wait_empty(session, request.name, wait_seconds)
 
 
-async def _move_stream(
-    session: "Session", name: str, to: str, lanes: tuple[str, ...], reason: str, dry_run: bool, format: Format
-) -> int:
-    from braid.api.registry.v1.registry_service_pb2 import MoveStreamRequest, MoveStreamResponse
+async def _move_stream(session: "Session", request: "MoveStreamRequest", format: Format) -> int:
+    from braid.api.registry.v1.registry_service_pb2 import MoveStreamResponse
     from braid.cli.documents import to_document
     from braid.cli.listing import all_clusters, all_streams
     from braid.cli.session import missing
 
-    request = MoveStreamRequest(stream=name, lanes=lanes, to_cluster=to, reason=reason, dry_run=dry_run)
+    name, to = request.stream, request.to_cluster or ", ".join(each.cluster for each in request.spread)
     doing = f"moving stream {name} to {to}"
     try:
         moved = await session.change("registry", "MoveStream", request, MoveStreamResponse, doing)
     except NotFound as error:
         if error.field == "to_cluster":
             raise missing(error, to, [each.name for each in await all_clusters(session)]) from error
+        if error.field.startswith("spread"):
+            raise
         raise missing(error, name, [each.name for each in await all_streams(session)]) from error
     if format is Format.TABLE:
-        session.terminal.print(_told(moved, to, dry_run))
+        session.terminal.print(_told(moved, request))
     else:
         session.terminal.print(render_document(format, to_document(moved)))
     return 0
 
 
-def _told(moved: "MoveStreamResponse", to: str, dry_run: bool) -> str:
+def _told(moved: "MoveStreamResponse", request: "MoveStreamRequest") -> str:
     name = moved.stream.name
+    shared = bool(request.spread) or request.HasField("percent")
     if not moved.moves:
-        return f"stream/{name} unchanged: it is on {to} already"
-    lines = [f"stream/{name} {'would move (dry run: nothing was changed)' if dry_run else 'moved'}"]
-    for each in moved.moves:
-        left = ", ".join(f"{channel} ({_cluster_of(moved.stream, channel)})" for channel in each.from_channels)
-        taking = each.to_channel or f"a new channel of {each.partitions} partitions"
-        lines.append(f"  {each.lane}: {left} → {taking} ({each.to_cluster})")
-    if not dry_run:
+        where = "its traffic is shared like that" if shared else f"it is on {request.to_cluster}"
+        return f"stream/{name} unchanged: {where} already"
+    lines = [f"stream/{name} {'would move (dry run: nothing was changed)' if request.dry_run else 'moved'}"]
+    lines += _shares(moved) if shared else [_move_line(moved.stream, each) for each in moved.moves]
+    if not request.dry_run and any(each.from_channels for each in moved.moves):
         lines.append(f"watch the old channels drain: braid get channels {name} -w")
     return "\n".join(lines)
+
+
+def _move_line(stream: "Stream", move: "ChannelMove") -> str:
+    left = ", ".join(f"{channel} ({_cluster_of(stream, channel)})" for channel in move.from_channels)
+    return f"  {move.lane}: {left} → {_taking(move)}"
+
+
+def _taking(move: "ChannelMove") -> str:
+    return f"{move.to_channel or f'a new channel of {move.partitions} partitions'} ({move.to_cluster})"
+
+
+def _shares(moved: "MoveStreamResponse") -> list[str]:
+    """A line per lane: who has how much of it, and what drains."""
+    lines: list[str] = []
+    for lane in dict.fromkeys(each.lane for each in moved.moves):
+        moves = [each for each in moved.moves if each.lane == lane]
+        whole = sum(each.weight for each in moves)
+        parts = [f"{_taking(each)} {100 * each.weight / whole:.3g} %" for each in moves]
+        left = [f"{each} drains" for move in moves for each in move.from_channels]
+        lines.append(f"  {lane}: {', '.join([*parts, *left])}")
+    return lines
 
 
 def _cluster_of(stream: "Stream", channel: str) -> str:

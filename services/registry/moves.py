@@ -12,20 +12,25 @@ from services.registry.world import Room, World, choose_target, why_no_target
 
 @dataclass(frozen=True, slots=True)
 class MoveOrder:
-    """What is asked for: exactly one of `to_cluster` and `away_from_cluster`; `partitions` 0 keeps their number."""
+    """What is asked for: exactly one of `to_cluster`, `away_from_cluster` and `spread` (weights by cluster).
+
+    `partitions` 0 keeps their number. `percent` is the share of a hundred records that `to_cluster` gets; None for all.
+    """
 
     lanes: tuple[str, ...] = ()
     to_cluster: str = ""
     away_from_cluster: str = ""
     partitions: int = 0
     reason: str = ""
+    spread: tuple[tuple[str, float], ...] = ()
+    percent: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class LaneMove:
     """One lane's part: channels that begin to drain, and the one that takes their share (None: to be provisioned).
 
-    `joins` says that it carries a share of the lane already.
+    `joins` says that it carries a share of the lane already; `share`, unless 0, is the weight it has afterwards.
     """
 
     lane: str
@@ -34,6 +39,7 @@ class LaneMove:
     cluster: str
     partitions: int
     joins: bool = False
+    share: float = 0.0
 
     @property
     def weight(self) -> float:
@@ -71,7 +77,7 @@ def as_command(world: World, stream: Stream, moves: Sequence[LaneMove], reason: 
     for move in moves:
         if move.to is not None:
             target = stream.channel(move.to)
-            activate.append(ChannelWeight(move.to, move.weight + target.weight))
+            activate.append(ChannelWeight(move.to, move.share or move.weight + target.weight))
     drain = [channel for move in moves for channel in move.drain]
     planned = not any(world.in_trouble(channel) for channel in drain)
     return MoveTraffic(tuple(activate), tuple(channel.ref for channel in drain), planned, reason or "asked for")
@@ -80,19 +86,33 @@ def as_command(world: World, stream: Stream, moves: Sequence[LaneMove], reason: 
 def _check(world: World, stream: Stream, order: MoveOrder) -> None:
     if bool(order.to_cluster) == bool(order.away_from_cluster):
         raise Invalid("exactly one of to_cluster and away_from_cluster is needed", field="to_cluster")
-    for lane in order.lanes:
-        if lane not in stream.spec.lanes:
-            known = ", ".join(stream.spec.lanes)
-            raise Invalid(f"stream {stream.name} has no lane {lane}", field="lanes", remedy=f"it has {known}")
+    check_lanes(stream, order)
     if order.partitions:
         check_partitions(order.partitions, "partitions")
     field = "to_cluster" if order.to_cluster else "away_from_cluster"
     name = order.to_cluster or order.away_from_cluster
-    cluster = world.cluster(name)
-    if not cluster.exists:
+    check_exists(world, name, field)
+    if order.to_cluster:
+        check_target(world, stream, name, field)
+
+
+def check_lanes(stream: Stream, order: MoveOrder) -> None:
+    """Raises `Invalid` for a lane the stream has not."""
+    for lane in order.lanes:
+        if lane not in stream.spec.lanes:
+            known = ", ".join(stream.spec.lanes)
+            raise Invalid(f"stream {stream.name} has no lane {lane}", field="lanes", remedy=f"it has {known}")
+
+
+def check_exists(world: World, name: str, field: str) -> None:
+    """Raises `NotFound` for a cluster nobody registered."""
+    if not world.cluster(name).exists:
         raise NotFound(f"there is no cluster {name}", field=field, remedy="list them: braid get clusters")
-    if not order.to_cluster:
-        return
+
+
+def check_target(world: World, stream: Stream, name: str, field: str) -> None:
+    """Raises `Refused` for a cluster the stream's traffic may not go to now."""
+    cluster = world.cluster(name)
     if stream.spec.clusters and name not in stream.spec.clusters:
         remedy = f"add it to the stream's clusters ({', '.join(stream.spec.clusters)})"
         raise Refused(f"stream {stream.name} may not use cluster {name}", field=field, remedy=remedy)
@@ -117,8 +137,7 @@ def _lane_move(world: World, stream: Stream, lane: str, order: MoveOrder, room: 
     cluster = order.to_cluster or _target(world, stream, lane, partitions, exclude | shared, room)
     if not cluster or not room.has(cluster, partitions):
         raise FailoverBlocked(why_no_target(world, stream, partitions, exclude, room), field="lanes")
-    standby = _standby(world, stream, lane, cluster, partitions)
-    return LaneMove(lane, drain, standby, cluster, partitions)
+    return LaneMove(lane, drain, standby_on(world, stream, lane, cluster, partitions), cluster, partitions)
 
 
 def _leaves(channel: Channel, order: MoveOrder, partitions: int) -> bool:
@@ -148,7 +167,8 @@ def _target(world: World, stream: Stream, lane: str, partitions: int, exclude: C
     return best
 
 
-def _standby(world: World, stream: Stream, lane: str, cluster: str, partitions: int) -> ChannelRef | None:
+def standby_on(world: World, stream: Stream, lane: str, cluster: str, partitions: int) -> ChannelRef | None:
+    """The channel that can take a lane's traffic on a cluster at once; None when there is none."""
     for channel in stream.channels:
         fits = channel.ref.lane == lane and channel.cluster == cluster and channel.partitions == partitions
         if fits and channel.spare and channel.state is ChannelState.STANDBY and not world.lost(channel):

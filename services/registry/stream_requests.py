@@ -13,6 +13,7 @@ from services.registry.crew import wait_for
 from services.registry.desk import Desk, page_of
 from services.registry.histories import STREAMS
 from services.registry.moves import LaneMove, MoveOrder, as_command, plan_move
+from services.registry.shares import plan_shares, shares_traffic
 from services.registry.specs import read_stream_spec
 from services.registry.streams import Stream, StreamSpec, check_stream_spec
 from services.registry.term import Term
@@ -110,6 +111,8 @@ class StreamRequests:
             request.away_from_cluster,
             request.partitions,
             request.reason,
+            tuple((each.cluster, each.weight) for each in request.spread),
+            request.percent if request.HasField("percent") else None,
         )
         moves = self._moves(request.stream, order)
         if moves and not request.dry_run:
@@ -169,7 +172,8 @@ class StreamRequests:
     # --- moving
 
     def _moves(self, name: str, order: MoveOrder) -> Sequence[LaneMove]:
-        return plan_move(self._desk.world(), self._desk.stream(name, "stream"), order)
+        world, stream = self._desk.world(), self._desk.stream(name, "stream")
+        return plan_shares(world, stream, order) if shares_traffic(order) else plan_move(world, stream, order)
 
     async def _provision(self, term: Term, name: str, moves: Sequence[LaneMove], caller: Caller) -> None:
         for move in moves:
@@ -182,7 +186,8 @@ class StreamRequests:
                     message = f"cluster {move.cluster} takes no traffic any more: it is {state}"
                     raise Refused(message, field="to_cluster", remedy="choose another cluster")
                 command = PlanChannel(move.lane, move.cluster, cluster.spec.topic_prefix, move.partitions)
-                await self._desk.execute(STREAMS, name, command, caller, f"/{move.lane}")
+                part = f"/{move.lane}/{move.cluster}" if move.share else f"/{move.lane}"
+                await self._desk.execute(STREAMS, name, command, caller, part)
 
     async def _perform(self, name: str, moves: Sequence[LaneMove], reason: str, caller: Caller) -> None:
         waiting = [move.lane for move in moves if move.to is None]

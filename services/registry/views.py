@@ -100,6 +100,7 @@ def move_message(stream: str, move: LaneMove) -> api.ChannelMove:
         to_channel=f"{stream}/{move.to}" if move.to else "",
         to_cluster=move.cluster,
         partitions=move.partitions,
+        weight=move.share,
     )
 
 

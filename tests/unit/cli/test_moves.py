@@ -35,6 +35,35 @@ async def test_a_move_tells_what_went_where() -> None:
 
 
 @virtual
+async def test_a_trial_is_told_in_percent_taken_back_and_completed() -> None:
+    shell = await with_stream()
+    live = ("move", "stream", "logs", "--to", "west", "--lane", "live", "--percent")
+    dry = await shell.braid(*live, "10", "--dry-run")
+    shares = "  live: logs/live/1 (east) 90 %, logs/live/2 (west) 10 %\n"
+    assert dry.out == f"stream/logs would move (dry run: nothing was changed)\n{shares}"
+    assert (await shell.braid(*live, "10")).out == f"stream/logs moved\n{shares}"
+    again = await shell.braid(*live, "10")
+    assert again.out == "stream/logs unchanged: its traffic is shared like that already\n"
+    assert (await shell.braid(*live, "0")).out == (
+        "stream/logs moved\n"
+        "  live: logs/live/1 (east) 100 %, logs/live/2 drains\n"
+        "watch the old channels drain: braid get channels logs -w\n"
+    )
+    await asyncio.sleep(5.0)
+    done = (await shell.braid(*live, "100")).out.splitlines()
+    assert done[1] == "  live: logs/live/3 (west) 100 %, logs/live/1 drains"
+
+
+@virtual
+async def test_a_spread_by_weight() -> None:
+    shell = await with_stream()
+    told = await shell.braid("move", "stream", "logs", "--spread", "east=3,west=1", "--lane", "live")
+    assert told.out.splitlines()[1] == "  live: logs/live/1 (east) 75 %, logs/live/2 (west) 25 %"
+    weights = json.loads((await shell.braid("get", "channels", "logs/live", "-o", "json")).out)["items"]
+    assert [(each["cluster"], each["weight"]) for each in weights] == [("east", 3.0), ("west", 1.0)]
+
+
+@virtual
 async def test_a_move_as_json() -> None:
     shell = await with_stream()
     moved = json.loads((await shell.braid("move", "stream", "logs", "--to", "west", "-o", "json")).out)
@@ -64,6 +93,12 @@ async def test_cordon_and_back() -> None:
         ("move stream logs --to west --lane lvie", 2, "has no lane lvie"),
         ("move stream logs", 2, "--to"),
         ("move stream logs --to west --partitions 8", 4, "not built yet"),
+        ("move stream logs --to west --spread east=1", 2, "either --to or --spread"),
+        ("move stream logs --spread east", 2, "is not CLUSTER=WEIGHT"),
+        ("move stream logs --spread east=1,east=2", 2, "is not CLUSTER=WEIGHT"),
+        ("move stream logs --spread east=1,wset=2", 4, "there is no cluster wset"),
+        ("move stream logs --to west --percent 101", 2, "between 0 and 100"),
+        ("move stream logs --to east --percent 10", 4, "is on no other cluster than east"),
         ("move cluster east --to west", 2, "knows no type 'cluster'"),
         ("cordon cluster wset", 4, "did you mean west?"),
         ("decommission cluster wset --yes", 4, "did you mean west?"),

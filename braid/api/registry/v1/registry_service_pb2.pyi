@@ -430,17 +430,25 @@ class MoveStreamRequest(_message.Message):
     PARTITIONS_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
     DRY_RUN_FIELD_NUMBER: _builtins.int
+    SPREAD_FIELD_NUMBER: _builtins.int
+    PERCENT_FIELD_NUMBER: _builtins.int
     stream: _builtins.str
     to_cluster: _builtins.str
-    """Exactly one of the two is set."""
+    """Exactly one of these two and `spread` is set."""
     away_from_cluster: _builtins.str
     partitions: _builtins.int
     """Partitions of the new channels; 0 keeps their number."""
     reason: _builtins.str
     dry_run: _builtins.bool
+    percent: _builtins.float
+    """With `to_cluster`: its share of a hundred records. The rest stays where it is; 0 takes the share back."""
     @_builtins.property
     def lanes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Empty for all."""
+
+    @_builtins.property
+    def spread(self) -> _containers.RepeatedCompositeFieldContainer[Global___ClusterShare]:
+        """The lane's traffic by cluster; it leaves every other one."""
 
     def __init__(
         self,
@@ -452,14 +460,41 @@ class MoveStreamRequest(_message.Message):
         partitions: _builtins.int = ...,
         reason: _builtins.str = ...,
         dry_run: _builtins.bool = ...,
+        spread: _abc.Iterable[Global___ClusterShare] | None = ...,
+        percent: _builtins.float | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_percent", b"_percent", "percent", b"percent"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_percent", b"_percent", "away_from_cluster", b"away_from_cluster", "dry_run", b"dry_run", "lanes", b"lanes", "partitions", b"partitions", "percent", b"percent", "reason", b"reason", "spread", b"spread", "stream", b"stream", "to_cluster", b"to_cluster"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__percent: _TypeAlias = _typing.Literal["percent"]  # noqa: Y015
+    _WhichOneofArgType__percent: _TypeAlias = _typing.Literal["_percent", b"_percent"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__percent) -> _WhichOneofReturnType__percent | None: ...
+
+Global___MoveStreamRequest: _TypeAlias = MoveStreamRequest  # noqa: Y015
+
+@_typing.final
+class ClusterShare(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CLUSTER_FIELD_NUMBER: _builtins.int
+    WEIGHT_FIELD_NUMBER: _builtins.int
+    cluster: _builtins.str
+    weight: _builtins.float
+    """In proportion to the others'."""
+    def __init__(
+        self,
+        *,
+        cluster: _builtins.str = ...,
+        weight: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["away_from_cluster", b"away_from_cluster", "dry_run", b"dry_run", "lanes", b"lanes", "partitions", b"partitions", "reason", b"reason", "stream", b"stream", "to_cluster", b"to_cluster"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "weight", b"weight"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___MoveStreamRequest: _TypeAlias = MoveStreamRequest  # noqa: Y015
+Global___ClusterShare: _TypeAlias = ClusterShare  # noqa: Y015
 
 @_typing.final
 class ChannelMove(_message.Message):
@@ -470,11 +505,14 @@ class ChannelMove(_message.Message):
     TO_CHANNEL_FIELD_NUMBER: _builtins.int
     TO_CLUSTER_FIELD_NUMBER: _builtins.int
     PARTITIONS_FIELD_NUMBER: _builtins.int
+    WEIGHT_FIELD_NUMBER: _builtins.int
     lane: _builtins.str
     to_channel: _builtins.str
     """The channel that takes the traffic; empty in a dry run that would create one."""
     to_cluster: _builtins.str
     partitions: _builtins.int
+    weight: _builtins.float
+    """Its part of the lane's traffic, in proportion to the others'; 0 when it takes what the channels it follows had."""
     @_builtins.property
     def from_channels(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The channels that begin to drain."""
@@ -487,10 +525,11 @@ class ChannelMove(_message.Message):
         to_channel: _builtins.str = ...,
         to_cluster: _builtins.str = ...,
         partitions: _builtins.int = ...,
+        weight: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["from_channels", b"from_channels", "lane", b"lane", "partitions", b"partitions", "to_channel", b"to_channel", "to_cluster", b"to_cluster"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["from_channels", b"from_channels", "lane", b"lane", "partitions", b"partitions", "to_channel", b"to_channel", "to_cluster", b"to_cluster", "weight", b"weight"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
