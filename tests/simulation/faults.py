@@ -10,6 +10,7 @@ from typing import Final
 
 from braid.kernel.limits import SESSION_TTL_SECONDS
 from braid.stores.memory import Fate
+from tests.simulation.emptying import ClusterOperator, Order
 from tests.simulation.operations import Operator
 from tests.simulation.world import CLUSTERS, MEMBERS, PRODUCERS, SERVICES, Slowness, World
 from tests.support.checkers import facts
@@ -28,6 +29,7 @@ class Faults:
         self._count = 0
         self._deaths = 0
         self._operator = Operator(world, dice)
+        self._cluster_operator = ClusterOperator(world, dice)
 
     async def run(self) -> None:
         """Makes faults for as long as the plan says, then heals everything."""
@@ -124,6 +126,18 @@ class Faults:
         operation, over = self._operator.next(), asyncio.Event()
         self._world.host.tasks.spawn(self._operator.carry_out(operation, over), "operate")
         self._begin(operation.text, self._dice.uniform(3.0, 15.0), over.set)
+
+    def _empty_cluster(self) -> None:
+        """A cluster is decommissioned, taken back when it is healed."""
+        self._ask(self._cluster_operator.emptying())
+
+    def _share_stream(self) -> None:
+        self._ask(self._cluster_operator.sharing())
+
+    def _ask(self, order: Order) -> None:
+        over = asyncio.Event()
+        self._world.host.tasks.spawn(self._cluster_operator.carry_out(order, over), "cluster operator")
+        self._begin(order.text, self._dice.uniform(3.0, 25.0), over.set)
 
     # --- links
 

@@ -37,9 +37,10 @@ from braid.stores.memory_server import MemoryStoreServer
 from services.assigner import balance, codec, constraints
 from services.assigner.group import Group, Member
 from services.assigner.placement import Mask
-from services.registry import drain
-from services.registry.channels import Channel
+from services.registry import decommission, drain, reconciler
+from services.registry.channels import Channel, ChannelState
 from services.registry.commands import RecordSealed, StreamCommand
+from services.registry.world import World
 from tests.simulation.plan import Plan
 
 FAULT_SECONDS: Final = 30.0
@@ -135,6 +136,13 @@ def _extend_from_answer(self: heartbeats.Heartbeats, batch: heartbeats.Batch, un
 
 def _any_fence(self: MemoryStoreServer, fence: Fence) -> None:
     """Lets everybody write."""
+
+
+_left_on: Final = decommission.left_on
+
+
+def _left_but_draining(world: World, cluster: str) -> Sequence[decommission.Left]:
+    return [each for each in _left_on(world, cluster) if each.channel.state is not ChannelState.DRAINING]
 
 
 _append: Final = MemoryStore.append
@@ -297,6 +305,12 @@ MUTANTS: Final = (
         ("lose-answers", "kill-member", "move-stream"),
     ),
     Mutant("a drain without the seal", "I11", [(drain, "seal", _believe_sealed)], ("move-stream",)),
+    Mutant(
+        "a cluster called empty while a channel drains",
+        "I11",
+        [(decommission, "left_on", _left_but_draining), (reconciler, "left_on", _left_but_draining)],
+        ("empty-cluster",),
+    ),
     Mutant("a snapshot that forgets", "I9", [(codec.GroupCodec, "decode_state", _forget_epoch)]),
     Mutant("a ban is not heard", "rules", [(constraints._Sieve, "row", _row_without_bans)], ("operate", "kill-member")),
     Mutant("a drain is not heard", "rules", [(constraints, "drained", _nobody)], ("operate", "kill-member")),

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tests.simulation.applications import GROUP
+from tests.simulation.emptying import HonestlyEmpty
 from tests.simulation.faults import Faults
 from tests.simulation.histories import KINDS
 from tests.simulation.journal import InvariantViolated, Journal
@@ -99,6 +100,7 @@ def _checkers(plan: Plan) -> list[Checker]:
         SafeDrains(),
         FencedCommits(),
         KeptRules(),
+        HonestlyEmpty(),
     ]
     return [*checkers, ExclusiveHolders(GROUP)] if plan.exclusive else checkers
 

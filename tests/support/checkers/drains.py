@@ -21,6 +21,7 @@ from tests.support.checkers.facts import (
 
 @dataclass
 class _Channel:
+    written: bool = False
     sealed: bool = False
     ends: tuple[int, ...] | None = None
     drained: bool = False
@@ -49,7 +50,9 @@ class SafeDrains(Instant):
             case Subscribed(group=group, lane=lane):
                 self._groups.by_lane.setdefault(lane, []).append(group)
             case Appended(place=place):
-                if self._channel(Topic(place.cluster, place.topic)).sealed:
+                channel = self._channel(Topic(place.cluster, place.topic))
+                channel.written = True
+                if channel.sealed:
                     yield f"a record was written to the sealed channel at {place}"
             case SealRecorded(topic=topic, refuses=refuses):
                 self._channel(topic).sealed = True
@@ -64,7 +67,7 @@ class SafeDrains(Instant):
                     yield f"the deleted {topic} rose again"
             case TopicDeleted(topic=topic):
                 self._channel(topic).deleted = True
-                if not self._channel(topic).drained:
+                if self._channel(topic).written and not self._channel(topic).drained:  # a spare holds nothing
                     yield f"{topic} was deleted before it was drained"
             case _:
                 pass

@@ -248,4 +248,5 @@ def test_topics_that_rise_again_or_go_too_early_are_seen() -> None:
     made, gone = facts.TopicCreated(TOPIC), facts.TopicDeleted(TOPIC)
     assert not red(SafeDrains(), [made, *drain(work=[processed(0)]), gone])
     assert red(SafeDrains(), [made, *drain(work=[processed(0)]), gone, made])
-    assert red(SafeDrains(), [made, gone])
+    assert red(SafeDrains(), [made, facts.Appended(at(0), b"a"), gone])
+    assert not red(SafeDrains(), [made, gone]), "a spare holds nothing"
