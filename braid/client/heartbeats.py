@@ -149,7 +149,8 @@ class Heartbeats:
                     for seat in seats:
                         seat.due = sent_at + seat.every_seconds
                     self._unanswered[sequence] = Batch(sent_at, seats)
-                    await call.send(request)
+                    async with asyncio.timeout(limits.BEAT_SILENCE_SECONDS):
+                        await call.send(request)
                 await self._host.clock.sleep(beat_seconds)
             return
         await asyncio.Event().wait()  # the receiving side sees the same end

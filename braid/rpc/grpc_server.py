@@ -183,7 +183,13 @@ def _handlers(service: RpcService, streams: _Streams) -> list[grpc.GenericRpcHan
 
 
 async def _abort(context: Context, error: BraidError) -> None:
-    await context.abort(*trailers_of(error))
+    """Ends a call with an error. A caller that is gone by now is told nothing: there is no call to end any more."""
+    try:
+        await context.abort(*trailers_of(error))
+    except grpc.aio.AbortError:
+        raise
+    except grpc.aio.BaseError as gone:  # ExecuteBatchError, which grpc would log as a failure of ours
+        raise asyncio.CancelledError from gone
 
 
 def _caller(context: Context) -> Caller:

@@ -1,0 +1,42 @@
+"""How the serving end ends a call with an error, where its caller is there to hear it and where it is not."""
+
+import asyncio
+from typing import cast
+
+import grpc
+import pytest
+from grpc._cython import cygrpc
+
+from braid.kernel.errors import Exhausted
+from braid.rpc.grpc_server import Context, _abort
+
+
+class Aborting:
+    """A context whose `abort` ends as told."""
+
+    def __init__(self, ends: BaseException) -> None:
+        self._ends = ends
+        self.code: grpc.StatusCode | None = None
+
+    async def abort(self, code: grpc.StatusCode, *_: object) -> None:
+        """As grpc's, which always raises."""
+        self.code = code
+        raise self._ends
+
+
+def abort(ends: BaseException) -> Aborting:
+    """Ends a call with an error."""
+    context = Aborting(ends)
+    asyncio.run(_abort(cast("Context", context), Exhausted("too much")))
+    return context
+
+
+def test_an_error_reaches_a_caller_that_is_there() -> None:
+    with pytest.raises(grpc.aio.AbortError):
+        abort(grpc.aio.AbortError("as grpc's own"))
+
+
+def test_a_caller_that_is_gone_is_no_failure_of_the_handler() -> None:
+    """grpc could not send the status: `ExecuteBatchError`, of which it would log a trace for each such stream."""
+    with pytest.raises(asyncio.CancelledError):
+        abort(cygrpc.ExecuteBatchError("the call is over"))
