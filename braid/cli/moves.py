@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from braid.cli.errors import not_built
 from braid.cli.execution import ContextOption, DryRunOption, EndpointOption, execute
 from braid.cli.kinds import CLUSTER, STREAM, parse_kind
 from braid.cli.output import Format, parse_format, render_document
@@ -28,6 +27,7 @@ _MOVE: Final = """Move a stream's traffic to another cluster, under load. What w
   braid move stream logs --to west
   braid move stream logs --to west --lane live
   braid move stream logs --to west --dry-run
+  braid move stream logs --to west --lane live --partitions 8
   braid move stream logs --to west --percent 10        a trial: a tenth of the records
   braid move stream logs --to west --percent 0         take the trial back; 100 completes it
   braid move stream logs --spread east=3,west=1        on both, by weight
@@ -79,7 +79,7 @@ def _move(
         list[str] | None, typer.Option("--lane", metavar="NAME", help="Only this lane; may be repeated.")
     ] = None,
     partitions: Annotated[
-        int, typer.Option(metavar="N", show_default=False, help="Another number of them (not built yet).")
+        int, typer.Option(metavar="N", show_default=False, help="Another number of them, for the lanes named.")
     ] = 0,
     reason: Annotated[str, typer.Option(metavar="TEXT", help="Kept in the stream's history.")] = "",
     dry_run: DryRunOption = False,
@@ -88,8 +88,8 @@ def _move(
     context: ContextOption = "",
 ) -> None:
     parse_kind(type_, "move", (STREAM,))
-    if partitions:
-        raise not_built("changing the number of partitions (--partitions)")
+    if partitions and not lane:
+        raise Invalid("the partitions of which lane?", field="--partitions", remedy="name it: --lane live")
     format = parse_format(output, (Format.TABLE, Format.JSON, Format.YAML))
     if bool(to) == bool(spread):
         raise Invalid("either --to or --spread is needed", field="--to", remedy=f"braid move stream {name} --to west")
@@ -101,6 +101,7 @@ def _move(
         to_cluster=to,
         spread=[ClusterShare(cluster=cluster, weight=weight) for cluster, weight in parse_spread(spread).items()],
         percent=percent,
+        partitions=partitions,
         reason=reason,
         dry_run=dry_run,
     )

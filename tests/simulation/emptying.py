@@ -57,6 +57,12 @@ class ClusterOperator:
         asked = api.MoveStreamRequest(stream=STREAM, to_cluster=name, percent=percent)
         return Order(f"{percent} % to {name}", "MoveStream", asked, api.MoveStreamResponse, None)
 
+    def resizing(self) -> Order:
+        """A lane is to have another number of partitions."""
+        name, partitions = self._dice.choice(CLUSTERS), self._dice.choice((1, 2, 4, 6))
+        asked = api.MoveStreamRequest(stream=STREAM, lanes=["live"], to_cluster=name, partitions=partitions)
+        return Order(f"{partitions} partitions on {name}", "MoveStream", asked, api.MoveStreamResponse, None)
+
     async def carry_out(self, order: Order, over: asyncio.Event) -> None:
         """Asks once, and takes it back when it is over, insisting; a second time for what arrived late."""
         await self._ask(order, order.asked)

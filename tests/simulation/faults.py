@@ -134,6 +134,9 @@ class Faults:
     def _share_stream(self) -> None:
         self._ask(self._cluster_operator.sharing())
 
+    def _resize_lane(self) -> None:
+        self._ask(self._cluster_operator.resizing())
+
     def _ask(self, order: Order) -> None:
         over = asyncio.Event()
         self._world.host.tasks.spawn(self._cluster_operator.carry_out(order, over), "cluster operator")

@@ -15,6 +15,7 @@ from tests.support.checkers.facts import Folded
 FAULTS: Final = (
     *("empty-cluster",) * 5,
     *("share-stream",) * 3,
+    *("resize-lane",) * 2,
     *("kill-service", "pause-service", "cut-producer", "cut-store", "late-append", "lose-answers", "slow-appends"),
     *("kill-member", "leave-group", "move-stream", "compact-store", "kill-cluster", "cut-cluster"),
 )

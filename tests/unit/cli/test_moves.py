@@ -55,6 +55,19 @@ async def test_a_trial_is_told_in_percent_taken_back_and_completed() -> None:
 
 
 @virtual
+async def test_a_lane_grows_and_shrinks_where_it_is() -> None:
+    shell = await with_stream()
+    grow = ("move", "stream", "logs", "--to", "east", "--lane", "live", "--partitions")
+    dry = (await shell.braid(*grow, "5", "--dry-run")).out.splitlines()
+    assert dry[1] == "  live: logs/live/1 (east) → a new channel of 5 partitions (east)"
+    assert (await shell.braid(*grow, "5")).out.splitlines()[1] == "  live: logs/live/1 (east) → logs/live/3 (east)"
+    assert "bulk=1,live=5" in (await shell.braid("get", "streams")).out
+    await asyncio.sleep(5.0)
+    assert (await shell.braid(*grow, "1")).code == 0
+    assert "bulk=1,live=1" in (await shell.braid("get", "streams")).out
+
+
+@virtual
 async def test_a_spread_by_weight() -> None:
     shell = await with_stream()
     told = await shell.braid("move", "stream", "logs", "--spread", "east=3,west=1", "--lane", "live")
@@ -92,7 +105,8 @@ async def test_cordon_and_back() -> None:
         ("move stream lgos --to west", 4, "did you mean logs?"),
         ("move stream logs --to west --lane lvie", 2, "has no lane lvie"),
         ("move stream logs", 2, "--to"),
-        ("move stream logs --to west --partitions 8", 4, "not built yet"),
+        ("move stream logs --to west --partitions 8", 2, "--lane live"),
+        ("move stream logs --to west --lane live --partitions -1", 2, "partitions"),
         ("move stream logs --to west --spread east=1", 2, "either --to or --spread"),
         ("move stream logs --spread east", 2, "is not CLUSTER=WEIGHT"),
         ("move stream logs --spread east=1,east=2", 2, "is not CLUSTER=WEIGHT"),

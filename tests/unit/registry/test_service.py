@@ -113,6 +113,34 @@ def test_a_planned_move_waits_for_producers_then_seals_then_waits_for_groups() -
     play(scene)
 
 
+@pytest.mark.parametrize("held", [True, False], ids=["at once", "sealed"])
+def test_a_move_is_taken_back_while_the_old_channel_drains(held: bool) -> None:
+    async def scene(mesh: Mesh) -> None:
+        await two_clusters(mesh)
+        mesh.assigner.groups["indexer"] = False
+        await mesh.append("east", "braid.logs.live.1", 0, 3)
+        producer = await open_producer(mesh)
+        await mesh.until(lambda: len(producer.routes) == 1, 2, "no route")
+        await mesh.move(to_cluster="west", lanes=["live"])
+        await mesh.until(lambda: len(producer.routes) == 2, 2, "no new route")
+        await mesh.append("west", "braid.logs.live.2", 1, 2)
+        if not held:
+            await producer.acknowledge(producer.routes[-1].revision)
+            await mesh.until_channel("logs/live/1", lambda channel: bool(channel.end_offsets), 5)
+        back = await mesh.move(to_cluster="east", lanes=["live"])
+        assert mesh.active(back.stream) == ["east"] and back.moves[0].to_channel == "logs/live/3"
+        await mesh.until(lambda: len(producer.routes) == 3, 2, "no route back")
+        assert {each.channel for each in producer.routes[-1].dropped} == {"logs/live/1", "logs/live/2"}
+        await producer.acknowledge(producer.routes[-1].revision)
+        await mesh.commit("west", "indexer", "braid.logs.live.2", 0, 2)
+        await mesh.until_channel("logs/live/2", lambda channel: channel.state == DRAINED, 5)
+        assert (await mesh.channel("logs/live/1")).state == DRAINING, "its records are not done"
+        await mesh.commit("east", "indexer", "braid.logs.live.1", 3)
+        await mesh.until_channel("logs/live/1", lambda channel: channel.state == DRAINED, 5)
+
+    play(scene)
+
+
 def test_without_an_assigner_no_drain_ends() -> None:
     async def scene(mesh: Mesh) -> None:
         await mesh.start_registry("registry-0")
