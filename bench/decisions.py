@@ -20,6 +20,7 @@ from services.assigner.events import Balance, Command, Event, GoneReason, Hello,
 from services.assigner.group import Channel, Fencing, Group, GroupSpec, Lease, LeaseState, Member
 from services.assigner.loads import GroupLoads, Sample
 
+DECISIONS: Final = 30
 PER_CHANNEL: Final = 1_000
 SIGMA: Final = 0.5  # of the log-normal costs
 BEAT: Final = 5.0  # between heartbeats, longer than in life: only what they say is wanted here
@@ -88,6 +89,14 @@ def _measure(made: Scene, names: Sequence[str], ids: Sequence[str]) -> None:
         made.now = beat * BEAT
         for id, told in zip(ids, samples, strict=True):
             made.loads.heard(made.state, id, made.now, told)
+
+
+def rows(*, quick: bool) -> dict[str, str]:
+    """All that is measured here."""
+    if quick:
+        return facts(90, 1_000, 2)
+    most = facts(9_900, 99_000, DECISIONS) | facts(9_900, 990_000, DECISIONS // 3)
+    return most | {"10 die of 1,000 members, 100,000 partitions, by load": many_die(1_000, 100_000, 10, DECISIONS)}
 
 
 def facts(members: int, partitions: int, times: int) -> dict[str, str]:

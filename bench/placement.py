@@ -2,7 +2,8 @@
 
 From nothing to an assignment, ten partitions a member, in this process. Ours goes by load (weights are log-normal), the
 peer's by number. Beside the table, as facts: how long one death among 10,000 members with a million partitions takes,
-and that of 1 % of 1,000 members with 100,000, each measured on its own many times.
+and that of 1 % of 1,000 members with 100,000, each measured on its own many times; and what whole decisions of the
+leader take, from the signal to the state after the events (`bench.decisions`).
 """
 
 import asyncio
@@ -17,6 +18,7 @@ from aiokafka.cluster import ClusterMetadata
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 from aiokafka.protocol.metadata import MetadataResponse_v1
 
+from bench import decisions
 from bench.asking import Asked, asked
 from bench.playing import Contestant, play
 from bench.rounds import rows, verdict
@@ -118,6 +120,7 @@ async def contest(how: Asked) -> Table:
             10_000 // small, 1_000_000 // small, 1, DEATHS // small
         ),
         "10 of 1,000 members die, 100,000 partitions": deaths(1_000, 100_000, 10, max(1, DEATHS // 3 // small)),
+        **{f"whole decision: {what}": took for what, took in decisions.rows(quick=how.quick).items()},
     }
     return Table("placement", "partition", "cpu", verdict(found, AGAIN), facts, found, made_with())
 

@@ -1,16 +1,20 @@
 """A policy beside a group's own: what it would do is computed and compared, and never acted upon. Then it is chosen."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry
 
 from braid.api.assigner.v1 import assigner_service_pb2 as api
 from braid.api.assigner.v1 import rules_pb2
 from braid.kernel.decider import Context
 from braid.kernel.errors import BraidError, Invalid, NotFound
+from braid.kernel.limits import SHADOW_LOOK_SECONDS
+from braid.runtime.telemetry import Metrics, make_assigner_metrics
 from services.assigner import explain_rules
 from services.assigner.domain import GroupDecider
 from services.assigner.events import (
@@ -24,7 +28,7 @@ from services.assigner.events import (
     RevokesStarted,
 )
 from services.assigner.group import Group
-from services.assigner.reconciler_shadow import sliced
+from services.assigner.reconciler_shadow import ShadowKeeper, sliced
 from services.assigner.rules import Basis, PlacementPolicy, PolicySet, SetPolicy, SetShadow, Shadow, ShadowSet
 from services.assigner.shadow import Look, look, tried
 from services.assigner.snapshots import decode, encode
@@ -243,5 +247,38 @@ def test_work_in_slices_lets_others_run_between_them() -> None:
         history = joined(2, seen(partitions=8))
         told = await sliced(look(history.state, hot(history), LOAD, LATER_MS), mesh.host.clock)
         assert told == looked(history, hot(history), LOAD)
+
+    run(scenario())
+
+
+def test_what_changes_between_slices_spoils_the_look() -> None:
+    async def scenario() -> None:
+        mesh = await three()
+        replica = await mesh.leader()
+        registry = CollectorRegistry()
+        metrics = make_assigner_metrics(cast("Metrics", SimpleNamespace(registry=registry)))
+        history = joined(2, seen(partitions=8))
+        history.do(SetShadow(COUNT))
+        states = [history.state]
+        spoilt = [replace(history.state, created_at_ms=1)]
+
+        def measured() -> Loads:
+            states.extend(spoilt)  # while it is looked at
+            spoilt.clear()
+            return hot(history)
+
+        keeper = ShadowKeeper(replica, metrics, "g", state=lambda: states[-1], loads=measured)
+        looks = []
+        for _ in range(2):
+            keeper.look()
+            await mesh.host.clock.sleep(SHADOW_LOOK_SECONDS)
+            looks.append(keeper.trial.looks if keeper.trial else 0)
+        assert looks == [0, 1]
+        assert registry.get_sample_value("braid_shadow_moves", {"group": "g"}) == 0
+        then = registry.get_sample_value("braid_shadow_imbalance", {"group": "g", "placement": "then"})
+        assert then == pytest.approx(1.5)
+        states.append(joined(1).state)
+        keeper.look()
+        assert registry.get_sample_value("braid_shadow_moves", {"group": "g"}) is None
 
     run(scenario())
