@@ -11,7 +11,20 @@ from typing import Final
 
 from bench.tables import DIRECTORY, Table
 
-BENCHMARKS: Final = ("consume", "produce", "commit", "lag_decode", "placement", "spark", "spark_micro", "kills", "edge")
+BENCHMARKS: Final = (
+    "consume",
+    "produce",
+    "commit",
+    "fencing",
+    "lag_decode",
+    "placement",
+    "spark",
+    "spark_micro",
+    "kills",
+    "takeover",
+    "stalls",
+    "edge",
+)
 
 
 def main(arguments: list[str] | None = None) -> int:

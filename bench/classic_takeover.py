@@ -1,6 +1,6 @@
 """A member of a classic Kafka group is killed: how long until the other one has a record of its partitions.
 
-Plays as a fault of a chaos run, on one of the run's clusters and beside the run's own load.
+Plays as a fault of a chaos run, on one of the run's clusters and beside the run's own load, or by itself.
 """
 
 import asyncio
@@ -35,10 +35,15 @@ def classic_takeover(figure: str) -> Fault:
     async def fault(field: Field, chance: random.Random) -> None:
         bootstrap = field.mesh.ready.clusters["east"].bootstrap
         name = f"classic-{next(_numbers)}"
-        async with _fed(bootstrap, name):
-            field.measured(figure, await _kill_one(bootstrap, name, field.fleet.directory))
+        field.measured(figure, await taken_over(bootstrap, name, field.fleet.directory))
 
     return fault
+
+
+async def taken_over(bootstrap: str, name: str, directory: Path) -> float:
+    """Milliseconds from the kill to the survivor's first record, in a group and a topic of that name."""
+    async with _fed(bootstrap, name):
+        return await _kill_one(bootstrap, name, directory)
 
 
 async def _kill_one(bootstrap: str, name: str, directory: Path) -> float:

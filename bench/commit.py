@@ -33,7 +33,7 @@ from braid.kernel import limits
 from braid.kernel.envelope import encode
 from braid.kernel.errors import BraidError
 from braid.kernel.ids import LeaseId
-from braid.kernel.ports import KafkaCluster, TopicPartition
+from braid.kernel.ports import Generation, KafkaCluster, TopicPartition
 from braid.kernel.progress import Progress
 
 SIZES: Final = (1, 100)
@@ -86,11 +86,17 @@ class Contest:
 
     async def envelopes(self) -> int:
         """Braid's committer, as a consumer runs it."""
-        offsets, admin = self._cluster().offsets(), self._cluster().admin()
+        return await self.committed(self.new_group(), None)
+
+    async def committed(self, group: str, lent: Generation | None) -> int:
+        """Braid's committer, with what was lent to it."""
+        offsets, admin = self.cluster().offsets(), self.cluster().admin()
         committer = Committer(
-            system_host(), self._group(), offsets, admin,
+            system_host(), group, offsets, admin,
             interval_seconds=limits.COMMIT_INTERVAL_SECONDS, detached=bool, refused=_refuse,
         )  # fmt: skip
+        if lent is not None:
+            committer.lend(lent)
         ready = Ready({})
         works = [self._work(each.partition, ready) for each in self._partitions]
         for request in range(self._requests):
@@ -102,7 +108,9 @@ class Contest:
         return self._requests
 
     async def _peer(self, metadata: str) -> int:
-        consumer = AIOKafkaConsumer(bootstrap_servers=self._bootstrap, group_id=self._group(), enable_auto_commit=False)
+        consumer = AIOKafkaConsumer(
+            bootstrap_servers=self._bootstrap, group_id=self.new_group(), enable_auto_commit=False
+        )
         await consumer.start()
         partitions = [AioPartition(TOPIC, each.partition) for each in self._partitions]
         consumer.assign(partitions)
@@ -123,10 +131,11 @@ class Contest:
         work.begin(progress, bytes(range(16)))
         return work
 
-    def _cluster(self) -> KafkaCluster:
+    def cluster(self) -> KafkaCluster:
+        """The broker."""
         return AioKafka("bench").cluster(self._bootstrap, "")
 
-    def _group(self) -> str:
+    def new_group(self) -> str:
         """A new one: nobody finds another's commits."""
         self._groups += 1
         return f"bench-{os.getpid()}-{len(self._partitions)}-{self._groups}"
