@@ -6,7 +6,7 @@ from typing import Final
 import grpc
 from google.rpc.status_pb2 import Status
 
-from braid.kernel.errors import BraidError, Invalid
+from braid.kernel.errors import BraidError, Invalid, Unavailable
 from braid.kernel.limits import (
     CALLS_PENDING_MAX,
     KEEPALIVE_INTERVAL_SECONDS,
@@ -25,6 +25,9 @@ PRINCIPAL_KEY: Final = "braid-principal"
 # with a zero byte (field number 0).
 END_MARK_KEY: Final = "braid-end-mark"
 END_MARK: Final = b"\x00"
+
+# What grpc.aio makes of a write to a call that its server has ended: the status it ended with is lost to it.
+_LOST_STATUS: Final = "Internal error from Core"
 
 _KEEPALIVE_MS: Final = int(KEEPALIVE_INTERVAL_SECONDS * 1000)
 _COMMON_OPTIONS: Final = (
@@ -90,5 +93,7 @@ def error_of(error: grpc.aio.AioRpcError, address: str) -> BraidError:
     details = trailers.get(DETAILS_KEY) if trailers is not None else None
     if isinstance(details, bytes):
         return from_status(Status.FromString(details))
+    if error.details() == _LOST_STATUS:
+        return Unavailable(f"{address}: the stream ended while it was written to")
     code: tuple[int, str] = error.code().value
     return from_code(code[0], f"{address}: {error.details() or code[1]}")

@@ -6,8 +6,9 @@ from typing import cast
 import grpc
 import pytest
 
-from braid.kernel.errors import Exhausted
+from braid.kernel.errors import Exhausted, Unavailable
 from braid.rpc.grpc_server import Context, _abort
+from braid.rpc.grpc_wire import error_of
 
 
 class BatchFailedError(grpc.aio.BaseError):
@@ -43,3 +44,11 @@ def test_a_caller_that_is_gone_is_no_failure_of_the_handler() -> None:
     """grpc could not send the status: `ExecuteBatchError`, of which it would log a trace for each such stream."""
     with pytest.raises(asyncio.CancelledError):
         abort(BatchFailedError("the call is over"))
+
+
+def test_a_status_that_grpc_lost_is_a_stream_that_broke() -> None:
+    """A client that writes while the server ends the call is told of an internal error by its own grpc."""
+    lost = grpc.aio.AioRpcError(
+        grpc.StatusCode.INTERNAL, grpc.aio.Metadata(), grpc.aio.Metadata(), "Internal error from Core"
+    )
+    assert isinstance(error_of(lost, "host:1"), Unavailable)
