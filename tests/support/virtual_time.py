@@ -9,13 +9,14 @@ import gc
 import heapq
 import random
 from collections import deque
-from collections.abc import Callable, Coroutine, Generator, Sequence
+from collections.abc import Callable, Coroutine, Generator
 from contextvars import Context, ContextVar, copy_context
 from functools import partial
 from typing import Any, Final, TypeVar, TypeVarTuple, Unpack
 
 from braid.kernel.ids import make_ulid
 from braid.kernel.ports import Host, Task
+from tests.support.virtual_handles import Handle, SequencedFuture, SequencedTask, SequencingLoop, tell_end, wake
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -37,71 +38,11 @@ class VirtualFailure(RuntimeError):
     """Something died that nobody awaited; the cause is chained."""
 
 
-def _wake(sleeping: asyncio.Future[None]) -> None:
-    if not sleeping.done():
-        sleeping.set_result(None)
-
-
-def _tell(waiting: asyncio.Future[None], ended: asyncio.Task[Any]) -> None:
-    _wake(waiting)
-
-
 class ProcessKilled(asyncio.CancelledError):
     """A killed process reached for one of its ports."""
 
 
-class _SequencedFuture(asyncio.Future[T]):
-    """Hashes to a number, so that sets of futures iterate alike in every run. Few are ever hashed."""
-
-    _sequence = 0
-
-    def __hash__(self) -> int:
-        if not self._sequence:
-            loop = self.get_loop()
-            assert isinstance(loop, VirtualTimeLoop), "no other loop makes these"
-            self._sequence = loop.next_sequence()
-        return self._sequence
-
-
-class SequencedTask(asyncio.Task[T]):
-    """Hashes to its number of creation, so that sets of tasks iterate alike in every run."""
-
-    def __init__(
-        self, coro: Coroutine[Any, Any, T], loop: "VirtualTimeLoop", name: object, context: Context | None
-    ) -> None:
-        self._sequence = loop.next_sequence()  # asyncio hashes the task while it is being made
-        super().__init__(coro, loop=loop, name=str(name or f"task-{self._sequence}"), context=context)
-
-    def __hash__(self) -> int:
-        return self._sequence
-
-
-class _Handle(asyncio.TimerHandle):
-    """A callback and its time, without asyncio's bookkeeping for a debug mode that is never on here."""
-
-    __slots__ = ()
-    _callback: Callable[..., object] | None
-
-    def __init__(
-        self, when: float, callback: Callable[..., object], args: Sequence[object], context: Context | None
-    ) -> None:
-        self._when = when
-        self._callback = callback
-        self._args = args
-        self._context = copy_context() if context is None else context
-        self._cancelled = False
-
-    def cancel(self) -> None:
-        """See `asyncio.Handle`."""
-        self._cancelled = True
-        self._callback = None
-        self._args = ()
-
-    def __repr__(self) -> str:
-        return f"<{'cancelled' if self._cancelled else self._callback} at {self._when}>"
-
-
-class VirtualTimeLoop(asyncio.BaseEventLoop):
+class VirtualTimeLoop(SequencingLoop):
     """Runs what is ready in order of scheduling; when nothing is, time jumps to the next timer (ties: first set first).
 
     The base class brings `run_until_complete` and the like; all that waits or orders is replaced here.
@@ -116,11 +57,11 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
         self._now = 0.0
         self._sequence = 0
         self._instant_steps = 0
-        self._due: deque[_Handle] = deque()
-        self._timers: list[tuple[float, int, _Handle]] = []
+        self._due: deque[Handle] = deque()
+        self._timers: list[tuple[float, int, Handle]] = []
         self._tasks: dict[asyncio.Task[Any], None] = {}
         self._failure: BaseException | None = None
-        self._held: dict[ProcessTasks, deque[_Handle]] = {}  # what paused processes will run once resumed
+        self._held: dict[ProcessTasks, deque[Handle]] = {}  # what paused processes will run once resumed
 
     # --- time and scheduling
 
@@ -137,7 +78,7 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
         self, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.Handle:
         """Runs the callback in this instant, after what is ready already."""
-        handle = _Handle(self._now, callback, args, context)
+        handle = Handle(self._now, callback, args, context)
         self._due.append(handle)
         return handle
 
@@ -157,15 +98,15 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
         self, when: float, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.TimerHandle:
         """Runs the callback at a virtual time."""
-        timer = _Handle(when, callback, args, context)
+        timer = Handle(when, callback, args, context)
         self._sequence += 1
         heapq.heappush(self._timers, (when, self._sequence, timer))
         return timer
 
     async def passed(self, seconds: float) -> None:
         """As `asyncio.sleep`, at less cost."""
-        future: asyncio.Future[None] = _SequencedFuture(loop=self)
-        timer = self.call_at(self._now + seconds, _wake, future)
+        future: asyncio.Future[None] = SequencedFuture(loop=self)
+        timer = self.call_at(self._now + seconds, wake, future)
         try:
             await future
         finally:
@@ -175,7 +116,7 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
 
     def create_future(self) -> asyncio.Future[Any]:
         """A future with a repeatable hash."""
-        return _SequencedFuture(loop=self)
+        return SequencedFuture(loop=self)
 
     def create_task(
         self,
@@ -259,7 +200,7 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
         """Runs what was held, in order. Fine for a process that is not paused."""
         self._due.extend(self._held.pop(tasks, ()))
 
-    def _hold(self, handle: _Handle) -> bool:
+    def _hold(self, handle: Handle) -> bool:
         owner: ProcessTasks | None = handle._context.get(_owner)
         held = None if owner is None else self._held.get(owner)
         if held is not None:
@@ -413,7 +354,7 @@ class _VirtualTask:
 
     async def ended(self) -> None:
         over: asyncio.Future[None] = self._task.get_loop().create_future()
-        tell = partial(_tell, over)
+        tell = partial(tell_end, over)
         self._task.add_done_callback(tell)
         try:
             await over
