@@ -5,7 +5,7 @@ from braid.client.cluster_work import ClusterWork
 from braid.client.lease_session import Held
 from braid.client.memory import LaneMemory, MemoryBound
 from braid.client.partition_work import PartitionWork, Stage
-from braid.client.ready import Ready
+from braid.client.ready import Ready, Slice
 from braid.kafka.memory.log import MemoryRecord
 from braid.kernel.ids import SEAL_CANARY, LeaseId
 from braid.kernel.ports import FetchedRecords, TopicPartition
@@ -19,8 +19,8 @@ class _Ready(Ready):
         super().__init__({})
         self.offsets: list[int] = []
 
-    def put(self, waiting: object) -> None:
-        self.offsets += [raw.offset for raw in waiting.raws]  # type: ignore[attr-defined]  # a slice
+    def put(self, waiting: Slice, *, first: bool = False) -> None:
+        self.offsets += [raw.offset for raw in waiting.raws]
 
 
 def test_the_canary_of_a_seal_is_passed_over_and_nothing_that_resembles_it() -> None:
