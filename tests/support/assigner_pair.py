@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from aiokafka import AIOKafkaProducer
+from aiokafka.errors import KafkaError
 
 import braid
 from braid.api.assigner.v1.events_pb2 import AssignerEvent
@@ -308,6 +309,18 @@ class AssignerPair:
         told = [fact for _, fact in (await self._history()).facts()]
         return [fact for fact in told if isinstance(fact, facts.LeaseGranted) and fact.group == group]
 
+    async def _commits(self, group: str) -> list[tuple[int, facts.Fact]]:
+        """Every commit the broker took; a machine that stalls lets a reader's first connection fail."""
+        found: list[list[tuple[int, facts.Fact]]] = []
+
+        async def read() -> bool:
+            with contextlib.suppress(KafkaError):
+                found.append(await cluster_facts("east", self._bootstrap, "no topic", group))
+            return bool(found)
+
+        await until(read, f"the broker tells the commits of {group}", READY_SECONDS)
+        return found[0]
+
     async def lost_members(self) -> list[str]:
         """Every member whose end a history tells."""
         records = [record for each in (await self._history()).records.values() for record in each.values()]
@@ -335,8 +348,7 @@ class AssignerPair:
         timed += [(ms * 1000, fact) for ms, fact in (await self._history()).facts()]
         timed += [(round(line.ms * 1000), fact) for name, line in lines if (fact := _fact_of(name, line))]
         for group in self.groups:
-            commits = await cluster_facts("east", self._bootstrap, "no topic", group)
-            timed += [(ms * 1000, fact) for ms, fact in commits]
+            timed += [(ms * 1000, fact) for ms, fact in await self._commits(group)]
         return sorted(timed, key=lambda each: each[0])
 
 
