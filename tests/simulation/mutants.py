@@ -34,9 +34,9 @@ from braid.kernel.progress_fields import EnvelopeFields
 from braid.kernel.ranges import EMPTY
 from braid.stores.memory import MemoryStore
 from braid.stores.memory_server import MemoryStoreServer
-from services.assigner import balance, codec, constraints
-from services.assigner.group import Group, Member
-from services.assigner.placement import Mask
+from services.assigner import balance, codec, constraints, layout
+from services.assigner.group import Group
+from services.assigner.placement import Floats, Mask
 from services.registry import decommission, drain, reconciler
 from services.registry.channels import Channel, ChannelState
 from services.registry.commands import RecordSealed, StreamCommand
@@ -223,8 +223,20 @@ def _row_without_bans(self: constraints._Sieve, channel: str, lease: str = "") -
     return row
 
 
-def _nobody(state: Group, member: Member) -> bool:
-    return False
+_sieve: Final = constraints._Sieve.__init__
+_borne: Final = constraints.borne
+
+
+def _undrained(state: Group) -> Group:
+    return replace(state, rules=replace(state.rules, drains={}))
+
+
+def _sieve_without_drains(self: constraints._Sieve, state: Group, members: Sequence[str]) -> None:
+    _sieve(self, _undrained(state), members)
+
+
+def _borne_without_drains(state: Group) -> Floats:
+    return _borne(_undrained(state))
 
 
 MUTANTS: Final = (
@@ -313,6 +325,11 @@ MUTANTS: Final = (
     ),
     Mutant("a snapshot that forgets", "I9", [(codec.GroupCodec, "decode_state", _forget_epoch)]),
     Mutant("a ban is not heard", "rules", [(constraints._Sieve, "row", _row_without_bans)], ("operate", "kill-member")),
-    Mutant("a drain is not heard", "rules", [(constraints, "drained", _nobody)], ("operate", "kill-member")),
+    Mutant(
+        "a drain is not heard",
+        "rules",
+        [(constraints._Sieve, "__init__", _sieve_without_drains), (layout, "borne", _borne_without_drains)],
+        ("operate", "kill-member"),
+    ),
     Mutant("the canary is a record", "I2", [(partition_work, "_is_seal_canary", _handle_canary)], ("move-stream",)),
 )

@@ -141,7 +141,7 @@ def test_a_full_group_takes_nobody_more() -> None:
     history = registered()
     for number in range(GROUP_MEMBERS_MAX):
         history.do(JoinMember(hello(member(number)), SPEC))
-    assert isinstance(refusal(history, JoinMember(hello(member(9_999)), SPEC)), Exhausted)
+    assert isinstance(refusal(history, JoinMember(hello(member(GROUP_MEMBERS_MAX)), SPEC)), Exhausted)
 
 
 # --- updates and deletion

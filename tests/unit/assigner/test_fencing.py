@@ -219,7 +219,7 @@ def test_leases_are_not_told_before_there_is_a_generation_to_lend(monkeypatch: p
         mesh = await fenced(1)
         (only,) = mesh.participants
         term = mesh.replicas["assigner-0"]._service._term  # type: ignore[attr-defined]
-        (stream,) = term._streams.values()
+        (stream,) = term._streams
         with monkeypatch.context() as patched:
             patched.setattr("services.assigner.generations.lent", lambda *_: None)  # a new member id is on its way
             stream.granted([LeaseGrant("logs/live/1/0", only.session.member_id, 1 << 50)])
