@@ -66,8 +66,10 @@ class AioCluster:
 
     def fetcher(self, *, max_partition_bytes: int, isolation: Isolation, client_rack: str) -> KafkaFetcher:
         """See `KafkaCluster.fetcher`."""
+        request_seconds = KAFKA_REQUEST_MS / 1_000
         return AioFetcher(
-            self._wire(KAFKA_REQUEST_MS / 1_000),
+            self._wire(request_seconds),
+            self._wire(request_seconds),
             max_partition_bytes=max_partition_bytes,
             isolation=isolation,
             client_rack=client_rack,

@@ -1,5 +1,9 @@
 """Fetches partitions of a real cluster: one request under way per broker, answers kept undecoded until asked for.
 
+A broker holds a request until one of its partitions has something, and meanwhile answers nothing else on the
+connection. Partitions that want data while it does (newly assigned ones, or one whose records were all taken) are asked
+for beside it, on a second connection, and not made to wait.
+
 Positions are the caller's and ours, never a group's. A cluster that is away yields nothing; when it is back, fetching
 goes on by itself from where it was.
 """
@@ -22,7 +26,9 @@ from braid.kernel.limits import (
     INFLATED_TURN_BYTES,
     KAFKA_BACKOFF_MS,
     KAFKA_CLOSE_SECONDS,
+    KAFKA_FETCH_BESIDE_MS,
     KAFKA_FETCH_BYTES,
+    KAFKA_FETCH_HELD_SECONDS,
     KAFKA_FETCH_WAIT_MS,
     KAFKA_METADATA_AGE_MS,
 )
@@ -39,6 +45,7 @@ class _Assigned:
 
     position: int
     paused: bool = False
+    asked: bool = False  # a request for it is under way
     chunk: Chunk | None = None
     failure: BraidError | None = None
     replica: int = -1
@@ -46,21 +53,37 @@ class _Assigned:
     not_before: float = field(default=0.0)
 
     def wants_data(self, now: float) -> bool:
-        return not self.paused and self.chunk is None and self.failure is None and now >= self.not_before
+        wants = not self.paused and not self.asked and self.chunk is None and self.failure is None
+        return wants and now >= self.not_before
+
+
+class _Line:
+    """A connection to each broker, and the request that is under way on it."""
+
+    def __init__(self, wire: Wire, wait_ms: int) -> None:
+        """`wait_ms` is how long a broker may hold a request for which it has nothing."""
+        self.wire = wire
+        self.wait_ms = wait_ms
+        self.tasks: dict[int, asyncio.Task[None]] = {}
+        self.since: dict[int, float] = {}  # when the request under way was sent
 
 
 class AioFetcher:
     """`KafkaFetcher` over Fetch requests to leaders (or, by rack, to nearer replicas)."""
 
-    def __init__(self, wire: Wire, *, max_partition_bytes: int, isolation: Isolation, client_rack: str) -> None:
+    def __init__(
+        self, wire: Wire, beside: Wire, *, max_partition_bytes: int, isolation: Isolation, client_rack: str
+    ) -> None:
+        """`beside` makes connections of its own, once there is something to ask beside a request that is held."""
         self._wire = wire
+        self._line = _Line(wire, KAFKA_FETCH_WAIT_MS)
+        self._beside = _Line(beside, KAFKA_FETCH_BESIDE_MS)
         self._max_partition_bytes = max_partition_bytes
         self._isolation = isolation
         self._client_rack = client_rack
         self._assigned: dict[TopicPartition, _Assigned] = {}
         self._leaders: dict[TopicPartition, int] = {}
         self._metadata_at = float("-inf")
-        self._requests: dict[int, asyncio.Task[None]] = {}
         self._pump: asyncio.Task[None] | None = None
         self._wake_pump = asyncio.Event()
         self._arrived = asyncio.Event()
@@ -117,12 +140,14 @@ class AioFetcher:
     async def close(self) -> None:
         """See `KafkaFetcher.close`."""
         self._assigned = {}
-        tasks = [*self._requests.values(), *self._openings.values(), *([self._pump] if self._pump is not None else [])]
+        tasks = [each for line in (self._line, self._beside) for each in line.tasks.values()]
+        tasks += [*self._openings.values(), *([self._pump] if self._pump is not None else [])]
         for task in tasks:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks, timeout=KAFKA_CLOSE_SECONDS)
         await self._wire.close()
+        await self._beside.wire.close()
 
     async def _wait(
         self, max_records: int, timeout_seconds: float, take: Callable[[Chunk, int], _Fetched]
@@ -194,7 +219,7 @@ class AioFetcher:
             self._arrived.set()
 
     async def _run(self) -> None:
-        """Keeps one request per broker under way for the partitions that want data."""
+        """Keeps a request per broker under way for the partitions that want data, and at most one beside it."""
         while True:
             self._wake_pump.clear()
             timeout = _METADATA_AGE_SECONDS
@@ -205,15 +230,26 @@ class AioFetcher:
                     timeout = _BACKOFF_SECONDS
             now = self._now()
             for broker, partitions in self._wanted_by_broker(now).items():
-                if broker not in self._requests:
-                    # Looked up now: by the time the task first runs, some may not be assigned any more.
-                    asked = {partition: self._assigned[partition] for partition in partitions}
-                    self._requests[broker] = asyncio.create_task(self._request(broker, asked))
+                held_seconds = now - self._line.since.get(broker, now)
+                if broker not in self._line.tasks:
+                    self._ask(self._line, broker, partitions, now)
+                elif held_seconds < KAFKA_FETCH_HELD_SECONDS:
+                    timeout = min(timeout, KAFKA_FETCH_HELD_SECONDS - held_seconds)
+                elif broker not in self._beside.tasks:
+                    self._ask(self._beside, broker, partitions, now)
             if any(state.not_before > now for state in self._assigned.values()) or self._leaderless():
-                timeout = _BACKOFF_SECONDS
+                timeout = min(timeout, _BACKOFF_SECONDS)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(timeout):
                     await self._wake_pump.wait()
+
+    def _ask(self, line: _Line, broker: int, partitions: Sequence[TopicPartition], now: float) -> None:
+        # Looked up now: by the time the task first runs, some may not be assigned any more.
+        asked = {partition: self._assigned[partition] for partition in partitions}
+        for state in asked.values():
+            state.asked = True
+        line.since[broker] = now
+        line.tasks[broker] = asyncio.create_task(self._request(line, broker, asked))
 
     def _metadata_is_stale(self) -> bool:
         if not self._assigned:
@@ -241,10 +277,10 @@ class AioFetcher:
                 wanted[state.replica if state.replica >= 0 else leader].append(partition)
         return wanted
 
-    async def _request(self, broker: int, asked: Mapping[TopicPartition, _Assigned]) -> None:
+    async def _request(self, line: _Line, broker: int, asked: Mapping[TopicPartition, _Assigned]) -> None:
         offsets = {partition: state.position for partition, state in asked.items()}
         try:
-            answer = await self._wire.ask(broker, self._fetch_request(offsets))
+            answer = await line.wire.ask(broker, self._fetch_request(offsets, line.wait_ms))
             for topic, told in answer.topics:
                 for number, code, end, _, _, aborted, replica, data in told:
                     partition = TopicPartition(topic, number)
@@ -259,15 +295,17 @@ class AioFetcher:
                 state.replica = -1
                 state.not_before = self._now() + _BACKOFF_SECONDS
         finally:
-            del self._requests[broker]
+            for state in asked.values():
+                state.asked = False
+            del line.tasks[broker], line.since[broker]
             self._wake_pump.set()
 
-    def _fetch_request(self, offsets: Mapping[TopicPartition, int]) -> FetchRequest:
+    def _fetch_request(self, offsets: Mapping[TopicPartition, int], wait_ms: int) -> FetchRequest:
         topics: dict[str, list[tuple[int, int, int]]] = defaultdict(list)
         for partition, offset in offsets.items():
             topics[partition.topic].append((partition.partition, offset, self._max_partition_bytes))
         return FetchRequest(
-            KAFKA_FETCH_WAIT_MS,
+            wait_ms,
             1,
             KAFKA_FETCH_BYTES,
             self._isolation.value,

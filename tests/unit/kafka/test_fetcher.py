@@ -45,7 +45,7 @@ class ScriptedWire(Wire):
 
 async def test_an_assignment_that_changes_just_before_a_request_does_not_end_fetching() -> None:
     wire = ScriptedWire()
-    fetcher = AioFetcher(wire, max_partition_bytes=1, isolation=Isolation.READ_COMMITTED, client_rack="")
+    fetcher = AioFetcher(wire, wire, max_partition_bytes=1, isolation=Isolation.READ_COMMITTED, client_rack="")
     await fetcher.start()
     wire.between = lambda: fetcher.assign({FIRST: 0})
     fetcher.assign({FIRST: 0, SECOND: 0})
@@ -74,7 +74,7 @@ class ServingWire(ScriptedWire):
 
 async def fetch_all(wire: Wire, end: int) -> list[FetchedRecords]:
     """Everything of the first partition up to an offset."""
-    fetcher = AioFetcher(wire, max_partition_bytes=1, isolation=Isolation.READ_COMMITTED, client_rack="")
+    fetcher = AioFetcher(wire, wire, max_partition_bytes=1, isolation=Isolation.READ_COMMITTED, client_rack="")
     await fetcher.start()
     fetcher.assign({FIRST: 0})
     fetched: list[FetchedRecords] = []
@@ -107,9 +107,8 @@ async def test_large_batches_are_opened_beside_the_loop_one_at_a_time_and_in_ord
 
 async def test_closing_does_not_wait_for_a_batch_that_is_being_opened() -> None:
     large = raw_batch(0, 1, packed(4, record_bytes(0, bytes(INFLATED_INLINE_BYTES_MAX))), 4)
-    fetcher = AioFetcher(
-        ServingWire(large, end=1), max_partition_bytes=1, isolation=Isolation.READ_COMMITTED, client_rack=""
-    )
+    wire = ServingWire(large, end=1)
+    fetcher = AioFetcher(wire, wire, max_partition_bytes=1, isolation=Isolation.READ_COMMITTED, client_rack="")
     await fetcher.start()
     fetcher.assign({FIRST: 0})
     async with asyncio.timeout(5):
@@ -123,3 +122,37 @@ async def test_what_is_no_batch_twice_is_told_and_asked_for_again() -> None:
     with pytest.raises(ClusterUnavailable) as told:
         await fetch_all(wire, 1)
     assert told.value.metadata == {"topic": "t", "partition": "0", "offset": "0"}
+
+
+class HoldingWire(ScriptedWire):
+    """A broker that has nothing, and holds what it is asked until it is let go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.let_go = asyncio.Event()
+
+    async def ask(self, broker: int, request: object) -> SimpleNamespace:
+        """An empty answer, at last."""
+        answer = await super().ask(broker, request)
+        await self.let_go.wait()
+        return answer
+
+
+async def test_a_new_partition_does_not_wait_for_a_request_that_is_held() -> None:
+    held, beside = HoldingWire(), ServingWire(batch(0, 1), end=1)
+    fetcher = AioFetcher(held, beside, max_partition_bytes=1, isolation=Isolation.READ_COMMITTED, client_rack="")
+    await fetcher.start()
+    fetcher.assign({SECOND: 0})
+    async with asyncio.timeout(5):
+        await held.answered.wait()
+        fetcher.assign({SECOND: 0, FIRST: 0})
+        (found,) = await fetcher.fetch(10, 5.0)
+        assert (found.partition, len(found.records)) == (FIRST, 1)
+        assert held.asked == [{SECOND}]
+        assert beside.asked[0] == {FIRST}
+        held.let_go.set()  # what is asked beside it is not asked for twice: then all are asked together again
+        while {FIRST, SECOND} not in held.asked:
+            held.answered.clear()
+            await held.answered.wait()
+        assert all(asked == {FIRST} for asked in beside.asked)
+    await fetcher.close()
