@@ -334,7 +334,8 @@ class Producer:
 
     def _on_route(self, route: RouteTable) -> None:
         self._moves.follow(route)
-        self._ready.set()
+        if route.lanes:  # a stream that was just created has none yet
+            self._ready.set()
 
     def _on_refused(self, error: BraidError) -> None:
         self._refusal = error

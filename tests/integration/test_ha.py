@@ -144,10 +144,10 @@ async def test_a_grant_that_was_appended_and_not_told_is_not_forgotten(on_etcd: 
     leader, victim, group = await on_etcd.leader(), on_etcd.members[0], on_etcd.stream
     lost = [lease for lease, (name, _) in on_etcd.holdings()[group].items() if name == victim]
     before = len(await on_etcd.grants(group))
-    on_etcd.kill(victim)
-    on_etcd.edges[leader].hold(requests=False)
+    on_etcd.edges[leader].hold(requests=False)  # before: a grant follows a death within milliseconds
     for name in on_etcd.members:
         on_etcd.befell(facts.CutOff(name))
+    on_etcd.kill(victim)
 
     async def granted() -> bool:
         return {grant.lease for grant in (await on_etcd.grants(group))[before:]} >= set(lost)

@@ -54,6 +54,22 @@ async def test_a_receipt_says_where_the_record_lies() -> None:
 
 
 @virtual
+async def test_the_first_channels_of_a_new_stream_are_waited_for() -> None:
+    async with two_clusters() as (control, _, mesh):
+        await control.move()
+
+        async def send() -> Receipt:
+            async with mesh.producer("logs") as producer:
+                return await producer.send(b"early")
+
+        sending = asyncio.ensure_future(send())
+        await asyncio.sleep(1.0)
+        assert not sending.done()
+        await control.move("logs/live/1")
+        assert (await sending).topic == "braid.logs.live.1"
+
+
+@virtual
 async def test_send_many_keeps_the_order_of_a_key() -> None:
     async with two_clusters() as (control, _, mesh), mesh.producer("logs") as producer:
         receipts = await producer.send_many(Outgoing(b"%d" % n, key=b"k") for n in range(500))
