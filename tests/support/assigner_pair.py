@@ -37,7 +37,7 @@ from tests.e2e.chaos.clusters import cluster_facts
 from tests.e2e.chaos.histories import Histories
 from tests.support.brokers import free_port
 from tests.support.checkers import facts
-from tests.support.patience import until
+from tests.support.patience import Deadline, until
 from tests.support.telling_member import OWNERSHIPS, MemberLog, Told, group_of
 from tests.support.wire import Wire
 
@@ -77,6 +77,7 @@ class AssignerPair:
         edges: By assigner, the wire over which it is reached.
         storage: By assigner, the wires to the store's members; none where the store is a file.
         judged_us: What happened until then, microseconds, was held to the invariants.
+        given: Counts what the machine gave since.
     """
 
     def __init__(self, shape: Shape, directory: Path, bootstrap: str, store: str, servers: Sequence[str] = ()) -> None:
@@ -99,6 +100,7 @@ class AssignerPair:
         self._host = system_host()
         self._histories = Histories()
         self.judged_us = 0
+        self.given = Deadline(1.0)
 
     @property
     def topic(self) -> str:
