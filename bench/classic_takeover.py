@@ -4,24 +4,19 @@ Plays as a fault of a chaos run, on one of the run's clusters and beside the run
 """
 
 import asyncio
-import contextlib
 import itertools
 import os
 import random
 import sys
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
-
-from aiokafka import AIOKafkaProducer
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from devmesh.guard import spawn_guarded
 from tests.e2e.chaos.faults import Fault
 from tests.e2e.chaos.field import Field, StuckError, now_ms
 from tests.e2e.chaos.fleet import ROOT
+from tests.support.feeding import fed
 
 PARTITIONS: Final = 4
 SEND_SECONDS: Final = 0.02
@@ -42,7 +37,7 @@ def classic_takeover(figure: str) -> Fault:
 
 async def taken_over(bootstrap: str, name: str, directory: Path) -> float:
     """Milliseconds from the kill to the survivor's first record, in a group and a topic of that name."""
-    async with _fed(bootstrap, name):
+    async with fed(bootstrap, name, PARTITIONS, SEND_SECONDS):
         return await _kill_one(bootstrap, name, directory)
 
 
@@ -94,28 +89,3 @@ def _lines(output: Path) -> list[tuple[int, int]]:
         return []
     whole = output.read_text().rpartition("\n")[0]
     return [(int(partition), int(ms)) for partition, ms in (line.split() for line in whole.splitlines())]
-
-
-@asynccontextmanager
-async def _fed(bootstrap: str, topic: str) -> AsyncIterator[None]:
-    """A topic into every partition of which records flow."""
-    admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
-    await admin.start()
-    await admin.create_topics([NewTopic(topic, PARTITIONS, 1)])
-    await admin.close()
-    producer = AIOKafkaProducer(bootstrap_servers=bootstrap)
-    await producer.start()
-
-    async def feed() -> None:
-        for number in itertools.count():
-            await producer.send(topic, b"%d" % number, partition=number % PARTITIONS)
-            await asyncio.sleep(SEND_SECONDS)
-
-    feeding = asyncio.create_task(feed())
-    try:
-        yield
-    finally:
-        feeding.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await feeding
-        await producer.stop()

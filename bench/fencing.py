@@ -4,16 +4,15 @@ Both commit the same envelopes with Braid's committer on the same broker, one re
 A bump is what the assigner does before it grants: the group's single member joins again under its own id, and syncs.
 """
 
-import asyncio
 import statistics
 import sys
 import time
 from typing import Final
 
-from bench.asking import Asked, asked
+from bench.asking import Asked
 from bench.commit import GAPS, Contest
 from bench.fixed_mesh import TOPIC
-from bench.ground import broker, cores
+from bench.ground import cores, play_on_a_broker
 from bench.playing import Contestant, play
 from bench.rounds import rows, verdict
 from bench.tables import Table, made_with
@@ -86,11 +85,7 @@ async def contest(bootstrap: str, how: Asked) -> Table:
 
 def main() -> int:
     """Runs the benchmark on a broker of its own; 1 when the table is void."""
-    how = asked(__doc__, units=GAPS, quick_units=20)
-    with broker() as serving:
-        table = asyncio.run(contest(serving.bootstrap, how))
-    table.publish(how.directory)
-    return int(bool(table.verdict) and not how.quick)
+    return play_on_a_broker(__doc__, contest, units=GAPS, quick_units=20)
 
 
 if __name__ == "__main__":

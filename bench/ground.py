@@ -1,12 +1,15 @@
 """Where benchmarks play: a broker of their own on one core, the client on another."""
 
+import asyncio
 import contextlib
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Final
 
+from bench.asking import Asked, asked
+from bench.tables import Table
 from devmesh.brokers import KafkaBroker
 from devmesh.jars import kafka_classpath
 from devmesh.java import java_binary
@@ -38,6 +41,17 @@ def broker(*, apart: bool = True) -> Iterator[KafkaBroker]:
         finally:
             serving.kill()
             os.sched_setaffinity(0, cores)
+
+
+def play_on_a_broker(
+    doc: str | None, contest: Callable[[str, Asked], Coroutine[object, object, Table]], units: int, quick_units: int
+) -> int:
+    """A benchmark's `main`: asks how, plays it on a broker of its own, publishes its table; 1 when that is void."""
+    how = asked(doc, units=units, quick_units=quick_units)
+    with broker() as serving:
+        table = asyncio.run(contest(serving.bootstrap, how))
+    table.publish(how.directory)
+    return int(bool(table.verdict) and not how.quick)
 
 
 def cores() -> str:

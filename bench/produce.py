@@ -11,9 +11,9 @@ from typing import Final
 
 from aiokafka import AIOKafkaProducer
 
-from bench.asking import Asked, asked
+from bench.asking import Asked
 from bench.fixed_mesh import BATCH_BYTES, PARTITIONS, STREAM, TOPIC, FixedMesh
-from bench.ground import broker, cores
+from bench.ground import cores, play_on_a_broker
 from bench.playing import Contestant, play
 from bench.rounds import rows, verdict
 from bench.tables import Table, made_with
@@ -139,11 +139,7 @@ async def contest(bootstrap: str, how: Asked) -> Table:
 
 def main() -> int:
     """Runs the benchmark on a broker of its own; 1 when the run is void."""
-    how = asked(__doc__, units=100_000, quick_units=5_000)
-    with broker() as serving:
-        table = asyncio.run(contest(serving.bootstrap, how))
-    table.publish(how.directory)
-    return int(bool(table.verdict) and not how.quick)
+    return play_on_a_broker(__doc__, contest, units=100_000, quick_units=5_000)
 
 
 if __name__ == "__main__":

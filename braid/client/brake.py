@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from braid.client.settings import DeadLetterLimits
 
@@ -11,16 +12,17 @@ class LaneBrake:
 
     Attributes:
         done: Records that were done or rejected; whoever settles them counts them here.
+        reason: Why no more may be dead-lettered; empty while they may.
     """
 
-    __slots__ = ("_done_before", "_letters", "_limits", "_number", "_row", "_tell", "_tripped", "done")
+    __slots__ = ("_done_before", "_letters", "_limits", "_number", "_row", "_tell", "done", "reason")
 
     def __init__(self, limits: DeadLetterLimits | None = None, tell: Callable[[str], None] | None = None) -> None:
         """Without limits it never stops anything. `tell` hears why it does, once."""
         self.done = 0
+        self.reason = ""
         self._limits = limits
         self._tell = tell
-        self._tripped = False
         self._row = 0
         self._number = 0  # of letters in all
         self._done_before = 0
@@ -28,8 +30,8 @@ class LaneBrake:
 
     def allows(self) -> bool:
         """Whether one more record of the lane may be dead-lettered; counts it when it may."""
-        if self._tripped or self._limits is None:
-            return not self._tripped
+        if self.reason or self._limits is None:
+            return not self.reason
         limits = self._limits
         row = self._row + 1 if self.done == self._done_before else 1
         settled = self.done + self._number
@@ -46,12 +48,12 @@ class LaneBrake:
 
     def release(self) -> None:
         """Begins anew."""
-        self._tripped = False
+        self.reason = ""
         self._row = 0
         self._letters.clear()
 
     def _trip(self, reason: str) -> bool:
-        self._tripped = True
+        self.reason = reason
         if self._tell is not None:
             self._tell(reason)
         return False
@@ -65,24 +67,18 @@ class Brakes:
         self._limits = limits
         self._tell = tell
         self._lanes: dict[str, LaneBrake] = {}
-        self._reasons: dict[str, str] = {}
 
     @property
     def reasons(self) -> Mapping[str, str]:
         """Why lanes are stopped, by lane."""
-        return self._reasons
+        return {name: brake.reason for name, brake in self._lanes.items() if brake.reason}
 
     def lane(self, name: str) -> LaneBrake:
         """A lane's."""
         if name not in self._lanes:
-            self._lanes[name] = LaneBrake(self._limits, lambda reason: self._stopped(name, reason))
+            self._lanes[name] = LaneBrake(self._limits, partial(self._tell, name))
         return self._lanes[name]
 
     def release(self, name: str) -> None:
         """A lane goes on, and is counted anew."""
-        self._reasons.pop(name, None)
         self.lane(name).release()
-
-    def _stopped(self, name: str, reason: str) -> None:
-        self._reasons[name] = reason
-        self._tell(name, reason)

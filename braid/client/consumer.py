@@ -198,7 +198,7 @@ class Consumer:
 
     def stopped(self) -> Mapping[str, str]:
         """By lane, why no more of its records are handed out: too many of them would be dead-lettered (`Retry`)."""
-        return dict(self._brakes.reasons)
+        return self._brakes.reasons
 
     async def commit(self) -> None:
         """Commits everything done so far, now. Raises `ClusterUnavailable` when a cluster does not answer."""

@@ -13,13 +13,11 @@ from functools import partial
 from typing import NamedTuple
 
 from braid.api.assigner.v1 import beat_pb2, join_pb2
-from braid.client.watched import race
+from braid.client.watched import race, within
 from braid.kernel import limits
 from braid.kernel.errors import BraidError, Unavailable
 from braid.kernel.ports import DuplexCall, Host, Task
 from braid.rpc.mesh_client import ServiceClient
-
-_ROUNDING_SECONDS = 0.001  # less than that is no time to wait
 
 
 class Batch(NamedTuple):
@@ -224,13 +222,8 @@ class Seat:
             self.due, self.told = due, told
             self._released.clear()
             self._heartbeats.carry(self)
-        while not self._released.is_set():
-            left = self._heard_at + self._patience_seconds - self._host.clock.elapsed()
-            if left < _ROUNDING_SECONDS:
-                return
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(left):
-                    await self._released.wait()
+        with contextlib.suppress(TimeoutError):
+            await within(self._host.clock, lambda: self._heard_at + self._patience_seconds, self._released.wait)
 
     def news(self) -> beat_pb2.MemberNews | None:
         """What goes with the next heartbeat, if anything does."""

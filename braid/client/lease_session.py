@@ -6,7 +6,6 @@ the group's ownership: `at_least_once` goes on for a bounded time with what it h
 """
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -16,7 +15,7 @@ from braid.api.assigner.v1 import join_pb2 as wire
 from braid.api.mesh.v1.endpoint_pb2 import ClusterAddress
 from braid.client.heartbeats import Heartbeats, Seat
 from braid.client.refusals import is_final, is_strange
-from braid.client.watched import hang_up, race
+from braid.client.watched import hanging_up, race, within
 from braid.kernel import limits
 from braid.kernel.errors import BraidError, Unavailable
 from braid.kernel.ids import LeaseId
@@ -27,7 +26,6 @@ PROTOCOL_VERSION = 1
 # Commits with what it is lent, and asks when that is refused; shares a stream for heartbeats by the ticket it is given;
 # waits for its welcome as long as it is told to.
 CAPABILITIES = ("generations", "beats", "queued")
-_ROUNDING_SECONDS = 0.001  # less than that is no time to wait
 _log = logging.getLogger("braid.consumer")
 
 
@@ -270,8 +268,8 @@ class LeaseSession:
         while self._lost_at is not None:  # who says hello without leases says that nobody works on them
             await self._host.clock.sleep(self._margin_seconds / 4)
             self._check_ended()
-        call, silent = await self._assigner.duplex("Join", wire.JoinResponse), False
-        try:
+        call = await self._assigner.duplex("Join", wire.JoinResponse)
+        async with hanging_up(self._host.tasks, call):
             hello = wire.MemberHello()
             hello.CopyFrom(self._hello)
             hello.held.extend(wire.HeldLease(lease=str(held.id), epoch=held.epoch) for held in self._held.values())
@@ -287,11 +285,6 @@ class LeaseSession:
                 await call.send(wire.JoinRequest(leaving=wire.Leaving()))
             await self._disown(call, message.welcome.kept)
             await self._live(call, message.welcome.ticket)
-        except TimeoutError:
-            silent = True
-            raise
-        finally:
-            await hang_up(self._host.tasks, call, silent=silent)
         return True
 
     async def _welcome(self, call: DuplexCall) -> object | None:
@@ -366,15 +359,9 @@ class LeaseSession:
 
     async def _next(self, call: DuplexCall) -> object | None:
         """The next message. Raises `TimeoutError` when nothing is heard, here or for a carried heartbeat, in time."""
-        self._answered_at = self._host.clock.elapsed()
-        while True:
-            patience = max(self._lease_seconds, limits.JOIN_SILENCE_SECONDS_MIN)
-            left = self._answered_at + patience - self._host.clock.elapsed()
-            if left < _ROUNDING_SECONDS:
-                raise TimeoutError("the assigner is silent")
-            with contextlib.suppress(TimeoutError):  # unless something was heard meanwhile for a carried heartbeat
-                async with asyncio.timeout(left):
-                    return await call.receive()
+        self._answered_at = self._host.clock.elapsed()  # moves when a carried heartbeat is answered
+        patience = max(self._lease_seconds, limits.JOIN_SILENCE_SECONDS_MIN)
+        return await within(self._host.clock, lambda: self._answered_at + patience, call.receive)
 
     async def _receive(self, call: DuplexCall) -> None:
         while (message := await self._next(call)) is not None:

@@ -11,7 +11,7 @@ from typing import Protocol
 from braid.api.registry.v1 import route_pb2 as wire
 from braid.client.refusals import is_final, is_strange
 from braid.client.routing import RouteTable
-from braid.client.watched import hang_up, race
+from braid.client.watched import hanging_up, race
 from braid.kernel import limits
 from braid.kernel.errors import BraidError, Unavailable
 from braid.kernel.ports import DuplexCall, Host
@@ -90,17 +90,12 @@ class RouteWatch:
         self._outgoing.put_nowait(message)
 
     async def _session(self) -> None:
-        call, silent = await self._registry.duplex("WatchRoutes", wire.WatchRoutesResponse), False
-        try:
+        call = await self._registry.duplex("WatchRoutes", wire.WatchRoutesResponse)
+        async with hanging_up(self._host.tasks, call):
             while not self._outgoing.empty():
                 self._outgoing.get_nowait()
             await call.send(wire.WatchRoutesRequest(hello=self._hello))
             await race(self._host.tasks, "route-watch", partial(self._receive, call), partial(self._pump, call))
-        except TimeoutError:
-            silent = True
-            raise
-        finally:
-            await hang_up(self._host.tasks, call, silent=silent)
 
     async def _pump(self, call: DuplexCall) -> None:
         try:

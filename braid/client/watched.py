@@ -1,11 +1,16 @@
 """Tasks an application does not see: one that dies must not leave the application waiting for ever."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from typing import Final, TypeVar
 
 from braid.kernel.errors import BraidError
-from braid.kernel.ports import DuplexCall, Task, Tasks
+from braid.kernel.ports import Clock, DuplexCall, Task, Tasks
 
+T = TypeVar("T")
+
+_ROUNDING_SECONDS: Final = 0.001  # less than that is no time to wait
 Run = Callable[[], Coroutine[object, object, object]]
 
 
@@ -47,9 +52,30 @@ async def race(tasks: Tasks, name: str, *runs: Run) -> None:
         raise errors[0]
 
 
-async def hang_up(tasks: Tasks, call: DuplexCall, *, silent: bool) -> None:
-    """Ends a stream. One whose other side is silent is ended in the background: that side may end nothing either."""
-    if silent:
-        tasks.spawn(call.close(), "hang-up")
-    else:
-        await call.close()
+@contextlib.asynccontextmanager
+async def hanging_up(tasks: Tasks, call: DuplexCall) -> AsyncIterator[None]:
+    """Ends a stream after its use: in the background when its other side is silent, for that may end nothing either."""
+    silent = False
+    try:
+        yield
+    except TimeoutError:
+        silent = True
+        raise
+    finally:
+        if silent:
+            tasks.spawn(call.close(), "hang-up")
+        else:
+            await call.close()
+
+
+async def within(clock: Clock, deadline: Callable[[], float], wait: Callable[[], Awaitable[T]]) -> T:
+    """What `wait` comes back with, before a deadline (`Clock.elapsed`) that may move while it is waited for.
+
+    Raises:
+        TimeoutError: the deadline passed.
+    """
+    while (left := deadline() - clock.elapsed()) >= _ROUNDING_SECONDS:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(left):
+                return await wait()
+    raise TimeoutError

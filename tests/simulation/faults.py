@@ -10,8 +10,8 @@ from typing import Final
 
 from braid.kernel.limits import SESSION_TTL_SECONDS
 from braid.stores.memory import Fate
-from tests.simulation.emptying import ClusterOperator, Order
-from tests.simulation.operations import Operator
+from tests.simulation.emptying import ClusterOperator
+from tests.simulation.operations import Operation, Operator, carry_out
 from tests.simulation.world import CLUSTERS, MEMBERS, PRODUCERS, SERVICES, Slowness, World
 from tests.support.checkers import facts
 
@@ -124,7 +124,7 @@ class Faults:
     def _operate(self) -> None:
         """A rule of the group, taken back when it is healed."""
         operation, over = self._operator.next(), asyncio.Event()
-        self._world.host.tasks.spawn(self._operator.carry_out(operation, over), "operate")
+        self._world.host.tasks.spawn(carry_out(self._world, self._world.assigner, operation, over), "operate")
         self._begin(operation.text, self._dice.uniform(3.0, 15.0), over.set)
 
     def _empty_cluster(self) -> None:
@@ -137,9 +137,9 @@ class Faults:
     def _resize_lane(self) -> None:
         self._ask(self._cluster_operator.resizing())
 
-    def _ask(self, order: Order) -> None:
+    def _ask(self, order: Operation) -> None:
         over = asyncio.Event()
-        self._world.host.tasks.spawn(self._cluster_operator.carry_out(order, over), "cluster operator")
+        self._world.host.tasks.spawn(carry_out(self._world, self._world.registry, order, over), "cluster operator")
         self._begin(order.text, self._dice.uniform(3.0, 25.0), over.set)
 
     # --- links

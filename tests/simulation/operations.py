@@ -10,7 +10,8 @@ from google.protobuf.message import Message
 
 from braid.api.assigner.v1 import assigner_service_pb2 as api
 from braid.api.assigner.v1 import group_pb2
-from braid.kernel.errors import BraidError, NotFound, Refused
+from braid.kernel.errors import BraidError, FailoverBlocked, NotFound, Refused
+from braid.rpc.mesh_client import ServiceClient
 from tests.simulation.applications import GROUP, STREAM
 from tests.simulation.world import LANES, MEMBERS, World
 from tests.support.checkers.checking import Instant
@@ -21,12 +22,35 @@ _LATE_SECONDS = 3.0
 
 
 class Operation(NamedTuple):
-    """A rule and how it is taken back."""
+    """Something asked of a service, which answers with `answer`, and how it is taken back; None where it is not."""
 
     text: str
     method: str
     asked: Message
-    undone: Message
+    undone: Message | None
+    answer: type = group_pb2.Group
+
+
+async def carry_out(world: World, service: ServiceClient, operation: Operation, over: asyncio.Event) -> None:
+    """Asks once, and takes it back when it is over, insisting; a second time for what arrived late."""
+
+    async def ask(request: Message) -> bool:
+        """Whether there is nothing left to ask for."""
+        try:
+            await service.unary(operation.method, request, operation.answer)
+        except (NotFound, Refused, FailoverBlocked) as error:
+            world.journal.say(f"OPERATOR is refused: {error}")
+        except BraidError as error:
+            world.journal.say(f"OPERATOR does not know: {error}")
+            return False
+        return True
+
+    await ask(operation.asked)
+    await over.wait()
+    for undone in [] if operation.undone is None else [operation.undone] * 2:
+        while not await ask(undone):
+            await world.host.clock.sleep(0.5)
+        await world.host.clock.sleep(_LATE_SECONDS)
 
 
 class Operator:
@@ -76,26 +100,6 @@ class Operator:
         lane = self._dice.choice([lane for lane in LANES if lane != "dlq"])
         seen = self._world.histories.in_state("active", "draining")
         return self._dice.choice([str(each.id) for each in seen if each.id.lane == lane] or [f"{STREAM}/{lane}/1"])
-
-    async def carry_out(self, operation: Operation, over: asyncio.Event) -> None:
-        """Asks once, and takes it back when it is over, insisting; a second time for what arrived late."""
-        await self._ask(operation.method, operation.asked)
-        await over.wait()
-        for _ in range(2):
-            while not await self._ask(operation.method, operation.undone):
-                await self._world.host.clock.sleep(0.5)
-            await self._world.host.clock.sleep(_LATE_SECONDS)
-
-    async def _ask(self, method: str, request: Message) -> bool:
-        """Whether there is nothing left to ask for."""
-        try:
-            await self._world.assigner.unary(method, request, group_pb2.Group)
-        except (NotFound, Refused) as error:
-            self._world.journal.say(f"OPERATOR is refused: {error}")
-        except BraidError as error:
-            self._world.journal.say(f"OPERATOR does not know: {error}")
-            return False
-        return True
 
 
 class KeptRules(Instant):

@@ -14,20 +14,18 @@ import subprocess
 import sys
 import time
 from bisect import bisect_left, bisect_right
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
 
 import braid
 from braid.api.assigner.v1.events_pb2 import AssignerEvent
 from braid.api.mesh.v1.endpoint_pb2 import ListEndpointsRequest, ListEndpointsResponse
 from braid.host.system import system_host
-from braid.kafka.cluster import AioKafka
 from braid.runtime.kinds import RecordedEvent
 from braid.runtime.opening import open_store
 from braid.runtime.serving import event_record
@@ -37,6 +35,7 @@ from tests.e2e.chaos.clusters import cluster_facts
 from tests.e2e.chaos.histories import Histories
 from tests.support.brokers import free_port
 from tests.support.checkers import facts
+from tests.support.feeding import fed
 from tests.support.patience import Deadline, until
 from tests.support.telling_member import OWNERSHIPS, MemberLog, Told, group_of
 from tests.support.wire import Wire
@@ -127,7 +126,7 @@ class AssignerPair:
             self.edges[name] = await self._wire(stack, f"127.0.0.1:{self._ports[name]}")
         await asyncio.gather(*map(self.start_assigner, ASSIGNERS))
         self._mesh = await stack.enter_async_context(braid.connect(registry))
-        await stack.enter_async_context(self._load())
+        await stack.enter_async_context(fed(self._bootstrap, self.topic, PARTITIONS, self.shape.record_seconds))
         for _ in range(self.shape.members):
             self.start_member()
         await self.settled(seconds=READY_SECONDS, evenly=True)
@@ -207,29 +206,6 @@ class AssignerPair:
         wire = await Wire(target).start()
         stack.push_async_callback(wire.close)
         return wire
-
-    @asynccontextmanager
-    async def _load(self) -> AsyncIterator[None]:
-        """Records into every partition, one after the other."""
-        admin = AioKafka("tests").cluster(self._bootstrap, "").admin()
-        await admin.create_topic(self.topic, PARTITIONS, 1, {})
-        await admin.close()
-        producer = AIOKafkaProducer(bootstrap_servers=self._bootstrap)
-        await producer.start()
-
-        async def feed() -> None:
-            for number in itertools.count():
-                await producer.send(self.topic, b"%d" % number, partition=number % PARTITIONS)
-                await asyncio.sleep(self.shape.record_seconds)
-
-        feeding = asyncio.create_task(feed())
-        try:
-            yield
-        finally:
-            feeding.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await feeding
-            await producer.stop()
 
     # --- what is so
 
