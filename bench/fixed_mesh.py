@@ -1,7 +1,7 @@
 """The SDK on one broker without services: routes and leases are there at once, so that nothing else is measured."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from braid.client.lease_session import Held, LeaseListener
@@ -74,6 +74,9 @@ class FixedRoute:
         address = cluster_address(CLUSTER, self._bootstrap)
         self._on_route(RouteTable(STREAM, 1, {"live": (channel,)}, {CLUSTER: address}, BATCH_BYTES, {}))
         await asyncio.Event().wait()
+
+    def left(self, channel: str, next_offsets: Mapping[int, int]) -> None:
+        return
 
     def acknowledge(self, revision: int) -> None:
         return

@@ -8,6 +8,7 @@ from braid.api.lagmon.v1.lag_pb2 import Lag
 from braid.api.registry.v1.cluster_pb2 import CLUSTER_HEALTH_HEALTHY, Cluster, ClusterHealth, DecommissionState
 from braid.api.registry.v1.stream_pb2 import CHANNEL_STATE_ACTIVE, CHANNEL_STATE_STANDBY, Stream
 from braid.cli.documents import enum_text
+from braid.cli.offsets import offsets_text
 from braid.cli.times import age_text
 from braid.kernel.errors import BraidError
 from braid.kernel.limits import CLI_CLOCK_SKEW_SECONDS, ENVELOPE_UNITS_DEFAULT
@@ -158,6 +159,7 @@ def check_stream(stream: Stream) -> list[Finding]:
         remedy = "add a cluster, or uncordon one: braid get clusters"
         message = f"traffic cannot leave: {stream.status.blocked_reason}"
         findings.append(Finding(name, "blocked", Level.FAIL, message, remedy))
+    findings += _lost(name, stream)
     findings += _lanes(name, stream)
     findings += _stranded(name, stream)
     return findings or [Finding(name, "stream", Level.OK, "every lane has a route and a standby")]
@@ -278,6 +280,20 @@ def _lanes(name: str, stream: Stream) -> list[Finding]:
         remedy = "bring up, uncordon or register a second cluster the stream may use"
         findings.append(Finding(name, "standby", Level.WARN, message, remedy))
     return findings
+
+
+def _lost(name: str, stream: Stream) -> list[Finding]:
+    return [
+        Finding(
+            name,
+            "lost",
+            Level.FAIL,
+            f"{channel.name} on cluster {channel.cluster}: {offsets_text(channel.lost)} ({channel.lost_evidence})",
+            f"bring them back, or go on without: braid close channel {channel.name} --dry-run",
+        )
+        for channel in stream.status.channels
+        if channel.lost and channel.drain_step
+    ]
 
 
 def _stranded(name: str, stream: Stream) -> list[Finding]:

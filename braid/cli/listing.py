@@ -12,6 +12,7 @@ from braid.api.registry.v1 import registry_service_pb2 as registry_api
 from braid.cli import deadletters, replays
 from braid.cli.documents import Document, enum_text, to_document
 from braid.cli.kinds import CHANNEL, CLUSTER, DEADLETTER, GROUP, LEASE, MEMBER, REPLAY, STREAM, Kind, Scope
+from braid.cli.offsets import offsets_text
 from braid.cli.output import API_VERSION, Column, Columns, Item
 from braid.cli.session import Session
 from braid.kernel.ids import epoch_text
@@ -202,6 +203,8 @@ def channel_item(channel: stream_pb2.Channel) -> Item:
 
 def waits_for(channel: stream_pb2.Channel) -> str:
     """What a draining channel waits for, and who holds it."""
+    if channel.lost and channel.drain_step:
+        return f"a person: {offsets_text(channel.lost)} lost; braid close channel {channel.name} --dry-run"
     if channel.stranded:
         return f"cluster {channel.cluster}"
     if not channel.drain_step:

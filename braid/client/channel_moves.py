@@ -1,14 +1,16 @@
 """Which channels a producer's records are in flight to, and how they move when the route changes.
 
-One change of route: the lanes concerned stop taking records; planned, the old channels' acknowledgements are awaited
-for a while, unplanned they are not; the old channels are left, after which nothing in flight there can be reported as
-success, so the revision is acknowledged; what was not acknowledged is sent again by the new route, in order; the lanes
-open. A newer route interrupts an older one's change anywhere and the change begins again.
+One change of route: the new channels' clients connect while the old channels still carry the records (planned; an
+unplanned change waits for no client); the lanes concerned stop taking records; planned, the old channels'
+acknowledgements are awaited for a while, unplanned they are not; the old channels are left, after which nothing in
+flight there can be reported as success, so the revision is acknowledged; what was not acknowledged is sent again by
+the new route, in order; the lanes open. A newer route interrupts an older one's change anywhere and the change begins
+again.
 """
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from braid.client.channel_sender import ChannelSender
 from braid.client.outbox import Outbox, Pending
@@ -36,15 +38,18 @@ class ChannelMoves:
         *,
         zone: str,
         settled: Settled,
+        left: Callable[[str, Mapping[int, int]], None],
         acknowledge: Callable[[int], None],
     ) -> None:
-        """`settled` hears the fate of a record once, `acknowledge` of each revision whose change is complete."""
+        """`settled` hears the fate of a record once, `left` of each channel that was left and how far its receipts go,
+        `acknowledge` of each revision whose change is complete."""
         self._host = host
         self._kafka = kafka
         self._outbox = outbox
         self._settings = settings
         self._zone = zone
         self._on_settled = settled
+        self._on_left = left
         self._acknowledge = acknowledge
         self._route: RouteTable | None = None
         self._newest: RouteTable | None = None
@@ -103,12 +108,8 @@ class ChannelMoves:
 
     async def _change(self) -> None:
         route = self.route
-        wanted = route.channel_ids()
-        leaving = [
-            sender
-            for channel, sender in self._senders.items()
-            if channel not in wanted or channel in self._broken or sender.left
-        ]
+        await self._prepare(route)
+        leaving = self._leaving(route)
         for sender in leaving:
             self._gate(sender.channel.id.lane).clear()
         for lane in [*self._gates, *route.lanes]:
@@ -121,15 +122,43 @@ class ChannelMoves:
             await self._host.clock.sleep(limits.ROUTE_GRACE_SECONDS)
         await self._resend(route)
 
+    def _leaving(self, route: RouteTable) -> list[ChannelSender]:
+        wanted = route.channel_ids()
+        return [
+            sender
+            for channel, sender in self._senders.items()
+            if channel not in wanted or channel in self._broken or sender.left
+        ]
+
+    def _carries(self, sender: ChannelSender, route: RouteTable) -> bool:
+        """Whether a channel that is left still acknowledges what it gets."""
+        channel = sender.channel.id
+        return route.planned.get(channel, False) and channel not in self._broken and channel not in self._refusing
+
+    async def _prepare(self, route: RouteTable) -> None:
+        """Starts the clients of new channels of lanes in use, and waits for them where the old ones go on meanwhile."""
+        used = {channel.lane for channel in self._senders}
+        new = [
+            self._sender(route, channel)
+            for lane in sorted(used & route.lanes.keys())
+            for channel in route.lanes[lane]
+            if channel.id not in self._senders
+        ]
+        if all(self._carries(sender, route) for sender in self._leaving(route)):
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(limits.PLANNED_MOVE_PREPARE_SECONDS):
+                    await asyncio.gather(*(sender.prepared() for sender in new))
+
     async def _leave(self, sender: ChannelSender, route: RouteTable) -> bool:
         """Ends what is in flight to a channel; returns whether records must be sent again without an answer."""
         channel = sender.channel.id
-        if route.planned.get(channel, False) and channel not in self._broken and channel not in self._refusing:
+        if self._carries(sender, route):
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(limits.PLANNED_MOVE_WAIT_SECONDS):
                     await sender.idle()
         unsettled = sender.in_flight > 0 or channel in self._broken
         await sender.leave()
+        self._on_left(str(channel), sender.receipts)
         self._senders.pop(channel, None)
         self._broken.pop(channel, None)
         self._refusing.pop(channel, None)

@@ -5,7 +5,7 @@ One Kafka producer per channel, so that leaving a channel fails that channel's s
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from braid.client.outbox import Pending
@@ -43,6 +43,7 @@ class ChannelSender:
         self._settled = settled
         self._producer = producer
         self._started = asyncio.Event()
+        self._prepared = asyncio.Event()
         self._failure = ""
         self._starting: Task = host.tasks.spawn(self._start(), f"start-producer-{channel.id}")
         self._left = False
@@ -51,6 +52,12 @@ class ChannelSender:
         self._quiet_since = 0.0
         self._idle = asyncio.Event()
         self._idle.set()
+        self._receipts: dict[int, int] = {}
+
+    @property
+    def receipts(self) -> Mapping[int, int]:
+        """By partition, the offset after the last one acknowledged and told."""
+        return self._receipts
 
     @property
     def in_flight(self) -> int:
@@ -83,6 +90,10 @@ class ChannelSender:
         else:
             await self._go_first(line, record)
 
+    async def prepared(self) -> None:
+        """Waits until the first record need not wait for connections, or never will."""
+        await self._prepared.wait()
+
     async def idle(self) -> None:
         """Waits until nothing is in flight."""
         await self._idle.wait()
@@ -91,6 +102,7 @@ class ChannelSender:
         """Ends it: whatever was in flight can no longer be reported as success."""
         self._left = True
         self._started.set()
+        self._prepared.set()
         self._starting.cancel()
         await self._starting.ended()
         await self._producer.abandon()
@@ -162,9 +174,12 @@ class ChannelSender:
     async def _start(self) -> None:
         try:
             await self._producer.start()
+            self._started.set()
+            await self._producer.prepare(self.channel.topic)
         except Exception as error:  # noqa: BLE001 - a client library may raise anything; sends must not wait for ever
             self._failure = f"the Kafka client failed to start: {type(error).__name__}: {error}"
-        self._started.set()
+            self._started.set()
+        self._prepared.set()
 
     def _finish(self, record: Pending, done: "asyncio.Future[Written]") -> None:
         self._one_less()
@@ -172,7 +187,10 @@ class ChannelSender:
             if not done.cancelled():
                 done.exception()  # heard, and no longer of interest
             return
-        self._settled(self, record, _result(done))
+        result = _result(done)
+        if isinstance(result, Written) and result.offset >= self._receipts.get(result.partition, 0):
+            self._receipts[result.partition] = result.offset + 1
+        self._settled(self, record, result)
 
     def _one_more(self) -> None:
         self._count += 1

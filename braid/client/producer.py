@@ -71,7 +71,14 @@ class Producer:
         self._refusal: BraidError | None = None
         self._watch = open_routes(self.id, self._on_route, self._on_refused)
         self._moves = ChannelMoves(
-            host, kafka, self._outbox, settings, zone=zone, settled=self._settled, acknowledge=self._watch.acknowledge
+            host,
+            kafka,
+            self._outbox,
+            settings,
+            zone=zone,
+            settled=self._settled,
+            left=self._watch.left,
+            acknowledge=self._watch.acknowledge,
         )
         self._tasks: list[Task] = []
         self._tracer = tracer()

@@ -4,7 +4,7 @@ The session outlives connections and registry leaders; cut off from the registry
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Protocol
 
@@ -25,6 +25,10 @@ class RouteSource(Protocol):
 
     async def run(self) -> None:
         """Follows the route until cancelled."""
+        ...
+
+    def left(self, channel: str, next_offsets: Mapping[int, int]) -> None:
+        """Nothing more goes to a channel: by partition, the offset after the last one acknowledged there."""
         ...
 
     def acknowledge(self, revision: int) -> None:
@@ -73,6 +77,17 @@ class RouteWatch:
                     self._registry.forget_leader()
             await self._host.clock.sleep(backoff_seconds * self._host.randomness.uniform(0.5, 1.0))
             backoff_seconds = min(backoff_seconds * 2, limits.RECONNECT_SECONDS_MAX)
+
+    def left(self, channel: str, next_offsets: Mapping[int, int]) -> None:
+        """Tells the registry how far the producer's receipts on a channel go, and again whenever it says hello."""
+        told = wire.ChannelLeft(channel=channel, next_offsets=next_offsets)
+        for before in [each for each in self._hello.left if each.channel == channel]:  # it broke, and was used again
+            for partition, offset in before.next_offsets.items():
+                told.next_offsets[partition] = max(told.next_offsets[partition], offset)
+        others = [each for each in self._hello.left if each.channel != channel]
+        del self._hello.left[:]
+        self._hello.left.extend([*others, told][-limits.RECEIPTS_CHANNELS_MAX :])
+        self._send(wire.WatchRoutesRequest(channel_left=told))
 
     def acknowledge(self, revision: int) -> None:
         """Tells the registry that nothing is in flight any more to what this revision dropped."""

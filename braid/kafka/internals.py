@@ -106,6 +106,15 @@ async def refresh(producer: AIOKafkaProducer, topic: str) -> bool:
     return bool(await producer.client.force_metadata_update())
 
 
+async def connect(producer: AIOKafkaProducer, topic: str) -> bool:
+    """Connects to the leaders of a topic that metadata has; whether every partition has one, and it answers."""
+    partitions = producer.client.cluster._partitions.get(topic, {}).values()
+    leaders = sorted({partition.leader for partition in partitions})
+    if not leaders or leaders[0] < 0:
+        return False
+    return all([await producer.client.ready(leader) for leader in leaders])
+
+
 async def append(
     producer: AIOKafkaProducer,
     partition: TopicPartition,

@@ -109,6 +109,13 @@ class AioProducer:
                 self._producer = producer
                 return
 
+    async def prepare(self, topic: str) -> None:
+        """See `KafkaProducer.prepare`."""
+        while (producer := self._producer) is not None:
+            if await self._refresh(producer, topic) and await internals.connect(producer, topic):
+                return
+            await asyncio.sleep(_BACKOFF_SECONDS)
+
     async def send(
         self,
         partition: TopicPartition,

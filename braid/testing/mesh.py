@@ -52,6 +52,9 @@ class _Routes:
         """See `RouteSource.run`."""
         self._streams.watch(self._stream, self._on_route, self._on_refused)
 
+    def left(self, channel: str, next_offsets: Mapping[int, int]) -> None:
+        """See `RouteSource.left`."""
+
     def acknowledge(self, revision: int) -> None:
         """See `RouteSource.acknowledge`."""
 

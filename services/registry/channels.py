@@ -12,6 +12,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from braid.kernel.ids import ChannelId
+from braid.kernel.offset_ranges import OPEN, Ranges
 
 
 class ChannelState(Enum):
@@ -78,6 +79,9 @@ class Channel:
         retention_restored: Its topic keeps its stream's retention again.
         retiring: Its topic is going to be deleted.
         discarded: Its stream was deleted.
+        acknowledged: Per partition, below which offset producers that left it have receipts; empty when none told any.
+        lost, lost_evidence: What its cluster lost of it, and what showed that.
+        closed: A person ended its drain, and gave up what it still held.
     """
 
     ref: ChannelRef
@@ -100,6 +104,10 @@ class Channel:
     retention_restored: bool = False
     retiring: bool = False
     discarded: bool = False
+    acknowledged: tuple[int, ...] = ()
+    lost: Ranges = ()
+    lost_evidence: str = ""
+    closed: bool = False
 
     @property
     def spare(self) -> bool:
@@ -110,6 +118,12 @@ class Channel:
     def live(self) -> bool:
         """Whether its topic exists or may exist."""
         return self.state is not ChannelState.RETIRED
+
+    @property
+    def known_ends(self) -> tuple[int, ...]:
+        """Per partition, below which offset its log had records; `OPEN` where nobody knows."""
+        known = [each for each in (self.end_offsets, self.acknowledged) if each]
+        return tuple(map(max, zip(*known, strict=True))) if known else (OPEN,) * self.partitions
 
     @property
     def drain_step(self) -> DrainStep | None:

@@ -4,16 +4,17 @@ Per kind of event one pair of functions, in one table per direction. A golden fi
 written can still be read.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, Generic, TypeVar, cast
 
 from google.protobuf.message import DecodeError, Message
 
 from braid.api.mesh.v1.event_pb2 import EventMetadata
-from braid.api.registry.v1 import cluster_pb2
+from braid.api.registry.v1 import cluster_pb2, stream_pb2
 from braid.api.registry.v1 import events_pb2 as pb
 from braid.kernel.decider import Context
 from braid.kernel.errors import CorruptHistory, Invalid
+from braid.kernel.offset_ranges import OffsetRange, Ranges
 from services.registry import clusters as c
 from services.registry import events as e
 from services.registry import snapshots
@@ -59,6 +60,16 @@ def _weight_message(weighted: ChannelWeight) -> pb.ChannelWeight:
 
 def _read_weight(message: pb.ChannelWeight) -> ChannelWeight:
     return ChannelWeight(ChannelRef(message.lane, message.generation), message.weight)
+
+
+def range_messages(ranges: Ranges) -> list[stream_pb2.OffsetRange]:
+    """Ranges of offsets on the wire."""
+    return [stream_pb2.OffsetRange(partition=each.partition, first=each.first, last=each.last) for each in ranges]
+
+
+def read_ranges(messages: Iterable[stream_pb2.OffsetRange]) -> Ranges:
+    """Ranges of offsets from the wire."""
+    return tuple(OffsetRange(each.partition, each.first, each.last) for each in messages)
 
 
 # --- to the wire
@@ -129,6 +140,8 @@ _ChannelEvent = (
     | e.ChannelReturned
     | e.RetentionLifted
     | e.RetentionRestored
+    | e.RecordsLost
+    | e.ChannelClosed
 )
 _PLAIN: Final[Mapping[type, Callable[[pb.ChannelRef], Message]]] = {
     e.ChannelSealed: lambda ref: pb.ChannelSealed(channel=ref),
@@ -158,11 +171,20 @@ def _of_channel(event: _ChannelEvent) -> Message:
                 lane=lane, generation=generation, topic_id=event.topic_id, kafka_cluster_id=event.kafka_cluster_id
             )
         case e.ProducersLeft():
-            return pb.ProducersLeft(channel=ref, route_revision=event.route_revision, expired=event.expired)
+            return pb.ProducersLeft(
+                channel=ref,
+                route_revision=event.route_revision,
+                expired=event.expired,
+                acknowledged=event.acknowledged,
+            )
         case e.EndOffsetsRead():
             return pb.EndOffsetsRead(channel=ref, offsets=event.offsets)
         case e.ChannelDrained():
             return pb.ChannelDrained(channel=ref, groups=event.groups)
+        case e.RecordsLost():
+            return pb.RecordsLost(channel=ref, ranges=range_messages(event.ranges), evidence=event.evidence)
+        case e.ChannelClosed():
+            return pb.ChannelClosed(channel=ref, given_up=range_messages(event.given_up), reason=event.reason)
         case _:
             return _PLAIN[type(event)](ref)
 
@@ -182,6 +204,10 @@ def _read_provisioned(m: pb.ChannelProvisioned) -> e.ChannelProvisioned:
 
 def _read_planned(m: pb.ChannelPlanned) -> e.ChannelPlanned:
     return e.ChannelPlanned(ChannelRef(m.lane, m.generation), m.cluster, m.topic, m.partitions)
+
+
+def _read_producers_left(m: pb.ProducersLeft) -> e.ProducersLeft:
+    return e.ProducersLeft(_read_ref(m.channel), m.route_revision, tuple(m.expired), tuple(m.acknowledged))
 
 
 _READERS: Final[Mapping[str, Callable[[pb.RegistryEvent], object]]] = {
@@ -208,9 +234,7 @@ _READERS: Final[Mapping[str, Callable[[pb.RegistryEvent], object]]] = {
     "channel_planned": lambda m: _read_planned(m.channel_planned),
     "channel_provisioned": lambda m: _read_provisioned(m.channel_provisioned),
     "traffic_moved": lambda m: _read_traffic_moved(m.traffic_moved),
-    "producers_left": lambda m: e.ProducersLeft(
-        _read_ref(m.producers_left.channel), m.producers_left.route_revision, tuple(m.producers_left.expired)
-    ),
+    "producers_left": lambda m: _read_producers_left(m.producers_left),
     "channel_sealed": lambda m: e.ChannelSealed(_read_ref(m.channel_sealed.channel)),
     "end_offsets_read": lambda m: e.EndOffsetsRead(
         _read_ref(m.end_offsets_read.channel), tuple(m.end_offsets_read.offsets)
@@ -224,6 +248,12 @@ _READERS: Final[Mapping[str, Callable[[pb.RegistryEvent], object]]] = {
     "channel_returned": lambda m: e.ChannelReturned(_read_ref(m.channel_returned.channel)),
     "retention_lifted": lambda m: e.RetentionLifted(_read_ref(m.retention_lifted.channel)),
     "retention_restored": lambda m: e.RetentionRestored(_read_ref(m.retention_restored.channel)),
+    "records_lost": lambda m: e.RecordsLost(
+        _read_ref(m.records_lost.channel), read_ranges(m.records_lost.ranges), m.records_lost.evidence
+    ),
+    "channel_closed": lambda m: e.ChannelClosed(
+        _read_ref(m.channel_closed.channel), read_ranges(m.channel_closed.given_up), m.channel_closed.reason
+    ),
     "failover_blocked": lambda m: e.FailoverBlocked(m.failover_blocked.cluster, m.failover_blocked.reason),
     "failover_unblocked": lambda m: e.FailoverUnblocked(m.failover_unblocked.cluster),
     "move_proposed": lambda m: e.MoveProposed(m.move_proposed.away_from_cluster, m.move_proposed.reason),

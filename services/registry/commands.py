@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from braid.kernel.offset_ranges import Ranges
 from services.registry.channels import ChannelRef, ChannelWeight
 from services.registry.streams import StreamSpec
 
@@ -64,6 +65,7 @@ class RecordProducersLeft:
     ref: ChannelRef
     route_revision: int
     expired: tuple[str, ...] = ()
+    acknowledged: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +103,24 @@ class RecordRetentionRestored:
     """The topic keeps its stream's retention again."""
 
     ref: ChannelRef
+
+
+@dataclass(frozen=True, slots=True)
+class ReportLoss:
+    """The channel's cluster lost these, the whole of it; nothing: all is there again."""
+
+    ref: ChannelRef
+    ranges: Ranges
+    evidence: str
+
+
+@dataclass(frozen=True, slots=True)
+class CloseChannel:
+    """Ends a drain that cannot end by itself. The shell has checked that a person named what is given up."""
+
+    ref: ChannelRef
+    given_up: Ranges
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +187,8 @@ StreamCommand = (
     | RecordDrained
     | RecordRetentionLifted
     | RecordRetentionRestored
+    | ReportLoss
+    | CloseChannel
     | IntendRetirement
     | RecordRetired
     | MarkStranded

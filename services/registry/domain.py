@@ -16,6 +16,7 @@ from services.registry.channels import CONSUMABLE, SPARE, Channel, ChannelRef, C
 from services.registry.clusters import check_etag
 from services.registry.commands import (
     BlockFailover,
+    CloseChannel,
     CreateStream,
     DeleteStream,
     IntendRetirement,
@@ -32,11 +33,13 @@ from services.registry.commands import (
     RecordRetentionRestored,
     RecordRetired,
     RecordSealed,
+    ReportLoss,
     StreamCommand,
     UnblockFailover,
     UpdateStream,
 )
 from services.registry.events import (
+    ChannelClosed,
     ChannelDrained,
     ChannelPlanned,
     ChannelProvisioned,
@@ -49,6 +52,7 @@ from services.registry.events import (
     FailoverUnblocked,
     MoveProposed,
     ProducersLeft,
+    RecordsLost,
     RetentionLifted,
     RetentionRestored,
     RetirementIntended,
@@ -206,6 +210,8 @@ _Record = (
     | RecordDrained
     | RecordRetentionLifted
     | RecordRetentionRestored
+    | ReportLoss
+    | CloseChannel
     | IntendRetirement
 )
 
@@ -222,6 +228,11 @@ def _record(state: Stream, command: _Record) -> Sequence[StreamEvent]:
         case RecordRetentionRestored():
             wanted = channel.state is ChannelState.DRAINED and not channel.retention_restored
             return [RetentionRestored(command.ref)] if wanted else []
+        case ReportLoss():
+            told = command.ranges == channel.lost or channel.state not in CONSUMABLE
+            return [] if told else [RecordsLost(command.ref, command.ranges, command.evidence)]
+        case CloseChannel():
+            return _close(channel, command)
         case IntendRetirement():
             return _intend_retirement(channel)
         case _:
@@ -236,19 +247,30 @@ def _intend_retirement(channel: Channel) -> Sequence[StreamEvent]:
     return [RetirementIntended(channel.ref)]
 
 
+def _close(channel: Channel, command: CloseChannel) -> Sequence[StreamEvent]:
+    if channel.closed:
+        return []
+    if channel.state is not ChannelState.DRAINING:
+        message = f"channel {channel.ref} is {channel.state.name}: only one that drains can be closed"
+        raise Refused(message, field="channel", remedy="move its stream elsewhere first")
+    _require(channel.producers_left, channel, "its producers may still write")
+    return [ChannelClosed(command.ref, command.given_up, command.reason)]
+
+
 def _drain(
     channel: Channel, command: RecordProducersLeft | RecordSealed | RecordEndOffsets | RecordDrained
 ) -> Sequence[StreamEvent]:
     """The order of a drain is enforced here, whatever the shell believes."""
     if channel.state is ChannelState.DRAINED:
-        return []
+        unsealed = channel.closed and not channel.sealed and isinstance(command, RecordSealed)
+        return [ChannelSealed(command.ref)] if unsealed else []
     if channel.state is not ChannelState.DRAINING:
         raise Refused(f"channel {channel.ref} is {channel.state.name}, it does not drain")
     match command:
         case RecordProducersLeft():
             if command.route_revision < channel.drain_revision:
                 raise Refused(f"route {command.route_revision} still names channel {channel.ref}")
-            left = ProducersLeft(command.ref, command.route_revision, command.expired)
+            left = ProducersLeft(command.ref, command.route_revision, command.expired, command.acknowledged)
             return [] if channel.producers_left else [left]
         case RecordSealed():
             _require(channel.producers_left, channel, "its producers may still write")
@@ -328,6 +350,8 @@ _ChannelEvent = (
     | ChannelReturned
     | RetentionLifted
     | RetentionRestored
+    | RecordsLost
+    | ChannelClosed
 )
 
 
@@ -337,13 +361,17 @@ def _channel_evolved(channel: Channel, event: _ChannelEvent, now_ms: int) -> Cha
             standby = channel.enter(ChannelState.STANDBY, now_ms)
             return replace(standby, topic_id=event.topic_id, kafka_cluster_id=event.kafka_cluster_id)
         case ProducersLeft():
-            return replace(channel, producers_left=True)
+            return replace(channel, producers_left=True, acknowledged=event.acknowledged)
         case ChannelSealed():
             return replace(channel, sealed=True)
         case EndOffsetsRead():
             return replace(channel, end_offsets=event.offsets)
         case ChannelDrained():
             return channel.enter(ChannelState.DRAINED, now_ms)
+        case RecordsLost():
+            return replace(channel, lost=event.ranges, lost_evidence=event.evidence)
+        case ChannelClosed():
+            return replace(channel.enter(ChannelState.DRAINED, now_ms), closed=True)
         case RetirementIntended():
             return replace(channel, retiring=True)
         case ChannelStranded():

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from braid.kernel.errors import TopicSealed
 from braid.kernel.ids import SEAL_CANARY
-from braid.kernel.limits import SEAL_SETTLE_SECONDS, TRY_APPEND_SECONDS, WORK_AT_ONCE
+from braid.kernel.limits import LOSS_TOLD_MAX, SEAL_SETTLE_SECONDS, TRY_APPEND_SECONDS, WORK_AT_ONCE
+from braid.kernel.offset_ranges import Ranges, united
 from braid.kernel.ports import Clock, KafkaAdmin, OffsetAt, TopicPartition
 from services.registry.access import Access
 from services.registry.channels import Channel
@@ -19,17 +20,20 @@ from services.registry.commands import (
     RecordEndOffsets,
     RecordRetentionLifted,
     RecordSealed,
+    ReportLoss,
     StreamCommand,
 )
+from services.registry.losses import below, missing, undone
 from services.registry.peers import Peers
 from services.registry.topics import KEEP_EVERYTHING, SEALED
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """The step is not done: who or what holds it, for people."""
+    """The step is not done: who or what holds it, for people; and what seems to be lost, if anything does."""
 
     holders: tuple[str, ...]
+    loss: ReportLoss | None = None
 
 
 def partitions_of(channel: Channel) -> Sequence[TopicPartition]:
@@ -80,10 +84,14 @@ async def _stranger(admin: KafkaAdmin, channel: Channel) -> Held | None:
     """What holds a drain whose topic is gone, or is another one under the same name: nothing is concluded from it."""
     found = (await admin.describe_topics([channel.topic])).get(channel.topic)
     if found is None:
-        return Held((f"topic {channel.topic} is gone: its records are lost?",))
+        return _all_lost(channel, f"topic {channel.topic} is gone: its records are lost?")
     if channel.topic_id and found.topic_id and found.topic_id != channel.topic_id:
-        return Held((f"topic {channel.topic} was deleted and made again: the channel's records are lost?",))
+        return _all_lost(channel, f"topic {channel.topic} was deleted and made again: the channel's records are lost?")
     return None
+
+
+def _all_lost(channel: Channel, evidence: str) -> Held:
+    return Held((evidence,), ReportLoss(channel.ref, below(channel.known_ends), evidence))
 
 
 async def _settle_config(admin: KafkaAdmin, channel: Channel, wanted: Mapping[str, str]) -> bool:
@@ -129,27 +137,85 @@ async def await_groups(
     if stranger := await _stranger(admin, channel):
         return stranger
     await _settle_config(admin, channel, KEEP_EVERYTHING)
-    groups = await peers.groups(stream, channel.ref.lane)
-    bases = {group: await _bases(access, cluster, group, channel) for group in groups}
-    starts = await admin.offsets_at(dict.fromkeys(partitions_of(channel), OffsetAt.EARLIEST))
-    recorded = dict(zip(partitions_of(channel), channel.end_offsets or (), strict=True))
-    ends = await _ends(admin, channel)
+    survey = await _survey(access, peers, cluster, stream, channel)
+    recorded, ends = survey.recorded, survey.ends
     if any(ends[partition] > recorded[partition] for partition in ends):
         return RecordEndOffsets(channel.ref, tuple(ends.values()))
-    holders = losses({"the registry": recorded, **bases}, ends)
-    for group in groups:
-        if left := records_left(bases[group], starts, recorded):
-            holders.append(f"{group} ({left} records)")
+    lost = survey.lost()
+    if channel.lost and not lost:
+        return ReportLoss(channel.ref, (), "the logs have everything again")
+    told = losses(survey.known, ends)
+    holders = [*told, *survey.unfinished()]
     if holders:
-        return Held(tuple(holders))
-    if changed := sorted({*groups} ^ {*await peers.groups(stream, channel.ref.lane)}):
+        return Held(tuple(holders), ReportLoss(channel.ref, lost, "; ".join(told[:LOSS_TOLD_MAX])) if lost else None)
+    if changed := sorted({*survey.bases} ^ {*await peers.groups(stream, channel.ref.lane)}):
         return Held(tuple(f"{group} (came or went just now)" for group in changed))
-    return RecordDrained(channel.ref, tuple(groups))
+    return RecordDrained(channel.ref, tuple(survey.bases))
+
+
+async def given_up(access: Access, peers: Peers, cluster: Cluster, stream: str, channel: Channel) -> Ranges | None:
+    """What closing the channel now would give up: what is lost of it, and what groups have not done of the rest.
+
+    None while the channel has steps to go that need nobody's help.
+    """
+    if await _stranger(access.admin(cluster), channel):
+        return below(channel.known_ends)
+    if channel.end_offsets is None:
+        return None
+    survey = await _survey(access, peers, cluster, stream, channel)
+    starts, ends = tuple(survey.starts.values()), tuple(survey.ends.values())
+    left = [undone(tuple(bases.values()), starts, ends) for bases in survey.bases.values()]
+    return united((*survey.lost(), *(each for ranges in left for each in ranges)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Survey:
+    """What is known of a sealed channel's logs, by partition, in order.
+
+    Attributes:
+        bases: By group, up to where each log is done; -1 without progress.
+        starts, ends: Where the logs start and end now.
+        recorded: Where they ended after the seal.
+        receipts: Below which offset producers have receipts; empty when none told any.
+    """
+
+    bases: Mapping[str, Mapping[TopicPartition, int]]
+    starts: Mapping[TopicPartition, int]
+    ends: Mapping[TopicPartition, int]
+    recorded: Mapping[TopicPartition, int]
+    receipts: Mapping[TopicPartition, int]
+
+    @property
+    def known(self) -> Mapping[str, Mapping[TopicPartition, int]]:
+        """By who knows it, up to which offset each log went."""
+        return {"the registry": self.recorded, "a producer": self.receipts, **self.bases}
+
+    def lost(self) -> Ranges:
+        """What the logs lack."""
+        everywhere = [tuple(offsets.values()) for offsets in self.known.values() if offsets]
+        return missing(everywhere, tuple(self.ends.values()))
+
+    def unfinished(self) -> list[str]:
+        """Groups with work left, for people."""
+        left = {group: records_left(bases, self.starts, self.recorded) for group, bases in self.bases.items()}
+        return [f"{group} ({count} records)" for group, count in left.items() if count]
+
+
+async def _survey(access: Access, peers: Peers, cluster: Cluster, stream: str, channel: Channel) -> _Survey:
+    admin, partitions = access.admin(cluster), partitions_of(channel)
+    groups = await peers.groups(stream, channel.ref.lane)
+    bases = {group: await _bases(access, cluster, group, channel) for group in groups}
+    starts = await admin.offsets_at(dict.fromkeys(partitions, OffsetAt.EARLIEST))
+    recorded = dict(zip(partitions, channel.end_offsets or (), strict=True))
+    receipts = dict(zip(partitions, channel.acknowledged, strict=True)) if channel.acknowledged else {}
+    ends = await _ends(admin, channel)
+    return _Survey(bases, {each: starts[each] for each in partitions}, ends, recorded, receipts)
 
 
 async def _bases(access: Access, cluster: Cluster, group: str, channel: Channel) -> Mapping[TopicPartition, int]:
-    committed = await access.offsets(cluster).committed(group, partitions_of(channel))
-    return {partition: found.offset for partition, found in committed.items()}
+    partitions = partitions_of(channel)
+    committed = await access.offsets(cluster).committed(group, partitions)
+    return {partition: committed[partition].offset for partition in partitions}
 
 
 def losses(known: Mapping[str, Mapping[TopicPartition, int]], ends: Mapping[TopicPartition, int]) -> list[str]:

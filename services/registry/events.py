@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from braid.kernel.offset_ranges import Ranges
 from services.registry.channels import ChannelRef, ChannelWeight
 from services.registry.streams import StreamSpec
 
@@ -57,11 +58,15 @@ class TrafficMoved:
 
 @dataclass(frozen=True, slots=True)
 class ProducersLeft:
-    """Every live producer acknowledged a route without the channel; `expired` stopped counting."""
+    """Every live producer acknowledged a route without the channel; `expired` stopped counting.
+
+    `acknowledged` says, per partition, below which offset producers have receipts; empty when none told any.
+    """
 
     ref: ChannelRef
     route_revision: int
     expired: tuple[str, ...]
+    acknowledged: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +135,24 @@ class RetentionRestored:
 
 
 @dataclass(frozen=True, slots=True)
+class RecordsLost:
+    """The channel's cluster lost these: the whole of it, as far as is known. Nothing, when they were found again."""
+
+    ref: ChannelRef
+    ranges: Ranges
+    evidence: str
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelClosed:
+    """A person ended the drain by naming what is given up."""
+
+    ref: ChannelRef
+    given_up: Ranges
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class FailoverBlocked:
     """Traffic cannot leave an unhealthy cluster."""
 
@@ -169,6 +192,8 @@ StreamEvent = (
     | ChannelReturned
     | RetentionLifted
     | RetentionRestored
+    | RecordsLost
+    | ChannelClosed
     | FailoverBlocked
     | FailoverUnblocked
     | MoveProposed

@@ -26,10 +26,12 @@ from services.registry.commands import (
     MoveTraffic,
     PlanChannel,
     ProposeMove,
+    ReportLoss,
     StreamCommand,
     UnblockFailover,
 )
 from services.registry.decommission import Wave, kept_until_ms, leave
+from services.registry.losses import below
 from services.registry.streams import FailoverMode, Stream
 from services.registry.world import Room, World, choose_target, why_no_target
 
@@ -64,6 +66,7 @@ _Step = tuple[StreamCommand, str]
 
 def _plan_stream(world: World, stream: Stream, room: Room, wave: Wave) -> Iterator[_Step]:
     yield from _stranding(world, stream)
+    yield from _losses(world, stream)
     yield from _leaving(world, stream, room)
     yield from leave(world, stream, room, wave)
     yield from _first_channels(world, stream, room)
@@ -83,6 +86,17 @@ def _stranding(world: World, stream: Stream) -> Iterator[_Step]:
             yield MarkStranded(name), f"cluster/{name} DOWN"
         elif reachable and any(channel.stranded for channel in here):
             yield MarkReturned(name), f"cluster/{name} returned"
+
+
+def _losses(world: World, stream: Stream) -> Iterator[_Step]:
+    """What went with a cluster that was replaced: told at once, and again when producers said how far it went."""
+    for channel in stream.channels:
+        if channel.state not in CONSUMABLE or not world.lost(channel):
+            continue
+        ranges, found = below(channel.known_ends), world.cluster(channel.cluster)
+        if ranges != channel.lost:
+            evidence = f"its cluster was {channel.kafka_cluster_id}, now {found.kafka_cluster_id} answers there"
+            yield ReportLoss(channel.ref, ranges, evidence), f"cluster/{channel.cluster} replaced"
 
 
 # --- traffic that must leave a cluster

@@ -7,6 +7,7 @@ mean for drains is in `sessions.py`.
 from collections.abc import Callable
 
 from braid.api.registry.v1.route_pb2 import (
+    ChannelLeft,
     ProducerHello,
     ProducerWelcome,
     RouteUnchanged,
@@ -18,6 +19,7 @@ from braid.kernel.ids import check_name
 from braid.kernel.limits import RECONCILE_SECONDS, WATCH_ALIVE_SECONDS
 from braid.kernel.ports import DuplexServing
 from braid.runtime.replica import Replica
+from services.registry.channels import ChannelState
 from services.registry.crew import Signal, wait_for
 from services.registry.histories import CLUSTERS, STREAMS, read_world
 from services.registry.sessions import ProducerSession, SendReports, Sessions
@@ -59,6 +61,8 @@ class Producers:
         session = self._sessions.open(
             stream.name, hello.producer_id, hello.revision, stream.route_revision, self._replica.host.clock.elapsed()
         )
+        for left in hello.left:
+            self._take_receipts(stream, left)
         stream_of = _Connection(session, session.connection)
         reading = self._replica.host.tasks.spawn(self._read(call, stream_of), f"producer {session.id}")
         try:
@@ -131,10 +135,19 @@ class Producers:
                 current = self._replica.aggregates.state(STREAMS, session.stream).route_revision
                 self._sessions.acknowledge(session, message.acknowledged.revision, current, now)
                 self._on_acknowledged()
+            case "channel_left":
+                self._take_receipts(self._replica.aggregates.state(STREAMS, session.stream), message.channel_left)
             case "send_errors" if self._replica.aggregates.state(CLUSTERS, message.send_errors.cluster).exists:
                 self._reports.report(message.send_errors.cluster, session.id, now)
             case _:
                 pass  # a second hello, errors of a cluster nobody registered, or a message of a later release
+
+    def _take_receipts(self, stream: Stream, left: ChannelLeft) -> None:
+        """Only of channels whose producers are waited for: the rest was told before, or is none of this stream's."""
+        for channel in stream.channels:
+            waits = channel.state is ChannelState.DRAINING and not channel.producers_left
+            if waits and str(channel.id(stream.name)) == left.channel:
+                self._sessions.take_receipts(stream.name, channel, left.next_offsets)
 
 
 class _Connection:

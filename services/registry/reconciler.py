@@ -8,13 +8,19 @@ import asyncio
 from dataclasses import dataclass
 
 from braid.kernel.errors import BraidError
-from braid.kernel.limits import RECONCILE_SECONDS, WORK_AT_ONCE, WORK_RETRY_SECONDS
+from braid.kernel.limits import LOSS_SEEN_SECONDS, RECONCILE_SECONDS, WORK_AT_ONCE, WORK_RETRY_SECONDS
 from braid.runtime.replica import Replica
 from services.registry import drain, provision
 from services.registry.access import Access
 from services.registry.channels import Channel, ChannelRef, ChannelState
 from services.registry.clusters import Cluster
-from services.registry.commands import PlanChannel, RecordProducersLeft, RecordRetentionRestored, StreamCommand
+from services.registry.commands import (
+    PlanChannel,
+    RecordProducersLeft,
+    RecordRetentionRestored,
+    ReportLoss,
+    StreamCommand,
+)
 from services.registry.crew import Crew, Signal, wait_for
 from services.registry.decommission import ClusterDecision, left_on, plan_emptied
 from services.registry.drain import Held
@@ -73,6 +79,7 @@ class Reconciler:
         self._not_before: dict[_Key, float] = {}
         self._configured: dict[_Key, StreamSpec] = {}
         self._said: dict[str, str] = {}
+        self._suspected: dict[_Key, tuple[ReportLoss, float]] = {}
 
     def wake(self) -> None:
         """Something changed: look at once."""
@@ -172,16 +179,33 @@ class Reconciler:
             self._failed(job, error)
             return
         self.problems.pop(job.key, None)
+        loss = result.loss if isinstance(result, Held) else None
+        believed = self._believed(job, loss)
         if isinstance(result, Held):
             self.holders[job.key] = result.holders
-            self._later(job)
-            return
+            if loss is None or not believed:
+                self._later(job)
+                return
+            result = loss
         self.holders.pop(job.key, None)
         self._not_before.pop(job.key, None)
         cause = f"{job.channel.ref}: {job.name}"
         if result is not None and not await self._execute(job.stream.name, result, cause):
             self._later(job)
+        elif isinstance(result, RecordProducersLeft):
+            self._sessions.forget_receipts(job.stream.name, job.channel)
         self.wake()
+
+    def _believed(self, job: _Job, loss: ReportLoss | None) -> bool:
+        """Whether a loss that is not recorded yet has shown for long enough, unchanged."""
+        if loss is None or loss.ranges == job.channel.lost or job.channel.closed:
+            self._suspected.pop(job.key, None)
+            return False
+        now = self._replica.host.clock.elapsed()
+        seen, since = self._suspected.get(job.key, (loss, now))
+        since = since if seen.ranges == loss.ranges else now
+        self._suspected[job.key] = (loss, since)
+        return now - since >= LOSS_SEEN_SECONDS
 
     async def _perform(self, job: _Job) -> StreamCommand | Held | None:
         access, channel, cluster = self._access, job.channel, job.cluster
@@ -216,7 +240,8 @@ class Reconciler:
         standing = self._sessions.standing(job.stream.name, job.channel, current, now)
         if standing.holders:
             return Held(tuple(standing.holders))
-        return RecordProducersLeft(job.channel.ref, current, tuple(standing.expired))
+        receipts = self._sessions.receipts(job.stream.name, job.channel)
+        return RecordProducersLeft(job.channel.ref, current, tuple(standing.expired), receipts)
 
     def _failed(self, job: _Job, error: BraidError) -> None:
         before = self.problems.get(job.key)

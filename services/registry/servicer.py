@@ -1,6 +1,6 @@
 """The registry's RPCs by name.
 
-What they do is in `cluster_requests.py`, `stream_requests.py`, `producers.py` and `watch.py`.
+What they do is in `cluster_requests.py`, `stream_requests.py`, `servicer_closing.py`, `producers.py` and `watch.py`.
 """
 
 from collections.abc import AsyncIterator, Mapping
@@ -13,6 +13,7 @@ from braid.kernel.ports import Caller, DuplexServing, RpcService, UnaryHandler
 from braid.rpc.methods import duplex, method_path, server_stream, service_path, unary
 from services.registry.cluster_requests import ClusterRequests
 from services.registry.desk import Desk
+from services.registry.servicer_closing import ClosingRequests
 from services.registry.stream_requests import StreamRequests
 from services.registry.views import Holders
 from services.registry.watch import watch_channels
@@ -31,7 +32,8 @@ def registry_rpc(desk: Desk) -> RpcService:
         async for message in watch_channels(desk.replica, desk.term().changed, request):
             yield message
 
-    unaries = {**_cluster_methods(ClusterRequests(desk)), **_stream_methods(streams)}
+    closing = {"CloseChannel": unary(api.CloseChannelRequest, ClosingRequests(desk).close)}
+    unaries = {**_cluster_methods(ClusterRequests(desk)), **_stream_methods(streams), **closing}
     return RpcService(
         name=service_path(NAME),
         unary={method_path(NAME, name): entry for name, entry in unaries.items()},

@@ -6,12 +6,12 @@ liveness: they vanish with the term, and the next leader waits one session time 
 silence, except about channels it activated itself: whoever writes to those has said hello to this very term.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from braid.kernel.errors import Exhausted
-from braid.kernel.limits import PRODUCER_SESSIONS_MAX
-from services.registry.channels import Channel
+from braid.kernel.limits import OFFSET_MAX, PRODUCER_SESSIONS_MAX
+from services.registry.channels import Channel, ChannelRef
 
 
 @dataclass
@@ -57,6 +57,7 @@ class Sessions:
     epoch: int
     began: float
     _sessions: dict[tuple[str, str], ProducerSession] = field(default_factory=dict)
+    _receipts: dict[tuple[str, ChannelRef], dict[int, int]] = field(default_factory=dict)
 
     def open(self, stream: str, producer: str, acknowledged: int, current: int, now: float) -> ProducerSession:
         """A producer said hello, for the first time or again.
@@ -98,6 +99,22 @@ class Sessions:
             session.owing_since = None
         elif progressed or session.owing_since is None:
             session.owing_since = now
+
+    def take_receipts(self, stream: str, channel: Channel, next_offsets: Mapping[int, int]) -> None:
+        """A producer that left a channel told below which offset of each partition it has receipts."""
+        known = self._receipts.setdefault((stream, channel.ref), {})
+        for partition, offset in next_offsets.items():
+            if 0 <= partition < channel.partitions:
+                known[partition] = max(known.get(partition, 0), min(offset, OFFSET_MAX))
+
+    def receipts(self, stream: str, channel: Channel) -> tuple[int, ...]:
+        """What all producers told of a channel, by partition; empty when none told anything."""
+        known = self._receipts.get((stream, channel.ref))
+        return tuple(known.get(number, 0) for number in range(channel.partitions)) if known else ()
+
+    def forget_receipts(self, stream: str, channel: Channel) -> None:
+        """They are recorded."""
+        self._receipts.pop((stream, channel.ref), None)
 
     def route_changed(self, stream: str, current: int, now: float) -> None:
         """A route has a new revision: whoever works by an older one owes an acknowledgement from now on."""

@@ -39,6 +39,7 @@ class Term:
         self._replica = replica
         self.changed = Signal()
         self.placing = asyncio.Lock()
+        self.peers = peers
         self.access = Access(kafka)
         began = replica.host.clock.elapsed()
         self.sessions = Sessions(tuning.producer_session_seconds, replica.leader_epoch, began)

@@ -9,7 +9,7 @@ from braid.api.registry.v1 import registry_service_pb2 as api
 from braid.kernel.limits import DECOMMISSION_NAMED_MAX
 from services.registry.channels import Channel, ChannelRef, ChannelState, DrainStep
 from services.registry.clusters import Cluster
-from services.registry.codec import health_number
+from services.registry.codec import health_number, range_messages
 from services.registry.decommission import Departure, Stage, progress
 from services.registry.moves import LaneMove
 from services.registry.specs import cluster_spec_message, stream_spec_message
@@ -128,6 +128,10 @@ def channel_message(stream: str, channel: Channel, holders: Sequence[str] = ()) 
         drain_step=_STEPS[channel.drain_step],
         drain_holders=holders,
         state_since_ms=channel.state_since_ms,
+        lost=range_messages(channel.lost),
+        lost_evidence=channel.lost_evidence,
+        acknowledged=channel.acknowledged,
+        closed=channel.closed,
     )
 
 

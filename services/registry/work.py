@@ -42,6 +42,8 @@ def next_work(world: World, channel: Channel) -> Work | None:
     if channel.state is ChannelState.PROVISIONING:
         return Work.CREATE_TOPIC
     drained = channel.state is ChannelState.DRAINED and not world.lost(channel)
+    if drained and channel.closed and not channel.sealed:
+        return Work.SEAL  # it was closed while its cluster was away; nobody may write to it any more
     return Work.RESTORE_RETENTION if drained and not channel.retention_restored else None
 
 

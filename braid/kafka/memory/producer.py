@@ -58,6 +58,18 @@ class MemoryProducer:
             except ClusterUnavailable:
                 await asyncio.sleep(_BACKOFF_SECONDS)
 
+    async def prepare(self, topic: str) -> None:
+        """See `KafkaProducer.prepare`."""
+        while not self._ended:
+            try:
+                found = await self._link.call(lambda: self._link.cluster.describe_topics([topic]), _REQUEST_SECONDS)
+            except ClusterUnavailable:
+                found = {}
+            if topic in found:
+                self._known.update(TopicPartition(topic, number) for number in range(found[topic].partitions))
+                return
+            await asyncio.sleep(_BACKOFF_SECONDS)
+
     async def send(
         self,
         partition: TopicPartition,

@@ -126,6 +126,13 @@ class KafkaProducer(Protocol):
         """Connects, trying until it succeeds or the task is cancelled."""
         ...
 
+    async def prepare(self, topic: str) -> None:
+        """Connects a started producer to all who lead the topic, trying until it succeeds or the task is cancelled.
+
+        The first record does not wait for that then.
+        """
+        ...
+
     async def send(
         self,
         partition: TopicPartition,

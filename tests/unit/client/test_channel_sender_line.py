@@ -27,6 +27,9 @@ class FullAtFirst:
     async def start(self) -> None:
         """Is connected at once."""
 
+    async def prepare(self, topic: str) -> None:
+        """Is connected to everybody."""
+
     async def send(
         self,
         partition: TopicPartition,

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from itertools import pairwise
 
 import pytest
 
@@ -13,6 +14,7 @@ from braid.client.outbox import Pending, Receipt
 from braid.client.producer import Outgoing
 from braid.client.routing import RouteTable
 from braid.kernel.errors import BraidError, DeliveryUnknown, Invalid, NotFound, RecordTooLarge
+from braid.kernel.limits import PLANNED_MOVE_PREPARE_SECONDS
 from braid.kernel.ports import Written
 from tests.support.scripted_control import Client, Control, settled, until, virtual
 from tests.support.virtual_time import run_virtual
@@ -124,11 +126,67 @@ async def test_a_planned_move_waits_for_acknowledgements_and_repeats_nothing() -
         await producer.send(b"warm", key=b"k")
         sending = [asyncio.ensure_future(producer.send(b"%d" % n, key=b"k")) for n in range(20)]
         await asyncio.sleep(0.02)
-        await control.move("logs/live/2", dropped={"logs/live/1": True})
+        revision = await control.move("logs/live/2", dropped={"logs/live/1": True})
         receipts = await asyncio.gather(*sending)
         assert {receipt.cluster for receipt in receipts} == {"east"}
+        await until(lambda: (producer.id, revision) in control.acknowledged)
         assert (await producer.send(b"after", key=b"k")).cluster == "west"
         assert ids(control, "logs/live/2") == [f"{producer.id}:22"]
+
+
+async def longest_pause_in_a_planned_move() -> float:
+    """Seconds between two acknowledgements, one record each 5 ms, every message 50 ms under way."""
+    control = await Control(latency=lambda: 0.05).start()
+    control.add_channel("logs/live/1", "east")
+    control.add_channel("logs/live/2", "west")
+    await control.move("logs/live/1")
+    loop, moments, clusters = asyncio.get_running_loop(), list[float](), list[str]()
+    async with control.client("web").mesh as mesh, mesh.producer("logs") as producer:
+
+        async def send(number: int) -> None:
+            receipt = await producer.send(b"%d" % number, key=b"%d" % (number % 7))
+            moments.append(loop.time())
+            clusters.append(receipt.cluster)
+
+        sending = list[asyncio.Future[None]]()
+        for number in range(400):
+            sending.append(asyncio.ensure_future(send(number)))
+            await asyncio.sleep(0.005)
+            if number == 100:
+                await control.move("logs/live/2", dropped={"logs/live/1": True})
+        await asyncio.gather(*sending)
+        assert len(ids(control, "logs/live/1")) + len(ids(control, "logs/live/2")) == 400, "nothing is repeated"
+    assert clusters == sorted(clusters), "west only after east"
+    return max(after - before for before, after in pairwise(moments[10:]))
+
+
+def test_a_planned_move_pauses_for_the_old_acknowledgements_and_for_no_connection() -> None:
+    assert run_virtual(longest_pause_in_a_planned_move()) < 0.22, "one way there and back on each cluster"
+
+
+def test_a_producer_that_connects_only_when_it_must_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def prepare_nothing(self: ChannelMoves, route: RouteTable) -> None:
+        """Connects to nobody."""
+
+    monkeypatch.setattr(ChannelMoves, "_prepare", prepare_nothing)
+    assert run_virtual(longest_pause_in_a_planned_move()) > 0.28
+
+
+@virtual
+async def test_a_planned_move_to_a_cluster_that_does_not_answer_goes_on_with_the_old_channel_for_a_while() -> None:
+    async with two_clusters() as (control, _, mesh), mesh.producer("logs") as producer:
+        await producer.send(b"before", key=b"k")
+        control.clusters["west"].pause()
+        revision = await control.move("logs/live/2", dropped={"logs/live/1": True})
+        await asyncio.sleep(PLANNED_MOVE_PREPARE_SECONDS / 2)
+        assert (await producer.send(b"meanwhile", key=b"k")).cluster == "east"
+        assert (producer.id, revision) not in control.acknowledged
+        await until(lambda: (producer.id, revision) in control.acknowledged)
+        late = asyncio.ensure_future(producer.send(b"late", key=b"k"))
+        await asyncio.sleep(1.0)
+        assert not late.done()
+        control.clusters["west"].resume()
+        assert (await late).cluster == "west"
 
 
 async def clusters_reported_after_the_acknowledgement() -> set[str]:

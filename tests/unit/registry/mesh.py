@@ -1,7 +1,7 @@
 """A mesh on virtual time: registries, an assigner that answers what it is told, clusters in memory."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -221,10 +221,16 @@ class Producer:
         self.ended = True
 
 
-async def open_producer(mesh: Mesh, id: str = "p1", stream: str = "logs", revision: int = 0) -> Producer:
+async def open_producer(
+    mesh: Mesh,
+    id: str = "p1",
+    stream: str = "logs",
+    revision: int = 0,
+    left: Sequence[route_pb2.ChannelLeft] = (),
+) -> Producer:
     """Says hello and collects what comes."""
     call = await mesh.client.duplex("WatchRoutes", route_pb2.WatchRoutesResponse)
-    hello = route_pb2.ProducerHello(protocol_version=1, producer_id=id, stream=stream, revision=revision)
+    hello = route_pb2.ProducerHello(protocol_version=1, producer_id=id, stream=stream, revision=revision, left=left)
     await call.send(route_pb2.WatchRoutesRequest(hello=hello))
     producer = Producer(call)
     mesh.me.host.tasks.spawn(producer.read(), f"producer {id}")

@@ -9,6 +9,7 @@ from google.protobuf import json_format
 from braid.api.registry.v1.events_pb2 import RegistryEvent
 from braid.kernel.decider import Context
 from braid.kernel.errors import CorruptHistory
+from braid.kernel.offset_ranges import OffsetRange
 from services.registry import clusters as c
 from services.registry import events as e
 from services.registry.channels import ChannelRef, ChannelWeight
@@ -61,6 +62,8 @@ STREAM_EVENTS: Final[dict[str, e.StreamEvent]] = {
     "failover_blocked": e.FailoverBlocked("east", "west is DOWN"),
     "move_proposed": e.MoveProposed("east", "DOWN"),
     "failover_unblocked": e.FailoverUnblocked("east"),
+    "records_lost": e.RecordsLost(REF, (OffsetRange(0, 17, 23), OffsetRange(1, 0, -1)), "its topic is gone"),
+    "channel_closed": e.ChannelClosed(REF, (OffsetRange(0, 17, 23),), "disk is dust"),
 }
 
 
@@ -97,6 +100,11 @@ def test_a_streams_event_is_what_it_was(name: str) -> None:
 def test_what_this_release_does_not_know_is_refused(data: bytes) -> None:
     with pytest.raises(CorruptHistory):
         STREAM_CODEC.decode(data)
+
+
+def test_what_producers_had_receipts_for_is_kept() -> None:
+    left = e.ProducersLeft(REF, 5, (), (17, 0))
+    assert STREAM_CODEC.decode(STREAM_CODEC.encode(left, CONTEXT))[0] == left
 
 
 def test_states_come_back_from_snapshots() -> None:

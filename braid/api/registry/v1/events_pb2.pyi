@@ -54,6 +54,8 @@ class RegistryEvent(_message.Message):
     FAILOVER_BLOCKED_FIELD_NUMBER: _builtins.int
     MOVE_PROPOSED_FIELD_NUMBER: _builtins.int
     FAILOVER_UNBLOCKED_FIELD_NUMBER: _builtins.int
+    RECORDS_LOST_FIELD_NUMBER: _builtins.int
+    CHANNEL_CLOSED_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def metadata(self) -> _event_pb2.EventMetadata: ...
     @_builtins.property
@@ -112,6 +114,10 @@ class RegistryEvent(_message.Message):
     def move_proposed(self) -> Global___MoveProposed: ...
     @_builtins.property
     def failover_unblocked(self) -> Global___FailoverUnblocked: ...
+    @_builtins.property
+    def records_lost(self) -> Global___RecordsLost: ...
+    @_builtins.property
+    def channel_closed(self) -> Global___ChannelClosed: ...
     def __init__(
         self,
         *,
@@ -144,12 +150,14 @@ class RegistryEvent(_message.Message):
         failover_blocked: Global___FailoverBlocked | None = ...,
         move_proposed: Global___MoveProposed | None = ...,
         failover_unblocked: Global___FailoverUnblocked | None = ...,
+        records_lost: Global___RecordsLost | None = ...,
+        channel_closed: Global___ChannelClosed | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["channel_drained", b"channel_drained", "channel_planned", b"channel_planned", "channel_provisioned", b"channel_provisioned", "channel_retired", b"channel_retired", "channel_returned", b"channel_returned", "channel_sealed", b"channel_sealed", "channel_stranded", b"channel_stranded", "cluster_cordoned", b"cluster_cordoned", "cluster_deleted", b"cluster_deleted", "cluster_emptied", b"cluster_emptied", "cluster_health_changed", b"cluster_health_changed", "cluster_identity_changed", b"cluster_identity_changed", "cluster_registered", b"cluster_registered", "cluster_updated", b"cluster_updated", "decommission_cancelled", b"decommission_cancelled", "decommission_intended", b"decommission_intended", "end_offsets_read", b"end_offsets_read", "event", b"event", "failover_blocked", b"failover_blocked", "failover_unblocked", b"failover_unblocked", "metadata", b"metadata", "move_proposed", b"move_proposed", "producers_left", b"producers_left", "retention_lifted", b"retention_lifted", "retention_restored", b"retention_restored", "retirement_intended", b"retirement_intended", "stream_created", b"stream_created", "stream_deleted", b"stream_deleted", "stream_updated", b"stream_updated", "traffic_moved", b"traffic_moved"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["channel_closed", b"channel_closed", "channel_drained", b"channel_drained", "channel_planned", b"channel_planned", "channel_provisioned", b"channel_provisioned", "channel_retired", b"channel_retired", "channel_returned", b"channel_returned", "channel_sealed", b"channel_sealed", "channel_stranded", b"channel_stranded", "cluster_cordoned", b"cluster_cordoned", "cluster_deleted", b"cluster_deleted", "cluster_emptied", b"cluster_emptied", "cluster_health_changed", b"cluster_health_changed", "cluster_identity_changed", b"cluster_identity_changed", "cluster_registered", b"cluster_registered", "cluster_updated", b"cluster_updated", "decommission_cancelled", b"decommission_cancelled", "decommission_intended", b"decommission_intended", "end_offsets_read", b"end_offsets_read", "event", b"event", "failover_blocked", b"failover_blocked", "failover_unblocked", b"failover_unblocked", "metadata", b"metadata", "move_proposed", b"move_proposed", "producers_left", b"producers_left", "records_lost", b"records_lost", "retention_lifted", b"retention_lifted", "retention_restored", b"retention_restored", "retirement_intended", b"retirement_intended", "stream_created", b"stream_created", "stream_deleted", b"stream_deleted", "stream_updated", b"stream_updated", "traffic_moved", b"traffic_moved"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["channel_drained", b"channel_drained", "channel_planned", b"channel_planned", "channel_provisioned", b"channel_provisioned", "channel_retired", b"channel_retired", "channel_returned", b"channel_returned", "channel_sealed", b"channel_sealed", "channel_stranded", b"channel_stranded", "cluster_cordoned", b"cluster_cordoned", "cluster_deleted", b"cluster_deleted", "cluster_emptied", b"cluster_emptied", "cluster_health_changed", b"cluster_health_changed", "cluster_identity_changed", b"cluster_identity_changed", "cluster_registered", b"cluster_registered", "cluster_updated", b"cluster_updated", "decommission_cancelled", b"decommission_cancelled", "decommission_intended", b"decommission_intended", "end_offsets_read", b"end_offsets_read", "event", b"event", "failover_blocked", b"failover_blocked", "failover_unblocked", b"failover_unblocked", "metadata", b"metadata", "move_proposed", b"move_proposed", "producers_left", b"producers_left", "retention_lifted", b"retention_lifted", "retention_restored", b"retention_restored", "retirement_intended", b"retirement_intended", "stream_created", b"stream_created", "stream_deleted", b"stream_deleted", "stream_updated", b"stream_updated", "traffic_moved", b"traffic_moved"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["channel_closed", b"channel_closed", "channel_drained", b"channel_drained", "channel_planned", b"channel_planned", "channel_provisioned", b"channel_provisioned", "channel_retired", b"channel_retired", "channel_returned", b"channel_returned", "channel_sealed", b"channel_sealed", "channel_stranded", b"channel_stranded", "cluster_cordoned", b"cluster_cordoned", "cluster_deleted", b"cluster_deleted", "cluster_emptied", b"cluster_emptied", "cluster_health_changed", b"cluster_health_changed", "cluster_identity_changed", b"cluster_identity_changed", "cluster_registered", b"cluster_registered", "cluster_updated", b"cluster_updated", "decommission_cancelled", b"decommission_cancelled", "decommission_intended", b"decommission_intended", "end_offsets_read", b"end_offsets_read", "event", b"event", "failover_blocked", b"failover_blocked", "failover_unblocked", b"failover_unblocked", "metadata", b"metadata", "move_proposed", b"move_proposed", "producers_left", b"producers_left", "records_lost", b"records_lost", "retention_lifted", b"retention_lifted", "retention_restored", b"retention_restored", "retirement_intended", b"retirement_intended", "stream_created", b"stream_created", "stream_deleted", b"stream_deleted", "stream_updated", b"stream_updated", "traffic_moved", b"traffic_moved"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["cluster_registered", "cluster_updated", "cluster_health_changed", "cluster_cordoned", "cluster_identity_changed", "cluster_deleted", "decommission_intended", "decommission_cancelled", "cluster_emptied", "stream_created", "stream_updated", "stream_deleted", "channel_planned", "channel_provisioned", "traffic_moved", "producers_left", "channel_sealed", "end_offsets_read", "channel_drained", "retirement_intended", "channel_retired", "channel_stranded", "channel_returned", "retention_lifted", "retention_restored", "failover_blocked", "move_proposed", "failover_unblocked"]  # noqa: Y015
+    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["cluster_registered", "cluster_updated", "cluster_health_changed", "cluster_cordoned", "cluster_identity_changed", "cluster_deleted", "decommission_intended", "decommission_cancelled", "cluster_emptied", "stream_created", "stream_updated", "stream_deleted", "channel_planned", "channel_provisioned", "traffic_moved", "producers_left", "channel_sealed", "end_offsets_read", "channel_drained", "retirement_intended", "channel_retired", "channel_stranded", "channel_returned", "retention_lifted", "retention_restored", "failover_blocked", "move_proposed", "failover_unblocked", "records_lost", "channel_closed"]  # noqa: Y015
     _WhichOneofArgType_event: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_event) -> _WhichOneofReturnType_event | None: ...
 
@@ -548,6 +556,7 @@ class ProducersLeft(_message.Message):
     CHANNEL_FIELD_NUMBER: _builtins.int
     ROUTE_REVISION_FIELD_NUMBER: _builtins.int
     EXPIRED_FIELD_NUMBER: _builtins.int
+    ACKNOWLEDGED_FIELD_NUMBER: _builtins.int
     route_revision: _builtins.int
     @_builtins.property
     def channel(self) -> Global___ChannelRef: ...
@@ -555,16 +564,21 @@ class ProducersLeft(_message.Message):
     def expired(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Producers that stopped counting."""
 
+    @_builtins.property
+    def acknowledged(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Per partition, the offset below which producers have acknowledgements; empty when none told any."""
+
     def __init__(
         self,
         *,
         channel: Global___ChannelRef | None = ...,
         route_revision: _builtins.int = ...,
         expired: _abc.Iterable[_builtins.str] | None = ...,
+        acknowledged: _abc.Iterable[_builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["channel", b"channel"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["channel", b"channel", "expired", b"expired", "route_revision", b"route_revision"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["acknowledged", b"acknowledged", "channel", b"channel", "expired", b"expired", "route_revision", b"route_revision"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -838,3 +852,64 @@ class MoveProposed(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___MoveProposed: _TypeAlias = MoveProposed  # noqa: Y015
+
+@_typing.final
+class RecordsLost(_message.Message):
+    """Records that were in the channel's log are there no longer, although nobody deleted them: its cluster lost them. Told
+    again, whole, when more is known.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CHANNEL_FIELD_NUMBER: _builtins.int
+    RANGES_FIELD_NUMBER: _builtins.int
+    EVIDENCE_FIELD_NUMBER: _builtins.int
+    evidence: _builtins.str
+    """What showed it, for people."""
+    @_builtins.property
+    def channel(self) -> Global___ChannelRef: ...
+    @_builtins.property
+    def ranges(self) -> _containers.RepeatedCompositeFieldContainer[_stream_pb2.OffsetRange]: ...
+    def __init__(
+        self,
+        *,
+        channel: Global___ChannelRef | None = ...,
+        ranges: _abc.Iterable[_stream_pb2.OffsetRange] | None = ...,
+        evidence: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["channel", b"channel"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["channel", b"channel", "evidence", b"evidence", "ranges", b"ranges"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RecordsLost: _TypeAlias = RecordsLost  # noqa: Y015
+
+@_typing.final
+class ChannelClosed(_message.Message):
+    """A person ended a drain by naming what is given up."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CHANNEL_FIELD_NUMBER: _builtins.int
+    GIVEN_UP_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    reason: _builtins.str
+    @_builtins.property
+    def channel(self) -> Global___ChannelRef: ...
+    @_builtins.property
+    def given_up(self) -> _containers.RepeatedCompositeFieldContainer[_stream_pb2.OffsetRange]: ...
+    def __init__(
+        self,
+        *,
+        channel: Global___ChannelRef | None = ...,
+        given_up: _abc.Iterable[_stream_pb2.OffsetRange] | None = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["channel", b"channel"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["channel", b"channel", "given_up", b"given_up", "reason", b"reason"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ChannelClosed: _TypeAlias = ChannelClosed  # noqa: Y015

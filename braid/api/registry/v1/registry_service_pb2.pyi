@@ -614,3 +614,60 @@ class ListChannelsResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ListChannelsResponse: _TypeAlias = ListChannelsResponse  # noqa: Y015
+
+@_typing.final
+class CloseChannelRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CHANNEL_FIELD_NUMBER: _builtins.int
+    ACCEPT_LOSS_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    DRY_RUN_FIELD_NUMBER: _builtins.int
+    channel: _builtins.str
+    """`<stream>/<lane>/<generation>`."""
+    reason: _builtins.str
+    dry_run: _builtins.bool
+    """Only tell what would be given up."""
+    @_builtins.property
+    def accept_loss(self) -> _containers.RepeatedCompositeFieldContainer[_stream_pb2.OffsetRange]:
+        """Exactly what would be given up; anything else is refused, and the refusal says what it is."""
+
+    def __init__(
+        self,
+        *,
+        channel: _builtins.str = ...,
+        accept_loss: _abc.Iterable[_stream_pb2.OffsetRange] | None = ...,
+        reason: _builtins.str = ...,
+        dry_run: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accept_loss", b"accept_loss", "channel", b"channel", "dry_run", b"dry_run", "reason", b"reason"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CloseChannelRequest: _TypeAlias = CloseChannelRequest  # noqa: Y015
+
+@_typing.final
+class CloseChannelResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CHANNEL_FIELD_NUMBER: _builtins.int
+    GIVEN_UP_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def channel(self) -> _stream_pb2.Channel: ...
+    @_builtins.property
+    def given_up(self) -> _containers.RepeatedCompositeFieldContainer[_stream_pb2.OffsetRange]: ...
+    def __init__(
+        self,
+        *,
+        channel: _stream_pb2.Channel | None = ...,
+        given_up: _abc.Iterable[_stream_pb2.OffsetRange] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["channel", b"channel"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["channel", b"channel", "given_up", b"given_up"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CloseChannelResponse: _TypeAlias = CloseChannelResponse  # noqa: Y015

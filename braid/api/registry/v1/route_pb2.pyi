@@ -147,24 +147,28 @@ class WatchRoutesRequest(_message.Message):
     HELLO_FIELD_NUMBER: _builtins.int
     ACKNOWLEDGED_FIELD_NUMBER: _builtins.int
     SEND_ERRORS_FIELD_NUMBER: _builtins.int
+    CHANNEL_LEFT_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def hello(self) -> Global___ProducerHello: ...
     @_builtins.property
     def acknowledged(self) -> Global___RouteAcknowledged: ...
     @_builtins.property
     def send_errors(self) -> Global___SendErrors: ...
+    @_builtins.property
+    def channel_left(self) -> Global___ChannelLeft: ...
     def __init__(
         self,
         *,
         hello: Global___ProducerHello | None = ...,
         acknowledged: Global___RouteAcknowledged | None = ...,
         send_errors: Global___SendErrors | None = ...,
+        channel_left: Global___ChannelLeft | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["acknowledged", b"acknowledged", "hello", b"hello", "message", b"message", "send_errors", b"send_errors"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["acknowledged", b"acknowledged", "channel_left", b"channel_left", "hello", b"hello", "message", b"message", "send_errors", b"send_errors"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["acknowledged", b"acknowledged", "hello", b"hello", "message", b"message", "send_errors", b"send_errors"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["acknowledged", b"acknowledged", "channel_left", b"channel_left", "hello", b"hello", "message", b"message", "send_errors", b"send_errors"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["hello", "acknowledged", "send_errors"]  # noqa: Y015
+    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["hello", "acknowledged", "send_errors", "channel_left"]  # noqa: Y015
     _WhichOneofArgType_message: _TypeAlias = _typing.Literal["message", b"message"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_message) -> _WhichOneofReturnType_message | None: ...
 
@@ -183,6 +187,7 @@ class ProducerHello(_message.Message):
     ZONE_FIELD_NUMBER: _builtins.int
     STREAM_FIELD_NUMBER: _builtins.int
     REVISION_FIELD_NUMBER: _builtins.int
+    LEFT_FIELD_NUMBER: _builtins.int
     protocol_version: _builtins.int
     producer_id: _builtins.str
     """ULID of the producer instance; a reconnect keeps it."""
@@ -193,6 +198,10 @@ class ProducerHello(_message.Message):
     """The revision it works by already; 0 for none."""
     @_builtins.property
     def capabilities(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    @_builtins.property
+    def left(self) -> _containers.RepeatedCompositeFieldContainer[Global___ChannelLeft]:
+        """Channels it left earlier, that the route still names as dropped."""
+
     def __init__(
         self,
         *,
@@ -203,10 +212,11 @@ class ProducerHello(_message.Message):
         zone: _builtins.str = ...,
         stream: _builtins.str = ...,
         revision: _builtins.int = ...,
+        left: _abc.Iterable[Global___ChannelLeft] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["capabilities", b"capabilities", "client_id", b"client_id", "producer_id", b"producer_id", "protocol_version", b"protocol_version", "revision", b"revision", "stream", b"stream", "zone", b"zone"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["capabilities", b"capabilities", "client_id", b"client_id", "left", b"left", "producer_id", b"producer_id", "protocol_version", b"protocol_version", "revision", b"revision", "stream", b"stream", "zone", b"zone"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -232,6 +242,54 @@ class RouteAcknowledged(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___RouteAcknowledged: _TypeAlias = RouteAcknowledged  # noqa: Y015
+
+@_typing.final
+class ChannelLeft(_message.Message):
+    """A producer writes to a channel no more. What it has acknowledgements for, a cluster that returns must still have."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class NextOffsetsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.int
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.int = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    CHANNEL_FIELD_NUMBER: _builtins.int
+    NEXT_OFFSETS_FIELD_NUMBER: _builtins.int
+    channel: _builtins.str
+    """`<stream>/<lane>/<generation>`."""
+    @_builtins.property
+    def next_offsets(self) -> _containers.ScalarMap[_builtins.int, _builtins.int]:
+        """By partition, the offset after the last one acknowledged."""
+
+    def __init__(
+        self,
+        *,
+        channel: _builtins.str = ...,
+        next_offsets: _abc.Mapping[_builtins.int, _builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["channel", b"channel", "next_offsets", b"next_offsets"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ChannelLeft: _TypeAlias = ChannelLeft  # noqa: Y015
 
 @_typing.final
 class SendErrors(_message.Message):

@@ -275,6 +275,10 @@ class Channel(_message.Message):
     DRAIN_STEP_FIELD_NUMBER: _builtins.int
     DRAIN_HOLDERS_FIELD_NUMBER: _builtins.int
     STATE_SINCE_MS_FIELD_NUMBER: _builtins.int
+    LOST_FIELD_NUMBER: _builtins.int
+    LOST_EVIDENCE_FIELD_NUMBER: _builtins.int
+    ACKNOWLEDGED_FIELD_NUMBER: _builtins.int
+    CLOSED_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """`<stream>/<lane>/<generation>`."""
     stream: _builtins.str
@@ -291,6 +295,10 @@ class Channel(_message.Message):
     topic_id: _builtins.bytes
     drain_step: Global___DrainStep.ValueType
     state_since_ms: _builtins.int
+    lost_evidence: _builtins.str
+    """What showed the loss, for people."""
+    closed: _builtins.bool
+    """A person closed it, and gave up what it still held."""
     @_builtins.property
     def end_offsets(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """Per partition, read after the seal."""
@@ -298,6 +306,14 @@ class Channel(_message.Message):
     @_builtins.property
     def drain_holders(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Producers or groups that hold the drain."""
+
+    @_builtins.property
+    def lost(self) -> _containers.RepeatedCompositeFieldContainer[Global___OffsetRange]:
+        """What its cluster lost of it; the drain waits for a person to close the channel."""
+
+    @_builtins.property
+    def acknowledged(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Per partition, the offset below which the producers that left it had acknowledgements; empty when unknown."""
 
     def __init__(
         self,
@@ -317,11 +333,43 @@ class Channel(_message.Message):
         drain_step: Global___DrainStep.ValueType = ...,
         drain_holders: _abc.Iterable[_builtins.str] | None = ...,
         state_since_ms: _builtins.int = ...,
+        lost: _abc.Iterable[Global___OffsetRange] | None = ...,
+        lost_evidence: _builtins.str = ...,
+        acknowledged: _abc.Iterable[_builtins.int] | None = ...,
+        closed: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "drain_holders", b"drain_holders", "drain_step", b"drain_step", "end_offsets", b"end_offsets", "generation", b"generation", "lane", b"lane", "name", b"name", "partitions", b"partitions", "state", b"state", "state_since_ms", b"state_since_ms", "stranded", b"stranded", "stream", b"stream", "topic", b"topic", "topic_id", b"topic_id", "weight", b"weight"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["acknowledged", b"acknowledged", "closed", b"closed", "cluster", b"cluster", "drain_holders", b"drain_holders", "drain_step", b"drain_step", "end_offsets", b"end_offsets", "generation", b"generation", "lane", b"lane", "lost", b"lost", "lost_evidence", b"lost_evidence", "name", b"name", "partitions", b"partitions", "state", b"state", "state_since_ms", b"state_since_ms", "stranded", b"stranded", "stream", b"stream", "topic", b"topic", "topic_id", b"topic_id", "weight", b"weight"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Channel: _TypeAlias = Channel  # noqa: Y015
+
+@_typing.final
+class OffsetRange(_message.Message):
+    """Offsets of a partition, both ends included."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PARTITION_FIELD_NUMBER: _builtins.int
+    FIRST_FIELD_NUMBER: _builtins.int
+    LAST_FIELD_NUMBER: _builtins.int
+    partition: _builtins.int
+    first: _builtins.int
+    last: _builtins.int
+    """-1 when nobody knows where it ends."""
+    def __init__(
+        self,
+        *,
+        partition: _builtins.int = ...,
+        first: _builtins.int = ...,
+        last: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["first", b"first", "last", b"last", "partition", b"partition"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___OffsetRange: _TypeAlias = OffsetRange  # noqa: Y015

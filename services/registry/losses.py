@@ -1,0 +1,45 @@
+"""What a channel's cluster lost of it, and what a person gives up by closing it: ranges of offsets. Pure.
+
+Evidence that something was in a log: the receipts of producers that left the channel, the ends read after its seal, the
+progress of groups. A log that ends before any of them, a topic that is gone or another one under its name, a cluster
+that was replaced: each is a loss, and stated as one. A channel with a loss drains no further by itself.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from braid.kernel.errors import Refused
+from braid.kernel.offset_ranges import OPEN, OffsetRange, Ranges, ranges_text, united
+
+
+def below(ends: Sequence[int]) -> Ranges:
+    """Everything below these ends, one a partition; all of a partition whose end is `OPEN`."""
+    whole = enumerate(ends)
+    return tuple(OffsetRange(number, 0, OPEN if end == OPEN else end - 1) for number, end in whole if end)
+
+
+def missing(known: Iterable[Sequence[int]], ends: Sequence[int]) -> Ranges:
+    """What logs lack of what somebody knows to have been in them.
+
+    Args:
+        known: Of each who knows anything, up to which offset each partition's log went.
+        ends: Where the logs end now.
+    """
+    pairs = (pair for offsets in known for pair in enumerate(zip(offsets, ends, strict=True)))
+    return united(OffsetRange(number, end, offset - 1) for number, (offset, end) in pairs if offset > end)
+
+
+def undone(bases: Sequence[int], starts: Sequence[int], ends: Sequence[int]) -> Ranges:
+    """What a group has not done of each partition: from its base, or the log's start where it has none, to the end."""
+    froms = [base if base >= 0 else start for base, start in zip(bases, starts, strict=True)]
+    pairs = enumerate(zip(froms, ends, strict=True))
+    return tuple(OffsetRange(number, begin, end - 1) for number, (begin, end) in pairs if begin < end)
+
+
+def check_accepted(accepted: Ranges, would: Ranges, channel: str) -> None:
+    """Raises `Refused`, with the exact naming, unless what is accepted is what would be given up."""
+    if united(accepted) == would:
+        return
+    named = "names something else" if accepted else "is to name it"
+    message = f"closing channel {channel} gives up {ranges_text(would) or 'nothing'}, and --accept-loss {named}"
+    flag = f" --accept-loss {ranges_text(would)}" if would else ""
+    raise Refused(message, field="accept_loss", remedy=f"if that is what you want: braid close channel {channel}{flag}")

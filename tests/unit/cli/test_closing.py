@@ -1,0 +1,59 @@
+"""`close`: a channel whose records are gone is ended by naming them, and by nothing less."""
+
+import asyncio
+import json
+
+from tests.unit.cli.mesh import Shell, virtual
+
+
+async def with_a_lost_channel() -> Shell:
+    """A stream that failed over to west; east came back as another cluster, without its records."""
+    shell = await Shell().start("east", "west")
+    assert (await shell.braid("create", "stream", "logs", "--lane", "live=2", "--clusters", "east,west")).code == 0
+    await asyncio.sleep(1.0)
+    east = shell.kafka.named("east")
+    east.kill()
+    await asyncio.sleep(5.0)
+    east.empty()
+    east.start()
+    await asyncio.sleep(60.0)
+    return shell
+
+
+@virtual
+async def test_what_is_lost_is_told_by_every_command_that_looks_and_closed_only_by_its_name() -> None:
+    shell = await with_a_lost_channel()
+    waiting = (await shell.braid("get", "channels", "logs/live", "-o", "wide")).out
+    assert "a person: 0:0-,1:0- lost; braid close channel logs/live/1 --dry-run" in waiting
+    told = (await shell.braid("events", "--for", "stream/logs", "-o", "json")).out
+    assert '"RecordsLost"' in told and "its cluster was east-1, now east-2 answers there" in told
+    doctor = (await shell.braid("doctor")).out
+    assert "logs/live/1 on cluster east: 0:0-,1:0-" in doctor
+    close = ("close", "channel", "logs/live/1")
+    dry = await shell.braid(*close, "--dry-run")
+    named = (*close, "--accept-loss", "0:0-,1:0-")
+    assert dry.out.splitlines() == [
+        "channel/logs/live/1 would be closed (dry run: nothing was changed); given up: 0:0-,1:0-",
+        f"if that is what you want: braid {' '.join(named)}",
+    ]
+    for wrong in (close, (*close, "--accept-loss", "0:0-"), (*close, "--accept-loss", "0:0-1,1:0-")):
+        refused = await shell.braid(*wrong)
+        assert refused.code == 4 and f"braid {' '.join(named)}" in refused.err
+    assert (await shell.braid(*close, "--accept-loss", "all")).code == 2
+    closed = await shell.braid(*named, "--reason", "disk is dust")
+    assert closed.out == "channel/logs/live/1 closed; given up: 0:0-,1:0-\n"
+    channel = json.loads((await shell.braid("get", "channels", "logs/live/1", "-o", "json")).out)
+    assert (channel["state"], channel["closed"]) == ("drained", True)
+    told = (await shell.braid("events", "--for", "stream/logs", "-o", "json")).out
+    assert "disk is dust" in told and "ChannelClosed" in told
+
+
+@virtual
+async def test_a_channel_that_does_not_drain_or_is_not_there_is_refused() -> None:
+    shell = await with_a_lost_channel()
+    active = await shell.braid("close", "channel", "logs/live/2")
+    assert active.code == 4 and "only one that drains" in active.err
+    unknown = await shell.braid("close", "channel", "logs/live/9")
+    assert unknown.code == 4 and "logs/live/" in unknown.err
+    assert (await shell.braid("close", "channel", "logs")).code == 2
+    assert (await shell.braid("close", "stream", "logs")).code == 2

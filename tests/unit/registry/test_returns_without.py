@@ -1,0 +1,239 @@
+"""A cluster returns without its records: the loss is told by range, nothing ends in silence, a person can close."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, cast
+
+import pytest
+
+from braid.api.registry.v1 import registry_service_pb2 as api
+from braid.api.registry.v1.route_pb2 import ChannelLeft, WatchRoutesRequest
+from braid.api.registry.v1.stream_pb2 import Channel, OffsetRange
+from braid.kernel.errors import BraidError, Refused
+from braid.kernel.limits import LOSS_SEEN_SECONDS
+from braid.kernel.offset_ranges import Ranges
+from braid.kernel.ports import HistoryId, KafkaAdmin, TopicPartition
+from services.registry import channels, drain
+from services.registry.events import ChannelClosed, ChannelDrained, RecordsLost, StreamEvent
+from tests.support.virtual_time import run_virtual
+from tests.unit.registry.mesh import DRAINED, DRAINING, Mesh, Producer, open_producer, two_clusters
+
+TOPIC, CHANNEL = "braid.logs.live.1", "logs/live/1"
+FIRST = TopicPartition(TOPIC, 0)
+Scene = Callable[[Mesh], Coroutine[Any, Any, None]]
+
+
+def play(scene: Scene) -> None:
+    async def run() -> None:
+        await scene(Mesh())
+
+    run_virtual(run())
+
+
+def named(ranges: Sequence[OffsetRange]) -> list[tuple[int, int, int]]:
+    return [(each.partition, each.first, each.last) for each in ranges]
+
+
+async def events(mesh: Mesh) -> list[StreamEvent]:
+    """The stream's history."""
+    replica = await mesh.leader()
+    return [
+        cast("StreamEvent", record.event)
+        for record in await replica.aggregates.events(HistoryId("registry", "stream", "logs"))
+    ]
+
+
+async def lost(mesh: Mesh) -> list[Ranges]:
+    """Every loss that was told of the channel, in order."""
+    found = [event for event in await events(mesh) if isinstance(event, RecordsLost)]
+    return [event.ranges for event in found if event.ref == ("live", 1)]
+
+
+async def filled(mesh: Mesh) -> Producer:
+    """Ten records on east, of which a group has done four; their producer has receipts for all."""
+    await two_clusters(mesh)
+    mesh.assigner.groups["indexer"] = False
+    await mesh.append("east", TOPIC, 0, 10)
+    await mesh.commit("east", "indexer", TOPIC, 4, 0)
+    producer = await open_producer(mesh)
+    await mesh.until(lambda: bool(producer.routes), 2, "no route")
+    await producer.acknowledge(producer.routes[-1].revision)
+    return producer
+
+
+async def leave(mesh: Mesh, producer: Producer, next_offset: int = 10) -> None:
+    """The producer follows the new route, and tells how far its receipts go."""
+    await mesh.until(lambda: len(producer.routes) > 1, 15, "no new route")
+    left = ChannelLeft(channel=CHANNEL, next_offsets={0: next_offset})
+    await producer.call.send(WatchRoutesRequest(channel_left=left))
+    await producer.acknowledge(producer.routes[-1].revision)
+
+
+async def failed_over(mesh: Mesh) -> None:
+    """East died, traffic is on west, the producer has left."""
+    producer = await filled(mesh)
+    mesh.kafka.named("east").kill()
+    await leave(mesh, producer)
+    await mesh.until_channel(CHANNEL, lambda channel: bool(channel.acknowledged), 5)
+
+
+async def close(mesh: Mesh, *accepted: tuple[int, int, int], dry_run: bool = False) -> api.CloseChannelResponse:
+    ranges = [OffsetRange(partition=partition, first=first, last=last) for partition, first, last in accepted]
+    request = api.CloseChannelRequest(channel=CHANNEL, accept_loss=ranges, reason="disk is dust", dry_run=dry_run)
+    return await mesh.client.unary("CloseChannel", request, api.CloseChannelResponse)
+
+
+async def refusal(mesh: Mesh, *accepted: tuple[int, int, int]) -> BraidError:
+    with pytest.raises(Refused) as caught:
+        await close(mesh, *accepted)
+    return caught.value
+
+
+def is_lost(channel: Channel) -> bool:
+    return bool(channel.lost)
+
+
+def test_receipts_of_producers_that_left_are_kept_across_leaders() -> None:
+    async def scene(mesh: Mesh) -> None:
+        await failed_over(mesh)
+        assert list((await mesh.channel(CHANNEL)).acknowledged) == [10, 0]
+        await mesh.start_registry("registry-1")
+        mesh.kill("registry-0")
+        await mesh.leader()
+        assert list((await mesh.channel(CHANNEL)).acknowledged) == [10, 0]
+
+    play(scene)
+
+
+def test_a_producer_that_says_hello_again_tells_the_next_leader() -> None:
+    async def scene(mesh: Mesh) -> None:
+        producer = await filled(mesh)
+        await mesh.start_registry("registry-1")
+        await mesh.move(to_cluster="west")
+        await mesh.until(lambda: len(producer.routes) > 1, 5, "no new route")
+        mesh.kill("registry-0")
+        await mesh.leader()
+        left = [ChannelLeft(channel=CHANNEL, next_offsets={0: 10, 7: 3}), ChannelLeft(channel="other/live/1")]
+        await open_producer(mesh, "p2", revision=producer.routes[-1].revision, left=left)
+        channel = await mesh.until_channel(CHANNEL, lambda channel: bool(channel.acknowledged), 40)
+        assert list(channel.acknowledged) == [10, 0]
+
+    play(scene)
+
+
+@pytest.mark.parametrize("replaced", [True, False], ids=["another cluster", "the same, empty"])
+def test_a_cluster_that_returns_empty_is_told_by_what_its_producers_had_receipts_for(replaced: bool) -> None:
+    async def scene(mesh: Mesh) -> None:
+        await failed_over(mesh)
+        east = mesh.kafka.named("east")
+        east.empty(replaced=replaced)
+        east.start()
+        channel = await mesh.until_channel(CHANNEL, is_lost, 40)
+        assert named(channel.lost) == [(0, 0, 9)] and channel.lost_evidence
+        await asyncio.sleep(60)
+        assert (await mesh.channel(CHANNEL)).state == DRAINING
+        assert await lost(mesh) == [((0, 0, 9),)], "told once"
+
+    play(scene)
+
+
+def test_a_cluster_that_returns_truncated_is_told_by_its_receipts_and_the_rest_is_drained_first() -> None:
+    async def scene(mesh: Mesh) -> None:
+        await failed_over(mesh)
+        east = mesh.kafka.named("east")
+        east.truncate(FIRST, 7)
+        east.start()
+        channel = await mesh.until_channel(CHANNEL, is_lost, 40)
+        assert named(channel.lost) == [(0, 7, 9)]
+        assert "a producer saw" in channel.lost_evidence
+        assert named((await close(mesh, dry_run=True)).given_up) == [(0, 4, 9)]
+        await mesh.commit("east", "indexer", TOPIC, 7, 0)
+        await asyncio.sleep(5)
+        assert (await mesh.channel(CHANNEL)).state == DRAINING, "never in silence"
+        assert "0:7-9" in (await refusal(mesh)).message
+        assert "names something else" in (await refusal(mesh, (0, 7, 8))).message
+        closed = await close(mesh, (0, 7, 9))
+        assert closed.channel.state == DRAINED and closed.channel.closed
+        [event] = [event for event in await events(mesh) if isinstance(event, ChannelClosed)]
+        assert event == ChannelClosed(event.ref, event.given_up, "disk is dust") and event.given_up == ((0, 7, 9),)
+        assert named((await close(mesh)).given_up) == [], "told twice"
+
+    play(scene)
+
+
+def test_a_log_whose_end_shows_late_is_no_loss(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scene(mesh: Mesh) -> None:
+        await failed_over(mesh)
+        east = mesh.kafka.named("east")
+        real, late = drain._ends, True
+
+        async def ends(admin: KafkaAdmin, channel: channels.Channel) -> Mapping[TopicPartition, int]:
+            found = dict(await real(admin, channel))
+            return {**found, FIRST: 7} if late and FIRST in found else found
+
+        monkeypatch.setattr(drain, "_ends", ends)
+        east.start()
+        await mesh.until_channel(CHANNEL, lambda channel: any("lost?" in each for each in channel.drain_holders), 40)
+        await asyncio.sleep(LOSS_SEEN_SECONDS / 2)
+        late = False
+        await mesh.commit("east", "indexer", TOPIC, 10, 0)
+        await mesh.until_channel(CHANNEL, lambda channel: channel.state == DRAINED, 10)
+        assert await lost(mesh) == []
+
+    play(scene)
+
+
+def test_a_stranded_channel_is_closed_by_naming_all_that_nobody_knows_to_be_done() -> None:
+    async def scene(mesh: Mesh) -> None:
+        await failed_over(mesh)
+        assert (await mesh.channel(CHANNEL)).stranded
+        assert "0:0-,1:0-" in (await refusal(mesh)).message
+        await close(mesh, (0, 0, -1), (1, 0, -1))
+        channel = await mesh.channel(CHANNEL)
+        assert (channel.state, channel.stranded, channel.closed) == (DRAINED, False, True)
+        east = mesh.kafka.named("east")
+        east.start()
+        await mesh.until(lambda: east.topic_config(TOPIC)["max.message.bytes"] == "0", 20, "it is not sealed")
+        await mesh.until(lambda: east.topic_config(TOPIC)["retention.ms"] != "-1", 20, "it is kept for ever")
+
+    play(scene)
+
+
+def test_a_channel_whose_drain_needs_no_help_is_not_closed() -> None:
+    async def scene(mesh: Mesh) -> None:
+        producer = await filled(mesh)
+        assert "is ACTIVE" in (await refusal(mesh)).message
+        await mesh.move(to_cluster="west")
+        assert "goes on by itself" in (await refusal(mesh)).message
+        await leave(mesh, producer)
+        await mesh.until_channel(CHANNEL, lambda channel: bool(channel.end_offsets), 10)
+        assert named((await close(mesh, dry_run=True)).given_up) == [(0, 4, 9)], "what its group has not done"
+        await mesh.commit("east", "indexer", TOPIC, 10, 0)
+        await mesh.until_channel(CHANNEL, lambda channel: channel.state == DRAINED, 10)
+        assert not [event for event in await events(mesh) if isinstance(event, ChannelClosed)]
+
+    play(scene)
+
+
+async def drained_without_its_end(mesh: Mesh) -> bool:
+    """Whether the drain of a truncated log ended although records with receipts are gone, and nothing was told."""
+    await failed_over(mesh)
+    east = mesh.kafka.named("east")
+    east.truncate(FIRST, 7)
+    east.start()
+    await mesh.until_channel(CHANNEL, lambda channel: bool(channel.end_offsets), 40)
+    await mesh.commit("east", "indexer", TOPIC, 7, 0)
+    await asyncio.sleep(30)
+    told = await events(mesh)
+    drained = [event for event in told if isinstance(event, ChannelDrained) and event.ref == ("live", 1)]
+    return bool(drained) and not await lost(mesh)
+
+
+def test_no_receipt_is_forgotten_and_a_registry_that_forgets_them_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def ends_in_silence() -> bool:
+        return await drained_without_its_end(Mesh())
+
+    assert not run_virtual(ends_in_silence())
+    monkeypatch.setattr(drain, "missing", lambda known, ends: ())
+    monkeypatch.setattr(drain, "losses", lambda known, ends: [])
+    assert run_virtual(ends_in_silence())
