@@ -168,8 +168,10 @@ class PlannerCluster:
         if not partitions:
             return {}
         try:
-            starts = await self._admin.offsets_at(dict.fromkeys(partitions, OffsetAt.EARLIEST))
-            ends = await self._admin.offsets_at(dict.fromkeys(partitions, OffsetAt.LATEST))
+            starts, ends = await asyncio.gather(
+                self._admin.offsets_at(dict.fromkeys(partitions, OffsetAt.EARLIEST)),
+                self._admin.offsets_at(dict.fromkeys(partitions, OffsetAt.LATEST)),
+            )
         except NotFound as error:
             topics = sorted({partition.topic for partition in partitions})
             if len(topics) == 1:

@@ -35,7 +35,7 @@ _Fetched = TypeVar("_Fetched", FetchedRecords, FetchedColumns)
 
 
 class Bounds(NamedTuple):
-    """The first offset a log holds, and its end."""
+    """Offsets `[start, end)`: what a log holds, or what is to be read of it."""
 
     start: int
     end: int
@@ -56,7 +56,11 @@ class RangeColumns(NamedTuple):
 
 
 class RangeReader:
-    """Reads ranges of one cluster, one after another."""
+    """Reads ranges of one cluster, one after another; several small ones side by side, while nothing is odd about them.
+
+    Attributes:
+        left: What is not read yet of the ranges that are read side by side.
+    """
 
     def __init__(self, host: Host, cluster: KafkaCluster, name: str, *, zone: str, wait_seconds: float) -> None:
         """`name` is the cluster's; `wait_seconds` bounds how long a range may make no progress."""
@@ -67,6 +71,8 @@ class RangeReader:
         self._fetcher = cluster.fetcher(
             max_partition_bytes=limits.SPARK_PARTITION_BYTES, isolation=Isolation.READ_COMMITTED, client_rack=zone
         )
+        self.left: dict[TopicPartition, Bounds] = {}
+        self._beside: set[TopicPartition] = set()
         self._starting: Task | None = None
         self._started = asyncio.Event()
         self._at = TopicPartition("", 0)
@@ -76,16 +82,21 @@ class RangeReader:
         self._short_since: float | None = None
 
     def begin(self, partition: TopicPartition, start: int, end: int) -> None:
-        """Turns to a range; what is left of the one before is forgotten."""
-        if self._starting is None:
-            self._starting = self._host.tasks.spawn(self._start(), f"range-reader-{self._name}")
-        self._fetcher.assign({})  # a position is taken over only by a partition that was not assigned
+        """Turns to a range; what is left of those before is forgotten."""
+        self._turn()
         self._at, self._position, self._end = partition, start, end
         self._moved_at = self._noticed_at = self._diagnosed_at = self._host.clock.elapsed()
         self._short_since = None
         self._passed = []
         if start < end:
             self._fetcher.assign({partition: start})
+
+    def begin_together(self, ranges: Mapping[TopicPartition, Bounds]) -> None:
+        """Turns to several ranges at once, for `read_together`; what is left of those before is forgotten."""
+        self._turn()
+        self.left = {partition: bounds for partition, bounds in ranges.items() if bounds.start < bounds.end}
+        self._beside = set(self.left)
+        self._fetcher.assign({partition: bounds.start for partition, bounds in self.left.items()})
 
     @property
     def position(self) -> int:
@@ -122,6 +133,30 @@ class RangeReader:
                 return found
         return None
 
+    async def read_together(self, max_records: int) -> Sequence[tuple[TopicPartition, RangeRecords]]:
+        """What one fetch brings of the ranges begun together.
+
+        Nothing when all are read, and as soon as something is odd: no answer, damage, an offset that is not there. What
+        is then `left` is to be read range by range, which finds out.
+        """
+        found = []
+        for bounds, each in await self._next_together(lambda: self._fetcher.fetch(max_records, _WAIT_SECONDS)):
+            wanted = [record for record in each.records if record.offset < bounds.end and not _is_canary(record)]
+            found.append((each.partition, RangeRecords(wanted)))
+        return found
+
+    async def read_columns_together(
+        self, max_records: int, names: Sequence[str]
+    ) -> Sequence[tuple[TopicPartition, RangeColumns]]:
+        """As `read_together`, as columns with the headers of these names."""
+        found = []
+        for bounds, each in await self._next_together(
+            lambda: self._fetcher.fetch_columns(max_records, _WAIT_SECONDS, names)
+        ):
+            parts = [_without_canaries(_below(part, bounds.end)) for part in each.parts]
+            found.append((each.partition, RangeColumns([part for part in parts if len(part)])))
+        return found
+
     async def bounds(self, partition: TopicPartition) -> Bounds:
         """What the log holds now. Raises `ClusterUnavailable`, `NotFound`."""
         start = (await self._admin.offsets_at({partition: OffsetAt.EARLIEST}))[partition]
@@ -136,9 +171,47 @@ class RangeReader:
         await self._fetcher.close()
         await self._admin.close()
 
+    def _turn(self) -> None:
+        if self._starting is None:
+            self._starting = self._host.tasks.spawn(self._start(), f"range-reader-{self._name}")
+        self._fetcher.assign({})  # a position is taken over only by a partition that was not assigned
+        self._beside.clear()
+
     async def _start(self) -> None:
         await self._fetcher.start()
         self._started.set()
+
+    async def _is_started(self) -> bool:
+        """Whether the client is there; waits for it as long as for a fetch."""
+        if not self._started.is_set():
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_WAIT_SECONDS):
+                    await self._started.wait()
+        return self._started.is_set()
+
+    async def _next_together(
+        self, fetch: Callable[[], Awaitable[Sequence[_Fetched]]]
+    ) -> Sequence[tuple[Bounds, _Fetched]]:
+        """Sound parts of what the next fetch brings, each with what was left of its range before it."""
+        if not self._beside or not await self._is_started():
+            return []
+        fetched: Sequence[_Fetched] = []
+        with contextlib.suppress(OffsetOutOfRange, ClusterUnavailable):
+            fetched = await fetch()
+        found: list[tuple[Bounds, _Fetched]] = []
+        for each in fetched:
+            bounds = self.left[each.partition]
+            if each.damaged:  # the fetch went on behind the damage; what is left begins before it
+                self._beside.discard(each.partition)
+                continue
+            found.append((bounds, each))
+            self.left[each.partition] = Bounds(each.next_offset, bounds.end)
+            if each.next_offset >= bounds.end:
+                self._beside.discard(each.partition)
+                del self.left[each.partition]
+        # At once, as in `_fetch`: nobody shall wait at a log's end.
+        self._fetcher.assign({partition: self.left[partition].start for partition in self._beside if found})
+        return found
 
     async def _next(self, fetch: Callable[[], Awaitable[Sequence[_Fetched]]]) -> Sequence[_Fetched] | None:
         """What the next fetch brings, perhaps nothing; None at the end of the range."""
@@ -151,10 +224,7 @@ class RangeReader:
             return []
 
     async def _fetch(self, fetch: Callable[[], Awaitable[Sequence[_Fetched]]]) -> Sequence[_Fetched]:
-        if not self._started.is_set():
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_WAIT_SECONDS):
-                    await self._started.wait()
+        if not await self._is_started():
             await self._waited()
             return []
         fetched: Sequence[_Fetched] = []

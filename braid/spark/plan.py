@@ -67,6 +67,28 @@ def gather(ranges: Sequence[LogRange], rows_min: int) -> list[tuple[LogRange, ..
     return [tuple(task) for task in tasks]
 
 
+def beside(ranges: Sequence[LogRange], rows_max: int) -> list[tuple[LogRange, ...]]:
+    """Divides a task's ranges into those that can be read at once: small ones of one topic, each another partition.
+
+    Ranges of more than `rows_max` rows stay alone, in their places.
+    """
+    groups: list[list[LogRange]] = []
+    taken: set[LeaseId] = set()
+    for each in ranges:
+        if not groups or each.lease in taken or not _are_small_and_alike(groups[-1][-1], each, rows_max):
+            groups.append([])
+            taken.clear()
+        groups[-1].append(each)
+        taken.add(each.lease)
+    return [tuple(group) for group in groups]
+
+
+def _are_small_and_alike(one: LogRange, other: LogRange, rows_max: int) -> bool:
+    """Whether neither has too many rows, and both are of one topic."""
+    places = {(each.cluster, each.bootstrap, each.security_profile, each.topic) for each in (one, other)}
+    return len(places) == 1 and max(each.end - each.start for each in (one, other)) <= rows_max
+
+
 def share_limit(backlogs: Mapping[LeaseId, int], rows_max: int) -> dict[LeaseId, int]:
     """Divides a limit on rows over partitions in proportion to what waits in each, as Spark's Kafka source does.
 

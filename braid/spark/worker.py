@@ -7,20 +7,21 @@ import asyncio
 import logging
 import os
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 
 from braid.client.mesh import connect
 from braid.client.planner_quarantine import quarantine
-from braid.client.range_reads import RangeColumns, RangeReader, RangeRecords, open_range_reader
+from braid.client.range_reads import Bounds, RangeColumns, RangeReader, RangeRecords, open_range_reader
 from braid.kernel import limits
 from braid.kernel.errors import BraidError, NotFound, OffsetOutOfRange, Refused
 from braid.kernel.ports import DamagedBatch, TopicPartition
 from braid.spark.loop import ProcessLoop, process_loop
 from braid.spark.memory import keep_freed_memory
 from braid.spark.options import ReadOptions
-from braid.spark.plan import LogRange
+from braid.spark.plan import LogRange, beside
 from braid.spark.rows import COLUMN_HEADERS, RowBuilder
 
 _log = logging.getLogger("braid.spark")
@@ -29,10 +30,31 @@ _readers: "OrderedDict[_Key, RangeReader]" = OrderedDict()
 
 
 def read_ranges(options: ReadOptions, logs: Sequence[LogRange]) -> Iterator[pa.RecordBatch]:
-    """The rows of a task's ranges, one range after another; raises what `read_range` does."""
+    """The rows of a task's ranges, small ones of one topic at once; raises what `read_range` does."""
     keep_freed_memory()
-    for log in logs:
-        yield from read_range(options, log)
+    for group in beside(logs, limits.SPARK_TASK_ROWS_MIN):
+        left = (yield from _read_together(options, group)) if len(group) > 1 else group
+        for log in left:
+            yield from read_range(options, log)
+
+
+def _read_together(options: ReadOptions, logs: Sequence[LogRange]) -> Generator[pa.RecordBatch, None, list[LogRange]]:
+    """The rows of several ranges as they come; returns what is left of those that need a closer look."""
+    loop = process_loop()
+    reader = loop.call(_reader(options, logs[0]))
+    ranges = {TopicPartition(log.topic, log.lease.partition): log for log in logs}
+    builders = {partition: _builder(options, log) for partition, log in ranges.items()}
+    loop.call(_begin_together(reader, ranges))
+    while found := loop.call(_next_together(reader, options, max(log.end - log.start for log in logs))):
+        for partition, part in found:
+            rows = _built(builders[partition], part)
+            if len(rows):
+                yield rows
+    return [
+        replace(log, start=reader.left[partition].start)
+        for partition, log in ranges.items()
+        if partition in reader.left
+    ]
 
 
 def read_range(options: ReadOptions, log: LogRange) -> Iterator[pa.RecordBatch]:
@@ -45,7 +67,7 @@ def read_range(options: ReadOptions, log: LogRange) -> Iterator[pa.RecordBatch]:
         ClusterUnavailable: its cluster was away for `clusterWaitSeconds`.
     """
     loop = process_loop()
-    builder = RowBuilder(log, group=options.group, include_headers=options.include_headers)
+    builder = _builder(options, log)
     start: int | None = log.start
     while start is not None:
         try:
@@ -62,15 +84,13 @@ def _read(
     partition = TopicPartition(log.topic, log.lease.partition)
     reader = loop.call(_reader(options, log))
     loop.call(_begin(reader, partition, start, log.end))
-    fetching = loop.submit(_next(reader, options))
+    fetching = loop.submit(_next(reader, options, log.end))
     try:
         while (found := fetching.result()) is not None:
-            fetching = loop.submit(_next(reader, options))
+            fetching = loop.submit(_next(reader, options, log.end))
             for batch in found.damaged:
                 _tell_of_damage(loop, options, log, batch)
-            rows = (
-                builder.build_columns(found.parts) if isinstance(found, RangeColumns) else builder.build(found.records)
-            )
+            rows = _built(builder, found)
             if len(rows):
                 yield rows
     finally:
@@ -99,11 +119,32 @@ async def _begin(reader: RangeReader, partition: TopicPartition, start: int, end
     reader.begin(partition, start, end)
 
 
-async def _next(reader: RangeReader, options: ReadOptions) -> RangeRecords | RangeColumns | None:
-    """Records as objects only where all their headers are rows' too: columns cost a third."""
+async def _next(reader: RangeReader, options: ReadOptions, end: int) -> RangeRecords | RangeColumns | None:
+    """Records as objects only where all their headers are rows' too: columns cost a third. None beyond the end."""
+    rows_max = max(1, min(limits.SPARK_READ_RECORDS, end - reader.position))
     if options.include_headers:
-        return await reader.read(limits.SPARK_READ_RECORDS)
-    return await reader.read_columns(limits.SPARK_READ_RECORDS, COLUMN_HEADERS)
+        return await reader.read(rows_max)
+    return await reader.read_columns(rows_max, COLUMN_HEADERS)
+
+
+async def _begin_together(reader: RangeReader, ranges: Mapping[TopicPartition, LogRange]) -> None:
+    reader.begin_together({partition: Bounds(log.start, log.end) for partition, log in ranges.items()})
+
+
+async def _next_together(
+    reader: RangeReader, options: ReadOptions, rows_max: int
+) -> Sequence[tuple[TopicPartition, RangeRecords | RangeColumns]]:
+    if options.include_headers:
+        return await reader.read_together(rows_max)
+    return await reader.read_columns_together(rows_max, COLUMN_HEADERS)
+
+
+def _builder(options: ReadOptions, log: LogRange) -> RowBuilder:
+    return RowBuilder(log, group=options.group, include_headers=options.include_headers)
+
+
+def _built(builder: RowBuilder, found: RangeRecords | RangeColumns) -> pa.RecordBatch:
+    return builder.build_columns(found.parts) if isinstance(found, RangeColumns) else builder.build(found.records)
 
 
 async def _reader(options: ReadOptions, log: LogRange) -> RangeReader:

@@ -183,6 +183,30 @@ def test_a_frame_is_written_and_read_back(local: DevMesh, spark: SparkSession) -
         assert bytes({header.key: header.value for header in row.headers}["n"]) == number
 
 
+def test_a_query_writes_to_another_stream(local: DevMesh, spark: SparkSession, tmp_path: Path) -> None:
+    create(local, "raw", {"live": 2})
+    create(local, "clean", {"live": 1, "bulk": 1})
+    sent = produce(local, "raw", 600)
+
+    def run() -> None:
+        frame = spark.readStream.format("braid").option("endpoint", local.ready.endpoint).option("stream", "raw")
+        rows = frame.option("group", "clean").option("maxOffsetsPerTrigger", "250").load()
+        wanted = rows.selectExpr("value", "key", "if(partition = 0, 'live', 'bulk') AS lane")
+        writer = wanted.writeStream.format("braid").option("endpoint", local.ready.endpoint).option("stream", "clean")
+        query = writer.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start()
+        assert query.awaitTermination(int(HANGS_SECONDS))
+
+    run()
+    sent |= produce(local, "raw", 100)
+    run()
+    values = sorted(bytes(row.value) for row in read(spark, local, "raw").select("value").collect())
+    copies = read(spark, local, "clean").select("value", "lane", "id").collect()
+    assert sorted(bytes(row.value) for row in copies) == values
+    assert len(values) == len({row.id for row in copies}) == len(sent)
+    lanes = {place[2] for place in sent.values()}
+    assert {row.lane for row in copies} == {("live", "bulk")[partition] for partition in lanes}
+
+
 def test_a_query_outlives_its_restart_and_the_death_of_a_cluster(
     local: DevMesh, spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -1,12 +1,13 @@
 """Ranges and limits: parts of a range are the range, shares of a limit are the limit."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from braid.kernel.ids import ChannelId, LeaseId
-from braid.spark.plan import LogRange, gather, share_limit, split
+from braid.spark.plan import LogRange, beside, gather, share_limit, split
 
 CHANNEL = ChannelId("logs", "live", 1)
 WHOLE = LogRange(LeaseId(CHANNEL, 0), "east", "127.0.0.1:9092", "", "braid.logs.live.1", 0, 0)
@@ -58,3 +59,21 @@ def test_small_ranges_share_a_task_and_clusters_stay_apart(lengths: list[tuple[s
         assert len({each.cluster for each in task}) == 1
         assert sum(each.end for each in task[:-1]) < 1_000
     assert gather(ranges, 0) == [(each,) for task in gather(ranges, 0) for each in task]
+
+
+@given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 3), st.integers(1, 300)), max_size=12))
+def test_small_ranges_of_one_topic_are_read_at_once(ranges: list[tuple[str, int, int]]) -> None:
+    logs = [replace(log_range(partition, 0, length), topic=topic) for topic, partition, length in ranges]
+    groups = beside(logs, 200)
+    assert [each for group in groups for each in group] == logs
+    for group in groups:
+        assert len({each.topic for each in group}) == 1
+        assert len({each.lease for each in group}) == len(group)
+        assert len(group) == 1 or all(each.end <= 200 for each in group)
+    for one, other in pairwise(groups):
+        joined = (*one, other[0])
+        assert (
+            len({each.topic for each in joined}) > 1
+            or len({each.lease for each in joined}) < len(joined)
+            or any(each.end > 200 for each in joined)
+        )

@@ -4,6 +4,7 @@
 """
 
 import asyncio
+from collections import defaultdict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -11,7 +12,7 @@ import pytest
 
 from braid.client.planner_quarantine import quarantine
 from braid.client.planner_session import Done, Offer, PlannerSession
-from braid.client.range_reads import RangeReader, RangeRecords
+from braid.client.range_reads import Bounds, RangeReader, RangeRecords
 from braid.client.settings import ConsumerSettings
 from braid.kafka.memory.log import NewRecord
 from braid.kernel.errors import ClusterUnavailable, GroupOccupied, OffsetOutOfRange, Unavailable
@@ -235,6 +236,86 @@ async def test_ranges_are_read_one_after_another_whole_and_no_further() -> None:
         await reading.close()
 
 
+OTHER = TopicPartition(TOPIC, 1)
+
+
+async def offsets_together(found: RangeReader) -> dict[TopicPartition, list[int]]:
+    """Of ranges read side by side, until nothing comes."""
+    taken: dict[TopicPartition, list[int]] = defaultdict(list)
+    while parts := await found.read_together(7):
+        for partition, part in parts:
+            taken[partition] += [record.offset for record in part.records]
+    return taken
+
+
+async def column_offsets_together(found: RangeReader) -> dict[TopicPartition, list[int]]:
+    """The same, read as columns."""
+    taken: dict[TopicPartition, list[int]] = defaultdict(list)
+    while parts := await found.read_columns_together(7, []):
+        for partition, part in parts:
+            taken[partition] += [offset for each in part.parts for offset in each.offsets.tolist()]
+    return taken
+
+
+@virtual
+async def test_ranges_are_read_side_by_side_whole_and_no_further() -> None:
+    async with bench() as at:
+        at.fill(60)
+        at.fill(40, partition=1)
+        reading = reader(at)
+        for read in (offsets_together, column_offsets_together):
+            for one, other in (((0, 60), (0, 40)), ((10, 11), (3, 39)), ((5, 5), (39, 40))):
+                reading.begin_together({PARTITION: Bounds(*one), OTHER: Bounds(*other)})
+                found = await read(reading)
+                assert (found[PARTITION], found[OTHER]) == (list(range(*one)), list(range(*other)))
+                assert reading.left == {}
+        reading.begin(PARTITION, 0, 60)
+        assert await offsets(reading) == list(range(60))
+        await reading.close()
+
+
+@virtual
+async def test_what_is_odd_about_a_range_is_left_to_a_closer_look_and_no_other_range() -> None:
+    async with bench() as at:
+        for count in (3, 5, 2):
+            at.fill(count)
+        at.fill(20, partition=1)
+        at.control.clusters["east"].damage(PARTITION, 4, "bomb: by a test")
+        reading = reader(at)
+        for read in (offsets_together, column_offsets_together):
+            reading.begin_together({PARTITION: Bounds(0, 10), OTHER: Bounds(0, 20)})
+            found = await read(reading)
+            assert found[OTHER] == list(range(20))
+            left = reading.left.pop(PARTITION)
+            assert found[PARTITION] == list(range(left.start))
+            assert left.start <= 3 and left.end == 10 and reading.left == {}
+            reading.begin(PARTITION, *left)
+            parts_left = [part async for part in parts(reading)]
+            assert [record.offset for part in parts_left for record in part.records] == [
+                *range(left.start, 3),
+                8,
+                9,
+            ]
+        await reading.close()
+
+
+@virtual
+async def test_ranges_that_are_not_there_or_on_a_dead_cluster_are_left_as_they_are() -> None:
+    async with bench() as at:
+        at.fill(10)
+        at.fill(10, partition=1)
+        reading = reader(at)
+        reading.begin_together({PARTITION: Bounds(0, 10), OTHER: Bounds(40, 50)})
+        found = await offsets_together(reading)
+        assert reading.left[OTHER] == Bounds(40, 50)
+        assert found.get(PARTITION, []) == list(range(reading.left.get(PARTITION, Bounds(10, 10)).start))
+        at.control.clusters["east"].kill()
+        reading.begin_together({PARTITION: Bounds(0, 10), OTHER: Bounds(0, 10)})
+        assert await offsets_together(reading) == {}
+        assert reading.left == {PARTITION: Bounds(0, 10), OTHER: Bounds(0, 10)}
+        await reading.close()
+
+
 @virtual
 async def test_canaries_of_a_seal_are_nobodys_records() -> None:
     async with bench() as at:
@@ -244,6 +325,9 @@ async def test_canaries_of_a_seal_are_nobodys_records() -> None:
         for read in (offsets, column_offsets):
             reading.begin(PARTITION, 0, 5)
             assert await read(reading) == [0, 2, 4]
+        for read_together in (offsets_together, column_offsets_together):
+            reading.begin_together({PARTITION: Bounds(0, 5)})
+            assert await read_together(reading) == {PARTITION: [0, 2, 4]}
         await reading.close()
 
 
