@@ -290,20 +290,26 @@ class LeaseSession:
     async def _welcome(self, call: DuplexCall) -> object | None:
         """The first message that does not only say how long the queue is.
 
-        Each time it was waited for in vain, it is waited for twice as long: where thousands join, either side is slow.
+        It is waited for while the assigner gives signs of life to this process, and a while beyond. Each time that was
+        in vain, twice as long: where thousands join, either side is slow.
 
         Raises:
             TimeoutError: it did not come.
         """
         patience = max(self._lease_seconds, limits.JOIN_SILENCE_SECONDS_MIN)
         self._welcome_seconds = min(max(patience, 2 * self._welcome_seconds), limits.WELCOME_SECONDS_MAX)
-        seconds = self._welcome_seconds
+        clock, seconds = self._host.clock, self._welcome_seconds
+        asked_at = began = clock.elapsed()
+
+        def deadline() -> float:
+            alive_at = min(self._assigner.heard_at(), began + limits.WELCOME_ALIVE_SECONDS_MAX)
+            return max(asked_at + seconds, alive_at + self._welcome_seconds)
+
         while True:
-            async with asyncio.timeout(seconds):
-                message = await call.receive()
+            message = await within(clock, deadline, call.receive)
             if not isinstance(message, wire.JoinResponse) or message.WhichOneof("message") != "queued":
                 return message
-            seconds = min(message.queued.wait_ms / 1000, limits.WELCOME_SECONDS_MAX)
+            asked_at, seconds = clock.elapsed(), min(message.queued.wait_ms / 1000, limits.WELCOME_SECONDS_MAX)
 
     async def _live(self, call: DuplexCall, ticket: int) -> None:
         """Receives and beats until the stream ends."""

@@ -1,5 +1,6 @@
 """Where work on a lease begins: committed progress, checked against the log it speaks of, never trusted beyond it."""
 
+import asyncio
 import logging
 from typing import NamedTuple
 
@@ -7,6 +8,7 @@ from braid.kernel.envelope import Decoded, Kind, decode
 from braid.kernel.errors import NotFound
 from braid.kernel.ports import Committed, Fingerprint, KafkaAdmin, KafkaOffsets, OffsetAt, TopicPartition
 from braid.kernel.progress import Progress
+from braid.kernel.progress_fields import EnvelopeFields
 
 _log = logging.getLogger("braid.consumer")
 
@@ -28,17 +30,19 @@ async def restore(
         ClusterUnavailable: the cluster does not answer.
         NotFound: the topic is gone.
     """
-    described = (await admin.describe_topics([partition.topic])).get(partition.topic)
+    topics, seen = await asyncio.gather(
+        admin.describe_topics([partition.topic]), _look(group, partition, offsets, admin)
+    )
+    described = topics.get(partition.topic)
     if described is None:
         raise NotFound(f"topic {partition.topic} does not exist")
-    seen = await _look(group, partition, offsets, admin)
     if seen.decoded.beyond_log_end:  # a new leader of the partition may know its end late
         seen = await _look(group, partition, offsets, admin)
     if seen.committed.offset < 0:
         return Progress(seen.start), described.topic_id
     if seen.decoded.kind not in (Kind.ENVELOPE, Kind.NONE):
         _log.warning("%s %s: commit metadata not used: %s", group, partition, seen.decoded.reason)
-    if not await _same_log(seen.decoded, described.topic_id, partition, admin):
+    if not _same_log(seen, described.topic_id):
         _log.warning("%s %s: the log is not the one committed; offsets below %d are unproven, beginning at %d",
                      group, partition, seen.committed.offset, seen.start)  # fmt: skip
         return Progress(seen.start), described.topic_id
@@ -54,30 +58,44 @@ async def restore(
 
 
 class _Seen(NamedTuple):
-    """A commit, and the log's bounds when it was there already."""
+    """A commit, and the log when it was there already: its bounds, and what lies below what the commit claims."""
 
     committed: Committed
     decoded: Decoded
     start: int
     end: int
+    below: Fingerprint | None
 
 
 async def _look(group: str, partition: TopicPartition, offsets: KafkaOffsets, admin: KafkaAdmin) -> _Seen:
-    """Reads the commit first: a member that lost its lease may commit meanwhile, and the log holds what it claims."""
+    """Reads the commit first: a member that lost its lease may commit meanwhile, and the log holds what it claims.
+
+    Then all else at once: a hand-over waits for this.
+    """
     committed = (await offsets.committed(group, [partition]))[partition]
-    start = (await admin.offsets_at({partition: OffsetAt.EARLIEST}))[partition]
-    end = (await admin.offsets_at({partition: OffsetAt.LATEST}))[partition]
-    return _Seen(committed, decode(committed.offset, committed.metadata, end), start, end)
+    claims = decode(committed.offset, committed.metadata).fields
+    starts, ends, below = await asyncio.gather(
+        admin.offsets_at({partition: OffsetAt.EARLIEST}),
+        admin.offsets_at({partition: OffsetAt.LATEST}),
+        _below(claims, partition, admin),
+    )
+    decoded = decode(committed.offset, committed.metadata, ends[partition])
+    return _Seen(committed, decoded, starts[partition], ends[partition], below)
 
 
-async def _same_log(decoded: Decoded, topic_id: bytes, partition: TopicPartition, admin: KafkaAdmin) -> bool:
+async def _below(claims: EnvelopeFields, partition: TopicPartition, admin: KafkaAdmin) -> Fingerprint | None:
+    """The batch below a commit's base, for a commit that says which it is to be."""
+    stated = claims.fingerprint
+    return None if stated is None or stated.leader_epoch < 0 else await admin.fingerprint(partition, claims.base)
+
+
+def _same_log(seen: _Seen, topic_id: bytes) -> bool:
     """Whether the commit speaks of this log. One that says nothing of it is believed unless the log contradicts."""
-    stated = decoded.fields.fingerprint
+    stated = seen.decoded.fields.fingerprint
     if stated is None:
-        return not decoded.beyond_log_end
+        return not seen.decoded.beyond_log_end
     if stated.topic_id != topic_id:
         return False
-    if stated.leader_epoch < 0 or decoded.beyond_log_end:  # the batch that would prove it is gone with the end
+    if stated.leader_epoch < 0 or seen.decoded.beyond_log_end:  # the batch that would prove it is gone with the end
         return True
-    found: Fingerprint | None = await admin.fingerprint(partition, decoded.fields.base)
-    return found is None or found == stated
+    return seen.below is None or seen.below == stated

@@ -49,6 +49,7 @@ class AioAdmin:
 
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
+        self._asking: dict[tuple[str, ...], asyncio.Task[ClusterMetadata]] = {}
 
     async def describe_cluster(self) -> ClusterDescription:
         """See `KafkaAdmin.describe_cluster`."""
@@ -146,7 +147,7 @@ class AioAdmin:
         subject = f"{partition.topic} partition {partition.partition}"
         async with bounded(timeout_seconds, f"appending to {subject}"):
             while True:
-                leader = await self._leader(partition)
+                leader = _leader_of(await self._led(partition), partition)
                 (((_, ((_, code, offset, timestamp_ms, *_),)),)) = (await self._wire.ask(leader, request)).topics
                 if code == 0:
                     written_ms = timestamp_ms if timestamp_ms >= 0 else now_ms
@@ -166,7 +167,8 @@ class AioAdmin:
         request = FetchRequest(0, 1, 1, _READ_UNCOMMITTED, topics)
         async with bounded(KAFKA_CALL_SECONDS, f"reading {partition.topic} partition {partition.partition}"):
             while True:
-                leader = await self._leader(partition)
+                found = await self._led(partition)
+                leader = _leader_of(found, partition)
                 ((_, ((_, code, *_, data),)),) = (await self._wire.ask(leader, request)).topics
                 if code not in LEADER_RETRY:
                     break
@@ -174,8 +176,7 @@ class AioAdmin:
             if code == OFFSET_OUT_OF_RANGE:
                 return None
             check(code, f"{partition.topic} partition {partition.partition}")
-            topic_id = (await self._topic(partition.topic)).topic_id
-        return _fingerprint_of(data or b"", offset, topic_id)
+        return _fingerprint_of(data or b"", offset, found.topics[partition.topic].topic_id)
 
     async def close(self) -> None:
         """Frees connections."""
@@ -212,22 +213,19 @@ class AioAdmin:
                 grouped[leader][partition.topic].append((partition.partition, when))
         return {leader: list(topics.items()) for leader, topics in grouped.items()}
 
-    async def _leader(self, partition: TopicPartition) -> int:
-        """Waits for the partition to have a leader."""
+    async def _led(self, partition: TopicPartition) -> ClusterMetadata:
+        """Metadata of the partition's topic, once that partition has a leader."""
         while True:
-            leader = _leader_of(await self._known([partition.topic]), partition)
-            if leader >= 0:
-                return leader
+            found = await self._known([partition.topic])
+            if _leader_of(found, partition) >= 0:
+                return found
             await asyncio.sleep(KAFKA_ANSWER_BACKOFF_SECONDS)
-
-    async def _topic(self, topic: str) -> TopicMetadata:
-        return (await self._known([topic])).topics[topic]
 
     async def _known(self, topics: list[str]) -> ClusterMetadata:
         """Metadata of topics that exist; a broker that just started may not know them at once."""
         deadline = asyncio.get_running_loop().time() + TOPIC_GONE_SECONDS / 4
         while True:
-            found = await self._wire.metadata(topics)
+            found = await self._asked(tuple(topics))
             unknown = [name for name, told in found.topics.items() if told.error_code == UNKNOWN_TOPIC]
             if not unknown:
                 for name, told in found.topics.items():
@@ -237,6 +235,19 @@ class AioAdmin:
             if asyncio.get_running_loop().time() > deadline:
                 raise NotFound(f"topic {unknown[0]} does not exist")
             await asyncio.sleep(KAFKA_ANSWER_BACKOFF_SECONDS)
+
+    async def _asked(self, topics: tuple[str, ...]) -> ClusterMetadata:
+        """Metadata of topics. One answer serves all who ask while it is on its way."""
+        asking = self._asking.get(topics)
+        if asking is None:
+            asking = self._asking[topics] = asyncio.ensure_future(self._wire.metadata(topics))
+            asking.add_done_callback(lambda told: self._told(topics, told))
+        return await asyncio.shield(asking)
+
+    def _told(self, topics: tuple[str, ...], told: "asyncio.Task[ClusterMetadata]") -> None:
+        del self._asking[topics]
+        if not told.cancelled():
+            told.exception()  # nobody may wait for it any more
 
     async def _raise_too_large(self, topic: str) -> None:
         limit = int((await self._config(RESOURCE_TOPIC, topic, ANY_BROKER)).get(MAX_MESSAGE_BYTES, "0"))

@@ -5,9 +5,9 @@ decide → append → evolve → answer. Answers are read from the state after t
 same one.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, runtime_checkable
 
 S = TypeVar("S")
 C_contra = TypeVar("C_contra", contravariant=True)
@@ -68,4 +68,13 @@ class EventCodec(Protocol[S, E]):
 
     def decode_state(self, data: bytes) -> S:
         """Reads `encode_state`'s bytes. Raises `CorruptHistory`."""
+        ...
+
+
+@runtime_checkable
+class PiecewiseCodec(Protocol):
+    """What a codec of states that may be large has besides: writing one of those at once would hold everybody up."""
+
+    def state_pieces(self, state: object) -> Iterator[bytes]:
+        """What put together is `encode_state`'s, in pieces that are made when they are asked for."""
         ...

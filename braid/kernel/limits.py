@@ -10,7 +10,7 @@ PAGE_SIZE_MAX: Final = 1_000  # items in one List answer
 # --- store
 APPEND_BYTES_MAX: Final = 1_500_000  # etcd's request limit is 1.5 MiB
 APPEND_EVENTS_MAX: Final = 120  # etcd's transaction limit is 128 operations; head and fence take some
-SESSION_TTL_SECONDS: Final = 3.0  # a leader's session; etcd grants no less than 2 s
+SESSION_TTL_SECONDS: Final = 2.0  # a leader's session: what etcd grants at least; a kill is over 3 s later
 SQLITE_POLL_SECONDS: Final = 0.02  # watch by polling
 STORE_CALL_SECONDS: Final = 2.0  # one read or append
 SNAPSHOT_EVERY_EVENTS: Final = 512  # bounds what a start must fold
@@ -20,11 +20,11 @@ SNAPSHOT_PIECE_ITEMS: Final = (
 WATCH_QUEUE_BATCHES: Final = 10_000  # a watcher that lags further reloads
 WATCH_PAGE_BATCHES: Final = 256  # read at once for a watcher that lags
 WATCH_KEEP_REVISIONS: Final = 1_000  # batches a snapshot replaced stay for watchers that are only a little behind
-KEEP_ALIVES_PER_SESSION: Final = 4  # in one TTL, so that a stall of half a TTL costs no session
+KEEP_ALIVES_PER_SESSION: Final = 8  # in one TTL, so that a stall of 1.5 s costs no session of 2 s: an etcd election
 RESTORE_REVISION_GAP: Final = 1_000_000_000  # a restored store counts on beyond every revision handed out before
 SQLITE_CAMPAIGN_POLL_SECONDS: Final = 0.05  # how soon a replica sees that leadership is free
 SQLITE_BUSY_POLL_SECONDS: Final = 0.001  # asking for the write lock again; appends hold it for well under this
-SQLITE_LOCK_BREAK_SECONDS: Final = 1.75  # a stopped writer is ended before it costs the others a call or a session
+SQLITE_LOCK_BREAK_SECONDS: Final = 1.25  # a stopped writer is ended before it costs the others a call or a session
 
 # --- control RPCs
 UNARY_DEADLINE_SECONDS: Final = 10.0  # default for calls that bring none
@@ -437,6 +437,7 @@ DELTA_LEASES_MAX: Final = 10_000  # granted in one message; with the longest nam
 JOINS_GATHER_SECONDS: Final = 0.5  # members that join together are placed together, not each for the next to undo it
 JOIN_TURN_SECONDS: Final = 0.005  # for one join, when a member is told for the first time how long it may wait
 QUEUE_NOTICE_SECONDS: Final = 0.25  # in the queue, until it is told
+WELCOME_ALIVE_SECONDS_MAX: Final = 30.0  # unanswered, though the assigner answers neighbours: then hello is said again
 WELCOME_SECONDS_MAX: Final = 300.0  # a member waits so long for its welcome: a queue of twenty thousand is that long
 OUTBOX_BYTES_MAX: Final = 32 << 20  # not yet read by one member: deltas of a large group are not small
 

@@ -53,6 +53,7 @@ class Directory:
         self._source = source or self._ask_replicas
         self._endpoints: tuple[KnownEndpoint, ...] = ()
         self._channels: dict[str, RpcChannel] = {}
+        self._heard_at: dict[str, float] = {}
         self._silent: set[str] = set()  # asked last: they did not answer, or led and were not heard any more
         self._refreshing = asyncio.Lock()
         self._refreshes = 0
@@ -81,6 +82,14 @@ class Directory:
         )
         if address and address not in self.replicas(service):
             self._endpoints += (KnownEndpoint(service, "", address, True),)
+
+    def heard(self, address: str) -> None:
+        """Notes a sign of life: something came on a stream from there."""
+        self._heard_at[address] = self._host.clock.elapsed()
+
+    def heard_at(self, address: str) -> float:
+        """When the last sign of life came from there (`Clock.elapsed`)."""
+        return self._heard_at.get(address, float("-inf"))
 
     def channel(self, address: str) -> RpcChannel:
         """The process's one connection to an address."""
@@ -128,6 +137,7 @@ class Directory:
         known = {*self._seeds, *(endpoint.address for endpoint in self._endpoints)}
         gone = [address for address in self._channels if address not in known]
         for address in gone[: max(0, len(self._channels) - CHANNELS_KEPT_MAX)]:
+            self._heard_at.pop(address, None)
             await self._channels.pop(address).close()
 
     async def _ask_replicas(self) -> Sequence[KnownEndpoint]:
@@ -253,7 +263,11 @@ class ServiceClient:
         address = await self._address(any_replica, 0)
         path = method_path(self._service, method)
         call = self._directory.channel(address).duplex(path, response_type, self._stream_options())
-        return _LearningCall(call, lambda error: self._learn(address, error))
+        return _LearningCall(call, lambda error: self._learn(address, error), lambda: self._directory.heard(address))
+
+    def heard_at(self) -> float:
+        """When the leader gave a sign of life on any stream of this process (`Clock.elapsed`)."""
+        return self._directory.heard_at(self._directory.leader(self._service))
 
     def forget_leader(self) -> None:
         """Notes that the leader is silent: the directory is asked anew before the next call."""
@@ -311,11 +325,12 @@ class _Attempts:
 
 
 class _LearningCall:
-    """A duplex call whose errors teach the directory."""
+    """A duplex call whose errors teach the directory, and whose messages are signs of life."""
 
-    def __init__(self, call: DuplexCall, learn: Callable[[BraidError], None]) -> None:
+    def __init__(self, call: DuplexCall, learn: Callable[[BraidError], None], heard: Callable[[], None]) -> None:
         self._call = call
         self._learn = learn
+        self._heard = heard
 
     async def send(self, message: object) -> None:
         try:
@@ -326,10 +341,12 @@ class _LearningCall:
 
     async def receive(self) -> object | None:
         try:
-            return await self._call.receive()
+            message = await self._call.receive()
         except (Unavailable, NotLeader) as error:
             self._learn(error)
             raise
+        self._heard()
+        return message
 
     async def close(self) -> None:
         await self._call.close()

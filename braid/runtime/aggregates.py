@@ -9,14 +9,15 @@ reach subscribers, so a revision always means "everything up to here", for watch
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Final, TypeVar, cast
+from itertools import islice
+from typing import Final, NamedTuple, TypeVar, cast
 
 from braid.kernel.decider import Context
-from braid.kernel.errors import Compacted, Conflict, CorruptHistory, Fenced, NotLeader, Unavailable
+from braid.kernel.errors import BraidError, Compacted, Conflict, CorruptHistory, Fenced, NotLeader, Unavailable
 from braid.kernel.limits import APPEND_BYTES_MAX, APPEND_EVENTS_MAX, DECIDE_RETRIES_MAX, LOADS_AT_ONCE
-from braid.kernel.ports import Batch, EventStore, HistoryId, Host, Loaded, Snapshot
-from braid.runtime.fold import Fold, state_hash
-from braid.runtime.kinds import AnyKind, Authority, Change, Kind, Leadership, Outcome, RecordedEvent, Reloaded
+from braid.kernel.ports import Batch, EventStore, HistoryId, Host, Loaded
+from braid.runtime.fold import Fold, Pinned, state_hash
+from braid.runtime.kinds import AnyKind, Asked, Authority, Change, Kind, Leadership, Outcome, RecordedEvent, Reloaded
 from braid.runtime.retry import Backoff
 from braid.runtime.telemetry import Metrics, logger
 
@@ -155,21 +156,39 @@ class Aggregates:
             OutcomeUnknown: the store did not answer; the history is read back before it is used again.
             CorruptHistory: this replica cannot read its histories.
         """
+        asked = Asked(command, actor, tenant, request_id, cause)
+        (outcome,) = await self.execute_together(kind, id, [asked])
+        if isinstance(outcome, BraidError):
+            raise outcome
+        return outcome
+
+    async def execute_together(
+        self, kind: Kind[S, C, E], id: str, asked: Sequence[Asked[C]]
+    ) -> Sequence[Outcome[S] | BraidError]:
+        """As `execute` for several commands on one history, one after the other, with as few appends as they fit into.
+
+        Returns:
+            In their order what each led to, or what it was refused with, which concerns no other. All outcomes have the
+            state after the last.
+
+        Raises:
+            As `execute` does, except what deciders refuse with.
+        """
         history = HistoryId(self._service, kind.name, id)
         async with self._writer:
             for _ in range(DECIDE_RETRIES_MAX):
                 leadership = self._require_leader()
                 fold = await self._current(history)
-                if request_id and fold.knows(tenant, request_id):
-                    return self._answer(fold, (), repeated=True)
-                context = Context(self._host.clock.now_ms(), actor, tenant, request_id, cause, leadership.epoch)
-                events = self._decide(fold, command, context)
+                decided = self._decide_all(fold, asked, leadership)
+                events = [(event, each.context) for each in decided for event in each.events]
                 try:
-                    recorded = await self._append(fold, events, context, leadership)
+                    recorded = iter(await self._append(fold, events, leadership))
                 except Conflict:
                     self._metrics.conflicts.labels(kind.name).inc()
                     continue
-                return self._answer(fold, recorded, repeated=False)
+                self._require_leader()
+                return [each.refusal or _outcome(fold, tuple(islice(recorded, len(each.events))), each.repeated)
+                        for each in decided]  # fmt: skip
         raise Conflict(f"{history} changed under {DECIDE_RETRIES_MAX} decisions", remedy="try again")
 
     def _require_leader(self) -> Leadership:
@@ -177,13 +196,29 @@ class Aggregates:
             raise self._corrupt
         return self._authority.require_leader()
 
-    def _answer(self, fold: Fold, events: Sequence[RecordedEvent], *, repeated: bool) -> Outcome[S]:
-        self._require_leader()
-        return Outcome(cast("S", fold.state), fold.revision, fold.sequence, events, repeated)
+    def _decide_all(self, fold: Fold, asked: Sequence[Asked[C]], leadership: Leadership) -> Sequence["_Decided"]:
+        """Decides each on the state that those before it lead to."""
+        now_ms, state = self._host.clock.now_ms(), fold.state
+        decided: list[_Decided] = []
+        for number, each in enumerate(asked, 1):
+            context = Context(now_ms, each.actor, each.tenant, each.request_id, each.cause, leadership.epoch)
+            if each.request_id and fold.knows(each.tenant, each.request_id):
+                decided.append(_Decided(context, repeated=True))
+                continue
+            try:
+                events = self._decide(fold, state, each.command, context)
+            except BraidError as refusal:
+                decided.append(_Decided(context, refusal=refusal))
+                continue
+            decided.append(_Decided(context, events))
+            if number < len(asked):
+                for event in events:
+                    state = fold.kind.decider.evolve(state, event, context)
+        return decided
 
-    def _decide(self, fold: Fold, command: object, context: Context) -> Sequence[object]:
+    def _decide(self, fold: Fold, state: object, command: object, context: Context) -> Sequence[object]:
         started = self._host.clock.elapsed()
-        events = fold.kind.decider.decide(fold.state, command, context)
+        events = fold.kind.decider.decide(state, command, context)
         self._metrics.decide_seconds.labels(fold.kind.name).observe(self._host.clock.elapsed() - started)
         return events
 
@@ -194,13 +229,13 @@ class Aggregates:
         return self._folds.get(history) or Fold(history, self._kind_of(history))
 
     async def _append(
-        self, fold: Fold, events: Sequence[object], context: Context, leadership: Leadership
+        self, fold: Fold, events: Sequence[tuple[object, Context]], leadership: Leadership
     ) -> Sequence[RecordedEvent]:
-        """Appends in as few batches as the store's request limit allows; only the last carries the plain request id."""
+        """Appends in as few batches as the store's request limit allows."""
         recorded: list[RecordedEvent] = []
         # Until an append is known to have happened and was folded, the history is not trusted: whatever interrupts this
         # (no answer, cancellation, a conflict), the next command reads it again first.
-        for chunk in _encoded_batches(fold, events, context):
+        for chunk in _encoded_batches(fold, events):
             self._uncertain.add(fold.history)
             started = self._host.clock.elapsed()
             try:
@@ -216,14 +251,18 @@ class Aggregates:
 
     def _save_due_snapshot(self, fold: Fold, leadership: Leadership) -> None:
         if fold.due is not None:
-            snapshot, fold.due = fold.due, None
-            self._host.tasks.spawn(self._save(fold.history, snapshot, leadership), f"snapshot {fold.history}")
+            pinned, fold.due = fold.due, None
+            self._host.tasks.spawn(self._save(fold.history, pinned, leadership), f"snapshot {fold.history}")
 
-    async def _save(self, history: HistoryId, snapshot: Snapshot, leadership: Leadership) -> None:
+    async def _save(self, history: HistoryId, pinned: Pinned, leadership: Leadership) -> None:
+        pieces: list[bytes] = []
+        for piece in pinned.pieces():
+            pieces.append(piece)
+            await self._host.clock.sleep(0)  # others get their turn
         try:
-            await self._store.save_snapshot(history, snapshot, leadership.leader.fence)
+            await self._store.save_snapshot(history, pinned.framed(pieces), leadership.leader.fence)
         except (Unavailable, Fenced, Conflict) as error:  # the next one covers this one
-            self._log.warning("snapshot not saved", history=str(history), sequence=snapshot.sequence, error=str(error))
+            self._log.warning("snapshot not saved", history=str(history), sequence=pinned.sequence, error=str(error))
 
     # --- following -------------------------------------------------------------------------------------------------
 
@@ -350,26 +389,42 @@ def _within(history: HistoryId, prefix: str) -> bool:
     return (not kind or history.kind == kind) and (not id or history.id == id)
 
 
-def _encoded_batches(fold: Fold, events: Sequence[object], context: Context) -> Sequence[Sequence[bytes]]:
-    """Cuts a decision into appends.
+class _Decided(NamedTuple):
+    """What one of several commands led to, not appended yet."""
 
-    A repeat is recognised by the last one alone: earlier ones carry a marked request id, so that a decision cut off
-    half-way is decided again, on the state it reached.
+    context: Context
+    events: Sequence[object] = ()
+    refusal: BraidError | None = None
+    repeated: bool = False
+
+
+def _outcome(fold: Fold, events: Sequence[RecordedEvent], repeated: bool) -> Outcome[S]:
+    return Outcome(cast("S", fold.state), fold.revision, fold.sequence, events, repeated)
+
+
+def _encoded_batches(fold: Fold, events: Sequence[tuple[object, Context]]) -> Sequence[Sequence[bytes]]:
+    """Cuts decisions into appends.
+
+    A repeat is recognised by the last append alone that a decision needs: in earlier ones its events carry a marked
+    request id, so that a decision cut off half-way is decided again, on the state it reached.
     """
     encode = fold.kind.codec.encode
-    part = replace(context, request_id=f"{context.request_id}#part") if context.request_id else context
-    batches: list[list[object]] = [[]]
+    batches: list[list[tuple[object, Context, bytes]]] = [[]]
     size = 0
-    for event in events:
-        weight = len(encode(event, context)) + _EVENT_OVERHEAD_BYTES
+    last: dict[int, int] = {}  # by a decision's context, the append that holds its last event
+    for event, context in events:
+        data = encode(event, context)
+        weight = len(data) + _EVENT_OVERHEAD_BYTES
         if batches[-1] and (len(batches[-1]) == APPEND_EVENTS_MAX or size + weight > APPEND_BYTES_MAX):
             batches.append([])
             size = 0
-        batches[-1].append(event)
+        batches[-1].append((event, context, data))
+        last[id(context)] = len(batches) - 1
         size += weight
-    last = len(batches) - 1
-    return [
-        [encode(event, context if index == last else part) for event in batch]
-        for index, batch in enumerate(batches)
-        if batch
-    ]
+
+    def whole(number: int, event: object, context: Context, data: bytes) -> bytes:
+        if not context.request_id or number == last[id(context)]:
+            return data
+        return encode(event, replace(context, request_id=f"{context.request_id}#part"))
+
+    return [[whole(number, *each) for each in batch] for number, batch in enumerate(batches) if batch]

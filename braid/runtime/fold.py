@@ -4,9 +4,10 @@ import hashlib
 import json
 import struct
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
-from braid.kernel.decider import Context
+from braid.kernel.decider import Context, PiecewiseCodec
 from braid.kernel.errors import Compacted, CorruptHistory
 from braid.kernel.limits import REQUESTS_REMEMBERED_MAX, SNAPSHOT_EVERY_EVENTS
 from braid.kernel.ports import HistoryId, Loaded, Snapshot
@@ -20,6 +21,37 @@ _REMEDY = "run a release that knows these events, or restore the store from a ba
 def state_hash(kind: Kind[object, object, object], state: object) -> str:
     """SHA-256 of a state's canonical bytes: equal for equal states, whatever led to them."""
     return hashlib.sha256(kind.codec.encode_state(state)).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Pinned:
+    """A state that is to become a snapshot: states never change, so writing it as bytes can wait, and be interrupted.
+
+    Attributes:
+        kind: Of its history.
+        sequence: Of the last event it contains.
+        state: The state.
+        requests: Keys of the requests remembered then.
+    """
+
+    kind: Kind[object, object, object]
+    sequence: int
+    state: object
+    requests: tuple[str, ...]
+
+    def pieces(self) -> Iterator[bytes]:
+        """The state's canonical bytes, each piece made when it is asked for: small ones where the codec has such."""
+        codec = self.kind.codec
+        if isinstance(codec, PiecewiseCodec):
+            yield from codec.state_pieces(self.state)
+        else:
+            yield codec.encode_state(self.state)
+
+    def framed(self, pieces: Sequence[bytes]) -> Snapshot:
+        """The snapshot, of all `pieces`."""
+        requests = json.dumps(list(self.requests), separators=(",", ":")).encode()
+        body = b"".join((requests, *pieces))
+        return Snapshot(self.sequence, _FRAME.pack(_MAGIC, zlib.crc32(body), len(requests)) + body)
 
 
 class Fold:
@@ -47,8 +79,8 @@ class Fold:
         self.state = kind.decider.initial(history.id)
         self.sequence = 0
         self.revision = 0
-        self.due: Snapshot | None = None
-        self._pinned: Snapshot | None = None
+        self.due: Pinned | None = None
+        self._pinned: Pinned | None = None
         self._snapshot_sequence = 0
         self._requests: dict[str, None] = {}
 
@@ -78,9 +110,11 @@ class Fold:
 
     def encode(self) -> bytes:
         """State and remembered requests as bytes, for a snapshot."""
-        requests = json.dumps(list(self._requests), separators=(",", ":")).encode()
-        body = requests + self.kind.codec.encode_state(self.state)
-        return _FRAME.pack(_MAGIC, zlib.crc32(body), len(requests)) + body
+        pinned = self._pinned_now()
+        return pinned.framed(list(pinned.pieces())).data
+
+    def _pinned_now(self) -> Pinned:
+        return Pinned(self.kind, self.sequence, self.state, tuple(self._requests))
 
     def _decode(self, first: int, events: Sequence[bytes], revision: int) -> Sequence[RecordedEvent]:
         if events and first > self.sequence + 1:
@@ -110,7 +144,7 @@ class Fold:
         if self.sequence - self._snapshot_sequence < SNAPSHOT_EVERY_EVENTS:
             return
         self._snapshot_sequence = self.sequence
-        self.due, self._pinned = self._pinned or self.due, Snapshot(self.sequence, self.encode())
+        self.due, self._pinned = self._pinned or self.due, self._pinned_now()
 
     def restore(self, loaded: Loaded) -> Sequence[RecordedEvent]:
         """Folds a load into a fresh history: snapshot, then tail. A tail of two intervals makes a snapshot due at once.
@@ -125,7 +159,7 @@ class Fold:
         self.revision = loaded.revision
         self._pinned, self._snapshot_sequence = None, start
         if self.sequence - start >= 2 * SNAPSHOT_EVERY_EVENTS:
-            self.due, self._snapshot_sequence = Snapshot(self.sequence, self.encode()), self.sequence
+            self.due, self._snapshot_sequence = self._pinned_now(), self.sequence
         return recorded
 
     def _restore_snapshot(self, snapshot: Snapshot) -> None:

@@ -87,6 +87,17 @@ class Reloaded:
 
 
 @dataclass(frozen=True, slots=True)
+class Asked(Generic[C]):
+    """A command, with who asks and why: see `kernel.decider.Context`."""
+
+    command: C
+    actor: str
+    tenant: str = "default"
+    request_id: str = ""
+    cause: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome(Generic[S]):
     """What a command led to.
 

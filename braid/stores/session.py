@@ -107,13 +107,15 @@ class KeptSession:
         return sent + self._ttl_seconds * (1 - CLOCK_RATE_SLACK)
 
     async def _keep(self) -> None:
+        """Sends keep-alives an interval apart; after one that was answered late, the next at once: it counts more."""
+        interval, sent = self._ttl_seconds / KEEP_ALIVES_PER_SESSION, self._clock.elapsed()
         while self.live():
-            await self._clock.sleep(self._ttl_seconds / KEEP_ALIVES_PER_SESSION)
-            await self._renew()
+            await self._clock.sleep(max(sent + interval - self._clock.elapsed(), interval / 10))
+            sent = self._clock.elapsed()
+            await self._renew(sent)
 
-    async def _renew(self) -> None:
+    async def _renew(self, sent: float) -> None:
         """One keep-alive. An answer that comes after the deadline is too late: the owner may have acted on the loss."""
-        sent = self._clock.elapsed()
         try:
             known = await self._keep_alive.renew(self._id)
         except Unavailable:

@@ -1,6 +1,6 @@
 """Events of a group ⇄ protobuf at rest (`events.proto`); states ⇄ bytes for snapshots. No rules, no API messages."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, cast
 
 from google.protobuf.message import DecodeError
@@ -63,6 +63,10 @@ class GroupCodec:
     def encode_state(self, state: Group) -> bytes:
         """A state as bytes; equal states give equal bytes."""
         return snapshots.encode(state)
+
+    def state_pieces(self, state: object) -> Iterator[bytes]:
+        """See `PiecewiseCodec`: a group may have thousands of members and very many leases."""
+        return snapshots.pieces(cast("Group", state))
 
     def decode_state(self, data: bytes) -> Group:
         """Reads `encode_state`'s bytes. Raises `CorruptHistory`."""

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Final, cast
 
+import numpy as np
+
 from braid.kernel.ids import ChannelId, LeaseId
 from braid.kernel.limits import LEASE_MS_DEFAULT
 from services.assigner.columns import LeaseColumns
@@ -209,6 +211,15 @@ class Group:
     def leases_of(self, channel: str) -> Iterator[tuple[str, Lease]]:
         """The leases on a channel, by partition's number."""
         return cast("Leases", self.leases).of_channel(channel)
+
+    def revoking(self) -> Iterator[tuple[str, Lease]]:
+        """The leases that are asked back; finding them costs a look at columns, however many there are."""
+        columns = self.lease_columns
+        for channel in self.channels:
+            states = columns.states([(channel, columns.extent(channel))])
+            for partition in np.flatnonzero(states == LeaseState.REVOKING.value).tolist():
+                name = f"{channel}/{partition}"
+                yield name, self.leases[name]
 
     def with_leases(self, changes: Mapping[str, Lease | None]) -> "Group":
         """The state with some leases replaced, or (None) forgotten."""

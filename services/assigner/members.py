@@ -3,9 +3,12 @@
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
+
+_JOINED_MAX: Final = 256  # put into columns together; those of more are made anew
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,46 +64,59 @@ class MemberColumns:
             clients[client] = left
         return MemberColumns(self.of, ids, np.delete(self.capacities, at), np.delete(self.joined_at_ms, at), clients)
 
-    def with_member(self, member: Member) -> "MemberColumns":
-        """The columns with a member that is not there yet."""
-        at = bisect_left(self.ids, member.id)
-        ids, clients = list(self.ids), dict(self.clients)
-        ids.insert(at, member.id)
-        clients[member.client_id] = tuple(sorted((*clients.get(member.client_id, ()), member.id)))
-        capacities = np.insert(self.capacities, at, member.capacity)
-        return MemberColumns(self.of, ids, capacities, np.insert(self.joined_at_ms, at, member.joined_at_ms), clients)
+    def with_members(self, members: Sequence[Member]) -> "MemberColumns":
+        """The columns with members that are not there yet."""
+        joined = sorted(members, key=lambda member: member.id)
+        at = [bisect_left(self.ids, member.id) for member in joined]
+        clients = dict(self.clients)
+        for member in joined:
+            clients[member.client_id] = tuple(sorted((*clients.get(member.client_id, ()), member.id)))
+        return MemberColumns(
+            self.of,
+            sorted([*self.ids, *(member.id for member in joined)]),
+            np.insert(self.capacities, at, [member.capacity for member in joined]),
+            np.insert(self.joined_at_ms, at, [member.joined_at_ms for member in joined]),
+            clients,
+        )
 
 
 class Members(dict[str, Member]):
-    """By id; never changed once it is made. Once its columns were asked for, those of its successors cost little."""
+    """By id; never changed once it is made. Once its columns were asked for, those of its successors cost little.
 
-    __slots__ = ("_columns",)
+    Those of who joins are put in when columns are asked for again: for all at once, where many join together.
+    """
+
+    __slots__ = ("_columns", "_joined")
 
     def __init__(self, members: Mapping[str, Member] | None = None) -> None:
         super().__init__(members or {})
         self._columns: MemberColumns | None = None
+        self._joined: tuple[Member, ...] = ()  # and not in the columns yet
 
     @property
     def columns(self) -> MemberColumns:
         """The members in columns."""
         if self._columns is None:
             self._columns = gathered(self)
+        elif self._joined:
+            self._columns = replace(self._columns.with_members(self._joined), of=self)
+        self._joined = ()
         return self._columns
 
     def with_member(self, member: Member) -> "Members":
         """With one more, or another under its id."""
         result = Members(self)
-        known = dict.get(self, member.id)
         dict.__setitem__(result, member.id, member)
-        if self._columns is not None:
-            columns = self._columns if known is None else self._columns.without(member.id)
-            result._columns = replace(columns.with_member(member), of=result)
+        if member.id in self and self._columns is not None:
+            result._columns = replace(self.columns.without(member.id).with_members([member]), of=result)
+        elif self._columns is not None and len(self._joined) < _JOINED_MAX:
+            result._columns, result._joined = self._columns, (*self._joined, member)
         return result
 
     def without(self, *ids: str) -> "Members":
         """Without some that are there."""
         result = Members(self)
-        columns = self._columns
+        columns = self.columns if self._columns is not None else None
         for id in ids:
             dict.__delitem__(result, id)
             columns = None if columns is None else columns.without(id)

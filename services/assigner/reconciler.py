@@ -6,6 +6,7 @@ here reads or writes messages: the members' streams are `servicer_joins`.
 
 from collections import Counter
 from collections.abc import Iterable
+from itertools import islice
 from typing import NamedTuple
 
 from braid.kernel.errors import LeaseLost, NotLeader, Unavailable
@@ -13,6 +14,7 @@ from braid.kernel.ids import ChannelId
 from braid.kernel.limits import (
     CLOCK_RATE_SLACK,
     DEADLINE_BEAT_SECONDS,
+    FLUSHES_AT_ONCE,
     IDLE_CHECK_SECONDS,
     JOINS_GATHER_SECONDS,
     LEADER_GRACE_SECONDS,
@@ -36,7 +38,7 @@ from services.assigner.events import (
     ReleaseReason,
     RevokesStarted,
 )
-from services.assigner.group import Fencing, Group, GroupSpec, LeaseState, Ownership
+from services.assigner.group import Fencing, Group, GroupSpec, Ownership
 from services.assigner.peers import RegistryFollower
 from services.assigner.reconciler_generations import Memberships
 from services.assigner.reconciler_group import GROUPS, GroupKeeper
@@ -81,6 +83,8 @@ class Term:
         self._groups_joining: Counter[str] = Counter()
         self._gathering: dict[str, tuple[float, str]] = {}  # groups with newcomers: since when, and the first of them
         self._keepers: dict[str, GroupKeeper] = {}
+        self._unflushed: dict[MemberStream, None] = {}
+        self._flushing: Task | None = None
         self._tasks: list[Task] = []
         self._over = False
 
@@ -99,7 +103,7 @@ class Term:
                 self._registry,
                 self._memberships,
                 group,
-                live=lambda: self._live(group),
+                live=lambda: self._streams.staying(group),
                 reached=lambda cluster: self._reached(group, cluster),
             )
             self._keepers[group] = keeper
@@ -174,6 +178,11 @@ class Term:
         self.heard(key, stream)
         self._gather(key.group, f"{key.member} is here")
 
+    def leaving(self, key: MemberKey, stream: MemberStream) -> None:
+        """The member said on this stream that nothing more is to be granted to it."""
+        if self._streams.get(key) is stream:
+            self._streams.leave(key)
+
     def heard(self, key: MemberKey, stream: MemberStream) -> bool:
         """The member gave a sign of life on this stream. False when it counts no more, and must not be answered."""
         if self._streams.get(key) is not stream or not self.valid():
@@ -235,16 +244,15 @@ class Term:
         grace = max(_lease_seconds(state), LEADER_GRACE_SECONDS) * (1 + CLOCK_RATE_SLACK)
         for member in state.members:
             self._deadlines.set(MemberKey(name, member), self._elected_at + grace)
-        for lease, held in state.leases.items():
-            if held.state is LeaseState.REVOKING:
-                left = min((held.deadline_ms - self._clock.now_ms()) / 1000, REVOKE_DEADLINE_SECONDS)
-                self._revokes.set(RevokeKey(name, lease, held.epoch), self._elected_at + max(left, grace))
+        for lease, held in state.revoking():
+            left = min((held.deadline_ms - self._clock.now_ms()) / 1000, REVOKE_DEADLINE_SECONDS)
+            self._revokes.set(RevokeKey(name, lease, held.epoch), self._elected_at + max(left, grace))
         self.keeper(name).poke(f"{self._replica.instance} leads")
 
     def _close(self) -> None:
         for keeper in self._keepers.values():
             keeper.stop()
-        for task in self._tasks:
+        for task in [*self._tasks, *([self._flushing] if self._flushing else [])]:
             task.cancel()
         self._replica.host.tasks.spawn(self._memberships.close(), "memberships end")
         error = NotLeader(f"{self._replica.instance} does not lead any more", remedy="ask the leader")
@@ -320,8 +328,7 @@ class Term:
         touched: dict[MemberKey, MemberStream] = {}
         for record in change.events:
             touched |= self._apply(change.history.id, record)
-        for stream in touched.values():
-            stream.flush()
+        self._flush(touched.values())
         last = change.events[-1]
         cause = f"{type(last.event).__name__} {last.sequence}"
         if all(isinstance(record.event, MemberJoined) for record in change.events):
@@ -379,6 +386,30 @@ class Term:
             stream.lent(cluster)
         return told
 
+    def _flush(self, streams: Iterable[MemberStream]) -> None:
+        """Pushes what they were told: to so many at once, to others in turns of their own, for the loop has more to do.
+
+        What a stream is told later than it could be is what holds then.
+        """
+        left = iter(streams)
+        for stream in islice(left, FLUSHES_AT_ONCE):
+            stream.flush()
+            self._unflushed.pop(stream, None)
+        self._unflushed |= dict.fromkeys(left)
+        if self._unflushed and self._flushing is None:
+            self._flushing = self._replica.host.tasks.spawn(self._flush_rest(), "deltas")
+
+    async def _flush_rest(self) -> None:
+        try:
+            while self._unflushed:
+                await self._clock.sleep(0)
+                some = list(islice(self._unflushed, FLUSHES_AT_ONCE))
+                for stream in some:
+                    del self._unflushed[stream]
+                    stream.flush()
+        finally:
+            self._flushing = None
+
     def _reloaded(self) -> None:
         """What members were told may not be what the histories say now: they join again and keep what is theirs."""
         streams = list(self._streams)
@@ -390,13 +421,9 @@ class Term:
             self._take_over(name, state)
 
     def _registry_spoke(self) -> None:
-        for stream in self._streams:
-            stream.flush()  # what waited for a cluster's address
+        self._flush(self._streams)  # what waited for a cluster's address
         for name in self._replica.aggregates.states(GROUPS):
             self.keeper(name).poke("the registry's channels changed")
-
-    def _live(self, group: str) -> tuple[str, ...]:
-        return tuple(sorted(stream.key.member for stream in self._streams.of(group) if not stream.leaving))
 
     def _reached(self, group: str, cluster: str) -> bool:
         return any(stream.reaches(cluster) for stream in self._streams.of(group))

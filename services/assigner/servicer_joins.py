@@ -6,8 +6,7 @@ sent only while this replica's authority holds at that instant.
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import cast
 
@@ -16,17 +15,19 @@ from braid.api.mesh.v1.endpoint_pb2 import ClusterAddress
 from braid.kernel.errors import BraidError, DeadlineExceeded, Exhausted, Invalid, LeaseLost, NotLeader, Unavailable
 from braid.kernel.ids import check_name
 from braid.kernel.limits import (
+    DELTA_LEASES_MAX,
     HEARTBEAT_MS_MAX,
     HEARTBEATS_PER_LEASE,
     HELLO_SECONDS,
     JOIN_TURN_SECONDS,
-    JOINS_AT_ONCE,
     LEASE_MS_DEFAULT,
     OUTBOX_BYTES_MAX,
     OUTBOX_MESSAGES_MAX,
     QUEUE_NOTICE_SECONDS,
+    REGISTRATIONS_AT_ONCE,
 )
 from braid.kernel.ports import Caller, DuplexServing, Generation
+from braid.runtime.kinds import Asked
 from braid.runtime.replica import Replica
 from services.assigner import generations
 from services.assigner.admission import (
@@ -41,12 +42,13 @@ from services.assigner.admission import (
 from services.assigner.allowance import Allowance
 from services.assigner.codec import decode_spec, spec_message
 from services.assigner.domain import registered_spec
-from services.assigner.events import Hello, JoinMember, LeaseGrant, Release
+from services.assigner.events import ChannelView, Command, Hello, JoinMember, LeaseGrant, Release
 from services.assigner.group import Channel, Fencing, Group, GroupSpec, LeaseState, Ownership, channel_of, partition_of
 from services.assigner.loads import Sample
 from services.assigner.peers import RegistryFollower
 from services.assigner.reconciler import Term
 from services.assigner.reconciler_group import GROUPS
+from services.assigner.reconciler_joins import JoinQueue
 from services.assigner.streams import MemberKey
 from services.assigner.tickets import Tickets, origin_of
 from services.assigner.told import Told
@@ -67,8 +69,8 @@ class Joins:
         self._registry = registry
         self._tickets = tickets
         self._term = term
-        self._deciding = asyncio.Semaphore(JOINS_AT_ONCE)
-        self._waiting = 0
+        self._queue = JoinQueue(replica)
+        self._registering = asyncio.Semaphore(REGISTRATIONS_AT_ONCE)
 
     async def serve(self, stream: DuplexServing) -> None:
         """Serves one stream until either side ends it.
@@ -82,8 +84,7 @@ class Joins:
         key = MemberKey(name, message.member_id or self._replica.host.ids.ulid())
         term.greet(key)
         try:
-            async with self._turn(message, stream):
-                kept = await self._join(term, key, message, stream.caller)
+            kept = await self._join(term, key, message, stream)
             session = self._attach(term, key, message, kept, stream)
         finally:
             term.joined(key)
@@ -103,53 +104,49 @@ class Joins:
             raise Invalid("the first message is the hello", field="message")
         return message.hello
 
-    @asynccontextmanager
-    async def _turn(self, message: join_pb2.MemberHello, stream: DuplexServing) -> AsyncIterator[None]:
-        """Waits for its turn; where that may take a while, the member is told to wait, too.
-
-        Raises:
-            Unavailable: it did not, so that nothing is decided for nobody.
-        """
-        self._waiting += 1
-        turn = asyncio.ensure_future(self._deciding.acquire())
-        try:
-            seconds = QUEUE_NOTICE_SECONDS
-            while not (await asyncio.wait((turn,), timeout=seconds))[0]:
-                seconds = max(2 * seconds, self._waiting * JOIN_TURN_SECONDS)
-                if QUEUED in message.capabilities:  # told anew when half of it has passed
-                    queued = join_pb2.Queued(wait_ms=int(1_000 * (2 * seconds + HELLO_SECONDS)))
-                    await stream.send(join_pb2.JoinResponse(queued=queued))
-            if stream.over:
-                raise Unavailable("the member did not wait to be welcomed", remedy="join again")
-            yield
-        finally:
-            self._waiting -= 1
-            if not turn.cancel():
-                self._deciding.release()
-
     async def _join(
-        self, term: Term, key: MemberKey, message: join_pb2.MemberHello, caller: Caller
+        self, term: Term, key: MemberKey, message: join_pb2.MemberHello, stream: DuplexServing
     ) -> frozenset[tuple[str, int]]:
-        """Decides the join; returns what the member says it holds."""
-        await term.admit(key)
+        """Has the join decided; returns what the member says it holds."""
         spec, unsaid = read_wishes(message.spec)
         if "fencing" in unsaid and GENERATIONS not in message.capabilities:
             spec = replace(spec, fencing=Fencing.NONE)
-        view = None
-        if self._replica.aggregates.state(GROUPS, key.group).spec is None:
+        view = await self._seen(term, key.group, spec)
+        held = tuple((each.lease, each.epoch) for each in message.held)
+        caller, who = stream.caller, message.client_id or key.member
+        command = JoinMember(_hello(message, key.member, caller, held), spec, unsaid, view)
+        await term.admit(key)
+        asked: Asked[Command] = Asked(command, caller.principal or who, caller.tenant, cause=f"hello of {who}")
+        decided = self._queue.enter(key.group, asked, lambda: stream.over)
+        try:
+            await self._told_to_wait(decided, message, stream)
+        finally:
+            decided.cancel()
+        decided.result()
+        return frozenset(held)
+
+    async def _seen(self, term: Term, group: str, spec: GroupSpec) -> ChannelView | None:
+        """What a join needs that registers its group: the registry's channels; its name is free on their clusters."""
+        if self._replica.aggregates.state(GROUPS, group).spec is not None:
+            return None
+        async with self._registering:
+            if self._replica.aggregates.state(GROUPS, group).spec is not None:
+                return None
             check_spec(spec)
             view = (await self._registry.view_with(spec.streams)).of(spec.streams)
-            await term.check_vacant(key.group, spec, view)
-        held = tuple((each.lease, each.epoch) for each in message.held)
-        await self._replica.aggregates.execute(
-            GROUPS,
-            key.group,
-            JoinMember(_hello(message, key.member, caller, held), spec, unsaid, view),
-            actor=caller.principal or message.client_id or key.member,
-            tenant=caller.tenant,
-            cause=f"hello of {message.client_id or key.member}",
-        )
-        return frozenset(held)
+            await term.check_vacant(group, spec, view)
+            return view
+
+    async def _told_to_wait(
+        self, decided: "asyncio.Future[None]", message: join_pb2.MemberHello, stream: DuplexServing
+    ) -> None:
+        """Waits for its turn; where that may take a while, the member is told to wait, too."""
+        seconds = QUEUE_NOTICE_SECONDS
+        while not (await asyncio.wait((decided,), timeout=seconds))[0]:
+            seconds = max(2 * seconds, len(self._queue) * JOIN_TURN_SECONDS)
+            if QUEUED in message.capabilities:  # told anew when half of it has passed
+                queued = join_pb2.Queued(wait_ms=int(1_000 * (2 * seconds + HELLO_SECONDS)))
+                await stream.send(join_pb2.JoinResponse(queued=queued))
 
     def _attach(
         self,
@@ -184,7 +181,6 @@ class MemberSession:
         stream: DuplexServing,
     ) -> None:
         self.left = False
-        self.leaving = False
         self.key = key
         self.lease_seconds = spec.lease_ms / 1000
         self.ticket = 0
@@ -266,11 +262,24 @@ class MemberSession:
         return self._unreachable is not None and cluster not in self._unreachable and cluster in self._told.clusters
 
     def flush(self) -> None:
-        """Pushes one delta. Leases wait for the address of their cluster, and for a generation if one is to be lent."""
+        """Pushes what there is to tell: one delta, or several where one would be too large."""
+        while self._push_delta():
+            pass
+
+    def _push_delta(self) -> bool:
+        """Leases wait for the address of their cluster, and for a generation if one is to be lent.
+
+        Returns:
+            Whether more is to be told than fits: the generation came with the first, and comes with each.
+        """
         state, view = self._replica.aggregates.state(GROUPS, self.key.group), self._registry.view
         clusters: dict[str, join_pb2.ClusterDelta] = {}
         waiting: list[LeaseGrant] = []
-        for grant in self._granted:
+        told = 0
+        for at, grant in enumerate(self._granted):
+            if told == DELTA_LEASES_MAX:
+                waiting += self._granted[at:]
+                break
             channel = state.channels.get(channel_of(grant.lease))
             place = view.clusters.get(channel.cluster) if view and channel else None
             if channel is None or place is None or generations.lends_nothing_yet(state, channel.cluster):
@@ -283,6 +292,7 @@ class MemberSession:
             delta.granted.append(_granted_message(grant, channel))
             self._told.add(grant.lease, grant.epoch, channel.cluster)
             self._lent.add(channel.cluster)
+            told += 1
         self._granted = waiting
         self._add_revokes(state, clusters)
         self._add_generations(state, clusters)
@@ -290,6 +300,7 @@ class MemberSession:
             self._deltas += 1
             delta_message = join_pb2.LeaseDelta(sequence=self._deltas, clusters=clusters.values())
             self._push(join_pb2.JoinResponse(delta=delta_message))
+        return told == DELTA_LEASES_MAX
 
     def _add_revokes(self, state: Group, clusters: dict[str, join_pb2.ClusterDelta]) -> None:
         waiting = {(grant.lease, grant.epoch) for grant in self._granted}
@@ -392,7 +403,7 @@ class MemberSession:
             case "commit_refused":
                 self._refused(message.commit_refused)
             case "leaving":
-                self.leaving = True
+                self._term.leaving(self.key, self)
             case "leave":
                 self.left = True
                 self._ended.set()

@@ -1,12 +1,14 @@
 """States of a group ⇄ canonical JSON, for snapshots. Additive only: a newer release reads what an older one wrote."""
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
-from typing import Final, cast
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, fields
+from itertools import islice
+from typing import Final, TypeVar, cast
 
 from braid.kernel.errors import BraidError, CorruptHistory
 from braid.kernel.ids import ChannelId
+from braid.kernel.limits import SNAPSHOT_PIECE_ITEMS
 from services.assigner.group import (
     Channel,
     ClusterFence,
@@ -22,28 +24,54 @@ from services.assigner.group import (
 )
 from services.assigner.rules import Ban, Basis, Drain, Freeze, GroupRules, Pin, PlacementPolicy, Shadow, Zones
 
+T = TypeVar("T")
+
 _FORMAT: Final = 1
+_TIGHT: Final = (",", ":")
+_ENCODER: Final = json.JSONEncoder(separators=_TIGHT, ensure_ascii=False)  # keys as they come: in a fixed order
+_MEMBER_FIELDS: Final = tuple(sorted(field.name for field in fields(Member)))
 Json = Mapping[str, object]
 
 
 def encode(state: Group) -> bytes:
     """A state as bytes; equal states give equal bytes."""
+    return b"".join(pieces(state))
+
+
+def pieces(state: Group) -> Iterator[bytes]:
+    """The same, piece by piece; leases and members, of which there may be very many, some at a time."""
     document = {
         "format": _FORMAT,
         "name": state.name,
         "spec": None if state.spec is None else _spec_json(state.spec),
         "spec_changes": state.spec_changes,
         "created_at_ms": state.created_at_ms,
-        "members": [asdict(member) for _, member in sorted(state.members.items())],
         "channels": [_channel_json(channel) for _, channel in sorted(state.channels.items())],
-        "leases": {name: _lease_json(lease) for name, lease in state.leases.items()},
         "last_epoch": state.last_epoch,
         "idle_since_ms": state.idle_since_ms,
         "idle_expired": state.idle_expired,
         "fences": {cluster: asdict(fence) for cluster, fence in sorted(state.fences.items())},
         "rules": _rules_json(state.rules),
     }
-    return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+    yield json.dumps(document, sort_keys=True, separators=_TIGHT, ensure_ascii=False)[:-1].encode() + b',"leases":{'
+    leases = ((name, _lease_json(lease)) for name, lease in state.leases.items())
+    yield from _elements(_ENCODER.encode(dict(some)) for some in _slices(leases))
+    yield b'},"members":['
+    members = (_member_json(member) for _, member in sorted(state.members.items()))
+    yield from _elements(_ENCODER.encode(some) for some in _slices(members))
+    yield b"]}"
+
+
+def _slices(items: Iterator[T]) -> Iterator[list[T]]:
+    """As many at a time as take a few milliseconds to write."""
+    while some := list(islice(items, SNAPSHOT_PIECE_ITEMS)):
+        yield some
+
+
+def _elements(written: Iterable[str]) -> Iterator[bytes]:
+    """The elements of lists or objects, one after the other as if of one."""
+    for number, text in enumerate(written):
+        yield ("," * (number > 0) + text[1:-1]).encode()
 
 
 def decode(data: bytes) -> Group:
@@ -66,6 +94,10 @@ def _spec_json(spec: GroupSpec) -> Json:
         "start": [spec.start.kind.value, spec.start.time_ms],
         "fencing": spec.fencing.value,
     }
+
+
+def _member_json(member: Member) -> Json:
+    return {name: getattr(member, name) for name in _MEMBER_FIELDS}
 
 
 def _channel_json(channel: Channel) -> Json:
@@ -96,21 +128,21 @@ def _policy_json(policy: PlacementPolicy) -> Sequence[float]:
 
 
 def _group(document: dict[str, object]) -> Group:
-    fields = {name: value for name, value in document.items() if name != "format"}
-    spec = cast("dict[str, object] | None", fields["spec"])
-    members = [_member(item) for item in cast("Sequence[dict[str, object]]", fields["members"])]
-    channels = [_channel(item) for item in cast("Sequence[dict[str, object]]", fields["channels"])]
-    leases = cast("Mapping[str, Sequence[object]]", fields["leases"])
-    fences = cast("Mapping[str, Json]", fields.get("fences", {}))  # older snapshots have none
-    fields |= {
+    told = {name: value for name, value in document.items() if name != "format"}
+    spec = cast("dict[str, object] | None", told["spec"])
+    members = [_member(item) for item in cast("Sequence[dict[str, object]]", told["members"])]
+    channels = [_channel(item) for item in cast("Sequence[dict[str, object]]", told["channels"])]
+    leases = cast("Mapping[str, Sequence[object]]", told["leases"])
+    fences = cast("Mapping[str, Json]", told.get("fences", {}))  # older snapshots have none
+    told |= {
         "spec": None if spec is None else _spec(spec),
         "members": {member.id: member for member in members},
         "channels": {str(channel.id): channel for channel in channels},
         "leases": {name: _lease(item) for name, item in leases.items()},
         "fences": {cluster: ClusterFence(**item) for cluster, item in fences.items()},  # type: ignore[arg-type]
-        "rules": _rules(cast("dict[str, object]", fields.get("rules", {}))),  # nor these
+        "rules": _rules(cast("dict[str, object]", told.get("rules", {}))),  # nor these
     }
-    return Group(**fields)  # type: ignore[arg-type]  # JSON has no types; a wrong field is a TypeError
+    return Group(**told)  # type: ignore[arg-type]  # JSON has no types; a wrong field is a TypeError
 
 
 def _spec(item: dict[str, object]) -> GroupSpec:

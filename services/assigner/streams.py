@@ -1,5 +1,6 @@
 """The open streams of members, as one term knows them: by group, for it is groups that are asked for. Pure."""
 
+from bisect import bisect_left, insort
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
 
@@ -39,11 +40,6 @@ class MemberStream(Protocol):
         """The group's generation on a cluster is a newer one."""
         ...
 
-    @property
-    def leaving(self) -> bool:
-        """Whether the member asked for nothing more: it drains what it holds, then leaves."""
-        ...
-
     def reaches(self, cluster: str) -> bool:
         """Whether the member holds leases on the cluster and does not report it as unreachable."""
         ...
@@ -62,6 +58,8 @@ class Streams:
 
     def __init__(self) -> None:
         self._groups: dict[str, dict[str, MemberStream]] = {}
+        self._ids: dict[str, list[str]] = {}  # sorted, of each group's streams
+        self._leaving: dict[str, set[str]] = {}
 
     def __contains__(self, key: MemberKey) -> bool:
         return self.get(key) is not None
@@ -76,22 +74,43 @@ class Streams:
 
     def set(self, key: MemberKey, stream: MemberStream) -> None:
         """From now on it is the member's."""
-        self._groups.setdefault(key.group, {})[key.member] = stream
+        group = self._groups.setdefault(key.group, {})
+        if key.member not in group:
+            insort(self._ids.setdefault(key.group, []), key.member)
+        group[key.member] = stream
+        self._leaving.get(key.group, set()).discard(key.member)
 
     def pop(self, key: MemberKey) -> MemberStream | None:
         """Forgets a member's, and returns it."""
         group = self._groups.get(key.group)
-        if group is None:
+        stream = None if group is None else group.pop(key.member, None)
+        if group is None or stream is None:
             return None
-        stream = group.pop(key.member, None)
+        ids = self._ids[key.group]
+        del ids[bisect_left(ids, key.member)]
+        self._leaving.get(key.group, set()).discard(key.member)
         if not group:
-            del self._groups[key.group]
+            del self._groups[key.group], self._ids[key.group]
+            self._leaving.pop(key.group, None)
         return stream
 
     def of(self, group: str) -> Sequence[MemberStream]:
         """A group's."""
         return list(self._groups.get(group, {}).values())
 
+    def leave(self, key: MemberKey) -> None:
+        """The member asked for nothing more on its stream: it drains what it holds, then leaves."""
+        if key in self:
+            self._leaving.setdefault(key.group, set()).add(key.member)
+
+    def staying(self, group: str) -> tuple[str, ...]:
+        """The members of a group that have streams and do not leave, sorted."""
+        leaving = self._leaving.get(group)
+        ids = self._ids.get(group, ())
+        return tuple(ids) if not leaving else tuple(id for id in ids if id not in leaving)
+
     def clear(self) -> None:
         """Forgets all."""
         self._groups.clear()
+        self._ids.clear()
+        self._leaving.clear()

@@ -105,7 +105,7 @@ class HastyExpiry(MemoryStoreServer):
     def renew(self, session: str) -> bool:
         known = super().renew(session)
         if known:
-            self._sessions[session].expires -= 2.5
+            self._sessions[session].expires -= 2.9
         return known
 
 

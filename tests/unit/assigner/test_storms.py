@@ -8,7 +8,8 @@ from unittest.mock import patch
 
 from braid.api.assigner.v1 import join_pb2
 from braid.kernel.limits import JOINS_GATHER_SECONDS
-from services.assigner import reconciler, servicer_joins
+from braid.kernel.ports import HistoryId
+from services.assigner import reconciler, reconciler_joins, servicer_joins
 from services.assigner.events import MemberGone, MemberJoined
 from services.assigner.reconciler_group import GroupKeeper
 from tests.support.virtual_time import run_virtual
@@ -41,7 +42,7 @@ async def kinds(mesh: Mesh) -> Counter[str]:
 
 def test_a_storm_of_joins_ends_with_everybody_in() -> None:
     async def scenario() -> None:
-        with patch.object(servicer_joins, "JOINS_AT_ONCE", 4):
+        with patch.object(reconciler_joins, "JOINS_AT_ONCE", 1):
             mesh = await Mesh().start()
             await mesh.joined(1)
             await slow(mesh)
@@ -53,6 +54,37 @@ def test_a_storm_of_joins_ends_with_everybody_in() -> None:
         assert seen[MemberJoined.__name__] == MEMBERS + 1
         assert seen[MemberGone.__name__] == 0, "who waits is not lost, and nobody joins twice"
         assert mesh.failures == []
+
+    run(scenario())
+
+
+def test_who_waits_is_decided_together_by_one_append() -> None:
+    async def scenario() -> None:
+        mesh = await Mesh().start()
+        await mesh.joined(1)
+        await slow(mesh)
+        members = storm(mesh)
+        took = await mesh.until(lambda: all(each.session.member_id for each in members), seconds=30.0)
+        assert took < 6 * APPEND_SECONDS, "each join took an append of its own"
+        records = await (await mesh.leader()).aggregates.events(HistoryId("assigner", "group", "indexer"))
+        actors = {record.context.actor for record in records if isinstance(record.event, MemberJoined)}
+        assert actors >= {f"web-{number}" for number in range(MEMBERS)}, "each is still told by who asked"
+
+    run(scenario())
+
+
+def test_what_is_refused_among_joins_that_are_decided_together_concerns_no_other() -> None:
+    async def scenario() -> None:
+        mesh = await Mesh().start()
+        await mesh.joined(1)
+        await slow(mesh)
+        members = storm(mesh)
+        odd = Wire(mesh, "odd")
+        hello = join_pb2.MemberHello(protocol_version=1, group="indexer", member_id="no ulid", capabilities=["queued"])
+        hello.spec.streams.append("logs")
+        await odd.send(join_pb2.JoinRequest(hello=hello))
+        assert "no ulid" in str(await odd.error())
+        await mesh.until(lambda: all(each.session.member_id for each in members), seconds=5.0)
 
     run(scenario())
 
@@ -78,7 +110,7 @@ def looks(*, together: bool) -> int:
 
     gathering = JOINS_GATHER_SECONDS if together else 0.0
     with (
-        patch.object(servicer_joins, "JOINS_AT_ONCE", 2),
+        patch.object(reconciler_joins, "JOINS_AT_ONCE", 2),
         patch.object(reconciler, "JOINS_GATHER_SECONDS", gathering),
         patch.object(GroupKeeper, "_decide", counted),
     ):
@@ -103,7 +135,7 @@ def test_a_member_alone_waits_for_nobody() -> None:
 
 def test_one_that_gave_up_in_the_queue_is_not_joined() -> None:
     async def scenario() -> None:
-        with patch.object(servicer_joins, "JOINS_AT_ONCE", 1):
+        with patch.object(reconciler_joins, "JOINS_AT_ONCE", 1):
             mesh = await Mesh().start()
             await mesh.joined(1)
             await slow(mesh)
@@ -127,7 +159,10 @@ def test_one_that_gave_up_in_the_queue_is_not_joined() -> None:
 
 def test_members_that_do_not_know_of_queues_get_in_by_waiting_longer_each_time() -> None:
     async def scenario() -> None:
-        with patch.object(servicer_joins, "JOINS_AT_ONCE", 4), patch.object(servicer_joins, "QUEUED", "of no release"):
+        with (
+            patch.object(reconciler_joins, "JOINS_AT_ONCE", 1),
+            patch.object(servicer_joins, "QUEUED", "of no release"),
+        ):
             mesh = await Mesh().start()
             await mesh.joined(1)
             await slow(mesh)
@@ -141,7 +176,7 @@ def test_members_that_do_not_know_of_queues_get_in_by_waiting_longer_each_time()
 
 def test_members_that_wait_to_return_to_a_new_leader_are_not_expired() -> None:
     async def scenario() -> None:
-        with patch.object(servicer_joins, "JOINS_AT_ONCE", 1):
+        with patch.object(reconciler_joins, "JOINS_AT_ONCE", 1):
             mesh = await Mesh().start(assigners=2)
             members = await mesh.joined(8)
             before = [dict(each.holds) for each in members]

@@ -5,10 +5,11 @@ import asyncio
 import pytest
 
 from braid.kernel.errors import Fenced, StoreUnavailable
+from braid.kernel.limits import SESSION_TTL_SECONDS
 from braid.stores.session import KeptSession
 from tests.support.virtual_time import run_virtual, running_loop, virtual_host
 
-TTL_SECONDS = 4.0  # one keep-alive a second
+TTL_SECONDS = 8.0  # one keep-alive a second
 
 
 class FakeKeepAlive:
@@ -49,7 +50,7 @@ async def check_deadline_counts_from_sending(kind: type[KeptSession]) -> None:
     store = FakeKeepAlive()
     session = _session(store, kind)
     store.delay_seconds = 0.5
-    for sent in (1.0, 2.5, 4.0):
+    for sent in (1.0, 2.0, 3.0):
         await asyncio.sleep(sent + 0.75 - running_loop().time())
         assert session.deadline() == pytest.approx(sent + 0.99 * TTL_SECONDS)
 
@@ -89,13 +90,46 @@ def test_without_answers_it_is_lost_exactly_at_its_deadline() -> None:
     assert not live
 
 
+def test_after_an_answer_that_came_late_the_next_keep_alive_is_sent_at_once() -> None:
+    """It was sent long ago, so it bought little time: a whole interval later there may be none left."""
+
+    async def main() -> float:
+        store = FakeKeepAlive()
+        session = _session(store)
+        await asyncio.sleep(1.5)
+        store.delay_seconds = 6.5  # sent at 2 s
+        await asyncio.sleep(6.0)
+        store.delay_seconds = 0.0
+        await asyncio.sleep(1.25)
+        return session.deadline()
+
+    assert run_virtual(main()) == pytest.approx(8.6 + 0.99 * TTL_SECONDS)
+
+
+@pytest.mark.parametrize(("seconds", "lives"), [(1.5, True), (2.0, False)])
+def test_the_default_session_outlives_an_election_of_etcd_and_no_more(seconds: float, lives: bool) -> None:
+    """etcd is without a leader for about 1.5 s: three halves of its election time, which is its least session, too."""
+
+    async def main() -> bool:
+        store, host = FakeKeepAlive(), virtual_host(running_loop(), 1)
+        session = KeptSession(host, "s", SESSION_TTL_SECONDS, host.clock.elapsed(), store)
+        await asyncio.sleep(60.0)
+        store.reachable = False  # just before a keep-alive is due
+        await asyncio.sleep(seconds)
+        store.reachable = True
+        await asyncio.sleep(60.0)
+        return session.live()
+
+    assert run_virtual(main()) is lives
+
+
 def test_an_answer_after_the_deadline_revives_nothing() -> None:
     async def main() -> tuple[float, float]:
         store = FakeKeepAlive()
         session = _session(store)
         await asyncio.sleep(1.5)
-        store.delay_seconds = 5.0
-        await asyncio.sleep(10.0)
+        store.delay_seconds = 8.0
+        await asyncio.sleep(20.0)
         assert not session.live()
         return session.deadline(), running_loop().time()
 
