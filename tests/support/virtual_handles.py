@@ -43,36 +43,30 @@ class SequencedTask(asyncio.Task[T]):
 
 
 class Handle(asyncio.TimerHandle):
-    """A callback and its time, without asyncio's bookkeeping for a debug mode that is never on here."""
+    """A callback, without asyncio's bookkeeping for a debug mode that is never on here; the loop knows its time."""
 
     __slots__ = ()
     _callback: Callable[..., object] | None
 
-    def __init__(
-        self, when: float, callback: Callable[..., object], args: Sequence[object], context: Context | None
-    ) -> None:
-        self._when = when
+    def __init__(self, callback: Callable[..., object], args: Sequence[object], context: Context | None) -> None:
         self._callback = callback
         self._args = args
         self._context = copy_context() if context is None else context
-        self._cancelled = False
 
     def cancel(self) -> None:
         """See `asyncio.Handle`."""
-        self._cancelled = True
         self._callback = None
         self._args = ()
 
+    def cancelled(self) -> bool:
+        """See `asyncio.Handle`."""
+        return self._callback is None
+
     def __repr__(self) -> str:
-        return f"<{'cancelled' if self._cancelled else self._callback} at {self._when}>"
-
-
-def wake(sleeping: asyncio.Future[None]) -> None:
-    """Ends a wait, unless it was given up."""
-    if not sleeping.done():
-        sleeping.set_result(None)
+        return f"<{self._callback or 'cancelled'}>"
 
 
 def tell_end(waiting: asyncio.Future[None], ended: asyncio.Task[Any]) -> None:
-    """Ends a wait for a task's end."""
-    wake(waiting)
+    """Ends a wait for a task's end, unless it was given up."""
+    if not waiting.done():
+        waiting.set_result(None)

@@ -16,7 +16,7 @@ from typing import Any, Final, TypeVar, TypeVarTuple, Unpack
 
 from braid.kernel.ids import make_ulid
 from braid.kernel.ports import Host, Task
-from tests.support.virtual_handles import Handle, SequencedFuture, SequencedTask, SequencingLoop, tell_end, wake
+from tests.support.virtual_handles import Handle, SequencedFuture, SequencedTask, SequencingLoop, tell_end
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -56,9 +56,9 @@ class VirtualTimeLoop(SequencingLoop):
         self.steps = 0
         self._now = 0.0
         self._sequence = 0
-        self._instant_steps = 0
+        self._collect_at = STEPS_PER_COLLECTION
         self._due: deque[Handle] = deque()
-        self._timers: list[tuple[float, int, Handle]] = []
+        self._timers: list[tuple[float, int, Handle | asyncio.Future[None]]] = []
         self._tasks: dict[asyncio.Task[Any], None] = {}
         self._failure: BaseException | None = None
         self._held: dict[ProcessTasks, deque[Handle]] = {}  # what paused processes will run once resumed
@@ -78,7 +78,7 @@ class VirtualTimeLoop(SequencingLoop):
         self, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.Handle:
         """Runs the callback in this instant, after what is ready already."""
-        handle = Handle(self._now, callback, args, context)
+        handle = Handle(callback, args, context)
         self._due.append(handle)
         return handle
 
@@ -98,19 +98,17 @@ class VirtualTimeLoop(SequencingLoop):
         self, when: float, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.TimerHandle:
         """Runs the callback at a virtual time."""
-        timer = Handle(when, callback, args, context)
+        timer = Handle(callback, args, context)
         self._sequence += 1
         heapq.heappush(self._timers, (when, self._sequence, timer))
         return timer
 
-    async def passed(self, seconds: float) -> None:
-        """As `asyncio.sleep`, at less cost."""
+    def passed(self, seconds: float) -> asyncio.Future[None]:
+        """Done in so many virtual seconds, unless it is cancelled: what most of a run waits for, at least cost."""
         future: asyncio.Future[None] = SequencedFuture(loop=self)
-        timer = self.call_at(self._now + seconds, wake, future)
-        try:
-            await future
-        finally:
-            timer.cancel()
+        self._sequence += 1
+        heapq.heappush(self._timers, (self._now + seconds, self._sequence, future))
+        return future
 
     # --- futures and tasks
 
@@ -165,11 +163,11 @@ class VirtualTimeLoop(SequencingLoop):
 
     def _run_once(self) -> None:
         """Runs what is ready in this instant, and what that makes ready, unless one of it stops the loop."""
-        due, held = self._due, self._held
+        due, held, ran = self._due, self._held, 0
         if not due:
             self._jump()
         while due and not self._stopping:
-            self._count_step()
+            ran += 1
             handle = due.popleft()
             callback = handle._callback
             if callback is None or (held and self._hold(handle)):
@@ -183,13 +181,11 @@ class VirtualTimeLoop(SequencingLoop):
             if self._failure is not None:
                 failure, self._failure = self._failure, None
                 raise VirtualFailure(f"died with nobody to see it at {self._now}s: {failure!r}") from failure
-
-    def _count_step(self) -> None:
-        self.steps += 1
-        self._instant_steps += 1
-        if self._instant_steps > STEPS_PER_INSTANT_MAX:
-            raise VirtualDeadlock(f"{STEPS_PER_INSTANT_MAX} callbacks ran at {self._now}s and time does not pass")
-        if self.steps % STEPS_PER_COLLECTION == 0:
+            if ran > STEPS_PER_INSTANT_MAX:
+                raise VirtualDeadlock(f"{ran} callbacks ran at {self._now}s and time does not pass")
+        self.steps += ran
+        if self.steps >= self._collect_at:
+            self._collect_at += STEPS_PER_COLLECTION
             gc.collect()
 
     def pause(self, tasks: "ProcessTasks") -> None:
@@ -209,19 +205,20 @@ class VirtualTimeLoop(SequencingLoop):
 
     def _jump(self) -> None:
         """Time passes up to the next timer. Cancelled ones are dropped when they come first."""
-        timers, pop = self._timers, heapq.heappop
-        while timers and timers[0][2]._callback is None:
-            pop(timers)
-        if not timers:
+        timers, due = self._timers, self._due
+        while timers and not (due and timers[0][0] > self._now):
+            when, _, timer = heapq.heappop(timers)
+            if timer.cancelled():
+                continue
+            if when > self._now:
+                self._now = when
+            if isinstance(timer, Handle):
+                due.append(timer)
+            else:
+                timer.set_result(None)  # whoever awaits it is ready now
+        if not due:
             waiting = ", ".join(task.get_name() for task in self._tasks)
             raise VirtualDeadlock(f"nothing is ready and no timer is set at {self._now}s; waiting: {waiting}")
-        if timers[0][0] > self._now:
-            self._now = timers[0][0]
-            self._instant_steps = 0
-        while timers and timers[0][0] <= self._now:
-            handle = pop(timers)[2]
-            if handle._callback is not None:
-                self._due.append(handle)
 
     def close(self) -> None:
         """Forgets everything scheduled."""
@@ -235,7 +232,6 @@ class VirtualTimeLoop(SequencingLoop):
             left = list(self._tasks)
             if not left:
                 return
-            self._instant_steps = 0
             for task in left:
                 task.cancel()
             self.run_until_complete(asyncio.wait(left, timeout=1.0))
@@ -376,7 +372,8 @@ class VirtualClock:
         return self._start_ms + self.skew_ms + round(self._loop.time() * 1000)
 
     def elapsed(self) -> float:
-        self._tasks.check()
+        if not self._tasks.alive:  # asked at every step: a call less
+            self._tasks.check()
         return self._loop.time()
 
     async def sleep(self, seconds: float) -> None:
