@@ -1,9 +1,9 @@
-"""Placing partitions on members, beside aiokafka's sticky assignor: `python -m bench.placement`.
+"""Placing partitions on members, beside the sticky assignors of Kafka's clients: `python -m bench.placement`.
 
 From nothing to an assignment, ten partitions a member, in this process. Ours goes by load (weights are log-normal), the
-peer's by number. Beside the table, as facts: how long one death among 10,000 members with a million partitions takes,
-and that of 1 % of 1,000 members with 100,000, each measured on its own many times; and what whole decisions of the
-leader take, from the signal to the state after the events (`bench.decisions`).
+peers' by number. Beside the table, as facts: how long one death among 10,000 members with a million partitions takes,
+and that of 1 % of 1,000 members with 100,000, each measured on its own many times, the latter beside a general solver;
+and what whole decisions of the leader take, from the signal to the state after the events (`bench.decisions`).
 """
 
 import asyncio
@@ -14,12 +14,18 @@ from collections.abc import Iterable
 from typing import Final
 
 import numpy as np
-from aiokafka.cluster import ClusterMetadata
-from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
-from aiokafka.protocol.metadata import MetadataResponse_v1
 
 from bench import decisions
 from bench.asking import Asked, asked
+from bench.placement_peers import (
+    SOLVER_SECONDS,
+    Assign,
+    Topics,
+    aiokafka_sticky,
+    installed,
+    kafka_python_sticky,
+    solved,
+)
 from bench.playing import Contestant, play
 from bench.rounds import rows, verdict
 from bench.tables import Table, made_with
@@ -28,6 +34,7 @@ from services.assigner.policy import Measured, Movable, place
 
 PEER: Final = "aiokafka sticky"
 AGAIN: Final = "aiokafka sticky again"
+OTHER: Final = "kafka-python sticky"
 TOPICS: Final = 10
 PER_MEMBER: Final = 10
 REPEATS: Final = 50  # of ours in a round, which is too short to be timed once
@@ -41,23 +48,25 @@ class Contest:
     def __init__(self, partitions: int) -> None:
         self._partitions = partitions
         self._members = partitions // PER_MEMBER
-        self._cluster = cluster(partitions)
-        topics = [f"topic-{number}" for number in range(TOPICS)]
-        self._asking = {f"m-{n:05d}": StickyPartitionAssignor.metadata(set(topics)) for n in range(self._members)}
+        topics, names = Topics(TOPICS, partitions), [f"m-{number:05d}" for number in range(self._members)]
+        self._sticky = aiokafka_sticky(topics, names)
+        self._other = kafka_python_sticky(topics, names)
         self._channels = np.repeat(np.arange(TOPICS), partitions // TOPICS)
         self._free = np.full(partitions, -1)
         self._measured = Measured(weights(partitions), np.ones(self._members), 0)
 
     def contestants(self) -> dict[str, Contestant]:
         """By name."""
-        return {PEER: self.sticky, AGAIN: self.sticky, "braid": self.braid}
+        others = {OTHER: self._peer(self._other)} if self._other else {}
+        return {PEER: self._peer(self._sticky), AGAIN: self._peer(self._sticky), **others, "braid": self.braid}
 
-    async def sticky(self) -> int:
-        """The peer."""
-        assigned = StickyPartitionAssignor.assign(self._cluster, self._asking)
-        parts = [len(ids) for each in assigned.values() for _, ids in each.assignment]
-        assert sum(parts) == self._partitions
-        return self._partitions
+    def _peer(self, assign: Assign) -> Contestant:
+        async def play() -> int:
+            placed = assign()
+            assert placed == self._partitions
+            return placed
+
+        return play
 
     async def braid(self) -> int:
         """Ours, by load."""
@@ -65,15 +74,6 @@ class Contest:
             target = place(self._channels, self._free, self._members, movable=Movable.ALL, measured=self._measured)
         assert (target >= 0).all()
         return self._partitions * REPEATS
-
-
-def cluster(partitions: int) -> ClusterMetadata:
-    """As the peer knows one."""
-    metadata = ClusterMetadata()
-    ids = range(partitions // TOPICS)
-    topics = [(0, f"topic-{number}", False, [(0, each, 0, [0], [0]) for each in ids]) for number in range(TOPICS)]
-    metadata.update_metadata(MetadataResponse_v1([(0, "localhost", 9092, None)], 0, topics))
-    return metadata
 
 
 def weights(partitions: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
@@ -116,10 +116,14 @@ async def contest(how: Asked) -> Table:
     facts = {
         "work": f"{how.units:,} partitions on {how.units // PER_MEMBER:,} members from nothing, ours by load; one core",
         "peer": "by number; parses each member's metadata and builds its answer, as it must in a rebalance",
+        "another peer": f"{installed('kafka-python')}, likewise",
         "one of 10,000 members dies, 1,000,000 partitions": deaths(
             10_000 // small, 1_000_000 // small, 1, DEATHS // small
         ),
         "10 of 1,000 members die, 100,000 partitions": deaths(1_000, 100_000, 10, max(1, DEATHS // 3 // small)),
+        f"the same by rebalancer, stopped after {SOLVER_SECONDS} s": str(
+            solved(weights(100_000 // small), 1_000 // small, 10 // small or 1) or installed("rebalancer")
+        ),
         **{f"whole decision: {what}": took for what, took in decisions.rows(quick=how.quick).items()},
     }
     return Table("placement", "partition", "cpu", verdict(found, AGAIN), facts, found, made_with())

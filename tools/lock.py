@@ -23,6 +23,10 @@ _FILES: Final = {
     "requirements/dev.txt": ("--extra", "mesh", "--extra", "spark", "--extra", "dev"),
     "requirements/mesh.txt": ("--extra", "mesh", "--constraint", "requirements/dev.txt"),
     "requirements/spark.txt": ("--extra", "mesh", "--extra", "spark", "--constraint", "requirements/dev.txt"),
+    "requirements/bench.txt": (
+        *("--extra", "mesh", "--extra", "spark", "--extra", "bench"),
+        *("--constraint", "requirements/dev.txt"),
+    ),
 }
 
 

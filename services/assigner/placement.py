@@ -1,6 +1,7 @@
 """A placement by load that is kept, and changed by little: who holds what, and how loaded that makes everybody. Pure.
 
-What a change costs depends on what it touches: a dead member's partitions, and one pass over the members.
+What a change costs depends on what it touches: a dead member's partitions, and one pass over the members. As many
+changes as there are partitions cost one pass over these, too.
 
 Bounds, for members of capacities c and partitions of weights w where nothing is excluded (properties hold them):
 
@@ -34,6 +35,7 @@ from braid.kernel.limits import (
     PLACEMENT_DESTINATIONS_TRIED,
     PLACEMENT_GAIN_MIN,
 )
+from services.assigner.holdings import Holdings
 
 Indices = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -115,31 +117,26 @@ class Placement:
         self._live = len(live)
         self._capacity_max = float(live.max()) if len(live) else 0.0
         self._alike = not len(live) or bool(live.min() == self._capacity_max)
-        self._lists: list[list[int]] | None = None
-        self._some: dict[int, list[int]] = {}
+        self._holdings: Holdings | None = None
+        self._lists: dict[int, list[int]] = {}
         self._crowds = _Crowds(rules, self.holders, members) if rules and rules.apart is not None else None
 
-    @property
-    def _held(self) -> list[list[int]]:
-        """The partitions of each member; made when first asked for."""
-        if self._lists is None:
-            held = np.flatnonzero(self.holders >= 0)
-            ends = np.cumsum(np.bincount(self.holders[held], minlength=len(self.loads))).tolist()
-            partitions = held[np.argsort(self.holders[held], kind="stable")].tolist()
-            self._lists = [partitions[start:end] for start, end in zip([0, *ends], ends, strict=False)]
-        return self._lists
-
     def _of(self, member: int) -> list[int]:
-        """The partitions of one member; found by a look at all where the lists of all were not asked for."""
-        if self._lists is not None:
-            return self._lists[member]
-        if member not in self._some:
-            self._some[member] = np.flatnonzero(self.holders == member).tolist()
-        return self._some[member]
+        """The partitions of one member, to be changed; found by a look at all where nobody was asked for before."""
+        if member not in self._lists:
+            known = self._holdings
+            found = np.flatnonzero(self.holders == member) if known is None else known.of(member, self.holders)
+            self._lists[member] = found.tolist()
+        return self._lists[member]
 
     def held_by(self, member: int) -> Sequence[int]:
-        """The partitions a member holds."""
-        return self._held[member]
+        """The partitions a member holds; sorts those of all by member when first asked."""
+        return self._held().of(member, self.holders).tolist()  # type: ignore[no-any-return]
+
+    def _held(self) -> Holdings:
+        if self._holdings is None or self._holdings.outgrown:
+            self._holdings = Holdings(self.holders, len(self.loads))
+        return self._holdings
 
     @property
     def mean(self) -> float:
@@ -155,15 +152,12 @@ class Placement:
         Returns:
             What they held; `holders` tells where it is now.
         """
-        orphans: list[int] = []
-        for member in members:
-            orphans += self._held[member]
-            self._held[member] = []
+        held = self._held()
+        free = np.concatenate([np.zeros(0, np.int64), *(held.of(member, self.holders) for member in members)])
         gone = np.array(members, np.int64)
         self._live -= int(np.count_nonzero(self._capacities[gone]))
         self.loads[gone] = self._capacities[gone] = 0.0
         self._inverse[gone] = self.relative[gone] = np.inf
-        free = np.array(orphans, np.int64)
         if self._crowds:
             self._crowds.change(free, self.holders[free], -1)
         self.holders[free] = -1
@@ -207,10 +201,13 @@ class Placement:
             self.loads[nearest] += weights[at : at + count]
             self.relative[nearest] = self.loads[nearest] * self._inverse[nearest]
             at += count
+        self._hand_over(partitions, takers)
+
+    def _hand_over(self, partitions: Indices, takers: Indices) -> None:
         self.holders[partitions] = takers
-        if self._lists is not None:
-            for member, partition in zip(takers.tolist(), partitions.tolist(), strict=True):
-                self._lists[member].append(partition)
+        self._lists.clear()
+        if self._holdings is not None:
+            self._holdings.add(partitions, takers)
 
     def _least_loaded(self, count: int) -> Indices:
         if count < len(self.relative):
@@ -259,11 +256,8 @@ class Placement:
         return partitions[len(takers) :]
 
     def _give(self, partitions: Indices, takers: Sequence[int]) -> None:
-        if self._lists is not None:
-            for partition, member in zip(partitions.tolist(), takers, strict=True):
-                self._lists[member].append(partition)
         taken = np.array(takers, np.int64)
-        self.holders[partitions] = taken
+        self._hand_over(partitions, taken)
         if self._crowds:
             self._crowds.change(partitions, taken, 1)
         np.add.at(self.loads, taken, self.weights[partitions])
@@ -288,7 +282,7 @@ class Placement:
         """One to plan on."""
         twin = copy(self)
         twin.holders, twin.loads, twin.relative = self.holders.copy(), self.loads.copy(), self.relative.copy()
-        twin._lists, twin._some = None, {}
+        twin._holdings, twin._lists = None, {}
         if self._rules and self._crowds:
             twin._crowds = _Crowds(self._rules, self.holders, len(self.loads))
         return twin
@@ -363,6 +357,8 @@ class Placement:
         self._of(move.source).remove(move.partition)
         self._of(move.target).append(move.partition)
         self.holders[move.partition] = move.target
+        if self._holdings is not None:
+            self._holdings.add(np.array([move.partition]), np.array([move.target]))
 
     # --- rules
 
