@@ -22,6 +22,7 @@ from demo.display import Display
 from demo.evidence import Evidence
 from demo.lag import LagWatch, worded
 from demo.member import PAUSED_LANE
+from demo.memory import watching_memory
 from demo.shipper import STREAM
 from demo.stage import Bar, DemoFailed, Stage
 from demo.table import compare, rows_in
@@ -114,7 +115,8 @@ async def _perform(plan: Plan, stage: Stage, scenes: Scenes) -> Ready | None:
     ready = await mesh.up()
     kept = False
     try:
-        await Story(plan, stage, scenes, mesh, ready).tell()
+        async with watching_memory(scenes.held):
+            await Story(plan, stage, scenes, mesh, ready).tell()
         kept = plan.keep
     except asyncio.CancelledError:
         stage.display.act("interrupted; everything is ended")

@@ -11,6 +11,7 @@ from demo.evidence import Evidence
 from demo.table import Comparison
 
 NAMED_MAX: Final = 3  # lost records named in a complaint
+MEMORY_BYTES_AIM: Final = 4_000_000_000
 
 
 @dataclass
@@ -32,6 +33,7 @@ class Scenes:
         table: The event store's table against the ledger.
         lag_seconds_max: The longest lag that lagmon told of.
         lag_seconds_final: What it told at the end.
+        memory_bytes_max: The most that all processes held together; 0 before the first look.
         failure: Why the story ended early.
         look: The file of the run to look into first, then.
     """
@@ -50,8 +52,13 @@ class Scenes:
     table: Comparison | None = None
     lag_seconds_max: float = 0.0
     lag_seconds_final: float | None = None
+    memory_bytes_max: int = 0
     failure: str = ""
     look: str = ""
+
+    def held(self, memory_bytes: int) -> None:
+        """All processes together hold so much now."""
+        self.memory_bytes_max = max(self.memory_bytes_max, memory_bytes)
 
 
 class Complaint(NamedTuple):
@@ -154,6 +161,7 @@ class Verdict:
                 "max_seconds": round(scenes.lag_seconds_max, 1),
                 "final_seconds": None if scenes.lag_seconds_final is None else round(scenes.lag_seconds_final, 1),
             },
+            "memory": {"max_mb": round(scenes.memory_bytes_max / 1e6)},
         }
 
     def rows(self) -> Sequence[Row]:
@@ -181,6 +189,12 @@ class Verdict:
             _timed("planned move: longest producer stall", scenes.move_stall_ms, 1_000),
             Row("longest lag lagmon told of, at the end", self._lag(), "0 at the end", self._drained),
             Row("  oldest record at a handler", f"{evidence.age_seconds_max:.1f} s"),
+            Row(
+                "memory of all processes, at most",
+                f"{scenes.memory_bytes_max / 1e9:.2f} GB",
+                f"≤ {MEMORY_BYTES_AIM / 1e9:g} GB",
+                0 < scenes.memory_bytes_max <= MEMORY_BYTES_AIM,
+            ),
         ]
 
     def _table(self) -> Row:

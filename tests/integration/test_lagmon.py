@@ -266,15 +266,30 @@ def compare_readers(key: bytes, value: bytes | None, versions: dict[int, int]) -
 
 
 async def test_the_second_replica_answers_complete_rows_when_the_first_is_killed(local: DevMesh) -> None:
+    """It has read everything by itself already, and reads nothing of it again."""
+    url = (await local.info()).services["lagmon-1"].metrics
     async with lagmon(local, "lagmon-0") as first, lagmon(local, "lagmon-1") as second:
         before = [(row.partition, row.committed_offset) for row in (await first.ask("shop")).lags]
+        had_read = records_read(await asyncio.to_thread(scrape, url))
         await local.kill("lagmon-0")
+        killed_ms = time.time() * 1_000
         try:
             answer = await second.ask("shop")
         finally:
             await local.start("lagmon-0")
         assert [(row.partition, row.committed_offset) for row in answer.lags] == before and len(before) == PARTITIONS
         assert list(answer.catching_up) == []
+        await second.until("shop", lambda rows: all(row.as_of_ms > killed_ms + 2_500 for row in rows))
+        more = records_read(await asyncio.to_thread(scrape, url)) - had_read
+        print(f"{had_read:.0f} records of offset logs were read before the kill, {more:.0f} since")
+        assert had_read > 10 * more
+
+
+def records_read(metrics: str) -> float:
+    """How many records of offset logs a replica ever read, on all clusters."""
+    lines = [line for line in metrics.splitlines() if line.startswith("braid_lagmon_offset_records_total{")]
+    assert lines
+    return sum(float(line.rpartition(" ")[2]) for line in lines)
 
 
 async def test_a_killed_clusters_rows_are_stale_and_grow_until_it_is_back(local: DevMesh) -> None:

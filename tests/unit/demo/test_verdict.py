@@ -21,6 +21,7 @@ GOOD = Scenes(
     table=Comparison(rows=3),
     lag_seconds_max=3.04,
     lag_seconds_final=0.0,
+    memory_bytes_max=2_345_678_901,
 )
 LEDGER = [
     b"p:1 east live 1 process d1",
@@ -48,7 +49,17 @@ def test_the_document_has_the_promised_form() -> None:
         "event_store": {"rows": 3, "missing": 0, "twice": 0, "changed": 0, "foreign": 0, "disordered": 0},
         "takeover": {"member_killed_to_first_record_ms": 28},
         "lag": {"max_seconds": 3.0, "final_seconds": 0.0},
+        "memory": {"max_mb": 2346},
     }
+
+
+def test_the_most_that_was_held_counts_and_too_much_is_marked() -> None:
+    scenes = replace(GOOD)
+    for held in (3_000_000_000, 4_100_000_000, 1_000_000_000):
+        scenes.held(held)
+    [row] = [row for row in Verdict(scenes, evidence()).rows() if "memory" in row.what]
+    assert (row.value, row.promise, row.kept) == ("4.10 GB", "≤ 4 GB", False)
+    assert Verdict(scenes, evidence()).ok
 
 
 def test_without_an_event_store_nothing_is_said_of_one() -> None:
