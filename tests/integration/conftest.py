@@ -5,6 +5,7 @@ A test may kill parts of them, and brings them back itself, whatever happens; th
 Streams, groups and topics have names of their own, a test's or a module's.
 """
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -13,7 +14,7 @@ import pytest
 from devmesh.brokers import KafkaBroker
 from devmesh.mesh import DevMesh
 from tests.support.brokers import running_broker
-from tests.support.grounds import Grounds, fixtures_of, together
+from tests.support.grounds import Grounds, fixtures_of, together, wait_healthy
 from tests.support.mesh import running_mesh
 
 TIER: Final = Path(__file__).parent
@@ -32,6 +33,14 @@ def two_clusters(tmp_path_factory: pytest.TempPathFactory) -> DevMesh:
     """Two clusters, one registry, one assigner."""
     directory = tmp_path_factory.mktemp("two")
     return _open.enter("two_clusters", running_mesh(directory, registries=1, assigners=1))
+
+
+@pytest.fixture
+def north(two_clusters: DevMesh, tmp_path: Path) -> Iterator[KafkaBroker]:
+    """A third cluster's broker, in a mesh that others use: nothing of theirs is on it."""
+    wait_healthy(two_clusters)
+    with running_broker("north", tmp_path) as broker:
+        yield broker
 
 
 @pytest.fixture(scope="session")

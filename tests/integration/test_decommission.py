@@ -3,8 +3,7 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
+from collections.abc import AsyncIterator
 from typing import Final
 
 import pytest
@@ -15,22 +14,12 @@ from braid.api.registry.v1 import registry_service_pb2 as api
 from braid.kernel.errors import Refused
 from devmesh.brokers import KafkaBroker
 from devmesh.mesh import DevMesh
-from tests.support.brokers import running_broker
-from tests.support.grounds import wait_healthy
 from tests.support.patience import until
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
 STREAMS: Final = ("leaving-a", "leaving-b", "leaving-c")
 CALL_SECONDS: Final = 60.0  # by the wall: a call that is not answered at all
 EMPTY: Final = cluster_pb2.DECOMMISSION_STATE_EMPTY
-
-
-@pytest.fixture
-def north(two_clusters: DevMesh, tmp_path: Path) -> Iterator[KafkaBroker]:
-    """A third cluster's broker, in a mesh that others use: nothing of theirs is on it."""
-    wait_healthy(two_clusters)
-    with running_broker("north", tmp_path) as broker:
-        yield broker
 
 
 class Registry:
