@@ -25,7 +25,12 @@ from braid.kafka.errors import (
 from braid.kafka.schemas import RESOURCE_BROKER, RESOURCE_TOPIC, AlterTopicConfigRequest
 from braid.kafka.wire import ANY_BROKER, ClusterMetadata, TopicMetadata, Wire, bounded
 from braid.kernel.errors import ClusterUnavailable, NotFound, RecordTooLarge, TopicSealed
-from braid.kernel.limits import KAFKA_ANSWER_BACKOFF_SECONDS, KAFKA_CALL_SECONDS, TOPIC_GONE_SECONDS
+from braid.kernel.limits import (
+    KAFKA_ANSWER_BACKOFF_SECONDS,
+    KAFKA_CALL_SECONDS,
+    KAFKA_LEADERS_SECONDS,
+    TOPIC_GONE_SECONDS,
+)
 from braid.kernel.ports import (
     ClusterDescription,
     Fingerprint,
@@ -44,12 +49,29 @@ _BATCH_HEADER: Final = struct.Struct(">qiibIhi")
 _MAGIC: Final = 2
 
 
+class _Answer:
+    """Metadata that was asked for; what failed serves nobody who asks later."""
+
+    def __init__(self, asking: "asyncio.Task[ClusterMetadata]") -> None:
+        self.asking = asking
+        self._came_at = float("inf")  # on the loop's time
+
+    def serves(self, now: float, seconds: float) -> bool:
+        """Whether it is on its way, or came less than so long ago."""
+        return now - self._came_at < seconds
+
+    def came(self, asking: "asyncio.Task[ClusterMetadata]") -> None:
+        """The answer is there, or there will be none, which perhaps nobody waits for any more."""
+        failed = asking.cancelled() or asking.exception() is not None
+        self._came_at = float("-inf") if failed else asyncio.get_running_loop().time()
+
+
 class AioAdmin:
     """`KafkaAdmin` over requests to brokers and leaders."""
 
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
-        self._asking: dict[tuple[str, ...], asyncio.Task[ClusterMetadata]] = {}
+        self._answers: dict[tuple[str, ...], _Answer] = {}
 
     async def describe_cluster(self) -> ClusterDescription:
         """See `KafkaAdmin.describe_cluster`."""
@@ -71,7 +93,7 @@ class AioAdmin:
     async def describe_topics(self, topics: Sequence[str]) -> Mapping[str, TopicDescription]:
         """See `KafkaAdmin.describe_topics`."""
         async with bounded(KAFKA_CALL_SECONDS, "describing topics"):
-            found = await self._wire.metadata(topics)
+            found = await self._told(tuple(topics), 0.0)
         return {
             name: TopicDescription(name, told.topic_id, _leaders(told))
             for name, told in sorted(found.topics.items())
@@ -95,6 +117,7 @@ class AioAdmin:
             )
             for _, code, message in answer.topic_errors:
                 check(code, f"topic {topic}", message)
+            self._answers.clear()
             while True:
                 told = (await self._wire.metadata([topic])).topics[topic]
                 if sum(leader >= 0 for leader in told.leaders.values()) == partitions:
@@ -108,6 +131,7 @@ class AioAdmin:
             for _, code in (await self._wire.ask(ANY_BROKER, request)).topic_error_codes:
                 if code != UNKNOWN_TOPIC:
                     check(code, f"topic {topic}")
+            self._answers.clear()
             while True:
                 if (await self._wire.metadata([topic])).topics[topic].error_code == UNKNOWN_TOPIC:
                     return
@@ -225,7 +249,7 @@ class AioAdmin:
         """Metadata of topics that exist; a broker that just started may not know them at once."""
         deadline = asyncio.get_running_loop().time() + TOPIC_GONE_SECONDS / 4
         while True:
-            found = await self._asked(tuple(topics))
+            found = await self._told(tuple(topics), KAFKA_LEADERS_SECONDS)
             unknown = [name for name, told in found.topics.items() if told.error_code == UNKNOWN_TOPIC]
             if not unknown:
                 for name, told in found.topics.items():
@@ -236,18 +260,18 @@ class AioAdmin:
                 raise NotFound(f"topic {unknown[0]} does not exist")
             await asyncio.sleep(KAFKA_ANSWER_BACKOFF_SECONDS)
 
-    async def _asked(self, topics: tuple[str, ...]) -> ClusterMetadata:
-        """Metadata of topics. One answer serves all who ask while it is on its way."""
-        asking = self._asking.get(topics)
-        if asking is None:
-            asking = self._asking[topics] = asyncio.ensure_future(self._wire.metadata(topics))
-            asking.add_done_callback(lambda told: self._told(topics, told))
-        return await asyncio.shield(asking)
-
-    def _told(self, topics: tuple[str, ...], told: "asyncio.Task[ClusterMetadata]") -> None:
-        del self._asking[topics]
-        if not told.cancelled():
-            told.exception()  # nobody may wait for it any more
+    async def _told(self, topics: tuple[str, ...], seconds: float) -> ClusterMetadata:
+        """Metadata of topics: one answer serves all who ask while it is on its way, and so long after."""
+        now = asyncio.get_running_loop().time()
+        known = self._answers.get(topics)
+        if known is None or not known.serves(now, seconds):
+            self._answers = {
+                asked: each for asked, each in self._answers.items() if each.serves(now, KAFKA_LEADERS_SECONDS)
+            }
+            asking = asyncio.ensure_future(self._wire.metadata(topics))
+            known = self._answers[topics] = _Answer(asking)
+            asking.add_done_callback(known.came)
+        return await asyncio.shield(known.asking)
 
     async def _raise_too_large(self, topic: str) -> None:
         limit = int((await self._config(RESOURCE_TOPIC, topic, ANY_BROKER)).get(MAX_MESSAGE_BYTES, "0"))

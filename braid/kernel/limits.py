@@ -197,6 +197,7 @@ SEAL_SETTLE_SECONDS: Final = 0.2  # from a topic's changed configuration to the 
 KAFKA_REQUEST_MS: Final = 2_000  # one request of a producer or fetcher; longer hides a dead broker
 KAFKA_BACKOFF_MS: Final = 200  # between retries: soon enough after a restart, cheap while a cluster is away
 KAFKA_ANSWER_BACKOFF_SECONDS: Final = 0.05  # a broker answered "not yet": ask again
+KAFKA_LEADERS_SECONDS: Final = 0.04  # who leads is not asked again so soon; who tries again waits longer
 KAFKA_METADATA_AGE_MS: Final = 5_000  # how long leaders are believed without an error
 KAFKA_METADATA_PACE_SECONDS: Final = 0.1  # a producer asks no oftener, whatever happens
 KAFKA_FETCH_WAIT_MS: Final = 250  # a broker holds an empty fetch so long
