@@ -198,6 +198,8 @@ class _Measures:
         """What each costs now: what was not named for longer than heartbeats are apart was idle since."""
         smooth, peaks, since, at = (np.array(column) for column in (self._smooth, self._peaks, self._since, self._at))
         silent = np.flatnonzero((at < now - _SILENCE_SECONDS) & (np.maximum(smooth, peaks) > LOAD_FLOOR))
+        if not len(silent):
+            return Costs(dict(self._blocks), peaks)
         seconds = now - _SILENCE_SECONDS - at[silent]
         left = smooth[silent] * np.exp(-seconds / LOAD_RISE_SECONDS)
         faded = peaks[silent] + (left - peaks[silent]) * -np.expm1(-seconds / LOAD_FALL_SECONDS)

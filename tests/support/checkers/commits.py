@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from braid.kernel.envelope import Kind
 from braid.kernel.progress_fields import EnvelopeFields
 from tests.support.checkers.checking import Instant
-from tests.support.checkers.done import DoneOffsets
+from tests.support.checkers.done import HEEDS, DoneOffsets
 from tests.support.checkers.envelopes import read
 from tests.support.checkers.facts import Committed, Expired, Fact, LogId
 
@@ -18,6 +18,7 @@ class TruthfulCommits(Instant):
     """
 
     invariant = "I3 truthful commits"
+    heeds = (*HEEDS, Expired, Committed)
 
     def __init__(self) -> None:
         self._done = DoneOffsets()

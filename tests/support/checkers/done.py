@@ -1,10 +1,17 @@
 """What is really done, by group and log: the common ground of the checkers of commits and drains."""
 
+from typing import Final
+
 from tests.support.checkers.facts import Appended, DeadLettered, Fact, LogId, Place, Processed, Rejected
+
+HEEDS: Final = (Processed, DeadLettered, Rejected, Appended)
 
 
 class DoneOffsets:
-    """Offsets of each group and log that are processed, dead-lettered or rejected, and those nobody can be given."""
+    """Offsets of each group and log that are processed, dead-lettered or rejected, and those nobody can be given.
+
+    It wants to see facts of the kinds `HEEDS`.
+    """
 
     def __init__(self) -> None:
         self._done: dict[tuple[str, LogId], set[int]] = {}

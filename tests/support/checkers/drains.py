@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from tests.support.checkers.checking import Instant
-from tests.support.checkers.done import DoneOffsets
+from tests.support.checkers.done import HEEDS, DoneOffsets
 from tests.support.checkers.facts import (
     Appended,
     DrainRecorded,
@@ -37,6 +37,7 @@ class SafeDrains(Instant):
     """I11, at every step of every drain."""
 
     invariant = "I11 drains"
+    heeds = (*HEEDS, Subscribed, SealRecorded, EndsRecorded, DrainRecorded, TopicCreated, TopicDeleted)
 
     def __init__(self) -> None:
         self._done = DoneOffsets()
