@@ -59,7 +59,7 @@ class Record(asynchronous_record.Record):
     __slots__ = ("_thread",)
 
     def __init__(self, record: asynchronous_record.Record, thread: LoopThread) -> None:
-        super().__init__(record.raw, record.work, record.ingested_at, record.size)
+        super().__init__(record.raw, record.work)
         self._thread = thread
 
     def ack(self) -> None:

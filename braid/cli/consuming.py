@@ -11,7 +11,7 @@ from braid.cli.listing import all_streams
 from braid.cli.output import Format, render_line
 from braid.cli.session import Session, missing
 from braid.client.reader import Reader
-from braid.client.record import ID_HEADER, ingestion_times
+from braid.client.record import ID_HEADER, ingestion_time
 from braid.kernel.errors import NotFound
 from braid.kernel.ports import KafkaRecord
 
@@ -83,7 +83,7 @@ def record_document(place: Place, record: KafkaRecord) -> Document:
         **place._asdict(),
         "offset": record.offset,
         "timestamp_ms": record.timestamp,
-        "ingested_at_ms": ingestion_times([record])[0],
+        "ingested_at_ms": ingestion_time(record),
         "id": identity.decode("ascii", "replace") if identity is not None else None,
         "key": text_or_base64(record.key),
         "value": text_or_base64(record.value),

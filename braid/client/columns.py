@@ -1,15 +1,20 @@
 """Many records of one partition at once, as columns."""
 
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
-from braid.client.ready import Slice
+from braid.client.cell_arrays import binary_of
+from braid.client.header_maps import HEADERS, header_maps
 from braid.client.record import Record
+from braid.client.slices import Slice
+from braid.kernel import limits
 from braid.kernel.errors import Invalid
-from braid.kernel.ports import KafkaRecord
+from braid.kernel.record_columns import RecordColumns
 
 if TYPE_CHECKING:
     from braid.client.partition_work import PartitionWork
@@ -27,7 +32,7 @@ SCHEMA: Final = pa.schema(
         ("ingested_at", pa.timestamp("ms", "UTC")),
         ("key", pa.binary()),
         ("value", pa.binary()),
-        ("headers", pa.map_(pa.string(), pa.binary())),
+        ("headers", HEADERS),
     ]
 )
 
@@ -37,31 +42,20 @@ class Batch:
 
     def __init__(self, slice_: Slice) -> None:
         self._work: PartitionWork = slice_.work
-        self._raws: Sequence[KafkaRecord] = slice_.raws
-        self._times: Sequence[int] = slice_.times
-        self._sizes: Sequence[int] = slice_.sizes
-        self._open = [True] * len(slice_.raws)
+        self._slice = slice_
+        self._open = np.ones(len(slice_), np.bool_)
 
     def __len__(self) -> int:
-        return len(self._raws)
+        return len(self._open)
 
     @cached_property
     def records(self) -> pa.RecordBatch:
         """The rows as a `pyarrow.RecordBatch` of schema `SCHEMA`; built when first asked for."""
-        raws, lease = self._raws, self._work.lease
+        lease, columns = self._work.lease, self._slice.columns
         channel, place = lease.id.channel, lease.topic_partition
-        same = (channel.stream, channel.lane, lease.cluster.name, place.topic, place.partition)
-        columns = [pa.repeat(pa.scalar(value, SCHEMA.field(at).type), len(raws)) for at, value in enumerate(same)]
-        columns += [
-            pa.array([raw.offset for raw in raws], pa.int64()),
-            pa.array([raw.timestamp for raw in raws], pa.int64()).cast(SCHEMA.field("timestamp").type),
-            pa.array([raw.timestamp_type for raw in raws], pa.int8()),
-            pa.array(self._times, pa.int64()).cast(SCHEMA.field("ingested_at").type),
-            pa.array([raw.key for raw in raws], pa.binary()),
-            pa.array([raw.value for raw in raws], pa.binary()),
-            pa.array([raw.headers for raw in raws], SCHEMA.field("headers").type),
-        ]
-        return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
+        same = _repeated(channel.stream, channel.lane, lease.cluster.name, place.topic, place.partition, len(self))
+        own = self._of_rows() if columns is None or columns.raws else _of_columns(columns, self._slice.times)
+        return pa.RecordBatch.from_arrays([*same, *own], schema=SCHEMA)
 
     @property
     def epoch(self) -> int:
@@ -74,33 +68,72 @@ class Batch:
         Raises:
             Invalid: the mask has another length than the batch.
         """
-        chosen = self._chosen(mask)
-        if not chosen:
+        chosen = self._choose(mask)
+        count = int(np.count_nonzero(chosen))
+        if not count:
             return
         if not self._work.ended:
-            offsets = pa.array([self._raws[row].offset for row in chosen], pa.int64())
-            self._work.progress.done_many(offsets.to_numpy())
-        self._settle(chosen)
-        self._work.finished(len(chosen), sum(self._sizes[row] for row in chosen))
+            self._work.progress.done_many(self._offsets, None if count == len(chosen) else chosen)
+        self._work.finished(count, int(self._slice.sizes[chosen].sum()))
 
     def retry(self, after_seconds: float = 0.0) -> None:
         """Every row that was not acknowledged comes back after a while; counts as an attempt."""
-        chosen = self._chosen(None)
-        self._settle(chosen)
-        for row in chosen:
-            Record(self._raws[row], self._work, self._times[row], self._sizes[row]).retry(after_seconds)
+        for at in np.flatnonzero(self._choose(None)).tolist():
+            Record(self._slice.rows[at], self._work).retry(after_seconds)
 
-    def _settle(self, rows: Sequence[int]) -> None:
-        for row in rows:
-            self._open[row] = False
+    @cached_property
+    def _offsets(self) -> NDArray[np.int64]:
+        columns = self._slice.columns
+        return np.array([row.offset for row in self._slice.rows], np.int64) if columns is None else columns.offsets
 
-    def _chosen(self, mask: Sequence[bool] | pa.Array | None) -> list[int]:
-        """Rows that are not settled yet and that the mask names."""
-        if mask is None:
-            return [row for row, unsettled in enumerate(self._open) if unsettled]
-        if len(mask) != len(self._open):
-            raise Invalid(f"a mask of {len(mask)} rows for a batch of {len(self._open)}", field="mask")
-        named = mask.to_pylist() if isinstance(mask, pa.Array) else mask
+    def _choose(self, mask: Sequence[bool] | pa.Array | None) -> NDArray[np.bool_]:
+        """Which rows are not settled yet and named by the mask; from now on they count as settled."""
+        chosen = self._open
+        if mask is not None:
+            if len(mask) != len(self):
+                raise Invalid(f"a mask of {len(mask)} rows for a batch of {len(self)}", field="mask")
+            named: object = mask.to_numpy(zero_copy_only=False) if isinstance(mask, pa.Array) else mask
+            chosen = chosen & np.asarray(named, np.bool_)
+        self._open = self._open & ~chosen
+        return chosen
+
+    def _of_rows(self) -> list[pa.Array]:
+        rows = self._slice.rows
         return [
-            row for row, (unsettled, wanted) in enumerate(zip(self._open, named, strict=True)) if unsettled and wanted
+            pa.array([row.offset for row in rows], pa.int64()),
+            _times(np.array([row.timestamp for row in rows], np.int64)),
+            pa.array([row.timestamp_type for row in rows], pa.int8()),
+            _times(self._slice.times),
+            pa.array([row.key for row in rows], pa.binary()),
+            pa.array([row.value for row in rows], pa.binary()),
+            pa.array([row.headers for row in rows], HEADERS),
         ]
+
+
+def _of_columns(columns: RecordColumns, times: NDArray[np.int64]) -> list[pa.Array]:
+    return [
+        pa.array(columns.offsets),
+        _times(columns.timestamps),
+        pa.array(columns.timestamp_types),
+        _times(times),
+        binary_of([(columns.data, columns.keys)]),
+        binary_of([(columns.data, columns.values)]),
+        header_maps(columns),
+    ]
+
+
+def _times(numbers: NDArray[np.int64]) -> pa.Array:
+    """Milliseconds since the epoch."""
+    numbers = np.ascontiguousarray(numbers)
+    return pa.Array.from_buffers(SCHEMA.field("timestamp").type, len(numbers), [None, pa.py_buffer(numbers)])
+
+
+def _repeated(stream: str, lane: str, cluster: str, topic: str, partition: int, count: int) -> list[pa.Array]:
+    """The columns that are the same in every row, cut from longer ones that are kept."""
+    length = 1 << max(0, count - 1).bit_length()
+    return [column.slice(0, count) for column in _columns_of_same((stream, lane, cluster, topic, partition), length)]
+
+
+@lru_cache(maxsize=limits.REPEATED_COLUMNS_KEPT_MAX)
+def _columns_of_same(same: tuple[str | int, ...], length: int) -> list[pa.Array]:
+    return [pa.repeat(pa.scalar(value, SCHEMA.field(at).type), length) for at, value in enumerate(same)]

@@ -136,8 +136,11 @@ class Consumer:
         """Records one by one, until the consumer is closed. Each is to be settled: `ack`, `retry`, `reject` …"""
         self._take_as("records")
         ready = self._ready
-        while (record := ready.take_quickly() or await ready.take()) is not None:
+        run = ready.run
+        while (record := await ready.take()) is not None:
             yield record
+            while run:  # looked at each time: what is left of it may be recalled
+                yield run.popleft()
 
     async def batches(self, max_records: int = limits.FETCH_RECORDS_MAX) -> "AsyncIterator[Batch]":
         """Records as columns, of one partition at a time, until the consumer is closed.
@@ -168,8 +171,8 @@ class Consumer:
     async def take_many(self, max_records: int, timeout_seconds: float) -> list[Record]:
         """As many records as wait, at most `max_records`; none when none came in time."""
         first = await self.take(timeout_seconds)
-        taken = [] if first is None else [first]
-        while taken and len(taken) < max_records and (record := self._ready.take_nowait()) is not None:
+        taken, take_nowait = [] if first is None else [first], self._ready.take_nowait
+        while taken and len(taken) < max_records and (record := take_nowait()) is not None:
             taken.append(record)
         return taken
 

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 
+from braid.client.marks import MARKS
 from braid.client.memory import MemoryBound
 from braid.client.partition_work import PartitionWork
 from braid.kernel import limits
@@ -71,7 +72,7 @@ class Intake:
 
     async def _fetch(self) -> None:
         try:
-            fetched = await self._fetcher.fetch(limits.FETCH_RECORDS_MAX, limits.FETCH_WAIT_SECONDS)
+            fetched = await self._fetcher.fetch_columns(limits.FETCH_RECORDS_MAX, limits.FETCH_WAIT_SECONDS, MARKS)
         except OffsetOutOfRange as error:
             self._restart(error)
             return
@@ -91,6 +92,8 @@ class Intake:
 
     def _respect_bound(self) -> None:
         """Pauses the partitions of lanes that are full, resumes those of lanes that have room again."""
+        for work in self._works.values():
+            work.note_acked()
         for lane in {id(work.memory): work.memory for work in self._works.values()}.values():
             lane.review()
         stopped = self._stopped()

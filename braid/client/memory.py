@@ -1,21 +1,20 @@
 """The bound on fetched records that are not done, over all clusters of a consumer, divided between lanes. No I/O."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
 
 from braid.kernel import limits
-from braid.kernel.ports import KafkaRecord
-
-_RECORD_OVERHEAD_BYTES: Final = 256  # what a record costs in memory beside its key, value and headers
-_HEADER_OVERHEAD_BYTES: Final = 128  # a header's; they need not be large to be many
+from braid.kernel.limits import HEADER_OVERHEAD_BYTES, RECORD_OVERHEAD_BYTES
+from braid.kernel.record_columns import RecordColumns
 
 
-def weights_bytes(raws: Sequence[KafkaRecord]) -> list[int]:
+def weights_bytes(columns: RecordColumns) -> NDArray[np.int64]:
     """What each of some fetched records weighs against the bound."""
-    return [
-        len(raw.value or b"") + len(raw.key or b"") + _HEADER_OVERHEAD_BYTES * len(raw.headers) + _RECORD_OVERHEAD_BYTES
-        for raw in raws
-    ]
+    pieces = np.maximum(columns.values.sizes, 0) + np.maximum(columns.keys.sizes, 0)
+    weights: NDArray[np.int64] = pieces + columns.header_counts * HEADER_OVERHEAD_BYTES + RECORD_OVERHEAD_BYTES
+    return weights
 
 
 class LaneMemory:

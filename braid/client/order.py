@@ -6,43 +6,43 @@ is no order to keep.
 """
 
 from collections import deque
-from typing import Generic, NamedTuple, TypeVar
-
-from braid.kernel.ports import KafkaRecord
+from typing import Generic, Protocol, TypeVar
 
 S = TypeVar("S")
 
 
-class Waiting(NamedTuple):
-    """A record behind another one of its key: itself, its ingestion time (ms), what it weighs in memory (bytes)."""
+class Keyed(Protocol):
+    """As much of a record as an order looks at."""
 
-    raw: KafkaRecord
-    time: int
-    size: int
+    @property
+    def key(self) -> bytes | None: ...
 
 
-class Order(Generic[S]):
-    """Of one lease, for records that are handed out one by one, or for slices `S` of them. Not for both at once."""
+R = TypeVar("R", bound=Keyed)
+
+
+class Order(Generic[R, S]):
+    """Of one lease, for records `R` that are handed out one by one, or for slices `S`. Not for both at once."""
 
     def __init__(self, *, by_key: bool) -> None:
         """`by_key`: records of unlike keys, and those without a key, do not wait for each other; else all do."""
         self._by_key = by_key
-        self._behind: dict[bytes | None, deque[Waiting]] = {}  # by key of a record that is out
+        self._behind: dict[bytes | None, deque[R]] = {}  # by key of a record that is out
         self._out = 0  # of a slice
         self._aside: deque[S] = deque()
 
-    def admit(self, raw: KafkaRecord, time: int, size: int) -> bool:
+    def admit(self, raw: R) -> bool:
         """Whether the record may be handed out; else it waits here."""
         if self._by_key and raw.key is None:
             return True
         key = raw.key if self._by_key else None
         if (behind := self._behind.get(key)) is not None:
-            behind.append(Waiting(raw, time, size))
+            behind.append(raw)
             return False
         self._behind[key] = deque()
         return True
 
-    def settled(self, raw: KafkaRecord) -> Waiting | None:
+    def settled(self, raw: R) -> R | None:
         """A record that was admitted is settled; returns the one that may be handed out in its stead."""
         key = raw.key if self._by_key else None
         behind = self._behind.get(key)
@@ -70,7 +70,7 @@ class Order(Generic[S]):
         again, self._aside = list(self._aside), deque()
         return again
 
-    def clear(self) -> tuple[list[Waiting], list[S]]:
+    def clear(self) -> tuple[list[R], list[S]]:
         """Nothing that waits here will be handed out any more; returns it."""
         records = [each for behind in self._behind.values() for each in behind]
         slices = list(self._aside)

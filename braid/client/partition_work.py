@@ -2,25 +2,27 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from enum import Enum, auto
-from itertools import compress
 from typing import Protocol
 
 from braid.client.brake import LaneBrake
 from braid.client.busy import BusyTime
 from braid.client.lease_session import Held
+from braid.client.marks import ingestion_times, of_other_groups, without_canaries
 from braid.client.memory import LaneMemory, weights_bytes
 from braid.client.order import Order
-from braid.client.ready import Ready, Slice
-from braid.client.record import QuarantinedBatch, Record, read_headers
+from braid.client.ready import Ready
+from braid.client.record import QuarantinedBatch, Record, Row
 from braid.client.routing import DLQ_LANE
-from braid.kernel.ids import SEAL_CANARY
-from braid.kernel.ports import DamagedBatch, FetchedRecords, Fingerprint, KafkaRecord
+from braid.client.slices import Slice
+from braid.kernel import limits
+from braid.kernel.ports import DamagedBatch, FetchedColumns, Fingerprint
 from braid.kernel.progress import Progress
 from braid.kernel.progress_fields import EnvelopeFields, LaneShare
 from braid.kernel.ranges import Ranges
+from braid.kernel.record_columns import RecordColumns
 
 _log = logging.getLogger("braid.consumer")
 
@@ -63,7 +65,7 @@ class PartitionWork:
         memory: LaneMemory,
         may_start: Callable[[], bool] | None,
         brake: LaneBrake | None = None,
-        order: Order[Slice] | None = None,
+        order: Order[Row, Slice] | None = None,
     ) -> None:
         """Begins with a lease that was granted.
 
@@ -86,6 +88,9 @@ class PartitionWork:
         self._brake = brake or LaneBrake()
         self._order = order
         self.ordered = order is not None
+        self.one_by_one = self.ordered or may_start is not None  # something is asked of each before it is handed out
+        self._acked: list[Record] = []  # and not noted yet
+        self._acks_kept = 1 if self.ordered else limits.ACKS_KEPT_MAX
         self._out = 0
         self._copying = 0  # of those out: on their way to the dlq lane
         self._first_failures: dict[int, int] = {}
@@ -99,8 +104,9 @@ class PartitionWork:
 
     @property
     def progress(self) -> Progress:
-        """The tracker; only once restored."""
+        """The tracker, with all that was acknowledged; only once restored."""
         assert self._progress is not None, "progress is known once restored"
+        self.note_acked()
         return self._progress
 
     @property
@@ -121,11 +127,13 @@ class PartitionWork:
     @property
     def handled(self) -> int:
         """Records the application works on, whatever became of the lease."""
+        self.note_acked()
         return self._out - self._copying
 
     @property
     def dirty(self) -> bool:
         """Whether there is something to commit."""
+        self.note_acked()
         return self.restored and self.version != self.committed_version
 
     def begin(self, progress: Progress, topic_id: bytes) -> None:
@@ -138,6 +146,7 @@ class PartitionWork:
     def drain(self) -> None:
         """Hands nothing out any more; `drained` returns once all that is out was settled."""
         if self.stage in (Stage.RESTORING, Stage.WORKING):
+            self._settle_at_once()
             self.stage = Stage.DRAINING
             self._drop_waiting()
         self._check_drained()
@@ -148,59 +157,69 @@ class PartitionWork:
 
     def end(self) -> None:
         """The lease is gone: whatever is settled from now on changes nothing."""
+        self._settle_at_once()
         self.stage = Stage.ENDED
         self._drop_waiting()
         self._drained.set()
 
+    def _settle_at_once(self) -> None:
+        """Nothing is kept any more of what is handed out ahead or acknowledged."""
+        self._ready.recall()
+        self._acks_kept = 1
+        self.note_acked()
+
     # --- intake
 
-    def accept(self, fetched: FetchedRecords) -> None:
-        """Takes what a fetch brought."""
+    def accept(self, fetched: FetchedColumns) -> None:
+        """Takes what a fetch brought, with the headers `MARKS`."""
         if self.stage is not Stage.WORKING:
             return
-        progress, raws = self.progress, fetched.records
-        if not all(raw.headers for raw in raws):
-            raws = [raw for raw in raws if raw.headers or not _is_seal_canary(raw)]
-        if fetched.damaged:
-            raws = sorted([*raws, *self._quarantined(fetched.damaged)], key=lambda raw: raw.offset)
-        times, others = read_headers(raws, self._group)
-        if others:  # never delivered, so done when the fetch position passes them
-            others_too = set(others)
-            raws = [raw for at, raw in enumerate(raws) if at not in others_too]
-            times = [time for at, time in enumerate(times) if at not in others_too]
-        wanted = progress.deliver_many([raw.offset for raw in raws], times)
-        if not wanted.all():
-            raws, times = list(compress(raws, wanted)), list(compress(times, wanted))
+        progress, came = self.progress, False
         before = progress.fetched
+        for piece in _in_order(fetched.parts, self._quarantined(fetched.damaged)):
+            came |= self._accept_damaged(piece) if isinstance(piece, QuarantinedBatch) else self._accept_part(piece)
         progress.advance_fetched(fetched.next_offset)
-        if raws or progress.fetched != before:
+        if came or progress.fetched != before:
             self.version += 1
-        if raws:
-            sizes = weights_bytes(raws)
-            size = sum(sizes)
-            self._bytes += size
-            self.memory.used += size
-            waiting = Slice(self, raws, times, sizes)
-            if fetched.damaged:
-                waiting = self._without_quarantined(waiting)
-            if waiting:
-                self._ready.put(waiting)
+
+    def _accept_part(self, part: RecordColumns) -> bool:
+        """Lets those records wait for a handler that this group has to do with; what is left out is done when passed.
+
+        Returns whether there are any.
+        """
+        part = without_canaries(part)
+        times = ingestion_times(part, part.headers[0])
+        others = of_other_groups(part, part.headers[1], self._group)
+        if others is not None:
+            part, times = part.of(~others), times[~others]
+        wanted = self.progress.deliver_many(part.offsets, times)
+        if not wanted.all():
+            part, times = part.of(wanted), times[wanted]
+        if not len(part):
+            return False
+        sizes = weights_bytes(part)
+        self._weigh(int(sizes.sum()))
+        self._ready.put(Slice(self, part, times, sizes))
+        return True
+
+    def _accept_damaged(self, batch: QuarantinedBatch) -> bool:
+        """Sends a batch nobody can decode its way; returns whether it has to go one."""
+        if not self.progress.deliver(batch.offset, batch.ingested_at):
+            return False
+        self._weigh(batch.size)
+        self._out += 1
+        self._quarantine(Record(batch, self), batch.batch)
+        return True
+
+    def _weigh(self, size: int) -> None:
+        self._bytes += size
+        self.memory.used += size
 
     def _quarantined(self, damaged: Sequence[DamagedBatch]) -> list[QuarantinedBatch]:
         """What is missing of them: an earlier holder may have read a batch, and done some of it."""
         firsts = [self.progress.first_wanted(each.first_offset, each.last_offset + 1) for each in damaged]
         found = zip(damaged, firsts, strict=True)
         return [QuarantinedBatch(each._replace(first_offset=first)) for each, first in found if first is not None]
-
-    def _without_quarantined(self, waiting: Slice) -> Slice:
-        """Sends batches nobody can decode their way; returns the records."""
-        kept = [not isinstance(raw, QuarantinedBatch) for raw in waiting.raws]
-        for at, raw in enumerate(waiting.raws):
-            if isinstance(raw, QuarantinedBatch):
-                self._out += 1
-                self._quarantine(Record(raw, self, waiting.times[at], waiting.sizes[at]), raw.batch)
-        raws, times, sizes = waiting.raws, waiting.times, waiting.sizes
-        return Slice(self, list(compress(raws, kept)), list(compress(times, kept)), list(compress(sizes, kept)))
 
     def _quarantine(self, record: Record, batch: DamagedBatch) -> None:
         """A batch is copied as one dead letter; until then its first offset stays undone, and none of it is claimed."""
@@ -218,10 +237,14 @@ class PartitionWork:
         self._out += count
         return True
 
-    def admits(self, waiting: Slice, index: int) -> bool:
+    def take_back(self, count: int) -> None:
+        """So many records were to be handed out and were not."""
+        self._out -= count
+
+    def admits(self, row: Row) -> bool:
         """Whether the turn of a record that is about to be handed out has come; else it waits here."""
         assert self._order is not None, "asked of ordered work only"
-        if self._order.admit(waiting.raws[index], waiting.times[index], waiting.sizes[index]):
+        if self._order.admit(row):
             return True
         self._out -= 1
         return False
@@ -239,11 +262,11 @@ class PartitionWork:
         """What waits for its turn will not be handed out here."""
         if self._order is not None:
             records, slices = self._order.clear()
-            self._free(sum(each.size for each in records) + sum(sum(each.sizes[each.index :]) for each in slices))
+            self._free(sum(each.size for each in records) + sum(int(each.sizes.sum()) for each in slices))
 
     def drop(self, waiting: Slice) -> None:
-        """Records that waited and will never be handed out here."""
-        self._free(sum(waiting.sizes[waiting.index :]))
+        """A slice that waits no longer: what was not taken of it will never be handed out here."""
+        self._free(int(waiting.sizes.sum()))
 
     def failed(self, offset: int, now_ms: int) -> int:
         """Notes when an attempt failed; returns when the first one did, as far as this holder knows (ms)."""
@@ -256,25 +279,31 @@ class PartitionWork:
         return self.progress.attempts(offset)
 
     def done(self, record: Record) -> None:
-        """The record was processed. Every record passes here, so nothing is called that can be written out."""
-        offset = record.raw.offset
+        """The record was processed. Every record passes here: they are kept, to be noted many at once.
+
+        Not while somebody waits for records: noting makes room for more.
+        """
+        self._brake.done += 1
+        acked = self._acked
+        if not acked:
+            self._ready.keeping.add(self)
+        acked.append(record)
+        if len(acked) >= self._acks_kept or self._ready.takers:
+            self.note_acked()
+
+    def note_acked(self) -> None:
+        """Notes what was acknowledged: whoever reads progress, counts or memory sees it from now on."""
+        if not self._acked:
+            return
+        acked, self._acked = self._acked, []
+        self._ready.keeping.discard(self)
         if self.stage is not Stage.ENDED and self._progress is not None:
-            self._progress.done(offset)
-            self._records += 1
-            self._brake.done += 1
-            if self.ordered:
-                self._follow(record)
-        if self._first_failures:
-            self._first_failures.pop(offset, None)
-        self._out -= 1
-        self.version += 1
-        memory = self.memory
-        memory.used -= record.size
-        if memory.held_back:
-            memory.freed()
-        self._settling.settled(1)
-        if self.stage is Stage.DRAINING:
-            self._check_drained()
+            self._progress.done_some([record.raw.offset for record in acked])
+            self._records += len(acked)
+        for record in acked if self.ordered or self._first_failures else ():
+            self._follow(record)
+            self._first_failures.pop(record.raw.offset, None)
+        self._finished(len(acked), sum([record.raw.size for record in acked]))
 
     def finished(self, count: int, size: int) -> None:
         """So many handed-out records of so many bytes are marked as done in `progress`, or ended with the lease."""
@@ -347,15 +376,15 @@ class PartitionWork:
 
     def back(self, record: Record) -> None:
         """The record waits for a handler again."""
-        self._ready.put(Slice(self, (record.raw,), (record.ingested_at,), (record.size,), admitted=True))
+        assert isinstance(record.raw, Row), "a batch nobody can decode is not tried again"
+        self._ready.put(Slice.of_rows(self, [record.raw], admitted=True))
 
     def _follow(self, record: Record) -> None:
         """A record is settled: it is the turn of the next one of its key."""
         if self._order is None or self.stage is not Stage.WORKING or isinstance(record.raw, QuarantinedBatch):
             return
         if (following := self._order.settled(record.raw)) is not None:
-            raw, time, size = following
-            self._ready.put(Slice(self, (raw,), (time,), (size,), admitted=True), first=True)
+            self._ready.put(Slice.of_rows(self, [following], admitted=True), first=True)
 
     def _finish(self, record: Record) -> None:
         self._follow(record)
@@ -400,16 +429,29 @@ class PartitionWork:
 
     def take_load(self) -> tuple[int, int]:
         """Records done and bytes fetched since the last call."""
+        self.note_acked()
         load = self._records, self._bytes
         self._records = self._bytes = 0
         return load
 
     def oldest_unfinished_ms(self) -> int | None:
         """Ingestion time of the oldest record that is fetched and not done."""
-        oldest = self._progress.oldest_unfinished() if self._progress is not None else None
+        oldest = self.progress.oldest_unfinished() if self.restored else None
         return oldest[1] if oldest else None
 
 
-def _is_seal_canary(raw: KafkaRecord) -> bool:
-    """Whether nobody sent this: the registry wrote it to see whether the topic was sealed (see `SEAL_CANARY`)."""
-    return raw.value == SEAL_CANARY and raw.key is None and not raw.headers
+def _in_order(
+    parts: Sequence[RecordColumns], damaged: Sequence[QuarantinedBatch]
+) -> Iterator[RecordColumns | QuarantinedBatch]:
+    """The parts of a fetch, cut where batches nobody can decode lie between their records, and those batches."""
+    left = list(damaged)
+    for part in parts:
+        rest = part
+        while left and left[0].offset < int(part.offsets[-1]):
+            cut = int(rest.offsets.searchsorted(left[0].offset))
+            if cut:
+                yield rest.of(slice(cut))
+            yield left.pop(0)
+            rest = rest.of(slice(cut, None))
+        yield rest
+    yield from left

@@ -13,7 +13,7 @@ from braid.client.routing import cluster_address
 from braid.client.settings import ProducerSettings
 from braid.kernel.errors import Unavailable
 from braid.kernel.ids import LeaseId
-from braid.kernel.ports import DamagedBatch, FetchedRecords, TopicPartition
+from braid.kernel.ports import DamagedBatch, FetchedColumns, TopicPartition
 from braid.kernel.progress import Progress
 
 
@@ -48,7 +48,7 @@ async def quarantine(
     memory = MemoryBound(1, {}).lane(lease.channel.lane)
     work = PartitionWork(held, group=group, ready=Ready({}), settling=letters, memory=memory, may_start=None)
     work.begin(Progress(batch.first_offset), bytes(16))
-    work.accept(FetchedRecords(held.topic_partition, (), batch.last_offset + 1, (batch,)))
+    work.accept(FetchedColumns(held.topic_partition, (), batch.last_offset + 1, (batch,)))
     dead_letters = DeadLetters(mesh._host, group, lambda stream: mesh._make_producer(stream, ProducerSettings()))
     try:
         async with asyncio.timeout(wait_seconds):

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
+from braid.client.marks import without_canaries
 from braid.host.system import system_host
 from braid.kafka.cluster import AioKafka
 from braid.kernel import limits
@@ -127,7 +128,7 @@ class RangeReader:
         while (
             fetched := await self._next(lambda: self._fetcher.fetch_columns(max_records, _WAIT_SECONDS, names))
         ) is not None:
-            parts = [_without_canaries(_below(part, self._end)) for each in fetched for part in each.parts]
+            parts = [without_canaries(_below(part, self._end)) for each in fetched for part in each.parts]
             found = RangeColumns([part for part in parts if len(part)], self._damaged_of(fetched))
             if found.parts or found.damaged:
                 return found
@@ -153,7 +154,7 @@ class RangeReader:
         for bounds, each in await self._next_together(
             lambda: self._fetcher.fetch_columns(max_records, _WAIT_SECONDS, names)
         ):
-            parts = [_without_canaries(_below(part, bounds.end)) for part in each.parts]
+            parts = [without_canaries(_below(part, bounds.end)) for part in each.parts]
             found.append((each.partition, RangeColumns([part for part in parts if len(part)])))
         return found
 
@@ -340,12 +341,3 @@ def _is_canary(record: KafkaRecord) -> bool:
 def _below(part: RecordColumns, end: int) -> RecordColumns:
     """The records below an offset."""
     return part if part.offsets[-1] < end else part.of(slice(part.offsets.searchsorted(end)))
-
-
-def _without_canaries(part: RecordColumns) -> RecordColumns:
-    alike = (part.header_counts == 0) & (part.keys.sizes < 0) & (part.values.sizes == len(SEAL_CANARY))
-    if not alike.any():
-        return part
-    for row in alike.nonzero()[0].tolist():
-        alike[row] = part.cell(part.values, row) == SEAL_CANARY
-    return part.of(~alike)

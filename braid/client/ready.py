@@ -1,51 +1,21 @@
-"""Fetched records that wait for a handler: one queue a lane, taken from in turns that follow the lanes' shares."""
+"""Fetched records that wait for a handler: one queue a lane, taken from in turns that follow the lanes' shares.
+
+Where nothing is asked of a single record, a run of them is taken from its queue together and handed out one after
+another. Whatever changes who is next, or whether its records may be handed out, recalls what is left of the run.
+"""
 
 import asyncio
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from itertools import repeat
 from typing import TYPE_CHECKING
 
 from braid.client.record import Record
+from braid.client.slices import Slice
 from braid.kernel import limits
-from braid.kernel.ports import KafkaRecord
 
 if TYPE_CHECKING:
     from braid.client.partition_work import PartitionWork
-
-
-class Slice:
-    """Records of one partition that wait together; what an application sees of them is made when it is handed out."""
-
-    __slots__ = ("admitted", "index", "raws", "sizes", "times", "work")
-
-    def __init__(
-        self,
-        work: "PartitionWork",
-        raws: Sequence[KafkaRecord],
-        times: Sequence[int],
-        sizes: Sequence[int],
-        *,
-        admitted: bool = False,
-    ) -> None:
-        """`times` are ingestion times (ms), `sizes` what they weigh in memory, one each a record.
-
-        `admitted`: their turn has come (`Order`), and they keep it until they are settled.
-        """
-        self.admitted = admitted
-        self.work = work
-        self.raws = raws
-        self.times = times
-        self.sizes = sizes
-        self.index = 0
-
-    def __len__(self) -> int:
-        return len(self.raws) - self.index
-
-    def rest(self, count: int) -> "Slice":
-        """Takes up to `count` records out, in order."""
-        first, self.index = self.index, min(self.index + count, len(self.raws))
-        taken = slice(first, self.index)
-        return Slice(self.work, self.raws[taken], self.times[taken], self.sizes[taken], admitted=self.admitted)
 
 
 class Ready:
@@ -59,10 +29,13 @@ class Ready:
         self._turn: deque[Slice] = deque()  # the queue whose turn it is
         self._left = 0  # records of its turn
         self._paused: set[str] = set()
-        self._takers: deque[asyncio.Future[None]] = deque()
+        self.takers: deque[asyncio.Future[None]] = deque()  # who waits for a record
         self._error: BaseException | None = None
         self._closed = False
         self._streak = 0
+        self.run: deque[Record] = deque()  # the next ones; whoever hands out `popleft`s
+        self._run_of: Slice | None = None
+        self.keeping: set[PartitionWork] = set()  # work that keeps acknowledgements it has not noted
 
     def put(self, waiting: Slice, *, first: bool = False) -> None:
         """Adds records behind those of their lane, or before them."""
@@ -71,33 +44,81 @@ class Ready:
         if queue is None:
             queue = self._queues[lane] = deque()
             self._order.append(lane)
+        if self.run and (first or not (queue or self._runs(lane))):
+            self.recall()
         if first:
             queue.appendleft(waiting)
         else:
             queue.append(waiting)
         waiting.work.memory.waiting += len(waiting)
-        for _ in range(min(len(waiting), len(self._takers))):
+        for _ in range(min(len(waiting), len(self.takers))):
             self._wake()
 
     def take_nowait(self) -> Record | None:
         """The next record whose lease still works, or None. Dropped ones on the way give their bytes back."""
+        if self.run:
+            return self.run.popleft()
         while (queue := self._next_queue()) is not None:
             first = queue[0]
-            work = first.work
-            if not work.hand_out(1):
-                self._forget(queue)
-                continue
-            index = first.index
-            first.index = index + 1
-            if first.index == len(first.raws):
-                self._forget(queue)
-            if work.ordered and not first.admitted and not work.admits(first, index):
-                continue
-            return Record(first.raws[index], work, first.times[index], first.sizes[index])
+            record = self._take_one(queue, first) if first.work.one_by_one else self._take_run(queue, first)
+            if record is not None:
+                return record
         return None
+
+    def _take_one(self, queue: deque[Slice], first: Slice) -> Record | None:
+        """The next record of a slice, None when it may not be handed out."""
+        work = first.work
+        if not work.hand_out(1):
+            self._forget(queue)
+            return None
+        row = first.rows[first.index]
+        first.index += 1
+        if not first:
+            self._forget(queue)
+        if work.ordered and not first.admitted and not work.admits(row):
+            return None
+        return Record(row, work)
+
+    def _take_run(self, queue: deque[Slice], first: Slice) -> Record | None:
+        """The next record of a slice; some behind it become the run."""
+        most = max(0, limits.RECORDS_BETWEEN_YIELDS - self._streak) or limits.RECORDS_BETWEEN_YIELDS
+        if any(other is not queue and other and lane not in self._paused for lane, other in self._queues.items()):
+            most = min(most, self._left + 1)  # no more than its turn
+        start, work = first.index, first.work
+        count = min(most, len(first))
+        if not work.hand_out(count):
+            self._forget(queue)
+            return None
+        first.index += count
+        self._left = max(0, self._left - count + 1)
+        self._streak += count - 1
+        if not first:
+            self._forget(queue)
+        self._run_of = first
+        self.run.extend(map(Record, first.rows[start : first.index], repeat(work)))
+        return self.run.popleft()
+
+    def recall(self) -> None:
+        """What is left of the run waits again: who comes next is decided anew."""
+        first, count = self._run_of, len(self.run)
+        if first is None or not count:
+            return
+        self.run.clear()
+        self._left = 0
+        queue = self._queues[first.work.lease.id.channel.lane]
+        if not first:  # all of it was taken
+            queue.appendleft(first)
+            first.work.memory.waiting += first.count
+        first.index -= count
+        first.work.take_back(count)
+
+    def _runs(self, lane: str) -> bool:
+        """Whether the run is of this lane."""
+        return self._run_of is not None and self._run_of.work.lease.id.channel.lane == lane
 
     def take_slice_nowait(self, max_records: int) -> Slice | None:
         """As `take_nowait`, as many records of one partition as wait together."""
+        self.recall()
         while (queue := self._next_queue()) is not None:
             first = queue[0]
             count = min(max_records, len(first))
@@ -115,6 +136,8 @@ class Ready:
 
     def take_quickly(self) -> Record | None:
         """As `take_nowait`, or None when `take` has to see to it: now and then everything else needs a turn."""
+        if self.run:
+            return self.run.popleft()
         self._streak += 1
         if self._streak >= limits.RECORDS_BETWEEN_YIELDS or self._error is not None:
             return None
@@ -140,28 +163,32 @@ class Ready:
 
     def pause(self, lane: str) -> None:
         """Hands out nothing of this lane."""
+        self.recall()
         self._paused.add(lane)
         self._left = 0
 
     def resume(self, lane: str) -> None:
         """Hands this lane out again."""
+        self.recall()
         self._paused.discard(lane)
         self._wake_all()
 
     def fail(self, error: BaseException) -> None:
         """Everybody who takes gets this error."""
+        self.recall()
         self._error = error
         self._wake_all()
 
     def close(self) -> None:
         """Everybody who waits gets None."""
+        self.recall()
         self._closed = True
         self._wake_all()
 
     def _forget(self, queue: deque[Slice]) -> None:
         """Takes a queue's first slice away; what was not handed out of it never will be."""
         first = queue.popleft()
-        first.work.memory.waiting -= len(first.raws)
+        first.work.memory.waiting -= first.count
         first.work.drop(first)
 
     async def _may_take(self) -> bool:
@@ -175,14 +202,18 @@ class Ready:
         return True
 
     async def _wait(self) -> None:
+        for work in list(self.keeping):  # nobody knows when the next acknowledgement comes
+            work.note_acked()
         taker: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._takers.append(taker)
+        self.takers.append(taker)
         self._streak = 0
         try:
             await taker
         except asyncio.CancelledError:
             if taker.done() and not taker.cancelled():
                 self._wake()  # pass the turn on
+            elif taker in self.takers:
+                self.takers.remove(taker)
             raise
 
     def _next_queue(self) -> deque[Slice] | None:
@@ -199,12 +230,12 @@ class Ready:
         return None
 
     def _wake(self) -> None:
-        while self._takers:
-            taker = self._takers.popleft()
+        while self.takers:
+            taker = self.takers.popleft()
             if not taker.done():
                 taker.set_result(None)
                 return
 
     def _wake_all(self) -> None:
-        while self._takers:
+        while self.takers:
             self._wake()

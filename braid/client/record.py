@@ -1,9 +1,15 @@
 """A record as handlers see it; `columns` has many of them at once."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
+from braid.kernel.limits import RECORD_OVERHEAD_BYTES
 from braid.kernel.ports import DamagedBatch, KafkaRecord
+from braid.kernel.record_columns import RecordColumns, headers_in, pieces_in
 
 if TYPE_CHECKING:
     from braid.client.partition_work import PartitionWork
@@ -13,33 +19,13 @@ ID_HEADER: Final = "braid-id"
 REPLAY_GROUP_HEADER: Final = "braid-replay-group"  # a replay to the origin is for this group only
 
 
-def read_headers(raws: Sequence[KafkaRecord], group: str) -> tuple[list[int], list[int]]:
-    """What Braid's headers say of records, in one pass.
-
-    Returns:
-        Ingestion times, milliseconds since the epoch (the `braid-ts` headers, else the records' own timestamps), and
-        the indices of records that are replayed for another group than `group`.
-    """
-    times: list[int] = []
-    others: list[int] = []
-    last_text: bytes | None = b""
-    last = 0
-    for raw in raws:
-        time = None
-        for name, text in raw.headers:
-            if name == INGESTED_HEADER:
-                if text != last_text:  # many records share their millisecond
-                    last_text, last = text, _milliseconds(text, raw.timestamp)
-                time = last
-            elif name == REPLAY_GROUP_HEADER and text and text != group.encode():
-                others.append(len(times))
-        times.append(raw.timestamp if time is None else time)
-    return times, others
-
-
-def ingestion_times(raws: Sequence[KafkaRecord]) -> list[int]:
-    """The first part of `read_headers`, for who has no group."""
-    return read_headers(raws, "")[0]
+def ingestion_time(raw: KafkaRecord) -> int:
+    """When a record was sent, ms since the epoch: its `braid-ts` header, else its own timestamp."""
+    time = raw.timestamp
+    for name, text in raw.headers:
+        if name == INGESTED_HEADER:
+            time = _milliseconds(text, raw.timestamp)
+    return time
 
 
 def _milliseconds(text: bytes | None, otherwise: int) -> int:
@@ -58,6 +44,7 @@ class QuarantinedBatch(NamedTuple):
     value: bytes | None = b""
     timestamp_type: int = 0
     headers: Sequence[tuple[str, bytes]] = ()
+    size: int = RECORD_OVERHEAD_BYTES
 
     @property
     def offset(self) -> int:
@@ -69,6 +56,56 @@ class QuarantinedBatch(NamedTuple):
         """Its newest time, as it says itself."""
         return self.batch.timestamp_ms
 
+    @property
+    def ingested_at(self) -> int:
+        """The same: nobody knows better."""
+        return self.batch.timestamp_ms
+
+
+class Row(NamedTuple):
+    """A record on its way to a handler, with bytes of its own: it keeps nothing else of what was fetched.
+
+    Attributes:
+        told: Its headers, or the bytes they are read from when somebody asks for them.
+        ingested_at: When it was sent, ms since the epoch.
+        size: What it weighs against the memory bound, bytes.
+    """
+
+    offset: int
+    timestamp: int
+    timestamp_type: int
+    key: bytes | None
+    value: bytes | None
+    told: bytes | Sequence[tuple[str, bytes]]
+    ingested_at: int
+    size: int
+
+    @property
+    def headers(self) -> Sequence[tuple[str, bytes]]:
+        """Headers in order, repeated names included."""
+        return headers_in(self.told) if isinstance(self.told, bytes) else self.told
+
+
+_make_row: Final = partial(tuple.__new__, Row)  # `Row._make` takes three times as long
+
+
+def rows_of(columns: RecordColumns, times: NDArray[np.int64], sizes: NDArray[np.int64]) -> list[Row]:
+    """Columns as rows; `times` are ingestion times (ms), `sizes` what each weighs in memory."""
+    if columns.raws:
+        keys, values = [raw.key for raw in columns.raws], [raw.value for raw in columns.raws]
+        tolds: Sequence[object] = [raw.headers for raw in columns.raws]
+    else:
+        assert columns.tails is not None, "columns that were not objects have tails"
+        keys, values, tolds = (
+            pieces_in(columns.data, cells) for cells in (columns.keys, columns.values, columns.tails)
+        )
+    numbers = (columns.offsets, columns.timestamps, columns.timestamp_types)
+    pieces = zip(*(each.tolist() for each in numbers), keys, values, tolds, times.tolist(), sizes.tolist(), strict=True)
+    return list(map(_make_row, pieces))
+
+
+Raw = Row | QuarantinedBatch
+
 
 class Record:
     """One record, to be settled exactly once: `ack`, `retry`, `reject` or `dead_letter`, in any order among records.
@@ -76,15 +113,23 @@ class Record:
     Attributes are read from the fetched record when asked for, so that records nobody looks into cost little.
     """
 
-    __slots__ = ("_settled", "ingested_at", "raw", "size", "work")
+    __slots__ = ("_settled", "raw", "work")
 
-    def __init__(self, raw: KafkaRecord, work: "PartitionWork", ingested_at: int, size: int) -> None:
-        """`raw` is the record as it was fetched, `size` what it weighs against the memory bound."""
+    def __init__(self, raw: Raw, work: "PartitionWork") -> None:
+        """`raw` is the record as it was fetched."""
         self.raw = raw
         self.work = work
-        self.ingested_at = ingested_at
-        self.size = size
         self._settled = False
+
+    @property
+    def ingested_at(self) -> int:
+        """When it was sent, milliseconds since the epoch."""
+        return self.raw.ingested_at
+
+    @property
+    def size(self) -> int:
+        """What it weighs against the memory bound, bytes."""
+        return self.raw.size
 
     @property
     def value(self) -> bytes | None:

@@ -86,12 +86,30 @@ def decode_columns(
         return None
 
 
+def all_headers(columns: RecordColumns) -> tuple[Cells, Cells]:
+    """Names and values of all headers of decoded records, those of a record together and in order."""
+    assert columns.tails is not None, "they were decoded here"
+    data: _Bytes = np.frombuffer(columns.data, np.uint8)
+    counts, ends = columns.header_counts, columns.tails.starts + columns.tails.sizes
+    _, at = _numbers(data, columns.tails.starts)
+    firsts = np.cumsum(counts) - counts
+    total = int(counts.sum())
+    names, values = (Cells(np.empty(total, np.int64), np.empty(total, np.int64)) for _ in range(2))
+    for turn in range(int(counts.max(initial=0))):
+        live = np.flatnonzero(counts > turn)
+        rows = firsts[live] + turn
+        for found in (names, values):
+            cells, at[live] = _cells(data, at[live], ends[live])
+            found.starts[rows], found.sizes[rows] = cells
+    return names, values
+
+
 def _decode(plain: memoryview, first_at: int, heads: Sequence[BatchHead], names: Sequence[bytes]) -> RecordColumns:
     steps = _steps(plain, first_at, heads)
     found = room(sum(head.records for head in heads), 2 + len(names))
     rest = _put_runs(plain, steps, first_at, names, found)
+    starts, ends = _bodies(steps, first_at)
     if len(rest):
-        starts, ends = _bodies(steps, first_at)
         if len(rest) == len(starts):
             found = _read(plain, starts, ends, names)
         else:
@@ -102,7 +120,10 @@ def _decode(plain: memoryview, first_at: int, heads: Sequence[BatchHead], names:
     offsets = deltas + np.repeat([head.base_offset for head in heads], each)
     _demand((offsets[1:] > offsets[:-1]).all())
     keys, values, *headers = found.cells
-    return RecordColumns(plain, offsets, *_times(found.delta_ms, heads, each), found.counts, keys, values, headers)
+    behind = values.starts + np.maximum(values.sizes, 0)
+    tails = Cells(behind, ends - behind)
+    times = _times(found.delta_ms, heads, each)
+    return RecordColumns(plain, offsets, *times, found.counts, keys, values, headers, tails)
 
 
 def _put_runs(plain: memoryview, steps: _Steps, first_at: int, names: Sequence[bytes], found: Pieces) -> _Ints:

@@ -455,3 +455,12 @@ DECOMMISSION_WAIT_SECONDS: Final = 3_600.0  # `--wait` without a time: drains ta
 POLICY_BAND_MIN: Final = 0.01  # of the mean: nearer than that, the noise of measuring would move leases
 POLICY_BAND_MAX: Final = 10.0  # above it nothing would ever be moved by load
 SHADOW_LOOK_SECONDS: Final = 10.0  # between two looks at what a shadow policy would do: each costs a preview
+
+# --- records in a consumer's memory
+RECORD_OVERHEAD_BYTES: Final = 256  # what a record counts for beside its key, value and headers
+HEADER_OVERHEAD_BYTES: Final = 128  # a header's; they need not be large to be many
+ACKS_KEPT_MAX: Final = (
+    128  # of a partition, noted together; at once while a lease is asked back or records are waited for
+)
+REPEATED_COLUMNS_KEPT_MAX: Final = 64  # sets of columns that are the same in every row; some 100 KB each
+HEADER_SECTIONS_MAX: Final = 8  # of a batch with headers laid out alike; more are read at any layout

@@ -20,6 +20,7 @@ from braid.kernel.ranges import EMPTY, Ranges
 
 _NEVER: Final = 1 << 63
 _UNFINISHED: Final = 1
+_ARRAY_LEAST: Final = 32  # offsets
 _COMPACT_AT: Final = 4_096  # finished records kept in front before the arrays are shortened
 
 
@@ -159,6 +160,12 @@ class Progress:
             self._attempts.pop(offset, None)
         return True
 
+    def done_some(self, offsets: Sequence[int]) -> int:
+        """`done_many`, one by one where arrays are not worth their making."""
+        if len(offsets) < _ARRAY_LEAST:
+            return sum(map(self.done, offsets))
+        return self.done_many(np.array(offsets, np.int64))
+
     def done_many(self, offsets: NDArray[np.int64], mask: NDArray[np.bool_] | None = None) -> int:
         """Notes that many delivered records are done, in any order.
 
@@ -173,6 +180,8 @@ class Progress:
             Invalid: one of them was never delivered here; then nothing has changed.
         """
         wanted = np.asarray(offsets if mask is None else offsets[mask], np.int64)
+        if (together := self._together(wanted)) is not None:
+            return self._finish(together)
         positions, strangers = self._positions(wanted)
         for stranger in strangers.tolist():
             self._locate(stranger)
@@ -361,6 +370,17 @@ class Progress:
             raise Invalid(f"offset {offset} was never delivered", field="offset")
         return index
 
+    def _together(self, wanted: NDArray[np.int64]) -> slice | None:
+        """Where the wanted offsets are, when they follow each other here as they do there, and have no attempts."""
+        count = len(wanted)
+        if not count or self._attempts or not self._offsets:
+            return None
+        first = bisect_left(self._offsets, int(wanted[0]))
+        if first + count > len(self._offsets) or self._offsets[first + count - 1] != wanted[-1]:
+            return None
+        alike = np.array_equal(np.frombuffer(self._offsets, np.int64, count, first * 8), wanted)
+        return slice(first, first + count) if alike else None
+
     def _positions(self, wanted: NDArray[np.int64]) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
         """Indices of the wanted offsets that are tracked, and the offsets that are not.
 
@@ -373,14 +393,20 @@ class Progress:
         found = known[positions] == wanted
         return positions[found], wanted[~found]
 
-    def _finish(self, positions: NDArray[np.intp]) -> int:
-        if not len(positions):
-            return 0
+    def _finish(self, positions: NDArray[np.intp] | slice) -> int:
         flags = np.frombuffer(self._unfinished, np.uint8)
-        before = self._in_flight
-        np.put(flags, positions, 0)
-        self._in_flight = int(np.count_nonzero(flags[self._head :]))
-        return before - self._in_flight
+        if not isinstance(positions, slice):
+            if not len(positions):
+                return 0
+            around = flags[int(positions.min()) : int(positions.max()) + 1]  # offsets may be named twice
+            before = np.count_nonzero(around)
+            flags[positions] = 0
+            newly = int(before - np.count_nonzero(around))
+        else:
+            newly = int(np.count_nonzero(flags[positions]))
+            flags[positions] = 0
+        self._in_flight -= newly
+        return newly
 
     def _forget(self, count: int) -> None:
         """Drops the first records, all of them finished."""

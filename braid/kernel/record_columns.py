@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
@@ -42,6 +43,8 @@ class RecordColumns:
         keys: Keys in `data`.
         values: Values in `data`.
         headers: For each name that was asked for, the last header of that name.
+        tails: What is behind the values in `data`, for `headers_in`; None for records that were objects already.
+        raws: Those objects.
     """
 
     data: memoryview
@@ -52,6 +55,8 @@ class RecordColumns:
     keys: Cells
     values: Cells
     headers: Sequence[Cells]
+    tails: Cells | None = None
+    raws: Sequence["KafkaRecord"] = ()
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -67,7 +72,14 @@ class RecordColumns:
             self.keys.of(chosen),
             self.values.of(chosen),
             [cells.of(chosen) for cells in self.headers],
+            None if self.tails is None else self.tails.of(chosen),
+            self._raws_of(chosen),
         )
+
+    def _raws_of(self, chosen: slice | NDArray[np.bool_]) -> Sequence["KafkaRecord"]:
+        if not self.raws:
+            return ()
+        return self.raws[chosen] if isinstance(chosen, slice) else list(compress(self.raws, chosen.tolist()))
 
     def cell(self, cells: Cells, row: int) -> bytes | None:
         """The bytes of one cell, None for null: for looking at single records."""
@@ -113,7 +125,60 @@ def columns_of(records: Sequence["KafkaRecord"], names: Sequence[str]) -> Record
         cells[0],
         cells[1],
         cells[2:],
+        raws=records,
     )
+
+
+def pieces_in(data: memoryview, cells: Cells) -> list[bytes | None]:
+    """The bytes of every cell, None for null; all at once where they are of one size."""
+    starts, sizes = cells
+    if not len(sizes):
+        return []
+    size = int(sizes[0])
+    if (sizes == size).all():
+        if size <= 0:
+            return [b"" if size == 0 else None] * len(sizes)
+        alike: list[bytes | None] = pieces_at(data, starts, np.dtype(f"V{size}")).tolist()
+        return alike
+    first, last = int(starts[0]), int((starts + np.maximum(sizes, 0)).max())
+    around = bytes(data[first:last])
+    starts = starts - first
+    pairs = zip(starts.tolist(), (starts + sizes).tolist(), strict=True)
+    if sizes.min() >= 0:
+        return [around[start:end] for start, end in pairs]
+    return [around[start:end] if end >= start else None for start, end in pairs]
+
+
+def headers_in(tail: bytes) -> list[tuple[str, bytes]]:
+    """The headers that stand behind a record's value, as Kafka writes them (KIP-98); it was decoded soundly before.
+
+    A header's value may be None, whatever its type says: other tools write such.
+    """
+    left, at = _varint(tail, 0)
+    found = []
+    while left > 0:
+        size, at = _varint(tail, at)
+        name, at = tail[at : at + size].decode(), at + size
+        size, at = _varint(tail, at)
+        found.append((name, tail[at : at + size] if size >= 0 else None))
+        at += max(size, 0)
+        left -= 1
+    return found  # type: ignore[return-value]  # see above
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    """A zigzag varint, and where it ends."""
+    byte = data[at]
+    if byte < 0x80:
+        return (byte >> 1) ^ -(byte & 1), at + 1
+    value = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return (value >> 1) ^ -(value & 1), at
+        shift += 7
 
 
 def _last_headers(record: "KafkaRecord") -> dict[str, bytes]:

@@ -24,11 +24,12 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from braid.client.cell_arrays import as_text, binary_of
+from braid.client.marks import ingestion_times, of_other_groups
 from braid.client.record import ID_HEADER, INGESTED_HEADER, REPLAY_GROUP_HEADER
 from braid.kernel.ports import KafkaRecord
 from braid.kernel.ranges import Ranges
-from braid.kernel.record_columns import Cells, RecordColumns, pieces_at
-from braid.spark.decimals import decimals
+from braid.kernel.record_columns import RecordColumns
 from braid.spark.plan import LogRange
 
 COLUMN_HEADERS: Final = (ID_HEADER, INGESTED_HEADER, REPLAY_GROUP_HEADER)  # that `build_columns` needs
@@ -143,16 +144,16 @@ class RowBuilder:
         if not parts:
             return pa.RecordBatch.from_pylist([], schema=schema)
         parts = [self._wanted(part) for part in parts]
-        times = [_ingested(part, part.headers[1]) for part in parts]
+        times = [ingestion_times(part, part.headers[1]) for part in parts]
         columns = [
             *self._repeated(sum(map(len, parts))),
             pa.array(_joined([part.offsets for part in parts]), pa.int64()),
             _timestamps(_joined([part.timestamps for part in parts]), schema.field("timestamp").type),
             pa.array(_joined([part.timestamp_types for part in parts]).astype(np.int32)),
             _timestamps(_joined(times), schema.field("ingested_at").type),
-            _as_text(_binary([(part, part.headers[0]) for part in parts])),
-            _binary([(part, part.keys) for part in parts]),
-            _binary([(part, part.values) for part in parts]),
+            as_text(binary_of([(part.data, part.headers[0]) for part in parts])),
+            binary_of([(part.data, part.keys) for part in parts]),
+            binary_of([(part.data, part.values) for part in parts]),
             pa.nulls(sum(map(len, parts)), schema.field("headers").type),
         ]
         return pa.RecordBatch.from_arrays(columns, schema=schema)
@@ -164,14 +165,8 @@ class RowBuilder:
             for start, end in self._skip:
                 done[slice(*part.offsets.searchsorted((start, end)))] = True
             part = part.of(~done) if done.any() else part
-        replays = part.headers[2]
-        named = replays.sizes > 0
-        if not self._group or not named.any():
-            return part
-        own = self._group.encode()
-        for row in named.nonzero()[0].tolist():
-            named[row] = part.cell(replays, row) != own
-        return part.of(~named)
+        others = of_other_groups(part, part.headers[2], self._group) if self._group else None
+        return part if others is None else part.of(~others)
 
     def _repeated(self, count: int) -> list[pa.Array]:
         """The columns that are the same in every row, cut from longer ones made before."""
@@ -202,60 +197,8 @@ def _timestamps(numbers: NDArray[np.int64], kind: pa.DataType) -> pa.Array:
 
 def _texts(texts: Sequence[bytes | None]) -> pa.Array:
     """ASCII as strings; what is not valid text is replaced."""
-    return _as_text(pa.array(texts, pa.binary()))
-
-
-def _as_text(found: pa.Array) -> pa.Array:
-    try:
-        return found.cast(pa.string())
-    except pa.ArrowInvalid:
-        texts = [None if text is None else text.decode("ascii", "replace") for text in found.to_pylist()]
-        return pa.array(texts, pa.string())
+    return as_text(pa.array(texts, pa.binary()))
 
 
 def _joined(arrays: Sequence[NDArray[_Number]]) -> NDArray[_Number]:
     return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
-
-
-def _binary(columns: Sequence[tuple[RecordColumns, Cells]]) -> pa.Array:
-    """Cells as an array of their own."""
-    taken = [_alike(part.data, cells) if _are_alike(cells) else _taken(part.data, cells) for part, cells in columns]
-    return taken[0] if len(taken) == 1 else pa.concat_arrays(taken)
-
-
-def _are_alike(cells: Cells) -> bool:
-    """Whether all are of one size, or all null."""
-    return len(cells.sizes) > 0 and bool((cells.sizes == cells.sizes[0]).all())
-
-
-def _alike(data: memoryview, cells: Cells) -> pa.Array:
-    count, size = len(cells.sizes), int(cells.sizes[0])
-    if size < 0:
-        return pa.nulls(count, pa.binary())
-    edges = pa.py_buffer(np.arange(count + 1, dtype=np.int32) * np.int32(size))
-    pieces = pa.py_buffer(pieces_at(data, cells.starts, np.dtype(f"V{size}")) if size else b"")
-    return pa.Array.from_buffers(pa.binary(), count, [None, edges, pieces])
-
-
-def _taken(data: memoryview, cells: Cells) -> pa.Array:
-    """Cells and what lies between them make an array over the fetched bytes, of which every second one is taken."""
-    count = len(cells.sizes)
-    edges = np.empty((count, 2), np.int32)
-    edges[:, 0] = cells.starts
-    edges[:, 1] = cells.starts + np.maximum(cells.sizes, 0)
-    around = pa.py_buffer(edges)
-    pieces = pa.Array.from_buffers(pa.binary(), max(0, 2 * count - 1), [None, around, pa.py_buffer(data)])
-    missing = cells.sizes < 0
-    wanted = pa.array(np.arange(0, 2 * count, 2), pa.int64(), mask=missing if missing.any() else None)
-    return pieces.take(wanted)
-
-
-def _ingested(part: RecordColumns, cells: Cells) -> NDArray[np.int64]:
-    """The times that cells say in decimal digits; the record's own where one says none."""
-    times = part.timestamps.copy()
-    for size in np.unique(cells.sizes).tolist():
-        if 0 < size <= _TIME_DIGITS_MAX:
-            rows = slice(None) if (cells.sizes == size).all() else np.flatnonzero(cells.sizes == size)
-            said, sound = decimals(part.data, cells.starts[rows], size)
-            times[rows] = np.where(sound, said, times[rows])
-    return times

@@ -12,7 +12,7 @@ from braid.client.partition_work import PartitionWork
 from braid.client.record import Record
 from braid.client.settings import Retry
 from braid.kernel.errors import Invalid
-from braid.kernel.ports import FetchedRecords, TopicPartition
+from braid.kernel.ports import FetchedColumns, TopicPartition
 from tests.support.scripted_control import Control, until, virtual
 from tests.support.virtual_time import run_virtual
 from tests.unit.client.consuming import FIRST, SECOND, TOPIC, Bench, bench, killed, member, take
@@ -211,10 +211,10 @@ def test_a_dead_letter_marked_before_its_acknowledgement_is_caught(monkeypatch: 
 def test_a_commit_before_the_sink_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     accept = PartitionWork.accept
 
-    def done_at_once(self: PartitionWork, fetched: FetchedRecords) -> None:
+    def done_at_once(self: PartitionWork, fetched: FetchedColumns) -> None:
         accept(self, fetched)
-        for raw in fetched.records:
-            self.progress.done(raw.offset)
+        for part in fetched.parts:
+            self.progress.done_many(part.offsets)
 
     async def run() -> list[str]:
         async with bench() as at:

@@ -8,13 +8,13 @@ from typing import Final
 
 import pytest
 
-from braid.client.order import Order, Waiting
+from braid.client.order import Order
 from braid.client.partition_work import PartitionWork
 from braid.client.record import Record
 from braid.client.settings import Retry
 from braid.kafka.memory.log import NewRecord
 from braid.kernel.errors import Invalid
-from braid.kernel.ports import KafkaRecord, TopicPartition
+from braid.kernel.ports import TopicPartition
 from tests.support.scripted_control import until, virtual
 from tests.unit.client.consuming import FIRST, TOPIC, Bench, bench, member, take
 
@@ -203,20 +203,16 @@ class Raw:
         self.key = key
 
 
-def raw(key: bytes | None) -> KafkaRecord:
-    return Raw(key)  # type: ignore[return-value]  # see above
-
-
 def test_the_turn_passes_in_the_order_of_coming() -> None:
-    order: Order[str] = Order(by_key=True)
-    first, second, third = raw(b"k"), raw(b"k"), raw(b"k")
-    assert order.admit(first, 1, 10)
-    assert not order.admit(second, 2, 20)
-    assert not order.admit(third, 3, 30)
-    assert order.admit(raw(None), 4, 0)
-    assert order.settled(raw(None)) is None
-    assert order.settled(first) == Waiting(second, 2, 20)
-    assert order.clear() == ([Waiting(third, 3, 30)], [])
-    assert order.admit(first, 1, 10)
+    order: Order[Raw, str] = Order(by_key=True)
+    first, second, third = Raw(b"k"), Raw(b"k"), Raw(b"k")
+    assert order.admit(first)
+    assert not order.admit(second)
+    assert not order.admit(third)
+    assert order.admit(Raw(None))
+    assert order.settled(Raw(None)) is None
+    assert order.settled(first) is second
+    assert order.clear() == ([third], [])
+    assert order.admit(first)
     assert order.settled(first) is None
-    assert order.admit(second, 2, 20)
+    assert order.admit(second)

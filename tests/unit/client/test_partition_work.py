@@ -3,13 +3,16 @@
 from braid.api.mesh.v1.endpoint_pb2 import ClusterAddress
 from braid.client.cluster_work import ClusterWork
 from braid.client.lease_session import Held
+from braid.client.marks import MARKS
 from braid.client.memory import LaneMemory, MemoryBound
 from braid.client.partition_work import PartitionWork, Stage
-from braid.client.ready import Ready, Slice
+from braid.client.ready import Ready
+from braid.client.slices import Slice
 from braid.kafka.memory.log import MemoryRecord
 from braid.kernel.ids import SEAL_CANARY, LeaseId
-from braid.kernel.ports import FetchedRecords, TopicPartition
+from braid.kernel.ports import FetchedColumns, TopicPartition
 from braid.kernel.progress import Progress
+from braid.kernel.record_columns import columns_of
 
 PARTITION = TopicPartition("braid.logs.live.1", 0)
 
@@ -20,7 +23,7 @@ class _Ready(Ready):
         self.offsets: list[int] = []
 
     def put(self, waiting: Slice, *, first: bool = False) -> None:
-        self.offsets += [raw.offset for raw in waiting.raws]
+        self.offsets += [row.offset for row in waiting.rows]
 
 
 def test_the_canary_of_a_seal_is_passed_over_and_nothing_that_resembles_it() -> None:
@@ -39,7 +42,8 @@ def test_the_canary_of_a_seal_is_passed_over_and_nothing_that_resembles_it() -> 
         MemoryRecord(3, 5, 0, None, SEAL_CANARY, (("braid-id", b"01:1"),)),
     ]
     last = MemoryRecord(4, 5, 0, None, SEAL_CANARY, ())
-    work.accept(FetchedRecords(PARTITION, [others[0], canary, others[1], others[2], last], 5))
+    fetched = [others[0], canary, others[1], others[2], last]
+    work.accept(FetchedColumns(PARTITION, [columns_of(fetched, MARKS)], 5))
 
     assert ready.offsets == [0, 2, 3]
     for offset in ready.offsets:

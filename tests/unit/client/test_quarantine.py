@@ -11,7 +11,7 @@ from braid.api.registry.v1.stream_pb2 import Channel
 from braid.client.partition_work import PartitionWork
 from braid.client.reader import _ClusterReading
 from braid.kafka.memory.log import NewRecord
-from braid.kernel.ports import FetchedRecords, OffsetAt, TopicPartition
+from braid.kernel.ports import FetchedColumns, OffsetAt, TopicPartition
 from braid.kernel.ranges import Ranges
 from tests.support.scripted_control import until, virtual
 from tests.unit.client.consuming import FIRST, LIVE, TOPIC, Bench, bench, killed, member, take
@@ -152,7 +152,7 @@ async def test_progress_that_passes_damage_unseen_would_be_noticed() -> None:
     real = PartitionWork.accept
     async with damaged_bench() as at:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(PartitionWork, "accept", lambda self, fetched: real(self, FetchedRecords(*fetched[:3])))
+            patch.setattr(PartitionWork, "accept", lambda self, fetched: real(self, FetchedColumns(*fetched[:3])))
             async with member(at, "m", FIRST) as (consumer, _):
                 running = asyncio.ensure_future(consumer.run(at.handle))
                 await until(lambda: at.watch.base(TOPIC) == 10)

@@ -173,6 +173,9 @@ def test_batches_are_delivered_and_acknowledged_as_arrays() -> None:
     assert progress.oldest_unfinished() == (0, 5)
     assert progress.done_many(offsets) == 499
     assert (progress.base, progress.done_many(offsets)) == (1000, 0)
+    assert progress.deliver_many(offsets + 1000, offsets).all()
+    assert progress.done_some((offsets[100:300] + 1000).tolist()) == 200
+    assert (progress.base, progress.in_flight) == (1000, 800)
     assert not progress.deliver_many(np.empty(0, np.int64), np.empty(0, np.int64)).size
 
 
@@ -247,6 +250,20 @@ class Model(RuleBasedStateMachine):
         self.claimed.add(offset)
         if how == "reject":
             self.rejected.add(offset)
+
+    @precondition(lambda self: self.known)
+    @rule(data=st.data(), together=st.booleans())
+    def finish_some(self, data: st.DataObject, together: bool) -> None:
+        """Several at once, done ones among them: neighbours, which are found by their first and last, or any."""
+        known = sorted(self.known)
+        first = data.draw(st.integers(0, len(known) - 1))
+        chosen = known[first : first + data.draw(st.integers(1, 8))]
+        offsets = chosen if together else data.draw(st.permutations(chosen))
+        newly = self.open.intersection(offsets)
+        done = self.progress.done_many(np.array(offsets)) if together else self.progress.done_some(offsets)
+        assert done == len(newly)
+        self.open -= newly
+        self.claimed |= newly
 
     @precondition(lambda self: self.known)
     @rule(data=st.data())

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from braid.spark.decimals import decimals
+from braid.kernel.decimals import decimals
 
 
 @given(

@@ -1,0 +1,88 @@
+"""Records of one partition that wait together, as columns or as rows; rows are made when somebody wants one."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from braid.client.record import Row, rows_of
+from braid.kernel.record_columns import RecordColumns
+
+if TYPE_CHECKING:
+    from braid.client.partition_work import PartitionWork
+
+
+class Slice:
+    """Some records of a fetch, the first `index` of which were taken.
+
+    Attributes:
+        work: Whose they are.
+        columns: What was fetched; None for records that were rows already.
+        count: How many records it was made of.
+        index: So many of them were taken.
+        admitted: Their turn has come (`Order`), and they keep it until they are settled.
+    """
+
+    __slots__ = ("_rows", "_sizes", "_times", "admitted", "columns", "count", "index", "work")
+
+    def __init__(
+        self,
+        work: "PartitionWork",
+        columns: RecordColumns | None,
+        times: NDArray[np.int64],
+        sizes: NDArray[np.int64],
+        *,
+        rows: Sequence[Row] | None = None,
+        admitted: bool = False,
+    ) -> None:
+        """`times` are ingestion times (ms), `sizes` what they weigh in memory, one each a record."""
+        self.work = work
+        self.columns = columns
+        self.count = len(times)
+        self.index = 0
+        self.admitted = admitted
+        self._times = times
+        self._sizes = sizes
+        self._rows = rows
+
+    @classmethod
+    def of_rows(cls, work: "PartitionWork", rows: Sequence[Row], *, admitted: bool) -> Self:
+        """Rows that wait again."""
+        times = np.array([row.ingested_at for row in rows], np.int64)
+        sizes = np.array([row.size for row in rows], np.int64)
+        return cls(work, None, times, sizes, rows=rows, admitted=admitted)
+
+    def __len__(self) -> int:
+        return self.count - self.index
+
+    @property
+    def rows(self) -> Sequence[Row]:
+        """All records it was made of, taken or not."""
+        if self._rows is None:
+            assert self.columns is not None, "a slice has columns or rows"
+            self._rows = rows_of(self.columns, self._times, self._sizes)
+        return self._rows
+
+    @property
+    def times(self) -> NDArray[np.int64]:
+        """Ingestion times (ms) of those that were not taken."""
+        return self._times[self.index :]
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """What those that were not taken weigh in memory (bytes)."""
+        return self._sizes[self.index :]
+
+    def rest(self, count: int) -> "Slice":
+        """Takes up to `count` records out, in order."""
+        taken = slice(self.index, min(self.index + count, self.count))
+        self.index = taken.stop
+        return Slice(
+            self.work,
+            None if self.columns is None else self.columns.of(taken),
+            self._times[taken],
+            self._sizes[taken],
+            rows=None if self._rows is None else self._rows[taken],
+            admitted=self.admitted,
+        )
