@@ -69,19 +69,21 @@ class Handling:
                 self._slots[number].cancel()
 
     async def _slot(self, number: int) -> None:
-        while (record := await self._next()) is not None:
-            self._current[number] = record
+        current, elapsed, take_quickly = self._current, self._elapsed, self._ready.take_quickly
+        while (record := take_quickly() or await self._next()) is not None:
+            current[number] = record
             busy = record.work.busy
-            busy.began(self._elapsed())
+            busy.began(elapsed())
             try:
                 await self._handle(record)
             except asyncio.CancelledError as cancelled:
                 self._ended(number, record, cancelled)
             else:
-                self._forgive(number)  # a handler may have swallowed it
+                if self._cancelled:
+                    self._forgive(number)  # a handler may have swallowed it
             finally:
-                busy.ended(self._elapsed())
-                del self._current[number]
+                busy.ended(elapsed())
+                del current[number]
 
     async def _next(self) -> Record | None:
         try:
