@@ -149,6 +149,7 @@ class LeaseSession:
         self._sent_at: dict[int, float] = {}
         self._call: DuplexCall | None = None
         self._welcome_seconds = 0.0
+        self._sought_seconds = 0.0  # a leader, in vain, when last tried: who waited for one need not pause as well
         self._joined = asyncio.Event()
         self._leaving = False
         self._left = False
@@ -194,7 +195,8 @@ class LeaseSession:
                     self._assigner.forget_leader()
             self._call = None
             least = 0.5 if backoff_seconds <= limits.RECONNECT_SECONDS_MAX else 0.0
-            await self._host.clock.sleep(backoff_seconds * self._host.randomness.uniform(least, 1.0))
+            pause_seconds = backoff_seconds * self._host.randomness.uniform(least, 1.0)
+            await self._host.clock.sleep(max(pause_seconds - self._sought_seconds, limits.RECONNECT_SECONDS_MIN / 2))
             backoff_seconds = min(backoff_seconds * 2, limits.RECONNECT_SECONDS_MAX)
 
     async def guard(self) -> None:
@@ -268,7 +270,12 @@ class LeaseSession:
         while self._lost_at is not None:  # who says hello without leases says that nobody works on them
             await self._host.clock.sleep(self._margin_seconds / 4)
             self._check_ended()
-        call = await self._assigner.duplex("Join", wire.JoinResponse)
+        sought_at, self._sought_seconds = self._host.clock.elapsed(), 0.0
+        try:
+            call = await self._assigner.duplex("Join", wire.JoinResponse)
+        except Unavailable:
+            self._sought_seconds = self._host.clock.elapsed() - sought_at
+            raise
         async with hanging_up(self._host.tasks, call):
             hello = wire.MemberHello()
             hello.CopyFrom(self._hello)

@@ -10,7 +10,7 @@ PAGE_SIZE_MAX: Final = 1_000  # items in one List answer
 # --- store
 APPEND_BYTES_MAX: Final = 1_500_000  # etcd's request limit is 1.5 MiB
 APPEND_EVENTS_MAX: Final = 120  # etcd's transaction limit is 128 operations; head and fence take some
-SESSION_TTL_SECONDS: Final = 2.0  # a leader's session: what etcd grants at least; a kill is over 3 s later
+SESSION_TTL_SECONDS: Final = 2.0  # a leader's session: etcd grants no less, and with more the next one leads later than 3 s
 SQLITE_POLL_SECONDS: Final = 0.02  # watch by polling
 STORE_CALL_SECONDS: Final = 2.0  # one read or append
 SNAPSHOT_EVERY_EVENTS: Final = 512  # bounds what a start must fold
@@ -115,7 +115,7 @@ REQUESTS_REMEMBERED_MAX: Final = 1_024  # request ids a history knows as done; o
 LOADS_AT_ONCE: Final = 16  # histories read side by side at start
 EVENTS_SCAN_MAX: Final = 10_000  # histories one ListEvents call looks into
 STORE_RETRY_SECONDS: Final = (0.05, 1.0)  # first and longest wait before the store is tried again
-DIRECTORY_CACHE_SECONDS: Final = 0.2  # how long one read of the directory answers ListEndpoints
+DIRECTORY_CACHE_SECONDS: Final = 0.1  # how long one read of the directory answers ListEndpoints
 DIRECTORY_READ_SECONDS: Final = 0.3  # then the last read counts: who asks waits LIST_ENDPOINTS_SECONDS, or asks another
 DRAIN_SECONDS: Final = 5.0  # running calls at a graceful end
 LOOP_LAG_INTERVAL_SECONDS: Final = 0.25  # how often the event loop's stall is measured
@@ -127,6 +127,8 @@ EVENTS_PAGE_BYTES_MAX: Final = 4 << 20  # a page of events must fit an RPC messa
 # --- rpc
 CHANNELS_KEPT_MAX: Final = 64  # connections of one process; beyond it those to vanished replicas are closed
 LIST_ENDPOINTS_SECONDS: Final = 1.0  # one replica's answer about the mesh; then the next is asked
+LEADER_WAIT_SECONDS: Final = 1.0  # of a replica that is asked who leads while nobody does, before it answers that
+LEADER_WAIT_LOOK_SECONDS: Final = 0.05  # between two looks meanwhile; all who wait share one read of the store
 LEADER_PROBE_SECONDS: Final = 0.5  # a leader that fell silent answers within it, or somebody asks again who leads
 REDIRECT_WAIT_SECONDS: Final = (0.02, 0.5)  # first and longest wait while nobody is known to lead
 ERROR_TEXT_BYTES_MAX: Final = 1_024  # each text of an error; HTTP/2 headers hold 8 KiB in all

@@ -12,6 +12,7 @@ from braid.kernel.errors import BraidError, ClusterUnavailable, DeadlineExceeded
 from braid.kernel.limits import (
     CHANNELS_KEPT_MAX,
     LEADER_PROBE_SECONDS,
+    LEADER_WAIT_SECONDS,
     LIST_ENDPOINTS_SECONDS,
     REDIRECT_WAIT_SECONDS,
     REDIRECTS_MAX,
@@ -50,7 +51,9 @@ class Directory:
         self._transport = transport
         self._host = host
         self._seeds = tuple(seeds)
-        self._source = source or self._ask_replicas
+        self._source: Callable[[str], Awaitable[Sequence[KnownEndpoint]]] = self._ask_replicas
+        if source is not None:
+            self._source = lambda leader_of: source()
         self._endpoints: tuple[KnownEndpoint, ...] = ()
         self._channels: dict[str, RpcChannel] = {}
         self._heard_at: dict[str, float] = {}
@@ -97,8 +100,12 @@ class Directory:
             self._channels[address] = self._transport.channel(address)
         return self._channels[address]
 
-    async def refresh(self) -> None:
+    async def refresh(self, leader_of: str = "") -> None:
         """Reads the directory again; callers that wait for a refresh under way share its result.
+
+        Args:
+            leader_of: Whoever is asked answers once this service has a leader that is not known as silent, or after
+                `LEADER_WAIT_SECONDS`.
 
         Raises:
             Unavailable: no replica known answers.
@@ -106,7 +113,7 @@ class Directory:
         before = self._refreshes
         async with self._refreshing:
             if self._refreshes == before:
-                self._endpoints = tuple(await self._source()) or self._endpoints
+                self._endpoints = tuple(await self._source(leader_of)) or self._endpoints
                 self._refreshes += 1
                 await self._doubt_leaders()
                 await self._forget_channels()
@@ -140,11 +147,13 @@ class Directory:
             self._heard_at.pop(address, None)
             await self._channels.pop(address).close()
 
-    async def _ask_replicas(self) -> Sequence[KnownEndpoint]:
+    async def _ask_replicas(self, leader_of: str) -> Sequence[KnownEndpoint]:
+        wait_ms = round(LEADER_WAIT_SECONDS * 1000) if leader_of else 0
+        request = ListEndpointsRequest(leader_of=leader_of, silent=sorted(self._silent), wait_ms=wait_ms)
         failures: list[str] = []
         for service, address in self._askable():
             try:
-                found = await self._list_endpoints(service, address)
+                found = await self._list_endpoints(service, address, request)
             except Unsupported:  # an address of unknown service: the next path may be its
                 continue
             except (Unavailable, DeadlineExceeded) as error:
@@ -161,7 +170,7 @@ class Directory:
         for known in self._endpoints:
             if known.leader and known.address in self._silent:
                 try:
-                    await self._list_endpoints(known.service, known.address, LEADER_PROBE_SECONDS)
+                    await self._list_endpoints(known.service, known.address, seconds=LEADER_PROBE_SECONDS)
                 except (Unavailable, DeadlineExceeded):
                     self.learn_leader(known.service, "")
                 else:
@@ -175,11 +184,16 @@ class Directory:
         return sorted(dict.fromkeys(turned), key=lambda each: each[1] in self._silent)
 
     async def _list_endpoints(
-        self, service: str, address: str, seconds: float = LIST_ENDPOINTS_SECONDS
+        self,
+        service: str,
+        address: str,
+        request: ListEndpointsRequest | None = None,
+        *,
+        seconds: float = LIST_ENDPOINTS_SECONDS,
     ) -> Sequence[KnownEndpoint]:
-        path = method_path(service, "ListEndpoints")
-        options = CallOptions(seconds)
-        response = await self.channel(address).unary(path, ListEndpointsRequest(), ListEndpointsResponse, options)
+        path, asked = method_path(service, "ListEndpoints"), request or ListEndpointsRequest()
+        options = CallOptions(seconds + asked.wait_ms / 1000)
+        response = await self.channel(address).unary(path, asked, ListEndpointsResponse, options)
         return [KnownEndpoint(each.service, each.instance, each.address, each.leader) for each in response.endpoints]
 
 
@@ -242,7 +256,7 @@ class ServiceClient:
             NotLeader: the directory has learned of it; open again.
             Unavailable: the stream broke, or no replica can be reached.
         """
-        address = await self._address(any_replica, 0)
+        address = await self._address(any_replica, wait=not any_replica)
         path = method_path(self._service, method)
         try:
             stream = self._directory.channel(address).server_stream(
@@ -257,10 +271,12 @@ class ServiceClient:
     async def duplex(self, method: str, response_type: type, *, any_replica: bool = False) -> DuplexCall:
         """Opens a stream both ways, to the leader or to any replica. Errors that tell of leadership are learned from.
 
+        Where nobody leads, a replica that is asked waits for a moment until somebody does.
+
         Raises:
             Unavailable: no replica is known and none can be asked.
         """
-        address = await self._address(any_replica, 0)
+        address = await self._address(any_replica, wait=not any_replica)
         path = method_path(self._service, method)
         call = self._directory.channel(address).duplex(path, response_type, self._stream_options())
         return _LearningCall(call, lambda error: self._learn(address, error), lambda: self._directory.heard(address))
@@ -276,10 +292,10 @@ class ServiceClient:
     def _stream_options(self) -> CallOptions:
         return CallOptions(0.0, self._host.ids.ulid(), self._tenant, self._principal)
 
-    async def _address(self, any_replica: bool, attempt: int) -> str:
+    async def _address(self, any_replica: bool, attempt: int = 0, *, wait: bool = False) -> str:
         found = self._known(any_replica, attempt)
         if not found:
-            await self._directory.refresh()
+            await self._directory.refresh(self._service if wait else "")
             found = self._known(any_replica, attempt)
         if not found:
             raise Unavailable(f"no {'replica' if any_replica else 'leader'} of {self._service} is known")

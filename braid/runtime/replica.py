@@ -84,6 +84,11 @@ class Replica:
         return self._advertise or (self._server.address if self._server else "")
 
     @property
+    def stopping(self) -> bool:
+        """Whether it is about to end."""
+        return self._stopping.is_set()
+
+    @property
     def leader_epoch(self) -> int:
         """The epoch of the leadership held now. Raises `NotLeader`."""
         return self.require_leader().epoch

@@ -12,7 +12,14 @@ from braid.api.mesh.v1.event_pb2 import (
     WatchEventsRequest,
 )
 from braid.kernel.errors import BraidError, Invalid, NotLeader
-from braid.kernel.limits import EVENTS_PAGE_BYTES_MAX, EVENTS_SCAN_MAX, PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX
+from braid.kernel.limits import (
+    EVENTS_PAGE_BYTES_MAX,
+    EVENTS_SCAN_MAX,
+    LEADER_WAIT_LOOK_SECONDS,
+    LEADER_WAIT_SECONDS,
+    PAGE_SIZE_DEFAULT,
+    PAGE_SIZE_MAX,
+)
 from braid.kernel.ports import (
     Caller,
     DuplexHandler,
@@ -22,6 +29,7 @@ from braid.kernel.ports import (
     StreamHandler,
     UnaryHandler,
 )
+from braid.rpc.mesh_client import KnownEndpoint
 from braid.rpc.methods import method_path, server_stream, service_path, unary
 from braid.runtime.kinds import RecordedEvent
 from braid.runtime.service import Service
@@ -83,6 +91,8 @@ class _Events:
 
     async def list_endpoints(self, request: ListEndpointsRequest, caller: Caller) -> ListEndpointsResponse:
         found = await self._replica.endpoints()
+        if request.leader_of and request.wait_ms > 0:
+            found = await self._led(request, found)
         return ListEndpointsResponse(
             endpoints=[
                 Endpoint(service=each.service, instance=each.instance, address=each.address, leader=each.leader)
@@ -90,6 +100,19 @@ class _Events:
             ],
             time_ms=self._replica.host.clock.now_ms(),
         )
+
+    async def _led(self, request: ListEndpointsRequest, found: Sequence[KnownEndpoint]) -> Sequence[KnownEndpoint]:
+        """Waits for a leader: who searches for one hears of it at once, and asks once a second, not all the time."""
+        clock, silent = self._replica.host.clock, set(request.silent)
+        until = clock.elapsed() + min(request.wait_ms / 1000, LEADER_WAIT_SECONDS)
+        while not self._replica.stopping and clock.elapsed() < until:
+            leaders = {each.address for each in found if each.leader and each.service == request.leader_of}
+            if leaders - silent:
+                break
+            silent &= leaders  # who leads anew is not silent any more
+            await clock.sleep(LEADER_WAIT_LOOK_SECONDS)
+            found = await self._replica.endpoints()
+        return found
 
     async def list_events(self, request: ListEventsRequest, caller: Caller) -> ListEventsResponse:
         """Pages through histories in order; a page ends at its size in events or bytes, or after many histories."""

@@ -11,7 +11,7 @@ from braid.api.mesh.v1.endpoint_pb2 import ListEndpointsRequest, ListEndpointsRe
 from braid.kernel.decider import Context
 from braid.kernel.errors import CorruptHistory, NotLeader
 from braid.kernel.ids import split_epoch
-from braid.kernel.limits import LIST_ENDPOINTS_SECONDS, SESSION_TTL_SECONDS
+from braid.kernel.limits import LEADER_WAIT_SECONDS, LIST_ENDPOINTS_SECONDS, SESSION_TTL_SECONDS
 from braid.kernel.ports import CallOptions, HistoryId
 from braid.rpc.memory_network import MemoryNetwork
 from braid.rpc.memory_transport import MemoryTransport
@@ -153,6 +153,74 @@ def test_a_replica_cut_from_the_store_answers_soon_and_does_not_name_itself() ->
             await channel.unary(add, Int64Value(value=1), Int64Value, CallOptions(1.0))
         assert redirect.value.leader != "r0:1"
         assert running_loop().time() - begun < LIST_ENDPOINTS_SECONDS
+
+    run(scenario())
+
+
+class Timed(CounterService):
+    """Tells when it began to lead."""
+
+    led_at = 0.0
+
+    async def lead(self, replica: Replica) -> None:
+        """See `Service`."""
+        self.led_at = running_loop().time()
+        await super().lead(replica)
+
+
+def test_who_searches_for_a_leader_hears_of_the_next_one_at_once() -> None:
+    """And asks hardly more than once a second until then: thousands may search."""
+
+    async def scenario() -> None:
+        world, next_one = World(), Timed()
+        await world.start("registry-0")
+        await world.start("registry-1", next_one)
+        await world.leader()
+        await world.directory.refresh()
+        world.processes["registry-0"].kill()
+        world.directory.learn_leader("registry", "")
+        begun, asked = running_loop().time(), 0
+
+        async def search() -> float:
+            nonlocal asked
+            while not world.directory.leader("registry"):
+                await world.directory.refresh("registry")
+                asked += 1
+            return running_loop().time()
+
+        searching = asyncio.ensure_future(search())
+        found = await searching
+        assert found - begun > 1.0
+        assert found - next_one.led_at < 0.2
+        assert asked <= (found - begun) / LEADER_WAIT_SECONDS + 2
+
+    run(scenario())
+
+
+def test_a_leader_that_its_asker_calls_silent_is_named_at_last_and_at_once_when_it_leads_anew() -> None:
+    async def scenario() -> None:
+        world = World()
+        await world.start("registry-0")
+        second = await world.start("registry-1")
+        await world.leader()
+        channel = MemoryTransport(world.network, "client").channel("r1:1")
+        request = ListEndpointsRequest(leader_of="registry", silent=["r0:1", "r1:1"], wait_ms=60_000)
+
+        async def named() -> list[str]:
+            path = method_path("registry", "ListEndpoints")
+            answer = await channel.unary(path, request, ListEndpointsResponse, CallOptions(5.0))
+            return [each.instance for each in answer.endpoints if each.leader]
+
+        begun = running_loop().time()
+        assert await named() == ["registry-0"]
+        took = running_loop().time() - begun
+        assert took == pytest.approx(LEADER_WAIT_SECONDS, abs=0.2), "no longer, whatever is asked for"
+        world.processes["registry-0"].kill()
+        await asyncio.sleep(SESSION_TTL_SECONDS - LEADER_WAIT_SECONDS / 2)
+        assert not second.leading()
+        begun = running_loop().time()
+        assert await named() == ["registry-1"]
+        assert running_loop().time() - begun < LEADER_WAIT_SECONDS * 0.9
 
     run(scenario())
 

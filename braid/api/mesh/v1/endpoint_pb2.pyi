@@ -55,12 +55,29 @@ Global___Endpoint: _TypeAlias = Endpoint  # noqa: Y015
 class ListEndpointsRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
+    LEADER_OF_FIELD_NUMBER: _builtins.int
+    SILENT_FIELD_NUMBER: _builtins.int
+    WAIT_MS_FIELD_NUMBER: _builtins.int
+    leader_of: _builtins.str
+    """The answer waits until this service is led by somebody who is not silent, or did not lead when this was asked, for at
+    most `wait_ms`. Replicas of older releases answer at once.
+    """
+    wait_ms: _builtins.int
+    """At most a second or so counts."""
+    @_builtins.property
+    def silent(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Addresses from which the asker heard nothing any more."""
+
     def __init__(
         self,
+        *,
+        leader_of: _builtins.str = ...,
+        silent: _abc.Iterable[_builtins.str] | None = ...,
+        wait_ms: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["leader_of", b"leader_of", "silent", b"silent", "wait_ms", b"wait_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
