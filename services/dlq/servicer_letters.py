@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from braid.api.dlq.v1 import dead_letter_pb2
 from braid.api.dlq.v1 import dlq_service_pb2 as api
-from braid.kernel.errors import Invalid, NotFound
+from braid.kernel.errors import ClusterUnavailable, Invalid, NotFound
 from braid.kernel.limits import DLQ_SCAN_ROWS, DLQ_SCAN_SECONDS, PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX
 from braid.kernel.ports import Caller, TopicPartition
 from braid.runtime.replica import Replica
@@ -96,7 +96,13 @@ class Letters:
         if letter is None or cluster is None:
             raise await self._missing(place)
         partition = TopicPartition(letter.topic, place.partition)
-        record = (await self._copies.read(cluster, partition, [place.offset])).get(place.offset)
+        try:
+            record = (await self._copies.read(cluster, partition, [place.offset])).get(place.offset)
+        except ClusterUnavailable as error:
+            raise ClusterUnavailable(
+                f"{place} lies on cluster {letter.cluster}, which does not answer: {error.message}",
+                remedy="it is kept there; ask again when the cluster is back: braid get clusters",
+            ) from error
         if record is None:
             raise await self._missing(place)
         return content_message(self._message(letter), record)

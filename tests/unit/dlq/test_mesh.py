@@ -152,8 +152,9 @@ def test_a_dead_cluster_is_told_and_its_letters_stay_listed(tmp_path: Path) -> N
 
         await mesh.until(told)
         assert (await mesh.letters()).total == 3
-        with pytest.raises(ClusterUnavailable):
+        with pytest.raises(ClusterUnavailable, match=f"{name} lies on cluster east, which does not answer") as raised:
             await mesh.letter(name)
+        assert raised.value.remedy.startswith("it is kept there")
         mesh.kafka.named("east").start()
         await mesh.indexed(3)
         assert (await mesh.letter(name)).value == b"value 2"
