@@ -10,7 +10,7 @@ PAGE_SIZE_MAX: Final = 1_000  # items in one List answer
 # --- store
 APPEND_BYTES_MAX: Final = 1_500_000  # etcd's request limit is 1.5 MiB
 APPEND_EVENTS_MAX: Final = 120  # etcd's transaction limit is 128 operations; head and fence take some
-SESSION_TTL_SECONDS: Final = 2.0  # a leader's session: etcd grants no less, and with more the next one leads later than 3 s
+SESSION_TTL_SECONDS: Final = 2.0  # of a leader: etcd grants no less; with more, the next leads later than 3 s
 SQLITE_POLL_SECONDS: Final = 0.02  # watch by polling
 STORE_CALL_SECONDS: Final = 2.0  # one read or append
 SNAPSHOT_EVERY_EVENTS: Final = 512  # bounds what a start must fold
