@@ -91,11 +91,10 @@ _make_row: Final = partial(tuple.__new__, Row)  # `Row._make` takes three times 
 
 def rows_of(columns: RecordColumns, times: NDArray[np.int64], sizes: NDArray[np.int64]) -> list[Row]:
     """Columns as rows; `times` are ingestion times (ms), `sizes` what each weighs in memory."""
-    if columns.raws:
+    if columns.tails is None:
         keys, values = [raw.key for raw in columns.raws], [raw.value for raw in columns.raws]
         tolds: Sequence[object] = [raw.headers for raw in columns.raws]
     else:
-        assert columns.tails is not None, "columns that were not objects have tails"
         keys, values, tolds = (
             pieces_in(columns.data, cells) for cells in (columns.keys, columns.values, columns.tails)
         )
