@@ -13,6 +13,8 @@ from bench.tables import DIRECTORY, Table
 
 BENCHMARKS: Final = (
     "consume",
+    "concurrency",
+    "acks",
     "produce",
     "commit",
     "fencing",

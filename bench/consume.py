@@ -118,8 +118,8 @@ class Contest:
         return FixedMesh(self._bootstrap).consumer([STREAM], group=f"bench-{os.getpid()}-{self._groups}")
 
 
-async def fill(cluster: KafkaCluster, records: int) -> None:
-    """Puts 100-byte records with Braid's headers into the topic."""
+async def fill(cluster: KafkaCluster, records: int, *, partitions: int = PARTITIONS, keys: int | None = None) -> None:
+    """Puts 100-byte records with Braid's headers into so many of the topic's partitions; None: each has its own key."""
     admin, producer = cluster.admin(), cluster.producer(linger_ms=20, compression=None, max_batch_bytes=1 << 20)
     await admin.create_topic(TOPIC, PARTITIONS, 1, {"retention.ms": "-1"})  # their times are long ago
     await producer.start()
@@ -127,8 +127,9 @@ async def fill(cluster: KafkaCluster, records: int) -> None:
     for number in range(records):
         headers = [("braid-id", b"01J00000000000000000000000:%d" % number), ("braid-ts", b"1767225600000"),
                    ("braid-lane", b"live")]  # fmt: skip
-        place = TopicPartition(TOPIC, number % PARTITIONS)
-        pending.append(await producer.send(place, bytes(100), b"%d" % number, headers, 1_767_225_600_000))
+        place = TopicPartition(TOPIC, number % partitions)
+        key = b"%d" % (number if keys is None else number % keys)
+        pending.append(await producer.send(place, bytes(100), key, headers, 1_767_225_600_000))
     for each in pending:
         await each
     await producer.close(5.0)

@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from bench import commit, consume, lag_decode, placement, produce, spark, spark_micro
+from bench import acks, commit, concurrency, consume, lag_decode, placement, produce, spark, spark_micro
 from bench.asking import Asked
 from bench.fixed_mesh import TOPIC
 from bench.ground import broker
@@ -20,6 +20,7 @@ from braid.kafka.cluster import AioKafka
 
 RECORDS: Final = 2_000
 REQUESTS: Final = 5
+IN_FLIGHT_RECORDS: Final = 200
 COMMITS: Final = 5_000
 PARTITIONS: Final = 200
 BATCHES: Final = spark_micro.STARTING + 1
@@ -49,6 +50,7 @@ async def without_a_broker(into: Path) -> list[Table]:
     return [
         await lag_decode.contest(quickly(COMMITS, into)),
         await placement.contest(quickly(PARTITIONS, into)),
+        await acks.contest(quickly(COMMITS, into)),
     ]
 
 
@@ -56,6 +58,8 @@ async def on_a_broker(bootstrap: str, into: Path) -> list[Table]:
     """What needs a broker; each makes the topic anew, and leaves none behind."""
     admin = AioKafka("bench").cluster(bootstrap, "").admin()
     tables = [await consume.contest(bootstrap, quickly(RECORDS, into))]
+    await admin.delete_topic(TOPIC)
+    tables += await concurrency.contests(bootstrap, quickly(IN_FLIGHT_RECORDS, into))
     await admin.delete_topic(TOPIC)
     tables.append(await produce.contest(bootstrap, quickly(RECORDS, into)))
     await admin.delete_topic(TOPIC)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from braid.client.producer import Outgoing, Producer
     from braid.client.record import Record
     from braid.client.settings import DeadLetterLimits, Retry
+    from braid.client.where import Where
     from braid.kernel.errors import (
         AlreadyExists,
         BatchTooLarge,
@@ -73,6 +74,7 @@ __all__ = [
     "TopicSealed",
     "Unavailable",
     "Unsupported",
+    "Where",
     "connect",
 ]
 
@@ -91,6 +93,7 @@ _HOMES = {
     ),
     "braid.client.record": ("Record",),
     "braid.client.settings": ("DeadLetterLimits", "Retry"),
+    "braid.client.where": ("Where",),
     "braid.kernel.errors": (
         "AlreadyExists",
         "BatchTooLarge",

@@ -272,6 +272,7 @@ class Mesh:
         detached_seconds_max: float = limits.DETACHED_SECONDS_MAX,
         on_assigned: Callable[[list[str]], None] | None = None,
         on_revoked: Callable[[list[str]], None] | None = None,
+        where: braid.Where | None = None,
     ) -> Consumer:
         """See `braid.Mesh.consumer`; the callbacks are called in the loop's thread."""
         return Consumer(
@@ -291,6 +292,7 @@ class Mesh:
                 detached_seconds_max=detached_seconds_max,
                 on_assigned=on_assigned,
                 on_revoked=on_revoked,
+                where=where,
             ),
             self._thread,
             concurrency,

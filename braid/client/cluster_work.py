@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from braid.client.committer import Committer
 from braid.client.dead_letters import DeadLetters
 from braid.client.intake import Intake
+from braid.client.marks import MARKS
 from braid.client.memory import MemoryBound
 from braid.client.partition_work import PartitionWork
 from braid.client.record import Record
@@ -42,7 +43,8 @@ class ClusterWork:
         fetcher = cluster.fetcher(
             max_partition_bytes=limits.FETCH_PARTITION_BYTES, isolation=Isolation.READ_COMMITTED, client_rack=zone
         )
-        self.intake = Intake(host, fetcher, memory, out_of_range, lambda: self.committer.stopped)
+        asked = MARKS if settings.where is None else settings.where.asked
+        self.intake = Intake(host, fetcher, memory, out_of_range, lambda: self.committer.stopped, asked)
         self.committer = Committer(
             host,
             settings.group,

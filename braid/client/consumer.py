@@ -60,7 +60,8 @@ class Consumer:
         self._settings = settings
         self._zone = zone
         self._ready = Ready(settings.lanes)
-        self._memory = MemoryBound(settings.max_in_flight_bytes, settings.lanes)
+        ready_records_max = max(limits.READY_RECORDS_MAX, limits.READY_RECORDS_PER_HANDLER * settings.concurrency)
+        self._memory = MemoryBound(settings.max_in_flight_bytes, settings.lanes, ready_records_max)
         self._retries = Retries(host, self._retries_full)
         self._dead_letters = DeadLetters(host, settings.group, open_producer)
         self._brakes = Brakes(settings.retry.dead_letters, self._stopped)
@@ -317,6 +318,7 @@ class Consumer:
             may_start=self._session.may_start if self._exclusive else None,
             brake=self._brakes.lane(held.id.channel.lane),
             order=None if self._settings.ordering == "none" else Order(by_key=self._settings.ordering == "key"),
+            where=self._settings.where,
         )
         self._works[held.id] = work
         self._beside(lambda: self._restore(work, cluster), f"restore-{held.id}")

@@ -70,10 +70,17 @@ class Handling:
 
     async def _slot(self, number: int) -> None:
         current, elapsed, take_quickly = self._current, self._elapsed, self._ready.take_quickly
-        while (record := take_quickly() or await self._next()) is not None:
+        now = elapsed()
+        while True:
+            record = take_quickly()
+            if record is None:
+                record = await self._next()
+                if record is None:
+                    return
+                now = elapsed()
             current[number] = record
             busy = record.work.busy
-            busy.began(elapsed())
+            busy.began(now)
             try:
                 await self._handle(record)
             except asyncio.CancelledError as cancelled:
@@ -82,7 +89,8 @@ class Handling:
                 if self._cancelled:
                     self._forgive(number)  # a handler may have swallowed it
             finally:
-                busy.ended(elapsed())
+                now = elapsed()
+                busy.ended(now)
                 del current[number]
 
     async def _next(self) -> Record | None:

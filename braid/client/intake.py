@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from braid.client.marks import MARKS
 from braid.client.memory import MemoryBound
@@ -24,11 +24,13 @@ class Intake:
         memory: MemoryBound,
         out_of_range: Callable[[PartitionWork], None],
         stopped: Callable[[], bool] = lambda: False,
+        asked: Sequence[str] = MARKS,
     ) -> None:
         """`out_of_range` hears of a lease whose position left its log: its progress has to be read anew.
 
-        While `stopped` nothing is fetched; whoever ends that calls `review`.
+        While `stopped` nothing is fetched; whoever ends that calls `review`. `asked` are the headers to fetch.
         """
+        self._asked = asked
         self._stopped = stopped
         self._host = host
         self._fetcher = fetcher
@@ -72,7 +74,9 @@ class Intake:
 
     async def _fetch(self) -> None:
         try:
-            fetched = await self._fetcher.fetch_columns(limits.FETCH_RECORDS_MAX, limits.FETCH_WAIT_SECONDS, MARKS)
+            fetched = await self._fetcher.fetch_columns(
+                limits.FETCH_RECORDS_MAX, limits.FETCH_WAIT_SECONDS, self._asked
+            )
         except OffsetOutOfRange as error:
             self._restart(error)
             return

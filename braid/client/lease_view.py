@@ -8,7 +8,8 @@ from braid.client.partition_work import PartitionWork
 class Lease(NamedTuple):
     """A lease as `Consumer.leases` tells of it.
 
-    `lag_seconds` is the age of the oldest record that was fetched and is not done; 0 when there is none.
+    `lag_seconds` is the age of the oldest record that was fetched and is not done; 0 when there is none. `skipped` are
+    records that were passed unseen since it was granted (`Where`).
     """
 
     name: str
@@ -18,6 +19,7 @@ class Lease(NamedTuple):
     base: int
     in_flight: int
     lag_seconds: float
+    skipped: int = 0
 
 
 def view(work: PartitionWork, now_ms: int) -> Lease:
@@ -26,4 +28,6 @@ def view(work: PartitionWork, now_ms: int) -> Lease:
     lag = max(0.0, (now_ms - oldest) / 1000) if oldest is not None else 0.0
     base, in_flight = (work.progress.base, work.progress.in_flight) if work.restored else (-1, 0)
     lease = work.lease
-    return Lease(str(lease.id), lease.cluster.name, lease.epoch, work.stage.name.lower(), base, in_flight, lag)
+    return Lease(
+        str(lease.id), lease.cluster.name, lease.epoch, work.stage.name.lower(), base, in_flight, lag, work.skipped
+    )

@@ -31,7 +31,7 @@ class LaneMemory:
 
     def review(self) -> bool:
         """Holds fetching back at the lane's part, and lets it go on at half of it; returns `held_back`."""
-        bytes_max, records_max = self._bound.part_bytes(self), limits.READY_RECORDS_MAX
+        bytes_max, records_max = self._bound.part_bytes(self), self._bound.ready_records_max
         if self.held_back:
             bytes_max, records_max = bytes_max // 2 + 1, records_max // 2 + 1
         self.held_back = self._bound.blocked or self.used >= bytes_max or self.waiting >= records_max
@@ -46,8 +46,12 @@ class LaneMemory:
 class MemoryBound:
     """`max_bytes` over all lanes by their shares; a lane that is not named has share 1."""
 
-    def __init__(self, max_bytes: int, shares: Mapping[str, int]) -> None:
+    def __init__(
+        self, max_bytes: int, shares: Mapping[str, int], ready_records_max: int = limits.READY_RECORDS_MAX
+    ) -> None:
+        """`ready_records_max` of a lane may wait that nobody asked for yet."""
         self.max_bytes = max_bytes
+        self.ready_records_max = ready_records_max
         self._blocked = False
         self._shares = dict(shares)
         self._lanes: dict[str, LaneMemory] = {}

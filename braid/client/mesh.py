@@ -15,6 +15,7 @@ from braid.client.producer import Producer
 from braid.client.route_watch import RouteSource, RouteWatch
 from braid.client.routing import RouteTable
 from braid.client.settings import ConsumerSettings, ProducerSettings, Retry, Start
+from braid.client.where import Where
 from braid.host.system import system_host
 from braid.kafka.cluster import AioKafka
 from braid.kernel import limits
@@ -66,6 +67,7 @@ class MeshOfStreams:
         detached_seconds_max: float = limits.DETACHED_SECONDS_MAX,
         on_assigned: Callable[[list[str]], None] | None = None,
         on_revoked: Callable[[list[str]], None] | None = None,
+        where: Where | None = None,
     ) -> Consumer:
         """A member of a group.
 
@@ -91,6 +93,7 @@ class MeshOfStreams:
                 beside whoever was given its leases meanwhile; then it stops until it reaches one.
             on_assigned: Called with the names of new leases.
             on_revoked: Called with the names of leases asked back or lost.
+            where: Which records are handed out; the others count as done, unseen. None: all.
 
         Raises:
             Invalid: names the field at fault.
@@ -111,6 +114,7 @@ class MeshOfStreams:
             detached_seconds_max=detached_seconds_max,
             on_assigned=on_assigned,
             on_revoked=on_revoked,
+            where=where,
         )
         return self._make_consumer(settings)
 

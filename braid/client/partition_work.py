@@ -6,6 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from enum import Enum, auto
 from typing import Protocol
+from zlib import crc32
+
+import numpy as np
 
 from braid.client.brake import LaneBrake
 from braid.client.busy import BusyTime
@@ -17,6 +20,7 @@ from braid.client.ready import Ready
 from braid.client.record import QuarantinedBatch, Record, Row
 from braid.client.routing import DLQ_LANE
 from braid.client.slices import Slice
+from braid.client.where import Where
 from braid.kernel import limits
 from braid.kernel.ports import DamagedBatch, FetchedColumns, Fingerprint
 from braid.kernel.progress import Progress
@@ -66,11 +70,13 @@ class PartitionWork:
         may_start: Callable[[], bool] | None,
         brake: LaneBrake | None = None,
         order: Order[Row, Slice] | None = None,
+        where: Where | None = None,
     ) -> None:
         """Begins with a lease that was granted.
 
         `may_start` says whether a handler may start now, where the lease's deadline decides that (exclusive); `brake`
-        whether records of its lane may be dead-lettered (None: always), `order` which may be out at once (None: all).
+        whether records of its lane may be dead-lettered (None: always), `order` which may be out at once (None: all),
+        `where` which are wanted at all (None: all).
         """
         self.lease = lease
         self._group = group
@@ -86,6 +92,9 @@ class PartitionWork:
         self._settling = settling
         self._may_start = may_start
         self._brake = brake or LaneBrake()
+        self._where = where
+        self._salt = crc32(str(lease.id).encode())
+        self.skipped = 0  # by predicate
         self._order = order
         self.ordered = order is not None
         self.one_by_one = self.ordered or may_start is not None  # something is asked of each before it is handed out
@@ -171,7 +180,7 @@ class PartitionWork:
     # --- intake
 
     def accept(self, fetched: FetchedColumns) -> None:
-        """Takes what a fetch brought, with the headers `MARKS`."""
+        """Takes what a fetch brought, with the headers `MARKS`, or those that `where` asks for."""
         if self.stage is not Stage.WORKING:
             return
         progress, came = self.progress, False
@@ -192,6 +201,10 @@ class PartitionWork:
         others = of_other_groups(part, part.headers[1], self._group)
         if others is not None:
             part, times = part.of(~others), times[~others]
+        if self._where is not None:
+            chosen = self._where.wanted(part, times, self.lease.id.channel.lane, self._salt)
+            self.skipped += len(part) - int(np.count_nonzero(chosen))
+            part, times = part.of(chosen), times[chosen]
         wanted = self.progress.deliver_many(part.offsets, times)
         if not wanted.all():
             part, times = part.of(wanted), times[wanted]

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
+from braid.client.where import Where
 from braid.kernel import limits
 from braid.kernel.errors import Invalid
 from braid.kernel.ids import check_name
@@ -117,6 +118,7 @@ class ConsumerSettings:
     detached_seconds_max: float = limits.DETACHED_SECONDS_MAX
     on_assigned: Callable[[list[str]], None] | None = None
     on_revoked: Callable[[list[str]], None] | None = None
+    where: Where | None = None
 
     def __post_init__(self) -> None:
         if not self.streams:

@@ -466,3 +466,5 @@ ACKS_KEPT_MAX: Final = (
 )
 REPEATED_COLUMNS_KEPT_MAX: Final = 64  # sets of columns that are the same in every row; some 100 KB each
 HEADER_SECTIONS_MAX: Final = 8  # of a batch with headers laid out alike; more are read at any layout
+READY_RECORDS_PER_HANDLER: Final = 16  # where that is more than READY_RECORDS_MAX: all handlers may end at once
+WHERE_HEADERS_MAX: Final = 8  # of a predicate: each is looked for in every record

@@ -179,9 +179,9 @@ class Progress:
         Raises:
             Invalid: one of them was never delivered here; then nothing has changed.
         """
+        if (together := self._together(offsets)) is not None:
+            return self._finish_among(together, mask)
         wanted = np.asarray(offsets if mask is None else offsets[mask], np.int64)
-        if (together := self._together(wanted)) is not None:
-            return self._finish(together)
         positions, strangers = self._positions(wanted)
         for stranger in strangers.tolist():
             self._locate(stranger)
@@ -371,7 +371,7 @@ class Progress:
         return index
 
     def _together(self, wanted: NDArray[np.int64]) -> slice | None:
-        """Where the wanted offsets are, when they follow each other here as they do there, and have no attempts."""
+        """Where the wanted offsets are, when they follow each other here as they do there, and none has attempts."""
         count = len(wanted)
         if not count or self._attempts or not self._offsets:
             return None
@@ -393,18 +393,23 @@ class Progress:
         found = known[positions] == wanted
         return positions[found], wanted[~found]
 
-    def _finish(self, positions: NDArray[np.intp] | slice) -> int:
+    def _finish(self, positions: NDArray[np.intp]) -> int:
+        if not len(positions):
+            return 0
         flags = np.frombuffer(self._unfinished, np.uint8)
-        if not isinstance(positions, slice):
-            if not len(positions):
-                return 0
-            around = flags[int(positions.min()) : int(positions.max()) + 1]  # offsets may be named twice
-            before = np.count_nonzero(around)
-            flags[positions] = 0
-            newly = int(before - np.count_nonzero(around))
-        else:
-            newly = int(np.count_nonzero(flags[positions]))
-            flags[positions] = 0
+        around = flags[int(positions.min()) : int(positions.max()) + 1]  # offsets may be named twice
+        before = np.count_nonzero(around)
+        flags[positions] = 0
+        newly = int(before - np.count_nonzero(around))
+        self._in_flight -= newly
+        return newly
+
+    def _finish_among(self, positions: slice, mask: NDArray[np.bool_] | None) -> int:
+        """Of records that follow each other, all or those of the mask."""
+        flags = np.frombuffer(self._unfinished, np.uint8)[positions]
+        before = np.count_nonzero(flags)
+        flags[slice(None) if mask is None else mask] = 0
+        newly = int(before - np.count_nonzero(flags))
         self._in_flight -= newly
         return newly
 

@@ -1,0 +1,148 @@
+"""Handlers that wait 5 ms, many in flight over one partition: `python -m bench.concurrency`.
+
+The ceiling is what an event loop of this process does when as many tasks do nothing but wait: no client can be faster.
+Plain aiokafka beside it handles what a `getmany` brings together and commits, or one record after the other.
+"""
+
+import asyncio
+import os
+import sys
+from typing import Final
+
+from aiokafka import AIOKafkaConsumer
+from aiokafka import TopicPartition as AioPartition
+
+from bench.asking import Asked, asked
+from bench.consume import fill
+from bench.fixed_mesh import STREAM, TOPIC, FixedMesh
+from bench.ground import broker, cores
+from bench.playing import Contestant, play
+from bench.rounds import rows, verdict
+from bench.tables import Table, made_with
+from braid.client.record import Record
+from braid.kafka.cluster import AioKafka
+
+IN_FLIGHT: Final = (100, 1_000)
+HANDLER_SECONDS: Final = 0.005
+KEYS: Final = 1_000
+ALONE_RECORDS: Final = 200  # of who handles one at a time: more only take longer
+PEER: Final = "the event loop alone"
+AGAIN: Final = "the event loop alone again"
+
+
+async def handle(record: object) -> None:
+    """As an application that asks another one something."""
+    await asyncio.sleep(HANDLER_SECONDS)
+
+
+class Contest:
+    """So many handlers in flight, over so many records."""
+
+    def __init__(self, bootstrap: str, in_flight: int, records: int) -> None:
+        self._bootstrap = bootstrap
+        self._in_flight = in_flight
+        self._records = records
+        self._groups = 0
+
+    def contestants(self) -> dict[str, Contestant]:
+        """By name."""
+        return {
+            PEER: self.alone,
+            AGAIN: self.alone,
+            "braid run, no order": lambda: self.run("none"),
+            f"braid run, by key, {KEYS:,} keys": lambda: self.run("key"),
+            "aiokafka, each getmany together": self.gathered,
+            "aiokafka, one after the other": self.one_by_one,
+        }
+
+    async def alone(self) -> int:
+        """No Kafka at all."""
+        left = iter(range(self._records))
+
+        async def slot() -> None:
+            for number in left:
+                await handle(number)
+
+        await asyncio.gather(*(slot() for _ in range(self._in_flight)))
+        return self._records
+
+    async def run(self, ordering: str) -> int:
+        """A consumer's `run`; progress is committed."""
+        self._groups += 1
+        group = f"bench-{os.getpid()}-{self._in_flight}-{self._groups}"
+        done, all_done = 0, asyncio.Event()
+
+        async def counted(record: Record) -> None:
+            nonlocal done
+            await handle(record)
+            done += 1
+            if done == self._records:
+                all_done.set()
+
+        mesh = FixedMesh(self._bootstrap)
+        async with mesh.consumer([STREAM], group=group, concurrency=self._in_flight, ordering=ordering) as consumer:
+            running = asyncio.ensure_future(consumer.run(counted))
+            await all_done.wait()
+        await running
+        return done
+
+    async def gathered(self) -> int:
+        """As many at once as are in flight; the slowest of them holds up the next ones."""
+        return await self._aiokafka(self._in_flight, self._records)
+
+    async def one_by_one(self) -> int:
+        """The loop of every tutorial."""
+        return await self._aiokafka(1, min(ALONE_RECORDS, self._records))
+
+    async def _aiokafka(self, at_once: int, records: int) -> int:
+        self._groups += 1
+        consumer = AIOKafkaConsumer(
+            bootstrap_servers=self._bootstrap, group_id=f"plain-{os.getpid()}-{self._in_flight}-{self._groups}",
+            enable_auto_commit=False, fetch_max_bytes=16 << 20,
+        )  # fmt: skip
+        await consumer.start()
+        place = AioPartition(TOPIC, 0)
+        consumer.assign([place])
+        consumer.seek(place, 0)
+        done = 0
+        while done < records:
+            for found in (await consumer.getmany(timeout_ms=1_000, max_records=at_once)).values():
+                await asyncio.gather(*map(handle, found))
+                done += len(found)
+                if at_once > 1 or done % 100 == 0:
+                    await consumer.commit({place: found[-1].offset + 1})
+        await consumer.stop()
+        return done
+
+
+async def contest(bootstrap: str, in_flight: int, how: Asked) -> Table:
+    """Plays the rounds with so many handlers in flight; `how.units` are records for each hundred of them."""
+    records = how.units * in_flight // IN_FLIGHT[0]
+    found = rows(await play(Contest(bootstrap, in_flight, records).contestants(), how.rounds), PEER, "wall")
+    facts = {
+        "work": f"{records:,} records of one partition, {in_flight} in flight, {HANDLER_SECONDS * 1e3:g} ms each: "
+        f"ideal {in_flight / HANDLER_SECONDS:,.0f} a second; {cores()}",
+        "peer": "as many tasks as are in flight, each of which only waits",
+    }
+    return Table(f"concurrency-{in_flight}", "record", "wall", verdict(found, AGAIN), facts, found, made_with())
+
+
+async def contests(bootstrap: str, how: Asked) -> list[Table]:
+    """One table for each number in flight."""
+    most = how.units * IN_FLIGHT[-1] // IN_FLIGHT[0]
+    await fill(AioKafka("bench").cluster(bootstrap, ""), most, partitions=1, keys=KEYS)
+    return [await contest(bootstrap, in_flight, how) for in_flight in IN_FLIGHT]
+
+
+def main() -> int:
+    """Runs the benchmark on a broker of its own; 1 when a table is void."""
+    how = asked(__doc__, units=10_000, quick_units=300)
+    with broker() as serving:
+        tables = asyncio.run(contests(serving.bootstrap, how))
+    for table in tables:
+        table.publish(how.directory)
+    return int(any(table.verdict for table in tables) and not how.quick)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
