@@ -46,19 +46,21 @@ class Decision:
 
 
 def plan(world: World) -> Sequence[Decision]:
-    """What to decide now. An empty plan means that nothing but time, health or work can change anything."""
+    """What to decide now, moves of traffic first: producers wait for them, and for nothing else.
+
+    An empty plan means that nothing but time, health or work can change anything.
+    """
     room, wave = Room(world), Wave(world)
-    decisions: list[Decision] = []
-    moves = 0
+    moves: list[Decision] = []
+    others: list[Decision] = []
     for name in sorted(world.streams):
         stream = world.streams[name]
         if not stream.exists:
             continue
         for command, cause in _plan_stream(world, stream, room, wave):
-            moves += isinstance(command, MoveTraffic)
-            if moves <= MOVES_PER_ROUND_MAX or not isinstance(command, MoveTraffic):
-                decisions.append(Decision(name, command, cause))
-    return decisions
+            kind = moves if isinstance(command, MoveTraffic) else others
+            kind.append(Decision(name, command, cause))
+    return [*moves[:MOVES_PER_ROUND_MAX], *others]
 
 
 _Step = tuple[StreamCommand, str]

@@ -8,13 +8,20 @@ import asyncio
 from dataclasses import dataclass
 
 from braid.kernel.errors import BraidError
-from braid.kernel.limits import LOSS_SEEN_SECONDS, RECONCILE_SECONDS, WORK_AT_ONCE, WORK_RETRY_SECONDS
+from braid.kernel.limits import (
+    LOSS_SEEN_SECONDS,
+    MOVES_PER_ROUND_MAX,
+    RECONCILE_SECONDS,
+    WORK_AT_ONCE,
+    WORK_RETRY_SECONDS,
+)
 from braid.runtime.replica import Replica
 from services.registry import drain, provision
 from services.registry.access import Access
 from services.registry.channels import Channel, ChannelRef, ChannelState
 from services.registry.clusters import Cluster
 from services.registry.commands import (
+    MoveTraffic,
     PlanChannel,
     RecordProducersLeft,
     RecordRetentionRestored,
@@ -96,7 +103,8 @@ class Reconciler:
         try:
             while True:
                 woken = self._wake.next()
-                await self._decide(self._world())
+                if await self._decide(self._world()):
+                    continue
                 self._start_work(self._world())
                 await wait_for(woken, RECONCILE_SECONDS)
         finally:
@@ -107,14 +115,21 @@ class Reconciler:
 
     # --- decisions
 
-    async def _decide(self, world: World) -> None:
+    async def _decide(self, world: World) -> bool:
+        """Whether a whole round of traffic moved, so that more may wait to: then they come before all else."""
+        moved = 0
         for decision in plan(world):
-            if isinstance(decision.command, PlanChannel):
+            if moved == MOVES_PER_ROUND_MAX:
+                return True
+            if isinstance(decision.command, MoveTraffic):
+                moved += await self._execute(decision.stream, decision.command, decision.cause)
+            elif isinstance(decision.command, PlanChannel):
                 await self._place(decision, decision.command)
             else:
                 await self._execute(decision.stream, decision.command, decision.cause)
         for empty in plan_emptied(world):
             await self._call_empty(empty)
+        return False
 
     async def _place(self, decision: Decision, command: PlanChannel) -> None:
         """Plans a channel, unless its cluster was closed since the plan was made."""

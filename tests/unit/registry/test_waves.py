@@ -1,0 +1,63 @@
+"""A cluster with many streams dies: all their traffic moves before anything else is done about it."""
+
+from typing import Final
+
+import pytest
+
+from braid.runtime.kinds import Change, Reloaded
+from services.registry import policy, reconciler
+from services.registry.events import TrafficMoved
+from services.registry.histories import STREAMS
+from services.registry.policy import Decision
+from services.registry.world import World
+from tests.support.virtual_time import run_virtual
+from tests.unit.registry.mesh import Mesh, two_clusters
+
+COUNT: Final = 9
+AT_ONCE: Final = 4  # so that there are three rounds
+
+
+@pytest.fixture(autouse=True)
+def small_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (policy, reconciler):
+        monkeypatch.setattr(module, "MOVES_PER_ROUND_MAX", AT_ONCE)
+
+
+async def others_before_the_last_move() -> int:
+    """How many steps of failed streams were recorded while traffic of others still had to move."""
+    mesh = Mesh()
+    await two_clusters(mesh)
+    names = ["logs", *(f"logs-{number}" for number in range(COUNT - 1))]
+    for name in names[1:]:
+        await mesh.create_stream(name, clusters=["east", "west"])
+    await mesh.until_channel(f"{names[-1]}/live/2", lambda channel: channel.topic_id != b"", 5)
+    replica = await mesh.leader()
+    found: list[object] = []
+
+    def note(change: Change | Reloaded) -> None:
+        if isinstance(change, Change) and change.history.kind == STREAMS.name:
+            found.extend(record.event for record in change.events)
+
+    replica.aggregates.subscribe(note)
+    mesh.kafka.named("east").kill()
+
+    def moves() -> list[int]:
+        return [at for at, event in enumerate(found) if isinstance(event, TrafficMoved)]
+
+    await mesh.until(lambda: len(moves()) == COUNT, 10, "traffic stays on east")
+    first, last = moves()[0], moves()[-1]
+    return len([event for event in found[first:last] if not isinstance(event, TrafficMoved)])
+
+
+def test_traffic_moves_in_rounds_before_anything_else() -> None:
+    assert run_virtual(others_before_the_last_move()) == 0
+
+
+def test_a_registry_that_works_in_the_order_of_names_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = policy.plan
+
+    def by_name(world: World) -> list[Decision]:
+        return sorted(real(world), key=lambda decision: decision.stream)
+
+    monkeypatch.setattr(reconciler, "plan", by_name)
+    assert run_virtual(others_before_the_last_move()) > 0
