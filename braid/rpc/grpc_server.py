@@ -192,6 +192,18 @@ async def _abort(context: Context, error: BraidError) -> None:
         raise asyncio.CancelledError from gone
 
 
+async def _write(context: Context, message: bytes) -> None:
+    """Sends a message.
+
+    Raises:
+        Unavailable: the call was over before grpc said so, which it may do much later on a loop that runs late.
+    """
+    try:
+        await context.write(message)
+    except (grpc.aio.BaseError, asyncio.InvalidStateError) as error:
+        raise Unavailable(f"the connection to {context.peer()} is gone") from error
+
+
 def _caller(context: Context) -> Caller:
     return caller_of(context.invocation_metadata(), context.peer())
 
@@ -224,7 +236,7 @@ def _serve_stream(
             responses = handler(parse(request), _caller(context))
             async with aclosing(responses):  # type: ignore[type-var]  # handlers are async generators
                 async for response in responses:
-                    await context.write(serialize(response))
+                    await _write(context, serialize(response))
 
         try:
             await streams.respond(write)
@@ -301,9 +313,7 @@ class GrpcDuplexServing:
             raise self._gone()
         try:
             async with self._writing:
-                await self._context.write(serialize(message))
-        except (grpc.aio.BaseError, asyncio.InvalidStateError) as error:
-            raise self._gone() from error
+                await _write(self._context, serialize(message))
         except asyncio.CancelledError:
             self.broke()
             raise

@@ -200,9 +200,11 @@ class Aggregates:
         """Decides each on the state that those before it lead to."""
         now_ms, state = self._host.clock.now_ms(), fold.state
         decided: list[_Decided] = []
+        known: set[tuple[str, str]] = set()
         for number, each in enumerate(asked, 1):
             context = Context(now_ms, each.actor, each.tenant, each.request_id, each.cause, leadership.epoch)
-            if each.request_id and fold.knows(each.tenant, each.request_id):
+            request = (each.tenant, each.request_id)
+            if each.request_id and (request in known or fold.knows(*request)):
                 decided.append(_Decided(context, repeated=True))
                 continue
             try:
@@ -211,6 +213,8 @@ class Aggregates:
                 decided.append(_Decided(context, refusal=refusal))
                 continue
             decided.append(_Decided(context, events))
+            if events:
+                known.add(request)
             if number < len(asked):
                 for event in events:
                     state = fold.kind.decider.evolve(state, event, context)

@@ -1,12 +1,14 @@
 """Groups of tens of thousands of leases: each event fits one append, and an error ends no group's loop."""
 
 from collections.abc import Sequence
+from unittest.mock import patch
 
 import pytest
 
 from braid.kernel.errors import Exhausted
 from braid.kernel.ids import ChannelId, make_epoch
 from braid.kernel.limits import APPEND_BYTES_MAX, PARTITIONS_MAX
+from services.assigner import reconciler, servicer_joins
 from services.assigner.balance import balance
 from services.assigner.domain import GroupDecider
 from services.assigner.events import (
@@ -100,5 +102,34 @@ def test_a_decision_that_fails_is_tried_again_and_ends_no_group(monkeypatch: pyt
         Participant(mesh, "web-1")
         await mesh.settled(1)
         assert len(refused) == 3 and not mesh.failures
+
+    run_virtual(scenario())
+
+
+def test_a_snapshot_of_a_large_group_is_written_piece_by_piece() -> None:
+    state = large(members=[member(number) for number in range(2, 5_000)])
+    whole = GROUPS.codec.encode_state(state)
+    pieces = list(GROUPS.codec.state_pieces(state))  # type: ignore[attr-defined]  # of `PiecewiseCodec`
+    assert b"".join(pieces) == whole
+    assert max(map(len, pieces)) < len(whole) / 20, "the event loop waits for one of them"
+    read = GROUPS.codec.decode_state(whole)
+    assert (dict(read.leases), dict(read.members)) == (dict(state.leases), dict(state.members))
+
+
+def test_members_are_told_in_turns_and_in_parts_what_is_granted() -> None:
+    async def scenario() -> None:
+        mesh = Mesh()
+        mesh.channel("logs/live/1", 24)
+        with patch.object(reconciler, "FLUSHES_AT_ONCE", 1), patch.object(servicer_joins, "DELTA_LEASES_MAX", 3):
+            await mesh.start(channels=())
+            members = [Participant(mesh, f"web-{number}", fenced=True) for number in range(3)]
+            await mesh.settled(3)
+            assert [len(each.holds) for each in members] == [8, 8, 8]
+            members[0].kill()
+            await mesh.settled(2)
+            assert [len(each.holds) for each in members[1:]] == [12, 12]
+            for each in members[1:]:
+                assert each.lent_generations["east"], "leases came without what their commits carry"
+        assert mesh.failures == []
 
     run_virtual(scenario())

@@ -196,3 +196,40 @@ def test_members_that_wait_to_return_to_a_new_leader_are_not_expired() -> None:
         assert (await kinds(mesh))[MemberGone.__name__] == 0
 
     run(scenario())
+
+
+def joins_of_a_member_that_waits(seconds: float, *, neighbour: bool) -> int:
+    """How often a member says hello before it is welcomed, by an assigner that takes so long for it."""
+    hellos = 0
+
+    async def scenario() -> None:
+        nonlocal hellos
+        mesh = await Mesh().start()
+        first = await mesh.joined(1)
+        decide = servicer_joins.Joins._join
+
+        async def slowly(self: servicer_joins.Joins, *arguments: Any) -> Any:
+            nonlocal hellos
+            hellos += 1
+            if hellos == 1:
+                await mesh.host.clock.sleep(seconds)
+            return await decide(self, *arguments)
+
+        with patch.object(servicer_joins.Joins, "_join", slowly):
+            late = Participant(mesh, "late", beside=first[0] if neighbour else None)
+            await mesh.until(lambda: bool(late.session.member_id), seconds=60.0)
+
+    run(scenario())
+    return hellos
+
+
+def test_who_shares_a_process_with_one_that_is_answered_waits_for_its_welcome() -> None:
+    assert joins_of_a_member_that_waits(10.0, neighbour=True) == 1
+
+
+def test_nobody_waits_for_ever_for_a_welcome_because_neighbours_are_answered() -> None:
+    assert joins_of_a_member_that_waits(100.0, neighbour=True) > 1
+
+
+def test_who_hears_nothing_from_an_assigner_takes_it_for_frozen() -> None:
+    assert joins_of_a_member_that_waits(10.0, neighbour=False) > 1

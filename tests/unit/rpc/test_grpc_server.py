@@ -1,13 +1,15 @@
 """How the serving end ends a call with an error, where its caller is there to hear it and where it is not."""
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import cast
 
 import grpc
 import pytest
+from google.protobuf.wrappers_pb2 import StringValue
 
 from braid.kernel.errors import Exhausted, Unavailable
-from braid.rpc.grpc_server import Context, _abort
+from braid.rpc.grpc_server import Context, _abort, _awaited, _serve_stream, _Streams
 from braid.rpc.grpc_wire import error_of
 
 
@@ -44,6 +46,36 @@ def test_a_caller_that_is_gone_is_no_failure_of_the_handler() -> None:
     """grpc could not send the status: `ExecuteBatchError`, of which it would log a trace for each such stream."""
     with pytest.raises(asyncio.CancelledError):
         abort(BatchFailedError("the call is over"))
+
+
+class Gone(Aborting):
+    """The context of a server stream whose caller is gone, which grpc has not told yet."""
+
+    async def write(self, _: object) -> None:
+        """As grpc's own."""
+        raise BatchFailedError("the call is over")
+
+    def peer(self) -> str:
+        """Whose it is."""
+        return "host:1"
+
+    def invocation_metadata(self) -> tuple[()]:
+        """None."""
+        return ()
+
+
+async def endless(_: object, caller: object) -> AsyncIterator[StringValue]:
+    """A handler of a server stream."""
+    while True:
+        yield StringValue(value=str(caller))
+
+
+def test_a_server_stream_ends_quietly_when_its_caller_is_gone_before_grpc_says_so() -> None:
+    context = Gone(BatchFailedError("the call is over"))
+    serve = _serve_stream(endless, StringValue.FromString, _Streams())
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(_awaited(serve(b"", cast("Context", context))))
+    assert context.code is grpc.StatusCode.UNAVAILABLE
 
 
 def test_a_status_that_grpc_lost_is_a_stream_that_broke() -> None:

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 
 from braid.kernel.decider import Context
-from braid.kernel.errors import Conflict, CorruptHistory, Fenced, Invalid, NotLeader, OutcomeUnknown
+from braid.kernel.errors import BraidError, Conflict, CorruptHistory, Fenced, Invalid, NotLeader, OutcomeUnknown
 from braid.kernel.limits import APPEND_EVENTS_MAX, REQUESTS_REMEMBERED_MAX, SNAPSHOT_EVERY_EVENTS
 from braid.kernel.ports import Endpoint, HistoryId, Host
 from braid.runtime.aggregates import Aggregates
-from braid.runtime.kinds import Change, Leadership, Reloaded
+from braid.runtime.kinds import Asked, Change, Leadership, Reloaded
 from braid.runtime.telemetry import make_metrics
 from braid.stores.memory import Fate, MemoryStore
 from braid.stores.memory_server import MemoryStoreServer
-from tests.support.counters import COUNTERS, Add, Added, CounterService
+from tests.support.counters import COUNTERS, Add, Added, Counter, CounterService
 from tests.support.virtual_time import VirtualProcess, run_virtual, running_loop
 
 TOTAL = HistoryId("registry", "counter", "total")
@@ -116,6 +116,45 @@ def test_a_command_is_answered_with_the_state_after_its_events() -> None:
             record.context.now_ms, "alice", "acme", "", "why", leader.office.require_leader().epoch
         )
         assert leader.aggregates.revision == outcome.revision == record.revision
+
+    run(scenario())
+
+
+def test_commands_that_are_executed_together_are_decided_one_after_the_other_and_appended_once() -> None:
+    async def scenario() -> None:
+        leader, follower = await _two()
+        before = leader.aggregates.revision
+        asked = [Asked(Add(amount), f"web-{amount}", request_id=f"r{amount}") for amount in (1, -1, 2, 2)]
+        first, refused, third, repeated = await leader.aggregates.execute_together(COUNTERS, "total", asked)
+        assert isinstance(refused, Invalid), "it concerns no other"
+        assert not isinstance(first, BraidError)
+        assert not isinstance(third, BraidError)
+        assert not isinstance(repeated, BraidError)
+        assert [record.context.actor for record in (*first.events, *third.events)] == ["web-1", "web-2"]
+        assert {record.revision for record in (*first.events, *third.events)} == {before + 1}, "one append"
+        assert first.state == third.state == Counter("total", leader.total, 2)
+        assert (leader.total, repeated.repeated, repeated.events) == (3, True, ())
+        (again,) = await leader.aggregates.execute_together(COUNTERS, "total", asked[:1])
+        assert not isinstance(again, BraidError)
+        assert again.repeated
+        await _settle(follower)
+        assert follower.total == 3
+
+    run(scenario())
+
+
+def test_a_decision_among_others_that_is_cut_off_half_way_is_decided_again() -> None:
+    """The last of its appends alone tells that it is done, wherever those of the others lie."""
+
+    async def scenario() -> None:
+        leader, _ = await _two()
+        asked = [
+            Asked(Add(1, steps=APPEND_EVENTS_MAX - 1), "x", request_id="first"),
+            Asked(Add(1, steps=5), "x", request_id="second"),
+        ]
+        await leader.aggregates.execute_together(COUNTERS, "total", asked)
+        contexts = [record.context.request_id for record in await leader.aggregates.events(TOTAL)]
+        assert contexts == ["first"] * (APPEND_EVENTS_MAX - 1) + ["second#part"] + ["second"] * 4
 
     run(scenario())
 
