@@ -152,9 +152,10 @@ class Chunk:
         loose: list[KafkaRecord] = []  # of batches read one by one: together they make a part
 
         def bind() -> None:
+            nonlocal loose
             if loose:
                 parts.append(columns_of(loose, names))
-                loose.clear()
+                loose = []  # the part keeps the one it was made of
 
         def take(batch: _Current, room: int) -> int:
             together = self._take_together(batch, room, inflater, names)

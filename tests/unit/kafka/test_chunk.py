@@ -66,6 +66,14 @@ def test_any_limit_and_any_start(counts: list[int], gap: int, skip: int, limit: 
     assert chunk.next_offset == end
 
 
+def test_columns_made_of_objects_keep_them() -> None:
+    parts = chunk_of(batch(0, 5) + batch(5, 2), 0).take_columns(1_000, Inflater(), []).parts
+    assert [at for part in parts for at in part.offsets.tolist()] == list(range(7))
+    for part in parts:
+        assert part.tails is None, "so few are read one by one"
+        assert [record.offset for record in part.raws] == part.offsets.tolist()
+
+
 def test_a_start_inside_a_batch_never_moves_back() -> None:
     chunk = chunk_of(batch(0, 10), 9)
     assert [record.offset for record in chunk.take(2, Inflater()).records] == [9]
