@@ -27,6 +27,7 @@ _MOVE: Final = """Move a stream's traffic to another cluster, under load. What w
   braid move stream logs --to west
   braid move stream logs --to west --lane live
   braid move stream logs --to west --dry-run
+  braid move stream logs --away-from east              off it, to wherever there is room
   braid move stream logs --to west --lane live --partitions 8
   braid move stream logs --to west --percent 10        a trial: a tenth of the records
   braid move stream logs --to west --percent 0         take the trial back; 100 completes it
@@ -71,6 +72,9 @@ def _move(
     type_: _Type,
     name: _Name,
     to: Annotated[str, typer.Option(metavar="CLUSTER", help="Where to.", show_default=False)] = "",
+    away_from: Annotated[
+        str, typer.Option(metavar="CLUSTER", help="Off this cluster, to the best other one.", show_default=False)
+    ] = "",
     percent: Annotated[
         float | None, typer.Option(metavar="N", show_default=False, help="Of the records; the rest stays.")
     ] = None,
@@ -91,14 +95,16 @@ def _move(
     if partitions and not lane:
         raise Invalid("the partitions of which lane?", field="--partitions", remedy="name it: --lane live")
     format = parse_format(output, (Format.TABLE, Format.JSON, Format.YAML))
-    if bool(to) == bool(spread):
-        raise Invalid("either --to or --spread is needed", field="--to", remedy=f"braid move stream {name} --to west")
+    if sum(map(bool, (to, away_from, spread))) != 1:
+        message = "one of --to, --away-from and --spread is needed"
+        raise Invalid(message, field="--to", remedy=f"braid move stream {name} --to west")
     from braid.api.registry.v1.registry_service_pb2 import ClusterShare, MoveStreamRequest
 
     request = MoveStreamRequest(
         stream=name,
         lanes=lane or (),
         to_cluster=to,
+        away_from_cluster=away_from,
         spread=[ClusterShare(cluster=cluster, weight=weight) for cluster, weight in parse_spread(spread).items()],
         percent=percent,
         partitions=partitions,
@@ -187,12 +193,14 @@ async def _move_stream(session: "Session", request: "MoveStreamRequest", format:
     from braid.cli.session import missing
 
     name, to = request.stream, request.to_cluster or ", ".join(each.cluster for each in request.spread)
-    doing = f"moving stream {name} to {to}"
+    doing = f"moving stream {name} {f'to {to}' if to else f'off {request.away_from_cluster}'}"
     try:
         moved = await session.change("registry", "MoveStream", request, MoveStreamResponse, doing)
     except NotFound as error:
-        if error.field == "to_cluster":
-            raise missing(error, to, [each.name for each in await all_clusters(session)]) from error
+        if error.field in ("to_cluster", "away_from_cluster"):
+            raise missing(
+                error, to or request.away_from_cluster, [each.name for each in await all_clusters(session)]
+            ) from error
         if error.field.startswith("spread"):
             raise
         raise missing(error, name, [each.name for each in await all_streams(session)]) from error
@@ -207,7 +215,8 @@ def _told(moved: "MoveStreamResponse", request: "MoveStreamRequest") -> str:
     name = moved.stream.name
     shared = bool(request.spread) or request.HasField("percent")
     if not moved.moves:
-        where = "its traffic is shared like that" if shared else f"it is on {request.to_cluster}"
+        where = f"it is on {request.to_cluster}" if request.to_cluster else f"it is not on {request.away_from_cluster}"
+        where = "its traffic is shared like that" if shared else where
         return f"stream/{name} unchanged: {where} already"
     lines = [f"stream/{name} {'would move (dry run: nothing was changed)' if request.dry_run else 'moved'}"]
     lines += _shares(moved) if shared else [_move_line(moved.stream, each) for each in moved.moves]

@@ -142,7 +142,10 @@ def stream_message(stream: Stream, holders: Holders) -> stream_pb2.Stream:
         for channel in stream.channels
         if channel.live and not channel.discarded
     ]
-    asked = [f"a move away from {cluster} is proposed" for cluster in stream.proposed]
+    asked = [
+        f"a move away from {cluster} is proposed: braid move stream {stream.name} --away-from {cluster}"
+        for cluster in stream.proposed
+    ]
     reasons = [f"{cluster}: {reason}" for cluster, reason in sorted(stream.blocked.items())]
     return stream_pb2.Stream(
         name=stream.name,

@@ -77,6 +77,23 @@ async def test_a_spread_by_weight() -> None:
 
 
 @virtual
+async def test_a_proposed_move_is_seen_and_accepted_by_the_command_it_names() -> None:
+    shell = await Shell().start("east", "west")
+    declared = ("--lane", "live=1", "--clusters", "east,west", "--failover", "propose")
+    assert (await shell.braid("create", "stream", "logs", *declared)).code == 0
+    await asyncio.sleep(1.0)
+    shell.kafka.named("east").kill()
+    await asyncio.sleep(5.0)
+    accept = "braid move stream logs --away-from east"
+    for look in (("get", "streams", "-o", "wide"), ("doctor",)):
+        assert accept in (await shell.braid(*look)).out
+    assert "MoveProposed" in (await shell.braid("events", "--for", "stream/logs")).out
+    assert "logs/live/1 (east) → logs/live/2 (west)" in (await shell.braid(*accept.split()[1:])).out
+    assert accept not in (await shell.braid("get", "streams", "-o", "wide")).out
+    assert "it is not on east already" in (await shell.braid(*accept.split()[1:])).out
+
+
+@virtual
 async def test_a_move_as_json() -> None:
     shell = await with_stream()
     moved = json.loads((await shell.braid("move", "stream", "logs", "--to", "west", "-o", "json")).out)
@@ -107,7 +124,10 @@ async def test_cordon_and_back() -> None:
         ("move stream logs", 2, "--to"),
         ("move stream logs --to west --partitions 8", 2, "--lane live"),
         ("move stream logs --to west --lane live --partitions -1", 2, "partitions"),
-        ("move stream logs --to west --spread east=1", 2, "either --to or --spread"),
+        ("move stream logs --to west --spread east=1", 2, "one of --to, --away-from and --spread"),
+        ("move stream logs --to west --away-from east", 2, "one of --to, --away-from and --spread"),
+        ("move stream logs --away-from eas", 4, "did you mean east?"),
+        ("move stream logs --away-from east --percent 10", 2, "a percentage is of a cluster"),
         ("move stream logs --spread east", 2, "is not CLUSTER=WEIGHT"),
         ("move stream logs --spread east=1,east=2", 2, "is not CLUSTER=WEIGHT"),
         ("move stream logs --spread east=1,wset=2", 4, "there is no cluster wset"),
