@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from aiokafka import AIOKafkaConsumer
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -309,3 +310,28 @@ def test_what_cannot_be_done_is_told_precisely(local: DevMesh, spark: SparkSessi
     asyncio.run(register())
     with pytest.raises(StreamingQueryException, match="cannot be an exclusive member"):
         Job(spark, local, "told", tmp_path / "strict", group="strict").run_once()
+
+
+def test_a_group_in_use_by_another_tool_is_refused_and_nothing_is_lost(
+    local: DevMesh, spark: SparkSession, tmp_path: Path
+) -> None:
+    create(local, "busy", {"live": 1})
+    sent = produce(local, "busy", 10)
+    job = Job(spark, local, "busy", tmp_path, group="taken")
+    cluster, topic, _, _ = next(iter(sent.values()))
+
+    async def beside_a_plain_consumer() -> None:
+        async with AIOKafkaConsumer(
+            topic,
+            bootstrap_servers=local.ready.clusters[cluster].bootstrap,
+            group_id="taken",
+            enable_auto_commit=False,
+        ) as stray:
+            await patience.until(lambda: len(stray.assignment()) > 0, "the stray's assignment", SECONDS)
+            with pytest.raises(StreamingQueryException, match="other Kafka consumers"):
+                await asyncio.to_thread(job.run_once)
+
+    asyncio.run(beside_a_plain_consumer())
+    assert job.ids() == []
+    job.run_once()
+    assert sorted(job.ids()) == sorted(sent)
