@@ -5,13 +5,13 @@ from collections.abc import Awaitable, Callable
 from braid.client.committer import Committer
 from braid.client.dead_letters import DeadLetters
 from braid.client.intake import Intake
-from braid.client.marks import MARKS
 from braid.client.memory import MemoryBound
 from braid.client.partition_work import PartitionWork
 from braid.client.record import Record
 from braid.client.retries import Retries
 from braid.client.settings import ConsumerSettings
 from braid.client.watched import Run
+from braid.client.where import headers_asked
 from braid.kernel import limits
 from braid.kernel.errors import BraidError
 from braid.kernel.ports import Generation, Host, Isolation, KafkaCluster, Task
@@ -43,7 +43,7 @@ class ClusterWork:
         fetcher = cluster.fetcher(
             max_partition_bytes=limits.FETCH_PARTITION_BYTES, isolation=Isolation.READ_COMMITTED, client_rack=zone
         )
-        asked = MARKS if settings.where is None else settings.where.asked
+        asked = headers_asked(settings.where)
         self.intake = Intake(host, fetcher, memory, out_of_range, lambda: self.committer.stopped, asked)
         self.committer = Committer(
             host,

@@ -20,7 +20,7 @@ from braid.client.ready import Ready
 from braid.client.record import QuarantinedBatch, Record, Row
 from braid.client.routing import DLQ_LANE
 from braid.client.slices import Slice
-from braid.client.where import Where
+from braid.client.where import Where, chosen_by
 from braid.kernel import limits
 from braid.kernel.ports import DamagedBatch, FetchedColumns, Fingerprint
 from braid.kernel.progress import Progress
@@ -180,7 +180,7 @@ class PartitionWork:
     # --- intake
 
     def accept(self, fetched: FetchedColumns) -> None:
-        """Takes what a fetch brought, with the headers `MARKS`, or those that `where` asks for."""
+        """Takes what a fetch brought, with the headers that `headers_asked` names."""
         if self.stage is not Stage.WORKING:
             return
         progress, came = self.progress, False
@@ -202,7 +202,7 @@ class PartitionWork:
         if others is not None:
             part, times = part.of(~others), times[~others]
         if self._where is not None:
-            chosen = self._where.wanted(part, times, self.lease.id.channel.lane, self._salt)
+            chosen = chosen_by(self._where, part, times, self.lease.id.channel.lane, self._salt)
             self.skipped += len(part) - int(np.count_nonzero(chosen))
             part, times = part.of(chosen), times[chosen]
         wanted = self.progress.deliver_many(part.offsets, times)

@@ -62,36 +62,38 @@ class Where:
         if not 0 < self.sampled <= 1:
             raise Invalid("must be above 0 and at most 1", field="where.sampled")
 
-    @property
-    def asked(self) -> tuple[str, ...]:
-        """The headers that columns are asked for: those every consumer needs, and these."""
-        return tuple(dict.fromkeys((*MARKS, *self.headers)))
 
-    def wanted(self, part: RecordColumns, times: NDArray[np.int64], lane: str, salt: int) -> _Mask:
-        """Which records of columns with the headers `asked` are to be handed out.
+def headers_asked(where: Where | None) -> tuple[str, ...]:
+    """The headers that columns are asked for: those every consumer needs, and the predicate's."""
+    return tuple(dict.fromkeys((*MARKS, *(where.headers if where is not None else ()))))
 
-        Args:
-            part: The records.
-            times: Their ingestion times, ms since the epoch.
-            lane: The lane they came by.
-            salt: Their partition's own number, so that not the same offsets are sampled of all.
-        """
-        if self.lanes and lane not in self.lanes:
-            return np.zeros(len(part), np.bool_)
-        chosen = np.ones(len(part), np.bool_)
-        if self.since is not None:
-            chosen &= times >= _ms(self.since)
-        if self.until is not None:
-            chosen &= times < _ms(self.until)
-        if self.key_prefix:
-            chosen &= _stands(part.data, part.keys, self.key_prefix, part.keys.sizes >= len(self.key_prefix))
-        asked = self.asked
-        for name, value in self.headers.items():
-            cells = part.headers[asked.index(name)]
-            chosen &= _stands(part.data, cells, value, cells.sizes == len(value))
-        if self.sampled < 1:
-            chosen &= _mixed(part.offsets, salt) < np.uint64(int(self.sampled * _WORD))
-        return chosen
+
+def chosen_by(where: Where, part: RecordColumns, times: NDArray[np.int64], lane: str, salt: int) -> _Mask:
+    """Which records are to be handed out.
+
+    Args:
+        where: The predicate.
+        part: Records as columns with the headers that `headers_asked` names.
+        times: Their ingestion times, ms since the epoch.
+        lane: The lane they came by.
+        salt: Their partition's own number, so that not the same offsets are sampled of all.
+    """
+    if where.lanes and lane not in where.lanes:
+        return np.zeros(len(part), np.bool_)
+    chosen = np.ones(len(part), np.bool_)
+    if where.since is not None:
+        chosen &= times >= _ms(where.since)
+    if where.until is not None:
+        chosen &= times < _ms(where.until)
+    if where.key_prefix:
+        chosen &= _stands(part.data, part.keys, where.key_prefix, part.keys.sizes >= len(where.key_prefix))
+    asked = headers_asked(where)
+    for name, value in where.headers.items():
+        cells = part.headers[asked.index(name)]
+        chosen &= _stands(part.data, cells, value, cells.sizes == len(value))
+    if where.sampled < 1:
+        chosen &= _mixed(part.offsets, salt) < np.uint64(int(where.sampled * _WORD))
+    return chosen
 
 
 def _ms(moment: datetime) -> float:

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from braid.client import partition_work
 from braid.client.marks import ingestion_times
 from braid.client.record import ingestion_time
-from braid.client.where import Where
+from braid.client.where import Where, chosen_by, headers_asked
 from braid.kafka.batch import columns_in, read_frame, reader_of
 from braid.kafka.memory.log import MemoryRecord, NewRecord
 from braid.kernel.errors import Invalid
@@ -55,8 +56,8 @@ def plainly(where: Where, record: KafkaRecord) -> bool:
     )
 
 
-def wanted(where: Where, columns: RecordColumns) -> list[bool]:
-    found: list[bool] = where.wanted(columns, ingestion_times(columns, columns.headers[0]), "live", 7).tolist()
+def chosen_of(where: Where, columns: RecordColumns) -> list[bool]:
+    found: list[bool] = chosen_by(where, columns, ingestion_times(columns, columns.headers[0]), "live", 7).tolist()
     return found
 
 
@@ -67,21 +68,23 @@ def test_columns_and_records_are_chosen_alike(given_rows: list[Given], where: Wh
     assert frame is not None
     records = list(reader_of(frame, frame.raw))
     expected = [plainly(where, record) for record in records]
-    assert wanted(where, columns_of(records, where.asked)) == expected
-    columns = columns_in([(frame, frame.raw)], where.asked)
+    assert chosen_of(where, columns_of(records, headers_asked(where))) == expected
+    columns = columns_in([(frame, frame.raw)], headers_asked(where))
     if columns is not None:
-        assert wanted(where, columns) == expected
+        assert chosen_of(where, columns) == expected
 
 
 @given(st.integers(0, 1 << 50), st.floats(0.01, 1.0), st.integers(0, 1 << 32))
 def test_a_sample_is_as_large_as_it_says_and_the_same_each_time(base: int, part: float, salt: int) -> None:
     offsets = np.arange(base, base + 4_000)
-    columns = columns_of([MemoryRecord(offset, 0, 0, None, None, ()) for offset in offsets.tolist()], Where().asked)
+    columns = columns_of(
+        [MemoryRecord(offset, 0, 0, None, None, ()) for offset in offsets.tolist()], headers_asked(None)
+    )
     where = Where(sampled=part)
-    chosen = where.wanted(columns, columns.timestamps, "live", salt)
+    chosen = chosen_by(where, columns, columns.timestamps, "live", salt)
     assert abs(int(np.count_nonzero(chosen)) - 4_000 * part) <= 200  # six standard deviations at a half
     half = columns.of(slice(1_000, 3_000))
-    assert (where.wanted(half, half.timestamps, "live", salt) == chosen[1_000:3_000]).all()
+    assert (chosen_by(where, half, half.timestamps, "live", salt) == chosen[1_000:3_000]).all()
 
 
 @pytest.mark.parametrize(
@@ -169,7 +172,7 @@ async def test_batches_hold_what_is_wanted_only() -> None:
 
 def test_a_predicate_that_forgets_what_it_let_through_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """The control: were wanted records passed like skipped ones, they would be claimed and not done."""
-    monkeypatch.setattr(Where, "wanted", lambda self, part, *about: np.zeros(len(part), np.bool_))
+    monkeypatch.setattr(partition_work, "chosen_by", lambda where, part, *about: np.zeros(len(part), np.bool_))
 
     @virtual
     async def run() -> None:
