@@ -17,6 +17,9 @@ from services.assigner.layout import Layout, at_home
 def homeward(placed: Layout, *, still: bool) -> Layout:
     """The layout as if members that are back had taken what was theirs, as far as they are short of their share.
 
+    Who holds it now gives it only where that makes nothing worse: not to one that would then bear more than the giver
+    did, nor its only partition to one that holds any. Else newcomers, and the relieved, would be given it again.
+
     Args:
         placed: What is held now, and whose it was.
         still: Nothing that is held may move: only what is free goes home.
@@ -33,16 +36,22 @@ def homeward(placed: Layout, *, still: bool) -> Layout:
     holders, capacities = placed.holders.copy(), measured.capacities
     held = holders >= 0
     loads = np.bincount(holders[held], measured.weights[held], len(placed.members))
+    counts = np.bincount(holders[held], minlength=len(placed.members))
     share = float(measured.weights.sum()) / max(float(capacities.sum()), 1e-9)
     left = len(holders) if measured.plain else measured.moves_max
     for at, member in zip(at_stake.tolist(), placed.homes[at_stake].tolist(), strict=True):
         source, weight = int(holders[at]), float(measured.weights[at])
-        if (source >= 0 and left <= 0) or loads[member] >= share * capacities[member]:
+        if loads[member] >= share * capacities[member]:
             continue
         if source >= 0:
+            worse = (loads[member] + weight) * capacities[source] > loads[source] * capacities[member]
+            if left <= 0 or worse or counts[source] <= 1 <= counts[member]:
+                continue
             loads[source] -= weight
+            counts[source] -= 1
             left -= 1
         loads[member] += weight
+        counts[member] += 1
         holders[at] = member
     after = measured if measured.plain else replace(measured, moves_max=max(left, 0))
     return replace(placed, holders=holders, measured=after)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -9,23 +10,29 @@ from hypothesis import strategies as st
 
 from braid.kernel.ids import LeaseId
 from braid.kernel.limits import HOME_SECONDS
+from services.assigner import returns
 from services.assigner.events import (
     Balance,
     Event,
     GoneReason,
     JoinMember,
     LeasesGranted,
+    Loads,
     Release,
     ReleaseLeases,
     RemoveMember,
     RevokesStarted,
 )
+from services.assigner.layout import Layout
+from services.assigner.leases import Leases
 from services.assigner.rules import Ban, BanMember, FreezeGroup
 from tests.support.virtual_time import run_virtual
 from tests.unit.assigner.groups import SPEC, History, check_epochs, check_single_holder, hello, joined, member, seen
 from tests.unit.assigner.mesh import Mesh, Participant
 
 LEASE = "logs/live/1/0"
+ROUNDS = 12
+NAMES = st.sampled_from([f"web-{number}" for number in range(1, 7)])
 
 
 def ids(history: History) -> dict[str, str]:
@@ -166,3 +173,66 @@ async def close(each: Participant) -> None:
     await each.session.leaving()
     await asyncio.gather(*(give_back(lease, 0.05 * at) for at, lease in enumerate(sorted(each.holds))))
     await each.session.leave("closed")
+
+
+def come_to_rest(history: History, loads: Loads) -> None:
+    """Decides, with every member giving back at once what is asked of it, until nothing is left to decide."""
+    for _ in range(ROUNDS):
+        if not history.do(Balance(tuple(history.state.members), loads)):
+            return
+        history.settle_revokes()
+    raise AssertionError("it goes on and on")
+
+
+def come_and_go(history: History, names: list[str], loads: Loads) -> None:
+    """Each process named ends, or starts where none of its name runs; a leader that has not measured decides."""
+    for process, name in enumerate(names, 100):
+        history.now_ms += 2_000
+        if name in ids(history):
+            if len(ids(history)) > 1:
+                history.do(RemoveMember(ids(history)[name], GoneReason.DISCONNECTED))
+        else:
+            history.do(JoinMember(hello(member(process), client_id=name), SPEC))
+        come_to_rest(history, loads)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.integers(2, 5), st.integers(1, 12), st.lists(NAMES, max_size=8), st.booleans(), st.data())
+def test_whoever_comes_and_goes_all_is_still_afterwards(
+    members: int, partitions: int, names: list[str], settled: bool, data: st.DataObject
+) -> None:
+    history = joined(members, seen(partitions=partitions))
+    cost = st.sampled_from([0.0, 0.0, 0.1, 0.1, 1.0])
+    come_and_go(history, names, Loads({lease: data.draw(cost) for lease in sorted(history.state.leases)}, settled))
+
+
+def a_newcomer_stands_in() -> History:
+    """Five partitions of four members; one of them joined lately, and holds one that was another's."""
+    history = joined(4, seen("logs/bulk/1", 2), seen("logs/live/1", 3))
+    holders = {"logs/bulk/1/0": 4, "logs/bulk/1/1": 2, LEASE: 3, "logs/live/1/1": 2, "logs/live/1/2": 1}
+    leases = {name: replace(lease, holder=member(holders[name])) for name, lease in history.state.leases.items()}
+    stood_in = replace(leases["logs/bulk/1/0"], home="web-1", home_since_ms=history.now_ms)
+    history.state = replace(history.state, leases=Leases({**leases, "logs/bulk/1/0": stood_in}))
+    return history
+
+
+def greedy(placed: Layout, *, still: bool) -> Layout:
+    """A mutant that returns whatever was a member's that is short of its share, whoever holds it."""
+    holders = placed.holders.copy()
+    counts = Counter(holders.tolist())
+    for at, home in enumerate(placed.homes.tolist()):
+        if home >= 0 and counts[home] * len(placed.members) < len(holders) and not (still and holders[at] >= 0):
+            counts[home] += 1
+            holders[at] = home
+    return replace(placed, holders=holders)
+
+
+def test_a_newcomer_is_not_asked_for_what_it_is_given_for_being_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A leader that has not measured gives newcomers something, and would ask for it and give it again for ever."""
+    history = a_newcomer_stands_in()
+    holders = history.holders()
+    come_to_rest(history, Loads(settled=False))
+    assert history.holders() == holders
+    monkeypatch.setattr(returns, "homeward", greedy)
+    with pytest.raises(AssertionError, match="on and on"):
+        come_to_rest(a_newcomer_stands_in(), Loads(settled=False))
