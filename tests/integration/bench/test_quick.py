@@ -15,6 +15,9 @@ pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(1_200)]
 
 HANGS_SECONDS: Final = 1_000.0  # by the wall
 TABLES: Final = (
+    "acks",
+    "concurrency-100",
+    "concurrency-1000",
     "consume",
     "produce",
     "commit-1",
