@@ -1,5 +1,6 @@
 """All headers of many records as one Arrow array of maps, made without an object a record."""
 
+from functools import lru_cache
 from itertools import pairwise
 from typing import Final, NamedTuple, cast
 
@@ -44,9 +45,8 @@ def _of_alike(columns: RecordColumns) -> pa.Array:
     shape = _shape_of(tails[0].tobytes())
     if shape is None or ((tails ^ tails[0]) & shape.fixed).any():
         return _of_any(columns)
-    names = pa.array(shape.names, pa.string())
     each = len(shape.names)
-    keys = names.take(pa.array(np.tile(np.arange(each), count))) if each else names
+    keys = _repeated(tuple(shape.names), 1 << max(0, count - 1).bit_length()).slice(0, count * each)
     widths = np.array([piece.stop - piece.start for piece in shape.values], np.int32)
     ends = np.arange(count, dtype=np.int32)[:, np.newaxis] * widths.sum(dtype=np.int32) + np.cumsum(
         widths, dtype=np.int32
@@ -57,6 +57,12 @@ def _of_alike(columns: RecordColumns) -> pa.Array:
         pa.binary(), count * each, [None, value_edges, pa.py_buffer(np.ascontiguousarray(pieces))]
     )
     return pa.MapArray.from_arrays(pa.array(np.arange(count + 1, dtype=np.int32) * np.int32(each)), keys, values)
+
+
+@lru_cache(maxsize=limits.REPEATED_COLUMNS_KEPT_MAX)
+def _repeated(names: tuple[str, ...], times: int) -> pa.Array:
+    """Names, all of them again and again."""
+    return pa.array(names, pa.string()).take(pa.array(np.tile(np.arange(len(names)), times), pa.int64()))
 
 
 def _shape_of(tail: bytes) -> _Shape | None:

@@ -73,6 +73,7 @@ class Ready:
             return None
         row = first.rows[first.index]
         first.index += 1
+        self._streak += 1
         if not first:
             self._forget(queue)
         if work.ordered and not first.admitted and not work.admits(row):
@@ -91,7 +92,7 @@ class Ready:
             return None
         first.index += count
         self._left = max(0, self._left - count + 1)
-        self._streak += count - 1
+        self._streak += count
         if not first:
             self._forget(queue)
         self._run_of = first
@@ -128,6 +129,7 @@ class Ready:
             if first.work.ordered and not first.admitted and not first.work.admits_slice(first, count):
                 self._forget(queue)
                 continue
+            self._streak += 1
             taken = first.rest(max_records)
             if not first:
                 self._forget(queue)
@@ -138,7 +140,6 @@ class Ready:
         """As `take_nowait`, or None when `take` has to see to it: now and then everything else needs a turn."""
         if self.run:
             return self.run.popleft()
-        self._streak += 1
         if self._streak >= limits.RECORDS_BETWEEN_YIELDS or self._error is not None:
             return None
         return self.take_nowait()
@@ -193,7 +194,6 @@ class Ready:
 
     async def _may_take(self) -> bool:
         """Lets everything else run now and then: an application that never waits would starve its heartbeats."""
-        self._streak += 1
         if self._streak >= limits.RECORDS_BETWEEN_YIELDS:
             self._streak = 0
             await asyncio.sleep(0)
