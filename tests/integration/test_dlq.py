@@ -83,6 +83,8 @@ async def dead_letter(mesh: Mesh, stream: str, count: int, group: str = "") -> d
                 odd = record.value is not None and int(record.value) % 2
                 record.dead_letter(ValueError("odd") if odd else KeyError("even"))
                 left -= 1
+        # Closing waits for copies on their way no longer than for anything else; what is left is the next member's.
+        await until(lambda: not any(lease.in_flight for lease in consumer.leases()), "every letter is written", 60.0)
     return sent
 
 
