@@ -59,19 +59,19 @@ class Histories:
             event, context = kind.codec.decode(data)
             self.journal.say(partial(_told, history, event, context))
             self.journal.note(facts.EventDecided(history.service, context.leader_epoch, leading))
-            self._read(history, event)
+            self._read(history, event, context.now_ms)
 
     def in_state(self, *states: str) -> list[ChannelSeen]:
         """Channels in any of these states."""
         return [channel for channel in self.channels.values() if channel.state in states]
 
-    def _read(self, history: HistoryId, event: object) -> None:
+    def _read(self, history: HistoryId, event: object, now_ms: int) -> None:
         match event:
             case GroupRegistered(spec=spec):
                 self._subscribe(history.id, spec)
             case LeasesGranted(grants=grants):
                 for grant in grants:
-                    self.journal.note(facts.LeaseGranted(history.id, grant.lease, grant.member, grant.epoch))
+                    self.journal.note(facts.LeaseGranted(history.id, grant.lease, grant.member, grant.epoch, now_ms))
             case registry.ChannelPlanned():
                 channel = ChannelId(history.id, event.ref.lane, event.ref.generation)
                 topic = facts.Topic(event.cluster, event.topic)

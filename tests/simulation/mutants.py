@@ -4,6 +4,7 @@ They are made from the outside, by replacing one function for the length of a ru
 proves nothing.
 """
 
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -32,9 +33,10 @@ from braid.kernel.ports import (
 from braid.kernel.progress import Progress
 from braid.kernel.progress_fields import EnvelopeFields
 from braid.kernel.ranges import EMPTY
+from braid.kernel.record_columns import RecordColumns
 from braid.stores.memory import MemoryStore
 from braid.stores.memory_server import MemoryStoreServer
-from services.assigner import balance, codec, constraints, layout
+from services.assigner import balance, codec, constraints, layout, returns
 from services.assigner.group import Group
 from services.assigner.placement import Floats, Mask
 from services.registry import decommission, drain, reconciler
@@ -208,8 +210,19 @@ def _forget_epoch(self: codec.GroupCodec, data: bytes) -> Group:
     return replace(_decode_state(self, data), last_epoch=0)
 
 
-def _handle_canary(raw: object) -> bool:
-    return False
+def _with_canaries(part: RecordColumns) -> RecordColumns:
+    return part
+
+
+def _take_home_again(placed: layout.Layout, *, still: bool) -> layout.Layout:
+    """Whatever was a member's that is short of its share, whoever holds it and is given it again for that."""
+    holders = placed.holders.copy()
+    counts = Counter(holders.tolist())
+    for at, home in enumerate(placed.homes.tolist()):
+        if home >= 0 and counts[home] * len(placed.members) < len(holders) and not (still and holders[at] >= 0):
+            counts[home] += 1
+            holders[at] = home
+    return replace(placed, holders=holders)
 
 
 _row: Final = constraints._Sieve.row
@@ -331,5 +344,12 @@ MUTANTS: Final = (
         [(constraints._Sieve, "__init__", _sieve_without_drains), (layout, "borne", _borne_without_drains)],
         ("operate", "kill-member"),
     ),
-    Mutant("the canary is a record", "I2", [(partition_work, "_is_seal_canary", _handle_canary)], ("move-stream",)),
+    Mutant("the canary is a record", "I2", [(partition_work, "without_canaries", _with_canaries)], ("move-stream",)),
+    Mutant(
+        "what a newcomer was given goes home",
+        "I14",
+        [(returns, "homeward", _take_home_again)],
+        ("slow-appends", "pause-service"),
+        {"exclusive": True, "lease_seconds": 1.0, "fault_interval_seconds": 1.5, "mates": 1, "mated": 1},
+    ),
 )

@@ -23,6 +23,7 @@ from tests.support.checkers.epochs import OneLeaderAtATime, RisingEpochs
 from tests.support.checkers.fencing import FencedCommits
 from tests.support.checkers.folding import OneFold
 from tests.support.checkers.holders import ExclusiveHolders
+from tests.support.checkers.leases import Restful
 from tests.support.checkers.stores import GapFreeWatches, HonestAppends
 from tests.support.virtual_time import VirtualDeadlock, VirtualFailure, VirtualTimeLoop
 
@@ -93,6 +94,7 @@ def _checkers(plan: Plan) -> list[Checker]:
         TruthfulCommits(),
         ReadableEnvelopes(),
         RisingEpochs(),
+        Restful(),
         OneLeaderAtATime(),
         HonestAppends(),
         GapFreeWatches(),

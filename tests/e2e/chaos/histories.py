@@ -90,7 +90,7 @@ class _Telling:
     def _assigner(self, record: EventRecord) -> Iterator[Fact]:
         event, group = AssignerEvent.FromString(record.data), self._history.id
         for grant in event.leases_granted.grants:
-            yield facts.LeaseGranted(group, grant.lease, grant.member, grant.epoch)
+            yield facts.LeaseGranted(group, grant.lease, grant.member, grant.epoch, record.metadata.time_ms)
         for freed in event.leases_released.leases:
             yield facts.LeaseFreed(group, freed.lease, freed.epoch)
         # Of the mesh's own group on the dlq lane no log of work is kept here; its own tests hold its promises.

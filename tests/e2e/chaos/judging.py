@@ -16,7 +16,7 @@ from tests.support.checkers.delivery import HonestReceipts, NoPhantom, ZeroLoss
 from tests.support.checkers.drains import SafeDrains
 from tests.support.checkers.epochs import OneLeaderAtATime, RisingEpochs
 from tests.support.checkers.folding import OneFold
-from tests.support.checkers.leases import OneGrant
+from tests.support.checkers.leases import OneGrant, Restful
 
 Timed = tuple[int, facts.Fact]
 
@@ -64,6 +64,7 @@ def checkers() -> list[Checker]:
         TruthfulCommits(),
         ReadableEnvelopes(),
         RisingEpochs(),
+        Restful(),
         OneLeaderAtATime(),
         OneGrant(),
         OneFold(KINDS),

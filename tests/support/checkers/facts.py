@@ -236,12 +236,13 @@ class EventDecided:
 
 @dataclass(frozen=True, slots=True)
 class LeaseGranted:
-    """A member holds a lease under an epoch."""
+    """A member holds a lease under an epoch; decided at a wall-clock time (ms) of its leader."""
 
     group: str
     lease: str
     member: str
     epoch: int
+    at_ms: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 """Leases as the assigner's histories grant them and as members hold them: I4 one holder, I6 no grant without its
-event, I14 nothing moves without a reason.
+event, I14 nothing moves without a reason, nor to and fro.
 """
 
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -20,6 +21,8 @@ from tests.support.checkers.facts import (
 )
 
 _Lease = tuple[str, str]  # group, lease
+_GRANTS_MAX: Final = 12  # of one lease, however often members are killed meanwhile
+_RESTLESS_MS: Final = 5_000
 
 
 class OneGrant(Instant):
@@ -94,15 +97,15 @@ class RecordedGrants(Instant):
     invariant = "I6 recorded grants"
 
     def __init__(self) -> None:
-        self._granted: set[LeaseGranted] = set()
+        self._granted: set[tuple[str, str, str, int]] = set()
 
     def see(self, fact: Fact) -> Iterator[str]:
         """See `Checker`."""
         match fact:
-            case LeaseGranted():
-                self._granted.add(fact)
+            case LeaseGranted(group=group, lease=lease, member=member, epoch=epoch):
+                self._granted.add((group, lease, member, epoch))
             case LeaseTold(group=group, lease=lease, member=member, epoch=epoch):
-                if LeaseGranted(group, lease, member, epoch) not in self._granted:
+                if (group, lease, member, epoch) not in self._granted:
                     yield f"{fact}, and its history does not say so"
             case _:
                 pass
@@ -126,6 +129,29 @@ class NothingMoves(Instant):
                     yield f"{fact} though nothing befell a member"
             case _:
                 pass
+
+
+class Restful(Instant):
+    """I14: no lease goes from member to member again and again, whatever befalls a group.
+
+    A restart, a join or a leader change moves a lease once or twice; who decides one thing and its opposite moves it
+    as often as members answer.
+    """
+
+    invariant = "I14 rest"
+    heeds = (LeaseGranted,)
+
+    def __init__(self) -> None:
+        self._grants: dict[_Lease, deque[int]] = {}
+
+    def see(self, fact: Fact) -> Iterator[str]:
+        """See `Checker`."""
+        if isinstance(fact, LeaseGranted):
+            grants = self._grants.setdefault((fact.group, fact.lease), deque(maxlen=_GRANTS_MAX + 1))
+            grants.append(fact.at_ms)
+            if len(grants) > _GRANTS_MAX and grants[-1] - grants[0] < _RESTLESS_MS:
+                yield f"{fact}: the {_GRANTS_MAX + 1}th time within {(grants[-1] - grants[0]) / 1000:g} s"
+                grants.clear()  # once is enough to say
 
 
 LEASES: Final = (OneGrant, OneHolder, RecordedGrants, NothingMoves)

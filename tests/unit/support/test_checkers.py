@@ -20,7 +20,7 @@ from tests.support.checkers.facts import Fact, Place
 from tests.support.checkers.fencing import FencedCommits
 from tests.support.checkers.folding import OneFold
 from tests.support.checkers.holders import ExclusiveHolders
-from tests.support.checkers.leases import NothingMoves, OneGrant, OneHolder, RecordedGrants
+from tests.support.checkers.leases import NothingMoves, OneGrant, OneHolder, RecordedGrants, Restful
 from tests.support.checkers.stores import GapFreeWatches, HonestAppends
 
 LOG = facts.LogId("east", "braid.logs.live.1", 0)
@@ -124,7 +124,7 @@ def test_metadata_that_does_not_read_back_is_seen() -> None:
 
 def test_epochs_that_do_not_rise_are_seen() -> None:
     def grant(epoch: int, group: str = "g") -> Fact:
-        return facts.LeaseGranted(group, "l", "m", epoch)
+        return facts.LeaseGranted(group, "l", "m", epoch, 0)
 
     assert not red(RisingEpochs(), [grant(1), grant(2), grant(1, "h")])
     assert red(RisingEpochs(), [grant(1), grant(1)])
@@ -148,8 +148,8 @@ def test_overlapping_holders_are_seen_unless_one_was_frozen() -> None:
         assert not red(ExclusiveHolders("g"), [begin("a"), between, begin("b")])
 
 
-def granted(member: str, epoch: int) -> Fact:
-    return facts.LeaseGranted("g", "l", member, epoch)
+def granted(member: str, epoch: int, at_ms: int = 0) -> Fact:
+    return facts.LeaseGranted("g", "l", member, epoch, at_ms)
 
 
 def told(process: str, epoch: int, member: str = "m") -> Fact:
@@ -250,3 +250,9 @@ def test_topics_that_rise_again_or_go_too_early_are_seen() -> None:
     assert red(SafeDrains(), [made, *drain(work=[processed(0)]), gone, made])
     assert red(SafeDrains(), [made, facts.Appended(at(0), b"a"), gone])
     assert not red(SafeDrains(), [made, gone]), "a spare holds nothing"
+
+
+def test_a_lease_that_goes_to_and_fro_is_seen() -> None:
+    assert red(Restful(), [granted("mn"[n % 2], n, 10 * n) for n in range(1, 20)])
+    assert not red(Restful(), [granted("mn"[n % 2], n, 1_000 * n) for n in range(1, 20)])
+    assert not red(Restful(), [facts.LeaseGranted("g", f"l{n % 4}", "m", n, 10 * n) for n in range(1, 40)])
