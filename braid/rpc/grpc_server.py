@@ -192,8 +192,10 @@ async def _abort(context: Context, error: BraidError) -> None:
         raise asyncio.CancelledError from gone
 
 
-async def _write(context: Context, message: bytes) -> None:
+async def _write(context: Context, caller: Caller, message: bytes) -> None:
     """Sends a message.
+
+    Its peer is not asked of the context: of a connection that is gone, grpc reads the name through a null pointer.
 
     Raises:
         Unavailable: the call was over before grpc said so, which it may do much later on a loop that runs late.
@@ -201,7 +203,7 @@ async def _write(context: Context, message: bytes) -> None:
     try:
         await context.write(message)
     except (grpc.aio.BaseError, asyncio.InvalidStateError) as error:
-        raise Unavailable(f"the connection to {context.peer()} is gone") from error
+        raise Unavailable(f"the connection to {caller.peer} is gone") from error
 
 
 def _caller(context: Context) -> Caller:
@@ -233,10 +235,11 @@ def _serve_stream(
 ) -> Callable[[bytes, Context], Awaitable[None]]:
     async def serve(request: bytes, context: Context) -> None:
         async def write() -> None:
-            responses = handler(parse(request), _caller(context))
+            caller = _caller(context)
+            responses = handler(parse(request), caller)
             async with aclosing(responses):  # type: ignore[type-var]  # handlers are async generators
                 async for response in responses:
-                    await _write(context, serialize(response))
+                    await _write(context, caller, serialize(response))
 
         try:
             await streams.respond(write)
@@ -313,7 +316,7 @@ class GrpcDuplexServing:
             raise self._gone()
         try:
             async with self._writing:
-                await _write(self._context, serialize(message))
+                await _write(self._context, self._caller, serialize(message))
         except asyncio.CancelledError:
             self.broke()
             raise

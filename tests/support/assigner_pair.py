@@ -195,7 +195,8 @@ class AssignerPair:
 
     def _alive(self) -> bool:
         for name, process in self._processes.items():
-            assert process.poll() is None, f"{name} ended: {(self.directory / f'{name}.out').read_text()[-2000:]}"
+            ended = process.poll()
+            assert ended is None, f"{name} ended ({ended}): {(self.directory / f'{name}.out').read_text()[-2000:]}"
         return True
 
     def _kill_all(self) -> None:

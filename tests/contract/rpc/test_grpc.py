@@ -6,6 +6,7 @@ import sys
 import textwrap
 import time
 from collections.abc import AsyncIterator
+from typing import cast
 
 import grpc
 import pytest
@@ -229,3 +230,24 @@ async def test_text_that_headers_cannot_carry_is_invalid(mesh: Mesh) -> None:
     with pytest.raises(Invalid) as error:
         await mesh.channel("127.0.0.1:1").unary(path("X"), say(""), StringValue, CallOptions(1.0, tenant="zoë"))
     assert error.value.field == "tenant"
+
+
+async def test_a_write_to_a_caller_that_is_gone_asks_grpc_nothing_more() -> None:
+    """grpc names the peer of a connection that is gone through a null pointer, and the whole process dies."""
+
+    class Gone:
+        """A call whose connection broke."""
+
+        asked = 0
+
+        async def write(self, message: bytes) -> None:
+            raise grpc.aio.UsageError(f"{len(message)} bytes to nobody")
+
+        def peer(self) -> str:
+            self.asked += 1
+            return ""
+
+    gone, caller = Gone(), Caller("app", "default", "", "ipv4:127.0.0.1:7")
+    with pytest.raises(Unavailable, match="the connection to ipv4:.* is gone"):
+        await grpc_server._write(cast("grpc_server.Context", gone), caller, b"late")
+    assert not gone.asked
