@@ -14,7 +14,7 @@ import pytest
 from devmesh.brokers import KafkaBroker
 from devmesh.mesh import DevMesh
 from tests.support.brokers import running_broker
-from tests.support.grounds import Grounds, fixtures_of, together, wait_healthy
+from tests.support.grounds import Grounds, fixtures_of, together
 from tests.support.mesh import running_mesh
 
 TIER: Final = Path(__file__).parent
@@ -36,9 +36,15 @@ def two_clusters(tmp_path_factory: pytest.TempPathFactory) -> DevMesh:
 
 
 @pytest.fixture
-def north(two_clusters: DevMesh, tmp_path: Path) -> Iterator[KafkaBroker]:
-    """A third cluster's broker, in a mesh that others use: nothing of theirs is on it."""
-    wait_healthy(two_clusters)
+def west_alone(tmp_path: Path) -> Iterator[DevMesh]:
+    """One cluster, one registry, one assigner, of the test's own: it need not be left as it was."""
+    with running_mesh(tmp_path / "mesh", clusters=("west",), registries=1, assigners=1) as mesh:
+        yield mesh
+
+
+@pytest.fixture
+def north(tmp_path: Path) -> Iterator[KafkaBroker]:
+    """A cluster's broker that no mesh knows yet."""
     with running_broker("north", tmp_path) as broker:
         yield broker
 

@@ -248,6 +248,6 @@ async def test_a_write_to_a_caller_that_is_gone_asks_grpc_nothing_more() -> None
             return ""
 
     gone, caller = Gone(), Caller("app", "default", "", "ipv4:127.0.0.1:7")
-    with pytest.raises(Unavailable, match="the connection to ipv4:.* is gone"):
+    with pytest.raises(Unavailable, match=r"the connection to ipv4:.* is gone"):
         await grpc_server._write(cast("grpc_server.Context", gone), caller, b"late")
     assert not gone.asked
