@@ -117,7 +117,7 @@ async def rigged(local: DevMesh, name: str) -> AsyncIterator[Rig]:
 
 def generation_of(consumer: braid.Consumer) -> Generation:
     """What a member commits with."""
-    lent = consumer._clusters["east"].committer.generation
+    lent = consumer._works.clusters["east"].committer.generation
     assert lent is not None
     return lent
 

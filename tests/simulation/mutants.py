@@ -11,7 +11,16 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 from unittest.mock import patch
 
-from braid.client import committer, consumer, dead_letters, handling, heartbeats, lease_session, partition_work, restore
+from braid.client import (
+    committer,
+    dead_letters,
+    handling,
+    heartbeats,
+    lease_session,
+    lease_works,
+    partition_work,
+    restore,
+)
 from braid.client.record import Record
 from braid.kafka.memory.clients import MemoryOffsets
 from braid.kafka.memory.groups import Groups
@@ -261,7 +270,9 @@ MUTANTS: Final = (
     ),
     Mutant("gaps claimed", "I3", [(committer, "encode", _claim_gaps)], changes={"handling_seconds": 0.4}),
     Mutant("metadata beside another offset", "I10", [(committer, "encode", _other_offset)]),
-    Mutant("a start at the log's end", "I3", [(consumer, "restore", _restore_at_end)], ("move-stream", "kill-member")),
+    Mutant(
+        "a start at the log's end", "I3", [(lease_works, "restore", _restore_at_end)], ("move-stream", "kill-member")
+    ),
     Mutant(
         "a dead letter marked before its acknowledgement",
         "I3",

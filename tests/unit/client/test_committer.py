@@ -110,6 +110,6 @@ async def test_control_a_plain_commit_as_a_fallback_is_seen() -> None:
             at.fill(10)
             await asyncio.sleep(5.0)
             assert at.watch.base(TOPIC) == 10
-            consumer._clusters["east"].committer.generation = None  # the mutant
+            consumer._works.clusters["east"].committer.generation = None  # the mutant
             await until(lambda: at.watch.base(TOPIC) == 20)
         await running

@@ -333,7 +333,7 @@ async def test_the_fingerprint_of_a_last_commit_is_that_of_its_own_base() -> Non
             at.sunk(first)
             first.ack()
             at.control.latency = lambda: 0.5
-            committer: Committer = consumer._clusters["east"].committer
+            committer: Committer = consumer._works.clusters["east"].committer
             committing = asyncio.ensure_future(committer.commit(list(committer.works.values()), final=True))
             await asyncio.sleep(0.2)
             at.sunk(second)
