@@ -25,6 +25,7 @@ BENCHMARKS: Final = (
     "kills",
     "takeover",
     "stalls",
+    "steady",
     "edge",
 )
 

@@ -40,6 +40,7 @@ MEMBERS_PER_CONNECTION: Final = 100
 PEER_PART: Final = 10  # one of so many members for the peer: a core could not bear thousands
 WINDOW_SECONDS: Final = 5.0
 JOIN_SECONDS: Final = 600.0
+LEASE_MS: Final = 10_000  # beats as often as the default of 3 s; all members join from one process beside the assigner
 
 
 class Population(NamedTuple):
@@ -164,7 +165,7 @@ async def register(address: str) -> None:
     """The members' group; its channel appears later, so that no start position is to be written to a broker."""
     host = system_host()
     directory = Directory(GrpcTransport(), host, [address])
-    spec = group_pb2.GroupSpec(streams=["logs"], fencing=group_pb2.FENCING_NONE)
+    spec = group_pb2.GroupSpec(streams=["logs"], lease_ms=LEASE_MS, fencing=group_pb2.FENCING_NONE)
     request = api.CreateGroupRequest(name="group-0", spec=spec)
     await ServiceClient(directory, "assigner", host).unary("CreateGroup", request, group_pb2.Group, timeout_seconds=30)
     await directory.close()
@@ -222,8 +223,8 @@ async def contest(members: int, rounds: int, seconds: float) -> Table:
 def facts(sides: Mapping[str, Side], samples: Mapping[str, list[Sample]]) -> dict[str, str]:
     """What the table does not say."""
     told = {
-        "work": "one group, granted a lease a member once all have joined, 2 heartbeats a second, "
-        f"{MEMBERS_PER_CONNECTION} members a connection; "
+        "work": "one group, granted a lease a member once all have joined, 2 heartbeats a second, leases of "
+        f"{LEASE_MS / 1_000:g} s, {MEMBERS_PER_CONNECTION} members a connection; "
         "CPU of the assigner's process",
         "peer": f"the same release with a Join stream for each member's heartbeats, 1 of {PEER_PART} members",
     }

@@ -5,13 +5,14 @@ from braid.api.mesh.v1.endpoint_pb2 import ListEndpointsRequest, ListEndpointsRe
 from tests.support.patience import until
 
 
-async def leader(mesh: braid.Mesh) -> str:
-    """The assigner that leads."""
+async def leader(mesh: braid.Mesh, other_than: str = "") -> str:
+    """The assigner that leads; waits for another than the one named."""
     found: list[str] = []
 
     async def told() -> list[str]:
         answer = await mesh.service("assigner").unary("ListEndpoints", ListEndpointsRequest(), ListEndpointsResponse)
-        found[:] = [each.instance for each in answer.endpoints if each.service == "assigner" and each.leader]
+        leading = (each.instance for each in answer.endpoints if each.service == "assigner" and each.leader)
+        found[:] = [each for each in leading if each != other_than]
         return found
 
     await until(told, "an assigner leads")
