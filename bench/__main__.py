@@ -25,6 +25,9 @@ BENCHMARKS: Final = (
     "kills",
     "takeover",
     "stalls",
+    "moves",
+    "cluster_loss",
+    "waves",
     "steady",
     "edge",
 )

@@ -45,6 +45,24 @@ class Decision:
     cause: str
 
 
+def plan_moves(world: World) -> Sequence[Decision]:
+    """The moves that cannot wait, at most `MOVES_PER_ROUND_MAX`: a look at traffic in trouble, and at nothing else.
+
+    They are in the whole plan, too, which takes so long for thousands of streams that producers should not wait for it.
+    """
+    room = Room(world)
+    moves: list[Decision] = []
+    for name in sorted(world.streams):
+        stream = world.streams[name]
+        if not stream.exists or not any(_must_leave(world, channel) for channel in stream.channels):
+            continue
+        leaving = _leaving(world, stream, room)
+        moves += (Decision(name, command, cause) for command, cause in leaving if isinstance(command, MoveTraffic))
+        if len(moves) >= MOVES_PER_ROUND_MAX:
+            break
+    return moves[:MOVES_PER_ROUND_MAX]
+
+
 def plan(world: World) -> Sequence[Decision]:
     """What to decide now, moves of traffic first: producers wait for them, and for nothing else.
 
@@ -105,8 +123,7 @@ def _losses(world: World, stream: Stream) -> Iterator[_Step]:
 
 
 def _leaving(world: World, stream: Stream, room: Room) -> Iterator[_Step]:
-    active = [channel for channel in stream.channels if channel.state is ChannelState.ACTIVE]
-    troubled = [channel for channel in active if world.in_trouble(channel)]
+    troubled = [channel for channel in stream.channels if _must_leave(world, channel)]
     clusters = sorted({channel.cluster for channel in troubled})
     for name in sorted({*stream.blocked, *stream.proposed}):
         if name not in clusters:
@@ -120,6 +137,10 @@ def _leaving(world: World, stream: Stream, room: Room) -> Iterator[_Step]:
         case FailoverMode.OFF:
             for name in clusters:
                 yield from _block(stream, name, "failover is off")
+
+
+def _must_leave(world: World, channel: Channel) -> bool:
+    return channel.state is ChannelState.ACTIVE and world.in_trouble(channel)
 
 
 def _fail_over(world: World, stream: Stream, troubled: Sequence[Channel], room: Room) -> Iterator[_Step]:

@@ -21,7 +21,6 @@ from services.registry.access import Access
 from services.registry.channels import Channel, ChannelRef, ChannelState
 from services.registry.clusters import Cluster
 from services.registry.commands import (
-    MoveTraffic,
     PlanChannel,
     RecordProducersLeft,
     RecordRetentionRestored,
@@ -33,7 +32,7 @@ from services.registry.decommission import ClusterDecision, left_on, plan_emptie
 from services.registry.drain import Held
 from services.registry.histories import CLUSTERS, STREAMS, read_world
 from services.registry.peers import Peers
-from services.registry.policy import Decision, plan
+from services.registry.policy import Decision, plan, plan_moves
 from services.registry.sessions import Sessions
 from services.registry.streams import Stream, StreamSpec
 from services.registry.work import Work, next_work
@@ -103,8 +102,9 @@ class Reconciler:
         try:
             while True:
                 woken = self._wake.next()
-                if await self._decide(self._world()):
+                if await self._move(self._world()):
                     continue
+                await self._decide(self._world())
                 self._start_work(self._world())
                 await wait_for(woken, RECONCILE_SECONDS)
         finally:
@@ -115,21 +115,21 @@ class Reconciler:
 
     # --- decisions
 
-    async def _decide(self, world: World) -> bool:
-        """Whether a whole round of traffic moved, so that more may wait to: then they come before all else."""
+    async def _move(self, world: World) -> bool:
+        """Moves traffic off what is in trouble. Returns whether a whole round moved, so that more may wait to."""
         moved = 0
+        for decision in plan_moves(world):
+            moved += await self._execute(decision.stream, decision.command, decision.cause)
+        return moved == MOVES_PER_ROUND_MAX
+
+    async def _decide(self, world: World) -> None:
         for decision in plan(world):
-            if moved == MOVES_PER_ROUND_MAX:
-                return True
-            if isinstance(decision.command, MoveTraffic):
-                moved += await self._execute(decision.stream, decision.command, decision.cause)
-            elif isinstance(decision.command, PlanChannel):
+            if isinstance(decision.command, PlanChannel):
                 await self._place(decision, decision.command)
             else:
                 await self._execute(decision.stream, decision.command, decision.cause)
         for empty in plan_emptied(world):
             await self._call_empty(empty)
-        return False
 
     async def _place(self, decision: Decision, command: PlanChannel) -> None:
         """Plans a channel, unless its cluster was closed since the plan was made."""

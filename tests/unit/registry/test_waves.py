@@ -53,11 +53,9 @@ def test_traffic_moves_in_rounds_before_anything_else() -> None:
     assert run_virtual(others_before_the_last_move()) == 0
 
 
-def test_a_registry_that_works_in_the_order_of_names_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = policy.plan
+def test_a_registry_that_moves_when_its_turn_comes_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nothing_first(world: World) -> list[Decision]:
+        return []
 
-    def by_name(world: World) -> list[Decision]:
-        return sorted(real(world), key=lambda decision: decision.stream)
-
-    monkeypatch.setattr(reconciler, "plan", by_name)
+    monkeypatch.setattr(reconciler, "plan_moves", nothing_first)
     assert run_virtual(others_before_the_last_move()) > 0
