@@ -8,6 +8,7 @@ import typer
 from braid.cli.execution import ContextOption, EndpointOption, OutputOption, execute
 from braid.cli.output import parse_format
 from braid.kernel.errors import Invalid
+from braid.kernel.limits import CLI_REJECTED_FETCHED_MAX
 
 _DLQ: Final = """Replay dead letters: send them again, at a rate that is bearable, as a job that survives crashes.
 
@@ -17,6 +18,16 @@ _DLQ: Final = """Replay dead letters: send them again, at a rate that is bearabl
   braid dlq replay --stream logs --where 'error=ValueError' --rate 500
   braid get replays -w
   braid dlq pause|resume|cancel REPLAY
+  braid dlq promote GROUP                  what a group rejected in place, as dead letters
+"""
+_PROMOTE: Final = """Copy records that a group rejected in place to the dlq lane, while the log still has them.
+
+\b
+  braid get rejected indexer                                       what there is
+  braid dlq promote indexer --dry-run
+  braid dlq promote indexer --range logs/live/1/0@17-23
+  braid get deadletters --where 'error=Rejected and group=indexer'
+  braid dlq replay --stream logs --where 'error=Rejected and group=indexer'
 """
 _REPLAY: Final = """Send dead letters again: to the lane each came from, for the group that gave it up alone.
 
@@ -42,6 +53,7 @@ def register(app: typer.Typer) -> None:
     dlq = typer.Typer(rich_markup_mode=None)
     dlq.callback(help=_DLQ)(_dlq)
     dlq.command("replay", help=_REPLAY)(_replay)
+    dlq.command("promote", help=_PROMOTE)(_promote)
     for verb, summary in _CHANGES.items():
         dlq.command(verb, help=f"{summary}\n\n\b\n  braid dlq {verb} REPLAY\n")(_change(verb))
     app.add_typer(dlq, name="dlq")
@@ -75,6 +87,24 @@ def _replay(
 
     spec = ReplaySpec(stream=stream, filter=where, destination=to, rate_per_s=rate, broadcast=broadcast)
     execute(endpoint, context, lambda session: create_replay(session, spec, dry_run, wait, format))
+
+
+def _promote(
+    group: Annotated[str, typer.Argument(metavar="GROUP", show_default=False)],
+    stream: Annotated[str, typer.Option(metavar="NAME", help="Of one stream alone.")] = "",
+    names: Annotated[
+        list[str] | None, typer.Option("--range", metavar="LEASE@FIRST-LAST", help="This one; may be repeated.")
+    ] = None,
+    most: Annotated[
+        int, typer.Option("--max", min=1, max=CLI_REJECTED_FETCHED_MAX, metavar="N", help="Refused if there are more.")
+    ] = 1_000,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Tell what would be copied; copy nothing.")] = False,
+    endpoint: EndpointOption = "",
+    context: ContextOption = "",
+) -> None:
+    from braid.cli.rejected import promote
+
+    execute(endpoint, context, lambda session: promote(session, group, stream, names or (), most, dry_run))
 
 
 def _change(verb: str) -> Callable[[str, str, str], None]:

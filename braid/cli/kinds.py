@@ -34,6 +34,7 @@ EVENT: Final = Kind("event", "events")
 LAG: Final = Kind("lag", "lag")
 DEADLETTER: Final = Kind("deadletter", "deadletters")
 REPLAY: Final = Kind("replay", "replays")
+REJECTED: Final = Kind("rejected", "rejected")
 
 KINDS: Final = (
     STREAM,
@@ -46,6 +47,7 @@ KINDS: Final = (
     LAG,
     DEADLETTER,
     REPLAY,
+    REJECTED,
     Kind("alert", "alerts", built=False),
 )
 _BY_NAME: Final = {name: kind for kind in KINDS for name in (kind.singular, kind.plural)}

@@ -11,7 +11,7 @@ from braid.cli.execution import ContextOption, DryRunOption, EndpointOption, Out
 from braid.cli.kinds import parse_kind
 from braid.cli.output import Format, parse_format
 from braid.kernel.errors import Invalid, Refused
-from braid.kernel.limits import CLI_LETTERS_SHOWN
+from braid.kernel.limits import CLI_LETTERS_SHOWN, CLI_REJECTED_FETCHED_MAX
 
 if TYPE_CHECKING:
     from braid.cli.documents import Value
@@ -26,9 +26,12 @@ _GET: Final = """List what the mesh has.
   braid get stream logs -o yaml            as `braid apply` takes it
   braid get lag indexer -w                 how far a group is behind, as it changes
   braid get deadletters --stream logs --where 'error=ValueError'
+  braid get rejected indexer               what a group skipped in place
+  braid get rejected indexer --fetch 10    and the records themselves
   braid get events --for stream/logs
 
-Types, in singular or plural: streams, channels, clusters, groups, members, leases, lag, deadletters, replays, events.
+Types, in singular or plural: streams, channels, clusters, groups, members, leases, lag, deadletters, replays,
+rejected, events.
 A lag of `~3.1` seconds is an estimate (a group that is not the mesh's), `≥3.1` the least it can be.
 """
 _DESCRIBE: Final = """Show one thing in full, what belongs to it, and its latest events.
@@ -67,15 +70,24 @@ _CREATE: Final = """Create a stream, or register a cluster.
   braid create cluster east --bootstrap 10.0.0.1:9092 --zone a
 """
 _GETTABLE: Final = tuple(kind for kind in kinds.KINDS if kind.built)
-_DESCRIBABLE: Final = tuple(kind for kind in _GETTABLE if kind not in (kinds.EVENT, kinds.LAG))
+_DESCRIBABLE: Final = tuple(kind for kind in _GETTABLE if kind not in (kinds.EVENT, kinds.LAG, kinds.REJECTED))
 _DELETABLE: Final = (kinds.STREAM, kinds.CLUSTER, kinds.GROUP)
 # Which types a flag of `get` goes with.
 _TAKERS: Final[Mapping[str, Sequence[kinds.Kind]]] = {
-    "--group": (kinds.MEMBER, kinds.LEASE, kinds.LAG),
-    "--stream": (kinds.CHANNEL, kinds.GROUP, kinds.LEASE, kinds.LAG, kinds.DEADLETTER, kinds.REPLAY),
+    "--group": (kinds.MEMBER, kinds.LEASE, kinds.LAG, kinds.REJECTED),
+    "--stream": (
+        kinds.CHANNEL,
+        kinds.GROUP,
+        kinds.LEASE,
+        kinds.LAG,
+        kinds.DEADLETTER,
+        kinds.REPLAY,
+        kinds.REJECTED,
+    ),
     "--where": (kinds.DEADLETTER,),
     "--detail": (kinds.LAG,),
     "--max": (kinds.DEADLETTER,),
+    "--fetch": (kinds.REJECTED,),
     "--for": (kinds.EVENT,),
 }
 
@@ -114,6 +126,12 @@ def _get(
     most: Annotated[
         int, typer.Option("--max", min=-1, metavar="N", show_default=False, help="The newest N dead letters; 0: all.")
     ] = -1,
+    fetch: Annotated[
+        int,
+        typer.Option(
+            min=0, max=CLI_REJECTED_FETCHED_MAX, metavar="N", show_default=False, help="The first N records rejected."
+        ),
+    ] = 0,
     for_: Annotated[str, typer.Option("--for", metavar="TYPE/NAME", help="Events of one thing.")] = "",
     endpoint: EndpointOption = "",
     context: ContextOption = "",
@@ -125,11 +143,13 @@ def _get(
 
         show_events(for_ or name, "", watch, 0, format, endpoint, context)
         return
-    _check_flags(
-        kind, {"--group": group, "--stream": stream, "--where": where, "--detail": detail, "--for": for_}, most
-    )
+    given = {"--group": group, "--stream": stream, "--where": where, "--detail": detail, "--for": for_}
+    _check_flags(kind, given | {"--fetch": str(fetch or "")}, most)
     if kind is kinds.LAG:
         _get_lag(name or group, stream, detail, format, watch, endpoint, context)
+        return
+    if kind is kinds.REJECTED:
+        _get_rejected(name or group, stream, fetch, format, watch, endpoint, context)
         return
     from braid.cli.deadletters import get_letters
     from braid.cli.getting import get_items, watch_items
@@ -148,6 +168,16 @@ def _get_lag(name: str, stream: str, detail: str, format: Format, watch: bool, e
     work = watch_lag if watch else get_lag
     scope, level = scope_of(name, stream), parse_detail(detail or "lane")
     execute(endpoint, context, lambda session: work(session, scope, level, format))
+
+
+def _get_rejected(
+    group: str, stream: str, fetch: int, format: Format, watch: bool, endpoint: str, context: str
+) -> None:
+    if watch:
+        raise Invalid("what was rejected cannot be watched", field="--watch", remedy="leave it out")
+    from braid.cli.rejected import get_rejected
+
+    execute(endpoint, context, lambda session: get_rejected(session, group, stream, fetch, format))
 
 
 def _describe(

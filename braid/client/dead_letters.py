@@ -8,7 +8,7 @@ that of the first record that is missing, `braid-dl-last-offset` that of the las
 import asyncio
 import logging
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from braid.client.outbox import Headers, record_bytes
 from braid.client.producer import LANE_HEADER, Producer
@@ -65,16 +65,8 @@ class DeadLetters:
 
     async def _send(self, record: Record, headers: Headers) -> None:
         producer = await self._producer(record.stream)
-        # Not the record's own time, which is in a header: retention would delete the letter of an old record at once.
         now_ms = self._host.clock.now_ms()
-        try:
-            await producer.send_dead_letter(record.value, record.key, headers, now_ms)
-        except (RecordTooLarge, BatchTooLarge) as refusal:
-            _log.warning("dead letter of %s is cut: %s", record.id, refusal)
-            value = record.value or b""
-            kept = max(0, producer.max_record_bytes - record_bytes(record.key, None, record.raw_headers))
-            cut = [*headers, (CUT_HEADER, b"%d" % len(value))]
-            await producer.send_dead_letter(value[:kept], record.key, cut, now_ms)
+        await send_copy(producer, record.value, record.key, record.raw_headers, headers, now_ms)
 
     async def close(self) -> None:
         """Closes the producers."""
@@ -93,20 +85,36 @@ class DeadLetters:
             return self._producers[stream]
 
 
+async def send_copy(
+    producer: Producer, value: bytes | None, key: bytes | None, original: Headers, headers: Headers, now_ms: int
+) -> None:
+    """Sends a dead letter, cut where it is too large for the lane.
+
+    Its time is now, not the record's own, which is in a header: retention would delete the letter of an old record at
+    once.
+
+    Args:
+        producer: Of the record's stream.
+        value: The record's.
+        key: The record's.
+        original: The record's own headers.
+        headers: The letter's.
+        now_ms: When it died, milliseconds since the epoch.
+    """
+    try:
+        await producer.send_dead_letter(value, key, headers, now_ms)
+    except (RecordTooLarge, BatchTooLarge) as refusal:
+        _log.warning("a dead letter is cut: %s", refusal)
+        whole = value or b""
+        kept = max(0, producer.max_record_bytes - record_bytes(key, None, original))
+        cut = [*headers, (CUT_HEADER, b"%d" % len(whole))]
+        await producer.send_dead_letter(whole[:kept], key, cut, now_ms)
+
+
 def dead_letter_headers(
     record: Record, group: str, error: BaseException | str, first_failure_ms: int, now_ms: int
 ) -> Headers:
-    """The headers of a dead letter: the original ones, and who failed where, how often, when and why.
-
-    Its identity is (group, cluster, topic, partition, offset). What the record itself says under names of dead letters
-    (it was copied out of a dlq lane by hand, or is hostile) is left out: it is not about this failure.
-    """
-    # Other tools may write headers without a value.
-    original = [
-        (_ORIGIN.get(name, name), value or b"")
-        for name, value in record.raw_headers
-        if name != LANE_HEADER and not name.startswith(_PREFIX)
-    ]
+    """The headers of a dead letter: the original ones, and who failed where, how often, when and why."""
     facts = {
         "cluster": record.cluster,
         "topic": record.topic,
@@ -132,9 +140,25 @@ def dead_letter_headers(
             "batch-attributes": str(batch.attributes),
             "batch-bytes": str(batch.size_bytes),
         }
+    story = "".join(traceback.format_exception(error)) if isinstance(error, BaseException) else ""
+    return letter_headers(record.raw_headers, facts, story)
+
+
+def letter_headers(original: Headers, facts: Mapping[str, str], story: str = "") -> Headers:
+    """The record's own headers, then what is known of its death, and the traceback.
+
+    A letter's identity is (group, cluster, topic, partition, offset), all among the facts. What the record itself says
+    under names of dead letters (it was copied out of a dlq lane by hand, or is hostile) is left out: it is not about
+    this failure.
+    """
+    # Other tools may write headers without a value.
+    kept = [
+        (_ORIGIN.get(name, name), value or b"")
+        for name, value in original
+        if name != LANE_HEADER and not name.startswith(_PREFIX)
+    ]
     bound = limits.DEAD_LETTER_TEXT_BYTES_MAX
     added = [(f"{_PREFIX}{name}", text.encode("utf-8", "replace")[:bound]) for name, text in facts.items()]
-    story = "".join(traceback.format_exception(error)) if isinstance(error, BaseException) else ""
     # The end of a traceback says where it happened.
     added.append(("braid-dl-traceback", story.encode("utf-8", "replace")[-limits.DEAD_LETTER_TRACEBACK_BYTES_MAX :]))
-    return [*original, *added]
+    return [*kept, *added]

@@ -6,16 +6,18 @@ implement it. Nothing here knows how or when a commit is sent.
 
 import re
 import zlib
+from dataclasses import replace
 from enum import Enum
 from typing import Final, NamedTuple
 
 from braid.kernel.base32768 import bytes_that_fit, pack, unpack
 from braid.kernel.envelope_body import check, read_body, write_body
-from braid.kernel.envelope_fit import cut, reductions, unstated
+from braid.kernel.envelope_fit import cut, reductions, unstated, whole
 from braid.kernel.envelope_ranges import OFFSET_MAX
 from braid.kernel.errors import Invalid, Unsupported
 from braid.kernel.limits import ENVELOPE_UNITS_DEFAULT, ENVELOPE_UNITS_MAX
 from braid.kernel.progress_fields import EnvelopeFields
+from braid.kernel.ranges import EMPTY
 
 PREFIX: Final = "b1:"
 _ANY_VERSION: Final = re.compile(r"b[0-9]{1,4}:")
@@ -38,7 +40,7 @@ class EncodedCommit(NamedTuple):
     Attributes:
         offset: The Kafka offset; below the progress' base only when rejected or expired offsets could not be stated.
         metadata: The Kafka metadata; empty when not even the smallest envelope fits.
-        truncated: Whether something true was left out because of the limit; count it.
+        truncated: Whether something true was left out because of the limit, and never stated before; count it.
         stated: What the commit states: `decode` of it returns these fields. Hand them to `Progress.acknowledge`.
     """
 
@@ -76,15 +78,16 @@ def encode(fields: EnvelopeFields, limit_units: int = ENVELOPE_UNITS_DEFAULT) ->
     Raises:
         Invalid: the fields contradict themselves or leave their ranges.
     """
-    check(fields)
+    everything, needed = whole(fields), replace(fields, rejected_before=EMPTY)
+    check(everything)
     size_max = bytes_that_fit(min(limit_units, ENVELOPE_UNITS_MAX) - len(PREFIX)) - _CHECKSUM_BYTES
     for stated in reductions(fields, size_max, _size):
         body = write_body(stated)
         if len(body) <= size_max:
             metadata = PREFIX + pack(_checksum(stated.base, body) + body)
-            return EncodedCommit(stated.base, metadata, stated != fields, stated)
-    bare = unstated(fields)
-    return EncodedCommit(bare.base, "", bare != fields, bare)
+            return EncodedCommit(stated.base, metadata, stated not in (everything, needed), stated)
+    bare = unstated(needed)
+    return EncodedCommit(bare.base, "", bare != needed, bare)
 
 
 def decode(offset: int, metadata: str | None, log_end: int | None = None) -> Decoded:

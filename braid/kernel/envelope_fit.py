@@ -42,9 +42,10 @@ def _cut_cursor(cursor: Cursor, horizon: int) -> Cursor:
 def reductions(fields: EnvelopeFields, size_max: int, size_of: SizeOf) -> Iterator[EnvelopeFields]:
     """Yields ever smaller truthful statements of the same progress, until the last one that says anything.
 
-    The order: everything; without the claims farthest from the base; without the attempts farthest from the base;
-    with a lowered base (so that no rejected or expired offset is claimed unstated); with a lowered base and without
-    lanes, cursors and fingerprint. The first that fits is the one to commit.
+    The order: everything; without the rejected offsets that were stated before; without the claims farthest from the
+    base; without the attempts farthest from the base; with a lowered base (so that no rejected or expired offset is
+    claimed unstated); with a lowered base and without lanes, cursors and fingerprint. The first that fits is the one
+    to commit.
 
     Args:
         fields: What is true.
@@ -53,6 +54,10 @@ def reductions(fields: EnvelopeFields, size_max: int, size_of: SizeOf) -> Iterat
     """
     if len(fields.attempts) > ENVELOPE_ATTEMPTS_MAX:
         fields = replace(fields, attempts=fields.attempts[:ENVELOPE_ATTEMPTS_MAX])
+    if fields.rejected_before:
+        if not _hopeless(fields, size_max):
+            yield whole(fields)
+        fields = replace(fields, rejected_before=EMPTY)
     if not _hopeless(fields, size_max):
         yield fields
     yield _cut_to_fit(fields, size_max, size_of, lowest=fields.base)
@@ -68,6 +73,11 @@ def _hopeless(fields: EnvelopeFields, size_max: int) -> bool:
     """Whether there are surely too many ranges: each takes two bits or more, with any coder."""
     spans = len(fields.done) + len(fields.rejected) + len(fields.expired)
     return spans > size_max * 4
+
+
+def whole(fields: EnvelopeFields) -> EnvelopeFields:
+    """All of it, with the rejected offsets that were stated before among the others."""
+    return replace(fields, rejected=fields.rejected.union(fields.rejected_before), rejected_before=EMPTY)
 
 
 def unstated(fields: EnvelopeFields) -> EnvelopeFields:

@@ -468,3 +468,7 @@ REPEATED_COLUMNS_KEPT_MAX: Final = 64  # sets of columns that are the same in ev
 HEADER_SECTIONS_MAX: Final = 8  # of a batch with headers laid out alike; more are read at any layout
 READY_RECORDS_PER_HANDLER: Final = 16  # where that is more than READY_RECORDS_MAX: all handlers may end at once
 WHERE_HEADERS_MAX: Final = 8  # of a predicate: each is looked for in every record
+
+# --- rejected records
+REJECTED_RANGES_KEPT_MAX: Final = 64  # of a partition, the newest: every commit repeats them, some 4 bytes each
+CLI_REJECTED_FETCHED_MAX: Final = 10_000  # that `get rejected --fetch` or `dlq promote` reads in one run

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from braid.kernel.errors import Invalid
+from braid.kernel.limits import REJECTED_RANGES_KEPT_MAX
 from braid.kernel.ports import Fingerprint
 from braid.kernel.progress_fields import Attempts, Cursor, EnvelopeFields, LaneShare
 from braid.kernel.ranges import EMPTY, Ranges
@@ -46,6 +47,7 @@ class Progress:
         "_offsets",
         "_origin",
         "_rejected",
+        "_rejected_before",
         "_rejected_lately",
         "_times",
         "_unfinished",
@@ -62,7 +64,7 @@ class Progress:
         self._in_flight = 0
         self._head_ingested_at_ms: int | None = None
         self._attempts: dict[int, int] = {}
-        self._rejected = self._expired = EMPTY
+        self._rejected = self._rejected_before = self._expired = EMPTY
         self._rejected_lately: list[int] = []
         self._set_ahead(EMPTY)
 
@@ -77,6 +79,7 @@ class Progress:
         made._head_ingested_at_ms = fields.head_ingested_at_ms
         made._attempts = {offset: count for offset, count in fields.attempts if offset >= fields.base}
         made._rejected = fields.rejected.clip(fields.base, _NEVER)
+        made._rejected_before = _newest(fields.rejected.clip(0, fields.base))
         made._expired = fields.expired.clip(fields.base, _NEVER)
         return made
 
@@ -343,6 +346,7 @@ class Progress:
             head_ingested_at_ms=self.head_ingested_at_ms,
             attempts=tuple(Attempts(offset, count) for offset, count in sorted(self._attempts.items())),
             rejected=self._rejected,
+            rejected_before=self._rejected_before,
             expired=self._expired,
             fingerprint=fingerprint,
             lanes=lanes,
@@ -351,10 +355,15 @@ class Progress:
     def acknowledge(self, stated: EnvelopeFields) -> None:
         """Notes that a commit stating these fields is stored: what it states below its base need not be repeated.
 
+        The newest of what was rejected is repeated all the same, so that it can be listed and fetched again.
+
         Args:
             stated: `EncodedCommit.stated` of the acknowledged commit, not the snapshot before encoding.
         """
-        self._rejected = self._rejected.subtract(stated.rejected.clip(0, stated.base))
+        passed = stated.rejected.clip(0, stated.base)
+        if passed:
+            self._rejected = self._rejected.subtract(passed)
+            self._rejected_before = _newest(self._rejected_before.union(passed))
         self._expired = self._expired.subtract(stated.expired.clip(0, stated.base))
 
     # --- storage
@@ -438,3 +447,8 @@ class Progress:
             self._ahead_index += 2
             more = self._ahead_index < len(self._ahead)
             self._ahead_start = self._ahead[self._ahead_index] if more else _NEVER
+
+
+def _newest(rejected: Ranges) -> Ranges:
+    """So much of what was rejected as every commit is to repeat."""
+    return Ranges.of_edges(rejected.edges[-2 * REJECTED_RANGES_KEPT_MAX :])

@@ -53,7 +53,7 @@ class EnvelopeFields:
     """Progress of a group in one partition, as it is committed.
 
     Rejected and expired offsets count as done too: those above `base` are also covered by `done` or a cursor, those
-    below `base` are stated until a commit that carries them was acknowledged.
+    below `base` are stated until a commit that carries them was acknowledged, and then where there is room.
 
     Attributes:
         base: Everything below is done; committed as the ordinary Kafka offset.
@@ -66,6 +66,8 @@ class EnvelopeFields:
         head_ingested_at_ms: Ingestion time of the record with the highest offset delivered so far, None before any.
         attempts: Unsuccessful attempts of unfinished records, by increasing offset; counts are positive.
         rejected: Offsets skipped in place, without a copy.
+        rejected_before: Of those below `base`, what an acknowledged commit stated already: left out first. Fields that
+            were read or encoded have it within `rejected`.
         expired: Offsets that left the log before they were done.
         fingerprint: Identity of the log just below `base`.
         lanes: Lanes' shares; the first is the lane this partition belongs to.
@@ -81,6 +83,7 @@ class EnvelopeFields:
     head_ingested_at_ms: int | None = None
     attempts: tuple[Attempts, ...] = ()
     rejected: Ranges = EMPTY
+    rejected_before: Ranges = EMPTY
     expired: Ranges = EMPTY
     fingerprint: Fingerprint | None = None
     lanes: tuple[LaneShare, ...] = ()

@@ -182,6 +182,23 @@ def test_rejected_offsets_that_cannot_be_stated_lower_the_base_until_a_later_com
     assert stated == Ranges.of_offsets(offset for offset in range(4_000) if offset % 7 < 3)
 
 
+def test_rejected_offsets_that_were_stated_before_are_stated_where_there_is_room_and_hold_nothing_back() -> None:
+    before = Ranges.of_offsets(range(0, 200, 5))
+    fields = EnvelopeFields(base=1_000, done=Ranges([(1_005, 1_010)]), rejected_before=before)
+    roomy, tight, none = (encode(fields, units) for units in (4_096, 12, 4))
+    assert (roomy.stated.rejected, roomy.truncated) == (before, False)
+    assert decode(roomy.offset, roomy.metadata).fields == roomy.stated
+    assert (tight.offset, tight.stated.done, tight.stated.rejected, tight.truncated) == (
+        1_000,
+        fields.done,
+        EMPTY,
+        False,
+    )
+    assert (none.offset, none.metadata) == (1_000, "")
+    control = encode(replace(fields, rejected=before, rejected_before=EMPTY), 12)
+    assert control.offset < 1_000, "what no commit has stated yet does lower the base"
+
+
 def test_too_many_attempts_are_left_out_and_counted_as_truncation() -> None:
     run = tuple(Attempts(offset, 1) for offset in range(ENVELOPE_ATTEMPTS_MAX + 5))
     commit = encode(EnvelopeFields(base=0, attempts=run))

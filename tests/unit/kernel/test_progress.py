@@ -8,7 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from braid.kernel.envelope import encode
 from braid.kernel.errors import Invalid
+from braid.kernel.limits import REJECTED_RANGES_KEPT_MAX
 from braid.kernel.ports import Fingerprint
 from braid.kernel.progress import Progress
 from braid.kernel.progress_fields import Attempts, Cursor, EnvelopeFields, LaneShare
@@ -110,7 +112,20 @@ def test_a_rejected_range_is_stated_as_a_whole() -> None:
     stated = progress.snapshot()
     assert (stated.base, stated.rejected) == (9, Ranges([(3, 9)]))
     progress.acknowledge(stated)
-    assert not progress.snapshot().rejected
+    later = progress.snapshot()
+    assert (later.rejected, later.rejected_before) == (Ranges([]), Ranges([(3, 9)]))
+
+
+def test_the_newest_of_what_was_rejected_is_known_to_the_next_holder() -> None:
+    progress = delivered(0, 400)
+    for offset in range(0, 400, 2):
+        progress.reject(offset)
+        progress.done(offset + 1)
+    progress.acknowledge(progress.snapshot())
+    newest = Ranges.of_offsets(range(400 - 2 * REJECTED_RANGES_KEPT_MAX, 400, 2))
+    for holder in (progress, Progress.restore(encode(progress.snapshot()).stated)):
+        known = holder.snapshot()
+        assert (known.base, known.rejected, known.rejected_before) == (400, Ranges([]), newest)
 
 
 def test_rejected_offsets_are_stated_until_a_commit_that_states_them_is_acknowledged() -> None:
