@@ -86,8 +86,7 @@ class ClusterWork:
 
     def remove(self, work: PartitionWork) -> None:
         """Ends fetching and committing a lease."""
-        if self.committer.works.get(work.lease.id) is work:
-            del self.committer.works[work.lease.id]
+        self.committer.remove(work)
         self.intake.remove(work)
 
     async def close(self) -> None:

@@ -9,13 +9,22 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from braid.client.partition_work import PartitionWork
 from braid.kernel import limits
 from braid.kernel.envelope import EncodedCommit, encode
 from braid.kernel.errors import BraidError, ClusterUnavailable, Fenced, NotFound
 from braid.kernel.ids import LeaseId
-from braid.kernel.ports import Committed, Generation, Host, KafkaAdmin, KafkaOffsets, TopicPartition
+from braid.kernel.ports import (
+    Committed,
+    Fingerprint,
+    Generation,
+    Host,
+    KafkaAdmin,
+    KafkaOffsets,
+    TopicPartition,
+)
 from braid.kernel.progress_fields import EnvelopeFields
 
 _log = logging.getLogger("braid.consumer")
@@ -23,6 +32,13 @@ _log = logging.getLogger("braid.consumer")
 
 async def _ask_nobody(generation: Generation) -> None:
     """Where leases are not an assigner's."""
+
+
+class _Foreseen(NamedTuple):
+    """What lies below where a last commit's base is expected, asked for ahead of it."""
+
+    base: int
+    asked: "asyncio.Future[Fingerprint | None]"
 
 
 class Committer:
@@ -67,6 +83,7 @@ class Committer:
         self._done_since = 0
         self._fenced = False
         self._lock = asyncio.Lock()
+        self._foreseen: dict[LeaseId, _Foreseen] = {}
 
     def learn(self, limit_units: int, retention_minutes: int) -> None:
         """Takes over what the cluster allows: metadata units of a commit, and how long it keeps one."""
@@ -91,6 +108,22 @@ class Committer:
         """Whether nothing more is to be begun: others may own it by now, or too much of what is done is uncommitted."""
         full = self._uncommitted > limits.UNCOMMITTED_RECORDS_MAX
         return self._stale or (self._fenced and self.generation is not None and full)
+
+    def foresee_last(self, work: PartitionWork) -> None:
+        """Asks for the fingerprint that the last commit of a drained partition needs, while its records are worked on.
+
+        Where the commit's base turns out to be another, that one's is asked for then.
+        """
+        if work.restored and not work.ended:
+            base = work.base_when_drained()
+            self._foreseen[work.lease.id] = _Foreseen(base, asyncio.ensure_future(self._below(work, base)))
+
+    def remove(self, work: PartitionWork) -> None:
+        """The lease is gone: nothing more of it is committed."""
+        if self.works.get(work.lease.id) is work:
+            del self.works[work.lease.id]
+        if (foreseen := self._foreseen.pop(work.lease.id, None)) is not None:
+            foreseen.asked.cancel()
 
     def settled(self, count: int) -> None:
         """So many records of this cluster are done."""
@@ -198,12 +231,20 @@ class Committer:
 
     async def _with_fingerprint(self, work: PartitionWork, fields: EnvelopeFields) -> EnvelopeFields:
         """Adds the identity of the log below the snapshot's own base, which may have moved on by now."""
+        foreseen = self._foreseen.get(work.lease.id)
+        if foreseen is not None and foreseen.base == fields.base:
+            await asyncio.wait((foreseen.asked,))
+            fingerprint = None if foreseen.asked.cancelled() else foreseen.asked.result()
+        else:
+            fingerprint = await self._below(work, fields.base)
+        return fields if fingerprint is None else replace(fields, fingerprint=fingerprint)
+
+    async def _below(self, work: PartitionWork, base: int) -> Fingerprint | None:
         try:
-            fingerprint = await self._admin.fingerprint(work.lease.topic_partition, fields.base)
+            return await self._admin.fingerprint(work.lease.topic_partition, base)
         except BraidError as error:
             _log.debug("%s: last commit without a fingerprint: %s", work.lease.id, error)
-            return fields
-        return fields if fingerprint is None else replace(fields, fingerprint=fingerprint)
+            return None
 
     def _wants_commit(self, work: PartitionWork) -> bool:
         """Dirty, or so long committed that the cluster would soon forget it."""

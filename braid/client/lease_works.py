@@ -188,9 +188,9 @@ class LeaseWorks:
     async def _restore(self, work: PartitionWork, cluster: ClusterWork) -> None:
         while work.stage is Stage.RESTORING:
             try:
-                await cluster.describe()
-                progress, topic_id = await restore(
-                    self._settings.group, work.lease.topic_partition, cluster.offsets, cluster.admin
+                (progress, topic_id), _ = await asyncio.gather(
+                    restore(self._settings.group, work.lease.topic_partition, cluster.offsets, cluster.admin),
+                    cluster.describe(),
                 )
             except (ClusterUnavailable, NotFound) as error:
                 _log.debug("progress of %s is not known yet: %s", work.lease.id, error)
@@ -207,6 +207,7 @@ class LeaseWorks:
         cluster = self.clusters[work.lease.cluster.name]
         cluster.intake.remove(work)
         work.drain()
+        cluster.committer.foresee_last(work)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(deadline_seconds * 0.8):
                 await work.drained()

@@ -160,6 +160,11 @@ class PartitionWork:
             self._drop_waiting()
         self._check_drained()
 
+    def base_when_drained(self) -> int:
+        """Where progress will stand once what is out is done, and nothing of it fails or comes again."""
+        unfinished = self.progress.unfinished()
+        return int(unfinished[self._out]) if self._out < len(unfinished) else self.progress.fetched
+
     async def drained(self) -> None:
         """Waits until nothing is handed out."""
         await self._drained.wait()

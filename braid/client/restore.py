@@ -30,14 +30,20 @@ async def restore(
         ClusterUnavailable: the cluster does not answer.
         NotFound: the topic is gone.
     """
-    topics, seen = await asyncio.gather(
-        admin.describe_topics([partition.topic]), _look(group, partition, offsets, admin)
+    # A hand-over waits for this, so all is asked at once. A commit beyond an end that was told before it is looked at
+    # again: a member that lost its lease may commit meanwhile, and a new leader of the partition may know its end late.
+    topics, claimed, bounds = await asyncio.gather(
+        admin.describe_topics([partition.topic]),
+        _claimed(group, partition, offsets, admin),
+        _bounds(partition, admin),
     )
     described = topics.get(partition.topic)
     if described is None:
         raise NotFound(f"topic {partition.topic} does not exist")
-    if seen.decoded.beyond_log_end:  # a new leader of the partition may know its end late
-        seen = await _look(group, partition, offsets, admin)
+    seen = _seen(claimed, bounds)
+    if seen.decoded.beyond_log_end:
+        claimed = await _claimed(group, partition, offsets, admin)
+        seen = _seen(claimed, await _bounds(partition, admin))
     if seen.committed.offset < 0:
         return Progress(seen.start), described.topic_id
     if seen.decoded.kind not in (Kind.ENVELOPE, Kind.NONE):
@@ -57,8 +63,15 @@ async def restore(
     return progress, described.topic_id
 
 
+class _Claimed(NamedTuple):
+    """A commit, and what lies below what it claims."""
+
+    committed: Committed
+    below: Fingerprint | None
+
+
 class _Seen(NamedTuple):
-    """A commit, and the log when it was there already: its bounds, and what lies below what the commit claims."""
+    """A commit as the log allows it, the log's bounds, and what lies below what the commit claims."""
 
     committed: Committed
     decoded: Decoded
@@ -67,20 +80,24 @@ class _Seen(NamedTuple):
     below: Fingerprint | None
 
 
-async def _look(group: str, partition: TopicPartition, offsets: KafkaOffsets, admin: KafkaAdmin) -> _Seen:
-    """Reads the commit first: a member that lost its lease may commit meanwhile, and the log holds what it claims.
-
-    Then all else at once: a hand-over waits for this.
-    """
+async def _claimed(group: str, partition: TopicPartition, offsets: KafkaOffsets, admin: KafkaAdmin) -> _Claimed:
     committed = (await offsets.committed(group, [partition]))[partition]
     claims = decode(committed.offset, committed.metadata).fields
-    starts, ends, below = await asyncio.gather(
-        admin.offsets_at({partition: OffsetAt.EARLIEST}),
-        admin.offsets_at({partition: OffsetAt.LATEST}),
-        _below(claims, partition, admin),
+    return _Claimed(committed, await _below(claims, partition, admin))
+
+
+async def _bounds(partition: TopicPartition, admin: KafkaAdmin) -> tuple[int, int]:
+    """The log's start and its end."""
+    starts, ends = await asyncio.gather(
+        admin.offsets_at({partition: OffsetAt.EARLIEST}), admin.offsets_at({partition: OffsetAt.LATEST})
     )
-    decoded = decode(committed.offset, committed.metadata, ends[partition])
-    return _Seen(committed, decoded, starts[partition], ends[partition], below)
+    return starts[partition], ends[partition]
+
+
+def _seen(claimed: _Claimed, bounds: tuple[int, int]) -> _Seen:
+    start, end = bounds
+    decoded = decode(claimed.committed.offset, claimed.committed.metadata, end)
+    return _Seen(claimed.committed, decoded, start, end, claimed.below)
 
 
 async def _below(claims: EnvelopeFields, partition: TopicPartition, admin: KafkaAdmin) -> Fingerprint | None:

@@ -6,6 +6,7 @@ import pytest
 
 from braid.client.lease_session import LeaseSession
 from braid.client.record import Record
+from braid.kernel.ports import TopicPartition
 from tests.support.scripted_control import until, virtual
 from tests.support.virtual_time import run_virtual
 from tests.unit.client.consuming import FIRST, SECOND, TOPIC, Bench, bench, killed, member, take
@@ -31,16 +32,37 @@ async def test_a_revoked_lease_is_drained_committed_and_given_back() -> None:
 
 
 @virtual
+async def test_a_drained_partition_is_given_back_one_trip_after_its_last_record() -> None:
+    async with bench() as at:
+        for _ in range(10):
+            at.fill(1)  # a batch of its own
+        async with member(at, "m", FIRST, commit_interval_seconds=60.0) as (consumer, _):
+            taken = await take(consumer, 3)
+            at.control.latency = lambda: 0.1  # one way, to the cluster
+            await at.control.revoke(0, FIRST)
+            await asyncio.sleep(0.5)
+            for record in taken:
+                at.sunk(record)
+                record.ack()
+            await until(lambda: bool(at.control.released), seconds=0.25)
+            fields = at.watch.last(TOPIC).fields
+            expected = at.control.clusters["east"].fingerprint(TopicPartition(TOPIC, 0), 3)
+            assert (fields.base, fields.fingerprint) == (3, expected)
+
+
+@virtual
 async def test_a_drain_past_its_deadline_commits_what_is_done() -> None:
     async with bench() as at:
-        at.fill(10)
+        for _ in range(10):
+            at.fill(1)  # a batch of its own
         async with member(at, "m", FIRST) as (consumer, _):
             for record in (await take(consumer, 5))[:2]:
                 at.sunk(record)
                 record.ack()
             await at.control.revoke(0, FIRST, deadline_ms=1_000)
             await until(lambda: bool(at.control.released), seconds=1.0)
-            assert at.watch.last(TOPIC).committed.offset == 2
+            expected = at.control.clusters["east"].fingerprint(TopicPartition(TOPIC, 0), 2)
+            assert (at.watch.last(TOPIC).fields.base, at.watch.last(TOPIC).fields.fingerprint) == (2, expected)
 
 
 @virtual

@@ -1,14 +1,17 @@
 """Where work on a lease begins when somebody else commits meanwhile, and when the log lost its end."""
 
+import asyncio
+
 import pytest
 
 from braid.kafka.memory.groups import Groups
 from braid.kernel.ports import Committed, TopicPartition
 from tests.support.commit_watch import fill
-from tests.support.scripted_control import virtual
+from tests.support.scripted_control import until, virtual
 from tests.unit.client.consuming import LIVE, TOPIC, bench, killed, member, take
 
 FIRST = f"{LIVE}/0"
+SECOND = f"{LIVE}/1"
 PLACE = TopicPartition(TOPIC, 0)
 
 
@@ -64,3 +67,24 @@ async def test_an_end_below_a_commit_that_names_no_log_may_be_any_log() -> None:
         async with member(at, "two", FIRST) as (consumer, _):
             assert [record.offset for record in await take(consumer, 10)] == list(range(10))
             killed(consumer)
+
+
+@virtual
+async def test_what_a_killed_member_left_is_handed_out_after_two_trips() -> None:
+    async with bench() as at:
+        at.fill(10)
+        async with member(at, "one", FIRST) as (consumer, _):
+            for record in await take(consumer, 5):
+                at.sunk(record)
+                record.ack()
+            await until(lambda: at.watch.base(TOPIC) == 5)
+            await at.control.revoke(0, FIRST, deadline_ms=0)
+            async with member(at, "two", SECOND) as (survivor, _):
+                await asyncio.sleep(1.0)
+                at.control.latency = lambda: 0.1  # one way, to the cluster
+                await at.control.grant(1, FIRST)
+                took = asyncio.get_running_loop().time()
+                (record,) = await take(survivor, 1)
+                took = asyncio.get_running_loop().time() - took
+                assert (record.offset, round(took, 1)) == (5, 0.4)  # its commit and the log's ends, then the records
+                killed(survivor)
