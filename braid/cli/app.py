@@ -59,7 +59,7 @@ VERBS: Final[Mapping[str, Verb]] = {
     "set": Verb("braid.cli.operations", "Set what a member bears, or how a group keeps to zones"),
     "events": Verb("braid.cli.events", "Show what the mesh decided, and why"),
     "doctor": Verb("braid.cli.doctor", "Check everything, and say what to do"),
-    "reset": Verb("braid.cli.later", "Set a group's progress elsewhere (not built yet)"),
+    "reset": Verb("braid.cli.resetting", "Move a group's progress to a time, an offset, or an end of the log"),
     "dlq": Verb("braid.cli.dlq", "Replay dead letters; pause, resume or cancel a replay"),
     "completion": Verb("braid.cli.completion", "Print a completion script for bash, zsh or fish"),
 }

@@ -35,6 +35,7 @@ from services.assigner.events import (
     StartFixed,
 )
 from services.assigner.group import Fencing, Group, GroupSpec, Ownership, StartKind, StartPosition
+from services.assigner.resets import ProgressReset, ResetIntended
 
 
 class GroupCodec:
@@ -162,6 +163,11 @@ def _encode_event(event: Event) -> pb.AssignerEvent:
             return _encode_member(event)
         case StartFixed() | ChannelObserved() | ChannelClosed():
             return _encode_channel(event)
+        case ResetIntended(channel, before, offsets):
+            intended = pb.ResetIntended(channel=channel, before=before, offsets=offsets)
+            return pb.AssignerEvent(reset_intended=intended)
+        case ProgressReset(channel, offsets):
+            return pb.AssignerEvent(progress_reset=pb.ProgressReset(channel=channel, offsets=offsets))
         case LeasesGranted() | RevokesStarted() | LeasesReleased():
             return _encode_leases(event)
         case BumpIntended(cluster, member_id):
@@ -285,6 +291,8 @@ _DECODERS: Final = cast(
         "fencing_waived": lambda m: FencingWaived(m.cluster),
         "progress_set_aside": lambda m: ProgressSetAside(m.cluster),
         "membership_ended": lambda m: MembershipEnded(m.cluster),
+        "reset_intended": lambda m: ResetIntended(m.channel, tuple(m.before), tuple(m.offsets)),
+        "progress_reset": lambda m: ProgressReset(m.channel, tuple(m.offsets)),
         **codec_rules.DECODERS,
     },
 )

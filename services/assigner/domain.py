@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from braid.kernel.decider import Context
 from braid.kernel.errors import AlreadyExists, NotFound, Refused, Unavailable
 from braid.kernel.ids import ChannelId
-from services.assigner import admission, generations, operations, unfencing
+from services.assigner import admission, generations, operations, resets, unfencing
 from services.assigner.balance import Assignor, balance
 from services.assigner.events import (
     Balance,
@@ -54,6 +54,7 @@ from services.assigner.events import (
 from services.assigner.evolution import evolve
 from services.assigner.group import Group, GroupSpec, LeaseState
 from services.assigner.policy import place
+from services.assigner.resets import RecordReset, ResetProgress
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +97,9 @@ class GroupDecider:
                 return generations.decide(state, command)
             case RecordAside() | EndMembership():
                 return unfencing.decide(state, command)
+            case ResetProgress() | RecordReset():
+                registered_spec(state)
+                return resets.decide(state, command)
             case ExpireIdle(idle_ms):
                 return _expire_idle(state, idle_ms, context)
             case Together(commands):

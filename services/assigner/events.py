@@ -7,6 +7,7 @@ from typing import Final
 
 from braid.kernel.limits import GRANTS_PER_DECISION_MAX
 from services.assigner.group import GroupSpec
+from services.assigner.resets import ResetCommand, ResetEvent
 from services.assigner.rules import RuleCommand, RuleEvent
 
 _RELEASES_PER_EVENT: Final = GRANTS_PER_DECISION_MAX // 2  # a waived one is named twice
@@ -207,6 +208,7 @@ Event = (
     | FencingWaived
     | ProgressSetAside
     | MembershipEnded
+    | ResetEvent
     | RuleEvent
 )
 
@@ -453,6 +455,7 @@ Command = (
     | RecordAside
     | EndMembership
     | ExpireIdle
+    | ResetCommand
     | RuleCommand
     | Together
 )

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from braid.kernel.decider import Context
 from braid.kernel.ids import ChannelId
-from services.assigner import generations, operations, returns, unfencing
+from services.assigner import generations, operations, resets, returns, unfencing
 from services.assigner.events import (
     BumpIntended,
     ChannelClosed,
@@ -27,6 +27,7 @@ from services.assigner.events import (
     StartFixed,
 )
 from services.assigner.group import Channel, Group, GroupSpec, Lease, LeaseState, Member, channel_of
+from services.assigner.resets import ProgressReset, ResetIntended
 
 
 def evolve(state: Group, event: Event, context: Context) -> Group:
@@ -54,6 +55,8 @@ def evolve(state: Group, event: Event, context: Context) -> Group:
             return generations.evolve(state, event)
         case ProgressSetAside() | MembershipEnded():
             return unfencing.evolve(state, event)
+        case ResetIntended() | ProgressReset():
+            return resets.evolve(state, event)
         case StartFixed() | ChannelObserved() | ChannelClosed():
             return _channel_changed(state, event)
         case _:
@@ -164,6 +167,7 @@ def _observed(known: Channel | None, event: ChannelObserved) -> Channel:
         start=known.start if known else None,
         closed=known.closed if known else False,
         zone=event.zone,
+        reset=known.reset if known and event.consumable else None,
     )
 
 

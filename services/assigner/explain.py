@@ -23,6 +23,7 @@ from services.assigner.events import (
 )
 from services.assigner.explain_rules import rule_text
 from services.assigner.group import GroupSpec, StartKind
+from services.assigner.resets import UNTOUCHED, ProgressReset, ResetEvent, ResetIntended
 
 _GONE = {
     GoneReason.LEFT: "left",
@@ -93,7 +94,7 @@ def _text(lease: LeaseId, event: Event, holder: str, names: dict[str, str]) -> s
             return f"The group was registered for {', '.join(spec.streams)}, {_start(spec)}"
         case GroupUpdated(spec):
             return f"The group was changed to consume {_lanes(spec)} of {', '.join(spec.streams)}"
-        case ChannelObserved() | ChannelClosed() | StartFixed():
+        case ChannelObserved() | ChannelClosed() | StartFixed() | ResetIntended() | ProgressReset():
             return _channel_text(lease, event)
         case MemberGone(member, reason) if member == holder:
             return f"{_name(member, names)} {_GONE[reason]}"
@@ -102,7 +103,7 @@ def _text(lease: LeaseId, event: Event, holder: str, names: dict[str, str]) -> s
     return ""
 
 
-def _channel_text(lease: LeaseId, event: ChannelObserved | ChannelClosed | StartFixed) -> str:
+def _channel_text(lease: LeaseId, event: ChannelObserved | ChannelClosed | StartFixed | ResetEvent) -> str:
     if event.channel != str(lease.channel):
         return ""
     match event:
@@ -113,6 +114,12 @@ def _channel_text(lease: LeaseId, event: ChannelObserved | ChannelClosed | Start
             )
         case ChannelClosed():
             return f"Channel {event.channel} was closed: its topic is going to be deleted"
+        case ResetIntended(_, before, offsets):
+            was, will = before[lease.partition], offsets[lease.partition]
+            return "" if will == UNTOUCHED else f"The group's progress is to be set from {was} to {will} by hand"
+        case ProgressReset(_, offsets):
+            will = offsets[lease.partition]
+            return "" if will == UNTOUCHED else f"The group's progress was set to {will} by hand"
         case StartFixed(_, offsets):
             at = offsets[lease.partition] if lease.partition < len(offsets) else 0
             return f"The group's start in partition {lease.partition} was fixed at offset {at}"

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from braid.kernel.ports import Generation
+from services.assigner import resets
 from services.assigner.events import (
     BumpIntended,
     Event,
@@ -60,7 +61,7 @@ def gated(state: Group) -> frozenset[str]:
 def wants_bump(state: Group, cluster: str) -> bool:
     """Whether a newer generation is needed: by somebody, for leases that can be held there; or was begun to be made."""
     fence = fence_of(state, cluster)
-    needed = bool(state.members) or fence.intended
+    needed = bool(state.members) or fence.intended or cluster in _resetting(state)
     return fenced(state) and needed and cluster in _clusters(state) and fence.due
 
 
@@ -135,7 +136,12 @@ def _counts(fence: ClusterFence, member_id: str, generation: int) -> bool:
 
 
 def _clusters(state: Group) -> set[str]:
-    return {channel.cluster for channel in state.channels.values() if state.wanted(channel)}
+    return {channel.cluster for channel in state.channels.values() if state.wanted(channel)} | _resetting(state)
+
+
+def _resetting(state: Group) -> set[str]:
+    """Where progress is to be replaced, and an earlier holder must not replace it again."""
+    return {state.channels[name].cluster for name in resets.pending(state)}
 
 
 def _channels(state: Group, leases: Iterable[str]) -> Iterable[Channel]:

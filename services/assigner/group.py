@@ -99,6 +99,7 @@ class Channel:
         start: Offsets the group begins at, per partition; None until they are fixed.
         closed: Its topic is going to be deleted; it is never granted again.
         zone: Of its cluster; empty when the registry did not say.
+        reset: Offsets that are to replace the group's progress in it, per partition; None for none.
     """
 
     id: ChannelId
@@ -111,6 +112,7 @@ class Channel:
     start: tuple[int, ...] | None = None
     closed: bool = False
     zone: str = ""
+    reset: tuple[int, ...] | None = None
 
     @property
     def awaits_start(self) -> bool:
@@ -120,7 +122,8 @@ class Channel:
     @property
     def grantable(self) -> bool:
         """Whether leases on it may be granted now."""
-        return self.consumable and not self.closed and (self.appeared_later or self.start is not None)
+        started = self.appeared_later or self.start is not None
+        return self.consumable and not self.closed and started and self.reset is None
 
 
 @dataclass(frozen=True, slots=True)

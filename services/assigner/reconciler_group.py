@@ -13,7 +13,7 @@ from braid.kernel.ports import Generation, Kafka, Task
 from braid.runtime.kinds import Kind
 from braid.runtime.replica import Replica
 from braid.runtime.retry import Backoff
-from services.assigner import constraints, generations, unfencing
+from services.assigner import constraints, generations, resets, unfencing
 from services.assigner.codec import GroupCodec
 from services.assigner.domain import GroupDecider
 from services.assigner.events import (
@@ -32,14 +32,15 @@ from services.assigner.events import (
     TakeOverdue,
     Together,
 )
-from services.assigner.group import Group, GroupSpec
+from services.assigner.group import Channel, Group, GroupSpec
 from services.assigner.loads import GroupLoads, Sample
 from services.assigner.peers import RegistryFollower
 from services.assigner.reconciler_generations import GenerationKeeper, Memberships
 from services.assigner.reconciler_shadow import ShadowKeeper
-from services.assigner.reconciler_starts import write_start
+from services.assigner.reconciler_starts import write_reset, write_start
 from services.assigner.reconciler_unfencing import MembershipEnder
 from services.assigner.registry_view import RegistryView
+from services.assigner.resets import RecordReset
 from services.assigner.shadow import Trial
 
 GROUPS: Kind[Group, Command, Event] = Kind("group", GroupDecider(), GroupCodec())
@@ -244,12 +245,15 @@ class GroupKeeper:
         state = self._state()
         for name, channel in sorted(state.channels.items()):
             wanted = channel.awaits_start and state.spec is not None and state.spec.wants(channel.id)
-            if wanted and name not in self._starts:
+            if (wanted or channel.reset is not None) and name not in self._starts:
                 task = self._replica.host.tasks.spawn(self._fix_start(name), f"start of {self._name} in {name}")
                 self._starts[name] = task
 
     async def _fix_start(self, name: str) -> None:
-        """Writes the start, then records it, trying until its cluster answers; other channels have their own tasks."""
+        """Writes a start, or what replaces progress, then records it, trying until its cluster answers.
+
+        Other channels have their own tasks.
+        """
         backoff = Backoff(self._replica.host)
         try:
             while not await self._start_fixed(name):
@@ -263,7 +267,11 @@ class GroupKeeper:
         """One attempt; True when there is nothing left to do."""
         state, view = self._state(), self._registry.view
         channel = state.channels.get(name)
-        if channel is None or not channel.awaits_start or state.spec is None:
+        if channel is None or state.spec is None:
+            return True
+        if channel.reset is not None and resets.resettable(state, channel):
+            return await self._reset_done(state, channel, channel.reset)
+        if not channel.awaits_start:
             return True
         if channel.cluster in unfencing.ending(state):
             return False  # the group is deleted and written anew there
@@ -283,6 +291,27 @@ class GroupKeeper:
             self._replica.log.info("a start waits for its cluster", channel=name, group=self._name, error=str(error))
             return False
         return True
+
+    async def _reset_done(self, state: Group, channel: Channel, wanted: tuple[int, ...]) -> bool:
+        """One attempt to replace progress; waits for a newer generation where somebody could still commit."""
+        view = self._registry.view
+        place = view.clusters.get(channel.cluster) if view else None
+        if place is None or channel.cluster in generations.gated(state):
+            return False
+        try:
+            generation = generations.lent(state, channel.cluster)
+            authority = self._replica.require_leader
+            await write_reset(
+                self._kafka, place, self._name, channel.topic, wanted, state.last_epoch, authority, generation
+            )
+            await self._execute(RecordReset(str(channel.id), wanted), f"progress written on {channel.cluster}")
+        except (NotLeader, CorruptHistory):
+            raise
+        except BraidError as error:
+            where = str(channel.id)
+            self._replica.log.info("a reset waits for its cluster", channel=where, group=self._name, error=str(error))
+            return False
+        return self._state().channels[str(channel.id)].reset is None
 
 
 def _observations(spec: GroupSpec | None, view: RegistryView | None) -> list[Command]:

@@ -1,4 +1,5 @@
 """Start positions: a group's start in a channel is committed to its cluster once, before the first lease is granted.
+So is what replaces its progress by hand, before the next one is.
 
 The loop that tries until the cluster answers is the group's (`reconciler_group`).
 """
@@ -10,6 +11,7 @@ from braid.kernel.ports import Committed, Generation, Kafka, KafkaAdmin, OffsetA
 from braid.kernel.progress_fields import EnvelopeFields
 from services.assigner.group import Channel, StartKind, StartPosition
 from services.assigner.registry_view import ClusterPlace
+from services.assigner.resets import UNTOUCHED
 
 _NONE = -1  # KafkaOffsets: nothing is committed
 
@@ -54,6 +56,40 @@ async def write_start(
         await offsets.close()
 
 
+async def write_reset(
+    kafka: Kafka,
+    place: ClusterPlace,
+    group: str,
+    topic: str,
+    wanted: Sequence[int],
+    epoch: int,
+    require_authority: Callable[[], object],
+    generation: Generation | None,
+) -> None:
+    """Commits offsets in the place of whatever is committed; -1 leaves a partition as it is. May be repeated.
+
+    Args:
+        epoch: The newest that was granted, so that what an earlier holder commits afterwards shows as stale.
+        require_authority: Raises unless this replica leads at this instant.
+
+    Raises:
+        NotLeader: authority ended before anything was written.
+        Fenced: the group was joined meanwhile, or bumped; nothing was written.
+        BraidError: the cluster does not answer.
+    """
+    offsets = kafka.cluster(place.bootstrap, place.security_profile).offsets()
+    try:
+        commits = {
+            TopicPartition(topic, number): _envelope(offset, epoch)
+            for number, offset in enumerate(wanted)
+            if offset != UNTOUCHED
+        }
+        require_authority()
+        await offsets.commit(group, commits, generation)
+    finally:
+        await offsets.close()
+
+
 async def _begin(
     admin: KafkaAdmin, partitions: Sequence[TopicPartition], start: StartPosition
 ) -> Mapping[TopicPartition, int]:
@@ -67,7 +103,7 @@ async def _begin(
     return await admin.offsets_at(dict.fromkeys(partitions, at))
 
 
-def _envelope(offset: int) -> Committed:
-    """Everything below the start counts as done; nothing beyond it."""
-    encoded = encode(EnvelopeFields(base=offset))
+def _envelope(offset: int, epoch: int = 0) -> Committed:
+    """Everything below the offset counts as done; nothing beyond it."""
+    encoded = encode(EnvelopeFields(base=offset, epoch=epoch))
     return Committed(encoded.offset, encoded.metadata)

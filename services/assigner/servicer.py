@@ -26,6 +26,7 @@ from services.assigner.servicer_joins import Joins, MemberSession, read_wishes
 from services.assigner.servicer_operations import Operations
 from services.assigner.servicer_preview import Previews
 from services.assigner.servicer_reads import Reads, group_message
+from services.assigner.servicer_resets import Resets
 from services.assigner.streams import MemberKey
 from services.assigner.tickets import Tickets
 
@@ -54,6 +55,7 @@ class Assigner:
         joins = Joins(replica, registry, tickets, lambda: self._require_term(replica))
         beats = Beats(replica, tickets, lambda: self._require_term(replica))
         operations = Operations(replica)
+        progress = Resets(replica, self._kafka, registry)
         previews = Previews(replica, lambda: self._require_term(replica))
 
         return RpcService(
@@ -76,6 +78,7 @@ class Assigner:
                 _path("SetSpreading"): unary(api.SetSpreadingRequest, operations.set_spreading),
                 _path("SetPolicy"): unary(api.SetPolicyRequest, operations.set_policy),
                 _path("SetShadow"): unary(api.SetShadowRequest, operations.set_shadow),
+                _path("ResetProgress"): unary(api.ResetProgressRequest, progress.reset_progress),
                 _path("CloseChannel"): unary(api.CloseChannelRequest, writes.close_channel),
             },
             server_stream={},

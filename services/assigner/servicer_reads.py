@@ -11,7 +11,7 @@ from braid.kernel.ids import LeaseId
 from braid.kernel.limits import PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX
 from braid.kernel.ports import Caller, HistoryId
 from braid.runtime.replica import Replica
-from services.assigner import unfencing
+from services.assigner import resets, unfencing
 from services.assigner.admission import etag_of
 from services.assigner.codec import metadata_message, spec_message
 from services.assigner.codec_rules import rules_message
@@ -161,6 +161,7 @@ def group_message(state: Group) -> group_pb2.Group:
             idle_expired=state.idle_expired,
             registry_revision=state.registry_revision,
             ending_clusters=unfencing.ending(state),
+            resetting_channels=resets.pending(state),
         ),
         etag=etag_of(state),
         create_time_ms=state.created_at_ms,

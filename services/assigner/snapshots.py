@@ -165,7 +165,12 @@ def _member(item: dict[str, object]) -> Member:
 
 def _channel(item: dict[str, object]) -> Channel:
     start = cast("Sequence[int] | None", item["start"])
-    parsed = {"id": ChannelId.parse(cast("str", item["id"])), "start": None if start is None else tuple(start)}
+    reset = cast("Sequence[int] | None", item.get("reset"))  # older snapshots have none
+    parsed = {
+        "id": ChannelId.parse(cast("str", item["id"])),
+        "start": None if start is None else tuple(start),
+        "reset": None if reset is None else tuple(reset),
+    }
     return Channel(**{**item, **parsed})  # type: ignore[arg-type]  # as above
 
 

@@ -13,6 +13,7 @@ from braid.kernel.decider import Context
 from braid.kernel.errors import CorruptHistory
 from braid.kernel.ids import make_epoch
 from services.assigner import events as ev
+from services.assigner import resets as re
 from services.assigner import rules as ru
 from services.assigner.codec import GroupCodec
 from services.assigner.group import Group, GroupSpec, Ownership, StartKind, StartPosition
@@ -58,6 +59,8 @@ EXAMPLES: dict[str, ev.Event] = {
     "policy_set": ru.PolicySet(ru.PlacementPolicy(ru.Basis.COUNT)),
     "shadow_set": ru.ShadowSet(ru.PlacementPolicy(ru.Basis.LOAD, 0.25, 0.5)),
     "shadow_ended": ru.ShadowEnded(),
+    "reset_intended": re.ResetIntended("logs/live/1", (17, -1, 40), (3, 0, -1)),
+    "progress_reset": re.ProgressReset("logs/live/1", (3, 0, -1)),
 }
 
 

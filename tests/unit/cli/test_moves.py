@@ -139,7 +139,7 @@ async def test_cordon_and_back() -> None:
         ("decommission cluster east", 2, "--yes to empty cluster east"),
         ("decommission stream logs --yes", 2, "knows no type 'stream'"),
         ("decommission cluster east --cancel --wait", 2, "--cancel"),
-        ("reset group g --stream logs --to earliest", 4, "not built yet"),
+        ("reset group g --stream logs --to earliest --yes", 4, "there is no group 'g'"),
         ("get alerts", 4, "not built yet"),
     ],
 )

@@ -812,6 +812,134 @@ class SetShadowRequest(_message.Message):
 Global___SetShadowRequest: _TypeAlias = SetShadowRequest  # noqa: Y015
 
 @_typing.final
+class ResetProgressRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GROUP_FIELD_NUMBER: _builtins.int
+    STREAM_FIELD_NUMBER: _builtins.int
+    LANE_FIELD_NUMBER: _builtins.int
+    TO_FIELD_NUMBER: _builtins.int
+    OFFSETS_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    DRY_RUN_FIELD_NUMBER: _builtins.int
+    group: _builtins.str
+    stream: _builtins.str
+    """Empty for all it consumes."""
+    lane: _builtins.str
+    reason: _builtins.str
+    """Kept with the event."""
+    dry_run: _builtins.bool
+    """Tells what would change; changes nothing."""
+    @_builtins.property
+    def to(self) -> _group_pb2.StartPosition:
+        """Either this or offsets."""
+
+    @_builtins.property
+    def offsets(self) -> _containers.RepeatedCompositeFieldContainer[Global___ResetOffset]:
+        """Of single leases; beyond the log's bounds the nearest bound is meant."""
+
+    def __init__(
+        self,
+        *,
+        group: _builtins.str = ...,
+        stream: _builtins.str = ...,
+        lane: _builtins.str = ...,
+        to: _group_pb2.StartPosition | None = ...,
+        offsets: _abc.Iterable[Global___ResetOffset] | None = ...,
+        reason: _builtins.str = ...,
+        dry_run: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["to", b"to"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["dry_run", b"dry_run", "group", b"group", "lane", b"lane", "offsets", b"offsets", "reason", b"reason", "stream", b"stream", "to", b"to"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ResetProgressRequest: _TypeAlias = ResetProgressRequest  # noqa: Y015
+
+@_typing.final
+class ResetOffset(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LEASE_FIELD_NUMBER: _builtins.int
+    OFFSET_FIELD_NUMBER: _builtins.int
+    lease: _builtins.str
+    """`<stream>/<lane>/<generation>/<partition>`."""
+    offset: _builtins.int
+    def __init__(
+        self,
+        *,
+        lease: _builtins.str = ...,
+        offset: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["lease", b"lease", "offset", b"offset"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ResetOffset: _TypeAlias = ResetOffset  # noqa: Y015
+
+@_typing.final
+class ResetProgressResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PARTITIONS_FIELD_NUMBER: _builtins.int
+    REFUSAL_FIELD_NUMBER: _builtins.int
+    refusal: _builtins.str
+    """Of a dry run: why it would be refused now; empty when it would not."""
+    @_builtins.property
+    def partitions(self) -> _containers.RepeatedCompositeFieldContainer[Global___ResetPartition]: ...
+    def __init__(
+        self,
+        *,
+        partitions: _abc.Iterable[Global___ResetPartition] | None = ...,
+        refusal: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["partitions", b"partitions", "refusal", b"refusal"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ResetProgressResponse: _TypeAlias = ResetProgressResponse  # noqa: Y015
+
+@_typing.final
+class ResetPartition(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LEASE_FIELD_NUMBER: _builtins.int
+    CLUSTER_FIELD_NUMBER: _builtins.int
+    BEFORE_FIELD_NUMBER: _builtins.int
+    AFTER_FIELD_NUMBER: _builtins.int
+    LOG_START_FIELD_NUMBER: _builtins.int
+    LOG_END_FIELD_NUMBER: _builtins.int
+    lease: _builtins.str
+    cluster: _builtins.str
+    before: _builtins.int
+    """The committed offset; -1 for none."""
+    after: _builtins.int
+    log_start: _builtins.int
+    log_end: _builtins.int
+    def __init__(
+        self,
+        *,
+        lease: _builtins.str = ...,
+        cluster: _builtins.str = ...,
+        before: _builtins.int = ...,
+        after: _builtins.int = ...,
+        log_start: _builtins.int = ...,
+        log_end: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after", b"after", "before", b"before", "cluster", b"cluster", "lease", b"lease", "log_end", b"log_end", "log_start", b"log_start"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ResetPartition: _TypeAlias = ResetPartition  # noqa: Y015
+
+@_typing.final
 class CloseChannelRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -251,6 +251,7 @@ class GroupStatus(_message.Message):
     IDLE_EXPIRED_FIELD_NUMBER: _builtins.int
     REGISTRY_REVISION_FIELD_NUMBER: _builtins.int
     ENDING_CLUSTERS_FIELD_NUMBER: _builtins.int
+    RESETTING_CHANNELS_FIELD_NUMBER: _builtins.int
     members: _builtins.int
     leases: _builtins.int
     free_leases: _builtins.int
@@ -264,6 +265,10 @@ class GroupStatus(_message.Message):
     def ending_clusters(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Where a membership still ends since the group is fenced no more; nothing is granted there before."""
 
+    @_builtins.property
+    def resetting_channels(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Channels in which its progress is being replaced; nothing is granted there before."""
+
     def __init__(
         self,
         *,
@@ -274,10 +279,11 @@ class GroupStatus(_message.Message):
         idle_expired: _builtins.bool = ...,
         registry_revision: _builtins.int = ...,
         ending_clusters: _abc.Iterable[_builtins.str] | None = ...,
+        resetting_channels: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ending_clusters", b"ending_clusters", "free_leases", b"free_leases", "idle_expired", b"idle_expired", "idle_since_ms", b"idle_since_ms", "leases", b"leases", "members", b"members", "registry_revision", b"registry_revision"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ending_clusters", b"ending_clusters", "free_leases", b"free_leases", "idle_expired", b"idle_expired", "idle_since_ms", b"idle_since_ms", "leases", b"leases", "members", b"members", "registry_revision", b"registry_revision", "resetting_channels", b"resetting_channels"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1,0 +1,158 @@
+"""What moving a group's progress would do, looked up on its clusters, and the request for it."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from braid.api.assigner.v1 import assigner_service_pb2 as api
+from braid.kernel.errors import Invalid, NotFound, Refused, Unavailable
+from braid.kernel.ids import LeaseId
+from braid.kernel.ports import Caller, Kafka, OffsetAt, TopicPartition
+from braid.runtime.replica import Replica
+from services.assigner import resets
+from services.assigner.codec import decode_start
+from services.assigner.domain import registered_spec
+from services.assigner.group import Channel, Group, StartKind, lease_name
+from services.assigner.peers import RegistryFollower
+from services.assigner.reconciler_group import GROUPS
+from services.assigner.registry_view import ClusterPlace
+from services.assigner.resets import UNTOUCHED, ResetIntended, ResetProgress
+
+
+class _Looked(NamedTuple):
+    """One channel: the request, and the bounds of its logs."""
+
+    channel: Channel
+    intent: ResetIntended
+    starts: tuple[int, ...]
+    ends: tuple[int, ...]
+
+
+class Resets:
+    """The handler of `ResetProgress`."""
+
+    def __init__(self, replica: Replica, kafka: Kafka, registry: RegistryFollower) -> None:
+        self._replica = replica
+        self._kafka = kafka
+        self._registry = registry
+
+    async def reset_progress(self, request: api.ResetProgressRequest, caller: Caller) -> api.ResetProgressResponse:
+        """Replaces progress, or tells what would be.
+
+        Raises:
+            NotFound: no such group, or it consumes nothing of that stream.
+            Refused: members hold leases there.
+            Invalid: no position is named, or more than one kind of.
+            ClusterUnavailable: a cluster does not answer; nothing has changed.
+        """
+        self._replica.require_leader()
+        state = self._replica.aggregates.state(GROUPS, request.group)
+        _check_known(state)
+        asked = {str(LeaseId.parse(each.lease)): each.offset for each in request.offsets}
+        if bool(asked) == request.HasField("to"):
+            raise Invalid("name a position, or offsets of single leases", field="to")
+        looked = [await self._look(state, channel, request, asked) for channel in _channels(state, request, asked)]
+        refusal = ""
+        try:
+            resets.check(state, [each.intent.channel for each in looked])
+        except (Refused, Unavailable) as error:
+            if not request.dry_run:
+                raise
+            refusal = error.message
+        if not request.dry_run:
+            await self._replica.aggregates.execute(
+                GROUPS,
+                request.group,
+                ResetProgress(tuple(each.intent for each in looked)),
+                actor=caller.principal or caller.peer,
+                tenant=caller.tenant,
+                request_id=caller.request_id,
+                cause=request.reason or "asked for",
+            )
+        return api.ResetProgressResponse(
+            partitions=[part for each in looked for part in _partitions(each)], refusal=refusal
+        )
+
+    async def _look(
+        self, state: Group, channel: Channel, request: api.ResetProgressRequest, asked: Mapping[str, int]
+    ) -> _Looked:
+        cluster = self._kafka.cluster(*self._place(channel))
+        admin, offsets = cluster.admin(), cluster.offsets()
+        partitions = [TopicPartition(channel.topic, number) for number in range(channel.partitions)]
+        try:
+            starts = await admin.offsets_at(dict.fromkeys(partitions, OffsetAt.EARLIEST))
+            ends = await admin.offsets_at(dict.fromkeys(partitions, OffsetAt.LATEST))
+            found = await offsets.committed(state.name, partitions)
+            if request.HasField("to"):
+                wanted = await admin.offsets_at(dict.fromkeys(partitions, _position(request)))
+            else:
+                named = {at: asked.get(lease_name(channel.id, at.partition), UNTOUCHED) for at in partitions}
+                wanted = {
+                    at: offset if offset == UNTOUCHED else min(max(offset, starts[at]), ends[at])
+                    for at, offset in named.items()
+                }
+        finally:
+            await admin.close()
+            await offsets.close()
+        intent = ResetIntended(
+            str(channel.id),
+            tuple(found[at].offset for at in partitions),
+            tuple(wanted[at] for at in partitions),
+        )
+        return _Looked(channel, intent, tuple(starts[at] for at in partitions), tuple(ends[at] for at in partitions))
+
+    def _place(self, channel: Channel) -> tuple[str, str]:
+        view = self._registry.view
+        place: ClusterPlace | None = view.clusters.get(channel.cluster) if view else None
+        if place is None:
+            raise Unavailable(f"the registry does not tell where {channel.cluster} is", remedy="try again")
+        return place.bootstrap, place.security_profile
+
+
+def _check_known(state: Group) -> None:
+    try:
+        registered_spec(state)
+    except NotFound as error:
+        raise NotFound(error.message, field="group", remedy="list them: braid get groups") from error
+
+
+def _channels(state: Group, request: api.ResetProgressRequest, asked: Mapping[str, int]) -> list[Channel]:
+    """Those a request is about."""
+    consumed = {name: each for name, each in state.channels.items() if resets.resettable(state, each)}
+    for lease in asked:
+        channel, partition = lease.rsplit("/", 1)
+        if channel not in consumed or int(partition) >= consumed[channel].partitions:
+            raise NotFound(f"group {state.name!r} does not consume {lease}", field="offsets")
+    found = [
+        each
+        for name, each in sorted(consumed.items())
+        if request.stream in ("", each.id.stream)
+        and request.lane in ("", each.id.lane)
+        and (not asked or any(lease.rsplit("/", 1)[0] == name for lease in asked))
+    ]
+    if not found:
+        part = "/".join(filter(None, (request.stream, request.lane)))
+        raise NotFound(f"group {state.name!r} consumes nothing of {part or 'any stream'}", field="stream")
+    return found
+
+
+def _position(request: api.ResetProgressRequest) -> OffsetAt | int:
+    start = decode_start(request.to)
+    if start.kind is StartKind.TIME:
+        return start.time_ms
+    return OffsetAt.LATEST if start.kind is StartKind.LATEST else OffsetAt.EARLIEST
+
+
+def _partitions(looked: _Looked) -> list[api.ResetPartition]:
+    intent = looked.intent
+    return [
+        api.ResetPartition(
+            lease=lease_name(looked.channel.id, number),
+            cluster=looked.channel.cluster,
+            before=intent.before[number],
+            after=offset,
+            log_start=looked.starts[number],
+            log_end=looked.ends[number],
+        )
+        for number, offset in enumerate(intent.offsets)
+        if offset != UNTOUCHED
+    ]
