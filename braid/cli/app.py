@@ -46,6 +46,7 @@ VERBS: Final[Mapping[str, Verb]] = {
     "uncordon": Verb("braid.cli.moves", "Let a cluster take new traffic again"),
     "decommission": Verb("braid.cli.moves", "Empty a cluster, some streams at a time"),
     "close": Verb("braid.cli.closing", "End a drain that cannot end, by naming what is given up"),
+    "release": Verb("braid.cli.closing", "Go on in an ordered stream without what older channels still hold"),
     "why": Verb("braid.cli.why", "Tell why a lease is where it is"),
     "preview": Verb("braid.cli.preview", "Show which leases would move if a member or cluster went"),
     "drain": Verb("braid.cli.operations", "Empty a member of a group"),

@@ -1,6 +1,9 @@
-"""`close`: ends the drain of a channel that cannot end by itself, by naming what is given up."""
+"""`close` ends the drain of a channel that cannot end by itself, by naming what is given up.
 
-from typing import TYPE_CHECKING, Annotated, Final
+`release` gives up no record, but the order of an ordered stream: a channel is consumed before older ones are drained.
+"""
+
+from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
 import typer
 
@@ -11,8 +14,16 @@ from braid.kernel.errors import NotFound
 from braid.kernel.offset_ranges import parse_ranges
 
 if TYPE_CHECKING:
-    from braid.api.registry.v1.registry_service_pb2 import CloseChannelRequest, CloseChannelResponse
+    from google.protobuf.message import Message
+
+    from braid.api.registry.v1.registry_service_pb2 import (
+        CloseChannelRequest,
+        CloseChannelResponse,
+        ReleaseChannelRequest,
+    )
     from braid.cli.session import Session
+
+M = TypeVar("M", bound="Message")
 
 _CLOSE: Final = """End a drain that cannot end by itself, by naming what is given up.
 
@@ -26,25 +37,41 @@ Nothing is given up that is not named exactly: a wrong or missing naming is refu
 """
 
 
+_RELEASE: Final = """Let a channel of an ordered stream be consumed although older ones are not drained.
+
+\b
+  braid get channels logs             what waits, and for which channel
+  braid release channel logs/live/2   go on without the rest of logs/live/1
+
+No record is given up, but their order: what is left of the older channels is handled when they can be read again.
+"""
+_Type = Annotated[str, typer.Argument(metavar="TYPE", show_default=False)]
+_Name = Annotated[str, typer.Argument(metavar="STREAM/LANE/N", show_default=False)]
+_Reason = Annotated[str, typer.Option(metavar="TEXT", help="Kept in the stream's history.")]
+_Output = Annotated[str, typer.Option("-o", "--output", metavar="FORMAT", help="table, json or yaml.")]
+_FORMATS: Final = (Format.TABLE, Format.JSON, Format.YAML)
+
+
 def register(app: typer.Typer) -> None:
-    """Adds the verb."""
+    """Adds the verbs."""
     app.command("close", help=_CLOSE)(_close)
+    app.command("release", help=_RELEASE)(_release)
 
 
 def _close(
-    type_: Annotated[str, typer.Argument(metavar="TYPE", show_default=False)],
-    name: Annotated[str, typer.Argument(metavar="STREAM/LANE/N", show_default=False)],
+    type_: _Type,
+    name: _Name,
     accept_loss: Annotated[
         str, typer.Option(metavar="PARTITION:FIRST-LAST,…", help="What is given up, in full.", show_default=False)
     ] = "",
-    reason: Annotated[str, typer.Option(metavar="TEXT", help="Kept in the stream's history.")] = "",
+    reason: _Reason = "",
     dry_run: DryRunOption = False,
-    output: Annotated[str, typer.Option("-o", "--output", metavar="FORMAT", help="table, json or yaml.")] = "table",
+    output: _Output = "table",
     endpoint: EndpointOption = "",
     context: ContextOption = "",
 ) -> None:
     parse_kind(type_, "close", (CHANNEL,))
-    format = parse_format(output, (Format.TABLE, Format.JSON, Format.YAML))
+    format = parse_format(output, _FORMATS)
     ranges = parse_ranges(accept_loss, "--accept-loss")
     from braid.api.registry.v1 import stream_pb2
     from braid.api.registry.v1.registry_service_pb2 import CloseChannelRequest
@@ -54,24 +81,55 @@ def _close(
     execute(endpoint, context, lambda session: _close_channel(session, request, format))
 
 
+def _release(
+    type_: _Type,
+    name: _Name,
+    reason: _Reason = "",
+    output: _Output = "table",
+    endpoint: EndpointOption = "",
+    context: ContextOption = "",
+) -> None:
+    parse_kind(type_, "release", (CHANNEL,))
+    format = parse_format(output, _FORMATS)
+    from braid.api.registry.v1.registry_service_pb2 import ReleaseChannelRequest
+
+    request = ReleaseChannelRequest(channel=name, reason=reason)
+    execute(endpoint, context, lambda session: _release_channel(session, request, format))
+
+
+async def _release_channel(session: "Session", request: "ReleaseChannelRequest", format: Format) -> int:
+    from braid.api.registry.v1.stream_pb2 import Channel
+
+    name = request.channel
+    released = await _changed(session, "ReleaseChannel", request, Channel, f"releasing channel {name}", name)
+    _print(session, released, format, f"channel/{released.name} released: it is consumed beside older ones")
+    return 0
+
+
 async def _close_channel(session: "Session", request: "CloseChannelRequest", format: Format) -> int:
     from braid.api.registry.v1.registry_service_pb2 import CloseChannelResponse
-    from braid.cli.documents import to_document
+
+    name = request.channel
+    closed = await _changed(session, "CloseChannel", request, CloseChannelResponse, f"closing channel {name}", name)
+    _print(session, closed, format, _told(closed, request.dry_run))
+    return 0
+
+
+async def _changed(session: "Session", method: str, request: "Message", answer: type[M], doing: str, channel: str) -> M:
+    """What the registry answers; a channel that is not there is refused with those that are."""
     from braid.cli.listing import all_channels
     from braid.cli.session import missing
 
-    name = request.channel
     try:
-        closed = await session.change(
-            "registry", "CloseChannel", request, CloseChannelResponse, f"closing channel {name}"
-        )
+        return await session.change("registry", method, request, answer, doing)
     except NotFound as error:
-        raise missing(error, name, [each.name for each in await all_channels(session)]) from error
-    if format is Format.TABLE:
-        session.terminal.print(_told(closed, request.dry_run))
-    else:
-        session.terminal.print(render_document(format, to_document(closed)))
-    return 0
+        raise missing(error, channel, [each.name for each in await all_channels(session)]) from error
+
+
+def _print(session: "Session", answer: "Message", format: Format, told: str) -> None:
+    from braid.cli.documents import to_document
+
+    session.terminal.print(told if format is Format.TABLE else render_document(format, to_document(answer)))
 
 
 def _told(closed: "CloseChannelResponse", dry_run: bool) -> str:

@@ -8,6 +8,7 @@ from braid.api.lagmon.v1.lag_pb2 import Lag
 from braid.api.registry.v1.cluster_pb2 import CLUSTER_HEALTH_HEALTHY, Cluster, ClusterHealth, DecommissionState
 from braid.api.registry.v1.stream_pb2 import CHANNEL_STATE_ACTIVE, CHANNEL_STATE_STANDBY, Stream
 from braid.cli.documents import enum_text
+from braid.cli.listing import halted
 from braid.cli.offsets import offsets_text
 from braid.cli.times import age_text
 from braid.kernel.errors import BraidError
@@ -162,6 +163,7 @@ def check_stream(stream: Stream) -> list[Finding]:
     findings += _lost(name, stream)
     findings += _lanes(name, stream)
     findings += _stranded(name, stream)
+    findings += _halted(name, stream)
     return findings or [Finding(name, "stream", Level.OK, "every lane has a route and a standby")]
 
 
@@ -305,4 +307,17 @@ def _stranded(name: str, stream: Stream) -> list[Finding]:
     return [
         Finding(name, "stranded", Level.WARN, f"waiting for cluster {cluster}: {', '.join(channels)}", remedy)
         for cluster, channels in sorted(clusters.items())
+    ]
+
+
+def _halted(name: str, stream: Stream) -> list[Finding]:
+    return [
+        Finding(
+            name,
+            "halted",
+            Level.FAIL,
+            f"{channel.name} is not consumed, to keep the order: {', '.join(channel.waits_for)} comes first",
+            f"bring that one's cluster back, or go on without it: braid release channel {channel.name}",
+        )
+        for channel in halted(stream)
     ]

@@ -183,7 +183,7 @@ def stream_state(stream: stream_pb2.Stream) -> str:
     if stream.status.blocked_reason:
         return "BLOCKED"
     if any(each.stranded for each in channels):
-        return "STRANDED"
+        return "HALTED" if halted(stream) else "STRANDED"
     return "DRAINING" if any(each.state == stream_pb2.CHANNEL_STATE_DRAINING for each in channels) else "OK"
 
 
@@ -208,9 +208,19 @@ def waits_for(channel: stream_pb2.Channel) -> str:
     if channel.stranded:
         return f"cluster {channel.cluster}"
     if not channel.drain_step:
-        return ""
+        return _order_text(channel)
     step = enum_text(stream_pb2.DrainStep.DESCRIPTOR, channel.drain_step).replace("_", " ")
     return f"{step} {', '.join(channel.drain_holders)}".strip()
+
+
+def _order_text(channel: stream_pb2.Channel) -> str:
+    return f"the order: {', '.join(channel.waits_for)} to be drained first" if channel.waits_for else ""
+
+
+def halted(stream: stream_pb2.Stream) -> list[stream_pb2.Channel]:
+    """Channels of an ordered stream that are not consumed while an older one is stranded."""
+    stranded = {each.name for each in stream.status.channels if each.stranded}
+    return [each for each in stream.status.channels if stranded.intersection(each.waits_for)]
 
 
 def cluster_item(cluster: cluster_pb2.Cluster) -> Item:

@@ -232,6 +232,9 @@ def _create_stream(
     ] = 0,
     max_record_bytes: Annotated[int, typer.Option(metavar="BYTES", show_default=False, help="The largest record.")] = 0,
     failover: Annotated[str, typer.Option(metavar="MODE", help="automatic, propose or off.")] = "",
+    ordered: Annotated[
+        bool, typer.Option("--ordered", help="Consume a new channel only once the old one is drained.")
+    ] = False,
     config: Annotated[
         list[str] | None, typer.Option("--config", metavar="NAME=VALUE", help="Topic configuration.")
     ] = None,
@@ -248,6 +251,7 @@ def _create_stream(
         "retention_hours": retention_hours,
         "max_record_bytes": max_record_bytes,
         "failover": failover,
+        "ordered": ordered,
     }
     spec = stream_spec(lane or (), clusters, config or (), fields)
     execute(endpoint, context, lambda session: create_stream(session, name, spec, dry_run, format))

@@ -114,7 +114,7 @@ class RegistryFollower:
 
 
 def _seen(channel: stream_pb2.Channel) -> SeenChannel:
-    presence = _PRESENCES.get(channel.state, Presence.AHEAD)
+    presence = Presence.AHEAD if channel.waits_for else _PRESENCES.get(channel.state, Presence.AHEAD)
     return SeenChannel(channel.name, channel.cluster, channel.topic, channel.partitions, presence)
 
 

@@ -82,6 +82,7 @@ class Channel:
         acknowledged: Per partition, below which offset producers that left it have receipts; empty when none told any.
         lost, lost_evidence: What its cluster lost of it, and what showed that.
         closed: A person ended its drain, and gave up what it still held.
+        released: A person lets it be consumed beside older ones of an ordered stream.
     """
 
     ref: ChannelRef
@@ -108,6 +109,7 @@ class Channel:
     lost: Ranges = ()
     lost_evidence: str = ""
     closed: bool = False
+    released: bool = False
 
     @property
     def spare(self) -> bool:

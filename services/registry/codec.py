@@ -142,6 +142,7 @@ _ChannelEvent = (
     | e.RetentionRestored
     | e.RecordsLost
     | e.ChannelClosed
+    | e.ChannelReleased
 )
 _PLAIN: Final[Mapping[type, Callable[[pb.ChannelRef], Message]]] = {
     e.ChannelSealed: lambda ref: pb.ChannelSealed(channel=ref),
@@ -185,6 +186,8 @@ def _of_channel(event: _ChannelEvent) -> Message:
             return pb.RecordsLost(channel=ref, ranges=range_messages(event.ranges), evidence=event.evidence)
         case e.ChannelClosed():
             return pb.ChannelClosed(channel=ref, given_up=range_messages(event.given_up), reason=event.reason)
+        case e.ChannelReleased():
+            return pb.ChannelReleased(channel=ref, reason=event.reason)
         case _:
             return _PLAIN[type(event)](ref)
 
@@ -254,6 +257,7 @@ _READERS: Final[Mapping[str, Callable[[pb.RegistryEvent], object]]] = {
     "channel_closed": lambda m: e.ChannelClosed(
         _read_ref(m.channel_closed.channel), read_ranges(m.channel_closed.given_up), m.channel_closed.reason
     ),
+    "channel_released": lambda m: e.ChannelReleased(_read_ref(m.channel_released.channel), m.channel_released.reason),
     "failover_blocked": lambda m: e.FailoverBlocked(m.failover_blocked.cluster, m.failover_blocked.reason),
     "failover_unblocked": lambda m: e.FailoverUnblocked(m.failover_unblocked.cluster),
     "move_proposed": lambda m: e.MoveProposed(m.move_proposed.away_from_cluster, m.move_proposed.reason),

@@ -115,6 +115,14 @@ class ReportLoss:
 
 
 @dataclass(frozen=True, slots=True)
+class ReleaseChannel:
+    """Lets a channel of an ordered stream be consumed although older ones are not drained."""
+
+    ref: ChannelRef
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class CloseChannel:
     """Ends a drain that cannot end by itself. The shell has checked that a person named what is given up."""
 
@@ -189,6 +197,7 @@ StreamCommand = (
     | RecordRetentionRestored
     | ReportLoss
     | CloseChannel
+    | ReleaseChannel
     | IntendRetirement
     | RecordRetired
     | MarkStranded

@@ -33,6 +33,7 @@ from services.registry.commands import (
     RecordRetentionRestored,
     RecordRetired,
     RecordSealed,
+    ReleaseChannel,
     ReportLoss,
     StreamCommand,
     UnblockFailover,
@@ -43,6 +44,7 @@ from services.registry.events import (
     ChannelDrained,
     ChannelPlanned,
     ChannelProvisioned,
+    ChannelReleased,
     ChannelRetired,
     ChannelReturned,
     ChannelSealed,
@@ -62,7 +64,7 @@ from services.registry.events import (
     StreamUpdated,
     TrafficMoved,
 )
-from services.registry.streams import Stream, check_partitions, check_stream_spec
+from services.registry.streams import Stream, check_order, check_partitions, check_stream_spec
 
 
 class StreamDecider:
@@ -129,6 +131,9 @@ def _update(state: Stream, command: UpdateStream) -> Sequence[StreamEvent]:
     if spec.max_record_bytes != state.spec.max_record_bytes:
         message = "the size limit of a stream in use cannot change: it is what seals its topics"
         raise Invalid(message, field="spec.max_record_bytes", remedy=f"keep {state.spec.max_record_bytes}")
+    updated = replace(state, spec=spec)
+    for lane in spec.lanes:
+        check_order(updated, lane, len(state.active(lane)), "spec.ordered")
     return [StreamUpdated(spec)] if spec != state.spec else []
 
 
@@ -162,6 +167,9 @@ def _move(state: Stream, command: MoveTraffic) -> Sequence[StreamEvent]:
     if not command.activate and not command.drain:
         return []
     _require_routes(state, activated, set(command.drain))
+    for lane in sorted({ref.lane for ref in activated}):
+        left = {channel.ref for channel in state.active(lane)} - set(command.drain)
+        check_order(state, lane, len(left | {ref for ref in activated if ref.lane == lane}), "lanes")
     moved = TrafficMoved(state.route_revision + 1, command.activate, command.drain, command.planned, command.reason)
     return [moved, *_unblocked(state, set(command.drain))]
 
@@ -212,6 +220,7 @@ _Record = (
     | RecordRetentionRestored
     | ReportLoss
     | CloseChannel
+    | ReleaseChannel
     | IntendRetirement
 )
 
@@ -233,6 +242,8 @@ def _record(state: Stream, command: _Record) -> Sequence[StreamEvent]:
             return [] if told else [RecordsLost(command.ref, command.ranges, command.evidence)]
         case CloseChannel():
             return _close(channel, command)
+        case ReleaseChannel():
+            return _release(state, channel, command)
         case IntendRetirement():
             return _intend_retirement(channel)
         case _:
@@ -255,6 +266,15 @@ def _close(channel: Channel, command: CloseChannel) -> Sequence[StreamEvent]:
         raise Refused(message, field="channel", remedy="move its stream elsewhere first")
     _require(channel.producers_left, channel, "its producers may still write")
     return [ChannelClosed(command.ref, command.given_up, command.reason)]
+
+
+def _release(state: Stream, channel: Channel, command: ReleaseChannel) -> Sequence[StreamEvent]:
+    if channel.released:
+        return []
+    if not state.waits_for(channel):
+        message = f"channel {channel.ref} waits for no other"
+        raise Refused(message, field="channel", remedy=f"look again: braid get channels {state.name}")
+    return [ChannelReleased(command.ref, command.reason)]
 
 
 def _drain(
@@ -352,6 +372,7 @@ _ChannelEvent = (
     | RetentionRestored
     | RecordsLost
     | ChannelClosed
+    | ChannelReleased
 )
 
 
@@ -372,6 +393,8 @@ def _channel_evolved(channel: Channel, event: _ChannelEvent, now_ms: int) -> Cha
             return replace(channel, lost=event.ranges, lost_evidence=event.evidence)
         case ChannelClosed():
             return replace(channel.enter(ChannelState.DRAINED, now_ms), closed=True)
+        case ChannelReleased():
+            return replace(channel, released=True)
         case RetirementIntended():
             return replace(channel, retiring=True)
         case ChannelStranded():

@@ -144,6 +144,14 @@ class RecordsLost:
 
 
 @dataclass(frozen=True, slots=True)
+class ChannelReleased:
+    """A person lets it be consumed although older channels of its ordered stream are not drained."""
+
+    ref: ChannelRef
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class ChannelClosed:
     """A person ended the drain by naming what is given up."""
 
@@ -194,6 +202,7 @@ StreamEvent = (
     | RetentionRestored
     | RecordsLost
     | ChannelClosed
+    | ChannelReleased
     | FailoverBlocked
     | FailoverUnblocked
     | MoveProposed

@@ -32,8 +32,12 @@ def registry_rpc(desk: Desk) -> RpcService:
         async for message in watch_channels(desk.replica, desk.term().changed, request):
             yield message
 
-    closing = {"CloseChannel": unary(api.CloseChannelRequest, ClosingRequests(desk).close)}
-    unaries = {**_cluster_methods(ClusterRequests(desk)), **_stream_methods(streams), **closing}
+    closing = ClosingRequests(desk)
+    channels = {
+        "CloseChannel": unary(api.CloseChannelRequest, closing.close),
+        "ReleaseChannel": unary(api.ReleaseChannelRequest, closing.release),
+    }
+    unaries = {**_cluster_methods(ClusterRequests(desk)), **_stream_methods(streams), **channels}
     return RpcService(
         name=service_path(NAME),
         unary={method_path(NAME, name): entry for name, entry in unaries.items()},

@@ -1,6 +1,10 @@
-"""`CloseChannel`: ends a drain that cannot end by itself, once a person named exactly what is given up."""
+"""What a person does about a drain that cannot end by itself.
+
+`CloseChannel` ends it, once it was named exactly what is given up; `ReleaseChannel` lets what waits for it go on.
+"""
 
 from braid.api.registry.v1 import registry_service_pb2 as api
+from braid.api.registry.v1 import stream_pb2
 from braid.kernel.errors import Invalid, Refused
 from braid.kernel.ids import ChannelId
 from braid.kernel.offset_ranges import OPEN, Ranges
@@ -8,7 +12,7 @@ from braid.kernel.ports import Caller
 from services.registry import drain
 from services.registry.channels import Channel, ChannelRef, ChannelState
 from services.registry.codec import range_messages, read_ranges
-from services.registry.commands import CloseChannel
+from services.registry.commands import CloseChannel, ReleaseChannel
 from services.registry.desk import Desk
 from services.registry.histories import STREAMS
 from services.registry.losses import below, check_accepted
@@ -40,7 +44,23 @@ class ClosingRequests:
                 command = CloseChannel(channel.ref, would, request.reason)
                 await self._desk.execute(STREAMS, name.stream, command, caller)
                 channel = self._channel(name)
-        return api.CloseChannelResponse(channel=channel_message(name.stream, channel), given_up=range_messages(would))
+        return api.CloseChannelResponse(channel=self._message(name), given_up=range_messages(would))
+
+    async def release(self, request: api.ReleaseChannelRequest, caller: Caller) -> stream_pb2.Channel:
+        """Lets a channel of an ordered stream be consumed beside older ones.
+
+        Raises:
+            NotFound: there is no such stream or channel.
+            Refused: it waits for no other.
+        """
+        self._desk.term()
+        name = _parsed(request.channel)
+        command = ReleaseChannel(self._channel(name).ref, request.reason)
+        await self._desk.execute(STREAMS, name.stream, command, caller)
+        return self._message(name)
+
+    def _message(self, name: ChannelId) -> stream_pb2.Channel:
+        return channel_message(self._desk.stream(name.stream), self._channel(name))
 
     def _channel(self, name: ChannelId) -> Channel:
         return self._desk.stream(name.stream, "channel").channel(ChannelRef(name.lane, name.generation))

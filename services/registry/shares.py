@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from braid.kernel.errors import FailoverBlocked, Invalid, Refused
 from services.registry.channels import Channel
 from services.registry.moves import LaneMove, MoveOrder, check_exists, check_lanes, check_target, standby_on
-from services.registry.streams import Stream
+from services.registry.streams import Stream, check_order
 from services.registry.world import Room, World, why_no_target
 
 _WEIGHT_MAX = 1e6
@@ -30,7 +30,7 @@ def plan_shares(world: World, stream: Stream, order: MoveOrder) -> Sequence[Lane
     Raises:
         Invalid: the order is out of form, or names an unknown lane.
         NotFound: it names an unknown cluster.
-        Refused: a cluster may not take traffic; or the lane is nowhere else.
+        Refused: a cluster may not take traffic; or the lane is nowhere else, or keeps its order on one.
         FailoverBlocked: a cluster has no headroom.
     """
     _check(world, stream, order)
@@ -39,6 +39,7 @@ def plan_shares(world: World, stream: Stream, order: MoveOrder) -> Sequence[Lane
     for lane in order.lanes or tuple(stream.spec.lanes):
         active = stream.active(lane)
         wanted = order.spread or _trial(stream, lane, active, order.to_cluster, order.percent or 0.0)
+        check_order(stream, lane, len(wanted), "spread" if order.spread else "percent")
         if not _is_so(stream, lane, active, wanted):
             moves += _lane_moves(world, stream, lane, wanted, room)
     return moves

@@ -48,6 +48,7 @@ def stream_spec_message(spec: StreamSpec) -> stream_pb2.StreamSpec:
         max_record_bytes=spec.max_record_bytes,
         failover=_MODE_NUMBERS[spec.failover],
         topic_config=spec.topic_config,
+        ordered=spec.ordered,
     )
 
 
@@ -68,4 +69,5 @@ def read_stream_spec(message: stream_pb2.StreamSpec) -> StreamSpec:
         max_record_bytes=message.max_record_bytes,
         failover=_MODES[message.failover],
         topic_config={name: message.topic_config[name] for name in sorted(message.topic_config)},
+        ordered=message.ordered,
     )

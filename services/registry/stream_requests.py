@@ -45,7 +45,7 @@ class StreamRequests:
             self._desk.stream(request.stream, "stream")
         holders = self._holders()
         found = [
-            (f"{name}/{channel.ref.lane}/{channel.ref.generation:012d}", (name, channel))
+            (f"{name}/{channel.ref.lane}/{channel.ref.generation:012d}", (stream, channel))
             for name, stream in self._desk.world().streams.items()
             for channel in stream.channels
             if request.stream in ("", name)
@@ -53,7 +53,7 @@ class StreamRequests:
             if channel.live or request.include_retired
         ]
         page, token = page_of(sorted(found, key=lambda each: each[0]), request.page_size, request.page_token)
-        messages = [channel_message(name, each, holders.get((name, each.ref), ())) for name, each in page]
+        messages = [channel_message(stream, each, holders.get((stream.name, each.ref), ())) for stream, each in page]
         return api.ListChannelsResponse(channels=messages, next_page_token=token)
 
     async def create(self, request: api.CreateStreamRequest, caller: Caller) -> stream_pb2.Stream:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Final
 
-from braid.kernel.errors import Invalid, NotFound
+from braid.kernel.errors import Invalid, NotFound, Refused
 from braid.kernel.ids import check_name
 from braid.kernel.limits import (
     LANES_MAX,
@@ -17,7 +17,7 @@ from braid.kernel.limits import (
     RETENTION_HOURS_DEFAULT,
     RETENTION_HOURS_MAX,
 )
-from services.registry.channels import Channel, ChannelRef, ChannelState
+from services.registry.channels import CONSUMABLE, Channel, ChannelRef, ChannelState
 from services.registry.topics import check_topic_config
 
 DEAD_LETTER_LANE: Final = "dlq"
@@ -40,6 +40,7 @@ class StreamSpec:
         lanes: Partitions of each lane's channels. A lane `dlq` is always there.
         clusters: Clusters that may carry it, in order of preference; empty for every cluster.
         replication_factor: Copies of a partition; 0 for the cluster's own default.
+        ordered: A new channel is consumed only once the lane's older ones are drained.
     """
 
     lanes: Mapping[str, int]
@@ -49,6 +50,7 @@ class StreamSpec:
     max_record_bytes: int = RECORD_BYTES_MAX_DEFAULT
     failover: FailoverMode = FailoverMode.AUTOMATIC
     topic_config: Mapping[str, str] = field(default_factory=dict)
+    ordered: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +94,25 @@ class Stream:
         """The lane's active channels."""
         return [each for each in self.channels if each.ref.lane == lane and each.state is ChannelState.ACTIVE]
 
+    def waits_for(self, channel: Channel) -> Sequence[Channel]:
+        """The channels that must be drained before this one is consumed, where the stream is ordered.
+
+        Those of its lane that left the route before it did: an ordered lane has one active channel at a time.
+        """
+        if not self.keeps_order(channel.ref.lane) or channel.state not in CONSUMABLE or channel.released:
+            return ()
+        active = channel.state is ChannelState.ACTIVE
+        return [
+            each
+            for each in self.channels
+            if each.ref.lane == channel.ref.lane and each.state is ChannelState.DRAINING and each.ref != channel.ref
+            if active or each.drain_revision < channel.drain_revision
+        ]
+
+    def keeps_order(self, lane: str) -> bool:
+        """Whether a lane's channels are consumed one after the other."""
+        return self.spec.ordered and lane != DEAD_LETTER_LANE
+
     def with_channel(self, changed: Channel) -> "Stream":
         """The stream with one channel replaced."""
         return replace(self, channels=tuple(changed if each.ref == changed.ref else each for each in self.channels))
@@ -115,6 +136,14 @@ def check_stream_spec(spec: StreamSpec) -> StreamSpec:
     _within(max_record_bytes, RECORD_BYTES_MIN, RECORD_BYTES_MAX, "spec.max_record_bytes")
     check_topic_config(spec.topic_config)
     return replace(spec, lanes=lanes, retention_hours=retention_hours, max_record_bytes=max_record_bytes)
+
+
+def check_order(stream: Stream, lane: str, active: int, field: str) -> None:
+    """Raises `Refused` for so many active channels of an ordered lane: records keep their order within one channel."""
+    if active > 1 and stream.keeps_order(lane):
+        message = f"lane {lane} of stream {stream.name} would be on {active} channels: between them no order holds"
+        remedy = "have it on one cluster, or let the stream not be ordered"
+        raise Refused(message, field=field, remedy=remedy)
 
 
 def check_partitions(partitions: int, field: str) -> None:

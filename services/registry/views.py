@@ -110,11 +110,11 @@ def departure_message(departure: Departure) -> api.Departure:
     return api.Departure(stream=departure.stream, moves=moves, blocked_reason=departure.blocked)
 
 
-def channel_message(stream: str, channel: Channel, holders: Sequence[str] = ()) -> stream_pb2.Channel:
+def channel_message(stream: Stream, channel: Channel, holders: Sequence[str] = ()) -> stream_pb2.Channel:
     """A channel; `holders` hold its drain."""
     return stream_pb2.Channel(
-        name=str(channel.id(stream)),
-        stream=stream,
+        name=str(channel.id(stream.name)),
+        stream=stream.name,
         lane=channel.ref.lane,
         generation=channel.ref.generation,
         cluster=channel.cluster,
@@ -132,13 +132,14 @@ def channel_message(stream: str, channel: Channel, holders: Sequence[str] = ()) 
         lost_evidence=channel.lost_evidence,
         acknowledged=channel.acknowledged,
         closed=channel.closed,
+        waits_for=[str(each.id(stream.name)) for each in stream.waits_for(channel)],
     )
 
 
 def stream_message(stream: Stream, holders: Holders) -> stream_pb2.Stream:
     """A stream with its channels that still have a topic."""
     channels = [
-        channel_message(stream.name, channel, holders.get((stream.name, channel.ref), ()))
+        channel_message(stream, channel, holders.get((stream.name, channel.ref), ()))
         for channel in stream.channels
         if channel.live and not channel.discarded
     ]

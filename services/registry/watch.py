@@ -47,10 +47,10 @@ async def watch_channels(
 
 def _everything(replica: Replica) -> WatchChannelsResponse:
     world = read_world(replica.aggregates, replica.host.clock.now_ms())
-    pairs = [(name, channel) for name, stream in world.streams.items() for channel in stream.channels]
+    pairs = [(stream, channel) for stream in world.streams.values() for channel in stream.channels]
     return WatchChannelsResponse(
         revision=replica.aggregates.revision,
-        channels=[channel_message(name, channel) for name, channel in pairs],
+        channels=[channel_message(stream, channel) for stream, channel in pairs],
         clusters=cluster_addresses(world, [channel.cluster for _, channel in pairs]),
         full=True,
     )

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 from unittest.mock import patch
 
+from braid.api.registry.v1 import stream_pb2
 from braid.client import (
     committer,
     dead_letters,
@@ -45,7 +46,8 @@ from braid.kernel.ranges import EMPTY
 from braid.kernel.record_columns import RecordColumns
 from braid.stores.memory import MemoryStore
 from braid.stores.memory_server import MemoryStoreServer
-from services.assigner import balance, codec, constraints, layout, returns
+from services.assigner import balance, codec, constraints, layout, peers, returns
+from services.assigner.events import SeenChannel
 from services.assigner.group import Group
 from services.assigner.placement import Floats, Mask
 from services.registry import decommission, drain, reconciler
@@ -261,6 +263,16 @@ def _borne_without_drains(state: Group) -> Floats:
     return _borne(_undrained(state))
 
 
+_seen: Final = peers._seen
+
+
+def _seen_without_order(channel: stream_pb2.Channel) -> SeenChannel:
+    unbound = stream_pb2.Channel()
+    unbound.CopyFrom(channel)
+    del unbound.waits_for[:]
+    return _seen(unbound)
+
+
 MUTANTS: Final = (
     Mutant(
         "commit before the sink",
@@ -346,6 +358,13 @@ MUTANTS: Final = (
         "I11",
         [(decommission, "left_on", _left_but_draining), (reconciler, "left_on", _left_but_draining)],
         ("empty-cluster",),
+    ),
+    Mutant(
+        "an ordered stream consumed as it comes",
+        "order",
+        [(peers, "_seen", _seen_without_order)],
+        ("move-stream", "kill-cluster"),
+        {"ordered": True, "handling_seconds": 0.4},
     ),
     Mutant("a snapshot that forgets", "I9", [(codec.GroupCodec, "decode_state", _forget_epoch)]),
     Mutant("a ban is not heard", "rules", [(constraints._Sieve, "row", _row_without_bans)], ("operate", "kill-member")),

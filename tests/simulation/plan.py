@@ -49,6 +49,7 @@ class Plan:
         cluster_deaths_max: The registry's flap guard leaves more to a person.
         mates: Further members in some member processes; their heartbeats travel together.
         mated: How many of these processes there are.
+        ordered: Whether the stream is.
     """
 
     seed: int
@@ -63,6 +64,7 @@ class Plan:
     cluster_deaths_max: int = 2
     mates: int = 0
     mated: int = 1
+    ordered: bool = False
 
 
 def plan_of(seed: int, fault_seconds: float = 60.0) -> Plan:

@@ -13,6 +13,7 @@ from tests.simulation.faults import Faults
 from tests.simulation.histories import KINDS
 from tests.simulation.journal import InvariantViolated, Journal
 from tests.simulation.operations import KeptRules
+from tests.simulation.ordering import KeptOrder
 from tests.simulation.plan import Plan, plan_of
 from tests.simulation.world import World
 from tests.support.checkers.checking import Checker
@@ -104,6 +105,7 @@ def _checkers(plan: Plan) -> list[Checker]:
         KeptRules(),
         HonestlyEmpty(),
     ]
+    checkers += [KeptOrder()] if plan.ordered else []
     return [*checkers, ExclusiveHolders(GROUP)] if plan.exclusive else checkers
 
 

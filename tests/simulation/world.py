@@ -108,7 +108,9 @@ class World:
                 "CreateCluster", api.CreateClusterRequest(name=name, spec=spec), cluster_pb2.Cluster
             )
         lanes = {lane: stream_pb2.LaneSpec(partitions=count) for lane, count in LANES.items()}
-        declared = stream_pb2.StreamSpec(lanes=lanes, clusters=CLUSTERS, replication_factor=1)
+        declared = stream_pb2.StreamSpec(
+            lanes=lanes, clusters=CLUSTERS, replication_factor=1, ordered=self.plan.ordered
+        )
         await self.registry.unary(
             "CreateStream", api.CreateStreamRequest(name=STREAM, spec=declared), stream_pb2.Stream
         )

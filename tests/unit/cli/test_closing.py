@@ -1,4 +1,4 @@
-"""`close`: a channel whose records are gone is ended by naming them, and by nothing less."""
+"""`close` ends a channel whose records are gone by naming them, and by nothing less; `release` gives order up."""
 
 import asyncio
 import json
@@ -57,3 +57,27 @@ async def test_a_channel_that_does_not_drain_or_is_not_there_is_refused() -> Non
     assert unknown.code == 4 and "logs/live/" in unknown.err
     assert (await shell.braid("close", "channel", "logs")).code == 2
     assert (await shell.braid("close", "stream", "logs")).code == 2
+
+
+@virtual
+async def test_an_ordered_stream_says_that_it_halts_and_goes_on_when_a_person_says_so() -> None:
+    shell = await Shell().start("east", "west")
+    made = await shell.braid("create", "stream", "logs", "--lane", "live=2", "--clusters", "east,west", "--ordered")
+    assert made.code == 0
+    await asyncio.sleep(1.0)
+    shell.kafka.named("east").kill()
+    await asyncio.sleep(10.0)
+    waiting = (await shell.braid("get", "channels", "logs/live", "-o", "wide")).out
+    assert "the order: logs/live/1 to be drained first" in waiting
+    assert "HALTED" in (await shell.braid("get", "streams")).out
+    doctor = " ".join((await shell.braid("doctor")).out.split())
+    assert "logs/live/2 is not consumed, to keep the order: logs/live/1 comes first" in doctor
+    assert "braid release channel logs/live/2" in doctor
+    released = await shell.braid("release", "channel", "logs/live/2", "--reason", "east is away for days")
+    assert released.out == "channel/logs/live/2 released: it is consumed beside older ones\n"
+    assert "STRANDED" in (await shell.braid("get", "streams")).out
+    told = (await shell.braid("events", "--for", "stream/logs", "-o", "json")).out
+    assert "east is away for days" in told and "ChannelReleased" in told
+    again = await shell.braid("release", "channel", "logs/live/1")
+    assert again.code == 4 and "waits for no other" in again.err
+    assert (await shell.braid("release", "channel", "logs/live/9")).code == 4

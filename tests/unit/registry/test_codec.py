@@ -64,6 +64,7 @@ STREAM_EVENTS: Final[dict[str, e.StreamEvent]] = {
     "failover_unblocked": e.FailoverUnblocked("east"),
     "records_lost": e.RecordsLost(REF, (OffsetRange(0, 17, 23), OffsetRange(1, 0, -1)), "its topic is gone"),
     "channel_closed": e.ChannelClosed(REF, (OffsetRange(0, 17, 23),), "disk is dust"),
+    "channel_released": e.ChannelReleased(REF, "its cluster will be away for days"),
 }
 
 

@@ -56,6 +56,7 @@ class RegistryEvent(_message.Message):
     FAILOVER_UNBLOCKED_FIELD_NUMBER: _builtins.int
     RECORDS_LOST_FIELD_NUMBER: _builtins.int
     CHANNEL_CLOSED_FIELD_NUMBER: _builtins.int
+    CHANNEL_RELEASED_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def metadata(self) -> _event_pb2.EventMetadata: ...
     @_builtins.property
@@ -118,6 +119,8 @@ class RegistryEvent(_message.Message):
     def records_lost(self) -> Global___RecordsLost: ...
     @_builtins.property
     def channel_closed(self) -> Global___ChannelClosed: ...
+    @_builtins.property
+    def channel_released(self) -> Global___ChannelReleased: ...
     def __init__(
         self,
         *,
@@ -152,12 +155,13 @@ class RegistryEvent(_message.Message):
         failover_unblocked: Global___FailoverUnblocked | None = ...,
         records_lost: Global___RecordsLost | None = ...,
         channel_closed: Global___ChannelClosed | None = ...,
+        channel_released: Global___ChannelReleased | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["channel_closed", b"channel_closed", "channel_drained", b"channel_drained", "channel_planned", b"channel_planned", "channel_provisioned", b"channel_provisioned", "channel_retired", b"channel_retired", "channel_returned", b"channel_returned", "channel_sealed", b"channel_sealed", "channel_stranded", b"channel_stranded", "cluster_cordoned", b"cluster_cordoned", "cluster_deleted", b"cluster_deleted", "cluster_emptied", b"cluster_emptied", "cluster_health_changed", b"cluster_health_changed", "cluster_identity_changed", b"cluster_identity_changed", "cluster_registered", b"cluster_registered", "cluster_updated", b"cluster_updated", "decommission_cancelled", b"decommission_cancelled", "decommission_intended", b"decommission_intended", "end_offsets_read", b"end_offsets_read", "event", b"event", "failover_blocked", b"failover_blocked", "failover_unblocked", b"failover_unblocked", "metadata", b"metadata", "move_proposed", b"move_proposed", "producers_left", b"producers_left", "records_lost", b"records_lost", "retention_lifted", b"retention_lifted", "retention_restored", b"retention_restored", "retirement_intended", b"retirement_intended", "stream_created", b"stream_created", "stream_deleted", b"stream_deleted", "stream_updated", b"stream_updated", "traffic_moved", b"traffic_moved"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["channel_closed", b"channel_closed", "channel_drained", b"channel_drained", "channel_planned", b"channel_planned", "channel_provisioned", b"channel_provisioned", "channel_released", b"channel_released", "channel_retired", b"channel_retired", "channel_returned", b"channel_returned", "channel_sealed", b"channel_sealed", "channel_stranded", b"channel_stranded", "cluster_cordoned", b"cluster_cordoned", "cluster_deleted", b"cluster_deleted", "cluster_emptied", b"cluster_emptied", "cluster_health_changed", b"cluster_health_changed", "cluster_identity_changed", b"cluster_identity_changed", "cluster_registered", b"cluster_registered", "cluster_updated", b"cluster_updated", "decommission_cancelled", b"decommission_cancelled", "decommission_intended", b"decommission_intended", "end_offsets_read", b"end_offsets_read", "event", b"event", "failover_blocked", b"failover_blocked", "failover_unblocked", b"failover_unblocked", "metadata", b"metadata", "move_proposed", b"move_proposed", "producers_left", b"producers_left", "records_lost", b"records_lost", "retention_lifted", b"retention_lifted", "retention_restored", b"retention_restored", "retirement_intended", b"retirement_intended", "stream_created", b"stream_created", "stream_deleted", b"stream_deleted", "stream_updated", b"stream_updated", "traffic_moved", b"traffic_moved"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["channel_closed", b"channel_closed", "channel_drained", b"channel_drained", "channel_planned", b"channel_planned", "channel_provisioned", b"channel_provisioned", "channel_retired", b"channel_retired", "channel_returned", b"channel_returned", "channel_sealed", b"channel_sealed", "channel_stranded", b"channel_stranded", "cluster_cordoned", b"cluster_cordoned", "cluster_deleted", b"cluster_deleted", "cluster_emptied", b"cluster_emptied", "cluster_health_changed", b"cluster_health_changed", "cluster_identity_changed", b"cluster_identity_changed", "cluster_registered", b"cluster_registered", "cluster_updated", b"cluster_updated", "decommission_cancelled", b"decommission_cancelled", "decommission_intended", b"decommission_intended", "end_offsets_read", b"end_offsets_read", "event", b"event", "failover_blocked", b"failover_blocked", "failover_unblocked", b"failover_unblocked", "metadata", b"metadata", "move_proposed", b"move_proposed", "producers_left", b"producers_left", "records_lost", b"records_lost", "retention_lifted", b"retention_lifted", "retention_restored", b"retention_restored", "retirement_intended", b"retirement_intended", "stream_created", b"stream_created", "stream_deleted", b"stream_deleted", "stream_updated", b"stream_updated", "traffic_moved", b"traffic_moved"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["channel_closed", b"channel_closed", "channel_drained", b"channel_drained", "channel_planned", b"channel_planned", "channel_provisioned", b"channel_provisioned", "channel_released", b"channel_released", "channel_retired", b"channel_retired", "channel_returned", b"channel_returned", "channel_sealed", b"channel_sealed", "channel_stranded", b"channel_stranded", "cluster_cordoned", b"cluster_cordoned", "cluster_deleted", b"cluster_deleted", "cluster_emptied", b"cluster_emptied", "cluster_health_changed", b"cluster_health_changed", "cluster_identity_changed", b"cluster_identity_changed", "cluster_registered", b"cluster_registered", "cluster_updated", b"cluster_updated", "decommission_cancelled", b"decommission_cancelled", "decommission_intended", b"decommission_intended", "end_offsets_read", b"end_offsets_read", "event", b"event", "failover_blocked", b"failover_blocked", "failover_unblocked", b"failover_unblocked", "metadata", b"metadata", "move_proposed", b"move_proposed", "producers_left", b"producers_left", "records_lost", b"records_lost", "retention_lifted", b"retention_lifted", "retention_restored", b"retention_restored", "retirement_intended", b"retirement_intended", "stream_created", b"stream_created", "stream_deleted", b"stream_deleted", "stream_updated", b"stream_updated", "traffic_moved", b"traffic_moved"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["cluster_registered", "cluster_updated", "cluster_health_changed", "cluster_cordoned", "cluster_identity_changed", "cluster_deleted", "decommission_intended", "decommission_cancelled", "cluster_emptied", "stream_created", "stream_updated", "stream_deleted", "channel_planned", "channel_provisioned", "traffic_moved", "producers_left", "channel_sealed", "end_offsets_read", "channel_drained", "retirement_intended", "channel_retired", "channel_stranded", "channel_returned", "retention_lifted", "retention_restored", "failover_blocked", "move_proposed", "failover_unblocked", "records_lost", "channel_closed"]  # noqa: Y015
+    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["cluster_registered", "cluster_updated", "cluster_health_changed", "cluster_cordoned", "cluster_identity_changed", "cluster_deleted", "decommission_intended", "decommission_cancelled", "cluster_emptied", "stream_created", "stream_updated", "stream_deleted", "channel_planned", "channel_provisioned", "traffic_moved", "producers_left", "channel_sealed", "end_offsets_read", "channel_drained", "retirement_intended", "channel_retired", "channel_stranded", "channel_returned", "retention_lifted", "retention_restored", "failover_blocked", "move_proposed", "failover_unblocked", "records_lost", "channel_closed", "channel_released"]  # noqa: Y015
     _WhichOneofArgType_event: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_event) -> _WhichOneofReturnType_event | None: ...
 
@@ -913,3 +917,28 @@ class ChannelClosed(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ChannelClosed: _TypeAlias = ChannelClosed  # noqa: Y015
+
+@_typing.final
+class ChannelReleased(_message.Message):
+    """A person lets the channel be consumed although older ones of its ordered stream are not drained."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CHANNEL_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    reason: _builtins.str
+    @_builtins.property
+    def channel(self) -> Global___ChannelRef: ...
+    def __init__(
+        self,
+        *,
+        channel: Global___ChannelRef | None = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["channel", b"channel"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["channel", b"channel", "reason", b"reason"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ChannelReleased: _TypeAlias = ChannelReleased  # noqa: Y015

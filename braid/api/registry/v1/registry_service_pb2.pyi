@@ -649,6 +649,29 @@ class CloseChannelRequest(_message.Message):
 Global___CloseChannelRequest: _TypeAlias = CloseChannelRequest  # noqa: Y015
 
 @_typing.final
+class ReleaseChannelRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CHANNEL_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    channel: _builtins.str
+    """`<stream>/<lane>/<generation>`."""
+    reason: _builtins.str
+    def __init__(
+        self,
+        *,
+        channel: _builtins.str = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["channel", b"channel", "reason", b"reason"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReleaseChannelRequest: _TypeAlias = ReleaseChannelRequest  # noqa: Y015
+
+@_typing.final
 class CloseChannelResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 

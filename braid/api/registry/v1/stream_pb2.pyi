@@ -192,10 +192,15 @@ class StreamSpec(_message.Message):
     MAX_RECORD_BYTES_FIELD_NUMBER: _builtins.int
     FAILOVER_FIELD_NUMBER: _builtins.int
     TOPIC_CONFIG_FIELD_NUMBER: _builtins.int
+    ORDERED_FIELD_NUMBER: _builtins.int
     replication_factor: _builtins.int
     retention_hours: _builtins.int
     max_record_bytes: _builtins.int
     failover: Global___FailoverMode.ValueType
+    ordered: _builtins.bool
+    """After a move the new channel of a lane is consumed only once the old one is drained, so that records of a key keep
+    their order. It halts while the old one is stranded; the dead-letter lane never waits.
+    """
     @_builtins.property
     def lanes(self) -> _containers.MessageMap[_builtins.str, Global___LaneSpec]:
         """By lane name. A lane `dlq` is always there."""
@@ -218,10 +223,11 @@ class StreamSpec(_message.Message):
         max_record_bytes: _builtins.int = ...,
         failover: Global___FailoverMode.ValueType = ...,
         topic_config: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        ordered: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["clusters", b"clusters", "failover", b"failover", "lanes", b"lanes", "max_record_bytes", b"max_record_bytes", "replication_factor", b"replication_factor", "retention_hours", b"retention_hours", "topic_config", b"topic_config"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["clusters", b"clusters", "failover", b"failover", "lanes", b"lanes", "max_record_bytes", b"max_record_bytes", "ordered", b"ordered", "replication_factor", b"replication_factor", "retention_hours", b"retention_hours", "topic_config", b"topic_config"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -279,6 +285,7 @@ class Channel(_message.Message):
     LOST_EVIDENCE_FIELD_NUMBER: _builtins.int
     ACKNOWLEDGED_FIELD_NUMBER: _builtins.int
     CLOSED_FIELD_NUMBER: _builtins.int
+    WAITS_FOR_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """`<stream>/<lane>/<generation>`."""
     stream: _builtins.str
@@ -315,6 +322,10 @@ class Channel(_message.Message):
     def acknowledged(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """Per partition, the offset below which the producers that left it had acknowledgements; empty when unknown."""
 
+    @_builtins.property
+    def waits_for(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Channels of an ordered stream that must be drained before this one is consumed."""
+
     def __init__(
         self,
         *,
@@ -337,10 +348,11 @@ class Channel(_message.Message):
         lost_evidence: _builtins.str = ...,
         acknowledged: _abc.Iterable[_builtins.int] | None = ...,
         closed: _builtins.bool = ...,
+        waits_for: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["acknowledged", b"acknowledged", "closed", b"closed", "cluster", b"cluster", "drain_holders", b"drain_holders", "drain_step", b"drain_step", "end_offsets", b"end_offsets", "generation", b"generation", "lane", b"lane", "lost", b"lost", "lost_evidence", b"lost_evidence", "name", b"name", "partitions", b"partitions", "state", b"state", "state_since_ms", b"state_since_ms", "stranded", b"stranded", "stream", b"stream", "topic", b"topic", "topic_id", b"topic_id", "weight", b"weight"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["acknowledged", b"acknowledged", "closed", b"closed", "cluster", b"cluster", "drain_holders", b"drain_holders", "drain_step", b"drain_step", "end_offsets", b"end_offsets", "generation", b"generation", "lane", b"lane", "lost", b"lost", "lost_evidence", b"lost_evidence", "name", b"name", "partitions", b"partitions", "state", b"state", "state_since_ms", b"state_since_ms", "stranded", b"stranded", "stream", b"stream", "topic", b"topic", "topic_id", b"topic_id", "waits_for", b"waits_for", "weight", b"weight"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
