@@ -48,6 +48,9 @@ class FixedLeases:
     async def guard(self) -> None:
         return
 
+    async def stopped(self, lanes: Mapping[str, str]) -> None:
+        return
+
     async def release(self, lease: LeaseId, epoch: int, *, commit_waived: bool = False, reason: str = "") -> None:
         return
 

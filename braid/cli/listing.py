@@ -78,6 +78,7 @@ COLUMNS: Final[Mapping[Kind, Columns]] = {
             Column("LEASES"),
             Column("PEER", wide=True),
             Column("CAPACITY", wide=True),
+            Column("STOPPED", wide=True),
         )
     ),
     LEASE: Columns(
@@ -271,14 +272,17 @@ def member_item(member: group_pb2.Member) -> Item:
         str(member.leases),
         member.peer,
         f"{member.capacity:g}",
+        "; ".join(f"{each.lane}: {each.reason}" for each in member.stopped),
     )
     return Item(member.id, f"member/{member.id}", cells, member.join_time_ms, _document("Member", member))
 
 
 def member_state(member: group_pb2.Member) -> str:
-    """A member in one word: away, being emptied, or at work."""
+    """A member in one word: away, being emptied, stopped with a lane, or at work."""
     if member.drain and member.state == group_pb2.MEMBER_STATE_LIVE:
         return enum_text(rules_pb2.DrainState.DESCRIPTOR, member.drain).upper()
+    if member.stopped and member.state == group_pb2.MEMBER_STATE_LIVE:
+        return "STOPPED"
     return enum_text(group_pb2.MemberState.DESCRIPTOR, member.state).upper()
 
 

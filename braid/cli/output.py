@@ -22,7 +22,7 @@ _COLOURS: Final = {
     **dict.fromkeys(
         ("SUSPECT", "DRAINING", "AWAITED", "REVOKING", "FREE", "PROVISIONING", "WARN", "STALE", "PAUSED"), _YELLOW
     ),
-    **dict.fromkeys(("DOWN", "STRANDED", "HALTED", "BLOCKED", "FAIL", "FAILED", "NO ROUTE"), _RED),
+    **dict.fromkeys(("DOWN", "STRANDED", "HALTED", "BLOCKED", "FAIL", "FAILED", "NO ROUTE", "STOPPED"), _RED),
 }
 
 

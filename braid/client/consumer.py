@@ -187,8 +187,11 @@ class Consumer:
 
     def resume(self, lane: str) -> None:
         """Hands records of a lane out again; what `stopped` told of it is over."""
+        was_stopped = lane in self.stopped()
         self._brakes.release(lane)
         self._ready.resume(lane)
+        if was_stopped:
+            self._tell_stopped()
 
     def stopped(self) -> Mapping[str, str]:
         """By lane, why no more of its records are handed out: too many of them would be dead-lettered (`Retry`)."""
@@ -226,6 +229,12 @@ class Consumer:
             "lane %s of group %s is stopped: %s. Mend the handler, then resume", lane, self._settings.group, reason
         )
         self._ready.pause(lane)
+        self._tell_stopped()
+
+    def _tell_stopped(self) -> None:
+        lanes = dict(self.stopped())
+        if not self._closed:
+            self._beside(lambda: self._session.stopped(lanes), "stopped-lanes")
 
     def _take_as(self, way: str) -> None:
         """An order is kept among records or among batches. Raises `Invalid` for both at one consumer."""
@@ -305,6 +314,10 @@ class _Owner:
 
     def beside(self, run: Run, name: str) -> None:
         self._consumer._beside(run, name)
+
+    def resume(self, lane: str) -> None:
+        if lane in self._consumer.stopped():
+            self._consumer.resume(lane)
 
     def cancel_handlers(self, lease: LeaseId) -> None:
         for handling in self._consumer._handlings:

@@ -7,7 +7,7 @@ the group's ownership: `at_least_once` goes on for a bounded time with what it h
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple, Protocol
 
@@ -65,6 +65,10 @@ class LeaseListener(Protocol):
         """The assigner refuses this member; trying again cannot mend it."""
         ...
 
+    def resumed(self, lane: str) -> None:
+        """An operator wants a lane that was stopped to go on."""
+        ...
+
 
 class LeaseKeeper(Protocol):
     """Where a consumer's leases come from: `LeaseSession` over an assigner, or a test's fixed split."""
@@ -101,6 +105,10 @@ class LeaseKeeper(Protocol):
 
     async def refused(self, cluster: str, generation: Generation) -> None:
         """Tells that a cluster refused a commit with what was lent; something newer is lent in time."""
+        ...
+
+    async def stopped(self, lanes: Mapping[str, str]) -> None:
+        """Tells all lanes that are stopped, each with its reason, whenever that has changed."""
         ...
 
     async def leaving(self) -> None:
@@ -151,6 +159,7 @@ class LeaseSession:
         self._welcome_seconds = 0.0
         self._sought_seconds = 0.0  # a leader, in vain, when last tried: who waited for one need not pause as well
         self._joined = asyncio.Event()
+        self._telling = asyncio.Lock()
         self._leaving = False
         self._left = False
         self._gave_up = False
@@ -250,6 +259,13 @@ class LeaseSession:
         """Asks on the stream, never beside it: only with the leases does a generation come that may be used."""
         borrowed = wire.BorrowedGeneration(generation=generation.generation, member_id=generation.member_id)
         await self._send(wire.JoinRequest(commit_refused=wire.CommitRefused(cluster=cluster, generation=borrowed)))
+
+    async def stopped(self, lanes: Mapping[str, str]) -> None:
+        """Tells it now, and again with each hello."""
+        async with self._telling:  # one after the other, in the order they came about
+            self._hello.stopped.clear()
+            self._hello.stopped.update(lanes)
+            await self._send(wire.JoinRequest(stopped=wire.StoppedLanes(lanes=lanes)))
 
     async def leaving(self) -> None:
         """Asks for nothing more, here and on every later stream."""
@@ -384,6 +400,8 @@ class LeaseSession:
             match message.WhichOneof("message"):
                 case "heartbeat":
                     self._acknowledged(message.heartbeat.sequence)
+                case "resume":
+                    self._listener.resumed(message.resume.lane)
                 case "delta":
                     stray = self._apply(message.delta)
                     acknowledge = wire.Acknowledge(delta_sequence=message.delta.sequence, released=stray)

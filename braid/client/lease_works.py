@@ -61,6 +61,10 @@ class Owner(Protocol):
         """Runs something that ends with the consumer at the latest."""
         ...
 
+    def resume(self, lane: str) -> None:
+        """Hands records of a lane out again."""
+        ...
+
     def cancel_handlers(self, lease: LeaseId) -> None:
         """Ends the handlers of a lease's records."""
         ...
@@ -148,6 +152,10 @@ class LeaseWorks:
     def refused(self, error: BraidError) -> None:
         """The assigner refuses this member."""
         self._owner.refuse(error)
+
+    def resumed(self, lane: str) -> None:
+        """Somebody at the command line takes the brake off."""
+        self._owner.resume(lane)
 
     def _cancel_handlers(self, lease: LeaseId) -> None:
         """For exclusive groups: no handler outlives its lease."""

@@ -304,6 +304,9 @@ class PlannerSession:
         """Never an exclusive member."""
         return False
 
+    def resumed(self, lane: str) -> None:
+        """It stops no lane."""
+
     def refused(self, error: BraidError) -> None:
         """Nothing more can be done here."""
         self._refusal = error

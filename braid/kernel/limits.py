@@ -473,3 +473,4 @@ WHERE_HEADERS_MAX: Final = 8  # of a predicate: each is looked for in every reco
 REJECTED_RANGES_KEPT_MAX: Final = 64  # of a partition, the newest: every commit repeats them, some 4 bytes each
 CLI_REJECTED_FETCHED_MAX: Final = 10_000  # that `get rejected --fetch` or `dlq promote` reads in one run
 CLI_LEASES_SHOWN: Final = 20  # of a reset, one a line; JSON names all
+CLI_RESUME_SECONDS: Final = 5.0  # `braid resume` waits so long for members to say that they go on

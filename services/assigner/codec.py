@@ -36,6 +36,7 @@ from services.assigner.events import (
 )
 from services.assigner.group import Fencing, Group, GroupSpec, Ownership, StartKind, StartPosition
 from services.assigner.resets import ProgressReset, ResetIntended
+from services.assigner.stops import LaneResumeAsked, LaneResumed, LaneStopped
 
 
 class GroupCodec:
@@ -166,6 +167,12 @@ def _encode_event(event: Event) -> pb.AssignerEvent:
         case ResetIntended(channel, before, offsets):
             intended = pb.ResetIntended(channel=channel, before=before, offsets=offsets)
             return pb.AssignerEvent(reset_intended=intended)
+        case LaneStopped(member, lane, reason):
+            return pb.AssignerEvent(lane_stopped=pb.LaneStopped(member=member, lane=lane, reason=reason))
+        case LaneResumed(member, lane):
+            return pb.AssignerEvent(lane_resumed=pb.LaneResumed(member=member, lane=lane))
+        case LaneResumeAsked(member, lane):
+            return pb.AssignerEvent(lane_resume_asked=pb.LaneResumeAsked(member=member, lane=lane))
         case ProgressReset(channel, offsets):
             return pb.AssignerEvent(progress_reset=pb.ProgressReset(channel=channel, offsets=offsets))
         case LeasesGranted() | RevokesStarted() | LeasesReleased():
@@ -293,6 +300,9 @@ _DECODERS: Final = cast(
         "membership_ended": lambda m: MembershipEnded(m.cluster),
         "reset_intended": lambda m: ResetIntended(m.channel, tuple(m.before), tuple(m.offsets)),
         "progress_reset": lambda m: ProgressReset(m.channel, tuple(m.offsets)),
+        "lane_stopped": lambda m: LaneStopped(m.member, m.lane, m.reason),
+        "lane_resumed": lambda m: LaneResumed(m.member, m.lane),
+        "lane_resume_asked": lambda m: LaneResumeAsked(m.member, m.lane),
         **codec_rules.DECODERS,
     },
 )

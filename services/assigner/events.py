@@ -9,6 +9,7 @@ from braid.kernel.limits import GRANTS_PER_DECISION_MAX
 from services.assigner.group import GroupSpec
 from services.assigner.resets import ResetCommand, ResetEvent
 from services.assigner.rules import RuleCommand, RuleEvent
+from services.assigner.stops import StopCommand, StopEvent
 
 _RELEASES_PER_EVENT: Final = GRANTS_PER_DECISION_MAX // 2  # a waived one is named twice
 
@@ -209,6 +210,7 @@ Event = (
     | ProgressSetAside
     | MembershipEnded
     | ResetEvent
+    | StopEvent
     | RuleEvent
 )
 
@@ -456,6 +458,7 @@ Command = (
     | EndMembership
     | ExpireIdle
     | ResetCommand
+    | StopCommand
     | RuleCommand
     | Together
 )

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from braid.kernel.decider import Context
 from braid.kernel.ids import ChannelId
-from services.assigner import generations, operations, resets, returns, unfencing
+from services.assigner import generations, operations, resets, returns, stops, unfencing
 from services.assigner.events import (
     BumpIntended,
     ChannelClosed,
@@ -28,6 +28,7 @@ from services.assigner.events import (
 )
 from services.assigner.group import Channel, Group, GroupSpec, Lease, LeaseState, Member, channel_of
 from services.assigner.resets import ProgressReset, ResetIntended
+from services.assigner.stops import LaneResumeAsked, LaneResumed, LaneStopped
 
 
 def evolve(state: Group, event: Event, context: Context) -> Group:
@@ -57,6 +58,8 @@ def evolve(state: Group, event: Event, context: Context) -> Group:
             return unfencing.evolve(state, event)
         case ResetIntended() | ProgressReset():
             return resets.evolve(state, event)
+        case LaneStopped() | LaneResumed() | LaneResumeAsked():
+            return stops.evolve(state, event, context)
         case StartFixed() | ChannelObserved() | ChannelClosed():
             return _channel_changed(state, event)
         case _:
@@ -94,6 +97,8 @@ def _gone(state: Group, member: str, context: Context) -> Group:
     if known is None:
         return state
     left = state.with_leases(returns.gone(state, known, context.now_ms)).without_members(member)
+    if left.stops:
+        left = replace(left, stops={key: stop for key, stop in left.stops.items() if stop.member != member})
     return left if left.members else replace(left, idle_since_ms=context.now_ms)
 
 

@@ -148,6 +148,25 @@ class ClusterFence:
 
 
 @dataclass(frozen=True, slots=True)
+class Stop:
+    """A lane that a member has stopped with. Rules are in `stops`.
+
+    Attributes:
+        member: Its id.
+        lane: The lane.
+        reason: Its own words.
+        since_ms: When that was recorded, wall clock.
+        asked: An operator wants it to go on.
+    """
+
+    member: str
+    lane: str
+    reason: str
+    since_ms: int
+    asked: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Group:
     """State of one history of kind `group`. Partitions that were never granted have no entry in `leases`.
 
@@ -166,6 +185,7 @@ class Group:
         idle_expired: Idle for so long that it holds no drain any more.
         fences: By cluster; only of groups that are fenced by generations.
         rules: What operators asked for.
+        stops: By `<member>/<lane>`, lanes that members have stopped with.
     """
 
     name: str
@@ -180,6 +200,7 @@ class Group:
     idle_expired: bool = False
     fences: Mapping[str, ClusterFence] = field(default_factory=dict)
     rules: GroupRules = NO_RULES
+    stops: Mapping[str, Stop] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Plain mappings are taken, too."""

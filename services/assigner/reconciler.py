@@ -43,6 +43,7 @@ from services.assigner.peers import RegistryFollower
 from services.assigner.reconciler_generations import Memberships
 from services.assigner.reconciler_group import GROUPS, GroupKeeper
 from services.assigner.registry_view import ClusterPlace
+from services.assigner.stops import LaneResumeAsked
 from services.assigner.streams import MemberKey, MemberStream, Streams
 
 
@@ -353,6 +354,9 @@ class Term:
                     return self._tell(group, leases, 0.0, reason.name.lower().replace("_", " "))
             case GenerationBumped(cluster):
                 return self._lend(group, cluster)
+            case LaneResumeAsked(member, lane):
+                if (stream := self._streams.get(MemberKey(group, member))) is not None:
+                    stream.resume(lane)
             case MemberJoined(member):
                 self._expect(MemberKey(group, member))
             case MemberGone(member):

@@ -13,7 +13,7 @@ from braid.kernel.ports import Generation, Kafka, Task
 from braid.runtime.kinds import Kind
 from braid.runtime.replica import Replica
 from braid.runtime.retry import Backoff
-from services.assigner import constraints, generations, resets, unfencing
+from services.assigner import constraints, generations, resets, stops, unfencing
 from services.assigner.codec import GroupCodec
 from services.assigner.domain import GroupDecider
 from services.assigner.events import (
@@ -42,6 +42,7 @@ from services.assigner.reconciler_unfencing import MembershipEnder
 from services.assigner.registry_view import RegistryView
 from services.assigner.resets import RecordReset
 from services.assigner.shadow import Trial
+from services.assigner.stops import ReportStops
 
 GROUPS: Kind[Group, Command, Event] = Kind("group", GroupDecider(), GroupCodec())
 
@@ -155,6 +156,11 @@ class GroupKeeper:
     def refused(self, cluster: str, generation: Generation) -> bool:
         """A member's commit was refused. Returns whether there is something newer to lend it."""
         return self._generations.refused(cluster, generation)
+
+    def stopped(self, member: str, lanes: Mapping[str, str]) -> None:
+        """A member told all lanes it has stopped with."""
+        if lanes or stops.of_member(self._state(), member):
+            self._ask(ReportStops(member, tuple(sorted(lanes.items()))), f"told by {member}")
 
     def expire_idle(self, idle_ms: int) -> None:
         """The group may have been idle for too long."""

@@ -29,7 +29,7 @@ from braid.kernel.limits import (
 from braid.kernel.ports import Caller, DuplexServing, Generation
 from braid.runtime.kinds import Asked
 from braid.runtime.replica import Replica
-from services.assigner import generations
+from services.assigner import generations, stops
 from services.assigner.admission import (
     BEATS,
     CAPABILITIES,
@@ -165,6 +165,9 @@ class Joins:
             session.ticket = self._tickets.issue(origin_of(stream.caller), session)
         session.welcome(state, held)
         term.attach(key, session)
+        for lane in stops.asked(state, key.member, message.stopped):
+            session.resume(lane)
+        term.keeper(key.group).stopped(key.member, message.stopped)
         return session
 
 
@@ -256,6 +259,10 @@ class MemberSession:
     def lent(self, cluster: str) -> None:
         """The group's generation on a cluster is a newer one."""
         self._lent.add(cluster)
+
+    def resume(self, lane: str) -> None:
+        """The member shall go on with a lane it has stopped with."""
+        self._push(join_pb2.JoinResponse(resume=join_pb2.ResumeLane(lane=lane)))
 
     def reaches(self, cluster: str) -> bool:
         """Whether the member holds leases on the cluster and does not report it as unreachable."""
@@ -402,6 +409,8 @@ class MemberSession:
                 self._given_back(message.acknowledge)
             case "commit_refused":
                 self._refused(message.commit_refused)
+            case "stopped":
+                self._term.keeper(self.key.group).stopped(self.key.member, message.stopped.lanes)
             case "leaving":
                 self._term.leaving(self.key, self)
             case "leave":

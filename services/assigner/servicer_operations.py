@@ -29,6 +29,7 @@ from services.assigner.rules import (
     Zones,
 )
 from services.assigner.servicer_reads import group_message
+from services.assigner.stops import ResumeLane
 
 
 def asked_policy(message: rules_pb2.PlacementPolicy) -> PlacementPolicy:
@@ -94,6 +95,10 @@ class Operations:
         policy = asked_policy(request.policy) if request.HasField("policy") else None
         return await self._execute(request.group, SetShadow(policy), caller)
 
+    async def resume_lane(self, request: api.ResumeLaneRequest, caller: Caller) -> group_pb2.Group:
+        """Asks members that have stopped with a lane to go on."""
+        return await self._execute(request.group, ResumeLane(request.lane, request.member), caller)
+
     def _of_member(self, group: str, member: str) -> str:
         def known(state: Group) -> bool:
             return bool(constraints.carriers(state, member)) or member in state.rules.names
@@ -117,7 +122,7 @@ class Operations:
             raise NotFound(f"no group has a {field} {name!r}", field=field, remedy=f"list them: braid get {field}s")
         return found[0]
 
-    async def _execute(self, group: str, command: RuleCommand, caller: Caller) -> group_pb2.Group:
+    async def _execute(self, group: str, command: RuleCommand | ResumeLane, caller: Caller) -> group_pb2.Group:
         self._replica.require_leader()
         outcome = await self._replica.aggregates.execute(
             GROUPS,

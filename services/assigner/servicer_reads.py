@@ -11,7 +11,7 @@ from braid.kernel.ids import LeaseId
 from braid.kernel.limits import PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX
 from braid.kernel.ports import Caller, HistoryId
 from braid.runtime.replica import Replica
-from services.assigner import resets, unfencing
+from services.assigner import resets, stops, unfencing
 from services.assigner.admission import etag_of
 from services.assigner.codec import metadata_message, spec_message
 from services.assigner.codec_rules import rules_message
@@ -25,6 +25,7 @@ from services.assigner.group import (
     Lease,
     LeaseState,
     Member,
+    Stop,
     channel_of,
     lease_name,
     partition_of,
@@ -144,6 +145,7 @@ class Reads:
             peer=member.peer,
             capacity=said_capacity(group, member),
             drain=_drain_state(group, member),
+            stopped=[_stop_message(each) for each in stops.of_member(group, member.id)],
         )
 
 
@@ -162,11 +164,21 @@ def group_message(state: Group) -> group_pb2.Group:
             registry_revision=state.registry_revision,
             ending_clusters=unfencing.ending(state),
             resetting_channels=resets.pending(state),
+            stopped_lanes=[_stop_text(state, each) for _, each in sorted(state.stops.items())],
         ),
         etag=etag_of(state),
         create_time_ms=state.created_at_ms,
         rules=rules_message(state),
     )
+
+
+def _stop_message(stop: Stop) -> group_pb2.StoppedLane:
+    return group_pb2.StoppedLane(lane=stop.lane, reason=stop.reason, since_ms=stop.since_ms, resume_asked=stop.asked)
+
+
+def _stop_text(state: Group, stop: Stop) -> str:
+    member = state.members.get(stop.member)
+    return f"{stop.lane} at {member.client_id if member else stop.member}: {stop.reason}"
 
 
 def lease_message(group: Group, name: str, lease: Lease) -> group_pb2.Lease:

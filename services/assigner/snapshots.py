@@ -21,6 +21,7 @@ from services.assigner.group import (
     Ownership,
     StartKind,
     StartPosition,
+    Stop,
 )
 from services.assigner.rules import Ban, Basis, Drain, Freeze, GroupRules, Pin, PlacementPolicy, Shadow, Zones
 
@@ -52,6 +53,7 @@ def pieces(state: Group) -> Iterator[bytes]:
         "idle_expired": state.idle_expired,
         "fences": {cluster: asdict(fence) for cluster, fence in sorted(state.fences.items())},
         "rules": _rules_json(state.rules),
+        "stops": {key: asdict(stop) for key, stop in sorted(state.stops.items())},
     }
     yield json.dumps(document, sort_keys=True, separators=_TIGHT, ensure_ascii=False)[:-1].encode() + b',"leases":{'
     leases = ((name, _lease_json(lease)) for name, lease in state.leases.items())
@@ -134,7 +136,9 @@ def _group(document: dict[str, object]) -> Group:
     channels = [_channel(item) for item in cast("Sequence[dict[str, object]]", told["channels"])]
     leases = cast("Mapping[str, Sequence[object]]", told["leases"])
     fences = cast("Mapping[str, Json]", told.get("fences", {}))  # older snapshots have none
+    stops = cast("Mapping[str, Json]", told.get("stops", {}))  # nor these
     told |= {
+        "stops": {key: Stop(**item) for key, item in stops.items()},  # type: ignore[arg-type]
         "spec": None if spec is None else _spec(spec),
         "members": {member.id: member for member in members},
         "channels": {str(channel.id): channel for channel in channels},

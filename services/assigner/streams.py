@@ -40,6 +40,10 @@ class MemberStream(Protocol):
         """The group's generation on a cluster is a newer one."""
         ...
 
+    def resume(self, lane: str) -> None:
+        """The member shall go on with a lane it has stopped with; pushed at once."""
+        ...
+
     def reaches(self, cluster: str) -> bool:
         """Whether the member holds leases on the cluster and does not report it as unreachable."""
         ...

@@ -45,6 +45,9 @@ class Log:
         for held in leases:
             self._write("lost", held)
 
+    def resumed(self, lane: str) -> None:
+        """See `LeaseListener`."""
+
     def busy(self) -> bool:
         """See `LeaseListener`."""
         return False

@@ -70,6 +70,9 @@ class Member:
         """See `LeaseListener`."""
         self._counts.lost += len(leases)
 
+    def resumed(self, lane: str) -> None:
+        """See `LeaseListener`."""
+
     def busy(self) -> bool:
         """See `LeaseListener`."""
         return False

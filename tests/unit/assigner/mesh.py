@@ -258,6 +258,9 @@ class Participant:
             if self.holds.pop(held.id, None):
                 self._note("lost", held)
 
+    def resumed(self, lane: str) -> None:
+        """See `LeaseListener`."""
+
     def busy(self) -> bool:
         """See `LeaseListener`."""
         return False

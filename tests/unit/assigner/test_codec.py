@@ -15,6 +15,7 @@ from braid.kernel.ids import make_epoch
 from services.assigner import events as ev
 from services.assigner import resets as re
 from services.assigner import rules as ru
+from services.assigner import stops as st
 from services.assigner.codec import GroupCodec
 from services.assigner.group import Group, GroupSpec, Ownership, StartKind, StartPosition
 from tests.unit.assigner.groups import joined, member, seen
@@ -60,6 +61,9 @@ EXAMPLES: dict[str, ev.Event] = {
     "shadow_set": ru.ShadowSet(ru.PlacementPolicy(ru.Basis.LOAD, 0.25, 0.5)),
     "shadow_ended": ru.ShadowEnded(),
     "reset_intended": re.ResetIntended("logs/live/1", (17, -1, 40), (3, 0, -1)),
+    "lane_stopped": st.LaneStopped(member(1), "live", "100 records in a row would be dead-lettered"),
+    "lane_resumed": st.LaneResumed(member(1), "live"),
+    "lane_resume_asked": st.LaneResumeAsked(member(1), "live"),
     "progress_reset": re.ProgressReset("logs/live/1", (3, 0, -1)),
 }
 

@@ -940,6 +940,32 @@ class ResetPartition(_message.Message):
 Global___ResetPartition: _TypeAlias = ResetPartition  # noqa: Y015
 
 @_typing.final
+class ResumeLaneRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GROUP_FIELD_NUMBER: _builtins.int
+    LANE_FIELD_NUMBER: _builtins.int
+    MEMBER_FIELD_NUMBER: _builtins.int
+    group: _builtins.str
+    lane: _builtins.str
+    member: _builtins.str
+    """Client id or id; empty for all that have stopped."""
+    def __init__(
+        self,
+        *,
+        group: _builtins.str = ...,
+        lane: _builtins.str = ...,
+        member: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["group", b"group", "lane", b"lane", "member", b"member"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ResumeLaneRequest: _TypeAlias = ResumeLaneRequest  # noqa: Y015
+
+@_typing.final
 class CloseChannelRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -113,6 +113,9 @@ class AssignerEvent(_message.Message):
     SHADOW_ENDED_FIELD_NUMBER: _builtins.int
     RESET_INTENDED_FIELD_NUMBER: _builtins.int
     PROGRESS_RESET_FIELD_NUMBER: _builtins.int
+    LANE_STOPPED_FIELD_NUMBER: _builtins.int
+    LANE_RESUMED_FIELD_NUMBER: _builtins.int
+    LANE_RESUME_ASKED_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def metadata(self) -> _event_pb2.EventMetadata: ...
     @_builtins.property
@@ -183,6 +186,12 @@ class AssignerEvent(_message.Message):
     def reset_intended(self) -> Global___ResetIntended: ...
     @_builtins.property
     def progress_reset(self) -> Global___ProgressReset: ...
+    @_builtins.property
+    def lane_stopped(self) -> Global___LaneStopped: ...
+    @_builtins.property
+    def lane_resumed(self) -> Global___LaneResumed: ...
+    @_builtins.property
+    def lane_resume_asked(self) -> Global___LaneResumeAsked: ...
     def __init__(
         self,
         *,
@@ -221,12 +230,15 @@ class AssignerEvent(_message.Message):
         shadow_ended: Global___ShadowEnded | None = ...,
         reset_intended: Global___ResetIntended | None = ...,
         progress_reset: Global___ProgressReset | None = ...,
+        lane_stopped: Global___LaneStopped | None = ...,
+        lane_resumed: Global___LaneResumed | None = ...,
+        lane_resume_asked: Global___LaneResumeAsked | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["bump_intended", b"bump_intended", "capacity_set", b"capacity_set", "capacity_unset", b"capacity_unset", "channel_closed", b"channel_closed", "channel_observed", b"channel_observed", "event", b"event", "fencing_waived", b"fencing_waived", "generation_bumped", b"generation_bumped", "group_deleted", b"group_deleted", "group_frozen", b"group_frozen", "group_idle_expired", b"group_idle_expired", "group_registered", b"group_registered", "group_unfrozen", b"group_unfrozen", "group_updated", b"group_updated", "lease_pinned", b"lease_pinned", "lease_unpinned", b"lease_unpinned", "leases_granted", b"leases_granted", "leases_released", b"leases_released", "member_banned", b"member_banned", "member_drain_ended", b"member_drain_ended", "member_drain_started", b"member_drain_started", "member_drained", b"member_drained", "member_gone", b"member_gone", "member_joined", b"member_joined", "member_unbanned", b"member_unbanned", "membership_ended", b"membership_ended", "metadata", b"metadata", "policy_set", b"policy_set", "progress_reset", b"progress_reset", "progress_set_aside", b"progress_set_aside", "reset_intended", b"reset_intended", "revokes_started", b"revokes_started", "shadow_ended", b"shadow_ended", "shadow_set", b"shadow_set", "spreading_set", b"spreading_set", "start_fixed", b"start_fixed"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["bump_intended", b"bump_intended", "capacity_set", b"capacity_set", "capacity_unset", b"capacity_unset", "channel_closed", b"channel_closed", "channel_observed", b"channel_observed", "event", b"event", "fencing_waived", b"fencing_waived", "generation_bumped", b"generation_bumped", "group_deleted", b"group_deleted", "group_frozen", b"group_frozen", "group_idle_expired", b"group_idle_expired", "group_registered", b"group_registered", "group_unfrozen", b"group_unfrozen", "group_updated", b"group_updated", "lane_resume_asked", b"lane_resume_asked", "lane_resumed", b"lane_resumed", "lane_stopped", b"lane_stopped", "lease_pinned", b"lease_pinned", "lease_unpinned", b"lease_unpinned", "leases_granted", b"leases_granted", "leases_released", b"leases_released", "member_banned", b"member_banned", "member_drain_ended", b"member_drain_ended", "member_drain_started", b"member_drain_started", "member_drained", b"member_drained", "member_gone", b"member_gone", "member_joined", b"member_joined", "member_unbanned", b"member_unbanned", "membership_ended", b"membership_ended", "metadata", b"metadata", "policy_set", b"policy_set", "progress_reset", b"progress_reset", "progress_set_aside", b"progress_set_aside", "reset_intended", b"reset_intended", "revokes_started", b"revokes_started", "shadow_ended", b"shadow_ended", "shadow_set", b"shadow_set", "spreading_set", b"spreading_set", "start_fixed", b"start_fixed"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bump_intended", b"bump_intended", "capacity_set", b"capacity_set", "capacity_unset", b"capacity_unset", "channel_closed", b"channel_closed", "channel_observed", b"channel_observed", "event", b"event", "fencing_waived", b"fencing_waived", "generation_bumped", b"generation_bumped", "group_deleted", b"group_deleted", "group_frozen", b"group_frozen", "group_idle_expired", b"group_idle_expired", "group_registered", b"group_registered", "group_unfrozen", b"group_unfrozen", "group_updated", b"group_updated", "lease_pinned", b"lease_pinned", "lease_unpinned", b"lease_unpinned", "leases_granted", b"leases_granted", "leases_released", b"leases_released", "member_banned", b"member_banned", "member_drain_ended", b"member_drain_ended", "member_drain_started", b"member_drain_started", "member_drained", b"member_drained", "member_gone", b"member_gone", "member_joined", b"member_joined", "member_unbanned", b"member_unbanned", "membership_ended", b"membership_ended", "metadata", b"metadata", "policy_set", b"policy_set", "progress_reset", b"progress_reset", "progress_set_aside", b"progress_set_aside", "reset_intended", b"reset_intended", "revokes_started", b"revokes_started", "shadow_ended", b"shadow_ended", "shadow_set", b"shadow_set", "spreading_set", b"spreading_set", "start_fixed", b"start_fixed"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bump_intended", b"bump_intended", "capacity_set", b"capacity_set", "capacity_unset", b"capacity_unset", "channel_closed", b"channel_closed", "channel_observed", b"channel_observed", "event", b"event", "fencing_waived", b"fencing_waived", "generation_bumped", b"generation_bumped", "group_deleted", b"group_deleted", "group_frozen", b"group_frozen", "group_idle_expired", b"group_idle_expired", "group_registered", b"group_registered", "group_unfrozen", b"group_unfrozen", "group_updated", b"group_updated", "lane_resume_asked", b"lane_resume_asked", "lane_resumed", b"lane_resumed", "lane_stopped", b"lane_stopped", "lease_pinned", b"lease_pinned", "lease_unpinned", b"lease_unpinned", "leases_granted", b"leases_granted", "leases_released", b"leases_released", "member_banned", b"member_banned", "member_drain_ended", b"member_drain_ended", "member_drain_started", b"member_drain_started", "member_drained", b"member_drained", "member_gone", b"member_gone", "member_joined", b"member_joined", "member_unbanned", b"member_unbanned", "membership_ended", b"membership_ended", "metadata", b"metadata", "policy_set", b"policy_set", "progress_reset", b"progress_reset", "progress_set_aside", b"progress_set_aside", "reset_intended", b"reset_intended", "revokes_started", b"revokes_started", "shadow_ended", b"shadow_ended", "shadow_set", b"shadow_set", "spreading_set", b"spreading_set", "start_fixed", b"start_fixed"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["group_registered", "group_updated", "group_deleted", "group_idle_expired", "start_fixed", "channel_observed", "channel_closed", "member_joined", "member_gone", "leases_granted", "revokes_started", "leases_released", "bump_intended", "generation_bumped", "fencing_waived", "progress_set_aside", "membership_ended", "lease_pinned", "lease_unpinned", "member_banned", "member_unbanned", "group_frozen", "group_unfrozen", "member_drain_started", "member_drained", "member_drain_ended", "capacity_set", "capacity_unset", "spreading_set", "policy_set", "shadow_set", "shadow_ended", "reset_intended", "progress_reset"]  # noqa: Y015
+    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["group_registered", "group_updated", "group_deleted", "group_idle_expired", "start_fixed", "channel_observed", "channel_closed", "member_joined", "member_gone", "leases_granted", "revokes_started", "leases_released", "bump_intended", "generation_bumped", "fencing_waived", "progress_set_aside", "membership_ended", "lease_pinned", "lease_unpinned", "member_banned", "member_unbanned", "group_frozen", "group_unfrozen", "member_drain_started", "member_drained", "member_drain_ended", "capacity_set", "capacity_unset", "spreading_set", "policy_set", "shadow_set", "shadow_ended", "reset_intended", "progress_reset", "lane_stopped", "lane_resumed", "lane_resume_asked"]  # noqa: Y015
     _WhichOneofArgType_event: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_event) -> _WhichOneofReturnType_event | None: ...
 
@@ -1054,3 +1066,78 @@ class ProgressReset(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ProgressReset: _TypeAlias = ProgressReset  # noqa: Y015
+
+@_typing.final
+class LaneStopped(_message.Message):
+    """A member hands out no more of a lane, rather than dead-letter most of it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MEMBER_FIELD_NUMBER: _builtins.int
+    LANE_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    member: _builtins.str
+    lane: _builtins.str
+    reason: _builtins.str
+    def __init__(
+        self,
+        *,
+        member: _builtins.str = ...,
+        lane: _builtins.str = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["lane", b"lane", "member", b"member", "reason", b"reason"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LaneStopped: _TypeAlias = LaneStopped  # noqa: Y015
+
+@_typing.final
+class LaneResumed(_message.Message):
+    """It hands records of the lane out again."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MEMBER_FIELD_NUMBER: _builtins.int
+    LANE_FIELD_NUMBER: _builtins.int
+    member: _builtins.str
+    lane: _builtins.str
+    def __init__(
+        self,
+        *,
+        member: _builtins.str = ...,
+        lane: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["lane", b"lane", "member", b"member"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LaneResumed: _TypeAlias = LaneResumed  # noqa: Y015
+
+@_typing.final
+class LaneResumeAsked(_message.Message):
+    """An operator wants it to."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MEMBER_FIELD_NUMBER: _builtins.int
+    LANE_FIELD_NUMBER: _builtins.int
+    member: _builtins.str
+    lane: _builtins.str
+    def __init__(
+        self,
+        *,
+        member: _builtins.str = ...,
+        lane: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["lane", b"lane", "member", b"member"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LaneResumeAsked: _TypeAlias = LaneResumeAsked  # noqa: Y015

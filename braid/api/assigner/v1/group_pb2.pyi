@@ -252,6 +252,7 @@ class GroupStatus(_message.Message):
     REGISTRY_REVISION_FIELD_NUMBER: _builtins.int
     ENDING_CLUSTERS_FIELD_NUMBER: _builtins.int
     RESETTING_CHANNELS_FIELD_NUMBER: _builtins.int
+    STOPPED_LANES_FIELD_NUMBER: _builtins.int
     members: _builtins.int
     leases: _builtins.int
     free_leases: _builtins.int
@@ -269,6 +270,10 @@ class GroupStatus(_message.Message):
     def resetting_channels(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Channels in which its progress is being replaced; nothing is granted there before."""
 
+    @_builtins.property
+    def stopped_lanes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Lanes that members have stopped with, and why, for people."""
+
     def __init__(
         self,
         *,
@@ -280,10 +285,11 @@ class GroupStatus(_message.Message):
         registry_revision: _builtins.int = ...,
         ending_clusters: _abc.Iterable[_builtins.str] | None = ...,
         resetting_channels: _abc.Iterable[_builtins.str] | None = ...,
+        stopped_lanes: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ending_clusters", b"ending_clusters", "free_leases", b"free_leases", "idle_expired", b"idle_expired", "idle_since_ms", b"idle_since_ms", "leases", b"leases", "members", b"members", "registry_revision", b"registry_revision", "resetting_channels", b"resetting_channels"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ending_clusters", b"ending_clusters", "free_leases", b"free_leases", "idle_expired", b"idle_expired", "idle_since_ms", b"idle_since_ms", "leases", b"leases", "members", b"members", "registry_revision", b"registry_revision", "resetting_channels", b"resetting_channels", "stopped_lanes", b"stopped_lanes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -305,6 +311,7 @@ class Member(_message.Message):
     PEER_FIELD_NUMBER: _builtins.int
     CAPACITY_FIELD_NUMBER: _builtins.int
     DRAIN_FIELD_NUMBER: _builtins.int
+    STOPPED_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     """ULID, given at the first join, kept over reconnects."""
     group: _builtins.str
@@ -318,6 +325,10 @@ class Member(_message.Message):
     """What it declared, unless an operator set another."""
     drain: _rules_pb2.DrainState.ValueType
     """Whether it is being drained."""
+    @_builtins.property
+    def stopped(self) -> _containers.RepeatedCompositeFieldContainer[Global___StoppedLane]:
+        """Lanes it hands out no more, until somebody resumes them."""
+
     def __init__(
         self,
         *,
@@ -331,14 +342,44 @@ class Member(_message.Message):
         peer: _builtins.str = ...,
         capacity: _builtins.float = ...,
         drain: _rules_pb2.DrainState.ValueType = ...,
+        stopped: _abc.Iterable[Global___StoppedLane] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["capacity", b"capacity", "client_id", b"client_id", "drain", b"drain", "group", b"group", "id", b"id", "join_time_ms", b"join_time_ms", "leases", b"leases", "peer", b"peer", "state", b"state", "zone", b"zone"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["capacity", b"capacity", "client_id", b"client_id", "drain", b"drain", "group", b"group", "id", b"id", "join_time_ms", b"join_time_ms", "leases", b"leases", "peer", b"peer", "state", b"state", "stopped", b"stopped", "zone", b"zone"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Member: _TypeAlias = Member  # noqa: Y015
+
+@_typing.final
+class StoppedLane(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LANE_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    SINCE_MS_FIELD_NUMBER: _builtins.int
+    RESUME_ASKED_FIELD_NUMBER: _builtins.int
+    lane: _builtins.str
+    reason: _builtins.str
+    since_ms: _builtins.int
+    resume_asked: _builtins.bool
+    """An operator asked for it to go on; the member has not said yet that it does."""
+    def __init__(
+        self,
+        *,
+        lane: _builtins.str = ...,
+        reason: _builtins.str = ...,
+        since_ms: _builtins.int = ...,
+        resume_asked: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["lane", b"lane", "reason", b"reason", "resume_asked", b"resume_asked", "since_ms", b"since_ms"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StoppedLane: _TypeAlias = StoppedLane  # noqa: Y015
 
 @_typing.final
 class Lease(_message.Message):

@@ -26,49 +26,61 @@ from braid.api.assigner.v1 import group_pb2 as braid_dot_api_dot_assigner_dot_v1
 from braid.api.mesh.v1 import endpoint_pb2 as braid_dot_api_dot_mesh_dot_v1_dot_endpoint__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n braid/api/assigner/v1/join.proto\x12\x15\x62raid.api.assigner.v1\x1a!braid/api/assigner/v1/group.proto\x1a braid/api/mesh/v1/endpoint.proto\"\xe1\x02\n\x0bJoinRequest\x12\x33\n\x05hello\x18\x01 \x01(\x0b\x32\".braid.api.assigner.v1.MemberHelloH\x00\x12\x35\n\theartbeat\x18\x02 \x01(\x0b\x32 .braid.api.assigner.v1.HeartbeatH\x00\x12\x39\n\x0b\x61\x63knowledge\x18\x03 \x01(\x0b\x32\".braid.api.assigner.v1.AcknowledgeH\x00\x12-\n\x05leave\x18\x04 \x01(\x0b\x32\x1c.braid.api.assigner.v1.LeaveH\x00\x12>\n\x0e\x63ommit_refused\x18\x05 \x01(\x0b\x32$.braid.api.assigner.v1.CommitRefusedH\x00\x12\x31\n\x07leaving\x18\x06 \x01(\x0b\x32\x1e.braid.api.assigner.v1.LeavingH\x00\x42\t\n\x07message\"\xf2\x01\n\x0bMemberHello\x12\x18\n\x10protocol_version\x18\x01 \x01(\x05\x12\x14\n\x0c\x63\x61pabilities\x18\x02 \x03(\t\x12\r\n\x05group\x18\x03 \x01(\t\x12.\n\x04spec\x18\x04 \x01(\x0b\x32 .braid.api.assigner.v1.GroupSpec\x12\x11\n\tmember_id\x18\x05 \x01(\t\x12\x11\n\tclient_id\x18\x06 \x01(\t\x12\x0c\n\x04zone\x18\x07 \x01(\t\x12\x10\n\x08\x63\x61pacity\x18\x08 \x01(\x01\x12.\n\x04held\x18\t \x03(\x0b\x32 .braid.api.assigner.v1.HeldLease\")\n\tHeldLease\x12\r\n\x05lease\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\x03\"l\n\tHeartbeat\x12\x10\n\x08sequence\x18\x01 \x01(\x03\x12/\n\x05loads\x18\x02 \x03(\x0b\x32 .braid.api.assigner.v1.LeaseLoad\x12\x1c\n\x14unreachable_clusters\x18\x03 \x03(\t\"m\n\tLeaseLoad\x12\r\n\x05lease\x18\x01 \x01(\t\x12\x0f\n\x07records\x18\x02 \x01(\x03\x12\r\n\x05\x62ytes\x18\x03 \x01(\x03\x12\x13\n\x0b\x62usy_micros\x18\x04 \x01(\x03\x12\x1c\n\x14oldest_unfinished_ms\x18\x05 \x01(\x03\"]\n\x0b\x41\x63knowledge\x12\x16\n\x0e\x64\x65lta_sequence\x18\x01 \x01(\x03\x12\x36\n\x08released\x18\x02 \x03(\x0b\x32$.braid.api.assigner.v1.ReleasedLease\"T\n\rReleasedLease\x12\r\n\x05lease\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\x03\x12\x15\n\rcommit_waived\x18\x03 \x01(\x08\x12\x0e\n\x06reason\x18\x04 \x01(\t\"_\n\rCommitRefused\x12\x0f\n\x07\x63luster\x18\x01 \x01(\t\x12=\n\ngeneration\x18\x02 \x01(\x0b\x32).braid.api.assigner.v1.BorrowedGeneration\"\t\n\x07Leaving\"\x17\n\x05Leave\x12\x0e\n\x06reason\x18\x01 \x01(\t\"\xf3\x01\n\x0cJoinResponse\x12\x37\n\x07welcome\x18\x01 \x01(\x0b\x32$.braid.api.assigner.v1.MemberWelcomeH\x00\x12:\n\theartbeat\x18\x02 \x01(\x0b\x32%.braid.api.assigner.v1.HeartbeatReplyH\x00\x12\x32\n\x05\x64\x65lta\x18\x03 \x01(\x0b\x32!.braid.api.assigner.v1.LeaseDeltaH\x00\x12/\n\x06queued\x18\x04 \x01(\x0b\x32\x1d.braid.api.assigner.v1.QueuedH\x00\x42\t\n\x07message\"\x19\n\x06Queued\x12\x0f\n\x07wait_ms\x18\x01 \x01(\x03\"\xea\x01\n\rMemberWelcome\x12\x18\n\x10protocol_version\x18\x01 \x01(\x05\x12\x14\n\x0c\x63\x61pabilities\x18\x02 \x03(\t\x12\x11\n\tmember_id\x18\x03 \x01(\t\x12\x10\n\x08lease_ms\x18\x04 \x01(\x03\x12\x14\n\x0cheartbeat_ms\x18\x05 \x01(\x03\x12.\n\x04kept\x18\x06 \x03(\x0b\x32 .braid.api.assigner.v1.HeldLease\x12.\n\x04spec\x18\x07 \x01(\x0b\x32 .braid.api.assigner.v1.GroupSpec\x12\x0e\n\x06ticket\x18\x08 \x01(\x03\"\"\n\x0eHeartbeatReply\x12\x10\n\x08sequence\x18\x01 \x01(\x03\"U\n\nLeaseDelta\x12\x10\n\x08sequence\x18\x01 \x01(\x03\x12\x35\n\x08\x63lusters\x18\x02 \x03(\x0b\x32#.braid.api.assigner.v1.ClusterDelta\"\xed\x01\n\x0c\x43lusterDelta\x12\x32\n\x07\x63luster\x18\x01 \x01(\x0b\x32!.braid.api.mesh.v1.ClusterAddress\x12=\n\ngeneration\x18\x02 \x01(\x0b\x32).braid.api.assigner.v1.BorrowedGeneration\x12\x34\n\x07granted\x18\x03 \x03(\x0b\x32#.braid.api.assigner.v1.GrantedLease\x12\x34\n\x07revoked\x18\x04 \x03(\x0b\x32#.braid.api.assigner.v1.RevokedLease\";\n\x12\x42orrowedGeneration\x12\x12\n\ngeneration\x18\x01 \x01(\x05\x12\x11\n\tmember_id\x18\x02 \x01(\t\"N\n\x0cGrantedLease\x12\r\n\x05lease\x18\x01 \x01(\t\x12\r\n\x05topic\x18\x02 \x01(\t\x12\x11\n\tpartition\x18\x03 \x01(\x05\x12\r\n\x05\x65poch\x18\x04 \x01(\x03\"Q\n\x0cRevokedLease\x12\r\n\x05lease\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\x03\x12\x13\n\x0b\x64\x65\x61\x64line_ms\x18\x03 \x01(\x03\x12\x0e\n\x06reason\x18\x04 \x01(\tb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n braid/api/assigner/v1/join.proto\x12\x15\x62raid.api.assigner.v1\x1a!braid/api/assigner/v1/group.proto\x1a braid/api/mesh/v1/endpoint.proto\"\x99\x03\n\x0bJoinRequest\x12\x33\n\x05hello\x18\x01 \x01(\x0b\x32\".braid.api.assigner.v1.MemberHelloH\x00\x12\x35\n\theartbeat\x18\x02 \x01(\x0b\x32 .braid.api.assigner.v1.HeartbeatH\x00\x12\x39\n\x0b\x61\x63knowledge\x18\x03 \x01(\x0b\x32\".braid.api.assigner.v1.AcknowledgeH\x00\x12-\n\x05leave\x18\x04 \x01(\x0b\x32\x1c.braid.api.assigner.v1.LeaveH\x00\x12>\n\x0e\x63ommit_refused\x18\x05 \x01(\x0b\x32$.braid.api.assigner.v1.CommitRefusedH\x00\x12\x31\n\x07leaving\x18\x06 \x01(\x0b\x32\x1e.braid.api.assigner.v1.LeavingH\x00\x12\x36\n\x07stopped\x18\x07 \x01(\x0b\x32#.braid.api.assigner.v1.StoppedLanesH\x00\x42\t\n\x07message\"\xe4\x02\n\x0bMemberHello\x12\x18\n\x10protocol_version\x18\x01 \x01(\x05\x12\x14\n\x0c\x63\x61pabilities\x18\x02 \x03(\t\x12\r\n\x05group\x18\x03 \x01(\t\x12.\n\x04spec\x18\x04 \x01(\x0b\x32 .braid.api.assigner.v1.GroupSpec\x12\x11\n\tmember_id\x18\x05 \x01(\t\x12\x11\n\tclient_id\x18\x06 \x01(\t\x12\x0c\n\x04zone\x18\x07 \x01(\t\x12\x10\n\x08\x63\x61pacity\x18\x08 \x01(\x01\x12.\n\x04held\x18\t \x03(\x0b\x32 .braid.api.assigner.v1.HeldLease\x12@\n\x07stopped\x18\n \x03(\x0b\x32/.braid.api.assigner.v1.MemberHello.StoppedEntry\x1a.\n\x0cStoppedEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"{\n\x0cStoppedLanes\x12=\n\x05lanes\x18\x01 \x03(\x0b\x32..braid.api.assigner.v1.StoppedLanes.LanesEntry\x1a,\n\nLanesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\x1a\n\nResumeLane\x12\x0c\n\x04lane\x18\x01 \x01(\t\")\n\tHeldLease\x12\r\n\x05lease\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\x03\"l\n\tHeartbeat\x12\x10\n\x08sequence\x18\x01 \x01(\x03\x12/\n\x05loads\x18\x02 \x03(\x0b\x32 .braid.api.assigner.v1.LeaseLoad\x12\x1c\n\x14unreachable_clusters\x18\x03 \x03(\t\"m\n\tLeaseLoad\x12\r\n\x05lease\x18\x01 \x01(\t\x12\x0f\n\x07records\x18\x02 \x01(\x03\x12\r\n\x05\x62ytes\x18\x03 \x01(\x03\x12\x13\n\x0b\x62usy_micros\x18\x04 \x01(\x03\x12\x1c\n\x14oldest_unfinished_ms\x18\x05 \x01(\x03\"]\n\x0b\x41\x63knowledge\x12\x16\n\x0e\x64\x65lta_sequence\x18\x01 \x01(\x03\x12\x36\n\x08released\x18\x02 \x03(\x0b\x32$.braid.api.assigner.v1.ReleasedLease\"T\n\rReleasedLease\x12\r\n\x05lease\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\x03\x12\x15\n\rcommit_waived\x18\x03 \x01(\x08\x12\x0e\n\x06reason\x18\x04 \x01(\t\"_\n\rCommitRefused\x12\x0f\n\x07\x63luster\x18\x01 \x01(\t\x12=\n\ngeneration\x18\x02 \x01(\x0b\x32).braid.api.assigner.v1.BorrowedGeneration\"\t\n\x07Leaving\"\x17\n\x05Leave\x12\x0e\n\x06reason\x18\x01 \x01(\t\"\xa8\x02\n\x0cJoinResponse\x12\x37\n\x07welcome\x18\x01 \x01(\x0b\x32$.braid.api.assigner.v1.MemberWelcomeH\x00\x12:\n\theartbeat\x18\x02 \x01(\x0b\x32%.braid.api.assigner.v1.HeartbeatReplyH\x00\x12\x32\n\x05\x64\x65lta\x18\x03 \x01(\x0b\x32!.braid.api.assigner.v1.LeaseDeltaH\x00\x12/\n\x06queued\x18\x04 \x01(\x0b\x32\x1d.braid.api.assigner.v1.QueuedH\x00\x12\x33\n\x06resume\x18\x05 \x01(\x0b\x32!.braid.api.assigner.v1.ResumeLaneH\x00\x42\t\n\x07message\"\x19\n\x06Queued\x12\x0f\n\x07wait_ms\x18\x01 \x01(\x03\"\xea\x01\n\rMemberWelcome\x12\x18\n\x10protocol_version\x18\x01 \x01(\x05\x12\x14\n\x0c\x63\x61pabilities\x18\x02 \x03(\t\x12\x11\n\tmember_id\x18\x03 \x01(\t\x12\x10\n\x08lease_ms\x18\x04 \x01(\x03\x12\x14\n\x0cheartbeat_ms\x18\x05 \x01(\x03\x12.\n\x04kept\x18\x06 \x03(\x0b\x32 .braid.api.assigner.v1.HeldLease\x12.\n\x04spec\x18\x07 \x01(\x0b\x32 .braid.api.assigner.v1.GroupSpec\x12\x0e\n\x06ticket\x18\x08 \x01(\x03\"\"\n\x0eHeartbeatReply\x12\x10\n\x08sequence\x18\x01 \x01(\x03\"U\n\nLeaseDelta\x12\x10\n\x08sequence\x18\x01 \x01(\x03\x12\x35\n\x08\x63lusters\x18\x02 \x03(\x0b\x32#.braid.api.assigner.v1.ClusterDelta\"\xed\x01\n\x0c\x43lusterDelta\x12\x32\n\x07\x63luster\x18\x01 \x01(\x0b\x32!.braid.api.mesh.v1.ClusterAddress\x12=\n\ngeneration\x18\x02 \x01(\x0b\x32).braid.api.assigner.v1.BorrowedGeneration\x12\x34\n\x07granted\x18\x03 \x03(\x0b\x32#.braid.api.assigner.v1.GrantedLease\x12\x34\n\x07revoked\x18\x04 \x03(\x0b\x32#.braid.api.assigner.v1.RevokedLease\";\n\x12\x42orrowedGeneration\x12\x12\n\ngeneration\x18\x01 \x01(\x05\x12\x11\n\tmember_id\x18\x02 \x01(\t\"N\n\x0cGrantedLease\x12\r\n\x05lease\x18\x01 \x01(\t\x12\r\n\x05topic\x18\x02 \x01(\t\x12\x11\n\tpartition\x18\x03 \x01(\x05\x12\r\n\x05\x65poch\x18\x04 \x01(\x03\"Q\n\x0cRevokedLease\x12\r\n\x05lease\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\x03\x12\x13\n\x0b\x64\x65\x61\x64line_ms\x18\x03 \x01(\x03\x12\x0e\n\x06reason\x18\x04 \x01(\tb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'braid.api.assigner.v1.join_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
+  _globals['_MEMBERHELLO_STOPPEDENTRY']._loaded_options = None
+  _globals['_MEMBERHELLO_STOPPEDENTRY']._serialized_options = b'8\001'
+  _globals['_STOPPEDLANES_LANESENTRY']._loaded_options = None
+  _globals['_STOPPEDLANES_LANESENTRY']._serialized_options = b'8\001'
   _globals['_JOINREQUEST']._serialized_start=129
-  _globals['_JOINREQUEST']._serialized_end=482
-  _globals['_MEMBERHELLO']._serialized_start=485
-  _globals['_MEMBERHELLO']._serialized_end=727
-  _globals['_HELDLEASE']._serialized_start=729
-  _globals['_HELDLEASE']._serialized_end=770
-  _globals['_HEARTBEAT']._serialized_start=772
-  _globals['_HEARTBEAT']._serialized_end=880
-  _globals['_LEASELOAD']._serialized_start=882
-  _globals['_LEASELOAD']._serialized_end=991
-  _globals['_ACKNOWLEDGE']._serialized_start=993
-  _globals['_ACKNOWLEDGE']._serialized_end=1086
-  _globals['_RELEASEDLEASE']._serialized_start=1088
-  _globals['_RELEASEDLEASE']._serialized_end=1172
-  _globals['_COMMITREFUSED']._serialized_start=1174
-  _globals['_COMMITREFUSED']._serialized_end=1269
-  _globals['_LEAVING']._serialized_start=1271
-  _globals['_LEAVING']._serialized_end=1280
-  _globals['_LEAVE']._serialized_start=1282
-  _globals['_LEAVE']._serialized_end=1305
-  _globals['_JOINRESPONSE']._serialized_start=1308
-  _globals['_JOINRESPONSE']._serialized_end=1551
-  _globals['_QUEUED']._serialized_start=1553
-  _globals['_QUEUED']._serialized_end=1578
-  _globals['_MEMBERWELCOME']._serialized_start=1581
-  _globals['_MEMBERWELCOME']._serialized_end=1815
-  _globals['_HEARTBEATREPLY']._serialized_start=1817
-  _globals['_HEARTBEATREPLY']._serialized_end=1851
-  _globals['_LEASEDELTA']._serialized_start=1853
-  _globals['_LEASEDELTA']._serialized_end=1938
-  _globals['_CLUSTERDELTA']._serialized_start=1941
-  _globals['_CLUSTERDELTA']._serialized_end=2178
-  _globals['_BORROWEDGENERATION']._serialized_start=2180
-  _globals['_BORROWEDGENERATION']._serialized_end=2239
-  _globals['_GRANTEDLEASE']._serialized_start=2241
-  _globals['_GRANTEDLEASE']._serialized_end=2319
-  _globals['_REVOKEDLEASE']._serialized_start=2321
-  _globals['_REVOKEDLEASE']._serialized_end=2402
+  _globals['_JOINREQUEST']._serialized_end=538
+  _globals['_MEMBERHELLO']._serialized_start=541
+  _globals['_MEMBERHELLO']._serialized_end=897
+  _globals['_MEMBERHELLO_STOPPEDENTRY']._serialized_start=851
+  _globals['_MEMBERHELLO_STOPPEDENTRY']._serialized_end=897
+  _globals['_STOPPEDLANES']._serialized_start=899
+  _globals['_STOPPEDLANES']._serialized_end=1022
+  _globals['_STOPPEDLANES_LANESENTRY']._serialized_start=978
+  _globals['_STOPPEDLANES_LANESENTRY']._serialized_end=1022
+  _globals['_RESUMELANE']._serialized_start=1024
+  _globals['_RESUMELANE']._serialized_end=1050
+  _globals['_HELDLEASE']._serialized_start=1052
+  _globals['_HELDLEASE']._serialized_end=1093
+  _globals['_HEARTBEAT']._serialized_start=1095
+  _globals['_HEARTBEAT']._serialized_end=1203
+  _globals['_LEASELOAD']._serialized_start=1205
+  _globals['_LEASELOAD']._serialized_end=1314
+  _globals['_ACKNOWLEDGE']._serialized_start=1316
+  _globals['_ACKNOWLEDGE']._serialized_end=1409
+  _globals['_RELEASEDLEASE']._serialized_start=1411
+  _globals['_RELEASEDLEASE']._serialized_end=1495
+  _globals['_COMMITREFUSED']._serialized_start=1497
+  _globals['_COMMITREFUSED']._serialized_end=1592
+  _globals['_LEAVING']._serialized_start=1594
+  _globals['_LEAVING']._serialized_end=1603
+  _globals['_LEAVE']._serialized_start=1605
+  _globals['_LEAVE']._serialized_end=1628
+  _globals['_JOINRESPONSE']._serialized_start=1631
+  _globals['_JOINRESPONSE']._serialized_end=1927
+  _globals['_QUEUED']._serialized_start=1929
+  _globals['_QUEUED']._serialized_end=1954
+  _globals['_MEMBERWELCOME']._serialized_start=1957
+  _globals['_MEMBERWELCOME']._serialized_end=2191
+  _globals['_HEARTBEATREPLY']._serialized_start=2193
+  _globals['_HEARTBEATREPLY']._serialized_end=2227
+  _globals['_LEASEDELTA']._serialized_start=2229
+  _globals['_LEASEDELTA']._serialized_end=2314
+  _globals['_CLUSTERDELTA']._serialized_start=2317
+  _globals['_CLUSTERDELTA']._serialized_end=2554
+  _globals['_BORROWEDGENERATION']._serialized_start=2556
+  _globals['_BORROWEDGENERATION']._serialized_end=2615
+  _globals['_GRANTEDLEASE']._serialized_start=2617
+  _globals['_GRANTEDLEASE']._serialized_end=2695
+  _globals['_REVOKEDLEASE']._serialized_start=2697
+  _globals['_REVOKEDLEASE']._serialized_end=2778
 # @@protoc_insertion_point(module_scope)

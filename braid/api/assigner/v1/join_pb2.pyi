@@ -30,6 +30,7 @@ class JoinRequest(_message.Message):
     LEAVE_FIELD_NUMBER: _builtins.int
     COMMIT_REFUSED_FIELD_NUMBER: _builtins.int
     LEAVING_FIELD_NUMBER: _builtins.int
+    STOPPED_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def hello(self) -> Global___MemberHello: ...
     @_builtins.property
@@ -42,6 +43,8 @@ class JoinRequest(_message.Message):
     def commit_refused(self) -> Global___CommitRefused: ...
     @_builtins.property
     def leaving(self) -> Global___Leaving: ...
+    @_builtins.property
+    def stopped(self) -> Global___StoppedLanes: ...
     def __init__(
         self,
         *,
@@ -51,12 +54,13 @@ class JoinRequest(_message.Message):
         leave: Global___Leave | None = ...,
         commit_refused: Global___CommitRefused | None = ...,
         leaving: Global___Leaving | None = ...,
+        stopped: Global___StoppedLanes | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["acknowledge", b"acknowledge", "commit_refused", b"commit_refused", "heartbeat", b"heartbeat", "hello", b"hello", "leave", b"leave", "leaving", b"leaving", "message", b"message"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["acknowledge", b"acknowledge", "commit_refused", b"commit_refused", "heartbeat", b"heartbeat", "hello", b"hello", "leave", b"leave", "leaving", b"leaving", "message", b"message", "stopped", b"stopped"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["acknowledge", b"acknowledge", "commit_refused", b"commit_refused", "heartbeat", b"heartbeat", "hello", b"hello", "leave", b"leave", "leaving", b"leaving", "message", b"message"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["acknowledge", b"acknowledge", "commit_refused", b"commit_refused", "heartbeat", b"heartbeat", "hello", b"hello", "leave", b"leave", "leaving", b"leaving", "message", b"message", "stopped", b"stopped"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["hello", "heartbeat", "acknowledge", "leave", "commit_refused", "leaving"]  # noqa: Y015
+    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["hello", "heartbeat", "acknowledge", "leave", "commit_refused", "leaving", "stopped"]  # noqa: Y015
     _WhichOneofArgType_message: _TypeAlias = _typing.Literal["message", b"message"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_message) -> _WhichOneofReturnType_message | None: ...
 
@@ -68,6 +72,26 @@ class MemberHello(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    @_typing.final
+    class StoppedEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     PROTOCOL_VERSION_FIELD_NUMBER: _builtins.int
     CAPABILITIES_FIELD_NUMBER: _builtins.int
     GROUP_FIELD_NUMBER: _builtins.int
@@ -77,6 +101,7 @@ class MemberHello(_message.Message):
     ZONE_FIELD_NUMBER: _builtins.int
     CAPACITY_FIELD_NUMBER: _builtins.int
     HELD_FIELD_NUMBER: _builtins.int
+    STOPPED_FIELD_NUMBER: _builtins.int
     protocol_version: _builtins.int
     group: _builtins.str
     member_id: _builtins.str
@@ -93,6 +118,10 @@ class MemberHello(_message.Message):
     def held(self) -> _containers.RepeatedCompositeFieldContainer[Global___HeldLease]:
         """What it still holds after a reconnect."""
 
+    @_builtins.property
+    def stopped(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """Lanes it has stopped with, each with its reason."""
+
     def __init__(
         self,
         *,
@@ -105,14 +134,78 @@ class MemberHello(_message.Message):
         zone: _builtins.str = ...,
         capacity: _builtins.float = ...,
         held: _abc.Iterable[Global___HeldLease] | None = ...,
+        stopped: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["spec", b"spec"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["capabilities", b"capabilities", "capacity", b"capacity", "client_id", b"client_id", "group", b"group", "held", b"held", "member_id", b"member_id", "protocol_version", b"protocol_version", "spec", b"spec", "zone", b"zone"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["capabilities", b"capabilities", "capacity", b"capacity", "client_id", b"client_id", "group", b"group", "held", b"held", "member_id", b"member_id", "protocol_version", b"protocol_version", "spec", b"spec", "stopped", b"stopped", "zone", b"zone"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___MemberHello: _TypeAlias = MemberHello  # noqa: Y015
+
+@_typing.final
+class StoppedLanes(_message.Message):
+    """All lanes the member has stopped with, whenever that changes, each with its reason."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class LanesEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    LANES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def lanes(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
+    def __init__(
+        self,
+        *,
+        lanes: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["lanes", b"lanes"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StoppedLanes: _TypeAlias = StoppedLanes  # noqa: Y015
+
+@_typing.final
+class ResumeLane(_message.Message):
+    """An operator wants the member to go on with a lane it has stopped with."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LANE_FIELD_NUMBER: _builtins.int
+    lane: _builtins.str
+    def __init__(
+        self,
+        *,
+        lane: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["lane", b"lane"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ResumeLane: _TypeAlias = ResumeLane  # noqa: Y015
 
 @_typing.final
 class HeldLease(_message.Message):
@@ -328,6 +421,7 @@ class JoinResponse(_message.Message):
     HEARTBEAT_FIELD_NUMBER: _builtins.int
     DELTA_FIELD_NUMBER: _builtins.int
     QUEUED_FIELD_NUMBER: _builtins.int
+    RESUME_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def welcome(self) -> Global___MemberWelcome: ...
     @_builtins.property
@@ -336,6 +430,8 @@ class JoinResponse(_message.Message):
     def delta(self) -> Global___LeaseDelta: ...
     @_builtins.property
     def queued(self) -> Global___Queued: ...
+    @_builtins.property
+    def resume(self) -> Global___ResumeLane: ...
     def __init__(
         self,
         *,
@@ -343,12 +439,13 @@ class JoinResponse(_message.Message):
         heartbeat: Global___HeartbeatReply | None = ...,
         delta: Global___LeaseDelta | None = ...,
         queued: Global___Queued | None = ...,
+        resume: Global___ResumeLane | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["delta", b"delta", "heartbeat", b"heartbeat", "message", b"message", "queued", b"queued", "welcome", b"welcome"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["delta", b"delta", "heartbeat", b"heartbeat", "message", b"message", "queued", b"queued", "resume", b"resume", "welcome", b"welcome"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["delta", b"delta", "heartbeat", b"heartbeat", "message", b"message", "queued", b"queued", "welcome", b"welcome"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["delta", b"delta", "heartbeat", b"heartbeat", "message", b"message", "queued", b"queued", "resume", b"resume", "welcome", b"welcome"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["welcome", "heartbeat", "delta", "queued"]  # noqa: Y015
+    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["welcome", "heartbeat", "delta", "queued", "resume"]  # noqa: Y015
     _WhichOneofArgType_message: _TypeAlias = _typing.Literal["message", b"message"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_message) -> _WhichOneofReturnType_message | None: ...
 
