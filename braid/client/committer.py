@@ -91,11 +91,15 @@ class Committer:
         self._recommit_seconds = min(limits.RECOMMIT_SECONDS, retention_minutes * 60 / 3)
 
     def lend(self, generation: Generation) -> None:
-        """Commits carry this from now on."""
+        """Commits carry this from now on; what was refused is committed at once.
+
+        Nothing else is: with a newer generation come leases, and their restore would wait behind that commit.
+        """
+        if self._fenced or self._stale:
+            self._due.set()
         self.generation = generation
         self._stale = False
         self._lent.set()
-        self._due.set()
         self._resumed()
 
     @property
@@ -213,6 +217,8 @@ class Committer:
             if generation is not None and generation == self.generation:
                 self._stale = "unknown_member" not in error.metadata
                 await self._ask(generation)
+            elif generation is not None:
+                self._due.set()  # something newer was lent while this was on its way
             raise
         self._answered_at = self._host.clock.elapsed()
         held, self._fenced, self._stale = self._fenced, False, False

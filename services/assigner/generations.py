@@ -80,6 +80,12 @@ def intents(state: Group) -> Sequence[Event]:
     ]
 
 
+def intends(state: Group, cluster: str, member_id: str) -> bool:
+    """Whether a bump with this member is intended, and its result not known."""
+    fence = fence_of(state, cluster)
+    return fence.intended and fence.member_id == member_id
+
+
 def decide(state: Group, command: IntendBump | RecordBump | WaiveFencing) -> Sequence[Event]:
     """Told twice, or too late, they lead to nothing."""
     fence = fence_of(state, command.cluster)
@@ -87,9 +93,8 @@ def decide(state: Group, command: IntendBump | RecordBump | WaiveFencing) -> Seq
         return ()
     match command:
         case IntendBump(cluster, member_id, refused):
-            known = fence.intended and fence.member_id == member_id
             stale = refused and (fence.member_id, fence.generation) != (member_id, refused)
-            return () if known or stale else [BumpIntended(cluster, member_id)]
+            return () if intends(state, cluster, member_id) or stale else [BumpIntended(cluster, member_id)]
         case RecordBump(cluster, member_id, generation):
             counts = _counts(fence, member_id, generation)
             return [GenerationBumped(cluster, member_id, generation)] if counts else ()

@@ -176,7 +176,8 @@ class GenerationKeeper:
         return counted
 
     async def _intend(self, cluster: str, membership: KafkaMembership, member_id: str, cause: str) -> Generation:
-        await self._execute(IntendBump(cluster, member_id), cause)
+        if not generations.intends(self._state(), cluster, member_id):  # most often the decision that needs it said so
+            await self._execute(IntendBump(cluster, member_id), cause)
         self._replica.require_leader()
         return await membership.join(self._name, member_id)
 

@@ -184,6 +184,7 @@ class GroupKeeper:
                 self._generations.look()
                 self._endings.look()
                 backoff.reset()
+                await self._replica.host.clock.sleep(0)  # what was begun goes on its way before the next decision
             except (NotLeader, CorruptHistory):
                 return
             except BraidError as error:  # whatever it is, the other groups go on

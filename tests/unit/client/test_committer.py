@@ -55,6 +55,39 @@ async def test_a_stale_generation_stops_its_cluster_until_a_newer_one_is_lent() 
 
 
 @virtual
+async def test_a_newer_generation_hurries_no_commit_that_was_not_refused() -> None:
+    async with bench() as at:
+        at.control.generations["east"] = stable(at)
+        async with member(at, "m", FIRST, commit_interval_seconds=60.0) as (consumer, _):
+            running = asyncio.ensure_future(consumer.run(at.handle))
+            at.fill(10)
+            await until(lambda: len(at.sink) == 10)
+            await at.control.lend(0, "east", stable(at))
+            await asyncio.sleep(1.0)
+            assert at.watch.commits == []  # whoever restores what was granted with it need not wait behind one
+        await running
+
+
+@virtual
+async def test_a_commit_refused_while_a_newer_generation_comes_is_repeated_at_once() -> None:
+    async with bench() as at:
+        at.control.generations["east"] = stable(at)
+        async with member(at, "m", FIRST, commit_interval_seconds=2.0) as (consumer, _):
+            running = asyncio.ensure_future(consumer.run(at.handle))
+            at.fill(10)
+            await until(lambda: len(at.sink) == 10)
+            await until(lambda: bool(at.watch.commits))  # the next is made 2 s later
+            at.fill(10)
+            at.control.latency = lambda: 0.1
+            await asyncio.sleep(2.05)  # it is on its way
+            second = stable(at)
+            await at.control.lend(0, "east", second)
+            await until(lambda: at.watch.base(TOPIC) == 20, seconds=1.0)
+            assert at.control.refusals == []
+        await running
+
+
+@virtual
 async def test_an_unknown_member_holds_commits_and_work_goes_on_up_to_a_bound() -> None:
     async with bench() as at:
         at.control.generations["east"] = stable(at)
