@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from braid.client.columns import Batch
     from braid.client.consumer import Consumer
+    from braid.client.explaining import Explained
     from braid.client.lease_view import Lease
     from braid.client.mesh import Mesh, connect
     from braid.client.outbox import Receipt
@@ -55,6 +56,7 @@ __all__ = [
     "DeadlineExceeded",
     "DeliveryUnknown",
     "Exhausted",
+    "Explained",
     "FailoverBlocked",
     "Fenced",
     "GroupOccupied",
@@ -81,6 +83,7 @@ __all__ = [
 _HOMES = {
     "braid.client.columns": ("Batch",),
     "braid.client.consumer": ("Consumer",),
+    "braid.client.explaining": ("Explained",),
     "braid.client.lease_view": ("Lease",),
     "braid.client.mesh": (
         "Mesh",

@@ -191,6 +191,10 @@ class Consumer:
         """See `braid.Consumer.stopped`."""
         return self._here(self._consumer.stopped)
 
+    def explain(self) -> list[braid.Explained]:
+        """See `braid.Consumer.explain`."""
+        return self._here(self._consumer.explain)
+
     def commit(self) -> None:
         """See `braid.Consumer.commit`."""
         self._thread.call(self._consumer.commit())

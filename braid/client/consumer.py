@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Self
 
 from braid.client.brake import Brakes
 from braid.client.dead_letters import DeadLetters
+from braid.client.explaining import Explained, explained
 from braid.client.handling import Handling
 from braid.client.lease_view import Lease, view
 from braid.client.lease_works import LeaseWorks, OpenLeases, Shared
 from braid.client.memory import MemoryBound
+from braid.client.partition_work import PartitionWork
 from braid.client.producer import Producer
 from braid.client.ready import Ready
 from braid.client.record import Record
@@ -196,6 +198,26 @@ class Consumer:
     def stopped(self) -> Mapping[str, str]:
         """By lane, why no more of its records are handed out: too many of them would be dead-lettered (`Retry`)."""
         return self._brakes.reasons
+
+    def explain(self) -> list[Explained]:
+        """By lease, what its records are doing now, and what keeps it from doing more."""
+        now_ms, parked = self._host.clock.now_ms(), self._retries.works()
+        return [explained(work, parked, now_ms, self._blocked(work)) for work in self._works]
+
+    def _blocked(self, work: PartitionWork) -> list[str]:
+        lane, cluster = work.lease.id.channel.lane, work.lease.cluster.name
+        kept = self._works.clusters[cluster].committer
+        late = kept.unreachable and work.dirty and work.committed_at > 0
+        reasons = {
+            f"lane {lane} is stopped: {self.stopped().get(lane, '')}": lane in self.stopped(),
+            f"lane {lane} is paused": self._ready.is_paused(lane) and lane not in self.stopped(),
+            f"{len(self._retries):,} records wait for another attempt: fetching pauses": self._memory.blocked,
+            f"the memory of lane {lane} is full: fetching pauses": work.memory.held_back and not self._memory.blocked,
+            f"no commit was answered lately by cluster {cluster}": late,
+            "too much is not committed: fetching pauses": kept.stopped,
+            "no assigner is in reach": not self._session.attached,
+        }
+        return [reason for reason, holds in reasons.items() if holds]
 
     async def commit(self) -> None:
         """Commits everything done so far, now. Raises `ClusterUnavailable` when a cluster does not answer."""

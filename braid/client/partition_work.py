@@ -140,6 +140,11 @@ class PartitionWork:
         return self._out - self._copying
 
     @property
+    def copying(self) -> int:
+        """Records on their way to the dlq lane."""
+        return self._copying
+
+    @property
     def dirty(self) -> bool:
         """Whether there is something to commit."""
         self.note_acked()

@@ -162,6 +162,10 @@ class Ready:
             await self._wait()
         return None
 
+    def is_paused(self, lane: str) -> bool:
+        """Whether no records of a lane are handed out."""
+        return lane in self._paused
+
     def pause(self, lane: str) -> None:
         """Hands out nothing of this lane."""
         self.recall()

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 
+from braid.client.partition_work import PartitionWork
 from braid.client.record import Record
 from braid.kernel import limits
 from braid.kernel.ports import Host
@@ -24,6 +25,10 @@ class Retries:
 
     def __len__(self) -> int:
         return len(self._parked)
+
+    def works(self) -> list[PartitionWork]:
+        """The work of each record that is parked."""
+        return [record.work for record in self._parked.values()]
 
     def park(self, record: Record, delay_seconds: float) -> None:
         """Takes a record for a while."""
