@@ -56,30 +56,34 @@ class LoopThread:
 class Record(asynchronous_record.Record):
     """A record that is settled from any thread."""
 
-    __slots__ = ("_thread",)
+    __slots__ = ("_record", "_thread")
 
     def __init__(self, record: asynchronous_record.Record, thread: LoopThread) -> None:
+        """Settles `record` itself, so that who handed it out knows of it."""
         super().__init__(record.raw, record.work)
+        self._record = record
         self._thread = thread
+
+    @property
+    def settled(self) -> bool:
+        """See `braid.Record.settled`."""
+        return self._record.settled
 
     def ack(self) -> None:
         """See `braid.Record.ack`."""
-        self._thread.tell(super().ack)
+        self._thread.tell(self._record.ack)
 
     def retry(self, after_seconds: float = 0.0) -> None:
         """See `braid.Record.retry`."""
-        settle = super().retry
-        self._thread.tell(lambda: settle(after_seconds))
+        self._thread.tell(lambda: self._record.retry(after_seconds))
 
     def reject(self, reason: str) -> None:
         """See `braid.Record.reject`."""
-        settle = super().reject
-        self._thread.tell(lambda: settle(reason))
+        self._thread.tell(lambda: self._record.reject(reason))
 
     def dead_letter(self, error: BaseException | str) -> None:
         """See `braid.Record.dead_letter`."""
-        settle = super().dead_letter
-        self._thread.tell(lambda: settle(error))
+        self._thread.tell(lambda: self._record.dead_letter(error))
 
 
 class Producer:

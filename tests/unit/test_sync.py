@@ -62,6 +62,29 @@ def test_run_calls_ordinary_functions_in_threads_until_closed() -> None:
     assert all(name.startswith("braid-handler") for name in threads)
 
 
+def test_what_a_handler_settled_is_not_acknowledged_again_when_it_returns() -> None:
+    seen: list[bytes | None] = []
+
+    def handle(record: braid.sync.Record) -> None:
+        seen.append(record.value)
+        if record.value == b"not now":
+            record.retry(after_seconds=60.0)
+
+    with braid.sync.Mesh(memory) as mesh, mesh.producer("logs") as producer:
+        with mesh.consumer(["logs"], group="g", concurrency=1) as consumer:
+            running = threading.Thread(target=consumer.run, args=(handle,))
+            running.start()
+            for value in (b"not now", b"beside it"):
+                producer.send(value, key=b"k")
+            deadline = time.monotonic() + 60
+            while len(seen) < 2 and time.monotonic() < deadline:  # one slot: the first has returned by then
+                time.sleep(0.005)
+            assert seen == [b"not now", b"beside it"]
+            assert sum(each.parked for each in consumer.explain()) == 1
+            assert sum(lease.base for lease in consumer.leases()) == 0
+        running.join(10)
+
+
 def test_errors_arrive_where_the_call_was_made() -> None:
     with braid.sync.Mesh(memory) as mesh:
         with pytest.raises(braid.NotFound, match="'other'"), mesh.producer("other"):
