@@ -107,9 +107,10 @@ class LoadedStream:
         return next(name for name in self._local.ready.clusters if name != self.carrier())
 
     def longest_pause_ms(self, since: float, until: float) -> float:
-        """The longest time between two acknowledgements in a row within an interval."""
+        """The longest time without an acknowledgement that ended within an interval, or goes on at its end."""
+        before = max((each.at for each in self.acknowledged if each.at < since), default=since)
         around = [each.at for each in self.acknowledged if since <= each.at <= until]
-        return 1_000 * max(later - earlier for earlier, later in pairwise(around))
+        return 1_000 * max(later - earlier for earlier, later in pairwise([before, *around, until]))
 
     async def first_elsewhere(self, than: str, since: float) -> float:
         """Waits for an acknowledgement by another cluster; seconds from then to the first."""

@@ -214,6 +214,11 @@ async def _believe_sealed(access: object, cluster: object, channel: Channel, clo
     return RecordSealed(channel.ref)
 
 
+async def _believe_refused(admin: KafkaAdmin, partition: TopicPartition) -> bool:
+    """A leader that has not heard of the seal yet takes what a late writer sends."""
+    return True
+
+
 _decode_state: Final = codec.GroupCodec.decode_state
 
 
@@ -352,6 +357,7 @@ MUTANTS: Final = (
         [(MemoryStore, "append", _append_again)],
         ("lose-answers", "kill-member", "move-stream"),
     ),
+    Mutant("a late writer forgotten", "I11", [(drain, "_refuses", _believe_refused)], ("move-stream",)),
     Mutant("a drain without the seal", "I11", [(drain, "seal", _believe_sealed)], ("move-stream",)),
     Mutant(
         "a cluster called empty while a channel drains",
