@@ -25,8 +25,6 @@ BENCHMARKS: Final = (
     "kills",
     "takeover",
     "stalls",
-    "moves",
-    "cluster_loss",
     "waves",
     "steady",
     "edge",
