@@ -8,6 +8,7 @@ from typing import Final
 from pyspark.sql import SparkSession
 
 from braid.kernel.limits import SPARK_ARROW_BATCH_BYTES, SPARK_TASK_ATTEMPTS
+from pipelines.interpreter import local_python
 
 DRIVER_MEMORY: Final = "768m"
 CORES: Final = 2
@@ -29,7 +30,8 @@ def spark_session(
         driver_memory: Heap of the driver, which in local mode does everything.
         scratch: Directory for shuffles; Spark's own choice when empty.
     """
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    where = master or local_master()
+    os.environ.setdefault("PYSPARK_PYTHON", local_python() if where.startswith("local") else sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     path = package_path(os.environ.get("PYTHONPATH", ""))
     os.environ["PYTHONPATH"] = path  # planners and local workers inherit it from the driver's JVM
@@ -46,7 +48,7 @@ def spark_session(
         "spark.sql.streaming.metricsEnabled": "false",
         "spark.speculation": "false",
     } | ({"spark.local.dir": scratch} if scratch else {})
-    builder = SparkSession.builder.appName(name).master(master or local_master())
+    builder = SparkSession.builder.appName(name).master(where)
     for key, value in settings.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()

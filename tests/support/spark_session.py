@@ -1,7 +1,6 @@
 """Spark for tests: one small local session, with the data source registered."""
 
 import os
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,13 +9,14 @@ from pyspark.sql import SparkSession
 
 from braid.spark import BraidDataSource
 from devmesh.java import java_binary
+from pipelines.interpreter import local_python
 
 
 @contextmanager
 def running_spark(directory: Path, *, cores: int = 2) -> Iterator[SparkSession]:
     """A session on `local[cores]`; its files lie in `directory`. Ended afterwards, Java with it."""
     os.environ["JAVA_HOME"] = str(java_binary().resolve().parent.parent)
-    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYSPARK_PYTHON"] = local_python()
     session = (
         SparkSession.builder.master(f"local[{cores}]")
         .config("spark.driver.memory", "512m")
