@@ -61,13 +61,22 @@ async def test_what_a_returning_cluster_lacks_is_told_and_only_that_is_given_up(
             north.kill()
             after = await written(producer, 300)
             assert {receipt.cluster for receipt in after} == {"west"}
+            ends = [max(each.offset for each in before if each.partition == number) + 1 for number in (0, 1)]
+            await acknowledged(registry, ends)
         await returned_without_its_first_log(registry, north)
-        ends = [max(each.offset for each in before if each.partition == number) + 1 for number in (0, 1)]
-        assert list((await registry.channel()).acknowledged) == ends
         await told(registry, ends[0])
         whole = {each.id for each in before if each.partition == 1}
         await everything_else_is_consumed(mesh, whole | {each.id for each in after})
         await closed(registry, ends[0])
+
+
+async def acknowledged(registry: Registry, ends: list[int]) -> None:
+    """The producer tells how far its receipts go beside its work; so it must live until it was heard."""
+
+    async def heard() -> bool:
+        return list((await registry.channel()).acknowledged) == ends
+
+    await until(heard, "the registry knows the receipts", 30)
 
 
 async def returned_without_its_first_log(registry: Registry, north: KafkaBroker) -> None:
