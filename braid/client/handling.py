@@ -9,8 +9,9 @@ from braid.client.record import Record
 from braid.client.routing import DLQ_LANE
 from braid.client.settings import ConsumerSettings
 from braid.client.tracing import process_span, tracer
+from braid.client.verdicts import Verdict, Verdicts
 from braid.client.watched import Run
-from braid.kernel.errors import BraidError
+from braid.kernel.errors import BraidError, Retryable
 from braid.kernel.ids import LeaseId
 from braid.kernel.ports import Host, Task
 
@@ -32,6 +33,7 @@ class Handling:
         self._ready = ready
         self._group = settings.group
         self._retry = settings.retry
+        self._verdicts = Verdicts(settings.retry)
         self._concurrency = settings.concurrency
         self._handler = handler
         self._watch = watch
@@ -135,11 +137,20 @@ class Handling:
     def _failed(self, record: Record, error: BaseException) -> None:
         if record.settled:
             return
-        attempt = record.attempt
+        attempt, verdict = record.attempt, self._verdicts.of(error)
+        if verdict is Verdict.REJECTED:
+            record.reject(str(error))
+            return
         record.work.failed(record.offset, self._host.clock.now_ms())
-        if attempt < self._retry.max_attempts:
-            record.retry(self._retry.delay_seconds(attempt, self._host.randomness.uniform(0, 1)))
+        another = verdict is Verdict.ANOTHER_ATTEMPT and attempt < self._retry.max_attempts
+        if verdict is Verdict.NOT_ITS_FAULT or another:
+            record.retry(self._wait_seconds(attempt, error))
         elif record.lane == DLQ_LANE:
             record.reject(f"failed {attempt} times: {error}")
         else:
             record.dead_letter(error)
+
+    def _wait_seconds(self, attempt: int, error: BaseException) -> float:
+        if isinstance(error, Retryable) and error.after_seconds is not None:
+            return error.after_seconds
+        return self._retry.delay_seconds(attempt, self._host.randomness.uniform(0, 1))

@@ -80,13 +80,25 @@ class Retry:
         max_attempts: Attempts in all; after the last one the record is dead-lettered.
         backoff_seconds: First and longest wait between attempts; it doubles in between, with jitter.
         dead_letters: How many records may be dead-lettered before the consumer stops with their lane; None for any.
+        permanent: Errors that another attempt would not mend: their records are dead-lettered at once.
+        retryable: Errors that are not the record's fault (its database is away): it is tried again however often, and
+            never dead-lettered for them. Of the classes named here and above, the one nearest to an error's own
+            counts; an error under none of them is tried `max_attempts` times. `braid.Retryable` and `braid.Reject`,
+            raised by a handler, stand in the same order of classes.
     """
 
     max_attempts: int = 5
     backoff_seconds: tuple[float, float] = (0.1, 30.0)
     dead_letters: DeadLetterLimits | None = DeadLetterLimits()
+    permanent: tuple[type[BaseException], ...] = ()
+    retryable: tuple[type[BaseException], ...] = ()
 
     def __post_init__(self) -> None:
+        for name, classes in (("permanent", self.permanent), ("retryable", self.retryable)):
+            check_classes(classes, f"retry.{name}")
+        if both := set(self.permanent) & set(self.retryable):
+            names = ", ".join(sorted(each.__name__ for each in both))
+            raise Invalid(f"{names}: named as permanent too", field="retry.retryable", remedy="name each class once")
         low, high = self.backoff_seconds
         if self.max_attempts < 1:
             raise Invalid("must be at least 1", field="retry.max_attempts")
@@ -97,6 +109,12 @@ class Retry:
         """The wait after the attempt-th failure (1 for the first); `jitter` in [0, 1) spreads it over [½, 1]."""
         low, high = self.backoff_seconds
         return float(min(high, low * 2 ** min(attempt - 1, 32))) * (0.5 + jitter / 2)
+
+
+def check_classes(classes: object, field: str) -> None:
+    """Raises `Invalid` for anything but a tuple of classes of errors."""
+    if not isinstance(classes, tuple) or not all(isinstance(x, type) and issubclass(x, BaseException) for x in classes):
+        raise Invalid(f"{classes!r} is no tuple of errors", field=field, remedy="for example (ValueError,)")
 
 
 @dataclass(frozen=True, slots=True)

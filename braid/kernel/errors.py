@@ -187,6 +187,42 @@ class DeadlineExceeded(BraidError):
     reason = "DEADLINE_EXCEEDED"
 
 
+class HandlerTimeout(DeadlineExceeded):
+    """A handler did not end within the consumer's `handler_timeout_seconds`: a failed attempt of its record."""
+
+    reason = "HANDLER_TIMEOUT"
+
+
+class Retryable(BraidError):
+    """Raised by a handler: not the record's fault. It is tried again until it is done, and never dead-lettered for it.
+
+    Attributes:
+        after_seconds: When to try again; None leaves it to the consumer's `Retry`.
+    """
+
+    code = Code.ABORTED
+    reason = "RETRYABLE"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        after_seconds: float | None = None,
+        remedy: str = "",
+        field: str = "",
+        metadata: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(message, remedy=remedy, field=field, metadata=metadata)
+        self.after_seconds = after_seconds
+
+
+class Reject(BraidError):
+    """Raised by a handler: the record is not for this group. It is skipped in place, without a copy."""
+
+    code = Code.ABORTED
+    reason = "REJECT"
+
+
 class Exhausted(BraidError):
     """A bound of `kernel.limits` was reached."""
 

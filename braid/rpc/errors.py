@@ -50,7 +50,7 @@ def error_classes() -> Mapping[str, type[BraidError]]:
     waiting: list[type[BraidError]] = [BraidError]
     while waiting:
         cls = waiting.pop()
-        found[cls.reason] = cls
+        found.setdefault(cls.reason, cls)  # an application may derive its own from `Retryable`
         waiting.extend(cls.__subclasses__())
     return found
 
