@@ -1,9 +1,14 @@
 """Heartbeats of all members of one process in one stream, `Beat`, beside their Join streams: one message a beat.
 
 A member beats on its own Join stream until it is carried here, and again at once when it is not any more: because its
-ticket does not count, or the stream broke. Where no answer came for half its lease time, it does so beside what is sent
-here, until an answer comes: an assigner that is late must not be asked more for long. So no member depends on this, nor
-on another. A lone member stays on its Join stream: there is nothing to share.
+ticket does not count, or the stream broke. So no member depends on this, nor on another. A lone member stays on its
+Join stream: there is nothing to share.
+
+Where no answer came for half a lease time, either this stream is stuck or the assigner is late as a whole. One member
+asks, with a heartbeat on its Join stream, and at every beat another one: an answer to that which comes before those
+that are missing here says that this stream is stuck, and all go back to their Join streams. While there is none,
+nothing would be gained by asking more, and an assigner that is late would be so for good: heartbeats one by one cost it
+twenty times as much.
 """
 
 import asyncio
@@ -13,7 +18,7 @@ from functools import partial
 from typing import NamedTuple
 
 from braid.api.assigner.v1 import beat_pb2, join_pb2
-from braid.client.watched import race, within
+from braid.client.watched import race
 from braid.kernel import limits
 from braid.kernel.errors import BraidError, Unavailable
 from braid.kernel.ports import DuplexCall, Host, Task
@@ -37,6 +42,8 @@ class Heartbeats:
         self._seats: set[Seat] = set()
         self._carried: dict[Seat, None] = {}  # in the order in which they came
         self._unanswered: dict[int, Batch] = {}
+        self._heard_at = 0.0  # when what was answered last was sent
+        self._stuck = asyncio.Event()
         self._open = False
         self._running: Task | None = None
 
@@ -53,11 +60,11 @@ class Heartbeats:
         Args:
             ticket: The welcome's.
             every_seconds: How often its heartbeat is due.
-            lease_seconds: For half of it an answer may fail to come.
+            lease_seconds: When no answer came for half of it, a member asks on its Join stream why.
             loads: What it has to tell with a heartbeat.
             heard: Called with the time at which a heartbeat was sent, once that is acknowledged.
         """
-        seat = Seat(self, self._host, ticket, every_seconds, lease_seconds, loads, heard)
+        seat = Seat(self, ticket, every_seconds, lease_seconds, loads, heard)
         self._seats.add(seat)
         if len(self._seats) > 1 and self._running is None:
             self._running = self._host.tasks.spawn(self._run(), "heartbeats")
@@ -80,6 +87,11 @@ class Heartbeats:
     def drop(self, seat: "Seat") -> None:
         """It beats by itself, or not at all."""
         self._carried.pop(seat, None)
+
+    def beaten(self, sent_at: float) -> None:
+        """A heartbeat sent then on a Join stream is acknowledged: what should have been so before it is stuck."""
+        if self._late(sent_at):
+            self._stuck.set()
 
     def leave(self, seat: "Seat") -> None:
         """Its Join stream is over."""
@@ -112,12 +124,15 @@ class Heartbeats:
         with contextlib.suppress(BraidError, TimeoutError):  # members hear on their Join streams what matters
             call = await self._assigner.duplex("Beat", beat_pb2.BeatResponse)
             try:
+                self._heard_at = self._host.clock.elapsed()
                 await call.send(beat_pb2.BeatRequest(sequence=1))
                 async with asyncio.timeout(limits.BEAT_SILENCE_SECONDS):
                     answered = await call.receive() is not None
                 if answered:
                     self._open = True
-                    await race(self._host.tasks, "beat", partial(self._send, call), partial(self._receive, call))
+                    self._stuck.clear()
+                    runs = (partial(self._send, call), partial(self._receive, call), self._stuck.wait)
+                    await race(self._host.tasks, "beat", *runs)
             finally:
                 self._close()
                 await call.close()
@@ -138,8 +153,8 @@ class Heartbeats:
             while self._seats:
                 beat_seconds = min(seat.every_seconds for seat in self._carried or self._seats)
                 sent_at = self._host.clock.elapsed()
-                if self._silent(sent_at):
-                    return
+                if self._late(sent_at):
+                    self._ask()
                 due = [seat for seat in self._carried if seat.due <= sent_at + beat_seconds / 2]
                 for seats, request in requests(due):
                     sequence += 1
@@ -153,15 +168,24 @@ class Heartbeats:
             return
         await asyncio.Event().wait()  # the receiving side sees the same end
 
-    def _silent(self, now: float) -> bool:
-        """Whether no answer came for so long that the stream is given up."""
-        oldest = next(iter(self._unanswered.values()), None)
-        return oldest is not None and now - oldest.sent_at > limits.BEAT_SILENCE_SECONDS
+    def _late(self, now: float) -> bool:
+        """Whether an answer has been missing for so long that somebody who waits for it is in need of it."""
+        waiting = next(iter(self._unanswered.values()), None)
+        silent_seconds = now - self._heard_at
+        return waiting is not None and any(silent_seconds >= seat.patience_seconds for seat in waiting.seats)
+
+    def _ask(self) -> None:
+        """Lets a member beat on its Join stream, each time another one."""
+        if self._carried:
+            seat = next(iter(self._carried))
+            self._carried[seat] = self._carried.pop(seat)
+            seat.release()
 
     async def _receive(self, call: DuplexCall) -> None:
         while isinstance(response := await call.receive(), beat_pb2.BeatResponse):
             batch = self._unanswered.pop(response.sequence, None)
             if batch is not None:
+                self._heard_at = batch.sent_at
                 self._answered(batch, frozenset(response.unheard))
 
     def _answered(self, batch: Batch, unheard: frozenset[int]) -> None:
@@ -179,7 +203,6 @@ class Seat:
     def __init__(
         self,
         heartbeats: Heartbeats,
-        host: Host,
         ticket: int,
         every_seconds: float,
         lease_seconds: float,
@@ -189,13 +212,11 @@ class Seat:
         self.ticket = ticket
         self.every_seconds = every_seconds
         self.due = 0.0
-        self.told: tuple[str, ...] = ()
+        self.told: tuple[str, ...] | None = None
+        self.patience_seconds = lease_seconds * limits.BEAT_PATIENCE
         self._heartbeats = heartbeats
-        self._host = host
-        self._patience_seconds = lease_seconds * limits.BEAT_PATIENCE
         self._loads = loads
         self._heard = heard
-        self._heard_at = 0.0
         self._released = asyncio.Event()
         self._over = False
         self._silent_beats = 0
@@ -205,25 +226,22 @@ class Seat:
         """Whether its heartbeats are sent here."""
         return self in self._heartbeats
 
-    async def carried(self, due: float, heard_at: float, told: tuple[str, ...]) -> None:
-        """Waits for as long as its heartbeats are carried and acknowledged; returns at once when they are not.
+    async def carried(self, due: float, told: tuple[str, ...] | None) -> None:
+        """Waits for as long as its heartbeats are carried; returns at once when they are not.
 
-        When answers fail to come, they are still sent here, too: the first one brings the member back.
+        It may return while they still are: then the member shall beat once by itself, and come back.
 
         Args:
             due: When the next one is.
-            heard_at: When the last acknowledged one was sent.
-            told: The clusters that the last one said are out of reach, which the assigner has heard.
+            told: The clusters that the last one said are out of reach, which the assigner has heard; None before it.
         """
         if self._over or not self._heartbeats.open:
             return
-        self._heard_at = heard_at
         if not self.taken:
             self.due, self.told = due, told
-            self._released.clear()
             self._heartbeats.carry(self)
-        with contextlib.suppress(TimeoutError):
-            await within(self._host.clock, lambda: self._heard_at + self._patience_seconds, self._released.wait)
+        self._released.clear()
+        await self._released.wait()
 
     def news(self) -> beat_pb2.MemberNews | None:
         """What goes with the next heartbeat, if anything does."""
@@ -244,8 +262,12 @@ class Seat:
     def heard(self, sent_at: float) -> None:
         """A heartbeat sent then is acknowledged."""
         if not self._over:
-            self._heard_at = max(self._heard_at, sent_at)
             self._heard(sent_at)
+
+    def beaten(self, sent_at: float) -> None:
+        """A heartbeat of its own, sent then, is acknowledged."""
+        if self.taken:
+            self._heartbeats.beaten(sent_at)
 
     def void(self) -> None:
         """The ticket counts no more: the Join stream is left to say why."""
@@ -254,7 +276,7 @@ class Seat:
         self.release()
 
     def release(self) -> None:
-        """The member beats on its Join stream again."""
+        """The member beats on its Join stream again; once, if it is still carried."""
         self._released.set()
 
     def leave(self) -> None:

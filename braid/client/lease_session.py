@@ -15,7 +15,8 @@ from braid.api.assigner.v1 import join_pb2 as wire
 from braid.api.mesh.v1.endpoint_pb2 import ClusterAddress
 from braid.client.heartbeats import Heartbeats, Seat
 from braid.client.refusals import is_final, is_strange
-from braid.client.watched import hanging_up, race, within
+from braid.client.watched import hanging_up, happens, race, within
+from braid.client.welcomes import welcome
 from braid.kernel import limits
 from braid.kernel.errors import BraidError, Unavailable
 from braid.kernel.ids import LeaseId
@@ -156,6 +157,7 @@ class LeaseSession:
         self._answered_at = 0.0  # when the assigner said anything to this member, on any stream
         self._sent_at: dict[int, float] = {}
         self._call: DuplexCall | None = None
+        self._seat: Seat | None = None  # among the heartbeats of this process's members, while welcomed with a ticket
         self._welcome_seconds = 0.0
         self._sought_seconds = 0.0  # a leader, in vain, when last tried: who waited for one need not pause as well
         self._joined = asyncio.Event()
@@ -164,6 +166,7 @@ class LeaseSession:
         self._left = False
         self._gave_up = False
         self._lost_at: float | None = None  # since when work on lost exclusive leases may go on
+        self._lost = asyncio.Event()  # they were just now
 
     @property
     def member_id(self) -> str:
@@ -211,11 +214,15 @@ class LeaseSession:
     async def guard(self) -> None:
         """Gives everything up in time: exclusive leases a margin before the deadline, others a while after it."""
         while self._exclusive:
-            await self._host.clock.sleep(min(self._margin_seconds, self._heartbeat_seconds) / 4)
+            moment = min(self._margin_seconds, self._heartbeat_seconds) / 4
+            left = self._deadline - self._margin_seconds - self._host.clock.elapsed()
+            self._lost.clear()
+            await happens(self._lost, moment if self._lost_at is not None else max(left, moment))
             self.may_start()
             self._check_ended()
         while not self._exclusive:
-            await self._host.clock.sleep(self._heartbeat_seconds)
+            until = self._deadline + self._detached_seconds_max
+            await self._host.clock.sleep(max(until - self._host.clock.elapsed(), self._heartbeat_seconds))
             if self._held and self._host.clock.elapsed() - self._deadline > self._detached_seconds_max:
                 _log.warning("no assigner was in reach for %g s: leases are given up", self._detached_seconds_max)
                 self._give_up()
@@ -310,42 +317,24 @@ class LeaseSession:
             await self._live(call, message.welcome.ticket)
         return True
 
-    async def _welcome(self, call: DuplexCall) -> object | None:
-        """The first message that does not only say how long the queue is.
-
-        It is waited for while the assigner gives signs of life to this process, and a while beyond. Each time that was
-        in vain, twice as long: where thousands join, either side is slow.
-
-        Raises:
-            TimeoutError: it did not come.
-        """
+    async def _welcome(self, call: DuplexCall) -> object:
+        """What the assigner says to hello. Each time that was in vain it is waited for twice as long."""
         patience = max(self._lease_seconds, limits.JOIN_SILENCE_SECONDS_MIN)
         self._welcome_seconds = min(max(patience, 2 * self._welcome_seconds), limits.WELCOME_SECONDS_MAX)
-        clock, seconds = self._host.clock, self._welcome_seconds
-        asked_at = began = clock.elapsed()
-
-        def deadline() -> float:
-            alive_at = min(self._assigner.heard_at(), began + limits.WELCOME_ALIVE_SECONDS_MAX)
-            return max(asked_at + seconds, alive_at + self._welcome_seconds)
-
-        while True:
-            message = await within(clock, deadline, call.receive)
-            if not isinstance(message, wire.JoinResponse) or message.WhichOneof("message") != "queued":
-                return message
-            asked_at, seconds = clock.elapsed(), min(message.queued.wait_ms / 1000, limits.WELCOME_SECONDS_MAX)
+        return await welcome(self._host.clock, call, self._welcome_seconds, self._assigner.heard_at)
 
     async def _live(self, call: DuplexCall, ticket: int) -> None:
         """Receives and beats until the stream ends."""
-        seat = None
         if self._heartbeats is not None and ticket:
-            seat = self._heartbeats.seat(
+            self._seat = self._heartbeats.seat(
                 ticket, self._heartbeat_seconds, self._lease_seconds, self._loads, self._carried_heartbeat
             )
         try:
-            await race(self._host.tasks, "join", partial(self._receive, call), partial(self._beat, call, seat))
+            await race(self._host.tasks, "join", partial(self._receive, call), partial(self._beat, call, self._seat))
         finally:
-            if seat is not None:
-                seat.leave()
+            if self._seat is not None:
+                self._seat.leave()
+                self._seat = None
 
     def _welcomed(self, welcome: wire.MemberWelcome, started_at: float) -> None:
         self._welcome_seconds = 0.0
@@ -370,6 +359,8 @@ class LeaseSession:
         """Sends heartbeats on this stream, except while they are carried with those of others."""
         sequence = 0
         try:
+            if seat is not None:  # where others are carried already, all is told there
+                await seat.carried(self._host.clock.elapsed(), None)
             while True:
                 sequence += 1
                 heartbeat = self._loads()
@@ -380,7 +371,7 @@ class LeaseSession:
                     await self._host.clock.sleep(self._heartbeat_seconds / 2)
                     if seat.taken or not self._sent_at:  # answered, so that what is told there is heard after this
                         told = tuple(heartbeat.unreachable_clusters)
-                        await seat.carried(sent_at + self._heartbeat_seconds, self._heard_at, told)
+                        await seat.carried(sent_at + self._heartbeat_seconds, told)
                 due = max(sent_at, self._heard_at) + self._heartbeat_seconds
                 await self._host.clock.sleep(max(0.0, due - self._host.clock.elapsed()))
         except Unavailable:
@@ -413,6 +404,8 @@ class LeaseSession:
             del self._sent_at[older]
         if sent_at is not None:
             self._extend(sent_at)
+            if self._seat is not None:
+                self._seat.beaten(sent_at)
 
     def _carried_heartbeat(self, sent_at: float) -> None:
         """A heartbeat that was carried with those of others is acknowledged."""
@@ -465,6 +458,7 @@ class LeaseSession:
             return
         if self._exclusive and to_others and self._lost_at is None:
             self._lost_at = self._host.clock.elapsed()
+            self._lost.set()
         self._listener.lost(lost)
 
     async def _send(self, message: wire.JoinRequest) -> None:

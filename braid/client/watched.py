@@ -79,3 +79,10 @@ async def within(clock: Clock, deadline: Callable[[], float], wait: Callable[[],
             async with asyncio.timeout(left):
                 return await wait()
     raise TimeoutError
+
+
+async def happens(event: asyncio.Event, seconds: float) -> None:
+    """Waits for an event, at most so long."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await event.wait()

@@ -423,8 +423,8 @@ COMMITS_COPIED_AT_ONCE: Final = 500  # each of up to 12 KiB: far below what a br
 CLI_FENCING_SECONDS: Final = 30.0  # `braid set fencing` waits for its clusters, then says which are left
 
 # --- many members on one assigner
-BEAT_PATIENCE: Final = 0.5  # of the lease: so long a carried heartbeat may lack an answer, then the member beats itself
-BEAT_SILENCE_SECONDS: Final = 10.0  # then a Beat stream without an answer is opened anew; its members beat themselves
+BEAT_PATIENCE: Final = 0.5  # of the lease: when carried heartbeats lack an answer for so long, a member asks why
+BEAT_SILENCE_SECONDS: Final = 10.0  # a Beat stream that is not answered at first, or does not take a message, is ended
 BEAT_TELL_AGAIN: Final = 20  # heartbeats, after which clusters out of reach are told again though nothing changed
 BEAT_MEMBERS_MAX: Final = 10_000  # heartbeats in one message: some 10 ms of the assigner's loop
 BEAT_NEWS_BYTES: Final = 1 << 20  # of what members tell in one message; more go into the next

@@ -18,9 +18,10 @@ class Deadlines(Generic[K]):
         """Starts at `now`; `look` is to be called every `beat_seconds`."""
         self._beat_seconds = beat_seconds
         self._looked_at = now
-        self._deadlines: dict[K, float] = {}
+        self._stalled = 0.0  # seconds by which all that is kept here was moved so far
+        self._deadlines: dict[K, float] = {}  # less what they were moved by since
         self._suspects: dict[K, float] = {}
-        self._soonest = float("inf")  # no deadline is before this; looks until then need not look
+        self._soonest = float("inf")  # no deadline kept here is before this; looks until then need not look
 
     def __contains__(self, key: K) -> bool:
         return key in self._deadlines
@@ -30,6 +31,7 @@ class Deadlines(Generic[K]):
 
     def set(self, key: K, at: float) -> None:
         """Sets or moves a deadline."""
+        at -= self._stalled
         self._deadlines[key] = at
         if at < self._soonest:
             self._soonest = at
@@ -43,8 +45,9 @@ class Deadlines(Generic[K]):
         stall = now - self._looked_at - self._beat_seconds
         self._looked_at = now
         if stall > self._beat_seconds:
-            self._deadlines = {key: at + stall for key, at in self._deadlines.items()}
-            self._soonest += stall
+            self._stalled += stall
+            self._suspects = {}  # what came meanwhile may not have been read
+        now -= self._stalled
         if now < self._soonest:
             self._suspects = {}
             return []

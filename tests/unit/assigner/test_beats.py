@@ -169,6 +169,47 @@ def test_a_beat_stream_that_is_not_answered_costs_nobody_a_lease(lease_ms: int, 
     run(scenario())
 
 
+@pytest.mark.parametrize("way_seconds", [0.8, 1.2])
+def test_an_assigner_that_is_late_is_asked_by_one_member_at_a_time(way_seconds: float) -> None:
+    async def scenario() -> None:
+        mesh = await Mesh().start()
+        members = await shared(mesh, 8)
+        before = [dict(member.holds) for member in members]
+        leader = await mesh.leader()
+        mesh.network.set_latency(
+            "web-1", leader.address, way_seconds, way_seconds
+        )  # answers take half a lease, or more
+        await mesh.host.clock.sleep(5.0)
+        with counted() as counts:
+            await mesh.host.clock.sleep(10.0)
+        assert counts["beat"] >= 18, "what is carried is still sent"
+        assert 1 <= counts["join"] <= 22, "members that all beat by themselves keep a late assigner late"
+        assert carried(members[0]) == len(members)
+        assert all(member.session.attached for member in members)
+        assert [member.holds for member in members] == before
+        await check(mesh)
+
+    run(scenario())
+
+
+def test_a_newcomer_among_members_that_beat_together_never_beats_by_itself() -> None:
+    async def scenario() -> None:
+        mesh = await Mesh().start()
+        members = await shared(mesh, 3)
+        with counted() as counts, told_unreachable() as told:
+            late = Participant(mesh, "web-9", beside=members[0])
+            late.unreachable = ["west"]
+            await mesh.until(lambda: carried(members[0]) == 4)
+            await mesh.settled(4)
+            await mesh.host.clock.sleep(5.0)
+        assert counts["join"] == 1, "the welcome counts as one"
+        assert told == [(late.session.member_id, ["west"])]
+        assert late.session.attached
+        await check(mesh)
+
+    run(scenario())
+
+
 def test_a_member_that_leaves_its_neighbours_leaves_them_alone() -> None:
     async def scenario() -> None:
         mesh = await Mesh().start()

@@ -37,6 +37,22 @@ def test_ones_own_stall_counts_against_nobody() -> None:
     assert 6.0 <= missed <= 6.2
 
 
+def test_who_was_suspect_before_a_stall_is_looked_at_twice_after_it() -> None:
+    deadlines: Deadlines[str] = Deadlines(0.1, 0.0)
+    deadlines.set("m", 0.1)
+    assert deadlines.look(0.1) == []
+    assert deadlines.look(3.2) == []  # what came in these three seconds is not read yet
+    assert deadlines.look(3.3) == ["m"]
+
+
+def test_a_deadline_set_after_a_stall_is_not_moved_by_it() -> None:
+    deadlines: Deadlines[str] = Deadlines(0.1, 0.0)
+    assert deadlines.look(5.1) == []
+    deadlines.set("m", 5.3)
+    missed = [now for now in (5.2, 5.3, 5.4, 5.5) if deadlines.look(now)]
+    assert missed == [5.4]
+
+
 def test_what_is_forgotten_is_not_missed() -> None:
     deadlines: Deadlines[str] = Deadlines(0.1, 0.0)
     deadlines.set("m", 0.1)

@@ -18,7 +18,9 @@ def seat(ticket: int = 7, loads: Callable[[], join_pb2.Heartbeat] = join_pb2.Hea
     network = MemoryNetwork(host.clock, host.randomness)
     directory = Directory(MemoryTransport(network, "web"), host, ["nobody:1"])
     heartbeats = Heartbeats(host, ServiceClient(directory, "assigner", host))
-    return heartbeats.seat(ticket, 0.5, 3.0, loads, lambda sent_at: None)
+    made = heartbeats.seat(ticket, 0.5, 3.0, loads, lambda sent_at: None)
+    made.told = ()
+    return made
 
 
 def load(size: int) -> join_pb2.Heartbeat:
@@ -31,6 +33,17 @@ async def test_who_has_nothing_to_tell_is_a_ticket_only() -> None:
     ((seats, request),) = requests([seat(7), seat(9)])
     assert [each.ticket for each in seats] == list(request.tickets) == [7, 9]
     assert not request.news
+
+
+@virtual
+async def test_who_has_said_nothing_yet_says_that_all_clusters_are_in_reach() -> None:
+    new = seat(7)
+    new.told = None
+    ((_, first),) = requests([new])
+    ((_, second),) = requests([new])
+    assert [(each.ticket, each.HasField("unreachable")) for each in first.news] == [(7, True)]
+    assert not first.news[0].unreachable.clusters
+    assert not second.news
 
 
 @virtual
@@ -79,5 +92,5 @@ async def test_a_message_is_bounded_in_members_and_in_bytes() -> None:
 async def test_a_void_seat_is_not_carried_again() -> None:
     told = seat()
     told.void()
-    await told.carried(0.0, 0.0, ())
+    await told.carried(0.0, ())
     assert not told.taken
