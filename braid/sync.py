@@ -9,12 +9,11 @@ Every object may be used from any thread. Here is delegation only; what happens 
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
-from typing import Final, Self, TypeVar
+from typing import Final, Self, TypeVar, cast
 
 import braid
-from braid.client import record as asynchronous_record
+from braid.client.handlers import ThreadRecord
 from braid.client.mesh import MeshOfStreams
 from braid.client.settings import Start
 from braid.kernel import limits
@@ -53,37 +52,7 @@ class LoopThread:
         self.loop.close()
 
 
-class Record(asynchronous_record.Record):
-    """A record that is settled from any thread."""
-
-    __slots__ = ("_record", "_thread")
-
-    def __init__(self, record: asynchronous_record.Record, thread: LoopThread) -> None:
-        """Settles `record` itself, so that who handed it out knows of it."""
-        super().__init__(record.raw, record.work)
-        self._record = record
-        self._thread = thread
-
-    @property
-    def settled(self) -> bool:
-        """See `braid.Record.settled`."""
-        return self._record.settled
-
-    def ack(self) -> None:
-        """See `braid.Record.ack`."""
-        self._thread.tell(self._record.ack)
-
-    def retry(self, after_seconds: float = 0.0) -> None:
-        """See `braid.Record.retry`."""
-        self._thread.tell(lambda: self._record.retry(after_seconds))
-
-    def reject(self, reason: str) -> None:
-        """See `braid.Record.reject`."""
-        self._thread.tell(lambda: self._record.reject(reason))
-
-    def dead_letter(self, error: BaseException | str) -> None:
-        """See `braid.Record.dead_letter`."""
-        self._thread.tell(lambda: self._record.dead_letter(error))
+Record = ThreadRecord
 
 
 class Producer:
@@ -137,10 +106,9 @@ class Producer:
 class Consumer:
     """`braid.Consumer`, waiting instead of awaited. Iterate over it, or give `run` an ordinary function."""
 
-    def __init__(self, make: Callable[[], braid.Consumer], thread: LoopThread, concurrency: int) -> None:
+    def __init__(self, make: Callable[[], braid.Consumer], thread: LoopThread) -> None:
         self._make = make
         self._thread = thread
-        self._concurrency = concurrency
 
     def __enter__(self) -> Self:
         self._thread.call(self._open())
@@ -164,16 +132,17 @@ class Consumer:
     def take_many(self, max_records: int, timeout_seconds: float) -> list[Record]:
         """See `braid.Consumer.take_many`."""
         taken = self._thread.call(self._consumer.take_many(max_records, timeout_seconds))
-        return [Record(record, self._thread) for record in taken]
+        return [Record(record, self._thread.tell) for record in taken]
 
     def run(self, handler: Callable[[Record], object]) -> None:
-        """Calls `handler` with each record in a pool of `concurrency` threads, until the consumer is closed."""
-        with ThreadPoolExecutor(self._concurrency, "braid-handler") as pool:
+        """See `braid.Consumer.run`: `handler` is called in `concurrency` threads, until the consumer is closed."""
+        self._thread.call(self._consumer.run(cast("Callable[[braid.Record], object]", handler)))
 
-            async def handle(record: braid.Record) -> None:
-                await self._thread.loop.run_in_executor(pool, handler, Record(record, self._thread))
-
-            self._thread.call(self._consumer.run(handle))
+    def run_batches(
+        self, handler: Callable[[braid.Batch], object], *, max_records: int = limits.FETCH_RECORDS_MAX
+    ) -> None:
+        """See `braid.Consumer.run_batches`: `handler` is called in `concurrency` threads."""
+        self._thread.call(self._consumer.run_batches(handler, max_records=max_records))
 
     def leases(self) -> list[braid.Lease]:
         """See `braid.Consumer.leases`."""
@@ -281,6 +250,8 @@ class Mesh:
         on_assigned: Callable[[list[str]], None] | None = None,
         on_revoked: Callable[[list[str]], None] | None = None,
         where: braid.Where | None = None,
+        handler_timeout_seconds: float | None = None,
+        cancel_at_loss: bool = False,
     ) -> Consumer:
         """See `braid.Mesh.consumer`; the callbacks are called in the loop's thread."""
         return Consumer(
@@ -301,9 +272,10 @@ class Mesh:
                 on_assigned=on_assigned,
                 on_revoked=on_revoked,
                 where=where,
+                handler_timeout_seconds=handler_timeout_seconds,
+                cancel_at_loss=cancel_at_loss,
             ),
             self._thread,
-            concurrency,
         )
 
     async def _open(self) -> None:

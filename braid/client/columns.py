@@ -1,6 +1,7 @@
 """Many records of one partition at once, as columns."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Final
 
@@ -9,8 +10,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from braid.client.cell_arrays import binary_of
+from braid.client.handlers import ThreadRecord
 from braid.client.header_maps import HEADERS, header_maps
-from braid.client.record import Record
+from braid.client.record import HeldLease, Record
 from braid.client.slices import Slice
 from braid.kernel import limits
 from braid.kernel.errors import Invalid
@@ -58,6 +60,16 @@ class Batch:
         return pa.RecordBatch.from_arrays([*same, *own], schema=SCHEMA)
 
     @property
+    def work(self) -> "PartitionWork":
+        """The work on the lease it came by."""
+        return self._work
+
+    @property
+    def lease(self) -> HeldLease:
+        """The lease it came by, for handlers that take long."""
+        return HeldLease(self._work)
+
+    @property
     def epoch(self) -> int:
         """The lease epoch they were handed out under: a fencing token for sinks."""
         return self._work.lease.epoch
@@ -78,8 +90,17 @@ class Batch:
 
     def retry(self, after_seconds: float = 0.0) -> None:
         """Every row that was not acknowledged comes back after a while; counts as an attempt."""
-        for at in np.flatnonzero(self._choose(None)).tolist():
-            Record(self._slice.rows[at], self._work).retry(after_seconds)
+        for record in self.unsettled():
+            record.retry(after_seconds)
+
+    def unsettled(self) -> list[Record]:
+        """The rows that were not settled, as records: each is to be settled by itself, no more by this batch."""
+        return [Record(self._slice.rows[at], self._work) for at in np.flatnonzero(self._choose(None)).tolist()]
+
+    def abandon(self) -> None:
+        """Its handler was ended from outside: what is not settled is handled by another, here or at the next holder."""
+        for record in self.unsettled():
+            record.abandon()
 
     @cached_property
     def _offsets(self) -> NDArray[np.int64]:
@@ -90,12 +111,15 @@ class Batch:
         """Which rows are not settled yet and named by the mask; from now on they count as settled."""
         chosen = self._open
         if mask is not None:
-            if len(mask) != len(self):
-                raise Invalid(f"a mask of {len(mask)} rows for a batch of {len(self)}", field="mask")
+            self._check(mask)
             named: object = mask.to_numpy(zero_copy_only=False) if isinstance(mask, pa.Array) else mask
             chosen = chosen & np.asarray(named, np.bool_)
         self._open = self._open & ~chosen
         return chosen
+
+    def _check(self, mask: Sequence[bool] | pa.Array | None) -> None:
+        if mask is not None and len(mask) != len(self):
+            raise Invalid(f"a mask of {len(mask)} rows for a batch of {len(self)}", field="mask")
 
     def _of_rows(self) -> list[pa.Array]:
         rows = self._slice.rows
@@ -108,6 +132,35 @@ class Batch:
             pa.array([row.value for row in rows], pa.binary()),
             pa.array([row.headers for row in rows], HEADERS),
         ]
+
+
+class ThreadBatch(Batch):
+    """A batch that is settled from any thread; its rows' fate is decided some time soon."""
+
+    def __init__(self, batch: Batch, tell: Callable[[Callable[[], None]], object]) -> None:
+        """Settles `batch` itself, so that who handed it out knows of it; `tell` runs a function on its loop."""
+        super().__init__(batch._slice)
+        self._batch = batch
+        self._tell = tell
+
+    def ack(self, mask: Sequence[bool] | pa.Array | None = None) -> None:
+        """See `braid.Batch.ack`."""
+        self._check(mask)
+        self._tell(lambda: self._batch.ack(mask))
+
+    def retry(self, after_seconds: float = 0.0) -> None:
+        """See `braid.Batch.retry`."""
+        self._tell(lambda: self._batch.retry(after_seconds))
+
+    def unsettled(self) -> list[Record]:
+        """See `braid.Batch.unsettled`; waits for the loop."""
+        found: Future[list[Record]] = Future()
+        self._tell(lambda: found.set_result(self._batch.unsettled()))
+        return [ThreadRecord(record, self._tell) for record in found.result()]
+
+    def abandon(self) -> None:
+        """See `braid.Batch.abandon`."""
+        self._tell(self._batch.abandon)
 
 
 def _of_columns(columns: RecordColumns, times: NDArray[np.int64]) -> list[pa.Array]:

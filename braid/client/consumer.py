@@ -9,12 +9,13 @@ import contextlib
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from braid.client.brake import Brakes
 from braid.client.dead_letters import DeadLetters
 from braid.client.explaining import Explained, explained
-from braid.client.handling import Handling
+from braid.client.handlers import InThreads, Tell, ThreadRecord, X, open_threads
+from braid.client.handling import Handling, Supply
 from braid.client.lease_view import Lease, view
 from braid.client.lease_works import LeaseWorks, OpenLeases, Shared
 from braid.client.memory import MemoryBound
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from braid.client.columns import Batch
 
 _log = logging.getLogger("braid.consumer")
-Handler = Callable[[Record], Awaitable[object]]
+Handler = Callable[[Record], object]
 
 
 class Consumer:
@@ -65,7 +66,7 @@ class Consumer:
         self._tasks: list[Task] = []
         self._background: dict[int, Task] = {}
         self._background_count = 0
-        self._handlings: list[Handling] = []
+        self._handlings: list[Handling[Any]] = []
         self._refusal: BraidError | None = None
         self._was_refused = asyncio.Event()
         self._closed = False
@@ -109,19 +110,52 @@ class Consumer:
     async def run(self, handler: Handler) -> None:
         """Calls `handler` with each record, up to `concurrency` at once, until the consumer is closed.
 
-        A handler that returns without settling its record acknowledges it; one that raises sends it the way of the
-        retry policy, and after the last attempt to the dlq lane.
+        A coroutine function is awaited; an ordinary one is called in a thread of its own, and may settle its record
+        there. A handler that returns without settling its record acknowledges it; one that raises sends it the way of
+        the retry policy, and after the last attempt to the dlq lane.
 
         Raises:
             BraidError: the assigner or a cluster refuses this member for good.
+            Invalid: `concurrency` asks for more threads than `limits.HANDLER_THREADS_MAX`.
         """
         self._take_as("records")
-        handling = Handling(self._host, self._ready, self._settings, handler, self._watched)
+        await self._handle(Supply(self._ready.take_quickly, self._ready.take), handler, ThreadRecord)
+
+    async def run_batches(
+        self, handler: Callable[["Batch"], object], *, max_records: int = limits.FETCH_RECORDS_MAX
+    ) -> None:
+        """As `run`, with batches of one partition, up to `concurrency` at once.
+
+        A handler's error is that of all rows it has not settled: they come back one by one, so that the one at fault is
+        found and the others go on.
+
+        Args:
+            handler: A coroutine function, or an ordinary one, which is called in a thread.
+            max_records: Rows of a batch at most.
+        """
+        from braid.client.columns import Batch, ThreadBatch  # pyarrow is loaded by who wants columns
+
+        async def take() -> Batch | None:
+            taken = await self._ready.take_slice(max_records)
+            return None if taken is None else Batch(taken)
+
+        self._take_as("batches")
+        await self._handle(Supply(lambda: None, take), handler, ThreadBatch)
+
+    async def _handle(
+        self, supply: Supply[X], handler: Callable[[X], object], for_thread: Callable[[X, Tell], X]
+    ) -> None:
+        threads = open_threads(self._host.tasks, handler, self._settings.concurrency)
+        call = handler if threads is None else InThreads(handler, for_thread, threads)
+        awaited = cast("Callable[[X], Awaitable[object]]", call)
+        handling = Handling(self._host, supply, self._settings, awaited, self._watched, in_threads=threads is not None)
         self._handlings.append(handling)
         try:
             await handling.run()
         finally:
             self._handlings.remove(handling)
+            if threads is not None:
+                threads.close()
         if self._refusal is not None:
             raise self._refusal
 
@@ -202,7 +236,12 @@ class Consumer:
     def explain(self) -> list[Explained]:
         """By lease, what its records are doing now, and what keeps it from doing more."""
         now_ms, parked = self._host.clock.now_ms(), self._retries.works()
-        return [explained(work, parked, now_ms, self._blocked(work)) for work in self._works]
+        return [
+            explained(work, parked, now_ms, self._blocked(work), self._overdue(work.lease.id)) for work in self._works
+        ]
+
+    def _overdue(self, lease: LeaseId) -> int:
+        return sum(handling.overdue(lease) for handling in self._handlings)
 
     def _blocked(self, work: PartitionWork) -> list[str]:
         lane, cluster = work.lease.id.channel.lane, work.lease.cluster.name
@@ -225,7 +264,7 @@ class Consumer:
             await cluster.committer.commit([work for work in cluster.committer.works.values() if work.dirty])
 
     async def close(self) -> None:
-        """Drains, commits, releases every lease and leaves the group.
+        """Drains, commits, releases every lease and leaves the group. Handlers that do not end in time are cancelled.
 
         A member of an exclusive group with records that are not settled releases no lease of theirs and does not
         leave: those leases run out. If a handler of `run` cannot be cancelled, the process ends.
@@ -242,6 +281,8 @@ class Consumer:
                     await self._session.leave("closed")
         finally:
             await self._stop()
+            for handling in self._handlings:
+                handling.cancel()
         if self._settings.ownership == "exclusive" and any(handling.running for handling in self._handlings):
             self._host.exit("a handler of an exclusive group cannot be cancelled, and its lease is about to run out")
 

@@ -13,6 +13,7 @@ class Explained(NamedTuple):
         lease: `<stream>/<lane>/<generation>/<partition>`.
         stage: `restoring`, `working`, `draining` or `ended`.
         handled: Records the application has, not settled yet.
+        overdue: Handlers that run on though their time is over, and cannot be ended: each keeps its slot.
         waiting: Records fetched that nobody has yet, those behind one of their key included.
         parked: Records that wait for another attempt.
         copying: Records on their way to the dlq lane.
@@ -23,6 +24,7 @@ class Explained(NamedTuple):
     lease: str
     stage: str
     handled: int
+    overdue: int
     waiting: int
     parked: int
     copying: int
@@ -31,12 +33,14 @@ class Explained(NamedTuple):
 
     def __str__(self) -> str:
         """One line for a log."""
-        what = f"{self.handled} handled, {self.waiting} waiting, {self.parked} parked, {self.copying} copied"
+        what = f"{self.handled} handled ({self.overdue} overdue), {self.waiting} waiting, {self.parked} parked, {self.copying} copied"
         why = f"; {'; '.join(self.blocked)}" if self.blocked else ""
         return f"{self.lease} {self.stage}: {what}, the oldest {self.oldest_seconds:.1f} s old{why}"
 
 
-def explained(work: PartitionWork, parked: Iterable[PartitionWork], now_ms: int, blocked: Sequence[str]) -> Explained:
+def explained(
+    work: PartitionWork, parked: Iterable[PartitionWork], now_ms: int, blocked: Sequence[str], overdue: int
+) -> Explained:
     """What is to be told of one lease; `parked` is the work of every record that waits for another attempt."""
     waits = sum(each is work for each in parked)
     handled, copying = work.handled, work.copying
@@ -46,6 +50,7 @@ def explained(work: PartitionWork, parked: Iterable[PartitionWork], now_ms: int,
         str(work.lease.id),
         work.stage.name.lower(),
         handled,
+        overdue,
         max(0, in_flight - handled - copying - waits),
         waits,
         copying,

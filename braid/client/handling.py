@@ -1,46 +1,76 @@
-"""Runs an application's handler over records: many at once, and what follows when it raises."""
+"""Runs an application's handler over records or batches: many at once, and what follows when it raises or is late."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import logging
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
+from typing import TYPE_CHECKING, Generic, NamedTuple, cast
 
-from braid.client.ready import Ready
+from braid.client.handlers import Handled, X
 from braid.client.record import Record
 from braid.client.routing import DLQ_LANE
 from braid.client.settings import ConsumerSettings
 from braid.client.tracing import process_span, tracer
 from braid.client.verdicts import Verdict, Verdicts
 from braid.client.watched import Run
-from braid.kernel.errors import BraidError, Retryable
+from braid.kernel import limits
+from braid.kernel.errors import BraidError, HandlerTimeout, Retryable
 from braid.kernel.ids import LeaseId
 from braid.kernel.ports import Host, Task
 
+if TYPE_CHECKING:
+    from braid.client.columns import Batch
 
-class Handling:
-    """One call of `Consumer.run`."""
+_log = logging.getLogger("braid.consumer")
+
+
+class Supply(NamedTuple, Generic[X]):
+    """Where what is to be handled comes from.
+
+    Attributes:
+        take_quickly: The next, or None when `take` has to see to it.
+        take: The next, waiting for it; None once closed. Raises `BraidError` when nothing will come any more.
+    """
+
+    take_quickly: Callable[[], X | None]
+    take: Callable[[], Awaitable[X | None]]
+
+
+class Handling(Generic[X]):
+    """One call of `Consumer.run` or `run_batches`."""
 
     def __init__(
         self,
         host: Host,
-        ready: Ready,
+        supply: Supply[X],
         settings: ConsumerSettings,
-        handler: Callable[[Record], Awaitable[object]],
+        handler: Callable[[X], Awaitable[object]],
         watch: Callable[[Run, str], Task],
+        *,
+        in_threads: bool,
     ) -> None:
-        """`watch` runs what the consumer cannot live without."""
+        """`watch` runs what the consumer cannot live without; what runs `in_threads` does not end when cancelled."""
         self._host = host
         self._elapsed = host.clock.elapsed
-        self._ready = ready
+        self._supply = supply
         self._group = settings.group
         self._retry = settings.retry
         self._verdicts = Verdicts(settings.retry)
         self._concurrency = settings.concurrency
+        self._timeout_seconds = settings.handler_timeout_seconds
+        self._grace_seconds = 0.0 if in_threads else limits.HANDLER_CANCEL_SECONDS
+        self._in_threads = in_threads
+        # Where an order or exclusive ownership is promised, nobody gets a record while a handler still has it.
+        self._settles_late = settings.ordering != "none" or settings.ownership == "exclusive"
         self._handler = handler
         self._watch = watch
         self._tracer = tracer()
-        self._current: dict[int, Record] = {}
+        self._current: dict[int, X] = {}
+        self._since: dict[int, float] = {}  # by slot, when its handler began
         self._slots: list[Task] = []
-        self._cancelled: dict[int, None] = {}  # slots whose record's lease ended
+        self._lost: dict[int, None] = {}  # slots that were cancelled: the lease of what they handle ended
+        self._late: dict[int, None] = {}  # slots that were cancelled: they ran out of time
+        self._overdue: dict[int, None] = {}  # slots whose handler did not end when its time was over
         self._ending = False
 
     async def run(self) -> None:
@@ -48,6 +78,7 @@ class Handling:
         self._slots = [
             self._watch(partial(self._slot, number), f"handler-{number}") for number in range(self._concurrency)
         ]
+        overseer = None if self._timeout_seconds is None else self._watch(self._oversee, "handler-time")
         try:
             for slot in self._slots:
                 await slot.ended()
@@ -57,86 +88,154 @@ class Handling:
                 slot.cancel()
             for slot in self._slots:
                 await slot.ended()
+            if overseer is not None:
+                overseer.cancel()
 
     @property
     def running(self) -> bool:
         """Whether any handler runs."""
         return bool(self._current)
 
-    def cancel(self, lease: LeaseId) -> None:
-        """Cancels, once, the handlers of a lease's records (exclusive groups)."""
-        for number, record in list(self._current.items()):
-            if record.work.lease.id == lease and number not in self._cancelled:
-                self._cancelled[number] = None
+    def overdue(self, lease: LeaseId | None = None) -> int:
+        """How many handlers, of a lease or of all, run on though their time is over."""
+        return sum(lease is None or self._current[number].work.lease.id == lease for number in self._overdue)
+
+    def cancel(self, lease: LeaseId | None = None) -> None:
+        """Cancels, once, the handlers of what was leased so, or all."""
+        for number, item in list(self._current.items()):
+            if number not in self._lost and (lease is None or item.work.lease.id == lease):
+                self._lost[number] = None
                 self._slots[number].cancel()
 
     async def _slot(self, number: int) -> None:
-        current, elapsed, take_quickly = self._current, self._elapsed, self._ready.take_quickly
-        now = elapsed()
+        current, since, elapsed, take_quickly = self._current, self._since, self._elapsed, self._supply.take_quickly
+        task, now = asyncio.current_task(), elapsed()
+        assert task is not None, "slots are tasks"
         while True:
-            record = take_quickly()
-            if record is None:
-                record = await self._next()
-                if record is None:
+            item = take_quickly()
+            if item is None:
+                item = await self._next()
+                if item is None:
                     return
                 now = elapsed()
-            current[number] = record
-            busy = record.work.busy
+            current[number] = item
+            since[number] = now
+            busy = item.work.busy
             busy.began(now)
             try:
-                await self._handle(record)
+                await self._handle(item)
             except asyncio.CancelledError as cancelled:
-                self._ended(number, record, cancelled)
+                self._ended(number, item, cancelled)
             else:
-                if self._cancelled:
+                if self._lost or self._late:
                     self._forgive(number)  # a handler may have swallowed it
+                if self._in_threads and task.cancelling():
+                    return  # all end; a thread was waited for
             finally:
                 now = elapsed()
                 busy.ended(now)
                 del current[number]
+                if self._overdue:
+                    self._overdue.pop(number, None)
 
-    async def _next(self) -> Record | None:
+    async def _next(self) -> X | None:
         try:
-            return await self._ready.take()
+            return await self._supply.take()
         except BraidError:
             return None  # `Consumer.run` raises it
 
-    async def _handle(self, record: Record) -> None:
+    async def _handle(self, item: X) -> None:
         try:
             if self._tracer is None:
-                await self._handler(record)
+                await self._handler(item)
             else:
-                with process_span(self._tracer, self._group, record):
-                    await self._handler(record)
+                with process_span(self._tracer, self._group, item):
+                    await self._handler(item)
         except Exception as error:  # noqa: BLE001 - a handler may raise anything, and its record takes the consequence
-            self._failed(record, error)
+            self._failed(item, error)
         else:
-            record.ack()
+            item.ack()
+
+    # --- time
+
+    async def _oversee(self) -> None:
+        """Ends handlers whose time is over: a look at all of them when the oldest's is."""
+        assert self._timeout_seconds is not None, "somebody named a time"
+        while True:
+            now = self._elapsed()
+            nearest = now + self._timeout_seconds  # whoever begins from now on has at least so long
+            for number in list(self._current):
+                due = self._due(number)
+                if due is not None and due <= now:
+                    self._time_is_over(number)
+                    due = self._due(number)
+                nearest = min(nearest, due or nearest)
+            await self._host.clock.sleep(max(nearest - now, limits.HANDLER_TIME_TICK_SECONDS))
+
+    def _due(self, number: int) -> float | None:
+        """When something is to be done about a slot's handler; None when all that can be was."""
+        assert self._timeout_seconds is not None, "somebody named a time"
+        if number in self._overdue:
+            return None
+        began = self._since[number] + self._timeout_seconds
+        return began + self._grace_seconds if number in self._late else began
+
+    def _time_is_over(self, number: int) -> None:
+        if not self._in_threads and number not in self._late:
+            self._late[number] = None
+            self._slots[number].cancel()
+            return
+        item = self._current[number]
+        self._overdue[number] = None
+        _log.warning(
+            "a handler of %s runs on though its %g s are over: it cannot be ended, and keeps its slot",
+            item.work.lease.id,
+            self._timeout_seconds,
+        )
+        if not self._settles_late:
+            self._failed(item, self._timed_out())
+
+    def _timed_out(self) -> HandlerTimeout:
+        return HandlerTimeout(
+            f"the handler did not end in {self._timeout_seconds:g} s",
+            remedy="raise handler_timeout_seconds, or give what the handler waits for a time-out of its own",
+        )
+
+    # --- how a slot's handler ended
 
     def _forgive(self, number: int) -> bool:
-        """Takes back the cancellation of a slot whose record's lease ended; False when that was not cancelled."""
-        if number not in self._cancelled:
-            return False
-        del self._cancelled[number]
+        """Takes back the cancellations of a slot; False when it was not cancelled here."""
         task = asyncio.current_task()
         assert task is not None, "slots are tasks"
-        task.uncancel()
-        return True
+        found = False
+        for cancelled in (self._lost, self._late):
+            if number in cancelled:
+                del cancelled[number]
+                task.uncancel()
+                found = True
+        return found
 
-    def _ended(self, number: int, record: Record, cancelled: asyncio.CancelledError) -> None:
-        """A slot was cancelled because all end, or because its record's lease did; else the handler did it itself."""
+    def _ended(self, number: int, item: X, cancelled: asyncio.CancelledError) -> None:
+        """A slot was cancelled because all end, its lease did, or its time was over; else the handler did it itself."""
         task = asyncio.current_task()
         assert task is not None, "slots are tasks"
         if not task.cancelling():
-            self._failed(record, cancelled)
+            self._failed(item, cancelled)
             return
-        record.abandon()
-        if not self._forgive(number) or self._ending or task.cancelling():
+        late = number in self._late and number not in self._lost
+        forgiven = self._forgive(number)
+        if late and not task.cancelling():
+            self._failed(item, self._timed_out())
+            return
+        item.abandon()
+        if not forgiven or self._ending or task.cancelling():
             raise cancelled
 
-    def _failed(self, record: Record, error: BaseException) -> None:
-        if record.settled:
-            return
+    def _failed(self, item: X, error: BaseException) -> None:
+        for record in _unsettled(item):
+            self._record_failed(record, error)
+
+    def _record_failed(self, record: Record, error: BaseException) -> None:
         attempt, verdict = record.attempt, self._verdicts.of(error)
         if verdict is Verdict.REJECTED:
             record.reject(str(error))
@@ -154,3 +253,9 @@ class Handling:
         if isinstance(error, Retryable) and error.after_seconds is not None:
             return error.after_seconds
         return self._retry.delay_seconds(attempt, self._host.randomness.uniform(0, 1))
+
+
+def _unsettled(item: Handled) -> Sequence[Record]:
+    if isinstance(item, Record):
+        return () if item.settled else (item,)
+    return cast("Batch", item).unsettled()

@@ -158,8 +158,8 @@ class LeaseWorks:
         self._owner.resume(lane)
 
     def _cancel_handlers(self, lease: LeaseId) -> None:
-        """For exclusive groups: no handler outlives its lease."""
-        if self._exclusive:
+        """No handler outlives its lease: in exclusive groups, and where the application wants it so."""
+        if self._exclusive or self._settings.cancel_at_loss:
             self._owner.cancel_handlers(lease)
 
     def _worked_on(self, lease: LeaseId) -> bool:
@@ -225,6 +225,7 @@ class LeaseWorks:
             return
         committed = not work.restored or await self._last_commit(work, cluster)
         self._end(work)
+        self._cancel_handlers(work.lease.id)
         lease = work.lease
         await self.session.release(lease.id, lease.epoch, commit_waived=not committed, reason="asked back")
 

@@ -105,6 +105,7 @@ class PartitionWork:
         self._first_failures: dict[int, int] = {}
         self._uncopied: dict[int, int] = {}  # first and last offset of quarantined batches without a copy
         self._drained = asyncio.Event()
+        self.gone = asyncio.Event()  # the lease is
         self._records = 0
         self._bytes = 0
         self.busy = BusyTime()
@@ -127,6 +128,11 @@ class PartitionWork:
     def working(self) -> bool:
         """Whether records are fetched and handed out."""
         return self.stage is Stage.WORKING
+
+    @property
+    def draining(self) -> bool:
+        """Whether the lease was asked back."""
+        return self.stage is Stage.DRAINING
 
     @property
     def ended(self) -> bool:
@@ -178,6 +184,7 @@ class PartitionWork:
         """The lease is gone: whatever is settled from now on changes nothing."""
         self._settle_at_once()
         self.stage = Stage.ENDED
+        self.gone.set()
         self._drop_waiting()
         self._drained.set()
 

@@ -106,6 +106,42 @@ def rows_of(columns: RecordColumns, times: NDArray[np.int64], sizes: NDArray[np.
 Raw = Row | QuarantinedBatch
 
 
+class HeldLease:
+    """The lease that something was handed out under, as its handler sees it while it works; may be read in any thread.
+
+    Attributes are as of now, not as of when it was handed out.
+    """
+
+    __slots__ = ("_work",)
+
+    def __init__(self, work: "PartitionWork") -> None:
+        self._work = work
+
+    @property
+    def name(self) -> str:
+        """`<stream>/<lane>/<generation>/<partition>`."""
+        return str(self._work.lease.id)
+
+    @property
+    def epoch(self) -> int:
+        """Of the lease: a fencing token for sinks."""
+        return self._work.lease.epoch
+
+    @property
+    def asked_back(self) -> bool:
+        """Whether somebody else is to have it: what is handed out is still this member's to end, soon."""
+        return self._work.draining or self._work.ended
+
+    @property
+    def lost(self) -> bool:
+        """Whether it is this member's no more: what is done from now on does not count, and is done again elsewhere."""
+        return self._work.ended
+
+    async def until_lost(self) -> None:
+        """Waits until it is this member's no more."""
+        await self._work.gone.wait()
+
+
 class Record:
     """One record, to be settled exactly once: `ack`, `retry`, `reject` or `dead_letter`, in any order among records.
 
@@ -192,6 +228,11 @@ class Record:
     def partition(self) -> int:
         """The partition it lies in."""
         return self.work.lease.topic_partition.partition
+
+    @property
+    def lease(self) -> HeldLease:
+        """The lease it was handed out under, for handlers that take long."""
+        return HeldLease(self.work)
 
     @property
     def epoch(self) -> int:

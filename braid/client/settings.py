@@ -119,7 +119,37 @@ def check_classes(classes: object, field: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerSettings:
-    """Of one consumer; see `Mesh.consumer`."""
+    """Of one consumer.
+
+    Attributes:
+        streams: Names of the streams to consume.
+        group: The consuming application; its members share the streams' partitions.
+        start: Where a group without progress begins: `earliest`, `latest` or a datetime with a time zone.
+        lanes: Reserved shares by lane; lanes not named are not consumed. None: every lane but `dlq`.
+        ordering: Which records of a partition may be worked on at once: `none`, all; `key`, those of unlike keys,
+            so that each key's are handled one after another; `partition`, one. A record that is retried holds up
+            those behind it. With an order, records are taken one by one or as batches, not both.
+        concurrency: Handlers at once in `run`.
+        retry: What follows when a handler raises.
+        ownership: `at_least_once`, or `exclusive`: two live holders of a partition never overlap. Handlers of `run`
+            are cancelled when their lease ends; a lease with records that are not settled is not given back but
+            left to run out, and a process that still works on one then ends (status 70).
+        fencing: Who refuses what a former holder commits that was frozen: `generation`, its cluster; `none`,
+            nobody. None: what the group has, and `generation` for a new one.
+        lease_seconds: A member that is not heard of for so long loses its leases.
+        commit_interval_seconds: Longest time between two commits while there is something to commit.
+        max_in_flight_bytes: Bound on fetched records that are not done; then fetching waits.
+        detached_seconds_max: A member of an `at_least_once` group that reaches no assigner works on for so long,
+            beside whoever was given its leases meanwhile; then it stops until it reaches one.
+        on_assigned: Called with the names of new leases.
+        on_revoked: Called with the names of leases asked back or lost.
+        where: Which records are handed out; the others count as done, unseen. None: all.
+        handler_timeout_seconds: A handler that takes longer is cancelled, and has failed with `HandlerTimeout`. One
+            that cannot be ended keeps its slot until it ends; its record is tried again meanwhile, save where an
+            order or exclusive ownership is promised. None: handlers may take as long as they like.
+        cancel_at_loss: Cancels a handler whose lease is lost in an `at_least_once` group too: somebody else does
+            its work again. Else it ends by itself, and may ask `record.lease.lost`.
+    """
 
     streams: tuple[str, ...]
     group: str
@@ -137,6 +167,8 @@ class ConsumerSettings:
     on_assigned: Callable[[list[str]], None] | None = None
     on_revoked: Callable[[list[str]], None] | None = None
     where: Where | None = None
+    handler_timeout_seconds: float | None = None
+    cancel_at_loss: bool = False
 
     def __post_init__(self) -> None:
         if not self.streams:
@@ -178,3 +210,5 @@ class ConsumerSettings:
             raise Invalid("must be positive", field="max_in_flight_bytes")
         if self.detached_seconds_max <= 0:
             raise Invalid("must be positive", field="detached_seconds_max")
+        if self.handler_timeout_seconds is not None and self.handler_timeout_seconds <= 0:
+            raise Invalid("must be positive, or None", field="handler_timeout_seconds")

@@ -2,14 +2,17 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from opentelemetry import propagate, trace
 from opentelemetry.context import Context
 
+from braid.client.handlers import Handled
+from braid.client.record import Record
+
 if TYPE_CHECKING:
+    from braid.client.columns import Batch
     from braid.client.outbox import Receipt
-    from braid.client.record import Record
 
 _FIELDS = frozenset({"traceparent", "tracestate", "baggage"})
 Headers = Sequence[tuple[str, bytes]]
@@ -45,24 +48,27 @@ def sent(span: trace.Span, receipt: "Receipt") -> None:
 
 
 @contextmanager
-def process_span(tracer: trace.Tracer, group: str, record: "Record") -> Iterator[None]:
-    """A CONSUMER span around a handler, linked to the span that sent the record."""
-    origin = trace.get_current_span(extract_trace(record.raw_headers)).get_span_context()
+def process_span(tracer: trace.Tracer, group: str, item: Handled) -> Iterator[None]:
+    """A CONSUMER span around a handler; that of one record is linked to the span that sent it."""
+    place = item.work.lease.topic_partition
     attributes: dict[str, str | int] = {
         "messaging.system": "kafka",
         "messaging.operation.name": "process",
         "messaging.operation.type": "process",
-        "messaging.destination.name": record.topic,
-        "messaging.destination.partition.id": str(record.partition),
+        "messaging.destination.name": place.topic,
+        "messaging.destination.partition.id": str(place.partition),
         "messaging.consumer.group.name": group,
-        "messaging.kafka.offset": record.offset,
-        "braid.cluster": record.cluster,
+        "braid.cluster": item.work.lease.cluster.name,
     }
+    links = []
+    if isinstance(item, Record):
+        attributes["messaging.kafka.offset"] = item.offset
+        origin = trace.get_current_span(extract_trace(item.raw_headers)).get_span_context()
+        links = [trace.Link(origin)] if origin.is_valid else []
+    else:
+        attributes["messaging.batch.message_count"] = len(cast("Batch", item))
     with tracer.start_as_current_span(
-        f"process {record.topic}",
-        kind=trace.SpanKind.CONSUMER,
-        links=[trace.Link(origin)] if origin.is_valid else [],
-        attributes=attributes,
+        f"process {place.topic}", kind=trace.SpanKind.CONSUMER, links=links, attributes=attributes
     ) as span:
         try:
             yield

@@ -6,6 +6,7 @@ import os
 import secrets
 import time
 from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
 
 from braid.kernel.ids import make_ulid
@@ -77,6 +78,21 @@ class SystemTask:
         await asyncio.wait((self._task,))
 
 
+class SystemThreads:
+    """A pool of threads."""
+
+    def __init__(self, count: int, name: str) -> None:
+        self._pool = ThreadPoolExecutor(count, name)
+
+    def run(self, function: Callable[[], T]) -> asyncio.Future[T]:
+        """Calls the function as soon as a thread is free."""
+        return asyncio.get_running_loop().run_in_executor(self._pool, function)
+
+    def close(self) -> None:
+        """Takes no more; does not wait for what runs."""
+        self._pool.shutdown(wait=False)
+
+
 class SystemTasks:
     """Asyncio tasks, held strongly until they end. One that dies of an error is logged once and reported."""
 
@@ -94,6 +110,10 @@ class SystemTasks:
     async def run_blocking(self, function: Callable[[], T]) -> T:
         """Runs a function in the loop's thread pool."""
         return await asyncio.get_running_loop().run_in_executor(None, function)
+
+    def threads(self, count: int, name: str) -> SystemThreads:
+        """A pool of its own: what blocks there for long keeps nothing else waiting."""
+        return SystemThreads(count, name)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._running.discard(task)

@@ -96,6 +96,9 @@ DEAD_LETTER_WINDOW_RECORDS: Final = 1_000
 DEAD_LETTER_WINDOW_RECORDS_MAX: Final = 1_000_000  # a number is kept for each letter in it
 RESTORE_RETRY_SECONDS: Final = 0.2  # between attempts to read committed progress
 FINAL_COMMIT_SECONDS: Final = 5.0  # a revoked lease's last commit; then it is waived
+HANDLER_CANCEL_SECONDS: Final = 2.0  # after a handler's time: cancelled, it cleans up so long; then it counts as stuck
+HANDLER_TIME_TICK_SECONDS: Final = 0.01  # between two looks at handlers' time at least
+HANDLER_THREADS_MAX: Final = 1_000  # of ordinary functions at once; a thread takes some 10 ms of a second's switching
 HANDLERS_END_POLL_SECONDS: Final = 0.02  # between two looks whether the cancelled handlers of a lease have ended
 CONSUMER_CLOSE_SECONDS: Final = 10.0  # leaving a consumer's context waits so long for handlers and last commits
 

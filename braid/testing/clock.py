@@ -4,10 +4,11 @@ import asyncio
 import heapq
 import random
 from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
 
 from braid.kernel.ids import make_ulid
-from braid.kernel.ports import Host, Task
+from braid.kernel.ports import Host, Task, Threads
 
 T = TypeVar("T")
 
@@ -92,6 +93,17 @@ class _Task:
         await asyncio.wait((self._task,))
 
 
+class _Threads:
+    def __init__(self, count: int, name: str) -> None:
+        self._pool = ThreadPoolExecutor(count, name)
+
+    def run(self, function: Callable[[], T]) -> asyncio.Future[T]:
+        return asyncio.get_running_loop().run_in_executor(self._pool, function)
+
+    def close(self) -> None:
+        self._pool.shutdown(wait=False)
+
+
 class KillableTasks:
     """The tasks of one process in memory. One that dies of an error is told to the loop's exception handler."""
 
@@ -109,6 +121,10 @@ class KillableTasks:
         """Runs the function inline."""
         await asyncio.sleep(0)
         return function()
+
+    def threads(self, count: int, name: str) -> Threads:
+        """Real threads: what runs there takes real time, of which the mesh's clock knows nothing."""
+        return _Threads(count, name)
 
     def kill(self) -> None:
         """Cancels them all."""

@@ -95,7 +95,7 @@ class Mutant:
                 patcher.stop()
 
 
-async def _ack_first(self: handling.Handling, record: Record) -> None:
+async def _ack_first(self: handling.Handling[Record], record: Record) -> None:
     record.ack()
     try:
         await self._handler(record)

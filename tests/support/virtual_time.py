@@ -16,6 +16,7 @@ from typing import Any, Final, TypeVar, TypeVarTuple, Unpack
 
 from braid.kernel.ids import make_ulid
 from braid.kernel.ports import Host, Task
+from tests.support.inline_threads import InlineThreads
 from tests.support.virtual_handles import Handle, SequencedFuture, SequencedTask, SequencingLoop, tell_end
 
 T = TypeVar("T")
@@ -289,6 +290,11 @@ class ProcessTasks:
         await asyncio.sleep(0)
         self.check()
         return function()
+
+    def threads(self, count: int, name: str) -> InlineThreads:
+        """No threads at all: functions run inline."""
+        self.check()
+        return InlineThreads()
 
     def adopt(self, task: asyncio.Task[Any]) -> None:
         """Makes a task die with the process."""

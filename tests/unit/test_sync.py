@@ -1,5 +1,6 @@
 """The synchronous facade over a mesh in memory: threads in front, one event loop behind."""
 
+import asyncio
 import threading
 import time
 
@@ -83,6 +84,71 @@ def test_what_a_handler_settled_is_not_acknowledged_again_when_it_returns() -> N
             assert sum(each.parked for each in consumer.explain()) == 1
             assert sum(lease.base for lease in consumer.leases()) == 0
         running.join(10)
+
+
+def test_batches_are_handled_in_threads_and_settled_there() -> None:
+    seen: list[int] = []
+    left: list[bytes | None] = []
+
+    def handle(batch: braid.Batch) -> None:
+        values = batch.records["value"].to_pylist()
+        if len(values) == 1:
+            seen.append(int(values[0]))
+            return
+        with pytest.raises(braid.Invalid, match="mask"):
+            batch.ack([True])
+        batch.ack([int(value) % 2 == 0 for value in values])
+        seen.extend(int(value) for value in values if int(value) % 2 == 0)
+        first, *rest = batch.unsettled()
+        left.append(first.value)
+        first.reject("the first odd one")
+        for record in rest:
+            record.retry()
+
+    with braid.sync.Mesh(memory) as mesh, mesh.producer("logs") as producer:
+        producer.send_many(braid.Outgoing(b"%d" % n, key=b"k") for n in range(50))
+        with mesh.consumer(["logs"], group="g", concurrency=2) as consumer:
+            running = threading.Thread(target=consumer.run_batches, args=(handle,))
+            running.start()
+            deadline = time.monotonic() + 60
+            while (len(seen) < 25 or not left) and time.monotonic() < deadline:
+                time.sleep(0.005)
+            assert set(range(0, 50, 2)) <= set(seen)
+            assert left == [b"1"]
+        running.join(10)
+        assert not running.is_alive()
+
+
+def test_a_time_out_reaches_a_thread_through_its_record() -> None:
+    """The clock of the mesh is moved by hand; the thread is real."""
+    mesh = memory()
+    stuck, left = threading.Event(), threading.Event()
+    attempts: list[int] = []
+
+    def handle(record: braid.Record) -> None:
+        attempts.append(record.attempt)
+        if len(attempts) == 1:
+            stuck.set()
+            while not record.settled:
+                time.sleep(0.001)
+            left.set()
+
+    async def scenario() -> None:
+        retry = braid.Retry(backoff_seconds=(1.0, 1.0))
+        async with (
+            mesh.producer("logs") as producer,
+            mesh.consumer(["logs"], group="g", retry=retry, handler_timeout_seconds=5.0, concurrency=2) as consumer,
+        ):
+            running = asyncio.ensure_future(consumer.run(handle))
+            await producer.send(b"x")
+            async with asyncio.timeout(60):
+                while sum(lease.base for lease in consumer.leases()) < 1 or not left.is_set():
+                    await mesh.advance(1.0)
+                    await asyncio.sleep(0.001)
+        await running
+
+    asyncio.run(scenario())
+    assert attempts == [1, 2]
 
 
 def test_errors_arrive_where_the_call_was_made() -> None:

@@ -12,6 +12,7 @@ from braid.kernel.ports.host import (
     Randomness,
     Task,
     Tasks,
+    Threads,
 )
 from braid.kernel.ports.kafka import (
     ClusterDescription,
@@ -105,6 +106,7 @@ __all__ = [
     "StreamHandler",
     "Task",
     "Tasks",
+    "Threads",
     "TopicDescription",
     "TopicPartition",
     "UnaryHandler",

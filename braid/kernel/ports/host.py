@@ -1,6 +1,6 @@
 """The port to one process's own world: clock, randomness, ids, tasks."""
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
@@ -55,6 +55,18 @@ class Task(Protocol):
         ...
 
 
+class Threads(Protocol):
+    """A bounded number of threads for functions that block."""
+
+    def run(self, function: Callable[[], T]) -> Awaitable[T]:
+        """Calls the function as soon as a thread is free. It goes on when nobody awaits its result any more."""
+        ...
+
+    def close(self) -> None:
+        """Takes no more; does not wait for what runs."""
+        ...
+
+
 class Tasks(Protocol):
     """Starts coroutines that belong to one process. A task that dies of an error takes its process down loudly."""
 
@@ -64,6 +76,10 @@ class Tasks(Protocol):
 
     async def run_blocking(self, function: Callable[[], T]) -> T:
         """Runs a blocking function beside the loop and returns its result."""
+        ...
+
+    def threads(self, count: int, name: str) -> Threads:
+        """So many threads at most, called `<name>_<number>`, for functions that may block for long."""
         ...
 
 

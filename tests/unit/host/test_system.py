@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import re
+import threading
 import time
 
 import pytest
@@ -58,6 +59,22 @@ async def test_a_cancelled_or_finished_task_is_no_death() -> None:
     await finished.ended()
     await asyncio.sleep(0)
     assert deaths == []
+
+
+async def test_threads_are_named_and_bounded_and_outlive_whoever_waits() -> None:
+    threads = system_host().tasks.threads(2, "test-threads")
+    gate, names = threading.Event(), set[str]()
+
+    def block() -> int:
+        names.add(threading.current_thread().name)
+        return int(gate.wait(60))
+
+    running = [asyncio.ensure_future(threads.run(block)) for _ in range(5)]
+    await asyncio.wait(running, timeout=0.05)
+    gate.set()
+    assert await asyncio.gather(*running) == [1] * 5
+    assert names <= {"test-threads_0", "test-threads_1"}
+    threads.close()
 
 
 async def test_blocking_work_runs_beside_the_loop() -> None:
