@@ -1,9 +1,10 @@
 """The SDK on one broker without services: routes and leases are there at once, so that nothing else is measured."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from braid.api.assigner.v1 import join_pb2
 from braid.client.lease_session import Held, LeaseListener
 from braid.client.mesh import MeshOfStreams
 from braid.client.route_watch import RouteSource
@@ -49,6 +50,9 @@ class FixedLeases:
         return
 
     async def stopped(self, lanes: Mapping[str, str]) -> None:
+        return
+
+    async def divided(self, splits: Sequence[join_pb2.SplitLease]) -> None:
         return
 
     async def release(self, lease: LeaseId, epoch: int, *, commit_waived: bool = False, reason: str = "") -> None:

@@ -55,6 +55,7 @@ VERBS: Final[Mapping[str, Verb]] = {
     "unpin": Verb("braid.cli.operations", "Let a lease go where it is borne best"),
     "ban": Verb("braid.cli.operations", "Keep a lane, a lease or a cluster from a member"),
     "unban": Verb("braid.cli.operations", "Lift a ban"),
+    "split": Verb("braid.cli.splitting", "Work on what is new at once, and on the backlog beside it"),
     "resume": Verb("braid.cli.stopping", "Let a group go on with a lane its members have stopped with"),
     "freeze": Verb("braid.cli.operations", "Stop all moves of a group"),
     "unfreeze": Verb("braid.cli.operations", "Let a group move leases again"),

@@ -148,7 +148,13 @@ def lag_item(lag: lag_pb2.Lag) -> Item:
 
 def state_text(lag: lag_pb2.Lag) -> str:
     """What must be known to read a row's numbers; `OK` when nothing."""
-    notes = (("STALE", lag.stale), ("foreign", lag.foreign), ("detached", lag.detached))
+    split = f"split (live {lag.live_lag_seconds:.1f})"
+    notes = (
+        ("STALE", lag.stale),
+        ("foreign", lag.foreign),
+        ("detached", lag.detached),
+        (split, lag.split_partitions > 0),
+    )
     return ",".join(text for text, applies in notes if applies) or "OK"
 
 

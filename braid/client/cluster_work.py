@@ -36,8 +36,12 @@ class ClusterWork:
         watch: Callable[[Run, str], Task],
         beside: Callable[[Run, str], None],
         ask: Callable[[Generation], Awaitable[None]],
+        close_finished: Callable[[PartitionWork, "ClusterWork"], None],
     ) -> None:
-        """`watch` runs what the consumer cannot live without, `beside` what may take long and ends with it."""
+        """`watch` runs what the consumer cannot live without, `beside` what may take long and ends with it.
+
+        `close_finished` is to close the backlog cursors of a lease that are done, before each commit.
+        """
         self.admin = cluster.admin()
         self.offsets = cluster.offsets()
         fetcher = cluster.fetcher(
@@ -45,6 +49,17 @@ class ClusterWork:
         )
         asked = headers_asked(settings.where)
         self.intake = Intake(host, fetcher, memory, out_of_range, lambda: self.committer.stopped, asked)
+        self._behind: Intake | None = None  # once a lease here is split: older ranges are read beside the log's head
+        self._open_behind: Callable[[], Intake] = lambda: Intake(
+            host,
+            cluster.fetcher(
+                max_partition_bytes=limits.BACKLOG_PARTITION_BYTES, isolation=Isolation.READ_COMMITTED, client_rack=zone
+            ),
+            memory,
+            out_of_range,
+            lambda: self.committer.stopped,
+            asked,
+        )
         self.committer = Committer(
             host,
             settings.group,
@@ -54,7 +69,8 @@ class ClusterWork:
             detached=detached,
             refused=refused,
             ask=ask,
-            resumed=self.intake.review,
+            resumed=self._review,
+            before=lambda work: close_finished(work, self),
         )
         self.settled = self.committer.settled
         self._retries = retries
@@ -83,11 +99,35 @@ class ClusterWork:
         """Begins to fetch and commit a restored lease."""
         self.committer.works[work.lease.id] = work
         self.intake.add(work)
+        self.read_behind(work)
+
+    def read_behind(self, work: PartitionWork, done: PartitionWork | None = None) -> None:
+        """Fetches the range of a lease's oldest backlog cursor, if it has one, after the one that is done."""
+        if self._behind is not None and done is not None:
+            self._behind.remove(done)
+        if not work.behind:
+            return
+        if self._behind is None:
+            self._behind = self._open_behind()
+            self._tasks.append(self._watch(self._behind.run, "intake-behind"))
+        self._behind.add(work.behind[0])
+
+    def _review(self) -> None:
+        self.intake.review()
+        if self._behind is not None:
+            self._behind.review()
 
     def remove(self, work: PartitionWork) -> None:
         """Ends fetching and committing a lease."""
         self.committer.remove(work)
+        self.stop_reading(work)
+
+    def stop_reading(self, work: PartitionWork) -> None:
+        """Ends fetching a lease, with all its cursors."""
         self.intake.remove(work)
+        if self._behind is not None:
+            for older in work.behind:
+                self._behind.remove(older)
 
     async def close(self) -> None:
         """Stops loops and clients, whatever state the cluster is in."""
@@ -96,6 +136,8 @@ class ClusterWork:
         for task in self._tasks:
             await task.ended()
         await self.intake.close()
+        if self._behind is not None:
+            await self._behind.close()
         await self.offsets.close()
         await self.admin.close()
 

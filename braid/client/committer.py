@@ -41,6 +41,14 @@ class _Foreseen(NamedTuple):
     asked: "asyncio.Future[Fingerprint | None]"
 
 
+class _Encoded(NamedTuple):
+    """A lease's progress as it is to be committed, and how far its cursors were when it was taken."""
+
+    work: PartitionWork
+    versions: Sequence[tuple[PartitionWork, int]]
+    commit: EncodedCommit
+
+
 class Committer:
     """The commits of one group's leases on one cluster."""
 
@@ -56,16 +64,19 @@ class Committer:
         refused: Callable[[BraidError], None],
         ask: Callable[[Generation], Awaitable[None]] = _ask_nobody,
         resumed: Callable[[], None] = lambda: None,
+        before: Callable[[PartitionWork], None] = lambda work: None,
     ) -> None:
         """`detached` tells whether no assigner is in reach; `refused` hears of an error no repetition can mend.
 
-        `ask` tells the assigner of a generation that was refused; `resumed` hears when `stopped` may have ended.
+        `ask` tells the assigner of a generation that was refused; `resumed` hears when `stopped` may have ended;
+        `before` sees each lease whose progress is about to be stated.
         """
         self.works: dict[LeaseId, PartitionWork] = {}
         self.generation: Generation | None = None
         self.truncated = 0
         self._ask = ask
         self._resumed = resumed
+        self._before = before
         self._lent = asyncio.Event()
         self._stale = False  # the cluster knows a newer generation than this member
         self._answered_at = float("-inf")
@@ -136,6 +147,10 @@ class Committer:
         if self._done_since >= limits.COMMIT_RECORDS_MAX:
             self._due.set()
 
+    def hurry(self) -> None:
+        """A commit is due now."""
+        self._due.set()
+
     async def tick(self) -> None:
         """Makes a commit due every interval, until cancelled."""
         while True:
@@ -190,22 +205,22 @@ class Committer:
 
     async def _commit(self, works: Sequence[PartitionWork], *, final: bool = False) -> None:
         async with self._lock:
-            encoded = [(work, work.version, await self._encode(work, final)) for work in works if not work.ended]
-            encoded = [each for each in encoded if not each[0].ended]
+            encoded = [await self._encode(work, final) for work in works if not work.ended]
+            encoded = [each for each in encoded if not each.work.ended]
             if not encoded:
                 return
             self._done_since = 0
             uncommitted = self._uncommitted
             commits = {
-                work.lease.topic_partition: Committed(commit.offset, commit.metadata) for work, _, commit in encoded
+                each.work.lease.topic_partition: Committed(each.commit.offset, each.commit.metadata) for each in encoded
             }
             await self._send(commits)
             self._uncommitted -= uncommitted
             now = self._host.clock.elapsed()
-            for work, version, commit in encoded:
-                work.progress.acknowledge(commit.stated)
-                work.committed_version = version
-                work.committed_at = now
+            for cursor, version, stated in [(*one, each.commit.stated) for each in encoded for one in each.versions]:
+                cursor.progress.acknowledge(stated)
+                cursor.committed_version = version
+                cursor.committed_at = now
 
     async def _send(self, commits: dict[TopicPartition, Committed]) -> None:
         """One request with what is lent at this moment. One that is refused although nothing newer is there is told."""
@@ -225,7 +240,9 @@ class Committer:
         if held:
             self._resumed()
 
-    async def _encode(self, work: PartitionWork, final: bool) -> EncodedCommit:
+    async def _encode(self, work: PartitionWork, final: bool) -> _Encoded:
+        self._before(work)
+        versions = [(cursor, cursor.version) for cursor in work.cursors]
         fields = work.fields(detached=self._detached())
         if final:
             fields = await self._with_fingerprint(work, fields)
@@ -233,7 +250,7 @@ class Committer:
         if commit.truncated:
             self.truncated += 1
             _log.warning("%s: progress does not fit its commit; what is left out will be repeated", work.lease.id)
-        return commit
+        return _Encoded(work, versions, commit)
 
     async def _with_fingerprint(self, work: PartitionWork, fields: EnvelopeFields) -> EnvelopeFields:
         """Adds the identity of the log below the snapshot's own base, which may have moved on by now."""

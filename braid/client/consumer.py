@@ -382,6 +382,9 @@ class _Owner:
         if lane in self._consumer.stopped():
             self._consumer.resume(lane)
 
+    def slots(self) -> int:
+        return self._consumer._settings.concurrency * len(self._consumer._handlings)
+
     def cancel_handlers(self, lease: LeaseId) -> None:
         for handling in self._consumer._handlings:
             handling.cancel(lease)

@@ -101,7 +101,7 @@ class Intake:
         for lane in {id(work.memory): work.memory for work in self._works.values()}.values():
             lane.review()
         stopped = self._stopped()
-        held = {at for at, work in self._works.items() if stopped or work.memory.held_back}
+        held = {at for at, work in self._works.items() if stopped or work.memory.held_back or work.read_up}
         full = [at for at in self._works if at in held and at not in self._paused]
         roomy = [at for at in self._paused if at not in held]
         if full:

@@ -70,6 +70,10 @@ class LeaseListener(Protocol):
         """An operator wants a lane that was stopped to go on."""
         ...
 
+    def split(self, asked: wire.SplitBacklog) -> None:
+        """An operator wants a lease to be worked on at its head too; what comes of it goes to `divided`."""
+        ...
+
 
 class LeaseKeeper(Protocol):
     """Where a consumer's leases come from: `LeaseSession` over an assigner, or a test's fixed split."""
@@ -110,6 +114,10 @@ class LeaseKeeper(Protocol):
 
     async def stopped(self, lanes: Mapping[str, str]) -> None:
         """Tells all lanes that are stopped, each with its reason, whenever that has changed."""
+        ...
+
+    async def divided(self, splits: Sequence[wire.SplitLease]) -> None:
+        """Tells all leases that are split, whenever that has changed, and beside them one that was refused to be."""
         ...
 
     async def leaving(self) -> None:
@@ -274,6 +282,13 @@ class LeaseSession:
             self._hello.stopped.update(lanes)
             await self._send(wire.JoinRequest(stopped=wire.StoppedLanes(lanes=lanes)))
 
+    async def divided(self, splits: Sequence[wire.SplitLease]) -> None:
+        """Tells it now, and again with each hello, but for what was refused."""
+        async with self._telling:
+            del self._hello.splits[:]
+            self._hello.splits.extend(each for each in splits if not each.refused)
+            await self._send(wire.JoinRequest(splits=wire.SplitLeases(leases=splits)))
+
     async def leaving(self) -> None:
         """Asks for nothing more, here and on every later stream."""
         self._leaving = True
@@ -393,6 +408,8 @@ class LeaseSession:
                     self._acknowledged(message.heartbeat.sequence)
                 case "resume":
                     self._listener.resumed(message.resume.lane)
+                case "split":
+                    self._listener.split(message.split)
                 case "delta":
                     stray = self._apply(message.delta)
                     acknowledge = wire.Acknowledge(delta_sequence=message.delta.sequence, released=stray)

@@ -26,8 +26,8 @@ def view(work: PartitionWork, now_ms: int) -> Lease:
     """What is to be told of the work on a lease."""
     oldest = work.oldest_unfinished_ms()
     lag = max(0.0, (now_ms - oldest) / 1000) if oldest is not None else 0.0
-    base, in_flight = (work.progress.base, work.progress.in_flight) if work.restored else (-1, 0)
+    cursors = [each for each in work.cursors if each.restored]
+    base = cursors[0].progress.base if cursors else -1
+    in_flight, skipped = sum(each.progress.in_flight for each in cursors), sum(each.skipped for each in work.cursors)
     lease = work.lease
-    return Lease(
-        str(lease.id), lease.cluster.name, lease.epoch, work.stage.name.lower(), base, in_flight, lag, work.skipped
-    )
+    return Lease(str(lease.id), lease.cluster.name, lease.epoch, work.stage.name.lower(), base, in_flight, lag, skipped)

@@ -10,17 +10,19 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 from braid.api.assigner.v1 import join_pb2
+from braid.client.backlogs import Backlogs
 from braid.client.brake import Brakes
 from braid.client.cluster_work import ClusterWork
 from braid.client.dead_letters import DeadLetters
 from braid.client.lease_session import Held, LeaseKeeper, LeaseListener
 from braid.client.memory import MemoryBound
 from braid.client.order import Order
-from braid.client.partition_work import PartitionWork, Stage
+from braid.client.partition_work import PartitionWork
 from braid.client.ready import Ready
 from braid.client.restore import restore
 from braid.client.retries import Retries
 from braid.client.settings import ConsumerSettings
+from braid.client.settling import Stage
 from braid.client.watched import Run
 from braid.kernel import limits
 from braid.kernel.errors import BraidError, ClusterUnavailable, NotFound
@@ -69,6 +71,10 @@ class Owner(Protocol):
         """Ends the handlers of a lease's records."""
         ...
 
+    def slots(self) -> int:
+        """How many handlers run at once; 0 while nobody calls `Consumer.run`."""
+        ...
+
 
 class LeaseWorks:
     """Of one consumer; `LeaseListener` for its session."""
@@ -96,6 +102,15 @@ class LeaseWorks:
         self._left_over: list[PartitionWork] = []  # exclusive: ended, and not all that was handed out is settled
         self.clusters: dict[str, ClusterWork] = {}
         self.session = open_leases(self, self._loads)
+        self._backlogs = Backlogs(
+            self._works,
+            self._work,
+            shared.ready,
+            shared.memory,
+            ordered=settings.ordering != "none",
+            slots=owner.slots,
+            changed=self._tell_splits,
+        )
 
     def __iter__(self) -> Iterator[PartitionWork]:
         """The work on what is owned now."""
@@ -174,12 +189,37 @@ class LeaseWorks:
 
     # --- work on one lease
 
+    def split(self, asked: join_pb2.SplitBacklog) -> None:
+        """Somebody wants a lease that is far behind to be worked on at its head too."""
+        self._owner.beside(lambda: self._split(asked), f"split-{asked.lease}")
+
+    async def _split(self, asked: join_pb2.SplitBacklog) -> None:
+        work = self._works.get(LeaseId.parse(asked.lease))
+        if work is None or work.lease.epoch != asked.epoch:
+            return  # the lease went, and whoever asks sees that
+        refused = "its committed progress is being read, or it is asked back"
+        if work.working:
+            cluster = self.clusters[work.lease.cluster.name]
+            refused = await self._backlogs.split(work, cluster, asked.share, relaxed=asked.relaxed)
+        if refused:
+            _log.warning("%s is not split: %s", asked.lease, refused)
+            told = join_pb2.SplitLease(lease=asked.lease, epoch=asked.epoch, at=-1, refused=refused)
+            await self.session.divided([*self._backlogs.told(), told])
+
+    def _tell_splits(self) -> None:
+        if not self._owner.closed:
+            self._owner.beside(lambda: self.session.divided(self._backlogs.told()), "split-leases")
+
     def _begin(self, held: Held) -> None:
         earlier = self._works.get(held.id)
         if earlier is not None:
             self._end(earlier)
         cluster = self._cluster(held)
-        work = PartitionWork(
+        work = self._works[held.id] = self._work(held, cluster, 0)
+        self._owner.beside(lambda: self._restore(work, cluster), f"restore-{held.id}")
+
+    def _work(self, held: Held, cluster: ClusterWork, start: int) -> PartitionWork:
+        return PartitionWork(
             held,
             group=self._settings.group,
             ready=self._shared.ready,
@@ -189,14 +229,13 @@ class LeaseWorks:
             brake=self._shared.brakes.lane(held.id.channel.lane),
             order=None if self._settings.ordering == "none" else Order(by_key=self._settings.ordering == "key"),
             where=self._settings.where,
+            start=start,
         )
-        self._works[held.id] = work
-        self._owner.beside(lambda: self._restore(work, cluster), f"restore-{held.id}")
 
     async def _restore(self, work: PartitionWork, cluster: ClusterWork) -> None:
         while work.stage is Stage.RESTORING:
             try:
-                (progress, topic_id), _ = await asyncio.gather(
+                restored, _ = await asyncio.gather(
                     restore(self._settings.group, work.lease.topic_partition, cluster.offsets, cluster.admin),
                     cluster.describe(),
                 )
@@ -207,13 +246,14 @@ class LeaseWorks:
                 self._owner.refuse(error)
                 return
             else:
-                work.begin(progress, topic_id)
+                work.begin(restored.progress, restored.topic_id)
                 if work.working:
+                    self._backlogs.resume(work, cluster, restored)
                     cluster.add(work)
 
     async def _hand_back(self, work: PartitionWork, deadline_seconds: float) -> None:
         cluster = self.clusters[work.lease.cluster.name]
-        cluster.intake.remove(work)
+        cluster.stop_reading(work)
         work.drain()
         cluster.committer.foresee_last(work)
         with contextlib.suppress(TimeoutError):
@@ -252,6 +292,8 @@ class LeaseWorks:
         if self._exclusive and work.handled:
             self._left_over.append(work)
         self.clusters[work.lease.cluster.name].remove(work)
+        for older in work.behind:
+            self._backlogs.forget(older)
         if self._works.get(work.lease.id) is work:
             del self._works[work.lease.id]
 
@@ -272,6 +314,7 @@ class LeaseWorks:
                 watch=self._owner.watched,
                 beside=self._owner.beside,
                 ask=lambda generation: self.session.refused(name, generation),
+                close_finished=self._backlogs.close_finished,
             )
             self.clusters[name].start()
         return self.clusters[name]

@@ -20,18 +20,20 @@ def weights_bytes(columns: RecordColumns) -> NDArray[np.int64]:
 class LaneMemory:
     """One lane's part, so that no lane's backlog, and no paused lane, keeps another's records out."""
 
-    __slots__ = ("_bound", "held_back", "share", "used", "waiting")
+    __slots__ = ("_bound", "fraction", "held_back", "share", "used", "waiting")
 
-    def __init__(self, bound: "MemoryBound", share: int) -> None:
+    def __init__(self, bound: "MemoryBound", share: int, fraction: float = 1.0) -> None:
         self._bound = bound
         self.share = share
+        self.fraction = fraction  # of the lane's part: the rest is for backlog cursors in it, or this is for those
         self.used = 0
         self.waiting = 0  # records nobody asked for yet: more of them only make memory cold
         self.held_back = False  # whether fetching of this lane waits for room
 
     def review(self) -> bool:
         """Holds fetching back at the lane's part, and lets it go on at half of it; returns `held_back`."""
-        bytes_max, records_max = self._bound.part_bytes(self), self._bound.ready_records_max
+        bytes_max = self._bound.part_bytes(self)
+        records_max = max(1, int(self._bound.ready_records_max * self.fraction))
         if self.held_back:
             bytes_max, records_max = bytes_max // 2 + 1, records_max // 2 + 1
         self.held_back = self._bound.blocked or self.used >= bytes_max or self.waiting >= records_max
@@ -55,12 +57,13 @@ class MemoryBound:
         self._blocked = False
         self._shares = dict(shares)
         self._lanes: dict[str, LaneMemory] = {}
+        self._backlogs: dict[str, LaneMemory] = {}
         self._on_room: list[Callable[[], None]] = []
 
     @property
     def used(self) -> int:
         """Bytes over all lanes."""
-        return sum(lane.used for lane in self._lanes.values())
+        return sum(lane.used for lane in (*self._lanes.values(), *self._backlogs.values()))
 
     @property
     def blocked(self) -> bool:
@@ -78,9 +81,19 @@ class MemoryBound:
             self._lanes[name] = LaneMemory(self, self._shares.get(name, 1))
         return self._lanes[name]
 
+    def divide(self, name: str, share: float) -> LaneMemory:
+        """So much of a lane's part is for its backlog cursors from now on; returns that. With 0 the lane has all."""
+        lane = self.lane(name)
+        lane.fraction = 1.0 - share
+        if name not in self._backlogs:
+            self._backlogs[name] = LaneMemory(self, lane.share)
+        self._backlogs[name].fraction = share
+        return self._backlogs[name]
+
     def part_bytes(self, lane: LaneMemory) -> int:
         """How much of the whole a lane may use."""
-        return self.max_bytes * lane.share // sum(each.share for each in self._lanes.values())
+        part = self.max_bytes * lane.share // sum(each.share for each in self._lanes.values())
+        return part if lane.fraction == 1.0 else max(1, int(part * lane.fraction))
 
     def on_room(self, listener: Callable[[], None]) -> None:
         """Calls back when there is room for a lane that was held back."""

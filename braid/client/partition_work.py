@@ -2,10 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from enum import Enum, auto
-from typing import Protocol
 from zlib import crc32
 
 import numpy as np
@@ -19,9 +17,11 @@ from braid.client.order import Order
 from braid.client.ready import Ready
 from braid.client.record import QuarantinedBatch, Record, Row
 from braid.client.routing import DLQ_LANE
-from braid.client.slices import Slice
+from braid.client.settling import Settling, Stage
+from braid.client.slices import Slice, below, in_order
 from braid.client.where import Where, chosen_by
 from braid.kernel import limits
+from braid.kernel.cursors import Part, joined
 from braid.kernel.ports import DamagedBatch, FetchedColumns, Fingerprint
 from braid.kernel.progress import Progress
 from braid.kernel.progress_fields import EnvelopeFields, LaneShare
@@ -29,31 +29,6 @@ from braid.kernel.ranges import Ranges
 from braid.kernel.record_columns import RecordColumns
 
 _log = logging.getLogger("braid.consumer")
-
-
-class Stage(Enum):
-    """Where the work on a lease stands."""
-
-    RESTORING = auto()  # committed progress is being read
-    WORKING = auto()
-    DRAINING = auto()  # asked back: nothing new is handed out
-    ENDED = auto()
-
-
-class Settling(Protocol):
-    """What becomes of records that are not simply done."""
-
-    def park(self, record: Record, delay_seconds: float) -> None:
-        """Brings the record back after a wait."""
-        ...
-
-    def write_dead_letter(self, record: Record, error: BaseException | str) -> None:
-        """Copies the record to the dlq lane, then calls `PartitionWork.copied`."""
-        ...
-
-    def settled(self, count: int) -> None:
-        """Records are done: a commit may be due."""
-        ...
 
 
 class PartitionWork:
@@ -71,8 +46,9 @@ class PartitionWork:
         brake: LaneBrake | None = None,
         order: Order[Row, Slice] | None = None,
         where: Where | None = None,
+        start: int = 0,
     ) -> None:
-        """Begins with a lease that was granted.
+        """Begins with a lease that was granted, or with one cursor's part of it, from offset `start` on.
 
         `may_start` says whether a handler may start now, where the lease's deadline decides that (exclusive); `brake`
         whether records of its lane may be dead-lettered (None: always), `order` which may be out at once (None: all),
@@ -86,6 +62,12 @@ class PartitionWork:
         self.committed_version = -1
         self.committed_at = 0.0
         self.memory = memory
+        self.start = start
+        self.until: int | None = None  # end of a backlog cursor's range
+        self.behind: list[PartitionWork] = []  # backlog cursors of the lease, by increasing offset
+        self.backlog_permille = 0  # of the work, for those
+        self.queue = lease.id.channel.lane  # where what is fetched waits for a handler
+        self.held_bytes = 0  # of `memory.used`
         self._progress: Progress | None = None
         self._share = LaneShare(lease.id.channel.lane, memory.share)
         self._ready = ready
@@ -108,7 +90,7 @@ class PartitionWork:
         self.gone = asyncio.Event()  # the lease is
         self._records = 0
         self._bytes = 0
-        self.busy = BusyTime()
+        self.busy = BusyTime()  # cursors of a lease share one
 
     # --- life
 
@@ -143,18 +125,38 @@ class PartitionWork:
     def handled(self) -> int:
         """Records the application works on, whatever became of the lease."""
         self.note_acked()
-        return self._out - self._copying
+        return self._out - self._copying + sum(each.handled for each in self.behind)
 
     @property
     def copying(self) -> int:
         """Records on their way to the dlq lane."""
-        return self._copying
+        return self._copying + sum(each.copying for each in self.behind)
+
+    @property
+    def out(self) -> int:
+        """Records that were handed out by this cursor and are not settled."""
+        return self._out
+
+    @property
+    def cursors(self) -> Sequence["PartitionWork"]:
+        """All that works on the lease, by increasing offset; this is the last, the one at the head of the log."""
+        return (*self.behind, self)
+
+    def undone_below(self, end: int) -> int:
+        """Offsets of this cursor's range below `end` that are not done."""
+        return self.progress.done_ranges.add(0, self.progress.base).gaps(0, end).count
+
+    @property
+    def read_up(self) -> bool:
+        """Whether all of a backlog cursor's range was fetched."""
+        return self.until is not None and self.progress.fetched >= self.until
 
     @property
     def dirty(self) -> bool:
         """Whether there is something to commit."""
         self.note_acked()
-        return self.restored and self.version != self.committed_version
+        dirty = self.restored and self.version != self.committed_version
+        return dirty or any(each.dirty for each in self.behind)
 
     def begin(self, progress: Progress, topic_id: bytes) -> None:
         """Starts working from restored progress, unless the lease was asked back or lost meanwhile."""
@@ -163,6 +165,16 @@ class PartitionWork:
             self.topic_id = topic_id
             self.stage = Stage.WORKING
 
+    def fall_behind(self, until: int, memory: LaneMemory, queue: str) -> None:
+        """This goes on below `until` as a backlog cursor: what it has fetched waits in another queue from now on."""
+        self._acks_kept = 1  # how many are out is asked with each that is handed out
+        self.note_acked()
+        self._ready.move(self, memory, queue)
+        self.memory.used -= self.held_bytes
+        memory.used += self.held_bytes
+        self.memory, self.queue, self.until = memory, queue, until
+        self.version += 1
+
     def drain(self) -> None:
         """Hands nothing out any more; `drained` returns once all that is out was settled."""
         if self.stage in (Stage.RESTORING, Stage.WORKING):
@@ -170,6 +182,8 @@ class PartitionWork:
             self.stage = Stage.DRAINING
             self._drop_waiting()
         self._check_drained()
+        for each in self.behind:
+            each.drain()
 
     def base_when_drained(self) -> int:
         """Where progress will stand once what is out is done, and nothing of it fails or comes again."""
@@ -179,6 +193,8 @@ class PartitionWork:
     async def drained(self) -> None:
         """Waits until nothing is handed out."""
         await self._drained.wait()
+        for each in list(self.behind):
+            await each.drained()
 
     def end(self) -> None:
         """The lease is gone: whatever is settled from now on changes nothing."""
@@ -187,6 +203,8 @@ class PartitionWork:
         self.gone.set()
         self._drop_waiting()
         self._drained.set()
+        for each in self.behind:
+            each.end()
 
     def _settle_at_once(self) -> None:
         """Nothing is kept any more of what is handed out ahead or acknowledged."""
@@ -200,9 +218,11 @@ class PartitionWork:
         """Takes what a fetch brought, with the headers that `headers_asked` names."""
         if self.stage is not Stage.WORKING:
             return
+        if self.until is not None:
+            fetched = below(fetched, self.until)
         progress, came = self.progress, False
         before = progress.fetched
-        for piece in _in_order(fetched.parts, self._quarantined(fetched.damaged)):
+        for piece in in_order(fetched.parts, self._quarantined(fetched.damaged)):
             came |= self._accept_damaged(piece) if isinstance(piece, QuarantinedBatch) else self._accept_part(piece)
         progress.advance_fetched(fetched.next_offset)
         if came or progress.fetched != before:
@@ -243,6 +263,7 @@ class PartitionWork:
 
     def _weigh(self, size: int) -> None:
         self._bytes += size
+        self.held_bytes += size
         self.memory.used += size
 
     def _quarantined(self, damaged: Sequence[DamagedBatch]) -> list[QuarantinedBatch]:
@@ -426,18 +447,22 @@ class PartitionWork:
     def _finished(self, count: int, size: int) -> None:
         self._out -= count
         self.version += 1
+        self.held_bytes -= size
         self.memory.used -= size
         if self.memory.held_back:
             self.memory.freed()
         self._settling.settled(count)
-        if self.stage is Stage.DRAINING:
+        if self.stage is Stage.DRAINING or self.until is not None:
             self._check_drained()
 
     def _free(self, size: int) -> None:
+        self.held_bytes -= size
         self.memory.used -= size
         self.memory.freed()
 
     def _check_drained(self) -> None:
+        if self.until is not None:
+            self._ready.stir(self.queue)
         if self.stage is Stage.DRAINING and self._out <= 0:
             self._drained.set()
 
@@ -445,6 +470,10 @@ class PartitionWork:
 
     def fields(self, *, detached: bool) -> EnvelopeFields:
         """Progress of this moment, to be committed."""
+        parts = [Part(each.start, each.until, each._own_fields(detached)) for each in self.cursors]
+        return joined(parts, self.backlog_permille)
+
+    def _own_fields(self, detached: bool) -> EnvelopeFields:
         fields = self.progress.snapshot(
             epoch=self.lease.epoch,
             detached=detached,
@@ -460,28 +489,12 @@ class PartitionWork:
     def take_load(self) -> tuple[int, int]:
         """Records done and bytes fetched since the last call."""
         self.note_acked()
-        load = self._records, self._bytes
+        records, size = self._records, self._bytes
         self._records = self._bytes = 0
-        return load
+        behind = [each.take_load() for each in self.behind]
+        return records + sum(load[0] for load in behind), size + sum(load[1] for load in behind)
 
     def oldest_unfinished_ms(self) -> int | None:
         """Ingestion time of the oldest record that is fetched and not done."""
-        oldest = self.progress.oldest_unfinished() if self.restored else None
-        return oldest[1] if oldest else None
-
-
-def _in_order(
-    parts: Sequence[RecordColumns], damaged: Sequence[QuarantinedBatch]
-) -> Iterator[RecordColumns | QuarantinedBatch]:
-    """The parts of a fetch, cut where batches nobody can decode lie between their records, and those batches."""
-    left = list(damaged)
-    for part in parts:
-        rest = part
-        while left and left[0].offset < int(part.offsets[-1]):
-            cut = int(rest.offsets.searchsorted(left[0].offset))
-            if cut:
-                yield rest.of(slice(cut))
-            yield left.pop(0)
-            rest = rest.of(slice(cut, None))
-        yield rest
-    yield from left
+        found = [each.progress.oldest_unfinished() for each in self.cursors if each.restored]
+        return min((oldest[1] for oldest in found if oldest), default=None)

@@ -91,7 +91,10 @@ class PlannerCluster:
             described = await self._admin.describe_cluster()
             self.committer.learn(described.offset_metadata_max_units, described.offsets_retention_minutes)
             self._described = True
-        progress, topic_id = await restore(self._group, work.lease.topic_partition, self._offsets, self._admin)
+        # A query plans ranges of offsets by itself: what cursors of others did beyond the base is remembered as done.
+        progress, topic_id, *_ = await restore(
+            self._group, work.lease.topic_partition, self._offsets, self._admin, divide=False
+        )
         # Whoever held the lease before noted when the newest record it saw was sent. Nobody tells this member of times,
         # and that one would soon look like the age of what is not done yet.
         progress.forget_head()

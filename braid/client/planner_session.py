@@ -16,10 +16,11 @@ from braid.api.assigner.v1 import group_pb2, join_pb2
 from braid.client.lease_session import Held
 from braid.client.memory import MemoryBound
 from braid.client.mesh import Mesh
-from braid.client.partition_work import PartitionWork, Stage
+from braid.client.partition_work import PartitionWork
 from braid.client.planner_cluster import PlannerCluster
 from braid.client.ready import Ready
 from braid.client.settings import ConsumerSettings
+from braid.client.settling import Stage
 from braid.client.watched import Run, watched
 from braid.kernel import limits
 from braid.kernel.errors import BraidError, ClusterUnavailable, NotFound, OffsetOutOfRange, Unavailable
@@ -306,6 +307,13 @@ class PlannerSession:
 
     def resumed(self, lane: str) -> None:
         """It stops no lane."""
+
+    def split(self, asked: join_pb2.SplitBacklog) -> None:
+        """A query plans what it reads by itself."""
+        refused = join_pb2.SplitLease(
+            lease=asked.lease, epoch=asked.epoch, at=-1, refused="a Spark query plans what it reads by itself"
+        )
+        self._beside(lambda: self._session.divided([refused]), f"split-{asked.lease}")
 
     def refused(self, error: BraidError) -> None:
         """Nothing more can be done here."""

@@ -1,5 +1,8 @@
 """Fetched records that wait for a handler: one queue a lane, taken from in turns that follow the lanes' shares.
 
+Where a partition of a lane is split, what its backlog cursors fetch waits in a queue beside the lane's, which has a
+part of the lane's turn, and no more than so many of its records are out at once (`BacklogQueue`).
+
 Where nothing is asked of a single record, a run of them is taken from its queue together and handed out one after
 another. Whatever changes who is next, or whether its records may be handed out, recalls what is left of the run.
 """
@@ -8,14 +11,33 @@ import asyncio
 from collections import deque
 from collections.abc import Mapping
 from itertools import repeat
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from braid.client.record import Record
 from braid.client.slices import Slice
 from braid.kernel import limits
 
 if TYPE_CHECKING:
+    from braid.client.memory import LaneMemory
     from braid.client.partition_work import PartitionWork
+
+
+class BacklogQueue(Protocol):
+    """What bounds the records of backlog cursors of a lane."""
+
+    @property
+    def lane(self) -> str:
+        """The lane."""
+        ...
+
+    @property
+    def share(self) -> float:
+        """The part of the lane's turn, below 1."""
+        ...
+
+    def room(self) -> int:
+        """How many more records may be out now."""
+        ...
 
 
 class Ready:
@@ -36,14 +58,13 @@ class Ready:
         self.run: deque[Record] = deque()  # the next ones; whoever hands out `popleft`s
         self._run_of: Slice | None = None
         self.keeping: set[PartitionWork] = set()  # work that keeps acknowledgements it has not noted
+        self._backlogs: dict[str, BacklogQueue] = {}  # by queue
+        self._turns: dict[str, int] = {}  # records of a turn, by queue, where that is not its share's
 
     def put(self, waiting: Slice, *, first: bool = False) -> None:
         """Adds records behind those of their lane, or before them."""
-        lane = waiting.work.lease.id.channel.lane
-        queue = self._queues.get(lane)
-        if queue is None:
-            queue = self._queues[lane] = deque()
-            self._order.append(lane)
+        lane = waiting.work.queue
+        queue = self._queue(lane)
         if self.run and (first or not (queue or self._runs(lane))):
             self.recall()
         if first:
@@ -52,6 +73,46 @@ class Ready:
             queue.append(waiting)
         waiting.work.memory.waiting += len(waiting)
         for _ in range(min(len(waiting), len(self.takers))):
+            self._wake()
+
+    def _queue(self, name: str) -> deque[Slice]:
+        queue = self._queues.get(name)
+        if queue is None:
+            queue = self._queues[name] = deque()
+            self._order.append(name)
+        return queue
+
+    def divide(self, name: str, backlog: BacklogQueue | None) -> None:
+        """Shares a lane's turns with a queue of its backlog; with None the lane has them for itself again."""
+        self.recall()
+        known = backlog or self._backlogs.get(name)
+        if known is None:
+            return
+        records = self._shares.get(known.lane, 1) * limits.RECORDS_PER_SHARE
+        if backlog is None:
+            del self._backlogs[name]
+            self._turns.pop(known.lane, None)
+        else:
+            self._backlogs[name] = backlog
+            self._turns[name] = max(1, round(records * backlog.share))
+            self._turns[known.lane] = max(1, records - self._turns[name])
+            if known.lane in self._paused:
+                self._paused.add(name)
+
+    def move(self, work: "PartitionWork", memory: "LaneMemory", name: str) -> None:
+        """What waits of a cursor's records waits in another queue from now on."""
+        self.recall()
+        queue, there = self._queue(work.queue), self._queue(name)
+        for waiting in [each for each in queue if each.work is work]:
+            queue.remove(waiting)
+            there.append(waiting)
+            work.memory.waiting -= waiting.count
+            memory.waiting += waiting.count
+        self._left = 0
+
+    def stir(self, name: str) -> None:
+        """Fewer records of a backlog are out: who waits for a record may get one of its others."""
+        if self._queues.get(name):
             self._wake()
 
     def take_nowait(self) -> Record | None:
@@ -83,6 +144,7 @@ class Ready:
     def _take_run(self, queue: deque[Slice], first: Slice) -> Record | None:
         """The next record of a slice; some behind it become the run."""
         most = max(0, limits.RECORDS_BETWEEN_YIELDS - self._streak) or limits.RECORDS_BETWEEN_YIELDS
+        most = min(most, self._room(first.work.queue, most))
         if any(other is not queue and other and lane not in self._paused for lane, other in self._queues.items()):
             most = min(most, self._left + 1)  # no more than its turn
         start, work = first.index, first.work
@@ -106,7 +168,7 @@ class Ready:
             return
         self.run.clear()
         self._left = 0
-        queue = self._queues[first.work.lease.id.channel.lane]
+        queue = self._queues[first.work.queue]
         if not first:  # all of it was taken
             queue.appendleft(first)
             first.work.memory.waiting += first.count
@@ -115,13 +177,14 @@ class Ready:
 
     def _runs(self, lane: str) -> bool:
         """Whether the run is of this lane."""
-        return self._run_of is not None and self._run_of.work.lease.id.channel.lane == lane
+        return self._run_of is not None and self._run_of.work.queue == lane
 
     def take_slice_nowait(self, max_records: int) -> Slice | None:
         """As `take_nowait`, as many records of one partition as wait together."""
         self.recall()
         while (queue := self._next_queue()) is not None:
             first = queue[0]
+            max_records = min(max_records, self._room(first.work.queue, max_records))
             count = min(max_records, len(first))
             if not first.work.hand_out(count):
                 self._forget(queue)
@@ -169,14 +232,23 @@ class Ready:
     def pause(self, lane: str) -> None:
         """Hands out nothing of this lane."""
         self.recall()
-        self._paused.add(lane)
+        self._paused.update(self._of_lane(lane))
         self._left = 0
 
     def resume(self, lane: str) -> None:
         """Hands this lane out again."""
         self.recall()
-        self._paused.discard(lane)
+        self._paused.difference_update(self._of_lane(lane))
         self._wake_all()
+
+    def _of_lane(self, lane: str) -> list[str]:
+        """The lane's queues."""
+        return [lane, *(name for name, backlog in self._backlogs.items() if backlog.lane == lane)]
+
+    def _room(self, name: str, most: int) -> int:
+        """How many of a queue's records may be handed out, of `most`."""
+        backlog = self._backlogs.get(name)
+        return most if backlog is None else min(most, backlog.room())
 
     def fail(self, error: BaseException) -> None:
         """Everybody who takes gets this error."""
@@ -221,15 +293,16 @@ class Ready:
             raise
 
     def _next_queue(self) -> deque[Slice] | None:
-        if self._left > 0 and self._turn:
+        if self._left > 0 and self._turn and (not self._backlogs or self._room(self._turn[0].work.queue, 1) > 0):
             self._left -= 1
             return self._turn
         for _ in range(len(self._order)):
             lane = self._order[0]
             self._order.rotate(-1)
-            if self._queues[lane] and lane not in self._paused:
+            if self._queues[lane] and lane not in self._paused and self._room(lane, 1) > 0:
                 self._turn = self._queues[lane]
-                self._left = self._shares.get(lane, 1) * limits.RECORDS_PER_SHARE - 1
+                turn = self._turns.get(lane) or self._shares.get(lane, 1) * limits.RECORDS_PER_SHARE
+                self._left = turn - 1
                 return self._turn
         return None
 

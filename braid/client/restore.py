@@ -2,8 +2,10 @@
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from typing import NamedTuple
 
+from braid.kernel.cursors import Part, backlog_permille, divided, tracker
 from braid.kernel.envelope import Decoded, Kind, decode
 from braid.kernel.errors import NotFound
 from braid.kernel.ports import Committed, Fingerprint, KafkaAdmin, KafkaOffsets, OffsetAt, TopicPartition
@@ -13,18 +15,38 @@ from braid.kernel.progress_fields import EnvelopeFields
 _log = logging.getLogger("braid.consumer")
 
 
+class Behind(NamedTuple):
+    """A backlog cursor: its tracker, and the end of its range."""
+
+    progress: Progress
+    until: int
+
+
+class Restored(NamedTuple):
+    """Where to go on.
+
+    Attributes:
+        progress: The tracker that follows the log's end.
+        topic_id: The topic's.
+        behind: Backlog cursors below it, by increasing offset; none where the partition is not split.
+        backlog_permille: The share of the work that those may take, in thousandths.
+    """
+
+    progress: Progress
+    topic_id: bytes
+    behind: Sequence[Behind] = ()
+    backlog_permille: int = 0
+
+
 async def restore(
-    group: str, partition: TopicPartition, offsets: KafkaOffsets, admin: KafkaAdmin
-) -> tuple[Progress, bytes]:
-    """Reads a group's progress in a partition.
+    group: str, partition: TopicPartition, offsets: KafkaOffsets, admin: KafkaAdmin, *, divide: bool = True
+) -> Restored:
+    """Reads a group's progress in a partition, with its cursors; as a single one unless `divide`.
 
     No commit: the log's start. Offsets below the log's start: stated as expired. The topic the commit speaks of, but
     with an end below what it claims: the claims below that end. A log that is not the one the commit speaks of
     (another topic id, another batch below the base): the log's start. Both with a warning that names the range no
     longer provable.
-
-    Returns:
-        The tracker to go on with, and the topic's id.
 
     Raises:
         ClusterUnavailable: the cluster does not answer.
@@ -45,22 +67,26 @@ async def restore(
         claimed = await _claimed(group, partition, offsets, admin)
         seen = _seen(claimed, await _bounds(partition, admin))
     if seen.committed.offset < 0:
-        return Progress(seen.start), described.topic_id
+        return Restored(Progress(seen.start), described.topic_id)
     if seen.decoded.kind not in (Kind.ENVELOPE, Kind.NONE):
         _log.warning("%s %s: commit metadata not used: %s", group, partition, seen.decoded.reason)
     if not _same_log(seen, described.topic_id):
         _log.warning("%s %s: the log is not the one committed; offsets below %d are unproven, beginning at %d",
                      group, partition, seen.committed.offset, seen.start)  # fmt: skip
-        return Progress(seen.start), described.topic_id
+        return Restored(Progress(seen.start), described.topic_id)
     fields = seen.decoded.fields
     if seen.decoded.beyond_log_end:
         _log.warning("%s %s: the log lost its end; of what was done, offsets from %d on are gone (committed: %d)",
                      group, partition, seen.end, seen.committed.offset)  # fmt: skip
-    progress = Progress.restore(fields)
-    if seen.start > fields.base:
-        lost = progress.expire(fields.base, seen.start)
-        _log.warning("%s %s: %s left the log before they were done", group, partition, lost)
-    return progress, described.topic_id
+    parts = divided(fields, seen.end) if divide else [Part(0, None, fields)]
+    trackers = [tracker(part) for part in parts]
+    for part, progress in zip(parts, trackers, strict=True):
+        end = seen.start if part.until is None else min(seen.start, part.until)
+        if end > part.fields.base:
+            lost = progress.expire(part.fields.base, end)
+            _log.warning("%s %s: %s left the log before they were done", group, partition, lost)
+    behind = [Behind(progress, part.until) for part, progress in zip(parts, trackers, strict=True) if part.until]
+    return Restored(trackers[-1], described.topic_id, behind, backlog_permille(fields))
 
 
 class _Claimed(NamedTuple):

@@ -1,12 +1,13 @@
 """Records of one partition that wait together, as columns or as rows; rows are made when somebody wants one."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from braid.client.record import Row, rows_of
+from braid.client.record import QuarantinedBatch, Row, rows_of
+from braid.kernel.ports import FetchedColumns
 from braid.kernel.record_columns import RecordColumns
 
 if TYPE_CHECKING:
@@ -86,3 +87,29 @@ class Slice:
             rows=None if self._rows is None else self._rows[taken],
             admitted=self.admitted,
         )
+
+
+def below(fetched: FetchedColumns, until: int) -> FetchedColumns:
+    """What a fetch brought of the offsets below `until`."""
+    if fetched.next_offset <= until:
+        return fetched
+    parts = [part.of(slice(int(part.offsets.searchsorted(until)))) for part in fetched.parts]
+    damaged = [each for each in fetched.damaged if each.first_offset < until]
+    return fetched._replace(parts=[part for part in parts if len(part)], next_offset=until, damaged=damaged)
+
+
+def in_order(
+    parts: Sequence[RecordColumns], damaged: Sequence[QuarantinedBatch]
+) -> Iterator[RecordColumns | QuarantinedBatch]:
+    """The parts of a fetch, cut where batches nobody can decode lie between their records, and those batches."""
+    left = list(damaged)
+    for part in parts:
+        rest = part
+        while left and left[0].offset < int(part.offsets[-1]):
+            cut = int(rest.offsets.searchsorted(left[0].offset))
+            if cut:
+                yield rest.of(slice(cut))
+            yield left.pop(0)
+            rest = rest.of(slice(cut, None))
+        yield rest
+    yield from left

@@ -25,7 +25,8 @@ from braid.kernel.progress_fields import Attempts, Cursor, EnvelopeFields, LaneS
 from braid.kernel.ranges import Ranges
 
 _EPOCH, _FLAGS, _OLDEST, _HEAD, _CURSOR, _REJECTED, _EXPIRED, _ATTEMPTS, _FINGERPRINT, _LANE_SHARE = range(1, 11)
-_CURSOR_BASE, _CURSOR_BEHIND, _CURSOR_AHEAD, _CURSOR_DONE = range(1, 5)
+_CURSOR_BASE, _CURSOR_BEHIND, _CURSOR_AHEAD, _CURSOR_DONE, _CURSOR_OLDEST, _CURSOR_PERMILLE = range(1, 7)
+_PERMILLE_MAX: Final = 999
 _SHARE_LANE, _SHARE_SHARE = range(1, 3)
 _DETACHED: Final = 1
 _LANE: Final = re.compile(r"[a-z0-9-]{1,63}")
@@ -61,6 +62,8 @@ def _check_cursor(cursor: Cursor) -> None:
         raise Invalid("done ranges touch the base or leave the range of offsets", field="done")
     if cursor.until is not None and not cursor.base <= cursor.until <= OFFSET_MAX:
         raise Invalid(f"a cursor's end {cursor.until} is below its base", field="until")
+    if not 0 <= cursor.backlog_permille <= _PERMILLE_MAX:
+        raise Invalid(f"a share of {cursor.backlog_permille} thousandths is out of range", field="backlog_permille")
 
 
 # --- writing
@@ -107,6 +110,10 @@ def _cursor_bytes(cursor: Cursor, anchor: int) -> bytes:
         put_number(out, _CURSOR_AHEAD, cursor.until - cursor.base)
     if cursor.done:
         put_bytes(out, _CURSOR_DONE, encode_ranges(cursor.done, cursor.base))
+    if cursor.oldest_ingested_at_ms is not None:
+        put_number(out, _CURSOR_OLDEST, zigzag(cursor.oldest_ingested_at_ms))
+    if cursor.backlog_permille:
+        put_number(out, _CURSOR_PERMILLE, cursor.backlog_permille)
     return bytes(out)
 
 
@@ -191,7 +198,7 @@ def _read_attempts(found: _Found, anchor: int) -> tuple[Attempts, ...]:
 def _read_cursor(data: bytes, anchor: int) -> Cursor:
     if not data:
         return Cursor(anchor, anchor)
-    found = _collect(data, _CURSOR_DONE)
+    found = _collect(data, _CURSOR_PERMILLE)
     base = anchor + (_signed(found, _CURSOR_BASE) or 0)
     ahead = _number(found, _CURSOR_AHEAD)
     return Cursor(
@@ -199,6 +206,8 @@ def _read_cursor(data: bytes, anchor: int) -> Cursor:
         base=base,
         until=None if ahead is None else base + ahead,
         done=_read_ranges(found, _CURSOR_DONE, base),
+        oldest_ingested_at_ms=_signed(found, _CURSOR_OLDEST),
+        backlog_permille=_number(found, _CURSOR_PERMILLE) or 0,
     )
 
 

@@ -222,6 +222,12 @@ class Progress:
         self._expired = self._expired.union(lost)
         return lost
 
+    def inherit(self, rejected: Ranges, expired: Ranges, rejected_before: Ranges = EMPTY) -> None:
+        """States from now on what a tracker of older offsets stated and states no more: all of it counts as done."""
+        self._rejected = self._rejected.union(rejected)
+        self._rejected_before = _newest(self._rejected_before.union(rejected_before))
+        self._expired = self._expired.union(expired)
+
     def attempt(self, offset: int) -> int:
         """Counts one unsuccessful attempt of an unfinished record; returns how many there are (0 once it is done).
 

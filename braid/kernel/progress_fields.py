@@ -35,12 +35,17 @@ class Cursor:
         base: Everything from `start` up to here is done; at least `start`.
         until: End of the cursor's range, None when it follows the log's end.
         done: Done ranges above `base`, within the cursor's range.
+        oldest_ingested_at_ms: Ingestion time of its unfinished record with the lowest offset, None when there is none.
+        backlog_permille: Of a cursor that follows the log's end: the share of the work that those below it may take,
+            in thousandths; 0 when it says none.
     """
 
     start: int
     base: int
     until: int | None = None
     done: Ranges = EMPTY
+    oldest_ingested_at_ms: int | None = None
+    backlog_permille: int = 0
 
     @property
     def claims(self) -> Ranges:
@@ -62,7 +67,8 @@ class EnvelopeFields:
         cursors: Further cursors beside the main one.
         epoch: The lease epoch under which this was written; 0 without a lease.
         detached: Written while no assigner could be reached.
-        oldest_ingested_at_ms: Ingestion time of the unfinished record with the lowest offset, None when there is none.
+        oldest_ingested_at_ms: Ingestion time of the unfinished record with the lowest offset, None when there is none;
+            where the partition is split, at most that of the lowest undone one, fetched or not.
         head_ingested_at_ms: Ingestion time of the record with the highest offset delivered so far, None before any.
         attempts: Unsuccessful attempts of unfinished records, by increasing offset; counts are positive.
         rejected: Offsets skipped in place, without a copy.

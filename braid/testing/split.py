@@ -1,7 +1,7 @@
 """What an assigner would do, made simple: the i-th partition belongs to the (i mod n)-th of n members."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from braid.client.lease_session import Held, LeaseListener
@@ -118,6 +118,9 @@ class SplitMember:
         """There is no deadline to watch."""
 
     async def stopped(self, lanes: Mapping[str, str]) -> None:
+        """There is nobody to tell."""
+
+    async def divided(self, splits: Sequence[object]) -> None:
         """There is nobody to tell."""
 
     async def release(self, lease: LeaseId, epoch: int, *, commit_waived: bool = False, reason: str = "") -> None:

@@ -36,6 +36,7 @@ from services.assigner.events import (
 )
 from services.assigner.group import Fencing, Group, GroupSpec, Ownership, StartKind, StartPosition
 from services.assigner.resets import ProgressReset, ResetIntended
+from services.assigner.splits import LeaseSplit, SplitAsked, SplitEnded, SplitRefused
 from services.assigner.stops import LaneResumeAsked, LaneResumed, LaneStopped
 
 
@@ -173,6 +174,15 @@ def _encode_event(event: Event) -> pb.AssignerEvent:
             return pb.AssignerEvent(lane_resumed=pb.LaneResumed(member=member, lane=lane))
         case LaneResumeAsked(member, lane):
             return pb.AssignerEvent(lane_resume_asked=pb.LaneResumeAsked(member=member, lane=lane))
+        case SplitAsked(lease, epoch, share, relaxed):
+            wished = pb.SplitAsked(lease=lease, epoch=epoch, share=share, relaxed=relaxed)
+            return pb.AssignerEvent(split_asked=wished)
+        case LeaseSplit(lease, epoch, at, share):
+            return pb.AssignerEvent(lease_split=pb.LeaseSplit(lease=lease, epoch=epoch, at=at, share=share))
+        case SplitRefused(lease, epoch, reason):
+            return pb.AssignerEvent(split_refused=pb.SplitRefused(lease=lease, epoch=epoch, reason=reason))
+        case SplitEnded(lease):
+            return pb.AssignerEvent(split_ended=pb.SplitEnded(lease=lease))
         case ProgressReset(channel, offsets):
             return pb.AssignerEvent(progress_reset=pb.ProgressReset(channel=channel, offsets=offsets))
         case LeasesGranted() | RevokesStarted() | LeasesReleased():
@@ -303,6 +313,10 @@ _DECODERS: Final = cast(
         "lane_stopped": lambda m: LaneStopped(m.member, m.lane, m.reason),
         "lane_resumed": lambda m: LaneResumed(m.member, m.lane),
         "lane_resume_asked": lambda m: LaneResumeAsked(m.member, m.lane),
+        "split_asked": lambda m: SplitAsked(m.lease, m.epoch, m.share, m.relaxed),
+        "lease_split": lambda m: LeaseSplit(m.lease, m.epoch, m.at, m.share),
+        "split_refused": lambda m: SplitRefused(m.lease, m.epoch, m.reason),
+        "split_ended": lambda m: SplitEnded(m.lease),
         **codec_rules.DECODERS,
     },
 )

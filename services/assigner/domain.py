@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from braid.kernel.decider import Context
 from braid.kernel.errors import AlreadyExists, NotFound, Refused, Unavailable
 from braid.kernel.ids import ChannelId
-from services.assigner import admission, generations, operations, resets, stops, unfencing
+from services.assigner import admission, generations, operations, resets, splits, stops, unfencing
 from services.assigner.balance import Assignor, balance
 from services.assigner.events import (
     Balance,
@@ -55,6 +55,7 @@ from services.assigner.evolution import evolve
 from services.assigner.group import Group, GroupSpec, LeaseState
 from services.assigner.policy import place
 from services.assigner.resets import RecordReset, ResetProgress
+from services.assigner.splits import ReportSplits, SplitBacklog
 from services.assigner.stops import ReportStops, ResumeLane
 
 
@@ -103,6 +104,11 @@ class GroupDecider:
                 return resets.decide(state, command)
             case ReportStops() | ResumeLane():
                 return stops.decide(state, command)
+            case SplitBacklog():
+                registered_spec(state)
+                return splits.decide(state, command)
+            case ReportSplits():
+                return splits.decide(state, command)
             case ExpireIdle(idle_ms):
                 return _expire_idle(state, idle_ms, context)
             case Together(commands):

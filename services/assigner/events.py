@@ -9,6 +9,7 @@ from braid.kernel.limits import GRANTS_PER_DECISION_MAX
 from services.assigner.group import GroupSpec
 from services.assigner.resets import ResetCommand, ResetEvent
 from services.assigner.rules import RuleCommand, RuleEvent
+from services.assigner.splits import SplitCommand, SplitEvent
 from services.assigner.stops import StopCommand, StopEvent
 
 _RELEASES_PER_EVENT: Final = GRANTS_PER_DECISION_MAX // 2  # a waived one is named twice
@@ -211,6 +212,7 @@ Event = (
     | MembershipEnded
     | ResetEvent
     | StopEvent
+    | SplitEvent
     | RuleEvent
 )
 
@@ -459,6 +461,7 @@ Command = (
     | ExpireIdle
     | ResetCommand
     | StopCommand
+    | SplitCommand
     | RuleCommand
     | Together
 )

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from braid.kernel.decider import Context
 from braid.kernel.ids import ChannelId
-from services.assigner import generations, operations, resets, returns, stops, unfencing
+from services.assigner import generations, operations, resets, returns, splits, stops, unfencing
 from services.assigner.events import (
     BumpIntended,
     ChannelClosed,
@@ -28,6 +28,7 @@ from services.assigner.events import (
 )
 from services.assigner.group import Channel, Group, GroupSpec, Lease, LeaseState, Member, channel_of
 from services.assigner.resets import ProgressReset, ResetIntended
+from services.assigner.splits import LeaseSplit, SplitAsked, SplitEnded, SplitRefused
 from services.assigner.stops import LaneResumeAsked, LaneResumed, LaneStopped
 
 
@@ -58,6 +59,8 @@ def evolve(state: Group, event: Event, context: Context) -> Group:
             return unfencing.evolve(state, event)
         case ResetIntended() | ProgressReset():
             return resets.evolve(state, event)
+        case SplitAsked() | LeaseSplit() | SplitRefused() | SplitEnded():
+            return splits.evolve(state, event, context)
         case LaneStopped() | LaneResumed() | LaneResumeAsked():
             return stops.evolve(state, event, context)
         case StartFixed() | ChannelObserved() | ChannelClosed():

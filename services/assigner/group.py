@@ -167,6 +167,31 @@ class Stop:
 
 
 @dataclass(frozen=True, slots=True)
+class Split:
+    """A lease that is worked on at its head and behind it, or was asked to be. Rules are in `splits`.
+
+    Attributes:
+        lease: Its name.
+        epoch: Under which that was asked or told.
+        share: What the backlog may have of memory, turns and handlers.
+        since_ms: When the last of this was recorded, wall clock.
+        at: Where the live cursor began; -1 while it is not split.
+        asked: An operator wants it; the holder has not answered.
+        relaxed: The order of a key may be kept within each cursor alone.
+        refused: Why the holder did not.
+    """
+
+    lease: str
+    epoch: int
+    share: float
+    since_ms: int
+    at: int = -1
+    asked: bool = False
+    relaxed: bool = False
+    refused: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Group:
     """State of one history of kind `group`. Partitions that were never granted have no entry in `leases`.
 
@@ -186,6 +211,7 @@ class Group:
         fences: By cluster; only of groups that are fenced by generations.
         rules: What operators asked for.
         stops: By `<member>/<lane>`, lanes that members have stopped with.
+        splits: By lease, those that are split or were asked to be.
     """
 
     name: str
@@ -201,6 +227,7 @@ class Group:
     fences: Mapping[str, ClusterFence] = field(default_factory=dict)
     rules: GroupRules = NO_RULES
     stops: Mapping[str, Stop] = field(default_factory=dict)
+    splits: Mapping[str, Split] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Plain mappings are taken, too."""

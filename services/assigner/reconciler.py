@@ -43,6 +43,7 @@ from services.assigner.peers import RegistryFollower
 from services.assigner.reconciler_generations import Memberships
 from services.assigner.reconciler_group import GROUPS, GroupKeeper
 from services.assigner.registry_view import ClusterPlace
+from services.assigner.splits import SplitAsked
 from services.assigner.stops import LaneResumeAsked
 from services.assigner.streams import MemberKey, MemberStream, Streams
 
@@ -357,6 +358,8 @@ class Term:
             case LaneResumeAsked(member, lane):
                 if (stream := self._streams.get(MemberKey(group, member))) is not None:
                     stream.resume(lane)
+            case SplitAsked(lease):
+                self._ask_to_split(group, lease)
             case MemberJoined(member):
                 self._expect(MemberKey(group, member))
             case MemberGone(member):
@@ -382,6 +385,15 @@ class Term:
             else:
                 stream.revoked(parts[key], deadline_seconds, reason)
         return told
+
+    def _ask_to_split(self, group: str, lease: str) -> None:
+        """Tells the holder, if it is still the one that is meant."""
+        state = self._replica.aggregates.state(GROUPS, group)
+        held, split = state.leases.get(lease), state.splits.get(lease)
+        if held is None or split is None or held.epoch != split.epoch:
+            return
+        if (stream := self._streams.get(MemberKey(group, held.holder))) is not None:
+            stream.split(split)
 
     def _lend(self, group: str, cluster: str) -> dict[MemberKey, MemberStream]:
         """Survivors are told, and nobody waits for them."""

@@ -5,7 +5,7 @@ takes them all, and always ends with a balance step.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from braid.kernel.errors import BraidError, CorruptHistory, NotLeader
 from braid.kernel.limits import SIGNALS_PER_DECISION_MAX
@@ -13,7 +13,7 @@ from braid.kernel.ports import Generation, Kafka, Task
 from braid.runtime.kinds import Kind
 from braid.runtime.replica import Replica
 from braid.runtime.retry import Backoff
-from services.assigner import constraints, generations, resets, stops, unfencing
+from services.assigner import constraints, generations, resets, splits, stops, unfencing
 from services.assigner.codec import GroupCodec
 from services.assigner.domain import GroupDecider
 from services.assigner.events import (
@@ -42,6 +42,7 @@ from services.assigner.reconciler_unfencing import MembershipEnder
 from services.assigner.registry_view import RegistryView
 from services.assigner.resets import RecordReset
 from services.assigner.shadow import Trial
+from services.assigner.splits import ReportSplits, ToldSplit
 from services.assigner.stops import ReportStops
 
 GROUPS: Kind[Group, Command, Event] = Kind("group", GroupDecider(), GroupCodec())
@@ -161,6 +162,11 @@ class GroupKeeper:
         """A member told all lanes it has stopped with."""
         if lanes or stops.of_member(self._state(), member):
             self._ask(ReportStops(member, tuple(sorted(lanes.items()))), f"told by {member}")
+
+    def divided(self, member: str, told: Sequence[ToldSplit]) -> None:
+        """A member told all leases it has split."""
+        if told or splits.of_member(self._state(), member):
+            self._ask(ReportSplits(member, tuple(told)), f"told by {member}")
 
     def expire_idle(self, idle_ms: int) -> None:
         """The group may have been idle for too long."""

@@ -26,10 +26,10 @@ from braid.kernel.limits import (
     QUEUE_NOTICE_SECONDS,
     REGISTRATIONS_AT_ONCE,
 )
-from braid.kernel.ports import Caller, DuplexServing, Generation
+from braid.kernel.ports import DuplexServing, Generation
 from braid.runtime.kinds import Asked
 from braid.runtime.replica import Replica
-from services.assigner import generations, stops
+from services.assigner import generations, splits, stops
 from services.assigner.admission import (
     BEATS,
     CAPABILITIES,
@@ -41,9 +41,10 @@ from services.assigner.admission import (
 )
 from services.assigner.allowance import Allowance
 from services.assigner.codec import decode_spec, spec_message
+from services.assigner.codec_joins import grant_message, hello_of, read_splits, wish_message
 from services.assigner.domain import registered_spec
-from services.assigner.events import ChannelView, Command, Hello, JoinMember, LeaseGrant, Release
-from services.assigner.group import Channel, Fencing, Group, GroupSpec, LeaseState, Ownership, channel_of, partition_of
+from services.assigner.events import ChannelView, Command, JoinMember, LeaseGrant, Release
+from services.assigner.group import Fencing, Group, GroupSpec, LeaseState, Ownership, Split, channel_of
 from services.assigner.loads import Sample
 from services.assigner.peers import RegistryFollower
 from services.assigner.reconciler import Term
@@ -114,7 +115,7 @@ class Joins:
         view = await self._seen(term, key.group, spec)
         held = tuple((each.lease, each.epoch) for each in message.held)
         caller, who = stream.caller, message.client_id or key.member
-        command = JoinMember(_hello(message, key.member, caller, held), spec, unsaid, view)
+        command = JoinMember(hello_of(message, key.member, caller, held), spec, unsaid, view)
         await term.admit(key)
         asked: Asked[Command] = Asked(command, caller.principal or who, caller.tenant, cause=f"hello of {who}")
         decided = self._queue.enter(key.group, asked, lambda: stream.over)
@@ -168,6 +169,9 @@ class Joins:
         for lane in stops.asked(state, key.member, message.stopped):
             session.resume(lane)
         term.keeper(key.group).stopped(key.member, message.stopped)
+        for each in splits.asked(state, key.member):
+            session.split(each)
+        term.keeper(key.group).divided(key.member, read_splits(message.splits))
         return session
 
 
@@ -264,6 +268,10 @@ class MemberSession:
         """The member shall go on with a lane it has stopped with."""
         self._push(join_pb2.JoinResponse(resume=join_pb2.ResumeLane(lane=lane)))
 
+    def split(self, split: Split) -> None:
+        """The member shall work on a lease at its head too."""
+        self._push(wish_message(split))
+
     def reaches(self, cluster: str) -> bool:
         """Whether the member holds leases on the cluster and does not report it as unreachable."""
         return self._unreachable is not None and cluster not in self._unreachable and cluster in self._told.clusters
@@ -296,7 +304,7 @@ class MemberSession:
                 name=place.name, bootstrap=place.bootstrap, zone=place.zone, security_profile=place.security_profile
             )
             delta = clusters.setdefault(channel.cluster, join_pb2.ClusterDelta(cluster=address))
-            delta.granted.append(_granted_message(grant, channel))
+            delta.granted.append(grant_message(grant, channel))
             self._told.add(grant.lease, grant.epoch, channel.cluster)
             self._lent.add(channel.cluster)
             told += 1
@@ -411,6 +419,8 @@ class MemberSession:
                 self._refused(message.commit_refused)
             case "stopped":
                 self._term.keeper(self.key.group).stopped(self.key.member, message.stopped.lanes)
+            case "splits":
+                self._term.keeper(self.key.group).divided(self.key.member, read_splits(message.splits.leases))
             case "leaving":
                 self._term.leaving(self.key, self)
             case "leave":
@@ -475,22 +485,3 @@ def read_wishes(message: group_pb2.GroupSpec) -> tuple[GroupSpec, frozenset[str]
     if asked.fencing not in [fencing.value for fencing in Fencing]:
         raise Invalid(f"fencing {asked.fencing} is unknown", field="spec.fencing")
     return decode_spec(asked), frozenset(unsaid)
-
-
-def _hello(message: join_pb2.MemberHello, member: str, caller: Caller, held: tuple[tuple[str, int], ...]) -> Hello:
-    return Hello(
-        member,
-        message.client_id,
-        message.zone,
-        message.capacity,
-        message.protocol_version,
-        tuple(message.capabilities),
-        caller.peer,
-        held,
-    )
-
-
-def _granted_message(grant: LeaseGrant, channel: Channel) -> join_pb2.GrantedLease:
-    return join_pb2.GrantedLease(
-        lease=grant.lease, topic=channel.topic, partition=partition_of(grant.lease), epoch=grant.epoch
-    )

@@ -29,6 +29,7 @@ from services.assigner.rules import (
     Zones,
 )
 from services.assigner.servicer_reads import group_message
+from services.assigner.splits import SplitBacklog
 from services.assigner.stops import ResumeLane
 
 
@@ -99,6 +100,12 @@ class Operations:
         """Asks members that have stopped with a lane to go on."""
         return await self._execute(request.group, ResumeLane(request.lane, request.member), caller)
 
+    async def split_backlog(self, request: api.SplitBacklogRequest, caller: Caller) -> group_pb2.Group:
+        """Asks the holders of leases to work at their head and behind it."""
+        partition = request.partition if request.HasField("partition") else None
+        split = SplitBacklog(request.stream, request.share, request.lane, partition, request.relaxed)
+        return await self._execute(request.group, split, caller)
+
     def _of_member(self, group: str, member: str) -> str:
         def known(state: Group) -> bool:
             return bool(constraints.carriers(state, member)) or member in state.rules.names
@@ -122,7 +129,9 @@ class Operations:
             raise NotFound(f"no group has a {field} {name!r}", field=field, remedy=f"list them: braid get {field}s")
         return found[0]
 
-    async def _execute(self, group: str, command: RuleCommand | ResumeLane, caller: Caller) -> group_pb2.Group:
+    async def _execute(
+        self, group: str, command: RuleCommand | ResumeLane | SplitBacklog, caller: Caller
+    ) -> group_pb2.Group:
         self._replica.require_leader()
         outcome = await self._replica.aggregates.execute(
             GROUPS,

@@ -25,6 +25,7 @@ from services.assigner.group import (
     Lease,
     LeaseState,
     Member,
+    Split,
     Stop,
     channel_of,
     lease_name,
@@ -164,6 +165,7 @@ def group_message(state: Group) -> group_pb2.Group:
             registry_revision=state.registry_revision,
             ending_clusters=unfencing.ending(state),
             resetting_channels=resets.pending(state),
+            splits=_split_messages(state),
             stopped_lanes=[_stop_text(state, each) for _, each in sorted(state.stops.items())],
         ),
         etag=etag_of(state),
@@ -174,6 +176,26 @@ def group_message(state: Group) -> group_pb2.Group:
 
 def _stop_message(stop: Stop) -> group_pb2.StoppedLane:
     return group_pb2.StoppedLane(lane=stop.lane, reason=stop.reason, since_ms=stop.since_ms, resume_asked=stop.asked)
+
+
+def _split_messages(group: Group) -> Sequence[group_pb2.LeaseSplitStatus]:
+    return [_status(split) for name, split in sorted(group.splits.items()) if _is_current(group, name, split)]
+
+
+def _is_current(group: Group, name: str, split: Split) -> bool:
+    lease = group.leases.get(name)
+    return lease is not None and lease.epoch == split.epoch
+
+
+def _status(split: Split) -> group_pb2.LeaseSplitStatus:
+    return group_pb2.LeaseSplitStatus(
+        lease=split.lease,
+        at=split.at,
+        share=split.share,
+        since_ms=split.since_ms,
+        asked=split.asked,
+        refused=split.refused,
+    )
 
 
 def _stop_text(state: Group, stop: Stop) -> str:

@@ -19,6 +19,7 @@ from services.assigner.group import (
     LeaseState,
     Member,
     Ownership,
+    Split,
     StartKind,
     StartPosition,
     Stop,
@@ -54,6 +55,7 @@ def pieces(state: Group) -> Iterator[bytes]:
         "fences": {cluster: asdict(fence) for cluster, fence in sorted(state.fences.items())},
         "rules": _rules_json(state.rules),
         "stops": {key: asdict(stop) for key, stop in sorted(state.stops.items())},
+        "splits": {lease: asdict(split) for lease, split in sorted(state.splits.items())},
     }
     yield json.dumps(document, sort_keys=True, separators=_TIGHT, ensure_ascii=False)[:-1].encode() + b',"leases":{'
     leases = ((name, _lease_json(lease)) for name, lease in state.leases.items())
@@ -137,7 +139,9 @@ def _group(document: dict[str, object]) -> Group:
     leases = cast("Mapping[str, Sequence[object]]", told["leases"])
     fences = cast("Mapping[str, Json]", told.get("fences", {}))  # older snapshots have none
     stops = cast("Mapping[str, Json]", told.get("stops", {}))  # nor these
+    splits = cast("Mapping[str, Json]", told.get("splits", {}))
     told |= {
+        "splits": {lease: Split(**item) for lease, item in splits.items()},  # type: ignore[arg-type]
         "stops": {key: Stop(**item) for key, item in stops.items()},  # type: ignore[arg-type]
         "spec": None if spec is None else _spec(spec),
         "members": {member.id: member for member in members},

@@ -6,6 +6,7 @@ from typing import NamedTuple, Protocol
 
 from braid.kernel.errors import BraidError
 from services.assigner.events import LeaseGrant
+from services.assigner.group import Split
 
 
 class MemberKey(NamedTuple):
@@ -42,6 +43,10 @@ class MemberStream(Protocol):
 
     def resume(self, lane: str) -> None:
         """The member shall go on with a lane it has stopped with; pushed at once."""
+        ...
+
+    def split(self, split: Split) -> None:
+        """The member shall work on a lease at its head too; pushed at once."""
         ...
 
     def reaches(self, cluster: str) -> bool:

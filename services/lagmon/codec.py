@@ -33,6 +33,8 @@ def lag_message(row: LagRow) -> lag_pb2.Lag:
         epoch=row.holder.epoch if row.holder else 0,
         detached=row.holder.detached if row.holder else False,
         commit_time_ms=row.commit_time_ms,
+        split_partitions=row.split_partitions,
+        live_lag_seconds=row.live_lag_seconds,
     )
 
 

@@ -63,6 +63,8 @@ class LagRow:
     end_offset: int = -1
     commit_time_ms: int = 0
     holder: Holder | None = field(default=None, compare=False)
+    split_partitions: int = 0
+    live_lag_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,4 +148,6 @@ def _added(one: LagRow, other: LagRow) -> LagRow:
         stale=one.stale or other.stale,
         as_of_ms=min(one.as_of_ms, other.as_of_ms),
         commit_time_ms=max(one.commit_time_ms, other.commit_time_ms),
+        split_partitions=one.split_partitions + other.split_partitions,
+        live_lag_seconds=max(one.live_lag_seconds, other.live_lag_seconds),
     )

@@ -19,6 +19,7 @@ from services.lagmon.policy import (
     Progress,
     has_envelope,
     is_stale,
+    live_seconds,
     read_lag,
     undone_offsets,
     wants_probe,
@@ -190,6 +191,7 @@ class ClusterModel:
     def _row(self, key: GroupPartition, progress: Progress, channel: Channel | None, world: World, now: Now) -> LagRow:
         ends = self.ends.get(key.log) or LogEnds()
         reading = read_lag(progress, ends, now, drained=_is_drained(channel))
+        live = live_seconds(progress, ends, now) if reading.records else None
         ours = world.wish(key.group) is not None or has_envelope(progress)
         age_ms = round((now.elapsed - ends.seen_at) * 1000) if ends.seen_at is not None else now.wall_ms
         return LagRow(
@@ -211,6 +213,8 @@ class ClusterModel:
             committed_offset=progress.commit.offset if progress.commit else -1,
             end_offset=ends.end,
             commit_time_ms=progress.commit.time_ms if progress.commit else 0,
+            split_partitions=int(live is not None),
+            live_lag_seconds=live or 0.0,
             holder=progress.commit,
         )
 

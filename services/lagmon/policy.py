@@ -15,6 +15,7 @@ import math
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from braid.kernel.cursors import live_cursor
 from braid.kernel.envelope import Kind, decode
 from braid.kernel.limits import LAG_PROBE_AGAIN_SECONDS, LAG_STALE_SECONDS, LAG_STALL_SECONDS
 from braid.kernel.progress_fields import EnvelopeFields
@@ -144,6 +145,21 @@ def undone_offsets(progress: Progress, ends: LogEnds) -> Ranges:
     return done.gaps(max(ends.start, 0), ends.end).subtract(progress.no_records)
 
 
+def live_seconds(progress: Progress, ends: LogEnds, now: Now) -> float | None:
+    """Age of the oldest undone record from where a split partition's live cursor began; None where none is split."""
+    commit = progress.commit
+    live = live_cursor(commit.fields) if commit is not None else None
+    if commit is None or live is None:
+        return None
+    undone = commit.claims.gaps(live.start, ends.end).start
+    if undone is None:
+        return 0.0
+    if live.oldest_ingested_at_ms is not None:
+        return max(0.0, (now.wall_ms - live.oldest_ingested_at_ms) / 1000)
+    _, by = ends.written(undone)
+    return max(0.0, now.elapsed - by) if by is not None else 0.0
+
+
 def wants_probe(progress: Progress, reading: Reading, ends: LogEnds, now: Now) -> bool:
     """Whether the record at the oldest undone offset should be read: the group stalls, its age is not known exactly,
     and it was not read before in this stall."""
@@ -194,12 +210,13 @@ def _age(progress: Progress, ends: LogEnds, oldest: int, now: Now) -> tuple[floa
         if guessed is None:
             return least, Source.UNKNOWN, False
         return now.elapsed - guessed, Source.ESTIMATE, False
-    fields = commit.fields
+    fields = commit.fields  # where it is split, what was delivered last says nothing of what lies behind
     expired = ends.start > fields.base  # the log lost its start: what the envelope calls oldest may be gone
     if fields.oldest_ingested_at_ms is not None and not expired:
         return (now.wall_ms - fields.oldest_ingested_at_ms) / 1000, Source.ENVELOPE, True
-    if fields.head_ingested_at_ms is not None and by is not None and by <= commit.heard_at:
-        since_head = (now.wall_ms - fields.head_ingested_at_ms) / 1000
+    delivered_in_order = fields.head_ingested_at_ms is not None and fields.until is None
+    if delivered_in_order and by is not None and by <= commit.heard_at:
+        since_head = (now.wall_ms - (fields.head_ingested_at_ms or 0)) / 1000
         most = since_head if after is None else min(since_head, now.elapsed - after)
         return max(least, most), Source.ENVELOPE, False
     return least, Source.UNKNOWN, False

@@ -119,11 +119,11 @@ _restore: Final = restore.restore
 
 async def _restore_at_end(
     group: str, partition: TopicPartition, offsets: KafkaOffsets, admin: KafkaAdmin
-) -> tuple[Progress, bytes]:
-    progress, topic_id = await _restore(group, partition, offsets, admin)
+) -> restore.Restored:
+    restored = await _restore(group, partition, offsets, admin)
     if (await offsets.committed(group, [partition]))[partition].offset >= 0:
-        return progress, topic_id
-    return Progress((await admin.offsets_at({partition: OffsetAt.LATEST}))[partition]), topic_id
+        return restored
+    return restored._replace(progress=Progress((await admin.offsets_at({partition: OffsetAt.LATEST}))[partition]))
 
 
 _write: Final = dead_letters.DeadLetters.write

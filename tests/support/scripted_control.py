@@ -64,6 +64,7 @@ class Joined:
     heartbeats: int = 0
     acknowledged: int = 0
     left: bool = False
+    splits: list[join_pb2.SplitLeases] = field(default_factory=list)
 
 
 @dataclass
@@ -243,6 +244,15 @@ class Control:
                 del self.held[joined.member][name]
         await joined.call.send(join_pb2.JoinResponse(delta=delta))
 
+    async def split(
+        self, at: int, lease: str, share: float = 0.2, *, relaxed: bool = False, epoch: int | None = None
+    ) -> None:
+        """Asks the `at`-th stream to split a lease."""
+        joined = self.members[at]
+        held = self.held[joined.member].get(lease, 0) if epoch is None else epoch
+        asked = join_pb2.SplitBacklog(lease=lease, epoch=held, share=share, relaxed=relaxed)
+        await joined.call.send(join_pb2.JoinResponse(split=asked))
+
     def _delta(self, joined: Joined) -> join_pb2.LeaseDelta:
         joined.deltas += 1
         return join_pb2.LeaseDelta(sequence=joined.deltas)
@@ -293,6 +303,8 @@ class Control:
                 told = message.commit_refused
                 generation = Generation(told.generation.generation, told.generation.member_id)
                 self.refusals.append((told.cluster, generation))
+            case "splits":
+                joined.splits.append(message.splits)
             case "leave":
                 joined.left = True
 

@@ -261,6 +261,9 @@ class Participant:
     def resumed(self, lane: str) -> None:
         """See `LeaseListener`."""
 
+    def split(self, asked: join_pb2.SplitBacklog) -> None:
+        """See `LeaseListener`."""
+
     def busy(self) -> bool:
         """See `LeaseListener`."""
         return False

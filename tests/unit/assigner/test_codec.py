@@ -15,6 +15,7 @@ from braid.kernel.ids import make_epoch
 from services.assigner import events as ev
 from services.assigner import resets as re
 from services.assigner import rules as ru
+from services.assigner import splits as sp
 from services.assigner import stops as st
 from services.assigner.codec import GroupCodec
 from services.assigner.group import Group, GroupSpec, Ownership, StartKind, StartPosition
@@ -64,6 +65,10 @@ EXAMPLES: dict[str, ev.Event] = {
     "lane_stopped": st.LaneStopped(member(1), "live", "100 records in a row would be dead-lettered"),
     "lane_resumed": st.LaneResumed(member(1), "live"),
     "lane_resume_asked": st.LaneResumeAsked(member(1), "live"),
+    "split_asked": sp.SplitAsked("logs/live/1/0", 9, 0.25, relaxed=True),
+    "lease_split": sp.LeaseSplit("logs/live/1/0", 9, 1_000_000, 0.25),
+    "split_refused": sp.SplitRefused("logs/live/1/0", 9, "its lease was moving"),
+    "split_ended": sp.SplitEnded("logs/live/1/0"),
     "progress_reset": re.ProgressReset("logs/live/1", (3, 0, -1)),
 }
 

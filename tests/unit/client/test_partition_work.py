@@ -5,8 +5,9 @@ from braid.client.cluster_work import ClusterWork
 from braid.client.lease_session import Held
 from braid.client.marks import MARKS
 from braid.client.memory import LaneMemory, MemoryBound
-from braid.client.partition_work import PartitionWork, Stage
+from braid.client.partition_work import PartitionWork
 from braid.client.ready import Ready
+from braid.client.settling import Stage
 from braid.client.slices import Slice
 from braid.kafka.memory.log import MemoryRecord
 from braid.kernel.ids import SEAL_CANARY, LeaseId

@@ -22,8 +22,7 @@ async def begins_after_a_truncation() -> int:
                 record.ack()
         cluster = at.control.kafka.process().cluster(at.control.clusters["east"].bootstrap, "")
         at.control.clusters["east"].truncate(PLACE, LEFT)
-        progress, _ = await restore.restore("g", PLACE, cluster.offsets(), cluster.admin())
-        return progress.base
+        return (await restore.restore("g", PLACE, cluster.offsets(), cluster.admin())).progress.base
 
 
 @virtual

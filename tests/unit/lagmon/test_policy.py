@@ -9,11 +9,22 @@ from hypothesis import strategies as st
 
 from braid.kernel.envelope import encode
 from braid.kernel.limits import LAG_PROBE_AGAIN_SECONDS, LAG_STALE_SECONDS, LAG_STALL_SECONDS
-from braid.kernel.progress_fields import EnvelopeFields
+from braid.kernel.progress_fields import Cursor, EnvelopeFields
 from braid.kernel.ranges import Ranges
 from services.lagmon.ends import LogEnds
 from services.lagmon.lag import Source
-from services.lagmon.policy import LONG_AGO, Commit, Now, Probe, Progress, Reading, is_stale, read_lag, wants_probe
+from services.lagmon.policy import (
+    LONG_AGO,
+    Commit,
+    Now,
+    Probe,
+    Progress,
+    Reading,
+    is_stale,
+    live_seconds,
+    read_lag,
+    wants_probe,
+)
 
 WALL_MS = 1_700_000_000_000
 NOW = Now(100.0, WALL_MS)
@@ -238,6 +249,30 @@ def test_a_record_is_read_once_a_stall_and_again_much_later_when_it_did_not_come
     assert wants(Now(99.0 + LAG_PROBE_AGAIN_SECONDS, WALL_MS))
     progress.probe = Probe(9, WALL_MS - 40_000, 99.0)
     assert wants()
+
+
+def test_a_split_partition_has_the_age_of_its_backlog_and_beside_it_that_of_its_head() -> None:
+    def split(oldest: float | None, live_oldest: float | None, live_base: int = 500) -> Progress:
+        def at(age: float | None) -> int | None:
+            return None if age is None else WALL_MS - round(age * 1000)
+
+        live = Cursor(400, live_base, oldest_ingested_at_ms=at(live_oldest), backlog_permille=200)
+        fields = EnvelopeFields(
+            base=100, until=400, cursors=(live,), oldest_ingested_at_ms=at(oldest), head_ingested_at_ms=at(1.0)
+        )
+        encoded = encode(fields)
+        return Progress(Commit(encoded.offset, encoded.metadata, WALL_MS, 95.0))
+
+    ends = seen((10.0, 500), (90.0, 510))
+    reading = read_lag(split(5_000.0, 2.5), ends, NOW)
+    assert (reading.records, reading.seconds, reading.source) == (310, 5_000.0, Source.ENVELOPE)
+    assert live_seconds(split(5_000.0, 2.5), ends, NOW) == 2.5
+    assert live_seconds(split(5_000.0, None), ends, NOW) == 10.0, "since the look that saw it first"
+    assert live_seconds(split(5_000.0, None, 510), ends, NOW) == 0.0
+    unknown = read_lag(split(None, None), ends, NOW)
+    assert (unknown.source, unknown.exact) == (Source.UNKNOWN, False), "the head's last record tells nothing of it"
+    assert unknown.seconds == 90.0
+    assert live_seconds(committed(100), ends, NOW) is None and live_seconds(Progress(), ends, NOW) is None
 
 
 def test_a_seals_canary_is_no_lag() -> None:

@@ -966,6 +966,45 @@ class ResumeLaneRequest(_message.Message):
 Global___ResumeLaneRequest: _TypeAlias = ResumeLaneRequest  # noqa: Y015
 
 @_typing.final
+class SplitBacklogRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GROUP_FIELD_NUMBER: _builtins.int
+    STREAM_FIELD_NUMBER: _builtins.int
+    LANE_FIELD_NUMBER: _builtins.int
+    PARTITION_FIELD_NUMBER: _builtins.int
+    SHARE_FIELD_NUMBER: _builtins.int
+    RELAXED_FIELD_NUMBER: _builtins.int
+    group: _builtins.str
+    stream: _builtins.str
+    lane: _builtins.str
+    """Empty for all."""
+    partition: _builtins.int
+    share: _builtins.float
+    """What the backlog may have of memory, turns and handlers: above 0, below 1."""
+    relaxed: _builtins.bool
+    """The order of a key may be kept within each cursor alone."""
+    def __init__(
+        self,
+        *,
+        group: _builtins.str = ...,
+        stream: _builtins.str = ...,
+        lane: _builtins.str = ...,
+        partition: _builtins.int | None = ...,
+        share: _builtins.float = ...,
+        relaxed: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_partition", b"_partition", "partition", b"partition"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_partition", b"_partition", "group", b"group", "lane", b"lane", "partition", b"partition", "relaxed", b"relaxed", "share", b"share", "stream", b"stream"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__partition: _TypeAlias = _typing.Literal["partition"]  # noqa: Y015
+    _WhichOneofArgType__partition: _TypeAlias = _typing.Literal["_partition", b"_partition"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__partition) -> _WhichOneofReturnType__partition | None: ...
+
+Global___SplitBacklogRequest: _TypeAlias = SplitBacklogRequest  # noqa: Y015
+
+@_typing.final
 class CloseChannelRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 

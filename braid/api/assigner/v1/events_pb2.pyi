@@ -116,6 +116,10 @@ class AssignerEvent(_message.Message):
     LANE_STOPPED_FIELD_NUMBER: _builtins.int
     LANE_RESUMED_FIELD_NUMBER: _builtins.int
     LANE_RESUME_ASKED_FIELD_NUMBER: _builtins.int
+    SPLIT_ASKED_FIELD_NUMBER: _builtins.int
+    LEASE_SPLIT_FIELD_NUMBER: _builtins.int
+    SPLIT_REFUSED_FIELD_NUMBER: _builtins.int
+    SPLIT_ENDED_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def metadata(self) -> _event_pb2.EventMetadata: ...
     @_builtins.property
@@ -192,6 +196,14 @@ class AssignerEvent(_message.Message):
     def lane_resumed(self) -> Global___LaneResumed: ...
     @_builtins.property
     def lane_resume_asked(self) -> Global___LaneResumeAsked: ...
+    @_builtins.property
+    def split_asked(self) -> Global___SplitAsked: ...
+    @_builtins.property
+    def lease_split(self) -> Global___LeaseSplit: ...
+    @_builtins.property
+    def split_refused(self) -> Global___SplitRefused: ...
+    @_builtins.property
+    def split_ended(self) -> Global___SplitEnded: ...
     def __init__(
         self,
         *,
@@ -233,12 +245,16 @@ class AssignerEvent(_message.Message):
         lane_stopped: Global___LaneStopped | None = ...,
         lane_resumed: Global___LaneResumed | None = ...,
         lane_resume_asked: Global___LaneResumeAsked | None = ...,
+        split_asked: Global___SplitAsked | None = ...,
+        lease_split: Global___LeaseSplit | None = ...,
+        split_refused: Global___SplitRefused | None = ...,
+        split_ended: Global___SplitEnded | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["bump_intended", b"bump_intended", "capacity_set", b"capacity_set", "capacity_unset", b"capacity_unset", "channel_closed", b"channel_closed", "channel_observed", b"channel_observed", "event", b"event", "fencing_waived", b"fencing_waived", "generation_bumped", b"generation_bumped", "group_deleted", b"group_deleted", "group_frozen", b"group_frozen", "group_idle_expired", b"group_idle_expired", "group_registered", b"group_registered", "group_unfrozen", b"group_unfrozen", "group_updated", b"group_updated", "lane_resume_asked", b"lane_resume_asked", "lane_resumed", b"lane_resumed", "lane_stopped", b"lane_stopped", "lease_pinned", b"lease_pinned", "lease_unpinned", b"lease_unpinned", "leases_granted", b"leases_granted", "leases_released", b"leases_released", "member_banned", b"member_banned", "member_drain_ended", b"member_drain_ended", "member_drain_started", b"member_drain_started", "member_drained", b"member_drained", "member_gone", b"member_gone", "member_joined", b"member_joined", "member_unbanned", b"member_unbanned", "membership_ended", b"membership_ended", "metadata", b"metadata", "policy_set", b"policy_set", "progress_reset", b"progress_reset", "progress_set_aside", b"progress_set_aside", "reset_intended", b"reset_intended", "revokes_started", b"revokes_started", "shadow_ended", b"shadow_ended", "shadow_set", b"shadow_set", "spreading_set", b"spreading_set", "start_fixed", b"start_fixed"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["bump_intended", b"bump_intended", "capacity_set", b"capacity_set", "capacity_unset", b"capacity_unset", "channel_closed", b"channel_closed", "channel_observed", b"channel_observed", "event", b"event", "fencing_waived", b"fencing_waived", "generation_bumped", b"generation_bumped", "group_deleted", b"group_deleted", "group_frozen", b"group_frozen", "group_idle_expired", b"group_idle_expired", "group_registered", b"group_registered", "group_unfrozen", b"group_unfrozen", "group_updated", b"group_updated", "lane_resume_asked", b"lane_resume_asked", "lane_resumed", b"lane_resumed", "lane_stopped", b"lane_stopped", "lease_pinned", b"lease_pinned", "lease_split", b"lease_split", "lease_unpinned", b"lease_unpinned", "leases_granted", b"leases_granted", "leases_released", b"leases_released", "member_banned", b"member_banned", "member_drain_ended", b"member_drain_ended", "member_drain_started", b"member_drain_started", "member_drained", b"member_drained", "member_gone", b"member_gone", "member_joined", b"member_joined", "member_unbanned", b"member_unbanned", "membership_ended", b"membership_ended", "metadata", b"metadata", "policy_set", b"policy_set", "progress_reset", b"progress_reset", "progress_set_aside", b"progress_set_aside", "reset_intended", b"reset_intended", "revokes_started", b"revokes_started", "shadow_ended", b"shadow_ended", "shadow_set", b"shadow_set", "split_asked", b"split_asked", "split_ended", b"split_ended", "split_refused", b"split_refused", "spreading_set", b"spreading_set", "start_fixed", b"start_fixed"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bump_intended", b"bump_intended", "capacity_set", b"capacity_set", "capacity_unset", b"capacity_unset", "channel_closed", b"channel_closed", "channel_observed", b"channel_observed", "event", b"event", "fencing_waived", b"fencing_waived", "generation_bumped", b"generation_bumped", "group_deleted", b"group_deleted", "group_frozen", b"group_frozen", "group_idle_expired", b"group_idle_expired", "group_registered", b"group_registered", "group_unfrozen", b"group_unfrozen", "group_updated", b"group_updated", "lane_resume_asked", b"lane_resume_asked", "lane_resumed", b"lane_resumed", "lane_stopped", b"lane_stopped", "lease_pinned", b"lease_pinned", "lease_unpinned", b"lease_unpinned", "leases_granted", b"leases_granted", "leases_released", b"leases_released", "member_banned", b"member_banned", "member_drain_ended", b"member_drain_ended", "member_drain_started", b"member_drain_started", "member_drained", b"member_drained", "member_gone", b"member_gone", "member_joined", b"member_joined", "member_unbanned", b"member_unbanned", "membership_ended", b"membership_ended", "metadata", b"metadata", "policy_set", b"policy_set", "progress_reset", b"progress_reset", "progress_set_aside", b"progress_set_aside", "reset_intended", b"reset_intended", "revokes_started", b"revokes_started", "shadow_ended", b"shadow_ended", "shadow_set", b"shadow_set", "spreading_set", b"spreading_set", "start_fixed", b"start_fixed"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bump_intended", b"bump_intended", "capacity_set", b"capacity_set", "capacity_unset", b"capacity_unset", "channel_closed", b"channel_closed", "channel_observed", b"channel_observed", "event", b"event", "fencing_waived", b"fencing_waived", "generation_bumped", b"generation_bumped", "group_deleted", b"group_deleted", "group_frozen", b"group_frozen", "group_idle_expired", b"group_idle_expired", "group_registered", b"group_registered", "group_unfrozen", b"group_unfrozen", "group_updated", b"group_updated", "lane_resume_asked", b"lane_resume_asked", "lane_resumed", b"lane_resumed", "lane_stopped", b"lane_stopped", "lease_pinned", b"lease_pinned", "lease_split", b"lease_split", "lease_unpinned", b"lease_unpinned", "leases_granted", b"leases_granted", "leases_released", b"leases_released", "member_banned", b"member_banned", "member_drain_ended", b"member_drain_ended", "member_drain_started", b"member_drain_started", "member_drained", b"member_drained", "member_gone", b"member_gone", "member_joined", b"member_joined", "member_unbanned", b"member_unbanned", "membership_ended", b"membership_ended", "metadata", b"metadata", "policy_set", b"policy_set", "progress_reset", b"progress_reset", "progress_set_aside", b"progress_set_aside", "reset_intended", b"reset_intended", "revokes_started", b"revokes_started", "shadow_ended", b"shadow_ended", "shadow_set", b"shadow_set", "split_asked", b"split_asked", "split_ended", b"split_ended", "split_refused", b"split_refused", "spreading_set", b"spreading_set", "start_fixed", b"start_fixed"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["group_registered", "group_updated", "group_deleted", "group_idle_expired", "start_fixed", "channel_observed", "channel_closed", "member_joined", "member_gone", "leases_granted", "revokes_started", "leases_released", "bump_intended", "generation_bumped", "fencing_waived", "progress_set_aside", "membership_ended", "lease_pinned", "lease_unpinned", "member_banned", "member_unbanned", "group_frozen", "group_unfrozen", "member_drain_started", "member_drained", "member_drain_ended", "capacity_set", "capacity_unset", "spreading_set", "policy_set", "shadow_set", "shadow_ended", "reset_intended", "progress_reset", "lane_stopped", "lane_resumed", "lane_resume_asked"]  # noqa: Y015
+    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["group_registered", "group_updated", "group_deleted", "group_idle_expired", "start_fixed", "channel_observed", "channel_closed", "member_joined", "member_gone", "leases_granted", "revokes_started", "leases_released", "bump_intended", "generation_bumped", "fencing_waived", "progress_set_aside", "membership_ended", "lease_pinned", "lease_unpinned", "member_banned", "member_unbanned", "group_frozen", "group_unfrozen", "member_drain_started", "member_drained", "member_drain_ended", "capacity_set", "capacity_unset", "spreading_set", "policy_set", "shadow_set", "shadow_ended", "reset_intended", "progress_reset", "lane_stopped", "lane_resumed", "lane_resume_asked", "split_asked", "lease_split", "split_refused", "split_ended"]  # noqa: Y015
     _WhichOneofArgType_event: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_event) -> _WhichOneofReturnType_event | None: ...
 
@@ -1141,3 +1157,112 @@ class LaneResumeAsked(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___LaneResumeAsked: _TypeAlias = LaneResumeAsked  # noqa: Y015
+
+@_typing.final
+class SplitAsked(_message.Message):
+    """An operator wants a lease to be worked on at its head and, with a bounded share, behind it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LEASE_FIELD_NUMBER: _builtins.int
+    EPOCH_FIELD_NUMBER: _builtins.int
+    SHARE_FIELD_NUMBER: _builtins.int
+    RELAXED_FIELD_NUMBER: _builtins.int
+    lease: _builtins.str
+    epoch: _builtins.int
+    share: _builtins.float
+    relaxed: _builtins.bool
+    def __init__(
+        self,
+        *,
+        lease: _builtins.str = ...,
+        epoch: _builtins.int = ...,
+        share: _builtins.float = ...,
+        relaxed: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["epoch", b"epoch", "lease", b"lease", "relaxed", b"relaxed", "share", b"share"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SplitAsked: _TypeAlias = SplitAsked  # noqa: Y015
+
+@_typing.final
+class LeaseSplit(_message.Message):
+    """Its holder does so."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LEASE_FIELD_NUMBER: _builtins.int
+    EPOCH_FIELD_NUMBER: _builtins.int
+    AT_FIELD_NUMBER: _builtins.int
+    SHARE_FIELD_NUMBER: _builtins.int
+    lease: _builtins.str
+    epoch: _builtins.int
+    at: _builtins.int
+    """Where the live cursor began."""
+    share: _builtins.float
+    def __init__(
+        self,
+        *,
+        lease: _builtins.str = ...,
+        epoch: _builtins.int = ...,
+        at: _builtins.int = ...,
+        share: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at", b"at", "epoch", b"epoch", "lease", b"lease", "share", b"share"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LeaseSplit: _TypeAlias = LeaseSplit  # noqa: Y015
+
+@_typing.final
+class SplitRefused(_message.Message):
+    """Its holder does not, and says why."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LEASE_FIELD_NUMBER: _builtins.int
+    EPOCH_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    lease: _builtins.str
+    epoch: _builtins.int
+    reason: _builtins.str
+    def __init__(
+        self,
+        *,
+        lease: _builtins.str = ...,
+        epoch: _builtins.int = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["epoch", b"epoch", "lease", b"lease", "reason", b"reason"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SplitRefused: _TypeAlias = SplitRefused  # noqa: Y015
+
+@_typing.final
+class SplitEnded(_message.Message):
+    """The lease is worked on at one place again: what lay behind is done, or its holder knows of no split."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LEASE_FIELD_NUMBER: _builtins.int
+    lease: _builtins.str
+    def __init__(
+        self,
+        *,
+        lease: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["lease", b"lease"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SplitEnded: _TypeAlias = SplitEnded  # noqa: Y015

@@ -253,6 +253,7 @@ class GroupStatus(_message.Message):
     ENDING_CLUSTERS_FIELD_NUMBER: _builtins.int
     RESETTING_CHANNELS_FIELD_NUMBER: _builtins.int
     STOPPED_LANES_FIELD_NUMBER: _builtins.int
+    SPLITS_FIELD_NUMBER: _builtins.int
     members: _builtins.int
     leases: _builtins.int
     free_leases: _builtins.int
@@ -274,6 +275,10 @@ class GroupStatus(_message.Message):
     def stopped_lanes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Lanes that members have stopped with, and why, for people."""
 
+    @_builtins.property
+    def splits(self) -> _containers.RepeatedCompositeFieldContainer[Global___LeaseSplitStatus]:
+        """Leases that are worked on at their head and behind it, or were asked to be."""
+
     def __init__(
         self,
         *,
@@ -286,10 +291,11 @@ class GroupStatus(_message.Message):
         ending_clusters: _abc.Iterable[_builtins.str] | None = ...,
         resetting_channels: _abc.Iterable[_builtins.str] | None = ...,
         stopped_lanes: _abc.Iterable[_builtins.str] | None = ...,
+        splits: _abc.Iterable[Global___LeaseSplitStatus] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ending_clusters", b"ending_clusters", "free_leases", b"free_leases", "idle_expired", b"idle_expired", "idle_since_ms", b"idle_since_ms", "leases", b"leases", "members", b"members", "registry_revision", b"registry_revision", "resetting_channels", b"resetting_channels", "stopped_lanes", b"stopped_lanes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ending_clusters", b"ending_clusters", "free_leases", b"free_leases", "idle_expired", b"idle_expired", "idle_since_ms", b"idle_since_ms", "leases", b"leases", "members", b"members", "registry_revision", b"registry_revision", "resetting_channels", b"resetting_channels", "splits", b"splits", "stopped_lanes", b"stopped_lanes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -351,6 +357,45 @@ class Member(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Member: _TypeAlias = Member  # noqa: Y015
+
+@_typing.final
+class LeaseSplitStatus(_message.Message):
+    """A lease that is worked on at its head and, with a bounded share, behind it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LEASE_FIELD_NUMBER: _builtins.int
+    AT_FIELD_NUMBER: _builtins.int
+    SHARE_FIELD_NUMBER: _builtins.int
+    SINCE_MS_FIELD_NUMBER: _builtins.int
+    ASKED_FIELD_NUMBER: _builtins.int
+    REFUSED_FIELD_NUMBER: _builtins.int
+    lease: _builtins.str
+    at: _builtins.int
+    """Where the live cursor began; -1 while it is not split."""
+    share: _builtins.float
+    since_ms: _builtins.int
+    asked: _builtins.bool
+    """An operator asked for it; its holder has not answered yet."""
+    refused: _builtins.str
+    """Why its holder did not."""
+    def __init__(
+        self,
+        *,
+        lease: _builtins.str = ...,
+        at: _builtins.int = ...,
+        share: _builtins.float = ...,
+        since_ms: _builtins.int = ...,
+        asked: _builtins.bool = ...,
+        refused: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["asked", b"asked", "at", b"at", "lease", b"lease", "refused", b"refused", "share", b"share", "since_ms", b"since_ms"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LeaseSplitStatus: _TypeAlias = LeaseSplitStatus  # noqa: Y015
 
 @_typing.final
 class StoppedLane(_message.Message):

@@ -31,6 +31,7 @@ class JoinRequest(_message.Message):
     COMMIT_REFUSED_FIELD_NUMBER: _builtins.int
     LEAVING_FIELD_NUMBER: _builtins.int
     STOPPED_FIELD_NUMBER: _builtins.int
+    SPLITS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def hello(self) -> Global___MemberHello: ...
     @_builtins.property
@@ -45,6 +46,8 @@ class JoinRequest(_message.Message):
     def leaving(self) -> Global___Leaving: ...
     @_builtins.property
     def stopped(self) -> Global___StoppedLanes: ...
+    @_builtins.property
+    def splits(self) -> Global___SplitLeases: ...
     def __init__(
         self,
         *,
@@ -55,12 +58,13 @@ class JoinRequest(_message.Message):
         commit_refused: Global___CommitRefused | None = ...,
         leaving: Global___Leaving | None = ...,
         stopped: Global___StoppedLanes | None = ...,
+        splits: Global___SplitLeases | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["acknowledge", b"acknowledge", "commit_refused", b"commit_refused", "heartbeat", b"heartbeat", "hello", b"hello", "leave", b"leave", "leaving", b"leaving", "message", b"message", "stopped", b"stopped"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["acknowledge", b"acknowledge", "commit_refused", b"commit_refused", "heartbeat", b"heartbeat", "hello", b"hello", "leave", b"leave", "leaving", b"leaving", "message", b"message", "splits", b"splits", "stopped", b"stopped"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["acknowledge", b"acknowledge", "commit_refused", b"commit_refused", "heartbeat", b"heartbeat", "hello", b"hello", "leave", b"leave", "leaving", b"leaving", "message", b"message", "stopped", b"stopped"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["acknowledge", b"acknowledge", "commit_refused", b"commit_refused", "heartbeat", b"heartbeat", "hello", b"hello", "leave", b"leave", "leaving", b"leaving", "message", b"message", "splits", b"splits", "stopped", b"stopped"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["hello", "heartbeat", "acknowledge", "leave", "commit_refused", "leaving", "stopped"]  # noqa: Y015
+    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["hello", "heartbeat", "acknowledge", "leave", "commit_refused", "leaving", "stopped", "splits"]  # noqa: Y015
     _WhichOneofArgType_message: _TypeAlias = _typing.Literal["message", b"message"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_message) -> _WhichOneofReturnType_message | None: ...
 
@@ -102,6 +106,7 @@ class MemberHello(_message.Message):
     CAPACITY_FIELD_NUMBER: _builtins.int
     HELD_FIELD_NUMBER: _builtins.int
     STOPPED_FIELD_NUMBER: _builtins.int
+    SPLITS_FIELD_NUMBER: _builtins.int
     protocol_version: _builtins.int
     group: _builtins.str
     member_id: _builtins.str
@@ -122,6 +127,10 @@ class MemberHello(_message.Message):
     def stopped(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
         """Lanes it has stopped with, each with its reason."""
 
+    @_builtins.property
+    def splits(self) -> _containers.RepeatedCompositeFieldContainer[Global___SplitLease]:
+        """Leases it works on at their head and behind it."""
+
     def __init__(
         self,
         *,
@@ -135,10 +144,11 @@ class MemberHello(_message.Message):
         capacity: _builtins.float = ...,
         held: _abc.Iterable[Global___HeldLease] | None = ...,
         stopped: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        splits: _abc.Iterable[Global___SplitLease] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["spec", b"spec"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["capabilities", b"capabilities", "capacity", b"capacity", "client_id", b"client_id", "group", b"group", "held", b"held", "member_id", b"member_id", "protocol_version", b"protocol_version", "spec", b"spec", "stopped", b"stopped", "zone", b"zone"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["capabilities", b"capabilities", "capacity", b"capacity", "client_id", b"client_id", "group", b"group", "held", b"held", "member_id", b"member_id", "protocol_version", b"protocol_version", "spec", b"spec", "splits", b"splits", "stopped", b"stopped", "zone", b"zone"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -206,6 +216,93 @@ class ResumeLane(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ResumeLane: _TypeAlias = ResumeLane  # noqa: Y015
+
+@_typing.final
+class SplitLeases(_message.Message):
+    """All leases the member works on at their head and behind it, whenever that changes."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LEASES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def leases(self) -> _containers.RepeatedCompositeFieldContainer[Global___SplitLease]: ...
+    def __init__(
+        self,
+        *,
+        leases: _abc.Iterable[Global___SplitLease] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["leases", b"leases"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SplitLeases: _TypeAlias = SplitLeases  # noqa: Y015
+
+@_typing.final
+class SplitLease(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LEASE_FIELD_NUMBER: _builtins.int
+    EPOCH_FIELD_NUMBER: _builtins.int
+    AT_FIELD_NUMBER: _builtins.int
+    SHARE_FIELD_NUMBER: _builtins.int
+    REFUSED_FIELD_NUMBER: _builtins.int
+    lease: _builtins.str
+    epoch: _builtins.int
+    at: _builtins.int
+    """Where the live cursor began; -1 when the lease was not split."""
+    share: _builtins.float
+    """What the backlog may have of memory, turns and handlers, within 0 and 1."""
+    refused: _builtins.str
+    """Why it was not split though somebody asked, told once."""
+    def __init__(
+        self,
+        *,
+        lease: _builtins.str = ...,
+        epoch: _builtins.int = ...,
+        at: _builtins.int = ...,
+        share: _builtins.float = ...,
+        refused: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at", b"at", "epoch", b"epoch", "lease", b"lease", "refused", b"refused", "share", b"share"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SplitLease: _TypeAlias = SplitLease  # noqa: Y015
+
+@_typing.final
+class SplitBacklog(_message.Message):
+    """An operator wants a lease that is far behind to be worked on at its head too."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LEASE_FIELD_NUMBER: _builtins.int
+    EPOCH_FIELD_NUMBER: _builtins.int
+    SHARE_FIELD_NUMBER: _builtins.int
+    RELAXED_FIELD_NUMBER: _builtins.int
+    lease: _builtins.str
+    epoch: _builtins.int
+    share: _builtins.float
+    relaxed: _builtins.bool
+    """The order of a key may be kept within each cursor alone."""
+    def __init__(
+        self,
+        *,
+        lease: _builtins.str = ...,
+        epoch: _builtins.int = ...,
+        share: _builtins.float = ...,
+        relaxed: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["epoch", b"epoch", "lease", b"lease", "relaxed", b"relaxed", "share", b"share"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SplitBacklog: _TypeAlias = SplitBacklog  # noqa: Y015
 
 @_typing.final
 class HeldLease(_message.Message):
@@ -422,6 +519,7 @@ class JoinResponse(_message.Message):
     DELTA_FIELD_NUMBER: _builtins.int
     QUEUED_FIELD_NUMBER: _builtins.int
     RESUME_FIELD_NUMBER: _builtins.int
+    SPLIT_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def welcome(self) -> Global___MemberWelcome: ...
     @_builtins.property
@@ -432,6 +530,8 @@ class JoinResponse(_message.Message):
     def queued(self) -> Global___Queued: ...
     @_builtins.property
     def resume(self) -> Global___ResumeLane: ...
+    @_builtins.property
+    def split(self) -> Global___SplitBacklog: ...
     def __init__(
         self,
         *,
@@ -440,12 +540,13 @@ class JoinResponse(_message.Message):
         delta: Global___LeaseDelta | None = ...,
         queued: Global___Queued | None = ...,
         resume: Global___ResumeLane | None = ...,
+        split: Global___SplitBacklog | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["delta", b"delta", "heartbeat", b"heartbeat", "message", b"message", "queued", b"queued", "resume", b"resume", "welcome", b"welcome"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["delta", b"delta", "heartbeat", b"heartbeat", "message", b"message", "queued", b"queued", "resume", b"resume", "split", b"split", "welcome", b"welcome"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["delta", b"delta", "heartbeat", b"heartbeat", "message", b"message", "queued", b"queued", "resume", b"resume", "welcome", b"welcome"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["delta", b"delta", "heartbeat", b"heartbeat", "message", b"message", "queued", b"queued", "resume", b"resume", "split", b"split", "welcome", b"welcome"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["welcome", "heartbeat", "delta", "queued", "resume"]  # noqa: Y015
+    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["welcome", "heartbeat", "delta", "queued", "resume", "split"]  # noqa: Y015
     _WhichOneofArgType_message: _TypeAlias = _typing.Literal["message", b"message"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_message) -> _WhichOneofReturnType_message | None: ...
 
