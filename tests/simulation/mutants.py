@@ -13,6 +13,7 @@ from unittest.mock import patch
 
 from braid.api.registry.v1 import stream_pb2
 from braid.client import (
+    channel_moves,
     committer,
     dead_letters,
     handling,
@@ -22,7 +23,9 @@ from braid.client import (
     partition_work,
     restore,
 )
+from braid.client.channel_sender import ChannelSender
 from braid.client.record import Record
+from braid.client.routing import RouteTable
 from braid.kafka.memory.clients import MemoryOffsets
 from braid.kafka.memory.groups import Groups
 from braid.kernel.envelope import EncodedCommit, encode
@@ -39,6 +42,7 @@ from braid.kernel.ports import (
     KafkaOffsets,
     OffsetAt,
     TopicPartition,
+    Written,
 )
 from braid.kernel.progress import Progress
 from braid.kernel.progress_fields import EnvelopeFields
@@ -124,6 +128,18 @@ async def _restore_at_end(
     if (await offsets.committed(group, [partition]))[partition].offset >= 0:
         return restored
     return restored._replace(progress=Progress((await admin.offsets_at({partition: OffsetAt.LATEST}))[partition]))
+
+
+_leave: Final = channel_moves.ChannelMoves._leave
+
+
+async def _drop_unacknowledged(self: channel_moves.ChannelMoves, sender: ChannelSender, route: RouteTable) -> bool:
+    """What is in flight to a channel that is left counts as written there, behind what it acknowledged last."""
+    now_ms = self._host.clock.now_ms()
+    for record in self._outbox.on_channel(sender.channel.id):
+        written = Written(sender.channel.topic, 0, sender.receipts.get(0, 0), now_ms)
+        self._settle(sender, record, written)
+    return await _leave(self, sender, route)
 
 
 _write: Final = dead_letters.DeadLetters.write
@@ -356,6 +372,12 @@ MUTANTS: Final = (
         "I7",
         [(MemoryStore, "append", _append_again)],
         ("lose-answers", "kill-member", "move-stream"),
+    ),
+    Mutant(
+        "what was not acknowledged is dropped on a re-route",
+        "I1",
+        [(channel_moves.ChannelMoves, "_leave", _drop_unacknowledged)],
+        ("kill-cluster",),
     ),
     Mutant("a late writer forgotten", "I11", [(drain, "_refuses", _believe_refused)], ("move-stream",)),
     Mutant("a drain without the seal", "I11", [(drain, "seal", _believe_sealed)], ("move-stream",)),

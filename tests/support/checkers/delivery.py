@@ -2,21 +2,43 @@
 
 from collections.abc import Iterator, Sequence
 
+from braid.kernel.offset_ranges import OPEN, Ranges
 from tests.support.checkers.checking import Instant
-from tests.support.checkers.facts import Acknowledged, Appended, DeadLettered, Fact, Place, Processed, Rejected, Sent
+from tests.support.checkers.facts import (
+    Acknowledged,
+    Appended,
+    DeadLettered,
+    Fact,
+    GivenUp,
+    Place,
+    Processed,
+    Rejected,
+    Sent,
+    Topic,
+)
 
 NAMED_MAX = 5  # of what is missing
 
 
+def within(ranges: Ranges, place: Place) -> bool:
+    """Whether ranges of a place's topic name it."""
+    named = [each for each in ranges if each.partition == place.partition and each.first <= place.offset]
+    return any(each.last == OPEN or place.offset <= each.last for each in named)
+
+
 class ZeroLoss:
-    """I1: at the end every acknowledged record is processed, dead-lettered or rejected, by every group."""
+    """I1: at the end every acknowledged record is processed, dead-lettered or rejected, by every group.
+
+    Only those are excepted that lie within ranges which a person gave up by naming them.
+    """
 
     invariant = "I1 zero loss"
-    heeds = (Acknowledged, Processed, Rejected, DeadLettered)
+    heeds = (Acknowledged, Processed, Rejected, DeadLettered, GivenUp)
 
     def __init__(self, groups: Sequence[str]) -> None:
         self._acknowledged: dict[bytes, Place] = {}
         self._settled: dict[str, set[bytes]] = {group: set() for group in groups}
+        self._given_up: dict[Topic, Ranges] = {}
 
     def see(self, fact: Fact) -> Iterator[str]:
         """See `Checker`."""
@@ -27,6 +49,8 @@ class ZeroLoss:
                 self._settled[group].add(value)
             case DeadLettered(value=value, group=group):
                 self._settled[group].add(value)
+            case GivenUp(topic=topic, ranges=ranges):
+                self._given_up[topic] = ranges
             case _:
                 pass
         yield from ()
@@ -34,7 +58,11 @@ class ZeroLoss:
     def lost(self) -> dict[str, list[bytes]]:
         """By group, what was acknowledged and is not settled yet."""
         return {
-            group: [value for value in self._acknowledged if value not in settled]
+            group: [
+                value
+                for value, place in self._acknowledged.items()
+                if value not in settled and not within(self._given_up.get(Topic(*place[:2]), ()), place)
+            ]
             for group, settled in self._settled.items()
         }
 

@@ -2,15 +2,19 @@
 
 from typing import Final
 
-from tests.support.checkers.facts import Appended, DeadLettered, Fact, LogId, Place, Processed, Rejected
+from tests.support.checkers.facts import Appended, DeadLettered, Destroyed, Fact, LogId, Place, Processed, Rejected
 
-HEEDS: Final = (Processed, DeadLettered, Rejected, Appended)
+HEEDS: Final = (Processed, DeadLettered, Rejected, Appended, Destroyed)
 
 
 class DoneOffsets:
     """Offsets of each group and log that are processed, dead-lettered or rejected, and those nobody can be given.
 
     It wants to see facts of the kinds `HEEDS`.
+
+    Attributes:
+        ends: Where each log has ended at most, lost or not.
+        tails: Where it ends now.
     """
 
     def __init__(self) -> None:
@@ -18,6 +22,7 @@ class DoneOffsets:
         self._rejected: dict[tuple[str, LogId], set[int]] = {}
         self._undeliverable: dict[LogId, set[int]] = {}
         self.ends: dict[LogId, int] = {}
+        self.tails: dict[LogId, int] = {}
 
     def see(self, fact: Fact) -> None:
         """Takes the next fact."""
@@ -28,11 +33,14 @@ class DoneOffsets:
                 self._rejected.setdefault((group, place.log), set()).add(place.offset)
             case Appended(place=place, deliverable=deliverable):
                 self._append(place, deliverable)
+            case Destroyed(log=log, first=first):
+                self.tails[log] = min(first, self.tails.get(log, 0))
             case _:
                 pass
 
     def _append(self, place: Place, deliverable: bool) -> None:
-        self.ends[place.log] = max(self.ends.get(place.log, 0), place.offset + 1)
+        for known in (self.ends, self.tails):
+            known[place.log] = max(known.get(place.log, 0), place.offset + 1)
         if not deliverable:
             self._undeliverable.setdefault(place.log, set()).add(place.offset)
 

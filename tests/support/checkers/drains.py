@@ -10,6 +10,7 @@ from tests.support.checkers.facts import (
     DrainRecorded,
     EndsRecorded,
     Fact,
+    GivenUp,
     LogId,
     SealRecorded,
     Subscribed,
@@ -37,7 +38,7 @@ class SafeDrains(Instant):
     """I11, at every step of every drain."""
 
     invariant = "I11 drains"
-    heeds = (*HEEDS, Subscribed, SealRecorded, EndsRecorded, DrainRecorded, TopicCreated, TopicDeleted)
+    heeds = (*HEEDS, Subscribed, SealRecorded, EndsRecorded, DrainRecorded, GivenUp, TopicCreated, TopicDeleted)
 
     def __init__(self) -> None:
         self._done = DoneOffsets()
@@ -63,6 +64,8 @@ class SafeDrains(Instant):
                 yield from self._ends(fact)
             case DrainRecorded():
                 yield from self._drained(fact)
+            case GivenUp(topic=topic):  # what that may cost is `losses.py`'s
+                self._channel(topic).drained = True
             case TopicCreated(topic=topic):
                 if self._channel(topic).deleted:
                     yield f"the deleted {topic} rose again"
@@ -79,7 +82,7 @@ class SafeDrains(Instant):
         if not channel.sealed:
             yield f"the ends of {fact.topic} were read before it was sealed"
         for partition, end in enumerate(fact.offsets):
-            real = self._done.ends.get(LogId(*fact.topic, partition), 0)
+            real = self._done.tails.get(LogId(*fact.topic, partition), 0)
             if end != real:
                 yield f"{fact.topic} partition {partition} is recorded to end at {end} and ends at {real}"
 

@@ -6,6 +6,7 @@ A fact is what somebody trustworthy saw (a sink, a broker, the event store), nev
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from braid.kernel.offset_ranges import Ranges
 from braid.kernel.ports import HistoryId
 
 
@@ -92,6 +93,15 @@ class Expired:
 
     log: LogId
     start: int
+
+
+@dataclass(frozen=True, slots=True)
+class Destroyed:
+    """A cluster lost what a log held from `first` up to `stop`, although it had acknowledged it."""
+
+    log: LogId
+    first: int
+    stop: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,6 +304,22 @@ class DrainRecorded:
 
 
 @dataclass(frozen=True, slots=True)
+class LossRecorded:
+    """The registry believes that a channel lost these offsets: all it knows by now."""
+
+    topic: Topic
+    ranges: Ranges
+
+
+@dataclass(frozen=True, slots=True)
+class GivenUp:
+    """A person ended a channel's drain, and named these offsets as what is given up."""
+
+    topic: Topic
+    ranges: Ranges
+
+
+@dataclass(frozen=True, slots=True)
 class TopicCreated:
     """A cluster made a topic."""
 
@@ -315,6 +341,7 @@ Fact = (
     | Rejected
     | DeadLettered
     | Expired
+    | Destroyed
     | Committed
     | HandlerStarted
     | HandlerEnded
@@ -335,6 +362,8 @@ Fact = (
     | SealRecorded
     | EndsRecorded
     | DrainRecorded
+    | LossRecorded
+    | GivenUp
     | TopicCreated
     | TopicDeleted
 )

@@ -6,6 +6,7 @@ import pytest
 
 from braid.kernel.decider import Context
 from braid.kernel.envelope import encode
+from braid.kernel.offset_ranges import OffsetRange
 from braid.kernel.ports import HistoryId
 from braid.kernel.progress_fields import EnvelopeFields
 from braid.kernel.ranges import Ranges
@@ -21,6 +22,7 @@ from tests.support.checkers.fencing import FencedCommits
 from tests.support.checkers.folding import OneFold
 from tests.support.checkers.holders import ExclusiveHolders
 from tests.support.checkers.leases import NothingMoves, OneGrant, OneHolder, RecordedGrants, Restful
+from tests.support.checkers.losses import ExactLosses
 from tests.support.checkers.stores import GapFreeWatches, HonestAppends
 
 LOG = facts.LogId("east", "braid.logs.live.1", 0)
@@ -250,6 +252,44 @@ def test_topics_that_rise_again_or_go_too_early_are_seen() -> None:
     assert red(SafeDrains(), [made, *drain(work=[processed(0)]), gone, made])
     assert red(SafeDrains(), [made, facts.Appended(at(0), b"a"), gone])
     assert not red(SafeDrains(), [made, gone]), "a spare holds nothing"
+
+
+def lossy(told: int, acked: int = 3, *, given_up: int | None = None, drained: bool = False) -> list[Fact]:
+    """Records 1 to 3 of four are gone; the registry tells of 1 to `told`, a person gives up 1 to `given_up`."""
+    return [
+        *(facts.Acknowledged(b"%d" % offset, at(offset)) for offset in range(acked + 1)),
+        *([facts.DrainRecorded(TOPIC, "live")] if drained else []),
+        facts.Destroyed(LOG, 1, 4),
+        *([facts.LossRecorded(TOPIC, (OffsetRange(0, 1, told),))] if told else []),
+        *([facts.GivenUp(TOPIC, (OffsetRange(0, 1, given_up),))] if given_up else []),
+    ]
+
+
+def test_losses_that_are_not_told_exactly_are_seen() -> None:
+    assert not red(ExactLosses(), lossy(3, given_up=3))
+    assert not red(ExactLosses(), lossy(2, acked=2, given_up=2)), "what nobody has a receipt for need not be told"
+    assert not red(ExactLosses(), lossy(0, drained=True)), "everything in it was done"
+    assert not red(ExactLosses(), [facts.LossRecorded(TOPIC, (OffsetRange(0, 0, -1),))]), "nobody has a receipt"
+    assert red(ExactLosses(), lossy(0)), "a base that is trusted after a truncation says nothing"
+    assert red(ExactLosses(), lossy(2))
+    assert red(ExactLosses(), lossy(4))
+    assert red(ExactLosses(), lossy(-1)), "receipts say where it ended"
+    assert red(ExactLosses(), lossy(3, given_up=2))
+    assert red(ExactLosses(), [facts.LossRecorded(TOPIC, (OffsetRange(0, 0, 1),))])
+
+
+def test_only_what_was_given_up_by_name_may_be_missing() -> None:
+    acked = [facts.Acknowledged(b"%d" % offset, at(offset)) for offset in range(3)]
+    given_up = facts.GivenUp(TOPIC, (OffsetRange(0, 1, 2),))
+    assert not red(ZeroLoss(["g"]), [*acked, processed(0, b"0"), given_up])
+    assert red(ZeroLoss(["g"]), [*acked, given_up])
+    assert red(ZeroLoss(["g"]), [*acked, processed(0, b"0"), facts.GivenUp(TOPIC, (OffsetRange(1, 1, 2),))])
+
+
+def test_a_log_that_lost_its_end_ends_where_it_was_cut() -> None:
+    cut = [*appended(b"a", b"b"), facts.Destroyed(LOG, 1, 2), facts.SealRecorded(TOPIC, True)]
+    assert not red(SafeDrains(), [*cut, facts.EndsRecorded(TOPIC, (1,))])
+    assert red(SafeDrains(), [*cut, facts.EndsRecorded(TOPIC, (2,))])
 
 
 def test_a_lease_that_goes_to_and_fro_is_seen() -> None:

@@ -1,0 +1,72 @@
+"""I11, of clusters that return without records: what they lost is told, exactly, and nothing else is given up."""
+
+from collections.abc import Iterator
+
+from braid.kernel.offset_ranges import OPEN, OffsetRange, Ranges
+from tests.support.checkers.delivery import NAMED_MAX, within
+from tests.support.checkers.facts import (
+    Acknowledged,
+    Destroyed,
+    DrainRecorded,
+    Fact,
+    GivenUp,
+    LogId,
+    LossRecorded,
+    Place,
+    Topic,
+)
+
+
+class ExactLosses:
+    """I11: ranges told as lost hold what was destroyed, and all of it that was acknowledged; only they are given up.
+
+    A channel that was drained or given up before its cluster lost it has nothing to tell: everything in it was done.
+    """
+
+    invariant = "I11 losses"
+    heeds = (Acknowledged, Destroyed, DrainRecorded, LossRecorded, GivenUp)
+
+    def __init__(self) -> None:
+        self._acknowledged: dict[LogId, set[int]] = {}
+        self._destroyed: dict[LogId, tuple[int, int]] = {}
+        self._drained: set[Topic] = set()
+        self._told: dict[Topic, Ranges] = {}
+
+    def see(self, fact: Fact) -> Iterator[str]:
+        """See `Checker`."""
+        match fact:
+            case Acknowledged(place=place):
+                self._acknowledged.setdefault(place.log, set()).add(place.offset)
+            case Destroyed(log=log, first=first, stop=stop):
+                if Topic(log.cluster, log.topic) not in self._drained:
+                    self._destroyed[log] = first, stop
+            case DrainRecorded(topic=topic):
+                self._drained.add(topic)
+            case LossRecorded(topic=topic, ranges=ranges):
+                self._told[topic] = ranges
+            case GivenUp(topic=topic, ranges=ranges):
+                if ranges != self._told.get(topic, ()):
+                    yield f"{topic} was given up by {ranges}, its loss is told as {self._told.get(topic)}"
+                self._drained.add(topic)
+            case _:
+                pass
+
+    def finish(self) -> Iterator[str]:
+        """See `Checker`."""
+        for topic, ranges in self._told.items():
+            for each in ranges:
+                yield from self._invented(topic, each)
+        for log, (first, stop) in self._destroyed.items():
+            ranges = self._told.get(Topic(log.cluster, log.topic), ())
+            gone = [offset for offset in self._acknowledged.get(log, ()) if first <= offset < stop]
+            silent = sorted(offset for offset in gone if not within(ranges, Place(*log, offset)))
+            if silent:
+                yield f"{len(silent)} acknowledged records of {log} are gone without a word: {silent[:NAMED_MAX]}"
+
+    def _invented(self, topic: Topic, told: OffsetRange) -> Iterator[str]:
+        log = LogId(*topic, told.partition)
+        first, stop = self._destroyed.get(log, (0, 0))
+        if told.last == OPEN and not self._acknowledged.get(log):  # nobody has a receipt: nobody knows its end
+            return
+        if told.first < first or told.last >= stop or told.last == OPEN:
+            yield f"{topic} is told to have lost {told}; what it lost is {first} up to {stop}"
