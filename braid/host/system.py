@@ -132,7 +132,7 @@ def system_host(on_death: OnDeath | None = None) -> Host:
         on_death: Called with a task's name and error when it dies of one; a service then ends its process.
     """
     clock = SystemClock()
-    return Host(clock, SystemRandomness(), SystemIds(clock), SystemTasks(on_death), exit_now)
+    return Host(clock, SystemRandomness(), SystemIds(clock), SystemTasks(on_death), exit_now, os.uname().nodename)
 
 
 def exit_now(reason: str) -> None:

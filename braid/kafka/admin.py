@@ -35,6 +35,7 @@ from braid.kernel.ports import (
     ClusterDescription,
     Fingerprint,
     OffsetAt,
+    Survey,
     TopicDescription,
     TopicPartition,
     Written,
@@ -93,12 +94,13 @@ class AioAdmin:
     async def describe_topics(self, topics: Sequence[str]) -> Mapping[str, TopicDescription]:
         """See `KafkaAdmin.describe_topics`."""
         async with bounded(KAFKA_CALL_SECONDS, "describing topics"):
+            return _described(await self._told(tuple(topics), 0.0))
+
+    async def survey(self, topics: Sequence[str]) -> Survey:
+        """See `KafkaAdmin.survey`."""
+        async with bounded(KAFKA_CALL_SECONDS, "surveying the cluster"):
             found = await self._told(tuple(topics), 0.0)
-        return {
-            name: TopicDescription(name, told.topic_id, _leaders(told))
-            for name, told in sorted(found.topics.items())
-            if told.error_code == 0
-        }
+        return Survey(found.controller, sorted(found.brokers), _described(found))
 
     async def list_topics(self) -> Sequence[str]:
         """See `KafkaAdmin.list_topics`."""
@@ -278,6 +280,14 @@ class AioAdmin:
         if limit == 0:
             raise TopicSealed(f"topic {topic} is sealed")
         raise RecordTooLarge(f"the record is larger than topic {topic} takes ({limit} bytes)")
+
+
+def _described(found: ClusterMetadata) -> dict[str, TopicDescription]:
+    return {
+        name: TopicDescription(name, told.topic_id, _leaders(told), told.thin)
+        for name, told in sorted(found.topics.items())
+        if told.error_code == 0
+    }
 
 
 def _leaders(topic: TopicMetadata) -> list[int]:

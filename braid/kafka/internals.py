@@ -100,6 +100,12 @@ def knows(producer: AIOKafkaProducer, partition: TopicPartition) -> bool:
     return partition.partition in producer.client.cluster._partitions.get(partition.topic, ())
 
 
+def leaderless(producer: AIOKafkaProducer, topic: str) -> frozenset[int]:
+    """Partitions of a topic that metadata knows and names no leader for."""
+    partitions = producer.client.cluster._partitions.get(topic, {})
+    return frozenset(number for number, told in partitions.items() if told.leader < 0)
+
+
 async def refresh(producer: AIOKafkaProducer, topic: str) -> bool:
     """Follows a topic and asks for metadata now; False when no broker answered."""
     producer.client._topics.add(topic)
@@ -169,6 +175,7 @@ def abandon(producer: AIOKafkaProducer, error: BraidError) -> None:
     batches = [*accumulator._pending_batches, *(batch for queue in accumulator._batches.values() for batch in queue)]
     accumulator._pending_batches.update(batch for batch in batches if batch.retry_count)
     accumulator.fail_all(error)
+    accumulator._batches.clear()  # or the sender, which still runs, takes up a batch that has ended, and dies of it
     for batch in batches:
         _forgive(batch)
     for connection in producer.client._conns.values():

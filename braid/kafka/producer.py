@@ -6,7 +6,7 @@ are reached into. Every such place is a function of `braid.kafka.internals`, pin
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Collection, Sequence
 from typing import Any, Final
 
 from aiokafka import AIOKafkaProducer
@@ -135,6 +135,10 @@ class AioProducer:
             return _failed(result, error)
         pending.add_done_callback(lambda done: self._settle(done, result, partition, timestamp_ms, size))
         return result
+
+    def leaderless(self, topic: str) -> Collection[int]:
+        """See `KafkaProducer.leaderless`."""
+        return internals.leaderless(self._producer, topic) if self._producer is not None else ()
 
     async def abandon(self) -> None:
         """See `KafkaProducer.abandon`."""

@@ -6,6 +6,7 @@ timed out is dropped, so a cluster that comes back works again. Answers are pass
 
 import asyncio
 import contextlib
+import errno
 import socket
 import struct
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -23,6 +24,7 @@ from braid.kernel.limits import KAFKA_CLOSE_SECONDS
 
 Address = tuple[str, int]
 ANY_BROKER: Final = -1
+REFUSED: Final = "refused"  # in an error's metadata: nobody listens there
 _RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)  # SO_LINGER: what is not sent yet is dropped
 # What connecting or asking may raise; protocol violations of a broken peer arrive as ValueError or struct.error.
 FAILURES: Final = (
@@ -38,11 +40,12 @@ FAILURES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class TopicMetadata:
-    """A topic in a metadata answer; `leaders` by partition, -1 where there is none."""
+    """A topic in a metadata answer; `leaders` by partition, -1 where there is none; `thin` lack copies in step."""
 
     error_code: int
     topic_id: bytes
     leaders: Mapping[int, int]
+    thin: Sequence[int] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +104,12 @@ class Wire:
         answer = await self.ask(ANY_BROKER, DescribeTopicsRequest(None if topics is None else list(topics)))
         brokers = {node: (host, port) for node, host, port, *_ in answer.brokers}
         found = {
-            name: TopicMetadata(code, topic_id, {partition: leader for _, partition, leader, *_ in partitions})
+            name: TopicMetadata(
+                code,
+                topic_id,
+                {partition: leader for _, partition, leader, *_ in partitions},
+                [number for _, number, _, _, replicas, in_step, *_ in partitions if len(in_step) < len(replicas)],
+            )
             for code, name, topic_id, _, partitions, *_ in answer.topics
         }
         self._brokers = brokers
@@ -131,13 +139,17 @@ class Wire:
 
     async def _connect_any(self) -> tuple[Address, AIOKafkaConnection]:
         known = [*self._connections, *self._brokers.values(), *self._bootstrap]
-        failure: ClusterUnavailable | None = None
+        failures: list[ClusterUnavailable] = []
         for address in dict.fromkeys(known):
             try:
                 return address, await self._connect(address)
             except ClusterUnavailable as error:
-                failure = error
-        raise failure or ClusterUnavailable("the cluster has no brokers")
+                failures.append(error)
+        if not failures:
+            raise ClusterUnavailable("the cluster has no brokers")
+        if not all(error.metadata.get(REFUSED) for error in failures):
+            failures[-1].metadata.pop(REFUSED, None)  # some broker may only be slow to answer
+        raise failures[-1]
 
     async def _connect(self, address: Address) -> AIOKafkaConnection:
         async with self._locks.setdefault(address, asyncio.Lock()):
@@ -199,4 +211,13 @@ async def bounded(seconds: float, subject: str) -> AsyncIterator[None]:
 
 def _unavailable(address: Address, error: BaseException) -> ClusterUnavailable:
     reason = str(error) or type(error).__name__
-    return ClusterUnavailable(f"broker {address[0]}:{address[1]} does not answer: {reason}")
+    refused = {REFUSED: "true"} if _is_refusal(error) else None
+    return ClusterUnavailable(f"broker {address[0]}:{address[1]} does not answer: {reason}", metadata=refused)
+
+
+def _is_refusal(error: BaseException) -> bool:
+    """Whether nobody listened, at any of the addresses a name stands for: asyncio puts those into one text."""
+    texts = str(error).split("[Errno ")[1:]
+    return (
+        isinstance(error, OSError) and all(text.startswith(f"{errno.ECONNREFUSED}]") for text in texts) and bool(texts)
+    )

@@ -444,7 +444,8 @@ class VirtualProcess:
         self.tasks = ProcessTasks(loop, name, on_failure)
         self.clock = VirtualClock(loop, self.tasks, loop.start_ms if start_ms is None else start_ms, skew_ms)
         randomness = VirtualRandomness(self.tasks, f"{seed}/{name}")
-        self.host = Host(self.clock, randomness, _VirtualIds(self.clock, randomness), self.tasks, self._exit)
+        ids, host_name = _VirtualIds(self.clock, randomness), name.partition(".")[0]
+        self.host = Host(self.clock, randomness, ids, self.tasks, self._exit, host_name)
 
     @property
     def alive(self) -> bool:

@@ -10,6 +10,7 @@ from braid.kernel.ports import (
     Fingerprint,
     Generation,
     OffsetAt,
+    Survey,
     TopicDescription,
     TopicPartition,
     Written,
@@ -30,6 +31,10 @@ class MemoryAdmin:
     async def describe_topics(self, topics: Sequence[str]) -> Mapping[str, TopicDescription]:
         """See `KafkaAdmin.describe_topics`."""
         return await self._link.call(lambda: self._cluster.describe_topics(topics))
+
+    async def survey(self, topics: Sequence[str]) -> Survey:
+        """See `KafkaAdmin.survey`."""
+        return await self._link.call(lambda: self._cluster.survey(topics))
 
     async def list_topics(self) -> Sequence[str]:
         """See `KafkaAdmin.list_topics`."""
@@ -73,7 +78,7 @@ class MemoryAdmin:
         """Nothing to free."""
 
     def _offset_at(self, partition: TopicPartition, when: OffsetAt | int) -> int:
-        log = self._cluster.log(partition)
+        log = self._cluster.led_log(partition)
         if when is OffsetAt.EARLIEST:
             return log.start
         return log.end if when is OffsetAt.LATEST else log.offset_at(int(when))

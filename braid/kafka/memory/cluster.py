@@ -22,7 +22,15 @@ from braid.kernel.errors import (
     RecordTooLarge,
     TopicSealed,
 )
-from braid.kernel.ports import ClusterDescription, Committed, Fingerprint, Generation, TopicDescription, TopicPartition
+from braid.kernel.ports import (
+    ClusterDescription,
+    Committed,
+    Fingerprint,
+    Generation,
+    Survey,
+    TopicDescription,
+    TopicPartition,
+)
 
 T = TypeVar("T")
 
@@ -56,18 +64,26 @@ class _Topic:
     topic_id: bytes
     logs: list[Log]
     config: dict[str, str]
+    copies: int = 1
 
 
 class MemoryCluster:
-    """A cluster of one broker. Faults: `kill`, `start`, `pause`, `resume`, `empty`, `truncate`, `expire`, `damage`."""
+    """A cluster, by default of one broker.
 
-    def __init__(self, name: str, bootstrap: str, *, auto_creates_topics: bool = False) -> None:
+    Faults: `kill`, `start`, `pause`, `resume`, `empty`, `truncate`, `expire`, `damage`; `stop_broker`, `start_broker`;
+    and `slow_seconds` that every request takes more, there and back.
+    """
+
+    def __init__(self, name: str, bootstrap: str, *, auto_creates_topics: bool = False, brokers: int = 1) -> None:
         self.name = name
         self.bootstrap = bootstrap
         self.auto_creates_topics = auto_creates_topics
         self.groups = Groups()
         self.running = True
         self.paused = False
+        self.slow_seconds = 0.0
+        self._brokers = range(BROKER, BROKER + brokers)
+        self._stopped: set[int] = set()
         self.cluster_id = f"{name}-1"
         self._incarnation = 1
         self._emptied = 0
@@ -109,6 +125,16 @@ class MemoryCluster:
         waiting, self._in_sockets = self._in_sockets, []
         for serve in waiting:
             serve()
+        self.notify()
+
+    def stop_broker(self, broker: int) -> None:
+        """Kills one of several brokers: a partition without another copy has no leader."""
+        self._stopped.add(broker)
+        self.notify()
+
+    def start_broker(self, broker: int) -> None:
+        """It leads again what it led."""
+        self._stopped.discard(broker)
         self.notify()
 
     def empty(self, *, replaced: bool = True) -> None:
@@ -200,7 +226,7 @@ class MemoryCluster:
         return ClusterDescription(
             cluster_id=self.cluster_id,
             controller=BROKER,
-            brokers={BROKER: self.bootstrap},
+            brokers=dict.fromkeys(self._serving(), self.bootstrap),
             auto_creates_topics=self.auto_creates_topics,
             offset_metadata_max_units=METADATA_MAX_UNITS,
             offsets_retention_minutes=10_080,
@@ -210,9 +236,18 @@ class MemoryCluster:
         """Those that exist; all when None."""
         names = self._topics if topics is None else [name for name in topics if name in self._topics]
         return {
-            name: TopicDescription(name, self._topics[name].topic_id, [BROKER] * len(self._topics[name].logs))
+            name: TopicDescription(
+                name,
+                self._topics[name].topic_id,
+                [self._leader(name, number) for number in range(len(self._topics[name].logs))],
+                [number for number in range(len(self._topics[name].logs)) if self._lacks_copies(name, number)],
+            )
             for name in sorted(names)
         }
+
+    def survey(self, topics: Sequence[str]) -> Survey:
+        """See `KafkaAdmin.survey`."""
+        return Survey(BROKER, self._serving(), self.describe_topics(topics))
 
     def create_topic(self, topic: str, partitions: int, replication_factor: int, config: Mapping[str, str]) -> None:
         """See `KafkaAdmin.create_topic`."""
@@ -220,12 +255,13 @@ class MemoryCluster:
             raise AlreadyExists(f"topic {topic} exists already")
         if partitions < 1:
             raise Invalid(f"topic {topic} cannot have {partitions} partitions")
-        if replication_factor != 1:
-            raise Invalid(f"topic {topic}: replication factor {replication_factor} on a cluster of one broker")
+        if not 1 <= replication_factor <= len(self._brokers):
+            raise Invalid(f"topic {topic}: replication factor {replication_factor} of {len(self._brokers)} brokers")
         self._check_config(topic, config)
         self._ids += 1
         digest = hashlib.sha256(f"{self.cluster_id}/{topic}/{self._ids}".encode()).digest()
-        self._topics[topic] = _Topic(digest[:16], [Log() for _ in range(partitions)], dict(config))
+        logs = [Log() for _ in range(partitions)]
+        self._topics[topic] = _Topic(digest[:16], logs, dict(config), replication_factor)
         self.notify()
 
     def delete_topic(self, topic: str) -> None:
@@ -260,8 +296,9 @@ class MemoryCluster:
             NotFound: no such topic or partition.
             TopicSealed: the topic refuses every append.
             RecordTooLarge, BatchTooLarge: it is larger than `max.message.bytes` (`metadata['limit']`).
+            ClusterUnavailable: the partition has no leader.
         """
-        log = self.log(partition)
+        log = self.led_log(partition)
         limit = int(self.topic_config(partition.topic)["max.message.bytes"])
         if limit == 0:
             raise TopicSealed(f"topic {partition.topic} is sealed")
@@ -279,14 +316,23 @@ class MemoryCluster:
             raise NotFound(f"topic {partition.topic} has no partition {partition.partition}")
         return logs[partition.partition]
 
+    def led_log(self, partition: TopicPartition) -> Log:
+        """A partition's log, to be read or written. Raises `ClusterUnavailable` while nobody leads it, `NotFound`."""
+        log = self.log(partition)
+        if self._stopped and self._leader(*partition) < 0:
+            raise ClusterUnavailable(f"{partition.topic} partition {partition.partition} has no leader")
+        return log
+
     def end(self, partition: TopicPartition) -> int | None:
-        """A partition's end, if there is one."""
+        """A partition's end, if there is one that anybody tells."""
         found = self._topics.get(partition.topic)
+        if self._stopped and found and self._leader(*partition) < 0:
+            return None
         return found.logs[partition.partition].end if found and partition.partition < len(found.logs) else None
 
     def fingerprint(self, partition: TopicPartition, offset: int) -> Fingerprint | None:
         """See `KafkaAdmin.fingerprint`."""
-        batch = self.log(partition).batch_of(offset - 1)
+        batch = self.led_log(partition).batch_of(offset - 1)
         if batch is None:
             return None
         return Fingerprint(self._topic(partition.topic).topic_id, batch.leader_epoch, batch.crc)
@@ -296,6 +342,21 @@ class MemoryCluster:
         for partition in offsets:
             self.log(partition)
         self.groups.commit(group, offsets, generation)
+
+    def _serving(self) -> list[int]:
+        return [broker for broker in self._brokers if broker not in self._stopped]
+
+    def _copies(self, topic: str, partition: int) -> list[int]:
+        """Brokers with a copy that serve; the first one leads."""
+        brokers, copies = self._brokers, self._topics[topic].copies
+        placed = [brokers[(partition + each) % len(brokers)] for each in range(copies)]
+        return [broker for broker in placed if broker not in self._stopped]
+
+    def _leader(self, topic: str, partition: int) -> int:
+        return next(iter(self._copies(topic, partition)), -1)
+
+    def _lacks_copies(self, topic: str, partition: int) -> bool:
+        return bool(self._stopped) and len(self._copies(topic, partition)) < self._topics[topic].copies
 
     def _topic(self, topic: str) -> _Topic:
         if topic not in self._topics:

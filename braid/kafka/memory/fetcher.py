@@ -98,8 +98,8 @@ class MemoryFetcher:
                 break
             position = self._positions[partition]
             try:
-                found = self._link.cluster.log(partition).read(position, left, self._max_partition_bytes)
-            except NotFound:
+                found = self._link.cluster.led_log(partition).read(position, left, self._max_partition_bytes)
+            except (NotFound, ClusterUnavailable):
                 continue
             except OffsetOutOfRange as error:
                 if fetched:

@@ -68,7 +68,7 @@ class Link:
         await asyncio.sleep(self._delay() + self._delay())
 
     def _delay(self) -> float:
-        return self._latency() if self._latency is not None else 0.0
+        return (self._latency() if self._latency is not None else 0.0) + self.cluster.slow_seconds / 2
 
     def _travel(self, reply: asyncio.Future[T], arrive: Callable[[], None]) -> None:
         """One way, unless nobody waits for the reply any more by then."""
@@ -84,7 +84,9 @@ class Link:
                 lambda: asyncio.get_running_loop().call_soon(self._pass, reply, arrive),
             )
         elif not self.cluster.running:
-            reply.set_exception(ClusterUnavailable(f"cluster {self.cluster.name} does not answer"))
+            reply.set_exception(
+                ClusterUnavailable(f"cluster {self.cluster.name} refuses to connect", metadata={"refused": "true"})
+            )
         else:
             arrive()
 

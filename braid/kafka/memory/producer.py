@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -98,6 +98,13 @@ class MemoryProducer:
         if queue.writer is None or queue.writer.done():
             queue.writer = asyncio.create_task(self._write(partition, queue), name="memory-producer")
         return result
+
+    def leaderless(self, topic: str) -> Collection[int]:
+        """See `KafkaProducer.leaderless`. Metadata is heard at once here, while the cluster answers."""
+        if not self._link.answers:
+            return ()
+        described = self._link.cluster.describe_topics([topic])
+        return [number for told in described.values() for number, leader in enumerate(told.leaders) if leader < 0]
 
     async def abandon(self) -> None:
         """See `KafkaProducer.abandon`."""

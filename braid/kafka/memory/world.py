@@ -37,9 +37,12 @@ class MemoryKafka:
         self._clusters: dict[str, MemoryCluster] = {}
         self._anybody = MemoryProcess(self, clock, latency)
 
-    def add_cluster(self, name: str, bootstrap: str = "", *, auto_creates_topics: bool = False) -> MemoryCluster:
+    def add_cluster(
+        self, name: str, bootstrap: str = "", *, auto_creates_topics: bool = False, brokers: int = 1
+    ) -> MemoryCluster:
         """A new running cluster; its bootstrap address is `<name>:9092` unless given."""
-        cluster = MemoryCluster(name, bootstrap or f"{name}:9092", auto_creates_topics=auto_creates_topics)
+        address = bootstrap or f"{name}:9092"
+        cluster = MemoryCluster(name, address, auto_creates_topics=auto_creates_topics, brokers=brokers)
         self._clusters[name] = cluster
         return cluster
 

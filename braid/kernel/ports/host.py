@@ -93,6 +93,7 @@ class Host:
 
     Attributes:
         exit: Ends the process at once, whatever it does, and says why.
+        name: Of the machine or container it runs in; '' when nobody knows.
     """
 
     clock: Clock
@@ -100,3 +101,4 @@ class Host:
     ids: Ids
     tasks: Tasks
     exit: Callable[[str], None] = _end_process
+    name: str = ""

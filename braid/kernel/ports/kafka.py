@@ -1,6 +1,6 @@
 """The port to Kafka: producing, fetching, administration and committed offsets of any cluster."""
 
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -148,6 +148,10 @@ class KafkaProducer(Protocol):
         """
         ...
 
+    def leaderless(self, topic: str) -> Collection[int]:
+        """Partitions of a topic that had no leader when the cluster last told; asks nobody, and waits for nothing."""
+        ...
+
     async def abandon(self) -> None:
         """Fails all that is pending with `ClusterUnavailable` and stops; what is on the wire may still be written."""
         ...
@@ -198,11 +202,15 @@ class KafkaFetcher(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TopicDescription:
-    """A topic as its cluster describes it. `leaders[p]` is the broker leading partition p, or -1."""
+    """A topic as its cluster describes it. `leaders[p]` is the broker leading partition p, or -1.
+
+    `under_replicated` are the partitions that have fewer copies in step than they should.
+    """
 
     name: str
     topic_id: bytes
     leaders: Sequence[int]
+    under_replicated: Sequence[int] = ()
 
     @property
     def partitions(self) -> int:
@@ -223,6 +231,15 @@ class ClusterDescription:
     default_config: Mapping[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """One answer of any broker: who leads the cluster, which brokers serve, and those of the topics that exist."""
+
+    controller: int
+    brokers: Sequence[int]
+    topics: Mapping[str, TopicDescription]
+
+
 class OffsetAt(Enum):
     """Special positions in a log, as ListOffsets numbers them."""
 
@@ -234,6 +251,7 @@ class KafkaAdmin(Protocol):
     """Topics, configuration and offsets of logs on one cluster. Every call ends within `limits.KAFKA_CALL_SECONDS`.
 
     Every method raises `ClusterUnavailable` when the cluster does not answer in time; `NotFound` for an unknown topic.
+    `metadata["refused"]` of the former is there when every broker refused to connect.
     """
 
     async def describe_cluster(self) -> ClusterDescription:
@@ -242,6 +260,10 @@ class KafkaAdmin(Protocol):
 
     async def describe_topics(self, topics: Sequence[str]) -> Mapping[str, TopicDescription]:
         """Describes those of the topics that exist. Never creates one."""
+        ...
+
+    async def survey(self, topics: Sequence[str]) -> Survey:
+        """Describes the cluster and those of the topics that exist, in one request. Never creates one."""
         ...
 
     async def list_topics(self) -> Sequence[str]:

@@ -38,6 +38,18 @@ async def topics_are_created_described_and_deleted(rig: Rig) -> None:
     assert (await rig.admin.describe_topics([name]))[name].topic_id != described[name].topic_id
 
 
+async def a_survey_tells_brokers_controller_and_topics_at_once(rig: Rig) -> None:
+    name = await rig.topic(2)
+    survey = await rig.admin.survey([name, "no-such-topic"])
+    assert survey.controller in survey.brokers and len(survey.brokers) == 1
+    assert survey.topics == await rig.admin.describe_topics([name])
+    assert not survey.topics[name].under_replicated
+    producer = await rig.producer()
+    assert not producer.leaderless(name)
+    await write(producer, TopicPartition(name, 1), b"x")
+    assert not producer.leaderless(name)
+
+
 async def bad_topics_are_refused(rig: Rig) -> None:
     name = f"{rig.prefix}.bad"
     with pytest.raises(Invalid):
@@ -135,6 +147,7 @@ async def fingerprints_tell_logs_apart(rig: Rig) -> None:
 BODIES: Final[list[Body]] = [
     a_cluster_describes_itself,
     topics_are_created_described_and_deleted,
+    a_survey_tells_brokers_controller_and_topics_at_once,
     bad_topics_are_refused,
     asking_for_a_topic_does_not_create_it,
     a_partition_that_is_not_there_is_not_found,

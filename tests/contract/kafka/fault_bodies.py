@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Awaitable
 from typing import Final
 
+import pytest
+
 from braid.kernel.errors import ClusterUnavailable
 from braid.kernel.limits import KAFKA_CALL_SECONDS
 from braid.kernel.ports import Committed, KafkaProducer, OffsetAt, TopicPartition, Written
@@ -22,6 +24,7 @@ async def a_killed_cluster_fails_calls_and_comes_back(rig: Rig) -> None:
     await rig.offsets.commit(group, {partition: Committed(1, "kept")}, None)
 
     await rig.faults.kill()
+    assert await _is_refused(rig)
     await _expect_unavailable(rig, aside)
     async with within(0.5 + LOADED_SECONDS):
         assert list(await fetcher.fetch(10, 0.5)) == []
@@ -57,6 +60,7 @@ async def a_frozen_cluster_times_calls_out_and_goes_on(rig: Rig) -> None:
 
     await rig.faults.pause()
     pending = await later(await producer.send(partition, b"pending", None, [], FIRST_MS))
+    assert not await _is_refused(rig)
     await _expect_unavailable(rig, aside)
     async with within(0.5 + LOADED_SECONDS):
         assert list(await fetcher.fetch(10, 0.5)) == []
@@ -77,6 +81,13 @@ async def a_frozen_cluster_times_calls_out_and_goes_on(rig: Rig) -> None:
     assert await rig.offsets.committed(group, [partition]) == {partition: Committed(1, "after")}
     assert [one.offset for one in await write(producer, partition, b"after")] == [2]
     assert await values_of(rig, partition) == [b"before", b"pending", b"after"]
+
+
+async def _is_refused(rig: Rig) -> bool:
+    """Whether a cluster that does not answer is told from one that nobody listens for."""
+    with pytest.raises(ClusterUnavailable) as told:
+        await rig.new_admin().survey([])
+    return "refused" in told.value.metadata
 
 
 async def _expect_unavailable(rig: Rig, partition: TopicPartition) -> None:
