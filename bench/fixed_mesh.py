@@ -7,7 +7,7 @@ from typing import Final
 from braid.api.assigner.v1 import join_pb2
 from braid.client.lease_session import Held, LeaseListener
 from braid.client.mesh import MeshOfStreams
-from braid.client.route_watch import RouteSource
+from braid.client.route_watch import Reach, RouteSource
 from braid.client.routing import ActiveChannel, RouteTable, cluster_address
 from braid.client.settings import ConsumerSettings
 from braid.host.system import system_host
@@ -81,6 +81,9 @@ class FixedRoute:
         address = cluster_address(CLUSTER, self._bootstrap)
         self._on_route(RouteTable(STREAM, 1, {"live": (channel,)}, {CLUSTER: address}, BATCH_BYTES, {}))
         await asyncio.Event().wait()
+
+    def asks(self, reach: Callable[[str], Reach]) -> None:
+        return
 
     def left(self, channel: str, next_offsets: Mapping[int, int]) -> None:
         return

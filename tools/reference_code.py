@@ -15,7 +15,7 @@ from tools.reference_text import code, page, sentence, table
 
 _ERRORS: Final = """The one tree of errors: a class of `braid`, the reason in `google.rpc.ErrorInfo`, the gRPC code, and
 how the command line ends. Each says what happened, the field at fault and what to try next."""
-_LIMITS: Final = """Every bound and timeout, with its why; the code reads them from `braid/kernel/limits.py` alone."""
+_LIMITS: Final = """Every bound and timeout, with its why; the code reads them from `braid/kernel/limits*.py` alone."""
 _METRICS: Final = """What every replica serves at `/metrics` in Prometheus' text format. Durations are seconds, sizes
 bytes. A counter's name ends with `_total` there; a histogram has `_bucket`, `_sum` and `_count`."""
 _SECTION: Final = re.compile(r"^# --- (.+)$")
@@ -60,9 +60,17 @@ def errors_page(root: Path) -> str:
 
 def limits_page(root: Path) -> str:
     """The page of limits."""
-    text = (root / "braid/kernel/limits.py").read_text()
-    comments = _comments(text)
     sections: dict[str, list[tuple[str, str, str]]] = {}
+    for path in sorted((root / "braid/kernel").glob("limits*.py")):
+        _add_limits(sections, path.read_text())
+    parts: list[str] = []
+    for title, rows in sections.items():
+        parts += [f"## {title[:1].upper()}{title[1:]}\n", table(("Limit", "Value", "Why"), rows)]
+    return page("Limits", _LIMITS, parts)
+
+
+def _add_limits(sections: dict[str, list[tuple[str, str, str]]], text: str) -> None:
+    comments = _comments(text)
     lines = text.splitlines()
     titles = [(number, found[1]) for number, line in enumerate(lines, 1) if (found := _SECTION.match(line))]
     for node in ast.parse(text).body:
@@ -72,10 +80,6 @@ def limits_page(root: Path) -> str:
         why = " ".join(comments[each] for each in range(node.lineno, _end(node) + 1) if each in comments)
         value = _written(lines, node.value)
         sections.setdefault(title, []).append((code(node.target.id), code(value), why))
-    parts: list[str] = []
-    for title, rows in sections.items():
-        parts += [f"## {title[:1].upper()}{title[1:]}\n", table(("Limit", "Value", "Why"), rows)]
-    return page("Limits", _LIMITS, parts)
 
 
 def metrics_page(root: Path) -> str:

@@ -10,10 +10,11 @@ again.
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 
 from braid.client.channel_sender import ChannelSender
 from braid.client.outbox import Outbox, Pending
+from braid.client.route_watch import Reach
 from braid.client.routing import ActiveChannel, RouteTable, StickyChoice, near, rendezvous
 from braid.client.settings import ProducerSettings
 from braid.client.watched import race
@@ -59,6 +60,7 @@ class ChannelMoves:
         self._refusing: dict[ChannelId, None] = {}
         self._gates: dict[str, asyncio.Event] = {}
         self._sticky: dict[str, StickyChoice] = {}
+        self._gone: dict[ChannelId, Collection[int]] = {}
         self._closed = False
 
     @property
@@ -95,6 +97,23 @@ class ChannelMoves:
             seconds = sender.silent_seconds(now)
             if seconds > limits.SEND_ERRORS_AFTER_SECONDS:
                 yield sender.channel.cluster, str(sender.channel.id), sender.in_flight, seconds
+
+    def reach(self, cluster: str, now: float) -> Reach:
+        """Whether a cluster is reached, as far as this producer's records tell."""
+        senders = [sender for sender in self._senders.values() if sender.channel.cluster == cluster]
+        acknowledged = [sender.acknowledged_at for sender in senders if sender.acknowledged_at is not None]
+        newest = max(acknowledged, default=None)
+        return Reach(None if newest is None else now - newest, sum(sender.in_flight for sender in senders))
+
+    def forgive(self, now: float) -> None:
+        """This process was stopped or busy: what channels owe they owe from now on."""
+        for sender in self._senders.values():
+            sender.forgive(now)
+
+    def look_at_leaders(self) -> None:
+        """Takes note of partitions without a leader: records that may go to any other do not go there."""
+        found = {channel: sender.leaderless() for channel, sender in self._senders.items()}
+        self._gone = {channel: partitions for channel, partitions in found.items() if partitions}
 
     async def close(self) -> None:
         """Leaves every channel at once, and lets go who waits for a lane."""
@@ -202,7 +221,7 @@ class ChannelMoves:
             return channel, partition_of(record.key, channel.partitions)
         if record.lane not in self._sticky:
             self._sticky[record.lane] = StickyChoice(int(self._host.randomness.uniform(0, 1 << 16)))
-        return self._sticky[record.lane].choose(near(channels, route.clusters, self._zone), record.size)
+        return self._sticky[record.lane].choose(near(channels, route.clusters, self._zone), record.size, self._gone)
 
     def _sender(self, route: RouteTable, channel: ActiveChannel) -> ChannelSender:
         sender = self._senders.get(channel.id)

@@ -5,7 +5,7 @@ One Kafka producer per channel, so that leaving a channel fails that channel's s
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from braid.client.outbox import Pending
@@ -53,6 +53,12 @@ class ChannelSender:
         self._idle = asyncio.Event()
         self._idle.set()
         self._receipts: dict[int, int] = {}
+        self._acknowledged_at: float | None = None
+
+    @property
+    def acknowledged_at(self) -> float | None:
+        """When the cluster last acknowledged a record, on `Clock.elapsed`; None when it never did."""
+        return self._acknowledged_at
 
     @property
     def receipts(self) -> Mapping[int, int]:
@@ -72,6 +78,14 @@ class ChannelSender:
     def silent_seconds(self, now: float) -> float:
         """How long the channel has owed an acknowledgement; 0 when it owes none. `now` is `Clock.elapsed`."""
         return now - self._quiet_since if self._count else 0.0
+
+    def leaderless(self) -> Collection[int]:
+        """Partitions that take nothing now, as the client heard last."""
+        return self._producer.leaderless(self.channel.topic)
+
+    def forgive(self, now: float) -> None:
+        """Counts its silence anew from `now`, on `Clock.elapsed`."""
+        self._quiet_since = now
 
     async def send(self, record: Pending, partition: int) -> None:
         """Queues a record; waits while the client's own buffer is full or the cluster was never reached yet.
@@ -188,8 +202,10 @@ class ChannelSender:
                 done.exception()  # heard, and no longer of interest
             return
         result = _result(done)
-        if isinstance(result, Written) and result.offset >= self._receipts.get(result.partition, 0):
-            self._receipts[result.partition] = result.offset + 1
+        if isinstance(result, Written):
+            self._acknowledged_at = self._quiet_since  # of just now
+            if result.offset >= self._receipts.get(result.partition, 0):
+                self._receipts[result.partition] = result.offset + 1
         self._settled(self, record, result)
 
     def _one_more(self) -> None:

@@ -182,6 +182,7 @@ class Mesh(MeshOfStreams):
             client_id=self._client_id,
             zone=self._zone,
             stream=stream,
+            host=self._host.name,
         )
         return RouteWatch(self._host, self.service("registry"), hello, on_route, on_refused)
 

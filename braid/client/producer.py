@@ -70,6 +70,7 @@ class Producer:
         self._ready = asyncio.Event()
         self._refusal: BraidError | None = None
         self._watch = open_routes(self.id, self._on_route, self._on_refused)
+        self._watch.asks(lambda cluster: self._moves.reach(cluster, host.clock.elapsed()))
         self._moves = ChannelMoves(
             host,
             kafka,
@@ -351,10 +352,14 @@ class Producer:
     async def _sweep(self) -> None:
         while True:
             await self._outbox.filled()
+            before = self._host.clock.elapsed()
             await self._host.clock.sleep(limits.PRODUCER_SWEEP_SECONDS)
             now = self._host.clock.elapsed()
             while (oldest := self._outbox.oldest()) is not None and oldest.deadline <= now:
                 self._give_up(oldest, f"not acknowledged in {self._settings.delivery_timeout_seconds:g} s")
+            self._moves.look_at_leaders()
+            if now - before > limits.PRODUCER_SWEEP_SECONDS + limits.PRODUCER_LATE_SECONDS:
+                self._moves.forgive(now)
             for cluster, channel, count, seconds in self._moves.silent(now):
                 self._watch.report(cluster, channel, count, f"no acknowledgement for {seconds:.1f} s")
 

@@ -1,4 +1,4 @@
-"""A producer's session with the registry: receives routes, acknowledges revisions, reports send errors.
+"""A producer's session with the registry: receives routes, acknowledges revisions, says whether clusters are reached.
 
 The session outlives connections and registry leaders; cut off from the registry, the producer keeps its last route.
 """
@@ -6,7 +6,7 @@ The session outlives connections and registry leaders; cut off from the registry
 import asyncio
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from braid.api.registry.v1 import route_pb2 as wire
 from braid.client.refusals import is_final, is_strange
@@ -20,11 +20,22 @@ from braid.rpc.mesh_client import ServiceClient
 PROTOCOL_VERSION = 1
 
 
+class Reach(NamedTuple):
+    """Whether a producer reaches a cluster: seconds since its last acknowledgement from there, None for none yet."""
+
+    acknowledged_seconds_ago: float | None
+    in_flight: int
+
+
 class RouteSource(Protocol):
     """Where a producer's routes come from: `RouteWatch` over a registry, or a test's own."""
 
     async def run(self) -> None:
         """Follows the route until cancelled."""
+        ...
+
+    def asks(self, reach: Callable[[str], Reach]) -> None:
+        """Names who knows whether a cluster is reached, for when the registry doubts it."""
         ...
 
     def left(self, channel: str, next_offsets: Mapping[int, int]) -> None:
@@ -57,6 +68,7 @@ class RouteWatch:
         self._hello = hello
         self._on_route = on_route
         self._on_refused = on_refused
+        self._reach: Callable[[str], Reach] | None = None
         self._route = wire.Route()
         self._outgoing: asyncio.Queue[wire.WatchRoutesRequest] = asyncio.Queue(limits.OUTBOX_MESSAGES_MAX)
 
@@ -78,6 +90,10 @@ class RouteWatch:
             await self._host.clock.sleep(backoff_seconds * self._host.randomness.uniform(0.5, 1.0))
             backoff_seconds = min(backoff_seconds * 2, limits.RECONNECT_SECONDS_MAX)
 
+    def asks(self, reach: Callable[[str], Reach]) -> None:
+        """See `RouteSource.asks`."""
+        self._reach = reach
+
     def left(self, channel: str, next_offsets: Mapping[int, int]) -> None:
         """Tells the registry how far the producer's receipts on a channel go, and again whenever it says hello."""
         told = wire.ChannelLeft(channel=channel, next_offsets=next_offsets)
@@ -98,6 +114,14 @@ class RouteWatch:
         """Tells the registry that sends to a cluster go wrong."""
         errors = wire.SendErrors(cluster=cluster, channel=channel, count=count, reason=reason)
         self._send(wire.WatchRoutesRequest(send_errors=errors))
+
+    def _answer(self, cluster: str) -> None:
+        if self._reach is None:
+            return
+        ago, in_flight = self._reach(cluster)
+        ago_ms = -1 if ago is None else int(ago * 1_000)
+        answer = wire.ReachAnswer(cluster=cluster, acknowledged_ms_ago=ago_ms, in_flight=in_flight)
+        self._send(wire.WatchRoutesRequest(reach=answer))
 
     def _send(self, message: wire.WatchRoutesRequest) -> None:
         if self._outgoing.full():  # nobody listens: the hello of the next connection says what matters
@@ -135,6 +159,8 @@ class RouteWatch:
                         self._route = message.route
                         self._on_route(RouteTable.of(message.route))
                     first = False
+                case "reach":
+                    self._answer(message.reach.cluster)
                 case "unchanged":  # a registry that never says so is an older one, and silent when all is well
                     silence_seconds = limits.WATCH_SILENCE_SECONDS
 

@@ -2,11 +2,11 @@
 
 Keyed records: the channel by weighted rendezvous hashing (Thaler & Ravishankar 1998; logarithmic weights as in
 draft-ietf-bess-weighted-hrw), the partition by Kafka's murmur2. Keyless records stick to one partition for a while, as
-KIP-480 and KIP-794 have it, so that batches fill.
+KIP-480 and KIP-794 have it, so that batches fill, and leave it when it has no leader.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Self
 
@@ -17,6 +17,7 @@ from braid.kernel.errors import Invalid, NotFound
 from braid.kernel.ids import ChannelId
 
 STICKY_BYTES: Final = 16 << 10  # keyless records change partition after so many bytes (KIP-794)
+NOTHING_GONE: Final[Mapping[ChannelId, Collection[int]]] = {}
 DEFAULT_LANE: Final = "live"
 DLQ_LANE: Final = "dlq"
 
@@ -127,12 +128,29 @@ class StickyChoice:
         self._turn = turn
         self._bytes = 0
 
-    def choose(self, channels: Sequence[ActiveChannel], size: int) -> tuple[ActiveChannel, int]:
-        """The channel and partition of the next keyless record of `size` bytes."""
+    def choose(
+        self, channels: Sequence[ActiveChannel], size: int, gone: Mapping[ChannelId, Collection[int]] = NOTHING_GONE
+    ) -> tuple[ActiveChannel, int]:
+        """The channel and partition of the next keyless record of `size` bytes.
+
+        Args:
+            channels: Those that take records.
+            size: Of the record.
+            gone: By channel, partitions that are avoided, for as long as there is another.
+        """
         self._bytes += size
         if self._bytes > STICKY_BYTES:
             self._bytes = size
             self._turn += 1
+        if gone:  # seldom: every record passes here
+            channels = [each for each in channels if len(gone.get(each.id, ())) < each.partitions] or channels
         # By weight among channels, in turns among the chosen one's partitions.
         channel = channels[0] if len(channels) == 1 else rendezvous(channels, self._turn.to_bytes(8, "big"))
-        return channel, self._turn % channel.partitions
+        partition = self._turn % channel.partitions
+        return channel, _next_there(channel, partition, gone[channel.id]) if channel.id in gone else partition
+
+
+def _next_there(channel: ActiveChannel, partition: int, gone: Collection[int]) -> int:
+    """The next partition in turn that is not gone; the one whose turn it is when all are."""
+    turns = ((partition + each) % channel.partitions for each in range(channel.partitions))
+    return next((each for each in turns if each not in gone), partition)

@@ -14,6 +14,7 @@ from braid.client.consumer import Consumer
 from braid.client.lease_session import LeaseListener
 from braid.client.mesh import MeshOfStreams
 from braid.client.producer import Producer
+from braid.client.route_watch import Reach
 from braid.client.routing import RouteTable
 from braid.client.settings import ConsumerSettings, ProducerSettings
 from braid.kafka.memory import MemoryKafka
@@ -51,6 +52,9 @@ class _Routes:
     async def run(self) -> None:
         """See `RouteSource.run`."""
         self._streams.watch(self._stream, self._on_route, self._on_refused)
+
+    def asks(self, reach: Callable[[str], Reach]) -> None:
+        """See `RouteSource.asks`."""
 
     def left(self, channel: str, next_offsets: Mapping[int, int]) -> None:
         """See `RouteSource.left`."""

@@ -8,7 +8,10 @@ from braid.kernel.errors import (
     AlreadyExists,
     ClusterAutoCreatesTopics,
     ClusterUnavailable,
+    CorruptHistory,
+    NotLeader,
     Refused,
+    Unavailable,
 )
 from braid.kernel.ids import check_name
 from braid.kernel.ports import Caller, ClusterDescription
@@ -27,6 +30,7 @@ from services.registry.clusters import (
 from services.registry.decommission import departures, left_on
 from services.registry.desk import Desk, page_of
 from services.registry.histories import CLUSTERS
+from services.registry.observed import Snapshot
 from services.registry.prober import prepare_canary
 from services.registry.specs import read_cluster_spec
 from services.registry.term import Term
@@ -48,7 +52,7 @@ class ClusterRequests:
         world = self._desk.world()
         existing = [(name, cluster) for name, cluster in world.clusters.items() if cluster.exists]
         page, token = page_of(existing, request.page_size, request.page_token)
-        messages = [cluster_message(cluster, world) for cluster in page]
+        messages = [cluster_message(cluster, world, self._evidence(cluster.name)) for cluster in page]
         return api.ListClustersResponse(clusters=messages, next_page_token=token)
 
     async def create(self, request: api.CreateClusterRequest, caller: Caller) -> cluster_pb2.Cluster:
@@ -169,4 +173,12 @@ class ClusterRequests:
             )
 
     def _message(self, cluster: Cluster) -> cluster_pb2.Cluster:
-        return cluster_message(cluster, self._desk.world())
+        return cluster_message(cluster, self._desk.world(), self._evidence(cluster.name))
+
+    def _evidence(self, name: str) -> Snapshot | None:
+        """What a cluster's health was judged by lately: only the leader knows."""
+        try:
+            observed = self._desk.term().prober.observed(name)
+        except (NotLeader, Unavailable, CorruptHistory):
+            return None
+        return observed.snapshot if observed is not None else None

@@ -5,13 +5,15 @@ shell before the command; health itself is judged in `health.py` and recorded he
 """
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from braid.kernel.decider import Context
 from braid.kernel.errors import AlreadyExists, Conflict, Invalid, NotFound, Refused
 from braid.kernel.ids import check_name
+from braid.kernel.limits_health import FLAP_FALLS_MAX
+from services.registry.thresholds import check_overrides
 
 TOPIC_PREFIX_DEFAULT = "braid."
 _ADDRESS = re.compile(r"(\[[0-9a-fA-F:]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")
@@ -19,16 +21,38 @@ _PREFIX = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
 class Health(Enum):
-    """What the registry believes of a cluster."""
+    """What is believed of a cluster. Only a healthy one takes new traffic; a slow or dead one loses its own."""
 
     HEALTHY = "HEALTHY"
     SUSPECT = "SUSPECT"
     DOWN = "DOWN"
+    SLOW = "SLOW"
+    HALF_DEAD = "HALF_DEAD"
+    FLAPPING = "FLAPPING"
+
+
+class Verdict(Enum):
+    """Why, as a rule of `health.py` and `evidence.py` names it; untold in histories of before there were any."""
+
+    UNTOLD = ""
+    WELL = "WELL"
+    DEAD = "DEAD"
+    SLOW = "SLOW"
+    HALF_DEAD = "HALF_DEAD"
+    FLAPPING = "FLAPPING"
+    PRODUCERS_CUT_OFF = "PRODUCERS_CUT_OFF"
+    REGISTRY_CUT_OFF = "REGISTRY_CUT_OFF"
+
+
+_LEFT = (Health.DOWN, Health.SLOW)
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterSpec:
-    """What a person declares about a cluster. `capacity` counts partitions of active channels, 0 for no limit."""
+    """What a person declares about a cluster. `capacity` counts partitions of active channels, 0 for no limit.
+
+    `health` holds thresholds of its own, by name (`thresholds.py`).
+    """
 
     bootstrap: str
     zone: str = ""
@@ -36,6 +60,7 @@ class ClusterSpec:
     security_profile: str = ""
     topic_prefix: str = TOPIC_PREFIX_DEFAULT
     allow_auto_create_topics: bool = False
+    health: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +74,8 @@ class Cluster:
         decommissioning: Everything on it is to leave.
         discard_drained: Of what leaves, drained topics go at once, not after their streams' retention.
         emptied: Nothing was left on it.
+        verdict: Why its health is what it is.
+        falls_ms: When its traffic had to leave, the last times.
     """
 
     name: str
@@ -66,6 +93,8 @@ class Cluster:
     decommission_reason: str = ""
     discard_drained: bool = False
     emptied: bool = False
+    verdict: Verdict = Verdict.UNTOLD
+    falls_ms: tuple[int, ...] = ()
 
     @property
     def etag(self) -> str:
@@ -88,6 +117,11 @@ class Cluster:
     def reachable(self) -> bool:
         """Whether work on it is worth trying."""
         return self.exists and self.health is not Health.DOWN
+
+    @property
+    def holds_traffic(self) -> bool:
+        """Whether the traffic it carries may stay."""
+        return self.exists and self.health not in _LEFT
 
 
 # --- commands
@@ -115,6 +149,7 @@ class SetHealth:
 
     health: Health
     reason: str
+    verdict: Verdict = Verdict.UNTOLD
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +228,7 @@ class ClusterHealthChanged:
 
     health: Health
     reason: str
+    verdict: Verdict = Verdict.UNTOLD
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,6 +299,7 @@ def check_cluster_spec(spec: ClusterSpec) -> ClusterSpec:
         check_name(spec.security_profile, "spec.security_profile")
     if spec.capacity < 0:
         raise Invalid("a capacity cannot be negative", field="spec.capacity", remedy="0 sets no limit")
+    check_overrides(spec.health)
     prefix = spec.topic_prefix or TOPIC_PREFIX_DEFAULT
     if not _PREFIX.fullmatch(prefix):
         remedy = "use 1 to 64 letters, digits, dots, hyphens and underscores"
@@ -286,8 +323,8 @@ class ClusterDecider:
             case UpdateCluster():
                 return _update(state, command)
             case SetHealth():
-                changed = command.health is not state.health
-                return [ClusterHealthChanged(command.health, command.reason)] if changed else []
+                changed = (command.health, command.verdict) != (state.health, state.verdict)
+                return [ClusterHealthChanged(command.health, command.reason, command.verdict)] if changed else []
             case Cordon():
                 return _cordon(state, command)
             case Decommission() | CancelDecommission() | RecordEmptied():
@@ -363,7 +400,7 @@ def _evolved(state: Cluster, event: ClusterEvent, now_ms: int) -> Cluster:
         case ClusterUpdated():
             return replace(state, spec=event.spec)
         case ClusterHealthChanged():
-            return replace(state, health=event.health, health_reason=event.reason, health_since_ms=now_ms)
+            return _health_changed(state, event, now_ms)
         case ClusterCordoned():
             return replace(state, cordoned=event.cordoned)
         case DecommissionIntended() | DecommissionCancelled() | ClusterEmptied():
@@ -372,6 +409,18 @@ def _evolved(state: Cluster, event: ClusterEvent, now_ms: int) -> Cluster:
             return replace(state, kafka_cluster_id=event.kafka_cluster_id)
         case ClusterDeleted():
             return Cluster(state.name, changes=state.changes)
+
+
+def _health_changed(state: Cluster, event: ClusterHealthChanged, now_ms: int) -> Cluster:
+    fell = event.health in _LEFT and state.health not in _LEFT
+    return replace(
+        state,
+        health=event.health,
+        health_reason=event.reason,
+        health_since_ms=state.health_since_ms if event.health is state.health else now_ms,
+        verdict=event.verdict,
+        falls_ms=(*state.falls_ms, now_ms)[-FLAP_FALLS_MAX:] if fell else state.falls_ms,
+    )
 
 
 def _decommission_evolved(

@@ -19,7 +19,7 @@ from services.registry import clusters as c
 from services.registry import events as e
 from services.registry import snapshots
 from services.registry.channels import ChannelRef, ChannelWeight
-from services.registry.clusters import Cluster, ClusterEvent, Health
+from services.registry.clusters import Cluster, ClusterEvent, Health, Verdict
 from services.registry.events import StreamEvent
 from services.registry.specs import cluster_spec_message, read_cluster_spec, read_stream_spec, stream_spec_message
 from services.registry.streams import Stream
@@ -31,12 +31,35 @@ _HEALTH: Final = {
     Health.HEALTHY: cluster_pb2.CLUSTER_HEALTH_HEALTHY,
     Health.SUSPECT: cluster_pb2.CLUSTER_HEALTH_SUSPECT,
     Health.DOWN: cluster_pb2.CLUSTER_HEALTH_DOWN,
+    Health.SLOW: cluster_pb2.CLUSTER_HEALTH_SLOW,
+    Health.HALF_DEAD: cluster_pb2.CLUSTER_HEALTH_HALF_DEAD,
+    Health.FLAPPING: cluster_pb2.CLUSTER_HEALTH_FLAPPING,
+}
+_VERDICTS: Final = {
+    Verdict.UNTOLD: cluster_pb2.HEALTH_VERDICT_UNSPECIFIED,
+    Verdict.WELL: cluster_pb2.HEALTH_VERDICT_WELL,
+    Verdict.DEAD: cluster_pb2.HEALTH_VERDICT_DEAD,
+    Verdict.SLOW: cluster_pb2.HEALTH_VERDICT_SLOW,
+    Verdict.HALF_DEAD: cluster_pb2.HEALTH_VERDICT_HALF_DEAD,
+    Verdict.FLAPPING: cluster_pb2.HEALTH_VERDICT_FLAPPING,
+    Verdict.PRODUCERS_CUT_OFF: cluster_pb2.HEALTH_VERDICT_PRODUCERS_CUT_OFF,
+    Verdict.REGISTRY_CUT_OFF: cluster_pb2.HEALTH_VERDICT_REGISTRY_CUT_OFF,
 }
 
 
 def health_number(health: Health) -> cluster_pb2.ClusterHealth.ValueType:
     """A health as the wire numbers it."""
     return _HEALTH[health]
+
+
+def verdict_number(verdict: Verdict) -> cluster_pb2.HealthVerdict.ValueType:
+    """A verdict as the wire numbers it."""
+    return _VERDICTS[verdict]
+
+
+def _read_verdict(number: int) -> Verdict:
+    """One of a later release is untold here: nothing is decided by it."""
+    return next((verdict for verdict, known in _VERDICTS.items() if known == number), Verdict.UNTOLD)
 
 
 def _read_health(number: int) -> Health:
@@ -83,7 +106,9 @@ def _of_cluster(event: ClusterEvent) -> Message:
         case c.ClusterUpdated():
             return pb.ClusterUpdated(spec=cluster_spec_message(event.spec))
         case c.ClusterHealthChanged():
-            return pb.ClusterHealthChanged(health=health_number(event.health), reason=event.reason)
+            return pb.ClusterHealthChanged(
+                health=health_number(event.health), reason=event.reason, verdict=verdict_number(event.verdict)
+            )
         case c.ClusterCordoned():
             return pb.ClusterCordoned(cordoned=event.cordoned)
         case c.ClusterIdentityChanged():
@@ -219,7 +244,9 @@ _READERS: Final[Mapping[str, Callable[[pb.RegistryEvent], object]]] = {
     ),
     "cluster_updated": lambda m: c.ClusterUpdated(read_cluster_spec(m.cluster_updated.spec)),
     "cluster_health_changed": lambda m: c.ClusterHealthChanged(
-        _read_health(m.cluster_health_changed.health), m.cluster_health_changed.reason
+        _read_health(m.cluster_health_changed.health),
+        m.cluster_health_changed.reason,
+        _read_verdict(m.cluster_health_changed.verdict),
     ),
     "cluster_cordoned": lambda m: c.ClusterCordoned(m.cluster_cordoned.cordoned),
     "cluster_identity_changed": lambda m: c.ClusterIdentityChanged(

@@ -1,83 +1,127 @@
-"""Is a cluster well? A pure state machine over evidence, with all its numbers.
+"""Is a cluster well? A pure state machine over evidence. Its numbers are in `thresholds.py`.
 
-HEALTHY → SUSPECT at the first bad evidence; DOWN once bad evidence agreed for `DOWN_AFTER_SECONDS` without one good in
-between; HEALTHY again after `HEALTHY_AFTER_SECONDS` of nothing but good, or sooner when it was only suspected. One
-that answers too late is as bad as one that does not answer: whoever gathers evidence gives it a timeout.
+    HEALTHY → SUSPECT → DOWN ──(success for a while)──▶ HEALTHY, or FLAPPING first when it fell too often
+         ├──▶ SLOW         appends take many times what is usual here
+         └──▶ HALF_DEAD    some of its partitions are gone
 
-Instants are seconds on a clock that does not step.
+- The first bad evidence makes a SUSPECT. Bad evidence that agreed for `down_after_seconds`, without one good in
+  between and without anybody who saw the cluster answer, makes it DOWN; decisive evidence does so at once.
+- A cluster that works but shows a symptom for long enough is SLOW or HALF_DEAD, until it has been well for
+  `healthy_after_seconds`. Until then the worse of what was found stands: DOWN, SLOW, HALF_DEAD, FLAPPING.
+- From DOWN it comes back after `healthy_after_seconds` of nothing but good evidence. One that fell too often within
+  five minutes is FLAPPING then: it is reached and worked on, but takes no traffic until its hold is over.
+
+Who weighs evidence is `evidence.py`. Instants are seconds on a clock that does not step.
 """
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from braid.kernel.limits import SEND_REPORT_SECONDS, SEND_REPORTERS_MIN
-from services.registry.clusters import Health
+from braid.kernel.limits_health import CLEARED_AFTER_SECONDS, FLAP_HOLD_SECONDS_MAX, FLAP_WINDOW_SECONDS
+from services.registry.clusters import Health, Verdict
+from services.registry.evidence import Evidence
+from services.registry.thresholds import Thresholds
 
-DOWN_AFTER_SECONDS: Final = 1.5
-HEALTHY_AFTER_SECONDS: Final = 10.0
-CLEARED_AFTER_SECONDS: Final = 2.0  # a suspicion that did not harden; longer would keep a good target from a failover
-
-
-@dataclass(frozen=True, slots=True)
-class Evidence:
-    """One look at a cluster: what it showed of the span from `since` (the look began) to `until` (it was over)."""
-
-    since: float
-    until: float
-    good: bool
-    reason: str = ""
+USUAL: Final = Thresholds()
+_CUT_OFF: Final = (Verdict.REGISTRY_CUT_OFF, Verdict.PRODUCERS_CUT_OFF)
+_RANKS: Final = (Health.HEALTHY, Health.SUSPECT, Health.FLAPPING, Health.HALF_DEAD, Health.SLOW, Health.DOWN)
 
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What is believed, and the unbroken run of evidence it hangs on.
+    """What is believed, and the unbroken runs of evidence it hangs on.
 
     Attributes:
         bad_since: Beginning of the present run of bad evidence; None while the last was good.
         good_since: Beginning of the present run of good evidence; None while the last was bad.
+        slow_since: Since when every good evidence was slow; bad evidence says nothing of it.
+        well_since: Beginning of the run of good evidence without any symptom.
     """
 
     health: Health
     reason: str = ""
     bad_since: float | None = None
     good_since: float | None = None
+    verdict: Verdict = Verdict.UNTOLD
+    slow_since: float | None = None
+    well_since: float | None = None
 
 
-def judge(judgement: Judgement, evidence: Evidence) -> Judgement:
-    """Returns what to believe after one more piece of evidence."""
-    return _after_good(judgement, evidence) if evidence.good else _after_bad(judgement, evidence)
+def judge(
+    judgement: Judgement, evidence: Evidence, thresholds: Thresholds = USUAL, hold_seconds: float = 0.0
+) -> Judgement:
+    """Returns what to believe after one more piece of evidence; `hold_seconds` is the price of earlier falls."""
+    if not evidence.good:
+        return _after_bad(judgement, evidence, thresholds)
+    good_since = evidence.since if judgement.good_since is None else judgement.good_since
+    slow_since, well_since = judgement.slow_since, judgement.well_since
+    slow_since = (evidence.since if slow_since is None else slow_since) if evidence.slow else None
+    symptom = bool(evidence.slow or evidence.gaps)
+    well_since = None if symptom else evidence.since if well_since is None else well_since
+    seen = replace(judgement, bad_since=None, good_since=good_since, slow_since=slow_since, well_since=well_since)
+    return _after_good(seen, evidence, thresholds, hold_seconds)
 
 
-def _after_good(judgement: Judgement, evidence: Evidence) -> Judgement:
-    since = evidence.since if judgement.good_since is None else judgement.good_since
-    needed = HEALTHY_AFTER_SECONDS if judgement.health is Health.DOWN else CLEARED_AFTER_SECONDS
-    recovered = evidence.until - since >= needed
-    if judgement.health is Health.HEALTHY or recovered:
-        return Judgement(Health.HEALTHY, "", None, since)
-    return replace(judgement, bad_since=None, good_since=since)
+def hold_seconds(falls_ms: Sequence[int], now_ms: int, thresholds: Thresholds = USUAL) -> float:
+    """How long a cluster that fell at these times must be well before it takes traffic again; 0 for no longer."""
+    recent = sum(now_ms - at < FLAP_WINDOW_SECONDS * 1_000 for at in falls_ms)
+    if not thresholds.flap_falls or recent < thresholds.flap_falls:
+        return 0.0
+    return float(min(FLAP_HOLD_SECONDS_MAX, thresholds.flap_hold_seconds * 2 ** (recent - thresholds.flap_falls)))
 
 
-def _after_bad(judgement: Judgement, evidence: Evidence) -> Judgement:
-    since = evidence.since if judgement.bad_since is None else min(judgement.bad_since, evidence.since)
-    agreed = evidence.until - since >= DOWN_AFTER_SECONDS
-    down = agreed or judgement.health is Health.DOWN
-    return Judgement(Health.DOWN if down else Health.SUSPECT, evidence.reason, since, None)
+def _after_bad(judgement: Judgement, evidence: Evidence, thresholds: Thresholds) -> Judgement:
+    since = evidence.since if judgement.bad_since is None else judgement.bad_since
+    if evidence.alive_at is not None:  # somebody saw it answer: what was bad before did not mean its death
+        since = max(since, evidence.alive_at)
+    agreed = evidence.until - since >= thresholds.down_after_seconds
+    seen = replace(judgement, bad_since=since, good_since=None, well_since=None)
+    if agreed or evidence.decisive:
+        return replace(seen, health=Health.DOWN, reason=evidence.reason, verdict=evidence.verdict)
+    if judgement.health is Health.DOWN:
+        return replace(seen, reason=evidence.reason)
+    if judgement.health not in (Health.HEALTHY, Health.SUSPECT):
+        return seen  # it has a worse name already, and keeps it
+    if judgement.bad_since is not None and judgement.verdict in _CUT_OFF:
+        return seen  # said once in a run, however often witnesses fall silent and speak again
+    return replace(seen, health=Health.SUSPECT, reason=evidence.reason, verdict=evidence.verdict)
 
 
-def heed_reports(probe: Evidence, reports: Mapping[str, float]) -> Evidence:
-    """Joins the registry's own probe with producers' reports of send errors.
+def _after_good(judgement: Judgement, evidence: Evidence, thresholds: Thresholds, hold: float) -> Judgement:
+    found, reason, verdict = _symptom(judgement, evidence, thresholds)
+    good_since, well_since = judgement.good_since, judgement.well_since
+    assert good_since is not None, "the evidence was good"
+    if judgement.health is Health.DOWN:
+        if evidence.until - good_since < thresholds.healthy_after_seconds:
+            return judgement
+        return _returned(replace(judgement, health=found, reason=reason, verdict=verdict), evidence, hold)
+    if _RANKS.index(found) > _RANKS.index(judgement.health):
+        return replace(judgement, health=found, reason=reason, verdict=verdict)
+    if judgement.health is Health.HEALTHY or well_since is None:
+        return judgement
+    needed = {Health.SUSPECT: CLEARED_AFTER_SECONDS, Health.FLAPPING: hold}
+    if evidence.until - well_since < needed.get(judgement.health, thresholds.healthy_after_seconds):
+        return judgement
+    well = replace(judgement, health=Health.HEALTHY, reason="", verdict=Verdict.WELL)
+    return well if judgement.health is Health.SUSPECT else _returned(well, evidence, hold)
 
-    Reports alone count when `SEND_REPORTERS_MIN` distinct producers agree: one application's own trouble (its network,
-    its credentials) must not move everybody. While the probe fails too, any report tells since when.
 
-    Args:
-        probe: The registry's own look.
-        reports: When each producer last reported errors of this cluster.
-    """
-    recent = sorted(at for at in reports.values() if probe.until - at <= SEND_REPORT_SECONDS)
-    if not probe.good:
-        return replace(probe, since=min([probe.since, *recent]))
-    if len(recent) < SEND_REPORTERS_MIN:
-        return probe
-    return Evidence(recent[0], probe.until, False, f"{len(recent)} producers report send errors")
+def _returned(judgement: Judgement, evidence: Evidence, hold: float) -> Judgement:
+    """One that was unwell is back; held up when it fell too often and is not well for long enough."""
+    well_since = judgement.well_since if judgement.well_since is not None else evidence.until
+    if judgement.health not in (Health.HEALTHY, Health.SUSPECT) or evidence.until - well_since >= hold:
+        return judgement
+    reason = f"it fell too often: held for {hold:.0f} s"
+    return replace(judgement, health=Health.FLAPPING, reason=reason, verdict=Verdict.FLAPPING)
+
+
+def _symptom(judgement: Judgement, evidence: Evidence, thresholds: Thresholds) -> tuple[Health, str, Verdict]:
+    """What a cluster that works is, going by its figures."""
+    if judgement.slow_since is not None:
+        long = evidence.until - judgement.slow_since >= thresholds.slow_after_seconds
+        if long or not evidence.gaps:
+            return Health.SLOW if long else Health.SUSPECT, evidence.slow, Verdict.SLOW
+    if evidence.gaps:
+        return Health.HALF_DEAD, evidence.gaps, Verdict.HALF_DEAD
+    return Health.HEALTHY, "", Verdict.WELL

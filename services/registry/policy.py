@@ -132,11 +132,16 @@ def _leaving(world: World, stream: Stream, room: Room) -> Iterator[_Step]:
         case FailoverMode.AUTOMATIC:
             yield from _fail_over(world, stream, troubled, room)
         case FailoverMode.PROPOSE:
-            new = [name for name in clusters if name not in stream.proposed]
-            yield from ((ProposeMove(name, world.trouble(name)), f"cluster/{name}") for name in new)
+            for name in [name for name in clusters if name not in stream.proposed]:
+                yield ProposeMove(name, _why(world, troubled, name)), f"cluster/{name}"
         case FailoverMode.OFF:
             for name in clusters:
                 yield from _block(stream, name, "failover is off")
+
+
+def _why(world: World, troubled: Sequence[Channel], cluster: str) -> str:
+    """Why what is in trouble on a cluster must leave it."""
+    return "; ".join(sorted({world.trouble(each) for each in troubled if each.cluster == cluster}))
 
 
 def _must_leave(world: World, channel: Channel) -> bool:
@@ -166,7 +171,7 @@ def _fail_over(world: World, stream: Stream, troubled: Sequence[Channel], room: 
             yield from _block(stream, channel.cluster, why)
     if drain:
         clusters = sorted({channel.cluster for channel in drain})
-        reason = "; ".join(world.trouble(name) for name in clusters)
+        reason = "; ".join(_why(world, drain, name) for name in clusters)
         refs = tuple(channel.ref for channel in drain)
         yield MoveTraffic(tuple(activate.values()), refs, False, reason), " ".join(f"cluster/{n}" for n in clusters)
 
@@ -190,7 +195,7 @@ def _ready(world: World, stream: Stream, lane: str, room: Room) -> Channel | Non
         channel
         for channel in stream.channels
         if channel.ref.lane == lane and channel.spare and channel.state is ChannelState.STANDBY
-        if world.cluster(channel.cluster).takes_traffic and not world.lost(channel)
+        if world.cluster(channel.cluster).takes_traffic and not world.in_trouble(channel)
         if room.has(channel.cluster, channel.partitions)
     ]
     return min(ready, key=lambda channel: (channel.partitions != wanted, channel.ref), default=None)

@@ -1,97 +1,212 @@
 """Looks at every cluster again and again while leading, and records what `health.py` makes of it.
 
-A look is metadata and a canary append, both within the timeout. Each cluster has a task of its own, so that one that
-hangs delays no other.
+A look is metadata, a canary appended to one of its partitions in turn (they have a leader each), and that canary
+fetched back, all within the time-out. Each cluster has a task of its own, so that one that hangs delays no other, and
+another for the leaders of our topics, which change seldom and fill larger answers. Time in which this process was late
+itself does not count (`lateness.py`).
 """
 
 import asyncio
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import partial
 
-from braid.kernel.errors import AlreadyExists, BraidError
-from braid.kernel.limits import IDENTITY_CHECK_SECONDS, RECONCILE_SECONDS, SEND_REPORT_SECONDS
-from braid.kernel.ports import KafkaAdmin, TopicPartition
+from braid.kernel.errors import AlreadyExists, BraidError, ClusterUnavailable
+from braid.kernel.limits import IDENTITY_CHECK_SECONDS, RECONCILE_SECONDS
+from braid.kernel.limits_health import LATE_LOOK_SECONDS, LATENESS_PULSE_SECONDS, TOPICS_LOOK_MAX, TOPICS_LOOK_SECONDS
+from braid.kernel.ports import KafkaAdmin, Survey, TopicPartition
 from braid.runtime.replica import Replica
 from services.registry.access import Access
+from services.registry.channels import CONSUMABLE, ChannelState
 from services.registry.clusters import Cluster, ClusterCommand, ObserveIdentity, SetHealth
 from services.registry.crew import Crew
-from services.registry.health import Evidence, Judgement, heed_reports, judge
-from services.registry.histories import CLUSTERS
+from services.registry.evidence import Look, Part
+from services.registry.histories import CLUSTERS, STREAMS
+from services.registry.lateness import Lateness
+from services.registry.observed import Observed
 from services.registry.provision import COPIES_DEFAULT
-from services.registry.sessions import SendReports
+from services.registry.thresholds import Thresholds
 from services.registry.topics import CANARY_CONFIG, canary_topic
+from services.registry.witnesses import NOBODY, Hearsay, Witnesses
 
 _CANARY = b"braid: a cluster is probed here"
 _CANARY_PARTITIONS_MAX = 6  # one per broker: a single broker's death must not make its cluster look dead
-_OWN_STALL_SECONDS = 0.25  # a look that took so much longer than it may tells of this process, not of the cluster
+_PATIENCE = 4  # times the time-out: clients' own timers, which count our lateness too, come after it
+_WORKS = ("look", "topics", "witnesses")
+_LOOKED_AT = (*CONSUMABLE, ChannelState.STANDBY)
 
 
 class Prober:
-    """Probes all clusters for one term."""
+    """Probes all clusters for one term.
+
+    Attributes:
+        broken: By cluster and topic, why a channel can go on no more although its cluster does.
+    """
 
     def __init__(
-        self, replica: Replica, access: Access, reports: SendReports, interval_seconds: float, timeout_seconds: float
+        self,
+        replica: Replica,
+        access: Access,
+        witnesses: Witnesses,
+        lateness: Lateness,
+        usual: Thresholds,
+        *,
+        interval_seconds: float,
+        ask: Callable[[str], int],
+        on_broken: Callable[[], None],
     ) -> None:
+        """`ask` asks who uses a cluster, and tells how many hosts do; `on_broken` hears when `broken` changed."""
+        self.broken: Mapping[tuple[str, str], str] = {}
         self._replica = replica
         self._access = access
-        self._reports = reports
+        self._witnesses = witnesses
+        self._lateness = lateness
+        self._usual = usual
         self._interval = interval_seconds
-        self._timeout = timeout_seconds
+        self._ask = ask
+        self._on_broken = on_broken
+        self._observed: dict[str, Observed] = {}
+        self._hosts: dict[str, int] = {}
         self._crew = Crew(replica.host)
+
+    def observed(self, name: str) -> Observed | None:
+        """What was seen of a cluster in this term."""
+        return self._observed.get(name)
 
     async def run(self) -> None:
         """Probes until cancelled."""
+        self._crew.start("lateness", self._pulse)
         try:
             while True:
                 for name, cluster in self._replica.aggregates.states(CLUSTERS).items():
-                    if cluster.exists and not self._crew.busy(name):
-                        self._crew.start(name, lambda name=name: self._watch(name))  # type: ignore[misc]
+                    if cluster.exists and not any(self._crew.busy(f"{work} {name}") for work in _WORKS):
+                        observed = self._observed[name] = Observed(cluster, self._usual)
+                        self._crew.start(f"look {name}", partial(self._watch, name, observed))
+                        self._crew.start(f"topics {name}", partial(self._watch_topics, name, observed))
+                        self._crew.start(f"witnesses {name}", partial(self._watch_witnesses, name, observed))
                 await self._replica.host.clock.sleep(RECONCILE_SECONDS)
         finally:
             await self._crew.stop()
 
-    async def _watch(self, name: str) -> None:
-        """Probes one cluster until it is deleted."""
+    async def _pulse(self) -> None:
+        while True:
+            await self._replica.host.clock.sleep(LATENESS_PULSE_SECONDS)
+            self._lateness.tick(self._replica.host.clock.elapsed())
+
+    def _now(self) -> float:
+        return self._lateness.attentive(self._replica.host.clock.elapsed())
+
+    # --- looks
+
+    async def _watch(self, name: str, observed: Observed) -> None:
+        """Looks at one cluster until it is deleted."""
         clock = self._replica.host.clock
-        judgement = Judgement(self._replica.aggregates.state(CLUSTERS, name).health)
         looks, identified = 0, -IDENTITY_CHECK_SECONDS
         while (cluster := self._replica.aggregates.state(CLUSTERS, name)).exists:
-            evidence = await self._look(cluster, looks)
+            was_bad = observed.judgement.bad_since is not None
+            look, partition = await self._look(cluster, observed, looks)
             looks += 1
-            if evidence is not None:
-                returned = evidence.good and judgement.bad_since is not None
-                if evidence.good and (returned or clock.elapsed() - identified >= IDENTITY_CHECK_SECONDS):
+            if look is not None:
+                well = look.failed is None
+                if well and (was_bad or clock.elapsed() - identified >= IDENTITY_CHECK_SECONDS):
                     identified = clock.elapsed()
                     await self._identify(cluster)
-                judgement = judge(judgement, evidence)
-                if judgement.health is not cluster.health:
-                    await self._record(name, SetHealth(judgement.health, judgement.reason), "probe")
+                judged = observed.see_look(cluster, look, partition, self._hearsay(name, look), clock.now_ms())
+                if (judged.health, judged.verdict) != (cluster.health, cluster.verdict):
+                    await self._record(name, SetHealth(judged.health, judged.reason, judged.verdict), "probe")
             await clock.sleep(self._interval)
 
-    async def _look(self, cluster: Cluster, looks: int) -> Evidence | None:
-        """One look; None when this process was too slow for it to mean anything."""
-        clock = self._replica.host.clock
-        since = clock.elapsed()
-        reason = ""
+    async def _look(
+        self, cluster: Cluster, observed: Observed, looks: int
+    ) -> tuple[Look | None, TopicPartition | None]:
+        """One look, and how far it came; None when this process was too late for it to mean anything."""
+        glance = _Glance(self._access.admin(cluster, "probe"), cluster, observed, self._now, looks)
+        since, began = self._now(), self._replica.host.clock.elapsed()
+        seconds = observed.thresholds(cluster).look_timeout_seconds
+        reason, refused = "", False
         try:
-            async with asyncio.timeout(self._timeout):
-                await self._probe(cluster, looks)
+            await self._within(seconds, glance.take(_PATIENCE * seconds))
         except TimeoutError:
-            reason = f"no answer within {self._timeout:g} s"
+            reason = f"no answer within {seconds:g} s"
         except BraidError as error:
-            reason = error.message
-        until = clock.elapsed()
-        if until - since > self._timeout + _OWN_STALL_SECONDS:
-            return None
-        reports = self._reports.of(cluster.name, until - SEND_REPORT_SECONDS)
-        return heed_reports(Evidence(since, until, not reason, reason), reports)
+            reason, refused = error.message, "refused" in error.metadata
+        until = self._now()
+        late = (self._replica.host.clock.elapsed() - began) - (until - since)
+        if reason and not refused and late > LATE_LOOK_SECONDS:
+            return None, None
+        failed = glance.part if reason else None
+        return Look(since, until, failed, reason, refused, glance.append_seconds), glance.partition
 
-    async def _probe(self, cluster: Cluster, looks: int) -> None:
+    async def _within(self, seconds: float, work: Coroutine[object, object, None]) -> None:
+        """Waits for some work, so long as this process is not late itself. Raises `TimeoutError`."""
+        ends = self._now() + seconds
+        task = asyncio.ensure_future(work)
+        try:
+            while not task.done():
+                left = ends - self._now()
+                if left <= 0:
+                    raise TimeoutError
+                await asyncio.wait((task,), timeout=left)
+            task.result()
+        finally:
+            if not task.done():
+                task.cancel()
+                await asyncio.wait((task,))
+                _ = task.cancelled() or task.exception()
+
+    # --- witnesses
+
+    def _hearsay(self, name: str, look: Look) -> Hearsay:
+        """What others say; nothing while nobody has a doubt."""
+        if name not in self._hosts:
+            return NOBODY
+        return self._witnesses.hearsay(name, self._hosts[name], look.until)
+
+    async def _watch_witnesses(self, name: str, observed: Observed) -> None:
+        """While a cluster is doubted, asks who uses it, so that answers are there when a look has failed."""
+        while self._replica.aggregates.state(CLUSTERS, name).exists:
+            if observed.judgement.bad_since is not None or self._witnesses.complained(name, self._now()):
+                self._hosts[name] = self._ask(name)
+            else:
+                self._hosts.pop(name, None)
+            await self._replica.host.clock.sleep(self._interval)
+
+    # --- leaders of our topics
+
+    async def _watch_topics(self, name: str, observed: Observed) -> None:
+        """Looks at the leaders of a cluster's channels until it is deleted."""
+        while (cluster := self._replica.aggregates.state(CLUSTERS, name)).exists:
+            if cluster.reachable:
+                await self._look_at_topics(cluster, observed)
+            self._tell_broken(name, observed if cluster.reachable else None)
+            await self._replica.host.clock.sleep(TOPICS_LOOK_SECONDS)
+        self._tell_broken(name, None)
+
+    async def _look_at_topics(self, cluster: Cluster, observed: Observed) -> None:
         admin = self._access.admin(cluster, "probe")
-        topic = canary_topic(cluster.spec.topic_prefix)
-        found = (await admin.describe_topics([topic])).get(topic)
-        if found is None:
-            await prepare_canary(admin, cluster.spec.topic_prefix)
-            return
-        await admin.try_append(TopicPartition(topic, looks % found.partitions), _CANARY, self._timeout)
+        topics = self._topics(cluster.name)
+        found = Survey(-1, (), {})
+        try:
+            for start in range(0, len(topics), TOPICS_LOOK_MAX):
+                part = await admin.survey(topics[start : start + TOPICS_LOOK_MAX])
+                found = Survey(part.controller, part.brokers, {**found.topics, **part.topics})
+        except BraidError:
+            return  # looks at the canary tell what is wrong
+        observed.see_topics(topics, found, self._now())
+
+    def _topics(self, cluster: str) -> Sequence[str]:
+        streams = self._replica.aggregates.states(STREAMS).values()
+        channels = [each for stream in streams for each in stream.channels if each.cluster == cluster]
+        return [each.topic for each in channels if each.state in _LOOKED_AT]
+
+    def _tell_broken(self, name: str, observed: Observed | None) -> None:
+        gone = observed.gaps.channels_gone(self._now()) if observed is not None else {}
+        others = {key: why for key, why in self.broken.items() if key[0] != name}
+        broken = {**others, **{(name, topic): why for topic, why in gone.items()}}
+        if broken != self.broken:
+            self.broken = broken
+            self._on_broken()
+
+    # --- records
 
     async def _identify(self, cluster: Cluster) -> None:
         """Asks who answers there; without an answer the next look asks again."""
@@ -119,6 +234,44 @@ class Prober:
             return
         for record in outcome.events:
             self._replica.log.info("cluster", cluster=name, change=repr(record.event))
+
+
+class _Glance:
+    """The requests of one look, and how far they came.
+
+    Attributes:
+        part: The one under way.
+        partition: Of the canary, once it is chosen.
+        append_seconds: How long the append took.
+    """
+
+    def __init__(
+        self, admin: KafkaAdmin, cluster: Cluster, observed: Observed, now: Callable[[], float], looks: int
+    ) -> None:
+        self.part = Part.METADATA
+        self.partition: TopicPartition | None = None
+        self.append_seconds = 0.0
+        self._admin = admin
+        self._cluster = cluster
+        self._observed = observed
+        self._now = now
+        self._looks = looks
+
+    async def take(self, seconds: float) -> None:
+        """Looks. Raises what any part of it does."""
+        topic = self._observed.canary
+        survey = await self._admin.survey([topic])
+        if not self._observed.see_canary(survey, self._now()):
+            await prepare_canary(self._admin, self._cluster.spec.topic_prefix)
+            return
+        partition = self._observed.partition(survey.topics[topic].partitions, self._looks)
+        self.part, self.partition = Part.APPEND, partition
+        began = self._now()
+        written = await self._admin.try_append(partition, _CANARY, seconds)
+        self.append_seconds = self._now() - began
+        self.part = Part.FETCH
+        if await self._admin.fingerprint(partition, written.offset + 1) is None:
+            raise ClusterUnavailable(f"what was appended at offset {written.offset} is not there")
 
 
 async def prepare_canary(admin: KafkaAdmin, prefix: str) -> None:

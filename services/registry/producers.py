@@ -10,6 +10,8 @@ from braid.api.registry.v1.route_pb2 import (
     ChannelLeft,
     ProducerHello,
     ProducerWelcome,
+    ReachAnswer,
+    ReachQuestion,
     RouteUnchanged,
     WatchRoutesRequest,
     WatchRoutesResponse,
@@ -17,14 +19,17 @@ from braid.api.registry.v1.route_pb2 import (
 from braid.kernel.errors import BraidError, Invalid, NotFound, Refused, Unavailable, Unsupported
 from braid.kernel.ids import check_name
 from braid.kernel.limits import RECONCILE_SECONDS, WATCH_ALIVE_SECONDS
+from braid.kernel.limits_health import WITNESSES_ASKED_MAX
 from braid.kernel.ports import DuplexServing
 from braid.runtime.replica import Replica
 from services.registry.channels import ChannelState
 from services.registry.crew import Signal, wait_for
 from services.registry.histories import CLUSTERS, STREAMS, read_world
-from services.registry.sessions import ProducerSession, SendReports, Sessions
+from services.registry.lateness import Lateness
+from services.registry.sessions import ProducerSession, Sessions
 from services.registry.streams import Stream
 from services.registry.views import route_message
+from services.registry.witnesses import Witnesses
 
 PROTOCOL_VERSION = 1
 
@@ -36,14 +41,16 @@ class Producers:
         self,
         replica: Replica,
         sessions: Sessions,
-        reports: SendReports,
+        witnesses: Witnesses,
+        lateness: Lateness,
         changed: Signal,
         on_acknowledged: Callable[[], None],
     ) -> None:
         """`changed` fires at every change of a history; `on_acknowledged` is called when a session moved on."""
         self._replica = replica
         self._sessions = sessions
-        self._reports = reports
+        self._witnesses = witnesses
+        self._lateness = lateness
         self._changed = changed
         self._on_acknowledged = on_acknowledged
 
@@ -61,6 +68,7 @@ class Producers:
         session = self._sessions.open(
             stream.name, hello.producer_id, hello.revision, stream.route_revision, self._replica.host.clock.elapsed()
         )
+        session.host = hello.host or _address(call.caller.peer) or hello.producer_id
         for left in hello.left:
             self._take_receipts(stream, left)
         stream_of = _Connection(session, session.connection)
@@ -77,6 +85,19 @@ class Producers:
     def routes_changed(self, stream: Stream) -> None:
         """A stream's history moved on: note who owes an acknowledgement. Called at once, in the order of events."""
         self._sessions.route_changed(stream.name, stream.route_revision, self._replica.host.clock.elapsed())
+
+    def ask(self, cluster: str) -> int:
+        """Asks producers whether they reach a cluster, one of each host first; how many hosts have any there."""
+        streams = self._replica.aggregates.states(STREAMS)
+        there = {name for name, stream in streams.items() if _writes_to(stream, cluster)}
+        sessions = self._sessions.connected(there)
+        first = {session.host: session for session in sessions}
+        others = [session for session in sessions if first[session.host] is not session]
+        for session in [*first.values(), *others][:WITNESSES_ASKED_MAX]:
+            session.questions.add(cluster)
+        if sessions:
+            self._changed.fire()
+        return len(first)
 
     def _stream(self, name: str) -> Stream:
         self._replica.require_leader()
@@ -101,6 +122,9 @@ class Producers:
             elif now - spoke >= WATCH_ALIVE_SECONDS:
                 spoke = now
                 await call.send(WatchRoutesResponse(unchanged=RouteUnchanged(revision=sent)))
+            while connection.session.questions:
+                question = ReachQuestion(cluster=connection.session.questions.pop())
+                await call.send(WatchRoutesResponse(reach=question))
             self._check(connection)
             await wait_for(changed, RECONCILE_SECONDS)
         if connection.error is not None:
@@ -138,9 +162,16 @@ class Producers:
             case "channel_left":
                 self._take_receipts(self._replica.aggregates.state(STREAMS, session.stream), message.channel_left)
             case "send_errors" if self._replica.aggregates.state(CLUSTERS, message.send_errors.cluster).exists:
-                self._reports.report(message.send_errors.cluster, session.id, now)
+                self._witnesses.complains(message.send_errors.cluster, session.host, self._lateness.attentive(now))
+            case "reach" if self._replica.aggregates.state(CLUSTERS, message.reach.cluster).exists:
+                self._hear(message.reach, session, self._lateness.attentive(now))
             case _:
                 pass  # a second hello, errors of a cluster nobody registered, or a message of a later release
+
+    def _hear(self, answer: ReachAnswer, session: ProducerSession, now: float) -> None:
+        if answer.acknowledged_ms_ago >= 0:
+            at = now - answer.acknowledged_ms_ago / 1_000
+            self._witnesses.reached(answer.cluster, session.host, at)
 
     def _take_receipts(self, stream: Stream, left: ChannelLeft) -> None:
         """Only of channels whose producers are waited for: the rest was told before, or is none of this stream's."""
@@ -159,6 +190,15 @@ class _Connection:
         self.ended = False
         self.ended_well = False
         self.error: BraidError | None = None
+
+
+def _writes_to(stream: Stream, cluster: str) -> bool:
+    return any(each.cluster == cluster and each.state is ChannelState.ACTIVE for each in stream.channels)
+
+
+def _address(peer: str) -> str:
+    """The host of `ipv4:10.0.0.7:4321`; several behind one address are one, unless they tell their names."""
+    return peer.rpartition(":")[0]
 
 
 async def _read_hello(call: DuplexServing) -> ProducerHello:

@@ -5,7 +5,8 @@ most one step of work under way; a step that fails is tried again after a while,
 """
 
 import asyncio
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 
 from braid.kernel.errors import BraidError
 from braid.kernel.limits import (
@@ -70,9 +71,15 @@ class Reconciler:
     """
 
     def __init__(
-        self, replica: Replica, access: Access, peers: Peers, sessions: Sessions, placing: asyncio.Lock
+        self,
+        replica: Replica,
+        access: Access,
+        peers: Peers,
+        sessions: Sessions,
+        placing: asyncio.Lock,
+        broken: Callable[[], Mapping[tuple[str, str], str]],
     ) -> None:
-        """`placing` is held from a look at clusters to the append that rests on it."""
+        """`placing` is held from a look at clusters to the append that rests on it; `broken` is `World.broken`."""
         self.holders: dict[_Key, tuple[str, ...]] = {}
         self.problems: dict[_Key, BraidError] = {}
         self._replica = replica
@@ -80,6 +87,7 @@ class Reconciler:
         self._peers = peers
         self._sessions = sessions
         self._placing = placing
+        self._broken = broken
         self._crew = Crew(replica.host)
         self._wake = Signal()
         self._not_before: dict[_Key, float] = {}
@@ -111,7 +119,8 @@ class Reconciler:
             await self._crew.stop()
 
     def _world(self) -> World:
-        return read_world(self._replica.aggregates, self._replica.host.clock.now_ms())
+        world = read_world(self._replica.aggregates, self._replica.host.clock.now_ms())
+        return replace(world, broken=self._broken())
 
     # --- decisions
 

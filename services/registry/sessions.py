@@ -6,7 +6,7 @@ liveness: they vanish with the term, and the next leader waits one session time 
 silence, except about channels it activated itself: whoever writes to those has said hello to this very term.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from braid.kernel.errors import Exhausted
@@ -24,6 +24,8 @@ class ProducerSession:
         owing_since: When it began to owe an acknowledgement; None while it owes none.
         gone_since: When its stream broke; None while connected.
         waived: Drains up to this revision do not wait for it any more.
+        host: Where it runs, as it says.
+        questions: Clusters it is to be asked about.
     """
 
     id: str
@@ -33,6 +35,8 @@ class ProducerSession:
     owing_since: float | None = None
     gone_since: float | None = None
     waived: int = 0
+    host: str = ""
+    questions: set[str] = field(default_factory=set)
 
 
 @dataclass
@@ -149,6 +153,10 @@ class Sessions:
             holders.append("producers this registry has not heard of yet")
         return Standing(sorted(holders), sorted(expired))
 
+    def connected(self, streams: Collection[str]) -> Sequence[ProducerSession]:
+        """Producers of these streams whose stream is open."""
+        return [each for each in self._sessions.values() if each.stream in streams and each.gone_since is None]
+
     def _of(self, stream: str) -> Sequence[ProducerSession]:
         return [session for (name, _), session in self._sessions.items() if name == stream]
 
@@ -163,20 +171,3 @@ class Sessions:
 
     def _gone(self, session: ProducerSession, now: float, times: int) -> bool:
         return session.gone_since is not None and now - session.gone_since >= times * self.session_seconds
-
-
-@dataclass
-class SendReports:
-    """Producers' reports of send errors: when each last complained of each cluster."""
-
-    _at: dict[str, dict[str, float]] = field(default_factory=dict)
-
-    def report(self, cluster: str, producer: str, now: float) -> None:
-        """A producer's sends to a cluster go wrong."""
-        self._at.setdefault(cluster, {})[producer] = now
-
-    def of(self, cluster: str, since: float) -> dict[str, float]:
-        """Reports newer than `since`, by producer; older ones are forgotten."""
-        recent = {producer: at for producer, at in self._at.get(cluster, {}).items() if at >= since}
-        self._at[cluster] = recent
-        return recent

@@ -1,9 +1,12 @@
 """Declarations ⇄ protobuf, for events at rest and requests alike. No rules."""
 
+from collections.abc import Mapping
+
 from braid.api.registry.v1 import cluster_pb2, stream_pb2
 from braid.kernel.errors import Invalid
 from services.registry.clusters import TOPIC_PREFIX_DEFAULT, ClusterSpec
 from services.registry.streams import FailoverMode, StreamSpec
+from services.registry.thresholds import NAMES
 
 _MODES = {
     stream_pb2.FAILOVER_MODE_UNSPECIFIED: FailoverMode.AUTOMATIC,
@@ -23,7 +26,13 @@ def cluster_spec_message(spec: ClusterSpec) -> cluster_pb2.ClusterSpec:
         security_profile=spec.security_profile,
         topic_prefix=spec.topic_prefix,
         allow_auto_create_topics=spec.allow_auto_create_topics,
+        health=thresholds_message(spec.health) if spec.health else None,
     )
+
+
+def thresholds_message(thresholds: Mapping[str, float]) -> cluster_pb2.HealthThresholds:
+    """Thresholds by name as a message."""
+    return cluster_pb2.HealthThresholds(**thresholds)
 
 
 def read_cluster_spec(message: cluster_pb2.ClusterSpec) -> ClusterSpec:
@@ -35,6 +44,7 @@ def read_cluster_spec(message: cluster_pb2.ClusterSpec) -> ClusterSpec:
         security_profile=message.security_profile,
         topic_prefix=message.topic_prefix or TOPIC_PREFIX_DEFAULT,
         allow_auto_create_topics=message.allow_auto_create_topics,
+        health={name: getattr(message.health, name) for name in NAMES if message.health.HasField(name)},  # type: ignore[arg-type]
     )
 
 

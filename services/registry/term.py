@@ -1,6 +1,7 @@
 """One term of leadership: what lives only while this replica leads, composed and ended together."""
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from braid.kernel.ports import Kafka
@@ -9,12 +10,15 @@ from braid.runtime.replica import Replica
 from services.registry.access import Access
 from services.registry.crew import Signal
 from services.registry.histories import STREAMS
+from services.registry.lateness import Lateness
 from services.registry.peers import Peers
 from services.registry.prober import Prober
 from services.registry.producers import Producers
 from services.registry.reconciler import Reconciler
-from services.registry.sessions import SendReports, Sessions
+from services.registry.sessions import Sessions
 from services.registry.streams import Stream
+from services.registry.thresholds import Thresholds
+from services.registry.witnesses import Witnesses
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +47,21 @@ class Term:
         self.access = Access(kafka)
         began = replica.host.clock.elapsed()
         self.sessions = Sessions(tuning.producer_session_seconds, replica.leader_epoch, began)
-        reports = SendReports()
-        self.reconciler = Reconciler(replica, self.access, peers, self.sessions, self.placing)
-        self.prober = Prober(replica, self.access, reports, tuning.probe_interval_seconds, tuning.probe_timeout_seconds)
-        self.producers = Producers(replica, self.sessions, reports, self.changed, self.reconciler.producers_moved)
+        witnesses, lateness = Witnesses(), Lateness(began)
+        self.reconciler = Reconciler(replica, self.access, peers, self.sessions, self.placing, self._broken)
+        self.producers = Producers(
+            replica, self.sessions, witnesses, lateness, self.changed, self.reconciler.producers_moved
+        )
+        self.prober = Prober(
+            replica,
+            self.access,
+            witnesses,
+            lateness,
+            Thresholds(look_timeout_seconds=tuning.probe_timeout_seconds),
+            interval_seconds=tuning.probe_interval_seconds,
+            ask=self.producers.ask,
+            on_broken=self.reconciler.wake,
+        )
 
     async def run(self) -> None:
         """Leads until cancelled."""
@@ -60,6 +75,9 @@ class Term:
             probing.cancel()
             await probing.ended()
             await self.access.close()
+
+    def _broken(self) -> Mapping[tuple[str, str], str]:
+        return self.prober.broken
 
     def _on_change(self, change: Change | Reloaded) -> None:
         if isinstance(change, Change) and change.history.kind == STREAMS.name:

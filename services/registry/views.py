@@ -7,13 +7,16 @@ from braid.api.mesh.v1.endpoint_pb2 import ClusterAddress
 from braid.api.registry.v1 import cluster_pb2, route_pb2, stream_pb2
 from braid.api.registry.v1 import registry_service_pb2 as api
 from braid.kernel.limits import DECOMMISSION_NAMED_MAX
+from braid.kernel.limits_health import GONE_NAMED_MAX
 from services.registry.channels import Channel, ChannelRef, ChannelState, DrainStep
 from services.registry.clusters import Cluster
-from services.registry.codec import health_number, range_messages
+from services.registry.codec import health_number, range_messages, verdict_number
 from services.registry.decommission import Departure, Stage, progress
 from services.registry.moves import LaneMove
-from services.registry.specs import cluster_spec_message, stream_spec_message
+from services.registry.observed import Snapshot
+from services.registry.specs import cluster_spec_message, stream_spec_message, thresholds_message
 from services.registry.streams import Stream
+from services.registry.thresholds import NAMES
 from services.registry.world import World
 
 Holders = Mapping[tuple[str, ChannelRef], Sequence[str]]
@@ -44,8 +47,8 @@ _STAGES: Final = {
 }
 
 
-def cluster_message(cluster: Cluster, world: World) -> cluster_pb2.Cluster:
-    """A cluster with what it carries."""
+def cluster_message(cluster: Cluster, world: World, evidence: Snapshot | None = None) -> cluster_pb2.Cluster:
+    """A cluster with what it carries; `evidence` is what its health was judged by lately, where that is known."""
     here = [
         channel.state
         for stream in world.streams.values()
@@ -61,6 +64,8 @@ def cluster_message(cluster: Cluster, world: World) -> cluster_pb2.Cluster:
         active_channels=here.count(ChannelState.ACTIVE),
         draining_channels=here.count(ChannelState.DRAINING),
         decommission=_decommission_message(cluster, world) if cluster.decommissioning else None,
+        verdict=verdict_number(cluster.verdict),
+        evidence=_evidence_message(evidence) if evidence is not None else None,
     )
     return cluster_pb2.Cluster(
         name=cluster.name,
@@ -68,6 +73,28 @@ def cluster_message(cluster: Cluster, world: World) -> cluster_pb2.Cluster:
         status=status,
         etag=cluster.etag,
         create_time_ms=cluster.create_time_ms,
+    )
+
+
+def _evidence_message(seen: Snapshot) -> cluster_pb2.HealthEvidence:
+    look, latency = seen.look, seen.latency
+    return cluster_pb2.HealthEvidence(
+        looked_ms=seen.looked_ms,
+        failed=f"{look.failed.value}: {look.reason}" if look.failed is not None else "",
+        append_seconds=look.append_seconds,
+        usual_append_seconds=latency.usual,
+        slow_append_seconds=latency.bound(seen.thresholds),
+        brokers=seen.brokers,
+        missing_brokers=seen.missing_brokers,
+        partitions=seen.partitions,
+        gone_partitions=len(seen.gone),
+        gone=[f"{each.topic}/{each.partition}" for each in seen.gone[:GONE_NAMED_MAX]],
+        under_replicated_partitions=seen.under_replicated,
+        hosts=seen.hearsay.hosts,
+        hosts_reaching=seen.hearsay.reaching,
+        hosts_failing=seen.hearsay.failing,
+        falls=seen.falls,
+        thresholds=thresholds_message({name: getattr(seen.thresholds, name) for name in NAMES}),
     )
 
 

@@ -1,7 +1,7 @@
 """The registry's world as one immutable snapshot, and the choice of a cluster for traffic. Pure."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from services.registry.channels import Channel, ChannelState
 from services.registry.clusters import Cluster
@@ -10,11 +10,16 @@ from services.registry.streams import Stream
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """Everything a plan may depend on."""
+    """Everything a plan may depend on.
+
+    Attributes:
+        broken: By cluster and topic, why a channel can go on no more although its cluster does. Only who leads knows.
+    """
 
     now_ms: int
     clusters: Mapping[str, Cluster]
     streams: Mapping[str, Stream]
+    broken: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
     def cluster(self, name: str) -> Cluster:
         """A cluster; one that does not exist is neither reachable nor takes traffic."""
@@ -25,15 +30,18 @@ class World:
         return channel.kafka_cluster_id not in ("", self.cluster(channel.cluster).kafka_cluster_id)
 
     def in_trouble(self, channel: Channel) -> bool:
-        """Whether the channel cannot take records."""
-        return self.lost(channel) or not self.cluster(channel.cluster).reachable
+        """Whether the channel cannot take records, or not well."""
+        broken = (channel.cluster, channel.topic) in self.broken
+        return broken or self.lost(channel) or not self.cluster(channel.cluster).holds_traffic
 
-    def trouble(self, cluster: str) -> str:
-        """Why traffic must leave a cluster, for people."""
-        found = self.cluster(cluster)
-        if found.reachable:
-            return f"cluster {cluster} was replaced, its topics are gone"
-        return f"cluster {cluster} is {found.health.name}: {found.health_reason}"
+    def trouble(self, channel: Channel) -> str:
+        """Why traffic must leave a channel, for people."""
+        found = self.cluster(channel.cluster)
+        if not found.holds_traffic:
+            return f"cluster {found.name} is {found.health.name}: {found.health_reason}"
+        if self.lost(channel):
+            return f"cluster {found.name} was replaced, its topics are gone"
+        return f"channel {channel.ref} on cluster {found.name}: {self.broken[channel.cluster, channel.topic]}"
 
 
 class Room:

@@ -98,6 +98,8 @@ class Control:
     answers_heartbeats: bool = True
     lease_ms: int = 3_000
     max_record_bytes: int = 1 << 20
+    brokers: int = 1
+    reaches: list[tuple[str, route_pb2.ReachAnswer]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         loop = running_loop()
@@ -105,7 +107,7 @@ class Control:
         host = self.process.host
         self.network = MemoryNetwork(host.clock, host.randomness)
         self.kafka = MemoryKafka(host.clock, lambda: self.latency() if self.latency is not None else 0.0)
-        self.clusters = {name: self.kafka.add_cluster(name) for name in ZONES}
+        self.clusters = {name: self.kafka.add_cluster(name, brokers=self.brokers) for name in ZONES}
         self.route: route_pb2.Route | None = None
         self._watches: list[DuplexServing] = []
         self._revision = 0
@@ -185,6 +187,15 @@ class Control:
             await watch.send(route_pb2.WatchRoutesResponse(route=route))
         return self._revision
 
+    async def ask(self, cluster: str) -> list[tuple[str, route_pb2.ReachAnswer]]:
+        """Asks every producer whether it reaches a cluster; answers by host."""
+        self.reaches.clear()
+        watches = list(self._watches)
+        for watch in watches:
+            await watch.send(route_pb2.WatchRoutesResponse(reach=route_pb2.ReachQuestion(cluster=cluster)))
+        await until(lambda: len(self.reaches) == len(watches), 1.0)
+        return list(self.reaches)
+
     def address(self, cluster: str) -> ClusterAddress:
         """How a cluster is reached."""
         return ClusterAddress(name=cluster, bootstrap=self.clusters[cluster].bootstrap, zone=ZONES[cluster])
@@ -204,6 +215,8 @@ class Control:
                     self.acknowledged.append((producer, message.acknowledged.revision))
                 elif message.WhichOneof("message") == "send_errors":
                     self.reports.append(message.send_errors)
+                elif message.WhichOneof("message") == "reach":
+                    self.reaches.append((first.hello.host, message.reach))
         finally:
             self._watches.remove(call)
 

@@ -1,7 +1,7 @@
 """Records that wait for one partition go on in order, and together: not one a turn of the event loop."""
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Collection, Sequence
 
 from braid.client.channel_sender import ChannelSender
 from braid.client.outbox import Pending
@@ -46,6 +46,10 @@ class FullAtFirst:
         future: asyncio.Future[Written] = asyncio.get_running_loop().create_future()
         self.acknowledgements.append(future)
         return future
+
+    def leaderless(self, topic: str) -> Collection[int]:
+        """Every partition has a leader."""
+        return ()
 
     async def abandon(self) -> None:
         """Nothing more is written."""

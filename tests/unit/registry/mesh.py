@@ -9,7 +9,7 @@ from braid.api.assigner.v1 import assigner_service_pb2 as assigner_api
 from braid.api.assigner.v1 import group_pb2
 from braid.api.registry.v1 import cluster_pb2, route_pb2, stream_pb2
 from braid.api.registry.v1 import registry_service_pb2 as api
-from braid.kafka.memory.world import MemoryKafka
+from braid.kafka.memory.world import MemoryKafka, MemoryProcess
 from braid.kernel.errors import BraidError
 from braid.kernel.ports import Caller, Committed, DuplexCall, RpcService, TopicPartition
 from braid.rpc.memory_network import MemoryNetwork
@@ -84,6 +84,7 @@ class Mesh:
         self.tuning = Tuning(session_seconds, 0.25, 0.75)
         self.replicas: dict[str, Replica] = {}
         self.processes: dict[str, VirtualProcess] = {}
+        self.views: dict[str, MemoryProcess] = {}
         self._number = 0
         transport = MemoryTransport(self.network, "test")
         directory = Directory(transport, self.me.host, source=self._endpoints)
@@ -91,7 +92,8 @@ class Mesh:
 
     async def start_registry(self, name: str) -> Replica:
         """Starts a registry and waits until it serves."""
-        service = RegistryService(self.kafka.process(), self.tuning)
+        self.views[name] = self.kafka.process()
+        service = RegistryService(self.views[name], self.tuning)
         return await self._start(name, service, 7000)
 
     async def start_assigner(self) -> Replica:
@@ -138,9 +140,23 @@ class Mesh:
 
     # --- calls
 
-    async def create_cluster(self, name: str, **spec: object) -> cluster_pb2.Cluster:
+    async def cluster(self, name: str) -> cluster_pb2.Cluster:
+        """Reads a cluster at the leader."""
+        return await self.client.unary("GetCluster", api.GetClusterRequest(name=name), cluster_pb2.Cluster)
+
+    async def until_health(self, name: str, health: str, seconds: float) -> cluster_pb2.Cluster:
+        """Waits until a cluster's health is as named."""
+        deadline = self.me.host.clock.elapsed() + seconds
+        while True:
+            found = await self.cluster(name)
+            if found.status.health == cluster_pb2.ClusterHealth.Value(f"CLUSTER_HEALTH_{health}"):
+                return found
+            assert self.me.host.clock.elapsed() < deadline, f"still {found.status}"
+            await asyncio.sleep(0.05)
+
+    async def create_cluster(self, name: str, brokers: int = 1, **spec: object) -> cluster_pb2.Cluster:
         """Starts a Kafka cluster and registers it."""
-        self.kafka.add_cluster(name)
+        self.kafka.add_cluster(name, brokers=brokers)
         declared = cluster_pb2.ClusterSpec(bootstrap=f"{name}:9092", **spec)  # type: ignore[arg-type]
         request = api.CreateClusterRequest(name=name, spec=declared)
         return await self.client.unary("CreateCluster", request, cluster_pb2.Cluster)
@@ -203,6 +219,18 @@ class Producer:
     routes: list[route_pb2.Route] = field(default_factory=list)
     error: BraidError | None = None
     ended: bool = False
+    reach: Callable[[str], int | None] = lambda cluster: None
+
+    async def complain(self, cluster: str) -> None:
+        """Says that sends go wrong."""
+        errors = route_pb2.SendErrors(cluster=cluster, channel="logs/live/1", count=1, reason="by a test")
+        await self.call.send(route_pb2.WatchRoutesRequest(send_errors=errors))
+
+    async def _answer(self, cluster: str) -> None:
+        """Says how many milliseconds ago the cluster acknowledged something; None says nothing."""
+        if (ago_ms := self.reach(cluster)) is not None:
+            answer = route_pb2.ReachAnswer(cluster=cluster, acknowledged_ms_ago=ago_ms)
+            await self.call.send(route_pb2.WatchRoutesRequest(reach=answer))
 
     async def acknowledge(self, revision: int) -> None:
         """Sends an acknowledgement."""
@@ -214,8 +242,13 @@ class Producer:
         try:
             while (message := await self.call.receive()) is not None:
                 assert isinstance(message, route_pb2.WatchRoutesResponse)
-                if message.WhichOneof("message") == "route":
-                    self.routes.append(message.route)
+                match message.WhichOneof("message"):
+                    case "route":
+                        self.routes.append(message.route)
+                    case "reach":
+                        await self._answer(message.reach.cluster)
+                    case _:
+                        pass
         except BraidError as error:
             self.error = error
         self.ended = True
@@ -227,10 +260,13 @@ async def open_producer(
     stream: str = "logs",
     revision: int = 0,
     left: Sequence[route_pb2.ChannelLeft] = (),
+    host: str = "",
 ) -> Producer:
     """Says hello and collects what comes."""
     call = await mesh.client.duplex("WatchRoutes", route_pb2.WatchRoutesResponse)
-    hello = route_pb2.ProducerHello(protocol_version=1, producer_id=id, stream=stream, revision=revision, left=left)
+    hello = route_pb2.ProducerHello(
+        protocol_version=1, producer_id=id, stream=stream, revision=revision, left=left, host=host
+    )
     await call.send(route_pb2.WatchRoutesRequest(hello=hello))
     producer = Producer(call)
     mesh.me.host.tasks.spawn(producer.read(), f"producer {id}")

@@ -8,7 +8,7 @@ import pytest
 from braid.api.registry.v1 import route_pb2
 from braid.kernel.errors import Invalid
 from braid.kernel.limits import WATCH_SILENCE_SECONDS
-from services.registry.sessions import SendReports
+from services.registry.witnesses import Witnesses
 from tests.support.garbage import Garbage
 from tests.support.virtual_time import run_virtual
 from tests.unit.registry.mesh import DRAINED, Mesh, open_producer, two_clusters
@@ -89,7 +89,7 @@ def test_watches_without_news_give_signs_of_life() -> None:
 def test_reports_of_clusters_nobody_registered_take_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scene(mesh: Mesh) -> None:
         reported: list[str] = []
-        monkeypatch.setattr(SendReports, "report", lambda reports, cluster, *rest: reported.append(cluster))
+        monkeypatch.setattr(Witnesses, "complains", lambda witnesses, cluster, *rest: reported.append(cluster))
         await two_clusters(mesh)
         producer = await open_producer(mesh)
         for cluster in ("east", *(f"invented-{number}" for number in range(50)), "", "west"):

@@ -5,7 +5,7 @@ import pytest
 from braid.kernel.errors import Exhausted
 from braid.kernel.limits import PRODUCER_SESSIONS_MAX
 from services.registry.channels import Channel, ChannelRef
-from services.registry.sessions import SendReports, Sessions
+from services.registry.sessions import Sessions
 
 DROPPED = Channel(ChannelRef("live", 1), "east", "t", 1, activated_epoch=7, drain_revision=5)
 FOREIGN = Channel(ChannelRef("live", 2), "east", "t", 1, activated_epoch=6, drain_revision=5)
@@ -115,10 +115,3 @@ def test_sessions_of_killed_producers_are_forgotten_whatever_their_stream() -> N
     found.open("logs", "one more", 0, 0, 62.0)
     for number in range(PRODUCER_SESSIONS_MAX - 1):
         found.open("logs", f"later {number}", 0, 0, 63.0)
-
-
-def test_reports_are_forgotten() -> None:
-    reports = SendReports()
-    reports.report("east", "p", 1.0)
-    reports.report("east", "q", 3.0)
-    assert reports.of("east", 2.0) == {"q": 3.0} and reports.of("west", 0.0) == {}

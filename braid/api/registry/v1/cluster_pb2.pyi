@@ -29,6 +29,13 @@ class _ClusterHealthEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Cluster
     CLUSTER_HEALTH_HEALTHY: _ClusterHealth.ValueType  # 1
     CLUSTER_HEALTH_SUSPECT: _ClusterHealth.ValueType  # 2
     CLUSTER_HEALTH_DOWN: _ClusterHealth.ValueType  # 3
+    """Nothing works there; its traffic leaves."""
+    CLUSTER_HEALTH_SLOW: _ClusterHealth.ValueType  # 4
+    """It works, many times slower than it usually does; its traffic leaves."""
+    CLUSTER_HEALTH_HALF_DEAD: _ClusterHealth.ValueType  # 5
+    """Some of its partitions are gone; what is on the others stays."""
+    CLUSTER_HEALTH_FLAPPING: _ClusterHealth.ValueType  # 6
+    """It works again, and fell too often to be trusted with traffic yet."""
 
 class ClusterHealth(_ClusterHealth, metaclass=_ClusterHealthEnumTypeWrapper): ...
 
@@ -36,7 +43,50 @@ CLUSTER_HEALTH_UNSPECIFIED: ClusterHealth.ValueType  # 0
 CLUSTER_HEALTH_HEALTHY: ClusterHealth.ValueType  # 1
 CLUSTER_HEALTH_SUSPECT: ClusterHealth.ValueType  # 2
 CLUSTER_HEALTH_DOWN: ClusterHealth.ValueType  # 3
+"""Nothing works there; its traffic leaves."""
+CLUSTER_HEALTH_SLOW: ClusterHealth.ValueType  # 4
+"""It works, many times slower than it usually does; its traffic leaves."""
+CLUSTER_HEALTH_HALF_DEAD: ClusterHealth.ValueType  # 5
+"""Some of its partitions are gone; what is on the others stays."""
+CLUSTER_HEALTH_FLAPPING: ClusterHealth.ValueType  # 6
+"""It works again, and fell too often to be trusted with traffic yet."""
 Global___ClusterHealth: _TypeAlias = ClusterHealth  # noqa: Y015
+
+class _HealthVerdict:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _HealthVerdictEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_HealthVerdict.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    HEALTH_VERDICT_UNSPECIFIED: _HealthVerdict.ValueType  # 0
+    """Told by a release before there were verdicts."""
+    HEALTH_VERDICT_WELL: _HealthVerdict.ValueType  # 1
+    HEALTH_VERDICT_DEAD: _HealthVerdict.ValueType  # 2
+    """It does not answer the registry, and nobody else says that it answers."""
+    HEALTH_VERDICT_SLOW: _HealthVerdict.ValueType  # 3
+    HEALTH_VERDICT_HALF_DEAD: _HealthVerdict.ValueType  # 4
+    HEALTH_VERDICT_FLAPPING: _HealthVerdict.ValueType  # 5
+    HEALTH_VERDICT_PRODUCERS_CUT_OFF: _HealthVerdict.ValueType  # 6
+    """The registry reaches it, those who use it do not."""
+    HEALTH_VERDICT_REGISTRY_CUT_OFF: _HealthVerdict.ValueType  # 7
+    """The registry does not reach it, those who use it do."""
+
+class HealthVerdict(_HealthVerdict, metaclass=_HealthVerdictEnumTypeWrapper):
+    """Why a cluster's health is what it is."""
+
+HEALTH_VERDICT_UNSPECIFIED: HealthVerdict.ValueType  # 0
+"""Told by a release before there were verdicts."""
+HEALTH_VERDICT_WELL: HealthVerdict.ValueType  # 1
+HEALTH_VERDICT_DEAD: HealthVerdict.ValueType  # 2
+"""It does not answer the registry, and nobody else says that it answers."""
+HEALTH_VERDICT_SLOW: HealthVerdict.ValueType  # 3
+HEALTH_VERDICT_HALF_DEAD: HealthVerdict.ValueType  # 4
+HEALTH_VERDICT_FLAPPING: HealthVerdict.ValueType  # 5
+HEALTH_VERDICT_PRODUCERS_CUT_OFF: HealthVerdict.ValueType  # 6
+"""The registry reaches it, those who use it do not."""
+HEALTH_VERDICT_REGISTRY_CUT_OFF: HealthVerdict.ValueType  # 7
+"""The registry does not reach it, those who use it do."""
+Global___HealthVerdict: _TypeAlias = HealthVerdict  # noqa: Y015
 
 class _DecommissionState:
     ValueType = _typing.NewType("ValueType", _builtins.int)
@@ -126,6 +176,7 @@ class ClusterSpec(_message.Message):
     SECURITY_PROFILE_FIELD_NUMBER: _builtins.int
     TOPIC_PREFIX_FIELD_NUMBER: _builtins.int
     ALLOW_AUTO_CREATE_TOPICS_FIELD_NUMBER: _builtins.int
+    HEALTH_FIELD_NUMBER: _builtins.int
     bootstrap: _builtins.str
     """`host:port,host:port`."""
     zone: _builtins.str
@@ -137,6 +188,10 @@ class ClusterSpec(_message.Message):
     """Prefix of every topic Braid creates here; `braid.` when empty."""
     allow_auto_create_topics: _builtins.bool
     """Accept a cluster with auto.create.topics.enable=true, although deleted topics may rise again there."""
+    @_builtins.property
+    def health(self) -> Global___HealthThresholds:
+        """By which numbers its health is judged, where they are not Braid's own."""
+
     def __init__(
         self,
         *,
@@ -146,14 +201,104 @@ class ClusterSpec(_message.Message):
         security_profile: _builtins.str = ...,
         topic_prefix: _builtins.str = ...,
         allow_auto_create_topics: _builtins.bool = ...,
+        health: Global___HealthThresholds | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["health", b"health"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allow_auto_create_topics", b"allow_auto_create_topics", "bootstrap", b"bootstrap", "capacity", b"capacity", "security_profile", b"security_profile", "topic_prefix", b"topic_prefix", "zone", b"zone"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allow_auto_create_topics", b"allow_auto_create_topics", "bootstrap", b"bootstrap", "capacity", b"capacity", "health", b"health", "security_profile", b"security_profile", "topic_prefix", b"topic_prefix", "zone", b"zone"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ClusterSpec: _TypeAlias = ClusterSpec  # noqa: Y015
+
+@_typing.final
+class HealthThresholds(_message.Message):
+    """What is not set is Braid's own. Seconds unless named."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LOOK_TIMEOUT_SECONDS_FIELD_NUMBER: _builtins.int
+    DOWN_AFTER_SECONDS_FIELD_NUMBER: _builtins.int
+    HEALTHY_AFTER_SECONDS_FIELD_NUMBER: _builtins.int
+    SLOW_FLOOR_SECONDS_FIELD_NUMBER: _builtins.int
+    SLOW_FACTOR_FIELD_NUMBER: _builtins.int
+    SLOW_AFTER_SECONDS_FIELD_NUMBER: _builtins.int
+    GONE_SHARE_FIELD_NUMBER: _builtins.int
+    FLAP_FALLS_FIELD_NUMBER: _builtins.int
+    FLAP_HOLD_SECONDS_FIELD_NUMBER: _builtins.int
+    look_timeout_seconds: _builtins.float
+    """A look that takes longer has failed."""
+    down_after_seconds: _builtins.float
+    """Of agreeing evidence, until the cluster is dead."""
+    healthy_after_seconds: _builtins.float
+    """Of success, until one that was unwell is trusted."""
+    slow_floor_seconds: _builtins.float
+    """An append that takes less is never slow."""
+    slow_factor: _builtins.float
+    """So many times the cluster's usual append is slow."""
+    slow_after_seconds: _builtins.float
+    """Of slow looks, until the cluster is slow."""
+    gone_share: _builtins.float
+    """Of its partitions; with more of them gone the cluster counts as dead."""
+    flap_falls: _builtins.float
+    """Within five minutes, until its return is held up; 0 for never."""
+    flap_hold_seconds: _builtins.float
+    """So long, and twice as long with each further fall."""
+    def __init__(
+        self,
+        *,
+        look_timeout_seconds: _builtins.float | None = ...,
+        down_after_seconds: _builtins.float | None = ...,
+        healthy_after_seconds: _builtins.float | None = ...,
+        slow_floor_seconds: _builtins.float | None = ...,
+        slow_factor: _builtins.float | None = ...,
+        slow_after_seconds: _builtins.float | None = ...,
+        gone_share: _builtins.float | None = ...,
+        flap_falls: _builtins.float | None = ...,
+        flap_hold_seconds: _builtins.float | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_down_after_seconds", b"_down_after_seconds", "_flap_falls", b"_flap_falls", "_flap_hold_seconds", b"_flap_hold_seconds", "_gone_share", b"_gone_share", "_healthy_after_seconds", b"_healthy_after_seconds", "_look_timeout_seconds", b"_look_timeout_seconds", "_slow_after_seconds", b"_slow_after_seconds", "_slow_factor", b"_slow_factor", "_slow_floor_seconds", b"_slow_floor_seconds", "down_after_seconds", b"down_after_seconds", "flap_falls", b"flap_falls", "flap_hold_seconds", b"flap_hold_seconds", "gone_share", b"gone_share", "healthy_after_seconds", b"healthy_after_seconds", "look_timeout_seconds", b"look_timeout_seconds", "slow_after_seconds", b"slow_after_seconds", "slow_factor", b"slow_factor", "slow_floor_seconds", b"slow_floor_seconds"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_down_after_seconds", b"_down_after_seconds", "_flap_falls", b"_flap_falls", "_flap_hold_seconds", b"_flap_hold_seconds", "_gone_share", b"_gone_share", "_healthy_after_seconds", b"_healthy_after_seconds", "_look_timeout_seconds", b"_look_timeout_seconds", "_slow_after_seconds", b"_slow_after_seconds", "_slow_factor", b"_slow_factor", "_slow_floor_seconds", b"_slow_floor_seconds", "down_after_seconds", b"down_after_seconds", "flap_falls", b"flap_falls", "flap_hold_seconds", b"flap_hold_seconds", "gone_share", b"gone_share", "healthy_after_seconds", b"healthy_after_seconds", "look_timeout_seconds", b"look_timeout_seconds", "slow_after_seconds", b"slow_after_seconds", "slow_factor", b"slow_factor", "slow_floor_seconds", b"slow_floor_seconds"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__down_after_seconds: _TypeAlias = _typing.Literal["down_after_seconds"]  # noqa: Y015
+    _WhichOneofArgType__down_after_seconds: _TypeAlias = _typing.Literal["_down_after_seconds", b"_down_after_seconds"]  # noqa: Y015
+    _WhichOneofReturnType__flap_falls: _TypeAlias = _typing.Literal["flap_falls"]  # noqa: Y015
+    _WhichOneofArgType__flap_falls: _TypeAlias = _typing.Literal["_flap_falls", b"_flap_falls"]  # noqa: Y015
+    _WhichOneofReturnType__flap_hold_seconds: _TypeAlias = _typing.Literal["flap_hold_seconds"]  # noqa: Y015
+    _WhichOneofArgType__flap_hold_seconds: _TypeAlias = _typing.Literal["_flap_hold_seconds", b"_flap_hold_seconds"]  # noqa: Y015
+    _WhichOneofReturnType__gone_share: _TypeAlias = _typing.Literal["gone_share"]  # noqa: Y015
+    _WhichOneofArgType__gone_share: _TypeAlias = _typing.Literal["_gone_share", b"_gone_share"]  # noqa: Y015
+    _WhichOneofReturnType__healthy_after_seconds: _TypeAlias = _typing.Literal["healthy_after_seconds"]  # noqa: Y015
+    _WhichOneofArgType__healthy_after_seconds: _TypeAlias = _typing.Literal["_healthy_after_seconds", b"_healthy_after_seconds"]  # noqa: Y015
+    _WhichOneofReturnType__look_timeout_seconds: _TypeAlias = _typing.Literal["look_timeout_seconds"]  # noqa: Y015
+    _WhichOneofArgType__look_timeout_seconds: _TypeAlias = _typing.Literal["_look_timeout_seconds", b"_look_timeout_seconds"]  # noqa: Y015
+    _WhichOneofReturnType__slow_after_seconds: _TypeAlias = _typing.Literal["slow_after_seconds"]  # noqa: Y015
+    _WhichOneofArgType__slow_after_seconds: _TypeAlias = _typing.Literal["_slow_after_seconds", b"_slow_after_seconds"]  # noqa: Y015
+    _WhichOneofReturnType__slow_factor: _TypeAlias = _typing.Literal["slow_factor"]  # noqa: Y015
+    _WhichOneofArgType__slow_factor: _TypeAlias = _typing.Literal["_slow_factor", b"_slow_factor"]  # noqa: Y015
+    _WhichOneofReturnType__slow_floor_seconds: _TypeAlias = _typing.Literal["slow_floor_seconds"]  # noqa: Y015
+    _WhichOneofArgType__slow_floor_seconds: _TypeAlias = _typing.Literal["_slow_floor_seconds", b"_slow_floor_seconds"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__down_after_seconds) -> _WhichOneofReturnType__down_after_seconds | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__flap_falls) -> _WhichOneofReturnType__flap_falls | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__flap_hold_seconds) -> _WhichOneofReturnType__flap_hold_seconds | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__gone_share) -> _WhichOneofReturnType__gone_share | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__healthy_after_seconds) -> _WhichOneofReturnType__healthy_after_seconds | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__look_timeout_seconds) -> _WhichOneofReturnType__look_timeout_seconds | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__slow_after_seconds) -> _WhichOneofReturnType__slow_after_seconds | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__slow_factor) -> _WhichOneofReturnType__slow_factor | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__slow_floor_seconds) -> _WhichOneofReturnType__slow_floor_seconds | None: ...
+
+Global___HealthThresholds: _TypeAlias = HealthThresholds  # noqa: Y015
 
 @_typing.final
 class ClusterStatus(_message.Message):
@@ -167,6 +312,8 @@ class ClusterStatus(_message.Message):
     ACTIVE_CHANNELS_FIELD_NUMBER: _builtins.int
     DRAINING_CHANNELS_FIELD_NUMBER: _builtins.int
     DECOMMISSION_FIELD_NUMBER: _builtins.int
+    VERDICT_FIELD_NUMBER: _builtins.int
+    EVIDENCE_FIELD_NUMBER: _builtins.int
     health: Global___ClusterHealth.ValueType
     health_reason: _builtins.str
     """Why, for people."""
@@ -177,9 +324,15 @@ class ClusterStatus(_message.Message):
     """Takes no new traffic."""
     active_channels: _builtins.int
     draining_channels: _builtins.int
+    verdict: Global___HealthVerdict.ValueType
+    """The rule that was applied."""
     @_builtins.property
     def decommission(self) -> Global___Decommission:
         """While the cluster is being emptied."""
+
+    @_builtins.property
+    def evidence(self) -> Global___HealthEvidence:
+        """What the health was judged by lately; only the leading registry knows."""
 
     def __init__(
         self,
@@ -192,14 +345,100 @@ class ClusterStatus(_message.Message):
         active_channels: _builtins.int = ...,
         draining_channels: _builtins.int = ...,
         decommission: Global___Decommission | None = ...,
+        verdict: Global___HealthVerdict.ValueType = ...,
+        evidence: Global___HealthEvidence | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["decommission", b"decommission"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["decommission", b"decommission", "evidence", b"evidence"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["active_channels", b"active_channels", "cordoned", b"cordoned", "decommission", b"decommission", "draining_channels", b"draining_channels", "health", b"health", "health_reason", b"health_reason", "health_since_ms", b"health_since_ms", "kafka_cluster_id", b"kafka_cluster_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["active_channels", b"active_channels", "cordoned", b"cordoned", "decommission", b"decommission", "draining_channels", b"draining_channels", "evidence", b"evidence", "health", b"health", "health_reason", b"health_reason", "health_since_ms", b"health_since_ms", "kafka_cluster_id", b"kafka_cluster_id", "verdict", b"verdict"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ClusterStatus: _TypeAlias = ClusterStatus  # noqa: Y015
+
+@_typing.final
+class HealthEvidence(_message.Message):
+    """What a registry sees of a cluster at present, and what others tell it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LOOKED_MS_FIELD_NUMBER: _builtins.int
+    FAILED_FIELD_NUMBER: _builtins.int
+    APPEND_SECONDS_FIELD_NUMBER: _builtins.int
+    USUAL_APPEND_SECONDS_FIELD_NUMBER: _builtins.int
+    SLOW_APPEND_SECONDS_FIELD_NUMBER: _builtins.int
+    BROKERS_FIELD_NUMBER: _builtins.int
+    MISSING_BROKERS_FIELD_NUMBER: _builtins.int
+    PARTITIONS_FIELD_NUMBER: _builtins.int
+    GONE_PARTITIONS_FIELD_NUMBER: _builtins.int
+    GONE_FIELD_NUMBER: _builtins.int
+    UNDER_REPLICATED_PARTITIONS_FIELD_NUMBER: _builtins.int
+    HOSTS_FIELD_NUMBER: _builtins.int
+    HOSTS_REACHING_FIELD_NUMBER: _builtins.int
+    HOSTS_FAILING_FIELD_NUMBER: _builtins.int
+    FALLS_FIELD_NUMBER: _builtins.int
+    THRESHOLDS_FIELD_NUMBER: _builtins.int
+    looked_ms: _builtins.int
+    """When the last look ended."""
+    failed: _builtins.str
+    """What failed of it, and why; empty when all went well."""
+    append_seconds: _builtins.float
+    usual_append_seconds: _builtins.float
+    """Nine of ten appends take less."""
+    slow_append_seconds: _builtins.float
+    """Beyond it an append is slow."""
+    brokers: _builtins.int
+    partitions: _builtins.int
+    """Partitions looked at: of our topics, and the canary's, one a broker."""
+    gone_partitions: _builtins.int
+    under_replicated_partitions: _builtins.int
+    """With fewer copies in step than they should have."""
+    hosts: _builtins.int
+    """Hosts with producers or consumers there."""
+    hosts_reaching: _builtins.int
+    """Of them, within the last second."""
+    hosts_failing: _builtins.int
+    falls: _builtins.int
+    """Falls within the last five minutes."""
+    @_builtins.property
+    def missing_brokers(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Brokers that were there before."""
+
+    @_builtins.property
+    def gone(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The first of them, `<topic>/<partition>`."""
+
+    @_builtins.property
+    def thresholds(self) -> Global___HealthThresholds:
+        """Thresholds in force."""
+
+    def __init__(
+        self,
+        *,
+        looked_ms: _builtins.int = ...,
+        failed: _builtins.str = ...,
+        append_seconds: _builtins.float = ...,
+        usual_append_seconds: _builtins.float = ...,
+        slow_append_seconds: _builtins.float = ...,
+        brokers: _builtins.int = ...,
+        missing_brokers: _abc.Iterable[_builtins.int] | None = ...,
+        partitions: _builtins.int = ...,
+        gone_partitions: _builtins.int = ...,
+        gone: _abc.Iterable[_builtins.str] | None = ...,
+        under_replicated_partitions: _builtins.int = ...,
+        hosts: _builtins.int = ...,
+        hosts_reaching: _builtins.int = ...,
+        hosts_failing: _builtins.int = ...,
+        falls: _builtins.int = ...,
+        thresholds: Global___HealthThresholds | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["thresholds", b"thresholds"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["append_seconds", b"append_seconds", "brokers", b"brokers", "failed", b"failed", "falls", b"falls", "gone", b"gone", "gone_partitions", b"gone_partitions", "hosts", b"hosts", "hosts_failing", b"hosts_failing", "hosts_reaching", b"hosts_reaching", "looked_ms", b"looked_ms", "missing_brokers", b"missing_brokers", "partitions", b"partitions", "slow_append_seconds", b"slow_append_seconds", "thresholds", b"thresholds", "under_replicated_partitions", b"under_replicated_partitions", "usual_append_seconds", b"usual_append_seconds"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___HealthEvidence: _TypeAlias = HealthEvidence  # noqa: Y015
 
 @_typing.final
 class Decommission(_message.Message):

@@ -216,17 +216,20 @@ class ClusterHealthChanged(_message.Message):
 
     HEALTH_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
+    VERDICT_FIELD_NUMBER: _builtins.int
     health: _cluster_pb2.ClusterHealth.ValueType
     reason: _builtins.str
+    verdict: _cluster_pb2.HealthVerdict.ValueType
     def __init__(
         self,
         *,
         health: _cluster_pb2.ClusterHealth.ValueType = ...,
         reason: _builtins.str = ...,
+        verdict: _cluster_pb2.HealthVerdict.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["health", b"health", "reason", b"reason"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["health", b"health", "reason", b"reason", "verdict", b"verdict"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -148,6 +148,7 @@ class WatchRoutesRequest(_message.Message):
     ACKNOWLEDGED_FIELD_NUMBER: _builtins.int
     SEND_ERRORS_FIELD_NUMBER: _builtins.int
     CHANNEL_LEFT_FIELD_NUMBER: _builtins.int
+    REACH_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def hello(self) -> Global___ProducerHello: ...
     @_builtins.property
@@ -156,6 +157,8 @@ class WatchRoutesRequest(_message.Message):
     def send_errors(self) -> Global___SendErrors: ...
     @_builtins.property
     def channel_left(self) -> Global___ChannelLeft: ...
+    @_builtins.property
+    def reach(self) -> Global___ReachAnswer: ...
     def __init__(
         self,
         *,
@@ -163,12 +166,13 @@ class WatchRoutesRequest(_message.Message):
         acknowledged: Global___RouteAcknowledged | None = ...,
         send_errors: Global___SendErrors | None = ...,
         channel_left: Global___ChannelLeft | None = ...,
+        reach: Global___ReachAnswer | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["acknowledged", b"acknowledged", "channel_left", b"channel_left", "hello", b"hello", "message", b"message", "send_errors", b"send_errors"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["acknowledged", b"acknowledged", "channel_left", b"channel_left", "hello", b"hello", "message", b"message", "reach", b"reach", "send_errors", b"send_errors"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["acknowledged", b"acknowledged", "channel_left", b"channel_left", "hello", b"hello", "message", b"message", "send_errors", b"send_errors"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["acknowledged", b"acknowledged", "channel_left", b"channel_left", "hello", b"hello", "message", b"message", "reach", b"reach", "send_errors", b"send_errors"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["hello", "acknowledged", "send_errors", "channel_left"]  # noqa: Y015
+    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["hello", "acknowledged", "send_errors", "channel_left", "reach"]  # noqa: Y015
     _WhichOneofArgType_message: _TypeAlias = _typing.Literal["message", b"message"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_message) -> _WhichOneofReturnType_message | None: ...
 
@@ -188,6 +192,7 @@ class ProducerHello(_message.Message):
     STREAM_FIELD_NUMBER: _builtins.int
     REVISION_FIELD_NUMBER: _builtins.int
     LEFT_FIELD_NUMBER: _builtins.int
+    HOST_FIELD_NUMBER: _builtins.int
     protocol_version: _builtins.int
     producer_id: _builtins.str
     """ULID of the producer instance; a reconnect keeps it."""
@@ -196,6 +201,8 @@ class ProducerHello(_message.Message):
     stream: _builtins.str
     revision: _builtins.int
     """The revision it works by already; 0 for none."""
+    host: _builtins.str
+    """The machine or container it runs in: producers of one host are one witness of a cluster's health."""
     @_builtins.property
     def capabilities(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     @_builtins.property
@@ -213,10 +220,11 @@ class ProducerHello(_message.Message):
         stream: _builtins.str = ...,
         revision: _builtins.int = ...,
         left: _abc.Iterable[Global___ChannelLeft] | None = ...,
+        host: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["capabilities", b"capabilities", "client_id", b"client_id", "left", b"left", "producer_id", b"producer_id", "protocol_version", b"protocol_version", "revision", b"revision", "stream", b"stream", "zone", b"zone"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["capabilities", b"capabilities", "client_id", b"client_id", "host", b"host", "left", b"left", "producer_id", b"producer_id", "protocol_version", b"protocol_version", "revision", b"revision", "stream", b"stream", "zone", b"zone"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -328,28 +336,82 @@ class WatchRoutesResponse(_message.Message):
     WELCOME_FIELD_NUMBER: _builtins.int
     ROUTE_FIELD_NUMBER: _builtins.int
     UNCHANGED_FIELD_NUMBER: _builtins.int
+    REACH_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def welcome(self) -> Global___ProducerWelcome: ...
     @_builtins.property
     def route(self) -> Global___Route: ...
     @_builtins.property
     def unchanged(self) -> Global___RouteUnchanged: ...
+    @_builtins.property
+    def reach(self) -> Global___ReachQuestion: ...
     def __init__(
         self,
         *,
         welcome: Global___ProducerWelcome | None = ...,
         route: Global___Route | None = ...,
         unchanged: Global___RouteUnchanged | None = ...,
+        reach: Global___ReachQuestion | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["message", b"message", "route", b"route", "unchanged", b"unchanged", "welcome", b"welcome"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["message", b"message", "reach", b"reach", "route", b"route", "unchanged", b"unchanged", "welcome", b"welcome"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["message", b"message", "route", b"route", "unchanged", b"unchanged", "welcome", b"welcome"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["message", b"message", "reach", b"reach", "route", b"route", "unchanged", b"unchanged", "welcome", b"welcome"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["welcome", "route", "unchanged"]  # noqa: Y015
+    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["welcome", "route", "unchanged", "reach"]  # noqa: Y015
     _WhichOneofArgType_message: _TypeAlias = _typing.Literal["message", b"message"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_message) -> _WhichOneofReturnType_message | None: ...
 
 Global___WatchRoutesResponse: _TypeAlias = WatchRoutesResponse  # noqa: Y015
+
+@_typing.final
+class ReachQuestion(_message.Message):
+    """Asked while a cluster's health is in doubt."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CLUSTER_FIELD_NUMBER: _builtins.int
+    cluster: _builtins.str
+    def __init__(
+        self,
+        *,
+        cluster: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReachQuestion: _TypeAlias = ReachQuestion  # noqa: Y015
+
+@_typing.final
+class ReachAnswer(_message.Message):
+    """Whether a producer reaches a cluster."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CLUSTER_FIELD_NUMBER: _builtins.int
+    ACKNOWLEDGED_MS_AGO_FIELD_NUMBER: _builtins.int
+    IN_FLIGHT_FIELD_NUMBER: _builtins.int
+    cluster: _builtins.str
+    acknowledged_ms_ago: _builtins.int
+    """Since its last acknowledgement from there; -1 when there was none."""
+    in_flight: _builtins.int
+    """Records that are sent and not acknowledged."""
+    def __init__(
+        self,
+        *,
+        cluster: _builtins.str = ...,
+        acknowledged_ms_ago: _builtins.int = ...,
+        in_flight: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["acknowledged_ms_ago", b"acknowledged_ms_ago", "cluster", b"cluster", "in_flight", b"in_flight"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReachAnswer: _TypeAlias = ReachAnswer  # noqa: Y015
 
 @_typing.final
 class RouteUnchanged(_message.Message):

@@ -1,0 +1,46 @@
+"""Bounds and timeouts of cluster health, each with its why. Sections by part; seconds unless named.
+
+A part of `limits.py`, which would be too long with them.
+"""
+
+from typing import Final
+
+# --- verdicts on clusters
+DOWN_AFTER_SECONDS: Final = 1.5  # of agreeing evidence; pauses of a broker are shorter
+HEALTHY_AFTER_SECONDS: Final = 10.0  # of success, until a cluster that was unwell is trusted again
+CLEARED_AFTER_SECONDS: Final = 2.0  # a suspicion that did not harden; longer keeps a good target from a failover
+ALIVE_SLACK_SECONDS: Final = 0.25  # acknowledgements that were on their way when a cluster died prove nothing
+REFUSED_LOOKS_MIN: Final = 2  # in a row, with producers' reports: stronger than a time-out; one alone may be a restart
+SLOW_FLOOR_SECONDS: Final = 0.3  # an append that takes less is never slow, whatever the cluster's usual is
+SLOW_FACTOR: Final = 8.0  # times its usual: batches, other tenants and elections make less than that of it
+SLOW_AFTER_SECONDS: Final = 10.0  # of slow looks: a burst passes, and moving costs repeats
+SLOW_LOOKS: Final = 9  # whose middle one is looked at: a single fast or slow one changes nothing
+SLOW_TIMEOUT_PART: Final = 2 / 3  # of a look's time-out: beyond, a cluster is slow though it always was
+USUAL_QUANTILE: Final = 0.9  # of a cluster's appends that are faster than its usual time
+USUAL_STEP: Final = 3e-4  # a look's part in the usual time: what doubles is the new usual after ten minutes
+USUAL_LOOKS_MIN: Final = 40  # before there is a usual time: ten seconds
+HALF_DEAD_AFTER_SECONDS: Final = 3.0  # a partition without a leader for so long; elections take less
+GONE_SHARE_MAX: Final = 0.5  # of what is looked at; with more of it gone the cluster counts as dead
+CHANNEL_GONE_SHARE_MAX: Final = 0.2  # of a channel's partitions: keyed records of one wait in its producers' memory
+CHANNEL_GONE_AFTER_SECONDS: Final = 5.0  # without a leader, until the channel moves: moving costs a drain
+BROKER_FORGOTTEN_SECONDS: Final = 3_600.0  # one that went for good is named so long
+TOPICS_LOOK_SECONDS: Final = 2.0  # between two looks at the leaders of all our topics: larger answers than a canary's
+TOPICS_LOOK_MAX: Final = 500  # topics asked for at once
+GONE_NAMED_MAX: Final = 5  # of what is gone, in a reason
+FLAP_FALLS: Final = 4  # within the window; then a cluster is held back when it returns
+FLAP_FALLS_MAX: Final = 16  # remembered; more change nothing
+FLAP_WINDOW_SECONDS: Final = 300.0
+FLAP_HOLD_SECONDS: Final = 60.0  # after the fall that is one too many; doubled with each further one
+FLAP_HOLD_SECONDS_MAX: Final = 300.0  # falls count no longer either
+
+# --- hosts as witnesses of clusters
+SEND_REPORT_SECONDS: Final = 1.0  # what a host said of a cluster counts so long; it says it again while it lasts
+SEND_REPORTERS_MIN: Final = 3  # hosts that must agree while the registry's own looks succeed
+SEND_REPORTERS_SHARE: Final = 2 / 3  # of the hosts that use the cluster, where they are fewer
+WITNESSES_ASKED_MAX: Final = 64  # producers asked at once whether they reach a cluster; of distinct hosts first
+WITNESSES_KEPT_MAX: Final = 20_000  # hosts heard of a cluster: one a session at most
+
+# --- a registry's own lateness
+LATENESS_PULSE_SECONDS: Final = 0.1  # how often a registry looks whether it is late itself
+LATENESS_SLACK_SECONDS: Final = 0.05  # of a timer; more is lateness, and is not counted against clusters
+LATE_LOOK_SECONDS: Final = 1.0  # of lateness in one look: its errors may be our own clients' timers

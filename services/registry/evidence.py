@@ -1,0 +1,119 @@
+"""One look at a cluster, and what it means beside what others say of it. Pure.
+
+| The registry's look | Hosts that use the cluster | Evidence |
+|---|---|---|
+| succeeds | enough of them fail, more than reach it | bad: producers are cut off |
+| succeeds | otherwise | good; slow or half-dead as its own figures say |
+| fails | as many reach it as fail, by an answer since it failed first | bad, but only since that answer |
+| fails | otherwise | bad; decisive when every broker refused twice in a row and enough of them fail |
+
+Instants are seconds on a clock that does not step, and stands while the registry itself is late (`lateness.py`).
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from braid.kernel.limits_health import ALIVE_SLACK_SECONDS, REFUSED_LOOKS_MIN
+from services.registry.clusters import Verdict
+from services.registry.witnesses import NOBODY, Hearsay
+
+
+class Part(Enum):
+    """What a look consists of, in this order."""
+
+    METADATA = "metadata"
+    APPEND = "append"
+    FETCH = "fetch"
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """One look of the registry's own, from `since` to `until`.
+
+    Attributes:
+        failed: The part that did; None when all went well.
+        reason: Why, for people.
+        refused: Every broker refused to connect: nobody listens there, which a pause does not bring about.
+        append_seconds: How long the append took; 0 when it was not reached.
+    """
+
+    since: float
+    until: float
+    failed: Part | None = None
+    reason: str = ""
+    refused: bool = False
+    append_seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What a look showed of the span from `since` to `until`, all told.
+
+    Attributes:
+        good: Whether the cluster does its work.
+        reason: Why not, for people.
+        verdict: What it is if it goes on so.
+        alive_at: When somebody saw an answer although the registry did not; None when that does not count.
+        decisive: Strong enough to act upon at once.
+        slow, gaps: Why it counts as slow, or half-dead, although it works; ''.
+    """
+
+    since: float
+    until: float
+    good: bool
+    reason: str = ""
+    verdict: Verdict = Verdict.DEAD
+    alive_at: float | None = None
+    decisive: bool = False
+    slow: str = ""
+    gaps: str = ""
+
+
+def weigh(
+    look: Look,
+    hearsay: Hearsay = NOBODY,
+    *,
+    bad_since: float | None = None,
+    refused_looks: int = 0,
+    slow: str = "",
+    gaps: str = "",
+    too_much_gone: bool = False,
+) -> Evidence:
+    """Joins a look with what hosts say, and with what is known from the looks before.
+
+    Args:
+        look: The registry's own.
+        hearsay: Of hosts that use the cluster.
+        bad_since: Beginning of the present run of bad evidence; None when there is none.
+        refused_looks: How many in a row were refused by every broker, this one included.
+        slow: Why the cluster counts as slow at present; ''.
+        gaps: What is gone of it; ''.
+        too_much_gone: Whether that is more than it may lose.
+    """
+    if look.failed is not None:
+        since = look.since if bad_since is None else bad_since
+        return _failed(look, hearsay, since, refused_looks)
+    if hearsay.condemns:
+        said = f"{_hosts(hearsay.failing, hearsay)} do not reach it, the registry does"
+        return Evidence(min(look.since, hearsay.failing_since), look.until, False, said, Verdict.PRODUCERS_CUT_OFF)
+    if too_much_gone:
+        return Evidence(look.since, look.until, False, gaps, Verdict.HALF_DEAD)
+    return Evidence(look.since, look.until, True, slow=slow, gaps=gaps)
+
+
+def _failed(look: Look, hearsay: Hearsay, bad_since: float, refused_looks: int) -> Evidence:
+    assert look.failed is not None, "the look failed"
+    reason = f"{look.failed.value}: {look.reason}"
+    if hearsay.acquits and hearsay.reached_at > bad_since + ALIVE_SLACK_SECONDS:
+        said = f"the registry's look fails ({reason}), {_hosts(hearsay.reaching, hearsay)} reach it"
+        alive_at = hearsay.reached_at
+        return Evidence(look.since, look.until, False, said, Verdict.REGISTRY_CUT_OFF, alive_at)
+    decisive = refused_looks >= REFUSED_LOOKS_MIN and hearsay.condemns
+    if hearsay.failing:
+        reason = f"{reason}; {_hosts(hearsay.failing, hearsay)} do not reach it either"
+    since = min(look.since, hearsay.failing_since)
+    return Evidence(since, look.until, False, reason, Verdict.DEAD, decisive=decisive)
+
+
+def _hosts(count: int, hearsay: Hearsay) -> str:
+    return f"{count} of {hearsay.hosts} hosts that use it"

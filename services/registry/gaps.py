@@ -1,0 +1,131 @@
+"""What of a cluster is gone while the rest goes on: brokers, partitions without a leader, partitions that hang. Pure.
+
+A partition without a leader is gone for its records; a broker whose partitions others lead is only named. What is gone
+for a moment is an election.
+"""
+
+from collections.abc import Collection, Mapping
+
+from braid.kernel.limits_health import (
+    BROKER_FORGOTTEN_SECONDS,
+    CHANNEL_GONE_AFTER_SECONDS,
+    CHANNEL_GONE_SHARE_MAX,
+    GONE_NAMED_MAX,
+    HALF_DEAD_AFTER_SECONDS,
+)
+from braid.kernel.ports import TopicDescription, TopicPartition
+
+
+class Gaps:
+    """What is gone of one cluster, and since when, on the clock of whoever observes."""
+
+    def __init__(self, canary: str) -> None:
+        """`canary` is the topic that has a partition for each broker."""
+        self._canary = canary
+        self._listed_at = 0.0
+        self._brokers: dict[int, float] = {}  # when each was last listed
+        self._sizes: dict[str, int] = {}
+        self._thin: dict[str, int] = {}
+        self._leaderless: dict[TopicPartition, float] = {}
+        self._hanging: dict[TopicPartition, float] = {}
+
+    # --- observing
+
+    def see_brokers(self, brokers: Collection[int], now: float) -> None:
+        """The cluster listed these as its own."""
+        self._listed_at = now
+        self._brokers.update(dict.fromkeys(brokers, now))
+        self._brokers = {each: at for each, at in self._brokers.items() if now - at < BROKER_FORGOTTEN_SECONDS}
+
+    def see_topics(self, found: Mapping[str, TopicDescription], now: float) -> None:
+        """The cluster described topics."""
+        for name, told in found.items():
+            self._sizes[name] = told.partitions
+            self._thin[name] = len(told.under_replicated)
+            for number, leader in enumerate(told.leaders):
+                partition = TopicPartition(name, number)
+                if leader < 0:
+                    self._leaderless.setdefault(partition, now)
+                else:
+                    self._leaderless.pop(partition, None)
+
+    def keep_topics(self, names: Collection[str]) -> None:
+        """Forgets all topics but the canary's and these."""
+        for name in [name for name in self._sizes if name != self._canary and name not in names]:
+            del self._sizes[name], self._thin[name]
+        for gone in [each for each in self._leaderless if each.topic not in self._sizes]:
+            del self._leaderless[gone]
+
+    def hangs(self, partition: TopicPartition, now: float) -> None:
+        """A partition that has a leader took nothing, or gave nothing back."""
+        self._hanging.setdefault(partition, now)
+
+    def answers(self, partition: TopicPartition) -> None:
+        """It does both."""
+        self._hanging.pop(partition, None)
+
+    # --- telling
+
+    def has_leader(self, partition: TopicPartition) -> bool:
+        """Whether a partition had a leader when it was last looked at."""
+        return partition not in self._leaderless
+
+    @property
+    def brokers(self) -> int:
+        """How many brokers are listed."""
+        return sum(at == self._listed_at for at in self._brokers.values())
+
+    @property
+    def missing_brokers(self) -> tuple[int, ...]:
+        """Brokers that were listed before and are not now, sorted."""
+        return tuple(sorted(each for each, at in self._brokers.items() if at < self._listed_at))
+
+    @property
+    def partitions(self) -> int:
+        """How many partitions are looked at."""
+        return sum(self._sizes.values())
+
+    @property
+    def under_replicated(self) -> int:
+        """How many of them have fewer copies in step than they should."""
+        return sum(self._thin.values())
+
+    def gone(self, now: float, seconds: float = HALF_DEAD_AFTER_SECONDS) -> list[TopicPartition]:
+        """Partitions that have been gone for so long, sorted."""
+        if not self._leaderless and not self._hanging:
+            return []
+        since = {**self._hanging, **self._leaderless}
+        return sorted(each for each, at in since.items() if now - at >= seconds)
+
+    def share(self, now: float) -> float:
+        """Which part is gone: of our partitions, or of the canary's, one a broker, whichever is more."""
+        gone = self.gone(now)
+        if not gone:
+            return 0.0
+        heads, all_heads = sum(each.topic == self._canary for each in gone), self._sizes.get(self._canary, 0)
+        ours = self.partitions - all_heads
+        return max((len(gone) - heads) / max(1, ours), heads / max(1, all_heads))
+
+    def reason(self, now: float) -> str:
+        """What is gone, for people; '' when nothing is."""
+        gone = [f"{each.topic}/{each.partition}" for each in self.gone(now)]
+        if not gone:
+            return ""
+        more = f" and {len(gone) - GONE_NAMED_MAX} more" if len(gone) > GONE_NAMED_MAX else ""
+        brokers = f"; brokers missing: {', '.join(map(str, self.missing_brokers))}" if self.missing_brokers else ""
+        return (
+            f"{len(gone)} of {self.partitions} partitions are gone: {', '.join(gone[:GONE_NAMED_MAX])}{more}{brokers}"
+        )
+
+    def channels_gone(self, now: float) -> dict[str, str]:
+        """Topics of which too much has been gone for too long, each with the reason, for people."""
+        counts: dict[str, int] = {}
+        for each, since in self._leaderless.items():
+            if now - since >= CHANNEL_GONE_AFTER_SECONDS:
+                counts[each.topic] = counts.get(each.topic, 0) + 1
+        return {
+            topic: f"{count} of its {self._sizes[topic]} partitions have had no leader for "
+            f"{CHANNEL_GONE_AFTER_SECONDS:g} s"
+            for topic, count in counts.items()
+            if topic != self._canary and count > CHANNEL_GONE_SHARE_MAX * self._sizes[topic]
+        }

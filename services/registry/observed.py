@@ -1,0 +1,117 @@
+"""What one cluster's looks and witnesses have shown so far, and what is made of it. No I/O.
+
+Fed by the prober with each look and survey, it gives the judgement; people see it as the cluster's present evidence.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from braid.kernel.limits_health import FLAP_WINDOW_SECONDS
+from braid.kernel.ports import Survey, TopicPartition
+from services.registry.clusters import Cluster
+from services.registry.evidence import Look, Part, weigh
+from services.registry.gaps import Gaps
+from services.registry.health import Judgement, hold_seconds, judge
+from services.registry.latency import Latency
+from services.registry.thresholds import Thresholds, thresholds_of
+from services.registry.topics import canary_topic
+from services.registry.witnesses import Hearsay
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The present evidence, for people."""
+
+    looked_ms: int
+    look: Look
+    latency: Latency
+    hearsay: Hearsay
+    thresholds: Thresholds
+    brokers: int
+    missing_brokers: tuple[int, ...]
+    partitions: int
+    gone: tuple[TopicPartition, ...]
+    under_replicated: int
+    falls: int
+
+
+class Observed:
+    """One cluster, as one term of leadership saw it.
+
+    Attributes:
+        canary: The topic that looks append to.
+        judgement: What is believed.
+        gaps: What is gone of it.
+        snapshot: The present evidence; None before the first look.
+    """
+
+    def __init__(self, cluster: Cluster, usual: Thresholds) -> None:
+        """A cluster as its history leaves it; `usual` are the numbers it is judged by unless it declares its own."""
+        self.canary = canary_topic(cluster.spec.topic_prefix)
+        self.judgement = Judgement(cluster.health, cluster.health_reason, verdict=cluster.verdict)
+        self.gaps = Gaps(self.canary)
+        self.snapshot: Snapshot | None = None
+        self._usual = usual
+        self._latency = Latency()
+        self._refused = 0
+
+    def thresholds(self, cluster: Cluster) -> Thresholds:
+        """The numbers it is judged by now."""
+        return thresholds_of(cluster.spec.health, self._usual)
+
+    def see_canary(self, survey: Survey, now: float) -> bool:
+        """Takes a survey of the canary's topic; whether that is there."""
+        self.gaps.see_brokers(survey.brokers, now)
+        self.gaps.see_topics(survey.topics, now)
+        return self.canary in survey.topics
+
+    def see_topics(self, asked: Collection[str], survey: Survey, now: float) -> None:
+        """Takes a survey of our topics."""
+        self.gaps.keep_topics(asked)
+        self.gaps.see_topics(survey.topics, now)
+
+    def partition(self, count: int, looks: int) -> TopicPartition:
+        """The canary's partition whose turn it is, of so many: the next one that has a leader."""
+        turns = [TopicPartition(self.canary, (looks + each) % count) for each in range(count)]
+        return next((each for each in turns if self.gaps.has_leader(each)), turns[0])
+
+    def see_look(
+        self, cluster: Cluster, look: Look, partition: TopicPartition | None, hearsay: Hearsay, now_ms: int
+    ) -> Judgement:
+        """What to believe after one more look, which came as far as a partition of the canary's."""
+        thresholds = self.thresholds(cluster)
+        self._refused = self._refused + 1 if look.refused else 0
+        if look.failed is None:
+            self._latency = self._latency.after(look.append_seconds)
+        if partition is not None and look.failed is None:
+            self.gaps.answers(partition)
+        elif partition is not None and look.failed in (Part.APPEND, Part.FETCH):
+            self.gaps.hangs(partition, look.since)
+        evidence = weigh(
+            look,
+            hearsay,
+            bad_since=self.judgement.bad_since,
+            refused_looks=self._refused,
+            slow=self._latency.slow(thresholds),
+            gaps=self.gaps.reason(look.until),
+            too_much_gone=self.gaps.share(look.until) > thresholds.gone_share,
+        )
+        hold = hold_seconds(cluster.falls_ms, now_ms, thresholds)
+        self.judgement = judge(self.judgement, evidence, thresholds, hold)
+        self._picture(cluster, look, hearsay, now_ms)
+        return self.judgement
+
+    def _picture(self, cluster: Cluster, look: Look, hearsay: Hearsay, now_ms: int) -> None:
+        self.snapshot = Snapshot(
+            now_ms,
+            look,
+            self._latency,
+            hearsay,
+            self.thresholds(cluster),
+            self.gaps.brokers,
+            self.gaps.missing_brokers,
+            self.gaps.partitions,
+            tuple(self.gaps.gone(look.until, 0.0)),
+            self.gaps.under_replicated,
+            sum(now_ms - at < FLAP_WINDOW_SECONDS * 1_000 for at in cluster.falls_ms),
+        )

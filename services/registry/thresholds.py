@@ -1,0 +1,68 @@
+"""By which numbers a cluster's health is judged: Braid's own, or those a person declared for one cluster. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Final
+
+from braid.kernel import limits, limits_health
+from braid.kernel.errors import Invalid
+
+
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    """Numbers of `health.py`; seconds unless named. What each is for stands in `limits.py`.
+
+    Attributes:
+        look_timeout_seconds: A look that takes longer has failed.
+        down_after_seconds: Of agreeing evidence, until the cluster is dead.
+        healthy_after_seconds: Of success, until one that was unwell is trusted.
+        slow_floor_seconds: An append that takes less is never slow.
+        slow_factor: So many times the cluster's usual append is slow.
+        slow_after_seconds: Of slow looks, until the cluster is.
+        gone_share: Of its partitions; with more of them gone the cluster counts as dead.
+        flap_falls: Within five minutes, until its return is held up; 0 for never.
+        flap_hold_seconds: So long, and twice as long with each further fall.
+    """
+
+    look_timeout_seconds: float = limits.PROBE_TIMEOUT_SECONDS
+    down_after_seconds: float = limits_health.DOWN_AFTER_SECONDS
+    healthy_after_seconds: float = limits_health.HEALTHY_AFTER_SECONDS
+    slow_floor_seconds: float = limits_health.SLOW_FLOOR_SECONDS
+    slow_factor: float = limits_health.SLOW_FACTOR
+    slow_after_seconds: float = limits_health.SLOW_AFTER_SECONDS
+    gone_share: float = limits_health.GONE_SHARE_MAX
+    flap_falls: float = limits_health.FLAP_FALLS
+    flap_hold_seconds: float = limits_health.FLAP_HOLD_SECONDS
+
+
+# The least and the most a person may declare.
+BOUNDS: Final[Mapping[str, tuple[float, float]]] = {
+    "look_timeout_seconds": (0.1, 10.0),
+    "down_after_seconds": (0.5, 600.0),
+    "healthy_after_seconds": (1.0, 3_600.0),
+    "slow_floor_seconds": (0.01, 10.0),
+    "slow_factor": (1.5, 1_000.0),
+    "slow_after_seconds": (1.0, 3_600.0),
+    "gone_share": (0.0, 1.0),
+    "flap_falls": (0.0, float(limits_health.FLAP_FALLS_MAX)),
+    "flap_hold_seconds": (1.0, limits_health.FLAP_HOLD_SECONDS_MAX),
+}
+NAMES: Final = tuple(field.name for field in fields(Thresholds))
+
+
+def check_overrides(declared: Mapping[str, float]) -> None:
+    """Raises `Invalid` for a number nobody can mean; `field` names it."""
+    for name, value in declared.items():
+        if name not in BOUNDS:
+            remedy = f"use one of: {', '.join(NAMES)}"
+            raise Invalid(f"{name} is no threshold", field=f"spec.health.{name}", remedy=remedy)
+        least, most = BOUNDS[name]
+        if not least <= value <= most:  # also what is no number
+            message = f"{value:g} is out of bounds"
+            remedy = f"use {least:g} to {most:g}, or leave it out for {getattr(Thresholds(), name):g}"
+            raise Invalid(message, field=f"spec.health.{name}", remedy=remedy)
+
+
+def thresholds_of(declared: Mapping[str, float], usual: Thresholds) -> Thresholds:
+    """The numbers of a cluster: what is declared for it, else the usual ones."""
+    return replace(usual, **declared)

@@ -1,0 +1,98 @@
+"""What others say of clusters: hosts whose producers and consumers reach them, or do not. No I/O.
+
+A host is one witness, however many of its processes speak: what ails one of them, or its network, ails it alone. The
+last word counts, and only for a while. Times are on the clock that stands while the registry is late (`lateness.py`).
+"""
+
+from dataclasses import dataclass, field
+from math import ceil, inf
+
+from braid.kernel.limits_health import SEND_REPORT_SECONDS, SEND_REPORTERS_MIN, SEND_REPORTERS_SHARE, WITNESSES_KEPT_MAX
+
+
+@dataclass(slots=True)
+class Word:
+    """What a host said of a cluster last: when it saw an answer, when it complained."""
+
+    reached_at: float = -inf
+    complained_at: float = -inf
+
+
+@dataclass(frozen=True, slots=True)
+class Hearsay:
+    """What is known of a cluster from others, at one instant.
+
+    Attributes:
+        hosts: How many use the cluster.
+        reaching: How many of them saw an answer lately.
+        failing: How many complained lately, and saw no answer.
+        reached_at: The newest answer any saw; -inf for none.
+        failing_since: The first complaint of those that fail; inf for none.
+    """
+
+    hosts: int = 0
+    reaching: int = 0
+    failing: int = 0
+    reached_at: float = -inf
+    failing_since: float = inf
+
+    @property
+    def condemns(self) -> bool:
+        """Whether so many fail that the cluster is unwell although the registry reaches it."""
+        share = ceil(SEND_REPORTERS_SHARE * self.hosts)
+        needed = SEND_REPORTERS_MIN if self.hosts >= SEND_REPORTERS_MIN else max(1, share)
+        return self.failing >= needed and self.failing > self.reaching
+
+    @property
+    def acquits(self) -> bool:
+        """Whether the cluster is alive although the registry does not reach it."""
+        return self.reaching > 0 and self.reaching >= self.failing
+
+
+NOBODY = Hearsay()
+
+
+@dataclass(slots=True)
+class Witnesses:
+    """All that hosts said in a term of leadership."""
+
+    _words: dict[str, dict[str, Word]] = field(default_factory=dict)
+
+    def complains(self, cluster: str, host: str, now: float) -> None:
+        """A host does not reach a cluster."""
+        if (word := self._word(cluster, host)) is not None:
+            word.complained_at = max(word.complained_at, now)
+
+    def reached(self, cluster: str, host: str, at: float) -> None:
+        """A host saw an answer of a cluster."""
+        if (word := self._word(cluster, host)) is not None:
+            word.reached_at = max(word.reached_at, at)
+
+    def complained(self, cluster: str, now: float) -> bool:
+        """Whether anybody complained lately."""
+        words = self._words.get(cluster, {})
+        return any(now - word.complained_at <= SEND_REPORT_SECONDS for word in words.values())
+
+    def hearsay(self, cluster: str, hosts: int, now: float) -> Hearsay:
+        """What is known of a cluster that so many hosts use; what is old is forgotten."""
+        words = {
+            host: word
+            for host, word in self._words.get(cluster, {}).items()
+            if now - max(word.reached_at, word.complained_at) <= SEND_REPORT_SECONDS
+        }
+        self._words[cluster] = words
+        reaching = [word for word in words.values() if now - word.reached_at <= SEND_REPORT_SECONDS]
+        failing = [word.complained_at for word in words.values() if now - word.reached_at > SEND_REPORT_SECONDS]
+        return Hearsay(
+            max(hosts, len(words)),
+            len(reaching),
+            len(failing),
+            max((word.reached_at for word in reaching), default=-inf),
+            min(failing, default=inf),
+        )
+
+    def _word(self, cluster: str, host: str) -> Word | None:
+        words = self._words.setdefault(cluster, {})
+        if host not in words and len(words) >= WITNESSES_KEPT_MAX:
+            return None
+        return words.setdefault(host, Word())

@@ -1,0 +1,77 @@
+"""What is gone of a cluster: named, dated, and counted in shares."""
+
+from braid.kernel.limits_health import BROKER_FORGOTTEN_SECONDS, CHANNEL_GONE_AFTER_SECONDS, HALF_DEAD_AFTER_SECONDS
+from braid.kernel.ports import TopicDescription, TopicPartition
+from services.registry.gaps import Gaps
+
+CANARY = "braid.canary.registry"
+
+
+def topic(name: str, *leaders: int, thin: tuple[int, ...] = ()) -> dict[str, TopicDescription]:
+    return {name: TopicDescription(name, b"id", leaders, thin)}
+
+
+def test_a_partition_without_a_leader_is_gone_once_it_lasts() -> None:
+    gaps = Gaps(CANARY)
+    gaps.see_topics(topic("t", 1, -1, 3, thin=(1, 2)), 10.0)
+    assert not gaps.gone(10.0) and not gaps.reason(10.0) and gaps.under_replicated == 2
+    assert gaps.gone(10.0, 0.0) == [TopicPartition("t", 1)]
+    late = 10.0 + HALF_DEAD_AFTER_SECONDS
+    gaps.see_topics(topic("t", 1, -1, 3), late)
+    assert gaps.gone(late) == [TopicPartition("t", 1)]
+    assert gaps.reason(late) == "1 of 3 partitions are gone: t/1"
+    gaps.see_topics(topic("t", 1, 2, 3), late)
+    assert not gaps.reason(late + 100)
+
+
+def test_an_election_begins_anew() -> None:
+    gaps = Gaps(CANARY)
+    for at, leader in ((0.0, -1), (2.0, 1), (2.5, -1)):
+        gaps.see_topics(topic("t", leader), at)
+    assert not gaps.gone(0.0 + HALF_DEAD_AFTER_SECONDS) and gaps.gone(2.5 + HALF_DEAD_AFTER_SECONDS)
+
+
+def test_a_partition_that_hangs_is_gone_until_it_answers() -> None:
+    gaps, hung = Gaps(CANARY), TopicPartition(CANARY, 1)
+    gaps.see_topics(topic(CANARY, 1, 2, 3), 0.0)
+    gaps.hangs(hung, 1.0)
+    gaps.hangs(hung, 3.0)
+    assert gaps.gone(1.0 + HALF_DEAD_AFTER_SECONDS) == [hung]
+    gaps.answers(hung)
+    assert not gaps.gone(99.0)
+
+
+def test_the_share_is_of_all_or_of_the_canary_whichever_is_more() -> None:
+    gaps = Gaps(CANARY)
+    gaps.see_topics(topic(CANARY, 1, -1, -1), 0.0)
+    gaps.see_topics(topic("t", *[1] * 97), 0.0)
+    assert gaps.share(1.0) == 0.0
+    assert gaps.share(10.0) == 2 / 3
+    gaps.see_topics(topic(CANARY, 1, 2, 3), 10.0)
+    gaps.see_topics(topic("t", *[1] * 47, *[-1] * 50), 10.0)
+    assert gaps.share(20.0) == 50 / 97
+
+
+def test_brokers_that_vanish_are_named_for_a_while_and_condemn_nothing() -> None:
+    gaps = Gaps(CANARY)
+    gaps.see_brokers([1, 2, 3], 0.0)
+    gaps.see_brokers([1, 3], 1.0)
+    assert (gaps.brokers, gaps.missing_brokers, gaps.reason(99.0)) == (2, (2,), "")
+    gaps.see_brokers([1, 3], 1.0 + BROKER_FORGOTTEN_SECONDS)
+    assert gaps.missing_brokers == ()
+
+
+def test_a_channel_is_gone_with_more_than_its_share_for_long_enough() -> None:
+    gaps = Gaps(CANARY)
+    gaps.see_topics({**topic("few", 1, 2, 3, 4, -1), **topic("many", 1, -1, 3, 4)}, 0.0)
+    gaps.see_topics(topic(CANARY, -1, 2), 0.0)
+    assert gaps.channels_gone(CHANNEL_GONE_AFTER_SECONDS - 0.1) == {}
+    assert list(gaps.channels_gone(CHANNEL_GONE_AFTER_SECONDS)) == ["many"]
+    assert "1 of its 4 partitions" in gaps.channels_gone(CHANNEL_GONE_AFTER_SECONDS)["many"]
+
+
+def test_topics_nobody_uses_any_more_are_forgotten() -> None:
+    gaps = Gaps(CANARY)
+    gaps.see_topics({**topic("old", -1), **topic("new", -1), **topic(CANARY, 1)}, 0.0)
+    gaps.keep_topics(["new"])
+    assert gaps.gone(10.0) == [TopicPartition("new", 0)] and gaps.partitions == 2
