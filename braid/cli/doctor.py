@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from braid.cli.session import Session
     from braid.rpc.mesh_client import KnownEndpoint
 
-_DOCTOR: Final = """Check the mesh: services, leaders, clocks, clusters, their settings, streams without standby, lag.
+_DOCTOR: Final = """Check the mesh: services, clocks, clusters and their settings, streams without standby, idle groups, lag.
 
 \b
   braid doctor
@@ -78,10 +78,24 @@ async def all_findings(session: "Session") -> list["Finding"]:
     found += [finding for each in facts for finding in findings.check_cluster(each)]
     found += findings.check_versions(facts)
     found += [finding for each in streams for finding in findings.check_stream(each)]
+    found += await _ask_groups(session, facts)
     if not clusters:
         remedy = "register one: braid create cluster NAME --bootstrap HOST:PORT"
         found.append(findings.Finding("clusters", "clusters", findings.Level.WARN, "there is none", remedy))
     return found
+
+
+async def _ask_groups(session: "Session", clusters: Sequence["ClusterFacts"]) -> list["Finding"]:
+    """Groups whose members have been gone for long."""
+    from braid.cli.findings import Finding, Level
+    from braid.cli.idle_groups import check_groups
+    from braid.cli.listing import all_groups
+
+    try:
+        groups = await all_groups(session)
+    except BraidError as error:
+        return [Finding("assigner", "reads", Level.FAIL, f"groups cannot be read: {error.message}", error.remedy)]
+    return check_groups(groups, clusters, session.now_ms)
 
 
 async def _ask_lag(session: "Session") -> list["Finding"]:

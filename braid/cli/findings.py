@@ -5,7 +5,19 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from braid.api.lagmon.v1.lag_pb2 import Lag
-from braid.api.registry.v1.cluster_pb2 import CLUSTER_HEALTH_HEALTHY, Cluster, ClusterHealth, DecommissionState
+from braid.api.registry.v1.cluster_pb2 import (
+    CLUSTER_HEALTH_DOWN,
+    CLUSTER_HEALTH_HEALTHY,
+    CLUSTER_HEALTH_SLOW,
+    HEALTH_VERDICT_FLAPPING,
+    HEALTH_VERDICT_HALF_DEAD,
+    HEALTH_VERDICT_PRODUCERS_CUT_OFF,
+    HEALTH_VERDICT_REGISTRY_CUT_OFF,
+    HEALTH_VERDICT_SLOW,
+    Cluster,
+    ClusterHealth,
+    DecommissionState,
+)
 from braid.api.registry.v1.stream_pb2 import CHANNEL_STATE_ACTIVE, CHANNEL_STATE_STANDBY, Stream
 from braid.cli.documents import enum_text
 from braid.cli.listing import halted
@@ -17,6 +29,16 @@ from braid.kernel.ports import ClusterDescription
 
 _OFFSETS_RETENTION_MINUTES_MIN: Final = 7 * 24 * 60  # Kafka's own default; a shorter one forgets idle groups sooner
 _UNCLEAN: Final = "unclean.leader.election.enable"
+_IN_SYNC: Final = "min.insync.replicas"
+_OFFSETS_COPIES: Final = "offsets.topic.replication.factor"
+_COPIES_WANTED: Final = 3  # where there are so many brokers: one may die while another is away
+_REMEDIES: Final = {
+    HEALTH_VERDICT_SLOW: "look at its disks, network and load; streams that may have moved elsewhere",
+    HEALTH_VERDICT_HALF_DEAD: "bring the missing brokers back; keyed records of what is gone wait meanwhile",
+    HEALTH_VERDICT_FLAPPING: "find out why it falls; it takes traffic again when it has been well for long enough",
+    HEALTH_VERDICT_PRODUCERS_CUT_OFF: "look at the network between the cluster and those who use it",
+    HEALTH_VERDICT_REGISTRY_CUT_OFF: "look at the network between the registries and the cluster",
+}
 _SERVICES: Final = ("registry", "assigner")
 # What is lost while none of these answers. Records flow without them.
 _BESIDE: Final = {
@@ -219,8 +241,10 @@ def _health(name: str, cluster: Cluster) -> Finding:
     status = cluster.status
     if status.health != CLUSTER_HEALTH_HEALTHY:
         health = enum_text(ClusterHealth.DESCRIPTOR, status.health).upper()
-        remedy = "bring its brokers back; streams that may have moved elsewhere"
-        return Finding(name, "health", Level.FAIL, f"{health}: {status.health_reason or 'no reason told'}", remedy)
+        left = status.health in (CLUSTER_HEALTH_DOWN, CLUSTER_HEALTH_SLOW)
+        remedy = _REMEDIES.get(status.verdict, "bring its brokers back; streams that may have moved elsewhere")
+        level = Level.FAIL if left else Level.WARN
+        return Finding(name, "health", level, f"{health}: {status.health_reason or 'no reason told'}", remedy)
     if status.HasField("decommission"):
         state = enum_text(DecommissionState.DESCRIPTOR, status.decommission.state)
         remedy = f"see what is left: braid describe cluster {cluster.name}"
@@ -254,11 +278,36 @@ def _settings(name: str, cluster: Cluster, description: ClusterDescription) -> l
     if description.default_config.get(_UNCLEAN, "false") == "true":
         message = "a broker that lags may become leader: acknowledged records can be lost"
         findings.append(Finding(name, "unclean-election", Level.FAIL, message, f"set {_UNCLEAN}=false on its brokers"))
+    findings += _copies(name, description)
     units = description.offset_metadata_max_units
     if units < ENVELOPE_UNITS_DEFAULT:
         message = f"commits carry {units} units of progress, {ENVELOPE_UNITS_DEFAULT} are usual"
         remedy = f"set offset.metadata.max.bytes to {ENVELOPE_UNITS_DEFAULT} on its brokers"
         findings.append(Finding(name, "commit-metadata", Level.WARN, message, remedy))
+    return findings
+
+
+def _copies(name: str, description: ClusterDescription) -> list[Finding]:
+    """How many copies a cluster keeps of what it acknowledged, and of the progress of groups."""
+    brokers = len(description.brokers)
+    wanted = min(_COPIES_WANTED, brokers)
+    findings: list[Finding] = []
+    in_sync = int(description.default_config.get(_IN_SYNC, min(2, wanted)))
+    if in_sync > brokers > 0:
+        message = f"a record needs {in_sync} copies, there are {brokers} brokers: nothing is acknowledged"
+        remedy = f"set {_IN_SYNC} to at most {max(1, brokers - 1)}, or bring its brokers back"
+        findings.append(Finding(name, "in-sync", Level.FAIL, message, remedy))
+    elif in_sync == brokers > 1:
+        message = f"a record needs all {brokers} brokers: when one is away nothing is acknowledged"
+        findings.append(Finding(name, "in-sync", Level.WARN, message, f"set {_IN_SYNC}={brokers - 1} on its brokers"))
+    elif in_sync < 2 and wanted == _COPIES_WANTED:
+        message = "progress, and records of streams with two copies, may be acknowledged by one and lost with it"
+        findings.append(Finding(name, "in-sync", Level.WARN, message, f"set {_IN_SYNC}=2 on its brokers"))
+    copies = int(description.default_config.get(_OFFSETS_COPIES, wanted))
+    if copies < wanted:
+        message = f"progress of groups is kept {copies} time{'s' if copies != 1 else ''}, on {brokers} brokers"
+        remedy = f"set {_OFFSETS_COPIES}={wanted} on its brokers, and reassign __consumer_offsets"
+        findings.append(Finding(name, "offsets-copies", Level.WARN, message, remedy))
     return findings
 
 

@@ -5,6 +5,14 @@ import json
 
 import pytest
 
+from braid.api.assigner.v1.group_pb2 import (
+    FENCING_GENERATION,
+    FENCING_NONE,
+    Fencing,
+    Group,
+    GroupSpec,
+    GroupStatus,
+)
 from braid.api.lagmon.v1.lag_pb2 import Lag
 from braid.api.registry.v1.cluster_pb2 import CLUSTER_HEALTH_DOWN, CLUSTER_HEALTH_HEALTHY, Cluster, ClusterStatus
 from braid.api.registry.v1.stream_pb2 import (
@@ -27,6 +35,7 @@ from braid.cli.findings import (
     check_stream,
     check_versions,
 )
+from braid.cli.idle_groups import check_groups
 from braid.kernel.errors import Exhausted, Unavailable
 from braid.kernel.ports import ClusterDescription
 from tests.unit.cli.mesh import Shell, virtual
@@ -76,6 +85,73 @@ def test_what_is_wrong_with_a_cluster(
     status: dict[str, object], description: ClusterDescription | None, found: dict[str, Level]
 ) -> None:
     assert checks(ClusterFacts(cluster(**status), description, Unavailable("gone"))) == found
+
+
+@pytest.mark.parametrize(
+    ("brokers", "config", "found"),
+    [
+        (1, {"min.insync.replicas": "1", "offsets.topic.replication.factor": "1"}, {"cluster": Level.OK}),
+        (1, {"min.insync.replicas": "2"}, {"in-sync": Level.FAIL}),
+        (2, {"min.insync.replicas": "2"}, {"in-sync": Level.WARN}),
+        (2, {"min.insync.replicas": "1"}, {"cluster": Level.OK}),
+        (3, {"min.insync.replicas": "1"}, {"in-sync": Level.WARN}),
+        (3, {"min.insync.replicas": "2", "offsets.topic.replication.factor": "3"}, {"cluster": Level.OK}),
+        (3, {"min.insync.replicas": "2", "offsets.topic.replication.factor": "1"}, {"offsets-copies": Level.WARN}),
+        (3, {}, {"cluster": Level.OK}),
+    ],
+)
+def test_how_many_copies_a_cluster_keeps(brokers: int, config: dict[str, str], found: dict[str, Level]) -> None:
+    named = {number: f"east-{number}:9092" for number in range(brokers)}
+    description = ClusterDescription("id-1", 0, named, False, 4096, 10_080, config)
+    assert checks(ClusterFacts(cluster(), description)) == found
+    assert all(
+        each.remedy for each in check_cluster(ClusterFacts(cluster(), description)) if each.level is not Level.OK
+    )
+
+
+DAY_MS = 86_400_000
+NOW_MS = 100 * DAY_MS
+
+
+@pytest.mark.parametrize(
+    ("fencing", "idle_days", "expired", "found"),
+    [
+        (FENCING_NONE, 0.9, False, []),
+        (FENCING_NONE, 1.1, False, [("progress", Level.WARN)]),
+        (FENCING_NONE, 2.1, False, [("progress", Level.FAIL)]),
+        (FENCING_GENERATION, 2.1, False, []),
+        (FENCING_GENERATION, 3.6, False, [("idle", Level.WARN)]),
+        (FENCING_GENERATION, 8.0, True, [("idle", Level.WARN)]),
+        (FENCING_NONE, 8.0, True, [("progress", Level.FAIL), ("idle", Level.WARN)]),
+    ],
+)
+def test_idle_groups_are_told_of_before_they_are_forgotten(
+    fencing: Fencing.ValueType, idle_days: float, expired: bool, found: list[tuple[str, Level]]
+) -> None:
+    status = GroupStatus(idle_since_ms=int(NOW_MS - idle_days * DAY_MS), idle_expired=expired)
+    group = Group(name="billing", spec=GroupSpec(fencing=fencing), status=status)
+    two_days = ClusterDescription("id-1", 1, {}, False, 4096, 2 * 1_440)
+    clusters = [
+        ClusterFacts(cluster(), GOOD),
+        ClusterFacts(Cluster(name="west"), two_days),
+        ClusterFacts(cluster(), None),
+    ]
+    told = check_groups([group], clusters, NOW_MS)
+    assert [(each.check, each.level) for each in told] == found
+    assert all("braid delete group billing" in each.remedy for each in told)
+
+
+def test_a_group_with_members_is_not_idle() -> None:
+    group = Group(name="billing", spec=GroupSpec(fencing=FENCING_NONE), status=GroupStatus(members=1))
+    assert check_groups([group], [ClusterFacts(cluster(), GOOD)], NOW_MS) == []
+
+
+def test_what_is_told_of_an_idle_group() -> None:
+    status = GroupStatus(idle_since_ms=NOW_MS - 5 * DAY_MS)
+    group = Group(name="billing", spec=GroupSpec(fencing=FENCING_NONE), status=status)
+    progress, idle = check_groups([group], [ClusterFacts(cluster(), GOOD)], NOW_MS)
+    assert progress.message == "without members for 5d: cluster east forgets its progress in 2d"
+    assert idle.message == "without members for 5d: drains stop waiting for it in 2d"
 
 
 def test_every_problem_has_a_remedy() -> None:
