@@ -41,7 +41,7 @@ _WORDS: Final[Mapping[str, Sequence[Sequence[str]]]] = {
     "unban": (("member",), (_NAMES,)),
     "freeze": (("group",), (_NAMES,)),
     "unfreeze": (("group",), (_NAMES,)),
-    "set": (("capacity", "zones", "hosts", "fencing"),),
+    "set": (("capacity", "zones", "hosts", "fencing", "policy", "shadow", "health"),),
     "dlq": (("replay", "pause", "resume", "cancel"), ("@replays",)),
     "reset": (("group",), ("@groups",)),
     "dev": (("kill", "stop", "start", "pause", "resume", "status", "down"),),

@@ -5,11 +5,12 @@ from typing import Final
 
 from braid.api.registry.v1 import cluster_pb2
 from braid.cli import histories
+from braid.cli.cluster_health import evidence_lines, with_evidence
 from braid.cli.decommissioning import progress_lines
 from braid.cli.documents import Document, Value, from_document
 from braid.cli.getting import not_found
 from braid.cli.kinds import CHANNEL, CLUSTER, GROUP, LEASE, MEMBER, STREAM, Kind, Scope
-from braid.cli.listing import COLUMNS, all_channels, channel_item, list_items
+from braid.cli.listing import COLUMNS, all_channels, channel_item, cluster_item, list_items
 from braid.cli.output import Format, Item, render_document, render_table, shortened
 from braid.cli.rules import rule_lines
 from braid.cli.session import Session
@@ -17,7 +18,7 @@ from braid.cli.times import age_text, clock_text
 
 _EVENTS_SHOWN: Final = 10
 _LABEL_COLUMNS: Final = 26
-_SHOWN_APART: Final = ("channels", "topic_id", "decommission")
+_SHOWN_APART: Final = ("channels", "topic_id", "decommission", "evidence")
 
 
 async def describe_item(session: Session, kind: Kind, name: str, format: Format) -> int:
@@ -27,6 +28,8 @@ async def describe_item(session: Session, kind: Kind, name: str, format: Format)
         NotFound: nothing has that name.
     """
     item = await _find(session, kind, name)
+    if kind is CLUSTER:
+        item = cluster_item(await with_evidence(session, name))
     related = {each: await _RELATED[kind, each](session, item) for each in _related_kinds(kind)}
     events = await _events(session, kind, name)
     if format in (Format.JSON, Format.YAML):
@@ -36,6 +39,8 @@ async def describe_item(session: Session, kind: Kind, name: str, format: Format)
     if isinstance(rules := item.document.get("rules"), dict):
         parts.insert(1, "\n".join(rule_lines(rules, session.now_ms)))
     if told := _decommission(session, item):
+        parts.insert(1, told)
+    if told := _evidence(item):
         parts.insert(1, told)
     if kind in (STREAM, CLUSTER, GROUP):
         parts.append(_event_lines(session, events))
@@ -106,6 +111,17 @@ def _decommission(session: Session, item: Item) -> str:
     found = cluster_pb2.Decommission()
     from_document(written, found, "status.decommission")
     return "\n".join(progress_lines(session, item.name, found))
+
+
+def _evidence(item: Item) -> str:
+    status = item.document.get("status")
+    written = status.get("evidence") if isinstance(status, dict) else None
+    if not isinstance(written, dict):
+        return ""
+    found, spec = cluster_pb2.HealthEvidence(), cluster_pb2.ClusterSpec()
+    from_document(written, found, "status.evidence")
+    from_document(item.document.get("spec"), spec, "spec")
+    return "\n".join(evidence_lines(found, spec.health))
 
 
 def _table(session: Session, kind: Kind, items: Sequence[Item]) -> str:

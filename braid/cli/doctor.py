@@ -1,6 +1,7 @@
 """`doctor`: asks every part of a mesh how it is, and says what to do about what is wrong."""
 
 import asyncio
+import contextlib
 import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Final
@@ -140,9 +141,12 @@ async def _ask_replica(session: "Session", known: "KnownEndpoint") -> "ReplicaFa
 
 async def _ask_cluster(session: "Session", cluster: "Cluster") -> "ClusterFacts":
     """Asks a Kafka cluster from here, with this process's own credentials."""
+    from braid.cli.cluster_health import with_evidence
     from braid.cli.findings import ClusterFacts
 
     admin = None
+    with contextlib.suppress(BraidError):  # then what was listed has to do
+        cluster = await with_evidence(session, cluster.name)
     try:
         admin = session.ports.kafka.cluster(cluster.spec.bootstrap, cluster.spec.security_profile).admin()
         async with asyncio.timeout(CLI_PROBE_SECONDS):

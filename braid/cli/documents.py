@@ -115,9 +115,15 @@ def _scalar(field: FieldDescriptor, value: Value, path: str) -> bool | int | flo
         if not -(1 << 31) <= value < 1 << 31 and field.type == FieldDescriptor.TYPE_INT32:
             raise Invalid(f"{value} is out of range", field=path)
         return value
+    if field.type == FieldDescriptor.TYPE_DOUBLE and isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
     if field.type == FieldDescriptor.TYPE_STRING and isinstance(value, str):
         return value
-    wanted = {FieldDescriptor.TYPE_BOOL: "true or false", FieldDescriptor.TYPE_STRING: "text; put it in quotes"}
+    wanted = {
+        FieldDescriptor.TYPE_BOOL: "true or false",
+        FieldDescriptor.TYPE_DOUBLE: "a number",
+        FieldDescriptor.TYPE_STRING: "text; put it in quotes",
+    }
     expected = "a whole number" if field.type in _INTEGERS else wanted.get(field.type, "something else")
     raise Invalid(f"{value!r} is not what belongs here", field=path, remedy=f"write {expected}")
 

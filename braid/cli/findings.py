@@ -153,6 +153,7 @@ def check_cluster(facts: ClusterFacts) -> list[Finding]:
         return [*findings, Finding(name, "reachable", Level.FAIL, f"not reachable from here: {reason}", remedy)]
     findings.append(_identity(name, cluster, description))
     findings += _settings(name, cluster, description)
+    findings += _copies_out_of_step(name, cluster)
     if all(each.level is Level.OK for each in findings):
         brokers = len(description.brokers)
         message = f"{brokers} broker{'s' if brokers != 1 else ''}, {version_text(description.default_config)}"
@@ -285,6 +286,17 @@ def _settings(name: str, cluster: Cluster, description: ClusterDescription) -> l
         remedy = f"set offset.metadata.max.bytes to {ENVELOPE_UNITS_DEFAULT} on its brokers"
         findings.append(Finding(name, "commit-metadata", Level.WARN, message, remedy))
     return findings
+
+
+def _copies_out_of_step(name: str, cluster: Cluster) -> list[Finding]:
+    """What the leading registry sees of brokers and copies, while nothing is gone."""
+    evidence = cluster.status.evidence
+    if not evidence.under_replicated_partitions and not evidence.missing_brokers:
+        return []
+    missing = ", ".join(map(str, evidence.missing_brokers))
+    thin = f"{evidence.under_replicated_partitions} of {evidence.partitions} partitions lack copies in step"
+    message = f"{thin}; brokers missing: {missing}" if missing else thin
+    return [Finding(name, "copies", Level.WARN, message, "bring them back before the next one goes")]
 
 
 def _copies(name: str, description: ClusterDescription) -> list[Finding]:

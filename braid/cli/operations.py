@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Final, cast
 
 import typer
 
-from braid.cli import policies
+from braid.cli import cluster_health, policies
 from braid.cli.execution import ContextOption, EndpointOption, execute
 from braid.cli.kinds import GROUP, LEASE, MEMBER, parse_kind
 from braid.cli.why import check_lease
@@ -133,11 +133,12 @@ def register(app: typer.Typer) -> None:
     settings.command("hosts", help=_SET_HOSTS)(_set_hosts)
     settings.command("fencing", help=_SET_FENCING)(_set_fencing)
     policies.register(settings)
+    cluster_health.register(settings)
     app.add_typer(settings, name="set")
 
 
 def _set() -> None:
-    """Set what a member bears, how a group keeps to zones and hosts, or who fences it."""
+    """Set what a member bears, how a group keeps to zones and hosts, who fences it, or how a cluster is judged."""
 
 
 def _drain(

@@ -20,9 +20,22 @@ _PLAIN: Final = "\x1b[0m"
 _COLOURS: Final = {
     **dict.fromkeys(("HEALTHY", "ACTIVE", "HELD", "LIVE", "OK", "DONE"), _GREEN),
     **dict.fromkeys(
-        ("SUSPECT", "DRAINING", "AWAITED", "REVOKING", "FREE", "PROVISIONING", "WARN", "STALE", "PAUSED"), _YELLOW
+        (
+            "SUSPECT",
+            "HALF_DEAD",
+            "FLAPPING",
+            "DRAINING",
+            "AWAITED",
+            "REVOKING",
+            "FREE",
+            "PROVISIONING",
+            "WARN",
+            "STALE",
+            "PAUSED",
+        ),
+        _YELLOW,
     ),
-    **dict.fromkeys(("DOWN", "STRANDED", "HALTED", "BLOCKED", "FAIL", "FAILED", "NO ROUTE", "STOPPED"), _RED),
+    **dict.fromkeys(("DOWN", "SLOW", "STRANDED", "HALTED", "BLOCKED", "FAIL", "FAILED", "NO ROUTE", "STOPPED"), _RED),
 }
 
 

@@ -267,6 +267,10 @@ def _create_cluster(
     allow_auto_create_topics: Annotated[
         bool, typer.Option("--allow-auto-create-topics", help="Although deleted topics may rise again there.")
     ] = False,
+    health: Annotated[
+        list[str] | None,
+        typer.Option("--health", metavar="THRESHOLD=NUMBER", help="By which it is judged: `braid set health --help`."),
+    ] = None,
     dry_run: DryRunOption = False,
     output: OutputOption = "table",
     endpoint: EndpointOption = "",
@@ -275,6 +279,7 @@ def _create_cluster(
     format = parse_format(output)
     from braid.api.registry.v1.cluster_pb2 import ClusterSpec
     from braid.cli.changing import create_cluster
+    from braid.cli.cluster_health import change_thresholds
 
     spec = ClusterSpec(
         bootstrap=bootstrap,
@@ -284,6 +289,8 @@ def _create_cluster(
         topic_prefix=topic_prefix,
         allow_auto_create_topics=allow_auto_create_topics,
     )
+    if health:
+        change_thresholds(spec.health, health, "--health")
     execute(endpoint, context, lambda session: create_cluster(session, name, spec, dry_run, format))
 
 

@@ -44,15 +44,16 @@ class ClusterRequests:
         self._desk = desk
 
     async def get(self, request: api.GetClusterRequest, caller: Caller) -> cluster_pb2.Cluster:
-        """One cluster, as this replica knows it."""
-        return self._message(self._desk.cluster(request.name))
+        """One cluster, as this replica knows it; the leader knows what its health is judged by."""
+        cluster = self._desk.cluster(request.name)
+        return cluster_message(cluster, self._desk.world(), self._evidence(cluster.name))
 
     async def list(self, request: api.ListClustersRequest, caller: Caller) -> api.ListClustersResponse:
         """Clusters by name."""
         world = self._desk.world()
         existing = [(name, cluster) for name, cluster in world.clusters.items() if cluster.exists]
         page, token = page_of(existing, request.page_size, request.page_token)
-        messages = [cluster_message(cluster, world, self._evidence(cluster.name)) for cluster in page]
+        messages = [cluster_message(cluster, world) for cluster in page]
         return api.ListClustersResponse(clusters=messages, next_page_token=token)
 
     async def create(self, request: api.CreateClusterRequest, caller: Caller) -> cluster_pb2.Cluster:
@@ -173,7 +174,7 @@ class ClusterRequests:
             )
 
     def _message(self, cluster: Cluster) -> cluster_pb2.Cluster:
-        return cluster_message(cluster, self._desk.world(), self._evidence(cluster.name))
+        return cluster_message(cluster, self._desk.world())
 
     def _evidence(self, name: str) -> Snapshot | None:
         """What a cluster's health was judged by lately: only the leader knows."""

@@ -396,7 +396,9 @@ def _evolved(state: Cluster, event: ClusterEvent, now_ms: int) -> Cluster:
     match event:
         case ClusterRegistered():
             fresh = Cluster(state.name, changes=state.changes, create_time_ms=now_ms, health_since_ms=now_ms)
-            return replace(fresh, exists=True, spec=event.spec, kafka_cluster_id=event.kafka_cluster_id)
+            return replace(
+                fresh, exists=True, spec=event.spec, kafka_cluster_id=event.kafka_cluster_id, verdict=Verdict.WELL
+            )
         case ClusterUpdated():
             return replace(state, spec=event.spec)
         case ClusterHealthChanged():

@@ -66,6 +66,7 @@ async def test_json_is_stable() -> None:
             "cordoned": False,
             "active_channels": 3,
             "draining_channels": 0,
+            "verdict": "well",
         },
     }
 

@@ -10,6 +10,7 @@ from tests.support.virtual_time import run_virtual
 from tests.unit.registry.mesh import ACTIVE, DRAINING, Mesh, Producer, open_producer, two_clusters
 
 Scene = Callable[[Mesh], Coroutine[Any, Any, None]]
+WELL = cluster_pb2.HEALTH_VERDICT_WELL
 DEAD = cluster_pb2.HEALTH_VERDICT_DEAD
 PRODUCERS_CUT_OFF = cluster_pb2.HEALTH_VERDICT_PRODUCERS_CUT_OFF
 REGISTRY_CUT_OFF = cluster_pb2.HEALTH_VERDICT_REGISTRY_CUT_OFF
@@ -329,7 +330,7 @@ def test_a_new_cluster_shows_its_evidence() -> None:
         await asyncio.sleep(5)
         assert any(each.state == ACTIVE for each in stream.status.channels)
         found = (await mesh.cluster("east")).status
-        assert (found.verdict, found.health_reason, found.evidence.failed) == (0, "", "")
+        assert (found.verdict, found.health_reason, found.evidence.failed) == (WELL, "", "")
         assert (found.evidence.brokers, found.evidence.partitions) == (1, 4)  # the canary, `live` and `dlq`
         assert found.evidence.looked_ms > 0 and found.evidence.slow_append_seconds > 0
         mesh.kafka.named("east").kill()
