@@ -1,6 +1,7 @@
 """What a consumer keeps for one cluster: clients, fetch loop, commits, and the leases that lie on it."""
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from braid.client.committer import Committer
 from braid.client.dead_letters import DeadLetters
@@ -8,8 +9,10 @@ from braid.client.intake import Intake
 from braid.client.memory import MemoryBound
 from braid.client.partition_work import PartitionWork
 from braid.client.record import Record
+from braid.client.restore import Restored, restore
 from braid.client.retries import Retries
 from braid.client.settings import ConsumerSettings
+from braid.client.spill import Spill
 from braid.client.watched import Run
 from braid.client.where import headers_asked
 from braid.kernel import limits
@@ -60,6 +63,8 @@ class ClusterWork:
             lambda: self.committer.stopped,
             asked,
         )
+        self._group = settings.group
+        self._spill = Spill(host, cluster, self.admin, settings.group, beside)
         self.committer = Committer(
             host,
             settings.group,
@@ -70,6 +75,7 @@ class ClusterWork:
             refused=refused,
             ask=ask,
             resumed=self._review,
+            spill=self._spill,
             before=lambda work: close_finished(work, self),
         )
         self.settled = self.committer.settled
@@ -94,6 +100,12 @@ class ClusterWork:
             described = await self.admin.describe_cluster()
             self.committer.learn(described.offset_metadata_max_units, described.offsets_retention_minutes)
             self._described = True
+
+    async def restore(self, work: PartitionWork) -> Restored:
+        """Reads where work on a lease begins; raises what `restore` does."""
+        place = work.lease.topic_partition
+        spilled = partial(self._spill.read, work.lease.id, place)
+        return await restore(self._group, place, self.offsets, self.admin, spilled=spilled)
 
     def add(self, work: PartitionWork) -> None:
         """Begins to fetch and commit a restored lease."""
@@ -138,6 +150,7 @@ class ClusterWork:
         await self.intake.close()
         if self._behind is not None:
             await self._behind.close()
+        await self._spill.close()
         await self.offsets.close()
         await self.admin.close()
 

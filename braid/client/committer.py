@@ -12,9 +12,10 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from braid.client.partition_work import PartitionWork
+from braid.client.spill import Spill
 from braid.kernel import limits
 from braid.kernel.envelope import EncodedCommit, encode
-from braid.kernel.errors import BraidError, ClusterUnavailable, Fenced, NotFound
+from braid.kernel.errors import BraidError, ClusterUnavailable, Fenced, Invalid, NotFound
 from braid.kernel.ids import LeaseId
 from braid.kernel.ports import (
     Committed,
@@ -48,6 +49,11 @@ class _Encoded(NamedTuple):
     versions: Sequence[tuple[PartitionWork, int]]
     commit: EncodedCommit
 
+    @property
+    def committed(self) -> Committed:
+        """For Kafka."""
+        return Committed(self.commit.offset, self.commit.metadata)
+
 
 class Committer:
     """The commits of one group's leases on one cluster."""
@@ -64,12 +70,14 @@ class Committer:
         refused: Callable[[BraidError], None],
         ask: Callable[[Generation], Awaitable[None]] = _ask_nobody,
         resumed: Callable[[], None] = lambda: None,
+        spill: Spill | None = None,
         before: Callable[[PartitionWork], None] = lambda work: None,
     ) -> None:
         """`detached` tells whether no assigner is in reach; `refused` hears of an error no repetition can mend.
 
         `ask` tells the assigner of a generation that was refused; `resumed` hears when `stopped` may have ended;
-        `before` sees each lease whose progress is about to be stated.
+        `spill` takes what does not fit a commit (None: that is not claimed); `before` sees each lease whose progress is
+        about to be stated.
         """
         self.works: dict[LeaseId, PartitionWork] = {}
         self.generation: Generation | None = None
@@ -77,6 +85,8 @@ class Committer:
         self._ask = ask
         self._resumed = resumed
         self._before = before
+        self._spill = spill
+        self._ascii_only = False
         self._lent = asyncio.Event()
         self._stale = False  # the cluster knows a newer generation than this member
         self._answered_at = float("-inf")
@@ -137,6 +147,8 @@ class Committer:
         """The lease is gone: nothing more of it is committed."""
         if self.works.get(work.lease.id) is work:
             del self.works[work.lease.id]
+        if self._spill is not None:
+            self._spill.remove(work.lease.id, work.lease.epoch)
         if (foreseen := self._foreseen.pop(work.lease.id, None)) is not None:
             foreseen.asked.cancel()
 
@@ -205,22 +217,40 @@ class Committer:
 
     async def _commit(self, works: Sequence[PartitionWork], *, final: bool = False) -> None:
         async with self._lock:
-            encoded = [await self._encode(work, final) for work in works if not work.ended]
-            encoded = [each for each in encoded if not each.work.ended]
-            if not encoded:
-                return
-            self._done_since = 0
-            uncommitted = self._uncommitted
-            commits = {
-                each.work.lease.topic_partition: Committed(each.commit.offset, each.commit.metadata) for each in encoded
-            }
-            await self._send(commits)
+            while True:
+                encoded = [await self._encode(work, final) for work in works if not work.ended]
+                encoded = [each for each in encoded if not each.work.ended]
+                if not encoded:
+                    return
+                self._done_since = 0
+                uncommitted = self._uncommitted
+                try:
+                    await self._send({each.work.lease.topic_partition: each.committed for each in encoded})
+                    break
+                except Invalid as error:
+                    if error.field != "metadata" or not self._shrink():
+                        raise
             self._uncommitted -= uncommitted
             now = self._host.clock.elapsed()
             for cursor, version, stated in [(*one, each.commit.stated) for each in encoded for one in each.versions]:
                 cursor.progress.acknowledge(stated)
                 cursor.committed_version = version
                 cursor.committed_at = now
+                if self._spill is not None and cursor.until is None:
+                    self._spill.acknowledged(cursor.lease.id, cursor.lease.topic_partition, stated)
+
+    def _shrink(self) -> bool:
+        """What a cluster refuses is written smaller: in one byte a character, as some count bytes, then half as much.
+
+        Returns whether that can still help.
+        """
+        if not self._ascii_only:
+            self._ascii_only = True
+            _log.warning("commits of group %s are written in ASCII: the cluster counts their bytes", self._group)
+            return True
+        self._limit_units //= 2
+        _log.warning("commits of group %s get %d units: the cluster refuses more", self._group, self._limit_units)
+        return self._limit_units > 0
 
     async def _send(self, commits: dict[TopicPartition, Committed]) -> None:
         """One request with what is lent at this moment. One that is refused although nothing newer is there is told."""
@@ -246,8 +276,12 @@ class Committer:
         fields = work.fields(detached=self._detached())
         if final:
             fields = await self._with_fingerprint(work, fields)
-        commit = encode(fields, self._limit_units)
-        if commit.truncated:
+        commit = encode(fields, self._limit_units, ascii_only=self._ascii_only)
+        if commit.truncated and self._spill is not None:
+            pointer = await self._spill.write(work.lease.id, work.lease.topic_partition, fields)
+            if pointer is not None:
+                commit = encode(fields, self._limit_units, ascii_only=self._ascii_only, spill=pointer)
+        if commit.truncated and commit.stated.spill is None:
             self.truncated += 1
             _log.warning("%s: progress does not fit its commit; what is left out will be repeated", work.lease.id)
         return _Encoded(work, versions, commit)

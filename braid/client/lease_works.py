@@ -19,7 +19,6 @@ from braid.client.memory import MemoryBound
 from braid.client.order import Order
 from braid.client.partition_work import PartitionWork
 from braid.client.ready import Ready
-from braid.client.restore import restore
 from braid.client.retries import Retries
 from braid.client.settings import ConsumerSettings
 from braid.client.settling import Stage
@@ -235,10 +234,7 @@ class LeaseWorks:
     async def _restore(self, work: PartitionWork, cluster: ClusterWork) -> None:
         while work.stage is Stage.RESTORING:
             try:
-                restored, _ = await asyncio.gather(
-                    restore(self._settings.group, work.lease.topic_partition, cluster.offsets, cluster.admin),
-                    cluster.describe(),
-                )
+                restored, _ = await asyncio.gather(cluster.restore(work), cluster.describe())
             except (ClusterUnavailable, NotFound) as error:
                 _log.debug("progress of %s is not known yet: %s", work.lease.id, error)
                 await self._host.clock.sleep(limits.RESTORE_RETRY_SECONDS)

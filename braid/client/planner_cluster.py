@@ -3,12 +3,14 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from braid.client.committer import Committer
 from braid.client.partition_work import PartitionWork
 from braid.client.record import Record
 from braid.client.restore import restore
+from braid.client.spill import Spill
 from braid.client.watched import Run
 from braid.kernel import limits
 from braid.kernel.errors import BraidError, GroupOccupied, NotFound, Unavailable
@@ -27,6 +29,10 @@ class LogSeen(NamedTuple):
 
 
 _OCCUPIED = ("Stable", "PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
+
+
+def _started(watch: Callable[[Run, str], Task], run: Run, name: str) -> None:
+    watch(run, name)
 
 
 class PlannerCluster:
@@ -60,6 +66,7 @@ class PlannerCluster:
         self._asked_at = float("-inf")
         self._asking: Task | None = None
         self._answered = asyncio.Event()
+        self._spill = Spill(host, cluster, self._admin, group, lambda run, what: _started(watch, run, what))
         self.committer = Committer(
             host,
             group,
@@ -69,6 +76,7 @@ class PlannerCluster:
             detached=detached,
             refused=refused,
             ask=ask,
+            spill=self._spill,
         )
 
     def start(self) -> None:
@@ -92,8 +100,14 @@ class PlannerCluster:
             self.committer.learn(described.offset_metadata_max_units, described.offsets_retention_minutes)
             self._described = True
         # A query plans ranges of offsets by itself: what cursors of others did beyond the base is remembered as done.
+        place = work.lease.topic_partition
         progress, topic_id, *_ = await restore(
-            self._group, work.lease.topic_partition, self._offsets, self._admin, divide=False
+            self._group,
+            place,
+            self._offsets,
+            self._admin,
+            spilled=partial(self._spill.read, work.lease.id, place),
+            divide=False,
         )
         # Whoever held the lease before noted when the newest record it saw was sent. Nobody tells this member of times,
         # and that one would soon look like the age of what is not done yet.

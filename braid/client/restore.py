@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
 from braid.kernel.cursors import Part, backlog_permille, divided, tracker
@@ -13,6 +13,9 @@ from braid.kernel.progress import Progress
 from braid.kernel.progress_fields import EnvelopeFields
 
 _log = logging.getLogger("braid.consumer")
+
+
+Spilled = Callable[[EnvelopeFields, int], Awaitable[EnvelopeFields | None]]
 
 
 class Behind(NamedTuple):
@@ -39,9 +42,18 @@ class Restored(NamedTuple):
 
 
 async def restore(
-    group: str, partition: TopicPartition, offsets: KafkaOffsets, admin: KafkaAdmin, *, divide: bool = True
+    group: str,
+    partition: TopicPartition,
+    offsets: KafkaOffsets,
+    admin: KafkaAdmin,
+    *,
+    spilled: Spilled | None = None,
+    divide: bool = True,
 ) -> Restored:
     """Reads a group's progress in a partition, with its cursors; as a single one unless `divide`.
+
+    What did not fit the commit is read by `spilled`, given what the commit says and the log's end; where that finds
+    nothing, or is not there, the commit's own claims are all.
 
     No commit: the log's start. Offsets below the log's start: stated as expired. The topic the commit speaks of, but
     with an end below what it claims: the claims below that end. A log that is not the one the commit speaks of
@@ -78,6 +90,8 @@ async def restore(
     if seen.decoded.beyond_log_end:
         _log.warning("%s %s: the log lost its end; of what was done, offsets from %d on are gone (committed: %d)",
                      group, partition, seen.end, seen.committed.offset)  # fmt: skip
+    if fields.spill is not None and spilled is not None:
+        fields = await spilled(fields, seen.end) or fields
     parts = divided(fields, seen.end) if divide else [Part(0, None, fields)]
     trackers = [tracker(part) for part in parts]
     for part, progress in zip(parts, trackers, strict=True):

@@ -10,13 +10,14 @@ from dataclasses import replace
 from enum import Enum
 from typing import Final, NamedTuple
 
+from braid.kernel.ascii_bytes import ascii_bytes_that_fit, pack_ascii, unpack_ascii
 from braid.kernel.base32768 import bytes_that_fit, pack, unpack
 from braid.kernel.envelope_body import check, read_body, write_body
 from braid.kernel.envelope_fit import cut, reductions, unstated, whole
 from braid.kernel.envelope_ranges import OFFSET_MAX
 from braid.kernel.errors import Invalid, Unsupported
 from braid.kernel.limits import ENVELOPE_UNITS_DEFAULT, ENVELOPE_UNITS_MAX
-from braid.kernel.progress_fields import EnvelopeFields
+from braid.kernel.progress_fields import EnvelopeFields, SpillPointer
 from braid.kernel.ranges import EMPTY
 
 PREFIX: Final = "b1:"
@@ -66,28 +67,46 @@ class Decoded(NamedTuple):
     beyond_log_end: bool = False
 
 
-def encode(fields: EnvelopeFields, limit_units: int = ENVELOPE_UNITS_DEFAULT) -> EncodedCommit:
+def encode(
+    fields: EnvelopeFields,
+    limit_units: int = ENVELOPE_UNITS_DEFAULT,
+    *,
+    ascii_only: bool = False,
+    spill: SpillPointer | None = None,
+) -> EncodedCommit:
     """Writes progress as an offset and metadata of at most `limit_units` UTF-16 units.
 
-    What does not fit is left out and thereby unclaimed; `envelope_fit.reductions` says in which order.
+    What does not fit is left out and thereby unclaimed here; `envelope_fit.reductions` says in which order.
 
     Args:
         fields: The progress, as `Progress.snapshot` gives it.
         limit_units: The cluster's `offset.metadata.max.bytes`; more than `ENVELOPE_UNITS_MAX` is not used.
+        ascii_only: Whether a unit is a byte there, so that text of one byte a character holds more.
+        spill: The record that says all of it.
 
     Raises:
         Invalid: the fields contradict themselves or leave their ranges.
     """
     everything, needed = whole(fields), replace(fields, rejected_before=EMPTY)
     check(everything)
-    size_max = bytes_that_fit(min(limit_units, ENVELOPE_UNITS_MAX) - len(PREFIX)) - _CHECKSUM_BYTES
-    for stated in reductions(fields, size_max, _size):
+    room = min(limit_units, ENVELOPE_UNITS_MAX) - len(PREFIX)
+    size_max = (ascii_bytes_that_fit(room) if ascii_only else bytes_that_fit(room)) - _CHECKSUM_BYTES
+    if spill is not None:
+        fields = replace(fields, spill=spill._replace(done=OFFSET_MAX))
+    for reduced in reductions(fields, size_max, _size):
+        stated = reduced if spill is None or reduced.spill is None else _beside(reduced, spill, everything)
         body = write_body(stated)
         if len(body) <= size_max:
-            metadata = PREFIX + pack(_checksum(stated.base, body) + body)
+            payload = _checksum(stated.base, body) + body
+            metadata = PREFIX + (pack_ascii(payload) if ascii_only else pack(payload))
             return EncodedCommit(stated.base, metadata, stated not in (everything, needed), stated)
     bare = unstated(needed)
     return EncodedCommit(bare.base, "", bare != needed, bare)
+
+
+def _beside(stated: EnvelopeFields, spill: SpillPointer, everything: EnvelopeFields) -> EnvelopeFields:
+    """The pointer with how much more than this the record claims."""
+    return replace(stated, spill=spill._replace(done=everything.claims.count - stated.claims.count))
 
 
 def decode(offset: int, metadata: str | None, log_end: int | None = None) -> Decoded:
@@ -129,7 +148,8 @@ def _offset_only(kind: Kind, offset: int, reason: str) -> Decoded:
 def _read(offset: int, metadata: str) -> EnvelopeFields:
     if len(metadata) > ENVELOPE_UNITS_MAX:
         raise Invalid("the metadata is longer than any envelope")
-    payload = unpack(metadata[len(PREFIX) :])
+    text = metadata[len(PREFIX) :]
+    payload = unpack_ascii(text) if text.isascii() else unpack(text)
     body = payload[_CHECKSUM_BYTES:]
     if payload[:_CHECKSUM_BYTES] != _checksum(offset, body):
         raise Invalid("the checksum does not match this offset and metadata")

@@ -21,12 +21,15 @@ from braid.kernel.envelope_wire import (
 from braid.kernel.errors import Invalid
 from braid.kernel.limits import ENVELOPE_CURSORS_MAX, LANES_MAX
 from braid.kernel.ports import Fingerprint
-from braid.kernel.progress_fields import Attempts, Cursor, EnvelopeFields, LaneShare
+from braid.kernel.progress_fields import Attempts, Cursor, EnvelopeFields, LaneShare, SpillPointer
 from braid.kernel.ranges import Ranges
 
 _EPOCH, _FLAGS, _OLDEST, _HEAD, _CURSOR, _REJECTED, _EXPIRED, _ATTEMPTS, _FINGERPRINT, _LANE_SHARE = range(1, 11)
+_SPILL: Final = 14
+_SPILL_NUMBERS: Final = range(1, 7)  # in the order of `SpillPointer`
 _CURSOR_BASE, _CURSOR_BEHIND, _CURSOR_AHEAD, _CURSOR_DONE, _CURSOR_OLDEST, _CURSOR_PERMILLE = range(1, 7)
 _PERMILLE_MAX: Final = 999
+_PARTITION_MAX: Final = (1 << 31) - 1
 _SHARE_LANE, _SHARE_SHARE = range(1, 3)
 _DETACHED: Final = 1
 _LANE: Final = re.compile(r"[a-z0-9-]{1,63}")
@@ -86,6 +89,8 @@ def write_body(fields: EnvelopeFields) -> bytes:
         put_bytes(out, _FINGERPRINT, _fingerprint_bytes(fields.fingerprint))
     for share in fields.lanes:
         put_bytes(out, _LANE_SHARE, _lane_bytes(share))
+    if fields.spill is not None:
+        put_bytes(out, _SPILL, _spill_bytes(fields.spill))
     return bytes(out)
 
 
@@ -117,6 +122,14 @@ def _cursor_bytes(cursor: Cursor, anchor: int) -> bytes:
     return bytes(out)
 
 
+def _spill_bytes(pointer: SpillPointer) -> bytes:
+    out = bytearray()
+    for number, value in zip(_SPILL_NUMBERS, pointer, strict=True):
+        if value:
+            put_number(out, number, value)
+    return bytes(out)
+
+
 def _lane_bytes(share: LaneShare) -> bytes:
     out = bytearray()
     put_bytes(out, _SHARE_LANE, share.lane.encode("ascii"))
@@ -143,7 +156,7 @@ def read_body(offset: int, body: bytes) -> EnvelopeFields:
         Invalid: they are not well-formed or contradict themselves.
         Unsupported: a critical field or a coder this release does not know.
     """
-    found = _collect(body, _LANE_SHARE)
+    found = _collect(body, _SPILL)
     main, *cursors = [_read_cursor(bytes_of(value), offset) for value in found.get(_CURSOR, [b""])]
     if (main.start, main.base) != (offset, offset):
         raise Invalid("the main cursor does not begin at the committed offset")
@@ -162,6 +175,7 @@ def read_body(offset: int, body: bytes) -> EnvelopeFields:
         expired=_read_ranges(found, _EXPIRED, offset),
         fingerprint=_read_fingerprint(bytes_of(fingerprint[-1])) if fingerprint else None,
         lanes=tuple(_read_lane(bytes_of(value)) for value in found.get(_LANE_SHARE, ())),
+        spill=_read_spill(bytes_of(found[_SPILL][-1])) if _SPILL in found else None,
     )
     check(fields)
     return fields
@@ -215,6 +229,14 @@ def _read_fingerprint(data: bytes) -> Fingerprint:
     if len(data) < _FINGERPRINT_FORM.size:
         raise Invalid("a fingerprint is cut off")
     return Fingerprint(*_FINGERPRINT_FORM.unpack_from(data))
+
+
+def _read_spill(data: bytes) -> SpillPointer:
+    found = _collect(data, _SPILL_NUMBERS[-1])
+    pointer = SpillPointer._make(_number(found, number) or 0 for number in _SPILL_NUMBERS)
+    if pointer.partition > _PARTITION_MAX or max(pointer.offset, pointer.done) > OFFSET_MAX:
+        raise Invalid("a pointer leaves the range of offsets or partitions")
+    return pointer
 
 
 def _read_lane(data: bytes) -> LaneShare:

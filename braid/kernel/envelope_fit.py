@@ -67,6 +67,8 @@ def reductions(fields: EnvelopeFields, size_max: int, size_of: SizeOf) -> Iterat
     yield _cut_to_fit(bare, size_max, size_of, lowest=0)
     plain = replace(bare, until=None, cursors=(), fingerprint=None, lanes=())
     yield _cut_to_fit(plain, size_max, size_of, lowest=0)
+    if plain.spill is not None:
+        yield _cut_to_fit(replace(plain, spill=None), size_max, size_of, lowest=0)
 
 
 def _hopeless(fields: EnvelopeFields, size_max: int) -> bool:

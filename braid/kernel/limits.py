@@ -154,6 +154,7 @@ ENVELOPE_UNITS_DEFAULT: Final = 4_096  # Kafka's default offset.metadata.max.byt
 ENVELOPE_UNITS_MAX: Final = 8_192  # longer metadata is not decoded: bounds what hostile metadata can cost
 SPILL_BYTES_MAX: Final = 1 << 18  # of progress in a record of its own: some 20 M offsets with one in a hundred undone
 SPILL_SECONDS: Final = 2.0  # that a commit waits for such a record; then it claims what fits
+SPILL_RETRY_SECONDS: Final = 10.0  # after one could not be written: commits go on without meanwhile
 SPILL_READ_SECONDS: Final = 5.0  # that a restore waits for one; then it goes on with what the commit itself says
 SPILL_PARTITIONS: Final = 8  # of the topic of such records
 SPILL_COPIES: Final = 3  # of it, where the cluster has so many brokers

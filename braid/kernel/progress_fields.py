@@ -24,6 +24,26 @@ class LaneShare(NamedTuple):
     share: int
 
 
+class SpillPointer(NamedTuple):
+    """Where the whole of a progress lies that does not fit its commit: one record of `spill.TOPIC`, on its cluster.
+
+    Attributes:
+        partition: Of that topic.
+        offset: Of the record.
+        slot: Which of its lease's it is.
+        size: Bytes of its value.
+        checksum: The value's first four bytes.
+        done: Offsets it claims beyond those the commit itself claims.
+    """
+
+    partition: int
+    offset: int
+    slot: int
+    size: int
+    checksum: int
+    done: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class Cursor:
     """A further place of work in the same partition, beside the main one (live head and backlog at once).
@@ -77,6 +97,7 @@ class EnvelopeFields:
         expired: Offsets that left the log before they were done.
         fingerprint: Identity of the log just below `base`.
         lanes: Lanes' shares; the first is the lane this partition belongs to.
+        spill: Where the whole of this progress lies, None when these fields are all of it.
     """
 
     base: int
@@ -93,6 +114,7 @@ class EnvelopeFields:
     expired: Ranges = EMPTY
     fingerprint: Fingerprint | None = None
     lanes: tuple[LaneShare, ...] = ()
+    spill: SpillPointer | None = None
 
     @property
     def claims(self) -> Ranges:

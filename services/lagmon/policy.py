@@ -136,7 +136,8 @@ def read_lag(progress: Progress, ends: LogEnds, now: Now, *, drained: bool = Fal
     if oldest is None:
         return _DONE if ends.end >= 0 else _unseen(progress, now)
     seconds, source, exact = _age(progress, ends, oldest, now)
-    return Reading(undone.count, max(0.0, seconds), source, oldest, exact)
+    beside = commit.fields.spill.done if commit is not None and commit.fields.spill is not None else 0
+    return Reading(max(1, undone.count - beside), max(0.0, seconds), source, oldest, exact)
 
 
 def undone_offsets(progress: Progress, ends: LogEnds) -> Ranges:

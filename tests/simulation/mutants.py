@@ -107,14 +107,14 @@ async def _ack_first(self: handling.Handling[Record], record: Record) -> None:
         return
 
 
-def _claim_gaps(fields: EnvelopeFields, limit_units: int = ENVELOPE_UNITS_DEFAULT) -> EncodedCommit:
+def _claim_gaps(fields: EnvelopeFields, limit_units: int = ENVELOPE_UNITS_DEFAULT, **how: Any) -> EncodedCommit:
     if not fields.done:
-        return encode(fields, limit_units)
-    return encode(replace(fields, base=fields.done.edges[-1], done=EMPTY, attempts=()), limit_units)
+        return encode(fields, limit_units, **how)
+    return encode(replace(fields, base=fields.done.edges[-1], done=EMPTY, attempts=()), limit_units, **how)
 
 
-def _other_offset(fields: EnvelopeFields, limit_units: int = ENVELOPE_UNITS_DEFAULT) -> EncodedCommit:
-    written = encode(fields, limit_units)
+def _other_offset(fields: EnvelopeFields, limit_units: int = ENVELOPE_UNITS_DEFAULT, **how: Any) -> EncodedCommit:
+    written = encode(fields, limit_units, **how)
     return written._replace(offset=max(0, written.offset - 1))
 
 

@@ -11,8 +11,10 @@ from typing import NamedTuple
 from braid.kafka.memory import MemoryCluster
 from braid.kafka.memory.log import NewRecord
 from braid.kernel.envelope import Decoded, Kind, decode
+from braid.kernel.errors import BraidError
 from braid.kernel.ports import Committed, Generation, TopicPartition
 from braid.kernel.progress_fields import EnvelopeFields
+from braid.kernel.spill import TOPIC, read_spilled
 
 
 class Commit(NamedTuple):
@@ -34,6 +36,7 @@ class CommitWatch:
     def __init__(self, clusters: Mapping[str, MemoryCluster]) -> None:
         self.commits: list[Commit] = []
         self.untrue: list[str] = []
+        self.spilled: list[EnvelopeFields] = []  # what commits said that point to a record
         self._done: dict[tuple[str, TopicPartition], set[int]] = defaultdict(set)
         self._clusters = clusters
         for cluster in clusters.values():
@@ -58,17 +61,41 @@ class CommitWatch:
         def watched(group: str, offsets: Mapping[TopicPartition, Committed], generation: Generation | None) -> None:
             store(group, offsets, generation)
             for partition, committed in offsets.items():
-                self._look(cluster, partition, committed)
+                self._look(cluster, group, partition, committed)
 
         cluster.commit = watched  # type: ignore[method-assign]  # the twin has no hook of its own
 
-    def _look(self, cluster: MemoryCluster, partition: TopicPartition, committed: Committed) -> None:
+    def _look(self, cluster: MemoryCluster, group: str, partition: TopicPartition, committed: Committed) -> None:
         decoded = decode(committed.offset, committed.metadata)
         self.commits.append(Commit(cluster.name, partition, committed, decoded))
         if decoded.kind is not Kind.ENVELOPE:
             self.untrue.append(f"{partition}: not an envelope: {decoded.reason}")
             return
-        fields, log, done = decoded.fields, cluster.log(partition), self._done[cluster.name, partition]
+        if decoded.fields.spill is not None:
+            self._look_behind(cluster, group, partition, decoded.fields)
+        self._compare(cluster, partition, decoded.fields)
+
+    def _look_behind(
+        self, cluster: MemoryCluster, group: str, partition: TopicPartition, stated: EnvelopeFields
+    ) -> None:
+        """The record that a commit points to is there when the commit is, and as true as the commit."""
+        assert stated.spill is not None, "asked of commits that point to a record"
+        self.spilled.append(stated)
+        try:
+            log = cluster.log(TopicPartition(TOPIC, stated.spill.partition))
+            found = next(
+                record for batch in log.batches for record in batch.records if record.offset == stated.spill.offset
+            )
+            whole = read_spilled(group, partition, stated, found.key, found.value)
+        except (BraidError, StopIteration) as error:
+            self.untrue.append(f"{cluster.name} {partition}: the commit points to nothing of its own: {error!r}")
+            return
+        if not stated.claims <= whole.claims or whole.claims.count - stated.claims.count != stated.spill.done:
+            self.untrue.append(f"{cluster.name} {partition}: the commit and its record differ")
+        self._compare(cluster, partition, whole)
+
+    def _compare(self, cluster: MemoryCluster, partition: TopicPartition, fields: EnvelopeFields) -> None:
+        log, done = cluster.log(partition), self._done[cluster.name, partition]
         claims, rejected, expired = fields.claims, fields.rejected, fields.expired
         copied = self._dead_lettered(cluster.name, partition)
         for batch in log.batches:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeVar
 
-from braid.kafka.memory.groups import METADATA_MAX_UNITS, Groups
+from braid.kafka.memory.groups import Groups
 from braid.kafka.memory.log import Log, NewRecord
 from braid.kernel.errors import (
     AlreadyExists,
@@ -158,6 +158,11 @@ class MemoryCluster:
         self.log(partition).expire(start)
         self.notify()
 
+    def compact(self, partition: TopicPartition) -> None:
+        """Loses every record of a log that a later one of its key supersedes, and tombstones."""
+        self.log(partition).compact()
+        self.notify()
+
     def damage(self, partition: TopicPartition, offset: int, why: str = "damaged: by a test") -> None:
         """The batch that holds an offset cannot be decoded any more, as with a bomb or a failing disk."""
         self.log(partition).damage(offset, why)
@@ -228,7 +233,7 @@ class MemoryCluster:
             controller=BROKER,
             brokers=dict.fromkeys(self._serving(), self.bootstrap),
             auto_creates_topics=self.auto_creates_topics,
-            offset_metadata_max_units=METADATA_MAX_UNITS,
+            offset_metadata_max_units=self.groups.metadata_max_units,
             offsets_retention_minutes=10_080,
         )
 

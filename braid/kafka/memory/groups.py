@@ -27,6 +27,8 @@ class Groups:
         """`members` begins the ids it gives out."""
         self._groups: dict[str, _Group] = {}
         self._members = members
+        self.metadata_max_units = METADATA_MAX_UNITS
+        self.counts_bytes = False  # as brokers do that are not Kafka's
         self._ids = 0
 
     def commit(self, name: str, offsets: Mapping[TopicPartition, Committed], generation: Generation | None) -> None:
@@ -36,10 +38,13 @@ class Groups:
         if generation != held:
             raise _fenced(name, held, generation)
         for partition, committed in offsets.items():
-            if len(committed.metadata.encode("utf-16-le")) // 2 > METADATA_MAX_UNITS:
+            if self._size(committed.metadata) > self.metadata_max_units:
                 raise Invalid(f"the commit metadata of group {name}, {partition} is too large", field="metadata")
         self._groups[name] = group
         group.offsets.update(offsets)
+
+    def _size(self, metadata: str) -> int:
+        return len(metadata.encode()) if self.counts_bytes else len(metadata.encode("utf-16-le")) // 2
 
     def committed(self, name: str, partitions: Iterable[TopicPartition] | None) -> dict[TopicPartition, Committed]:
         """Committed offsets, -1 where there is none; without `partitions` all there are."""

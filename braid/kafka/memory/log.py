@@ -2,7 +2,7 @@
 
 import zlib
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -131,6 +131,15 @@ class Log:
         """Moves the start, as retention does."""
         self.start = min(max(self.start, start), self.end)
 
+    def compact(self) -> None:
+        """Keeps the newest record of each key, unless that is a tombstone, and the last of all as Kafka does."""
+        newest = {record.key: record.offset for batch in self.batches for record in batch.records}
+        self.batches = [
+            batch._replace(records=kept)
+            for batch in self.batches
+            if (kept := [each for each in batch.records if _stays(each, newest, self.end)])
+        ]
+
     def truncate(self, end: int) -> None:
         """Loses what is at and after an offset, as an unclean election does, with the sequences of what is lost."""
         self.end = min(self.end, end)
@@ -145,3 +154,7 @@ class Log:
 
     def _index(self, offset: int) -> int:
         return bisect_right(self.batches, offset, key=lambda batch: batch.base) - 1
+
+
+def _stays(record: MemoryRecord, newest: Mapping[bytes | None, int], end: int) -> bool:
+    return record.offset == end - 1 or (newest[record.key] == record.offset and record.value is not None)

@@ -5,6 +5,7 @@
 
 import json
 import re
+import string
 import zlib
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,11 @@ from typing import Any
 import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
-from braid.kernel.base32768 import unpack
-from braid.kernel.envelope import PREFIX, decode, encode
-from braid.kernel.ports import Fingerprint
-from braid.kernel.progress_fields import Attempts, Cursor, EnvelopeFields, LaneShare
+from braid.kernel.envelope import decode, encode
+from braid.kernel.ports import Fingerprint, TopicPartition
+from braid.kernel.progress_fields import Attempts, Cursor, EnvelopeFields, LaneShare, SpillPointer
 from braid.kernel.ranges import Ranges
+from braid.kernel.spill import read_spilled, spilled
 
 ROOT = Path(__file__).parents[3]
 GOLDEN = ROOT / "tests" / "golden" / "envelope"
@@ -33,6 +34,16 @@ def vectors(name: str) -> list[Vector]:
 
 ENVELOPES = vectors("envelopes.json")
 REFUSED = vectors("refused.json")
+SPILLED = vectors("spilled.json")
+
+
+def spilled_table() -> str:
+    """The table of records beside commits as the page shows it."""
+    rows = ["| Name | Committed | Key | Value (hex) |", "|---|---|---|---|"]
+    for one in SPILLED:
+        committed = f"{one['offset']}, `{one['metadata']}`"
+        rows.append(f"| {one['name']} | {committed} | `{one['key']}` | `{one['value']}` |")
+    return "\n".join(rows)
 
 
 def fields_of(stored: Vector) -> EnvelopeFields:
@@ -46,23 +57,20 @@ def fields_of(stored: Vector) -> EnvelopeFields:
             fields[name] = tuple(form(*one) for one in fields[name])
     if "cursors" in fields:
         fields["cursors"] = tuple(Cursor(**one | {"done": Ranges(one.get("done", ()))}) for one in fields["cursors"])
+    if "spill" in fields:
+        fields["spill"] = SpillPointer(*fields["spill"])
     if "fingerprint" in fields:
         topic_id, leader_epoch, batch_crc = fields["fingerprint"]
         fields["fingerprint"] = Fingerprint(bytes.fromhex(topic_id), leader_epoch, batch_crc)
     return EnvelopeFields(**fields)
 
 
-def payload_of(metadata: str) -> bytes:
-    """Checksum and body inside metadata."""
-    return unpack(metadata.removeprefix(PREFIX))
-
-
 @pytest.mark.parametrize("vector", ENVELOPES, ids=lambda vector: vector["name"])
 def test_envelopes_are_written_and_read_as_released(vector: Vector) -> None:
     fields = fields_of(vector["fields"])
-    commit = encode(fields)
+    commit = encode(fields, ascii_only=vector.get("ascii", False))
     assert (commit.offset, commit.metadata) == (vector["offset"], vector["metadata"])
-    assert payload_of(commit.metadata).hex() == vector["payload"]
+    assert unpacked_by_the_page(commit.metadata).hex() == vector["payload"]
     decoded = decode(vector["offset"], vector["metadata"])
     assert (decoded.kind.value, decoded.fields) == ("envelope", fields)
 
@@ -106,7 +114,11 @@ def message_classes() -> dict[str, type[Any]]:
 
 def unpacked_by_the_page(metadata: str) -> bytes:
     """Base-32768 as the page tells it, bit by bit."""
-    bits = ""
+    text, bits = metadata.removeprefix("b1:"), ""
+    if text.isascii():
+        alphabet = string.ascii_uppercase + string.ascii_lowercase + string.digits + "-_"
+        bits = "".join(f"{alphabet.index(character):06b}" for character in text)
+        return bytes(int(bits[index : index + 8], 2) for index in range(0, len(bits) // 8 * 8, 8))
     for character in metadata.removeprefix("b1:"):
         point, value = ord(character), 0
         for first, count in ((0x3400, 6592), (0x4E00, 20992), (0xAC00, 5184)):
@@ -177,6 +189,31 @@ def test_the_page_alone_is_enough_to_read_an_envelope(vector: Vector) -> None:
         assert ranges_by_the_page(cursor.done, base) == stored.get("done", [])
 
 
+@pytest.mark.parametrize("vector", SPILLED, ids=lambda vector: vector["name"])
+def test_a_record_beside_a_commit_is_written_and_read_as_released_and_by_the_page_alone(vector: Vector) -> None:
+    stated, value, key = (
+        decode(vector["offset"], vector["metadata"]).fields,
+        bytes.fromhex(vector["value"]),
+        vector["key"],
+    )
+    topic, partition, epoch, slot, group = key.split("/")
+    place, fields = TopicPartition(topic, int(partition)), fields_of(vector["fields"])
+    assert read_spilled(group, place, stated, key.encode(), value) == fields
+    record = spilled(group, place, fields, int(slot))
+    assert (record.key.decode(), record.value) == (key, value)
+    message = message_classes()["Envelope"].FromString(unpacked_by_the_page(vector["metadata"])[4:])
+    assert (message.epoch, message.spill.slot, message.spill.size) == (int(epoch), int(slot), len(value))
+    assert (
+        value[:4]
+        == message.spill.checksum.to_bytes(4, "big")
+        == zlib.crc32(key.encode() + value[4:]).to_bytes(4, "big")
+    )
+    base = int.from_bytes(value[4:12], "big")
+    whole = message_classes()["Envelope"].FromString(value[12:])
+    assert (base, ranges_by_the_page(whole.cursor[0].done, base)) == (fields.base, vector["fields"]["done"])
+    assert fields.claims.count - stated.claims.count == message.spill.done
+
+
 # --- the page's tables
 
 
@@ -198,7 +235,9 @@ def refused_table() -> str:
     return "\n".join(rows)
 
 
-@pytest.mark.parametrize(("name", "table"), [("envelopes", envelope_table()), ("refused", refused_table())])
+@pytest.mark.parametrize(
+    ("name", "table"), [("envelopes", envelope_table()), ("refused", refused_table()), ("spilled", spilled_table())]
+)
 def test_the_page_shows_the_vectors(name: str, table: str) -> None:
     page = PAGE.read_text(encoding="utf-8")
     _, _, rest = page.partition(f"<!-- vectors: {name} -->\n")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from braid.kernel.envelope import encode
 from braid.kernel.limits import LAG_PROBE_AGAIN_SECONDS, LAG_STALE_SECONDS, LAG_STALL_SECONDS
-from braid.kernel.progress_fields import Cursor, EnvelopeFields
+from braid.kernel.progress_fields import Cursor, EnvelopeFields, SpillPointer
 from braid.kernel.ranges import Ranges
 from services.lagmon.ends import LogEnds
 from services.lagmon.lag import Source
@@ -273,6 +273,14 @@ def test_a_split_partition_has_the_age_of_its_backlog_and_beside_it_that_of_its_
     assert (unknown.source, unknown.exact) == (Source.UNKNOWN, False), "the head's last record tells nothing of it"
     assert unknown.seconds == 90.0
     assert live_seconds(committed(100), ends, NOW) is None and live_seconds(Progress(), ends, NOW) is None
+
+
+def test_what_is_done_beyond_what_fits_a_commit_is_no_lag() -> None:
+    pointer = SpillPointer(3, 77, 1, 5_000, 12, done=250)
+    stated = encode(EnvelopeFields(base=100, done=Ranges([(120, 150)]), spill=pointer))
+    progress = Progress(Commit(stated.offset, stated.metadata, WALL_MS, 95.0))
+    assert read_lag(progress, seen((10.0, 500)), NOW).records == 400 - 30 - 250
+    assert read_lag(progress, seen((10.0, 160)), NOW).records == 1, "never none while a record is undone"
 
 
 def test_a_seals_canary_is_no_lag() -> None:
