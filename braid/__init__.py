@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from braid.client.mesh import Mesh, connect
     from braid.client.outbox import Receipt
     from braid.client.producer import Outgoing, Producer
-    from braid.client.record import Record
-    from braid.client.settings import DeadLetterLimits, Retry
+    from braid.client.record import HeldLease, Record
+    from braid.client.settings import Circuit, DeadLetterLimits, Retry, RetryBudget
     from braid.client.where import Where
     from braid.kernel.errors import (
         AlreadyExists,
@@ -51,6 +51,7 @@ __all__ = [
     "Batch",
     "BatchTooLarge",
     "BraidError",
+    "Circuit",
     "ClusterAutoCreatesTopics",
     "ClusterUnavailable",
     "Conflict",
@@ -64,6 +65,7 @@ __all__ = [
     "Fenced",
     "GroupOccupied",
     "HandlerTimeout",
+    "HeldLease",
     "Invalid",
     "Lease",
     "LeaseLost",
@@ -78,6 +80,7 @@ __all__ = [
     "Refused",
     "Reject",
     "Retry",
+    "RetryBudget",
     "Retryable",
     "TopicSealed",
     "Unavailable",
@@ -100,8 +103,8 @@ _HOMES = {
         "Outgoing",
         "Producer",
     ),
-    "braid.client.record": ("Record",),
-    "braid.client.settings": ("DeadLetterLimits", "Retry"),
+    "braid.client.record": ("HeldLease", "Record"),
+    "braid.client.settings": ("Circuit", "DeadLetterLimits", "Retry", "RetryBudget"),
     "braid.client.where": ("Where",),
     "braid.kernel.errors": (
         "AlreadyExists",

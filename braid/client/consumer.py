@@ -12,10 +12,12 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from braid.client.brake import Brakes
+from braid.client.circuits import Circuits
 from braid.client.dead_letters import DeadLetters
 from braid.client.explaining import Explained, explained
 from braid.client.handlers import InThreads, Tell, ThreadRecord, X, open_threads
 from braid.client.handling import Handling, Supply
+from braid.client.holds import Hold, Holds
 from braid.client.lease_view import Lease, view
 from braid.client.lease_works import LeaseWorks, OpenLeases, Shared
 from braid.client.memory import MemoryBound
@@ -57,9 +59,14 @@ class Consumer:
         self._ready = Ready(settings.lanes)
         ready_records_max = max(limits.READY_RECORDS_MAX, limits.READY_RECORDS_PER_HANDLER * settings.concurrency)
         self._memory = MemoryBound(settings.max_in_flight_bytes, settings.lanes, ready_records_max)
-        self._retries = Retries(host, self._retries_full)
-        self._dead_letters = DeadLetters(host, settings.group, open_producer)
+        self._holds = Holds(self._ready)
         self._brakes = Brakes(settings.retry.dead_letters, self._stopped)
+        self._circuits = Circuits(
+            host, settings.retry.circuit, self._holds, self._brakes, tell=self._tell_stopped, beside=self._beside
+        )
+        budget, stopped = settings.retry.budget, self._circuits.reasons
+        self._retries = Retries(host, self._retries_full, budget, self._brakes, stopped)
+        self._dead_letters = DeadLetters(host, settings.group, open_producer)
         shared = Shared(self._ready, self._memory, self._retries, self._dead_letters, self._brakes)
         self._works = LeaseWorks(host, kafka, open_leases, _Owner(self), shared, zone=zone, settings=settings)
         self._session = self._works.session
@@ -148,12 +155,23 @@ class Consumer:
         threads = open_threads(self._host.tasks, handler, self._settings.concurrency)
         call = handler if threads is None else InThreads(handler, for_thread, threads)
         awaited = cast("Callable[[X], Awaitable[object]]", call)
-        handling = Handling(self._host, supply, self._settings, awaited, self._watched, in_threads=threads is not None)
+        handling = Handling(
+            self._host,
+            supply,
+            self._settings,
+            awaited,
+            self._watched,
+            in_threads=threads is not None,
+            trouble=self._circuits,
+            again=self._retries.again,
+        )
         self._handlings.append(handling)
         try:
             await handling.run()
         finally:
             self._handlings.remove(handling)
+            if not self._handlings:
+                self._circuits.close_all()
             if threads is not None:
                 threads.close()
         if self._refusal is not None:
@@ -219,19 +237,22 @@ class Consumer:
 
     def pause(self, lane: str) -> None:
         """Hands out no more records of a lane; what is fetched waits."""
-        self._ready.pause(lane)
+        self._holds.hold(lane, Hold.APPLICATION)
 
     def resume(self, lane: str) -> None:
         """Hands records of a lane out again; what `stopped` told of it is over."""
         was_stopped = lane in self.stopped()
         self._brakes.release(lane)
-        self._ready.resume(lane)
+        self._circuits.close(lane)
+        self._holds.release_all(lane)
         if was_stopped:
             self._tell_stopped()
 
     def stopped(self) -> Mapping[str, str]:
-        """By lane, why no more of its records are handed out: too many of them would be dead-lettered (`Retry`)."""
-        return self._brakes.reasons
+        """By lane, why no more of its records are handed out: too many of them would be dead-lettered, or nearly all
+        of them fail through no fault of their own (`Retry`).
+        """
+        return {**self._circuits.reasons, **self._brakes.reasons}
 
     def explain(self) -> list[Explained]:
         """By lease, what its records are doing now, and what keeps it from doing more."""
@@ -247,9 +268,11 @@ class Consumer:
         lane, cluster = work.lease.id.channel.lane, work.lease.cluster.name
         kept = self._works.clusters[cluster].committer
         late = kept.unreachable and work.dirty and work.committed_at > 0
+        short = self._retries.short_of_budget(lane)
         reasons = {
             f"lane {lane} is stopped: {self.stopped().get(lane, '')}": lane in self.stopped(),
-            f"lane {lane} is paused": self._ready.is_paused(lane) and lane not in self.stopped(),
+            f"lane {lane} is paused": Hold.APPLICATION in self._holds.by(lane),
+            f"{short:,} records of lane {lane} wait for the retry budget": short > 0,
             f"{len(self._retries):,} records wait for another attempt: fetching pauses": self._memory.blocked,
             f"the memory of lane {lane} is full: fetching pauses": work.memory.held_back and not self._memory.blocked,
             f"no commit was answered lately by cluster {cluster}": late,
@@ -291,7 +314,7 @@ class Consumer:
         _log.error(
             "lane %s of group %s is stopped: %s. Mend the handler, then resume", lane, self._settings.group, reason
         )
-        self._ready.pause(lane)
+        self._holds.hold(lane, Hold.DEAD_LETTERS)
         self._tell_stopped()
 
     def _tell_stopped(self) -> None:

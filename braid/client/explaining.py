@@ -38,7 +38,8 @@ class Explained(NamedTuple):
 
     def __str__(self) -> str:
         """One line for a log."""
-        what = f"{self.handled} handled ({self.overdue} overdue), {self.waiting} waiting, {self.parked} parked, {self.copying} copied"
+        now = f"{self.handled} handled ({self.overdue} overdue), {self.waiting} waiting"
+        what = f"{now}, {self.parked} parked, {self.copying} copied"
         why = f"; {'; '.join(self.blocked)}" if self.blocked else ""
         head = f"; split: {self.behind:,} offsets behind a head {self.head_oldest_seconds:.1f} s old"
         split = head if self.behind else ""

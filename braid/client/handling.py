@@ -2,9 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Generic, NamedTuple, cast
+from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, cast
 
 from braid.client.handlers import Handled, X
 from braid.client.record import Record
@@ -36,6 +36,27 @@ class Supply(NamedTuple, Generic[X]):
     take: Callable[[], Awaitable[X | None]]
 
 
+class Trouble(Protocol):
+    """What hears of errors, and may have the record after next wait: `Circuits` and `Retries` of a consumer."""
+
+    @property
+    def probes(self) -> Mapping[str, object]:
+        """By lane, what is tried of lanes that were stopped; while there is none nobody asks `took` or `ended`."""
+        ...
+
+    def took(self, item: Handled) -> None:
+        """It is about to be handled."""
+        ...
+
+    def ended(self, item: Handled, *, well: bool) -> None:
+        """It was handled."""
+        ...
+
+    def failed(self, lane: str, error: BaseException, *, retryable: bool) -> None:
+        """A handler raised over a record."""
+        ...
+
+
 class Handling(Generic[X]):
     """One call of `Consumer.run` or `run_batches`."""
 
@@ -48,8 +69,13 @@ class Handling(Generic[X]):
         watch: Callable[[Run, str], Task],
         *,
         in_threads: bool,
+        trouble: Trouble,
+        again: Callable[[Record, float], None],
     ) -> None:
-        """`watch` runs what the consumer cannot live without; what runs `in_threads` does not end when cancelled."""
+        """`watch` runs what the consumer cannot live without; what runs `in_threads` does not end when cancelled.
+
+        `trouble` hears of errors; `again` brings back a record whose handler failed, after so many seconds at least.
+        """
         self._host = host
         self._elapsed = host.clock.elapsed
         self._supply = supply
@@ -64,6 +90,9 @@ class Handling(Generic[X]):
         self._settles_late = settings.ordering != "none" or settings.ownership == "exclusive"
         self._handler = handler
         self._watch = watch
+        self._trouble = trouble
+        self._probes = trouble.probes
+        self._again = again
         self._tracer = tracer()
         self._current: dict[int, X] = {}
         self._since: dict[int, float] = {}  # by slot, when its handler began
@@ -118,6 +147,8 @@ class Handling(Generic[X]):
                 if item is None:
                     return
                 now = elapsed()
+            if self._probes:
+                self._trouble.took(item)
             current[number] = item
             since[number] = now
             busy = item.work.busy
@@ -155,6 +186,8 @@ class Handling(Generic[X]):
             self._failed(item, error)
         else:
             item.ack()
+            if self._probes:
+                self._trouble.ended(item, well=True)
 
     # --- time
 
@@ -228,22 +261,27 @@ class Handling(Generic[X]):
             self._failed(item, self._timed_out())
             return
         item.abandon()
+        self._trouble.ended(item, well=False)
         if not forgiven or self._ending or task.cancelling():
             raise cancelled
 
     def _failed(self, item: X, error: BaseException) -> None:
+        verdict = self._verdicts.of(error)
         for record in _unsettled(item):
-            self._record_failed(record, error)
+            self._record_failed(record, error, verdict)
+        if self._probes:  # whoever finds fault with a record was able to look at it
+            self._trouble.ended(item, well=verdict in (Verdict.PERMANENT, Verdict.REJECTED))
 
-    def _record_failed(self, record: Record, error: BaseException) -> None:
-        attempt, verdict = record.attempt, self._verdicts.of(error)
+    def _record_failed(self, record: Record, error: BaseException, verdict: Verdict) -> None:
+        attempt = record.attempt
+        self._trouble.failed(record.lane, error, retryable=verdict is Verdict.NOT_ITS_FAULT)
         if verdict is Verdict.REJECTED:
             record.reject(str(error))
             return
         record.work.failed(record.offset, self._host.clock.now_ms())
         another = verdict is Verdict.ANOTHER_ATTEMPT and attempt < self._retry.max_attempts
         if verdict is Verdict.NOT_ITS_FAULT or another:
-            record.retry(self._wait_seconds(attempt, error))
+            self._again(record, self._wait_seconds(attempt, error))
         elif record.lane == DLQ_LANE:
             record.reject(f"failed {attempt} times: {error}")
         else:

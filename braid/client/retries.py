@@ -1,27 +1,50 @@
 """Records that wait for another attempt, on a timer wheel, beside the partition and not in its way."""
 
 import asyncio
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Mapping
 
+from braid.client.brake import Brakes
 from braid.client.partition_work import PartitionWork
 from braid.client.record import Record
+from braid.client.retry_budget import LaneBudget
+from braid.client.settings import RetryBudget
 from braid.kernel import limits
 from braid.kernel.ports import Host
 from braid.kernel.timer_wheel import TimerWheel
 
 
 class Retries:
-    """Parks records and gives them back when their time has come; bounded by `limits.PARKED_RETRIES_MAX`."""
+    """Parks records and gives them back when their time has come; bounded by `limits.PARKED_RETRIES_MAX`.
 
-    def __init__(self, host: Host, full_changed: Callable[[bool], None]) -> None:
-        """`full_changed` hears when the bound is reached and when it is left."""
+    A record whose handler failed waits for a token of its lane's budget, too, once its time has come. Of a lane that is
+    stopped, records come back one at a time: enough to try it with.
+    """
+
+    def __init__(
+        self,
+        host: Host,
+        full_changed: Callable[[bool], None],
+        budget: RetryBudget | None,
+        brakes: Brakes,
+        stopped: Mapping[str, str],
+    ) -> None:
+        """`full_changed` hears when the bound is reached and when it is left; `stopped` are lanes that are."""
         self._host = host
         self._full_changed = full_changed
-        self._wheel: TimerWheel[int] = TimerWheel(self._now_ms())
+        self._budget = budget
+        self._brakes = brakes
+        self._stopped = stopped
+        self._wheel: TimerWheel[int] = TimerWheel(self._now_ms(), timers_max=limits.PARKED_TIMERS_MAX)
         self._parked: dict[int, Record] = {}
+        self._budgeted: dict[int, None] = {}  # of those parked: another attempt costs a token
+        self._due: dict[str, deque[int]] = {}  # by lane, those whose time has come and who wait on
+        self._budgets: dict[str, LaneBudget] = {}
+        self._trying: dict[str, dict[tuple[PartitionWork, int], None]] = {}  # given back for a token
         self._any = asyncio.Event()
         self._number = 0
         self._full = False
+        self._failed: Record | None = None
 
     def __len__(self) -> int:
         return len(self._parked)
@@ -30,10 +53,23 @@ class Retries:
         """The work of each record that is parked."""
         return [record.work for record in self._parked.values()]
 
+    def short_of_budget(self, lane: str) -> int:
+        """How many records of a lane wait on though their time has come: their retries would be too many."""
+        return 0 if lane in self._stopped else len(self._due.get(lane, ()))
+
+    def again(self, record: Record, delay_seconds: float) -> None:
+        """A record whose handler failed is to be tried again."""
+        self._failed = record
+        record.retry(delay_seconds)
+        self._failed = None
+
     def park(self, record: Record, delay_seconds: float) -> None:
         """Takes a record for a while."""
         self._number += 1
         self._parked[self._number] = record
+        if record is self._failed:
+            self._budgeted[self._number] = None
+        self._trying.get(record.lane, {}).pop((record.work, record.offset), None)  # that token is spent
         self._wheel.schedule(self._number, self._now_ms() + max(0, int(delay_seconds * 1000)))
         self._any.set()
         self._tell()
@@ -44,11 +80,55 @@ class Retries:
             await self._any.wait()
             await self._host.clock.sleep(limits.RETRY_TICK_SECONDS)
             for number in self._wheel.advance(self._now_ms()):
-                record = self._parked.pop(number)
-                record.work.back(record)
+                if number in self._budgeted:
+                    self._due.setdefault(self._parked[number].lane, deque()).append(number)
+                else:
+                    self._give_back(number)
+            for lane in list(self._due):
+                self._give_back_within_budget(lane, self._due[lane])
+                if not self._due[lane]:
+                    del self._due[lane]
             self._tell()
             if not self._parked:
                 self._any.clear()
+
+    def _give_back(self, number: int) -> None:
+        self._budgeted.pop(number, None)
+        record = self._parked.pop(number)
+        record.work.back(record)
+
+    def _give_back_within_budget(self, lane: str, due: deque[int]) -> None:
+        self._earn(lane)
+        while due:
+            record = self._parked[due[0]]
+            if record.work.working:
+                if lane in self._stopped and record.work.memory.waiting:
+                    return
+                if not self._spend(lane, record):
+                    return
+            self._give_back(due.popleft())
+
+    def _spend(self, lane: str, record: Record) -> bool:
+        if self._budget is None:
+            return True
+        if not self._budgets[lane].spend():
+            return False
+        self._trying.setdefault(lane, {})[record.work, record.offset] = None
+        return True
+
+    def _earn(self, lane: str) -> None:
+        """Brings a lane's budget up to now: what is done of it, and which retries ended well, or will not be made."""
+        if self._budget is None:
+            return
+        now = self._host.clock.elapsed()
+        if lane not in self._budgets:
+            self._budgets[lane] = LaneBudget(self._budget, now)
+        budget, trying = self._budgets[lane], self._trying.get(lane, {})
+        budget.earn(self._brakes.lane(lane).done, now)
+        for work, offset in list(trying):
+            if work.ended or not work.attempts(offset):  # done: nothing is known of its attempts any more
+                del trying[work, offset]
+                budget.give_back()
 
     def _tell(self) -> None:
         full = len(self._parked) >= limits.PARKED_RETRIES_MAX

@@ -73,6 +73,60 @@ class DeadLetterLimits:
 
 
 @dataclass(frozen=True, slots=True)
+class RetryBudget:
+    """How many retries a lane may cost at one consumer, so that a dependency that is away is not asked ever more often.
+
+    A retry that fails spends a token; one that succeeds gives it back. Without tokens records wait longer for their
+    next attempt: none is lost, and none dead-lettered for it. Records that the application brings back itself
+    (`Record.retry`) wait as long as it said.
+
+    Attributes:
+        share: Tokens for each record that is done.
+        per_second: Tokens for each second, whatever is done; ten seconds of them may be saved.
+    """
+
+    share: float = limits.RETRY_BUDGET_SHARE
+    per_second: float = limits.RETRY_BUDGET_PER_SECOND
+
+    def __post_init__(self) -> None:
+        if self.share < 0:
+            raise Invalid("must not be negative", field="retry.budget.share")
+        if self.per_second <= 0:
+            raise Invalid("must be positive: else nothing ends a wait", field="retry.budget.per_second")
+
+
+@dataclass(frozen=True, slots=True)
+class Circuit:
+    """When a consumer stops with a lane because of what is not its records' fault, and how it goes on by itself.
+
+    It stops once `ratio` of what was handled over `seconds`, and at least `failures`, raised `Retryable` or an error
+    named in `Retry.retryable`. From then on one record at a time is tried: as soon as one is done, the lane goes on.
+
+    Attributes:
+        ratio: Of the records handled.
+        failures: So many at least.
+        seconds: For so long at least.
+        probe_seconds: First and longest wait between two tries; it doubles in between, with jitter.
+    """
+
+    ratio: float = limits.CIRCUIT_RATIO
+    failures: int = limits.CIRCUIT_FAILURES
+    seconds: float = limits.CIRCUIT_SECONDS
+    probe_seconds: tuple[float, float] = limits.CIRCUIT_PROBE_SECONDS
+
+    def __post_init__(self) -> None:
+        low, high = self.probe_seconds
+        if not 0 < self.ratio <= 1:
+            raise Invalid("must be above 0 and at most 1", field="retry.circuit.ratio")
+        if self.failures < 1:
+            raise Invalid("must be at least 1", field="retry.circuit.failures")
+        if self.seconds < 0:
+            raise Invalid("must not be negative", field="retry.circuit.seconds")
+        if not 0 < low <= high:
+            raise Invalid("must be 0 < first ≤ longest", field="retry.circuit.probe_seconds")
+
+
+@dataclass(frozen=True, slots=True)
 class Retry:
     """How a record is tried again after its handler raised.
 
@@ -85,6 +139,8 @@ class Retry:
             never dead-lettered for them. Of the classes named here and above, the one nearest to an error's own
             counts; an error under none of them is tried `max_attempts` times. `braid.Retryable` and `braid.Reject`,
             raised by a handler, stand in the same order of classes.
+        budget: How many retries a lane may cost; None for any.
+        circuit: When to stop with a lane because of errors that are not its records' fault; None for never.
     """
 
     max_attempts: int = 5
@@ -92,6 +148,8 @@ class Retry:
     dead_letters: DeadLetterLimits | None = DeadLetterLimits()
     permanent: tuple[type[BaseException], ...] = ()
     retryable: tuple[type[BaseException], ...] = ()
+    budget: RetryBudget | None = RetryBudget()
+    circuit: Circuit | None = Circuit()
 
     def __post_init__(self) -> None:
         for name, classes in (("permanent", self.permanent), ("retryable", self.retryable)):

@@ -95,6 +95,7 @@ class Control:
     held: dict[str, dict[str, int]] = field(default_factory=dict)
     generations: dict[str, Generation] = field(default_factory=dict)
     refusals: list[tuple[str, Generation]] = field(default_factory=list)
+    stopped: list[dict[str, str]] = field(default_factory=list)
     answers_heartbeats: bool = True
     lease_ms: int = 3_000
     max_record_bytes: int = 1 << 20
@@ -318,6 +319,8 @@ class Control:
                 self.refusals.append((told.cluster, generation))
             case "splits":
                 joined.splits.append(message.splits)
+            case "stopped":
+                self.stopped.append(dict(message.stopped.lanes))
             case "leave":
                 joined.left = True
 

@@ -22,7 +22,9 @@ async def test_every_fetched_record_is_told_of_once() -> None:
             held.retry(after_seconds=60.0)
             (told,) = consumer.explain()
             assert (told.handled, told.waiting, told.parked, told.copying) == (0, 9, 1, 0)
-            assert told.blocked == () and str(told).startswith(f"{FIRST} working: 0 handled (0 overdue), 9 waiting, 1 parked")
+            assert told.blocked == () and str(told).startswith(
+                f"{FIRST} working: 0 handled (0 overdue), 9 waiting, 1 parked"
+            )
             await asyncio.sleep(20.0)
             assert consumer.explain()[0].oldest_seconds >= 20.0
 
