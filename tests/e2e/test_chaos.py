@@ -15,6 +15,7 @@ from tests.e2e.chaos.clusters import OffsetCommit, decode_commit, takes_records
 from tests.e2e.chaos.histories import Histories
 from tests.e2e.chaos.journals import Journals
 from tests.e2e.chaos.judging import handled_again, judge
+from tests.e2e.chaos.load import CLUSTERS as CHAOS_CLUSTERS
 from tests.e2e.chaos.plan import CLUSTERS, SMALL
 from tests.e2e.chaos.run import Report
 from tests.support.checkers import facts
@@ -36,8 +37,11 @@ def test_every_promise_holds_under_kills(report: Report) -> None:
 def test_the_run_had_something_to_check(report: Report) -> None:
     kinds = (facts.Acknowledged, facts.Processed, facts.Rejected, facts.DeadLettered, facts.Committed)
     histories = (facts.LeaseGranted, facts.SealRecorded, facts.EndsRecorded, facts.DrainRecorded, facts.Folded)
-    assert not [kind.__name__ for kind in (*kinds, *histories) if not report.counts.get(kind.__name__)]
+    losses = (facts.Destroyed, facts.LossRecorded, facts.GivenUp)
+    assert not [kind.__name__ for kind in (*kinds, *histories, *losses) if not report.counts.get(kind.__name__)]
     assert report.figures["sealed_topics_tried"]
+    assert report.given_up, "records that nobody had consumed were lost by design"
+    assert {cluster for route in report.routes for cluster in route.shares} == {*CHAOS_CLUSTERS}
 
 
 def test_a_member_was_killed_between_its_commits(report: Report) -> None:
@@ -121,6 +125,30 @@ def _unsealed(found: Facts) -> Facts:
     return [fact for fact in found if not isinstance(fact, facts.SealRecorded)]
 
 
+def _dropped_on_reroute(found: Facts) -> Facts:
+    """What was acknowledged on another cluster than the records before it never arrived there."""
+    acked = [fact for fact in found if isinstance(fact, facts.Acknowledged)]
+    later = next(fact for fact in acked if fact.place.cluster != acked[0].place.cluster)
+    return [fact for fact in found if not (isinstance(fact, facts.Appended) and fact.place == later.place)]
+
+
+def _loss_without_a_word(found: Facts) -> Facts:
+    """Whoever trusts a base after a truncation says nothing of what lay below it."""
+    return [fact for fact in found if not isinstance(fact, facts.LossRecorded | facts.GivenUp)]
+
+
+def _loss_of_more(found: Facts) -> Facts:
+    return [_one_more(fact) if isinstance(fact, facts.LossRecorded) else fact for fact in found]
+
+
+def _one_more(loss: facts.LossRecorded) -> facts.LossRecorded:
+    return replace(loss, ranges=tuple(each._replace(last=each.last + 100_000) for each in loss.ranges))
+
+
+def _nothing_given_up(found: Facts) -> Facts:
+    return [fact for fact in found if not isinstance(fact, facts.GivenUp)]
+
+
 def _late_record(found: Facts) -> Facts:
     ends = next(fact for fact in found if isinstance(fact, facts.EndsRecorded) and fact.offsets[0])
     late = facts.Appended(facts.Place(*ends.topic, 0, ends.offsets[0]), b"late")
@@ -143,6 +171,10 @@ def _late_record(found: Facts) -> Facts:
         ("I11 drains", _drained_first),
         ("I11 drains", _unsealed),
         ("I11 drains", _late_record),
+        ("I1 receipts", _dropped_on_reroute),
+        ("I1 zero loss", _nothing_given_up),
+        ("I11 losses", _loss_without_a_word),
+        ("I11 losses", _loss_of_more),
     ],
 )
 def test_a_changed_run_turns_its_checker_red(report: Report, invariant: str, mutate: Callable[[Facts], Facts]) -> None:

@@ -33,9 +33,14 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=3.0)
     parser.add_argument("--seed", type=int, default=int(time.time()) % 100_000)
     parser.add_argument("--fault", action="append", default=[], help="play only these, in this order")
+    parser.add_argument("--smoke", action="store_true", help="play the deck of this seed that `make test` plays")
     arguments = parser.parse_args()
-    played = iter([arguments.fault]) if arguments.fault else decks(arguments.seed, arguments.minutes)
-    report = asyncio.run(play(BUILD / "run", arguments.seed, played, lambda line: print(line, flush=True)))
+    seed = arguments.seed
+    if arguments.fault or arguments.smoke:
+        played = iter([arguments.fault or deck(seed, whole=False)])
+    else:
+        played = decks(seed, arguments.minutes)
+    report = asyncio.run(play(BUILD / "run", seed, played, lambda line: print(line, flush=True)))
     print(report.to_json())
     print(write_report(report, BUILD))
     return 1 if report.violations else 0

@@ -22,7 +22,7 @@ from tests.support.checkers import facts
 OFFSETS_TOPIC = "__consumer_offsets"
 READ_SECONDS = 600.0  # by the wall: it ends what hangs
 _FLEXIBLE = 4  # versions from here on have compact strings
-_Timed = tuple[int, facts.Fact]
+Timed = tuple[int, facts.Fact]
 
 
 class RawRecord(NamedTuple):
@@ -37,17 +37,33 @@ class RawRecord(NamedTuple):
     headers: Sequence[tuple[str, bytes]]
 
 
-async def cluster_facts(cluster: str, bootstrap: str, prefix: str, group: str) -> list[_Timed]:
+async def cluster_facts(cluster: str, bootstrap: str, prefix: str, group: str) -> list[Timed]:
     """Facts a cluster holds of topics with a prefix and of a group's commits, with the wall clock of each in ms."""
+    topics = await topic_facts(cluster, bootstrap, prefix)
+    found = [each for told in topics.values() for each in told]
+    return found + await group_facts(cluster, bootstrap, group)
+
+
+async def topic_facts(cluster: str, bootstrap: str, prefix: str) -> dict[str, list[Timed]]:
+    """Of each topic with a prefix, likewise."""
+    found: dict[str, list[Timed]] = {}
     async with _reader(bootstrap) as reader:
-        topics = sorted(topic for topic in await reader.topics() if topic.startswith(prefix))
-        found: list[_Timed] = []
-        for topic in topics:
+        for topic in sorted(topic for topic in await reader.topics() if topic.startswith(prefix)):
+            found[topic] = []
             async for record in _records(reader, topic):
-                found += _record_facts(cluster, record)
-        async for record in _records(reader, OFFSETS_TOPIC):
-            found += _commit_facts(cluster, group, record)
-        return found
+                found[topic] += record_facts(cluster, record)
+    return found
+
+
+async def group_facts(cluster: str, bootstrap: str, group: str) -> list[Timed]:
+    """Of every commit of a group that the cluster ever stored, likewise."""
+    found: list[Timed] = []
+    async with _reader(bootstrap) as reader:
+        known = await reader._client.fetch_all_metadata()
+        if OFFSETS_TOPIC in known.topics(exclude_internal_topics=False):  # a new cluster has none before a commit
+            async for record in _records(reader, OFFSETS_TOPIC):
+                found += commit_facts(cluster, group, record)
+    return found
 
 
 async def takes_records(admin: KafkaAdmin, topic: str, partitions: int) -> list[int]:
@@ -102,10 +118,11 @@ async def _partitions(reader: AIOKafkaConsumer, topic: str) -> set[int]:
     return set(found or ())
 
 
-def _record_facts(cluster: str, record: RawRecord) -> list[_Timed]:
+def record_facts(cluster: str, record: RawRecord) -> list[Timed]:
+    """What a record of a stream's topic tells."""
     place = facts.Place(cluster, record.topic, record.partition, record.offset)
     canary = record.value == SEAL_CANARY and record.key is None and not record.headers
-    found: list[_Timed] = [(record.timestamp_ms, facts.Appended(place, record.value or b"", deliverable=not canary))]
+    found: list[Timed] = [(record.timestamp_ms, facts.Appended(place, record.value or b"", deliverable=not canary))]
     headers = dict(record.headers)
     if "braid-dl-group" in headers:
         text = {name.removeprefix("braid-dl-"): value.decode() for name, value in headers.items()}
@@ -115,7 +132,8 @@ def _record_facts(cluster: str, record: RawRecord) -> list[_Timed]:
     return found
 
 
-def _commit_facts(cluster: str, group: str, record: RawRecord) -> list[_Timed]:
+def commit_facts(cluster: str, group: str, record: RawRecord) -> list[Timed]:
+    """What a record of `__consumer_offsets` tells of a group."""
     if record.key is None or record.value is None:
         return []
     found = decode_commit(record.key, record.value)

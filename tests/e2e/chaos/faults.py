@@ -1,4 +1,6 @@
-"""The faults of a chaos run, by name. Each does its harm under load, sees work go on, and heals it.
+"""Faults of a chaos run: processes and whole clusters killed and frozen, and moves amid that.
+
+Each does its harm under load, sees work go on, and heals it.
 
 What is hit is chosen by what carries traffic, or by a seeded choice. None waits for time to pass, except those that
 freeze a process for a share of a lease or session: there the time is the fault.
@@ -6,7 +8,7 @@ freeze a process for a share of a lease or session: there the time is the fault.
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from itertools import pairwise
 from typing import Final
 
@@ -161,27 +163,29 @@ async def move(field: Field, chance: random.Random) -> None:
     """Moves the stream in order."""
     await field.healthy()
     source, at = field.carrier(), now_ms()
-    await field.move(field.other(source))
-    await _arrived(field, source, at)
+    target = field.other(source, chance)
+    await field.move(target)
+    await arrived(field, source, at)
     await field.progress()
     field.measured("planned_move_stall_ms", stall_ms(field, at - STALL_BEFORE_MS, now_ms()))
-    field.mark(field.other(source), "takes the stream", at)
+    field.mark(target, f"takes the stream from {source}", at)
 
 
 async def move_without_leader(field: Field, chance: random.Random) -> None:
     """Moves the stream and kills the registry's leader right after: its successor finishes."""
     await field.healthy()
     source, at, leader = field.carrier(), now_ms(), await field.leader("registry")
-    await field.move(field.other(source))
+    await field.move(field.other(source, chance))
     await field.mesh.kill(leader)
     field.kills += 1
-    await _arrived(field, source, at)
+    await arrived(field, source, at)
     await field.progress()
     await field.mesh.start(leader)
     field.mark(leader, "killed in a move", at)
 
 
-async def _arrived(field: Field, source: str, since_ms: int) -> None:
+async def arrived(field: Field, source: str, since_ms: int) -> None:
+    """Waits for the first record that is acknowledged elsewhere."""
     await field.first(
         "acked", since_ms, lambda line: line.cluster != source and ".live." in line.topic, "the move arrived"
     )
@@ -204,23 +208,3 @@ def _worked(field: Field, name: str) -> set[tuple[str, str, int]]:
     if not worked:
         raise StuckError(f"{name} processed nothing")
     return worked
-
-
-FAULTS: Final[Mapping[str, Fault]] = {
-    "kill member": kill_member,
-    "freeze member for half a lease": pause_member(0.5),
-    "freeze member for 1.5 leases": pause_member(1.5),
-    "freeze member for 3 leases": pause_member(3.0),
-    "kill producer": kill_producer,
-    "freeze producer": pause_producer,
-    "kill registry leader": kill_leader("registry"),
-    "kill assigner leader": kill_leader("assigner"),
-    "freeze registry leader": pause_leader("registry"),
-    "freeze assigner leader": pause_leader("assigner"),
-    "kill all registries": kill_all("registry"),
-    "kill all assigners": kill_all("assigner"),
-    "kill cluster": kill_cluster,
-    "freeze cluster": pause_cluster,
-    "move": move,
-    "move without leader": move_without_leader,
-}

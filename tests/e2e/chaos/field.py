@@ -5,9 +5,11 @@ progress, never by time.
 """
 
 import asyncio
+import random
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from braid.api.assigner.v1.assigner_service_pb2 import ListLeasesRequest, ListLeasesResponse
 from braid.api.assigner.v1.group_pb2 import LeaseState
@@ -24,10 +26,15 @@ from braid.api.registry.v1.stream_pb2 import Channel, ChannelState, Stream
 from braid.client.mesh import Mesh
 from braid.kernel.errors import BraidError
 from braid.kernel.limits import FAILOVER_WINDOW_SECONDS, FAILOVERS_MAX
+from braid.kernel.offset_ranges import Ranges
 from devmesh.mesh import DevMesh
+from tests.e2e.chaos.clusters import Timed
+from tests.e2e.chaos.disks import Disk
 from tests.e2e.chaos.fleet import Fleet
 from tests.e2e.chaos.journals import Journals, Line
-from tests.e2e.chaos.load import GROUP, LANES, STREAM
+from tests.e2e.chaos.load import GROUP, LANES, STREAM, TOPIC_PREFIX
+from tests.support.checkers import facts
+from tests.support.checkers.delivery import within
 from tests.support.patience import Deadline
 
 PROGRESS_SECONDS = 60.0
@@ -60,6 +67,9 @@ class Field:
         marks: The timeline.
         figures: Measurements in milliseconds by name.
         kills: SIGKILL and SIGSTOP sent so far.
+        kept: Facts of what has left its cluster by now.
+        archived: Topics whose facts are kept: they are read nowhere else.
+        given_up: Topics' ranges that were given up by name, and when (wall clock, milliseconds).
     """
 
     mesh: DevMesh
@@ -69,6 +79,9 @@ class Field:
     marks: list[Mark] = field(default_factory=list)
     figures: dict[str, list[float]] = field(default_factory=dict)
     kills: int = 0
+    kept: list[Timed] = field(default_factory=list)
+    archived: set[facts.Topic] = field(default_factory=set)
+    given_up: dict[facts.Topic, tuple[int, Ranges]] = field(default_factory=dict)
     _failovers: list[float] = field(default_factory=list)
 
     def may_fail_over(self) -> bool:
@@ -138,7 +151,7 @@ class Field:
             found[:] = [each.instance for each in answer.endpoints if each.service == service and each.leader]
             return bool(found) and found[0] != former
 
-        await self._asked(look, f"a leader of {service} other than {former or 'none'}")
+        await self.asked(look, f"a leader of {service} other than {former or 'none'}")
         return found[0]
 
     def carrier(self) -> str:
@@ -148,9 +161,19 @@ class Field:
                 return line.cluster
         raise StuckError("nothing was acknowledged yet")
 
-    def other(self, cluster: str) -> str:
-        """The first cluster that is not this one."""
-        return next(name for name in self.mesh.ready.clusters if name != cluster)
+    def other(self, cluster: str, chance: random.Random) -> str:
+        """A cluster that is not this one."""
+        return chance.choice([name for name in self.mesh.ready.clusters if name != cluster])
+
+    def disk(self, cluster: str) -> Disk:
+        """The disk of a cluster, which must not run."""
+        return Disk(Path(self.mesh.ready.dir), cluster, TOPIC_PREFIX, GROUP)
+
+    def gave_up_ms(self, line: Line) -> int | None:
+        """When a record that was acknowledged was given up by name; None when it was not."""
+        at, ranges = self.given_up.get(facts.Topic(line.cluster, line.topic), (0, ()))
+        named = within(ranges, facts.Place(line.cluster, line.topic, line.partition, line.offset))
+        return at if named else None
 
     async def healthy(self) -> None:
         """Waits until the registry finds every cluster healthy and nothing of the stream stranded."""
@@ -162,7 +185,7 @@ class Field:
             well = all(each.status.health == ClusterHealth.CLUSTER_HEALTH_HEALTHY for each in answer.clusters)
             return well and not any(channel.stranded for channel in await self.channels())
 
-        await self._asked(look, "every cluster healthy")
+        await self.asked(look, "every cluster healthy")
 
     async def channels(self) -> list[Channel]:
         """The stream's channels."""
@@ -175,7 +198,7 @@ class Field:
         async def look() -> bool:
             return not any(each.state == ChannelState.CHANNEL_STATE_DRAINING for each in await self.channels())
 
-        await self._asked(look, "every draining channel drained", seconds)
+        await self.asked(look, "every draining channel drained", seconds)
 
     async def owned(self, seconds: float) -> None:
         """Waits until every partition of the stream's consumable channels is held."""
@@ -193,14 +216,22 @@ class Field:
             held = {lease.name for lease in answer.leases if lease.state == LeaseState.LEASE_STATE_HELD}
             return wanted <= held
 
-        await self._asked(look, "every partition owned", seconds)
+        await self.asked(look, "every partition owned", seconds)
 
-    async def move(self, target: str) -> None:
-        """Moves the stream to a cluster. Raises `BraidError`."""
-        request = MoveStreamRequest(stream=STREAM, lanes=list(LANES), to_cluster=target, reason="chaos")
+    async def move(self, target: str, *lanes: str, partitions: int = 0, percent: float | None = None) -> None:
+        """Moves lanes of the stream (where none is named, those that are consumed). Raises `BraidError`."""
+        request = MoveStreamRequest(
+            stream=STREAM,
+            lanes=lanes or LANES,
+            to_cluster=target,
+            partitions=partitions,
+            percent=percent,
+            reason="chaos",
+        )
         await self.client.service("registry").unary("MoveStream", request, MoveStreamResponse, timeout_seconds=30.0)
 
-    async def _asked(self, look: Callable[[], Awaitable[bool]], what: str, seconds: float = PROGRESS_SECONDS) -> None:
+    async def asked(self, look: Callable[[], Awaitable[bool]], what: str, seconds: float = PROGRESS_SECONDS) -> None:
+        """Asks until something is so, refusals included. Raises `StuckError` naming it, and the last refusal."""
         deadline = Deadline(seconds)
         while True:
             try:

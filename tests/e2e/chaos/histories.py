@@ -14,6 +14,7 @@ from braid.kernel.ports import HistoryId
 from braid.rpc.mesh_client import ServiceClient
 from braid.runtime.kinds import AnyKind
 from services.assigner.reconciler_group import GROUPS
+from services.registry.codec import read_ranges
 from services.registry.histories import CLUSTERS, STREAMS
 from tests.e2e.chaos.load import GROUP
 from tests.support.checkers import facts
@@ -50,6 +51,11 @@ class Histories:
             token = answer.next_page_token
             if not token:
                 return
+
+    def of(self, service: str, stream: str) -> list[EventRecord]:
+        """A stream's events, in order."""
+        records = self.records.get(str(HistoryId(service, "stream", stream)), {})
+        return [records[sequence] for sequence in sorted(records)]
 
     def facts(self) -> list[tuple[int, Fact]]:
         """What they tell, with the wall clock of each in milliseconds; each history in order."""
@@ -111,6 +117,14 @@ class _Telling:
             case "channel_drained":
                 ref = event.channel_drained.channel
                 yield facts.DrainRecorded(self._topic(ref), ref.lane)
+            case "records_lost":
+                yield facts.LossRecorded(
+                    self._topic(event.records_lost.channel), read_ranges(event.records_lost.ranges)
+                )
+            case "channel_closed":
+                yield facts.GivenUp(
+                    self._topic(event.channel_closed.channel), read_ranges(event.channel_closed.given_up)
+                )
             case _:
                 pass
 

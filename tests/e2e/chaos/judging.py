@@ -17,6 +17,7 @@ from tests.support.checkers.drains import SafeDrains
 from tests.support.checkers.epochs import OneLeaderAtATime, RisingEpochs
 from tests.support.checkers.folding import OneFold
 from tests.support.checkers.leases import OneGrant, Restful
+from tests.support.checkers.losses import ExactLosses
 
 Timed = tuple[int, facts.Fact]
 
@@ -69,6 +70,7 @@ def checkers() -> list[Checker]:
         OneGrant(),
         OneFold(KINDS),
         SafeDrains(),
+        ExactLosses(),
     ]
 
 

@@ -3,7 +3,9 @@
 import zlib
 from typing import Final
 
+CLUSTERS: Final = ("east", "west", "north")
 STREAM: Final = "orders"
+TOPIC_PREFIX: Final = f"braid.{STREAM}."
 GROUP: Final = "billing"
 PARTITIONS: Final = {"live": 4, "bulk": 2, "dlq": 1}
 LANES: Final = ("live", "bulk")

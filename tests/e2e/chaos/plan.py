@@ -20,13 +20,23 @@ SMALL: Final = (
     "kill all registries",
     "kill all assigners",
 )
-CLUSTERS: Final = ("kill cluster", "move", "freeze cluster", "move without leader")
+# What a smoke plays of clusters and whole streams; `FURTHER` comes on top of it where there is time.
+CLUSTERS: Final = (
+    "kill cluster",
+    "move",
+    "freeze cluster",
+    "move without leader",
+    "grow",
+    "spread",
+    "cluster returns empty",
+)
+FURTHER: Final = ("shrink", "decommission", "cluster returns cut short")
 
 
-def deck(seed: int) -> list[str]:
-    """The faults a seed stands for, in order."""
+def deck(seed: int, *, whole: bool = True) -> list[str]:
+    """The faults a seed stands for, in order; a smoke's alone where not `whole`."""
     chance = random.Random(f"deck/{seed}")
-    small, large = list(SMALL), list(CLUSTERS)
+    small, large = list(SMALL), list(CLUSTERS + (FURTHER if whole else ()))
     chance.shuffle(small)
     chance.shuffle(large)
     return _interleaved(small, large)

@@ -24,13 +24,15 @@ from braid.stores.sqlite import SqliteStore
 from devmesh.files import MeshFiles
 from devmesh.mesh import DevMesh
 from tests.e2e.chaos import judging
-from tests.e2e.chaos.clusters import cluster_facts, takes_records
-from tests.e2e.chaos.faults import FAULTS, Fault
+from tests.e2e.chaos.catalogue import FAULTS
+from tests.e2e.chaos.clusters import group_facts, takes_records, topic_facts
+from tests.e2e.chaos.faults import Fault
 from tests.e2e.chaos.field import Field, Mark, StuckError, now_ms
 from tests.e2e.chaos.fleet import Fleet
 from tests.e2e.chaos.histories import KINDS, Histories
 from tests.e2e.chaos.journals import Journals, Line
-from tests.e2e.chaos.load import GROUP, MEMBERS, PARTITIONS, PRODUCERS, STREAM, fate_of
+from tests.e2e.chaos.load import CLUSTERS, GROUP, MEMBERS, PARTITIONS, PRODUCERS, STREAM, TOPIC_PREFIX, fate_of
+from tests.e2e.chaos.series import Route, lag, routes, span
 from tests.support.checkers import Violation, facts
 from tests.support.patience import Deadline
 
@@ -39,7 +41,6 @@ OWNED_SECONDS = 4.0
 LAG_SECONDS = 30.0
 DRAIN_SECONDS = 90.0
 SLACK = 4.0  # waited for longer than promised, so that a report says how long it took
-TOPIC_PREFIX = f"braid.{STREAM}."
 Say = Callable[[str], None]
 
 
@@ -59,6 +60,9 @@ class Report:
         found: The facts, in order.
         lines: The applications' logs.
         marks: The timeline.
+        routes: Which cluster carried which lane when.
+        lag: By slice of time, how many records were acknowledged and not settled.
+        given_up: Records that no member settled, and a person gave up by name.
         seconds: Wall time.
     """
 
@@ -73,11 +77,14 @@ class Report:
     found: list[facts.Fact] = field(default_factory=list)
     lines: list[Line] = field(default_factory=list)
     marks: list[Mark] = field(default_factory=list)
+    routes: list[Route] = field(default_factory=list)
+    lag: list[int] = field(default_factory=list)
+    given_up: int = 0
     seconds: float = 0.0
 
     def to_json(self) -> str:
         """All but facts and lines."""
-        large = ("found", "lines", "marks", "violations")
+        large = ("found", "lines", "marks", "routes", "lag", "violations")
         small = {name: value for name, value in vars(self).items() if name not in large}
         return json.dumps({**small, "violations": [str(each) for each in self.violations]}, indent=1) + "\n"
 
@@ -103,7 +110,7 @@ async def play(
     logs = directory / "logs"
     logs.mkdir(parents=True)
     report = Report(seed)
-    mesh = DevMesh(directory / "mesh", clusters=("east", "west"))
+    mesh = DevMesh(directory / "mesh", clusters=CLUSTERS)
     async with mesh:
         ready = time.monotonic() - begun
         report.figures["dev_ready_seconds"] = [ready]
@@ -148,6 +155,11 @@ class _Play:
             run.journals.poll()
             report.lines, report.marks, report.kills = run.journals.lines, run.marks, run.kills
             report.figures |= run.figures
+            report.routes = routes(self._histories.of("registry", STREAM), span(report.lines)[1])
+            report.lag = lag(report.lines, run.gave_up_ms)
+            settled = {line.value for line in report.lines if line.kind in ("processed", "rejected")}
+            acked = (line for line in report.lines if line.kind == "acked" and line.value not in settled)
+            report.given_up = sum(run.gave_up_ms(line) is not None for line in acked)
             report.found = judging.in_order([*judging.line_facts(report.lines), *self._timed])
 
     async def _begin(self) -> None:
@@ -197,8 +209,11 @@ class _Play:
     def _settled(self) -> bool:
         lines = self._field.journals.lines
         settled = {line.value for line in lines if line.kind in ("processed", "rejected")}
-        acked = (line.value for line in lines if line.kind == "acked")
-        return all(value in settled or fate_of(value) == "poison" for value in acked)
+        acked = (line for line in lines if line.kind == "acked")
+        return all(
+            line.value in settled or fate_of(line.value) == "poison" or self._field.gave_up_ms(line) is not None
+            for line in acked
+        )
 
     async def _read_histories(self) -> None:
         for service in ("registry", "assigner"):
@@ -215,7 +230,10 @@ class _Play:
             self._violated("I8 histories", change)
         info = await self._field.mesh.info()
         for name, cluster in info.clusters.items():
-            self._timed += await cluster_facts(name, cluster.bootstrap, TOPIC_PREFIX, GROUP)
+            for topic, told in (await topic_facts(name, cluster.bootstrap, TOPIC_PREFIX)).items():
+                self._timed += [] if facts.Topic(name, topic) in self._field.archived else told
+            self._timed += await group_facts(name, cluster.bootstrap, GROUP)
+        self._timed += self._field.kept
         await self._read_folds()
         await self._try_sealed()
 
@@ -241,20 +259,21 @@ class _Play:
             self._timed.append((now_ms(), facts.Folded("reloaded", history, fold.sequence, state)))
 
     async def _try_sealed(self) -> None:
-        """A topic that was sealed refuses a record now."""
-        sealed = (ChannelState.CHANNEL_STATE_DRAINED, ChannelState.CHANNEL_STATE_RETIRED)
+        """A topic that was sealed refuses a record now, where there still is one."""
         info = await self._field.mesh.info()
         kafka = AioKafka("chaos")
         for channel in await self._field.channels():
-            if channel.state not in sealed:
+            if channel.state != ChannelState.CHANNEL_STATE_DRAINED:
                 continue
             admin = kafka.cluster(info.clusters[channel.cluster].bootstrap, "").admin()
             try:
+                if channel.topic not in await admin.describe_topics([channel.topic]):
+                    continue
                 for number in await takes_records(admin, channel.topic, channel.partitions):
                     self._violated("I11 drains", f"{channel.name} is drained; partition {number} takes records")
+                self._field.measured("sealed_topics_tried", channel.generation)
             finally:
                 await admin.close()
-            self._field.measured("sealed_topics_tried", channel.generation)
 
     def _violated(self, invariant: str, message: str) -> None:
         self._report.violations.append(Violation(invariant, message, 0))

@@ -1,31 +1,43 @@
-"""A run as one HTML page: what happened to whom, and how many records a second were acknowledged and processed."""
+"""A run as one HTML page: what was done to whom, which clusters carried the stream, throughput and lag, over time."""
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tests.e2e.chaos.field import Mark
-from tests.e2e.chaos.journals import Line
+from tests.e2e.chaos.load import CLUSTERS
+from tests.e2e.chaos.series import SLICE_MS, Route, span, throughput
 
 if TYPE_CHECKING:
     from tests.e2e.chaos.run import Report
 
 WIDTH: Final = 1_400
-LEFT: Final = 130
-ROW: Final = 24
+LEFT: Final = 150
+RIGHT: Final = 10
 CHART: Final = 90
-SLICE_MS: Final = 250
-_COLOURS: Final = {"acked": "#2b7", "processed": "#36c"}
-_PAGE: Final = """<!doctype html><meta charset="utf-8"><title>Chaos {seed}</title>
-<style>body{{font:13px system-ui;margin:24px;max-width:1420px}}svg{{background:#fafafa;border:1px solid #ddd}}
-.bad{{color:#b00}}td{{padding:2px 12px 2px 0}}text{{font:11px system-ui}}</style>
+GAP: Final = 26
+ROW: Final = 24
+TICKS_MAX: Final = 24
+_STEPS: Final = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1_800, 3_600)  # seconds between two ticks
+_COLOURS: Final[Mapping[str, str]] = dict(zip(CLUSTERS, ("#2b6cb0", "#dd8833", "#2f9e6e"), strict=True))
+_FAULT: Final = "#c53030"
+_LAG: Final = "#6b46c1"
+_PAGE: Final = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Chaos {seed}</title>
+<style>body{{font:13px system-ui,sans-serif;margin:24px;max-width:1420px;color:#222}}
+svg{{background:#fcfcfc;border:1px solid #ddd;display:block}}
+.bad{{color:#b00}}td,th{{padding:2px 12px 2px 0;vertical-align:top;text-align:left}}
+text{{font:11px system-ui,sans-serif;fill:#333}}
+.key{{display:inline-block;width:11px;height:11px;margin:0 4px 0 14px;vertical-align:-1px}}
+.on{{fill:#fff;pointer-events:none}}</style>
 <h1>Chaos run, seed {seed}: {verdict}</h1>
-<p>{kills} kills in {seconds:.0f} s; {repeats} records processed again. Green: acknowledged, blue: processed,
-per {slice} ms. Red: from a fault to its healing.</p>
+<p>{faults} faults with {kills} kills and freezes in {seconds:.0f} s; {acked} records acknowledged, {repeats} processed
+again, {given_up} given up by name. {legend}</p>
+<p>Point at a bar to read what it was.</p>
 {violations}<svg width="{width}" height="{height}">{drawing}</svg>
-<table>{figures}</table>
+<h2>What happened</h2><table>{happened}</table>
+<h2>Figures</h2><table>{figures}</table></html>
 """
 
 
@@ -34,72 +46,159 @@ def write_report(report: "Report", directory: Path) -> str:
     directory.mkdir(parents=True, exist_ok=True)
     (directory / "report.json").write_text(report.to_json())
     page = directory / "timeline.html"
-    page.write_text(_page(report))
+    page.write_text(page_of(report))
     return str(page)
 
 
-def _page(report: "Report") -> str:
-    subjects = sorted({mark.subject for mark in report.marks})
-    begin, end = _span(report.lines)
-    height = 2 * CHART + 40 + ROW * len(subjects)
-    drawing = [
-        *_chart(report.lines, "acked", begin, end, CHART),
-        *_chart(report.lines, "processed", begin, end, 2 * CHART + 10),
-        *_rows(report.marks, subjects, begin, end),
-    ]
+def page_of(report: "Report") -> str:
+    """The page."""
     violations = "".join(f'<p class="bad">{escape(str(each))}</p>' for each in report.violations)
     figures = "".join(
         f"<tr><td>{escape(name)}<td>{', '.join(f'{value:.4g}' for value in values)}"
         for name, values in sorted(report.figures.items())
     )
+    keys = [*_COLOURS.items(), ("from a fault to its healing", _FAULT), ("lag", _LAG)]
+    plot = _Plot(report)
+    drawing = "".join(plot.draw())
     return _PAGE.format(
         seed=report.seed,
         verdict="every invariant held" if not report.violations else f"{len(report.violations)} violations",
+        faults=len(report.faults),
         kills=report.kills,
         seconds=report.seconds,
+        acked=sum(line.kind == "acked" for line in report.lines),
         repeats=report.repeats,
-        slice=SLICE_MS,
+        given_up=report.given_up,
+        legend="".join(f'<span class="key" style="background:{colour}"></span>{name}' for name, colour in keys),
         violations=violations,
         width=WIDTH,
-        height=height,
-        drawing="".join(drawing),
+        height=plot.top,
+        drawing=drawing,
+        happened="".join(plot.happened()),
         figures=figures,
     )
 
 
-def _span(lines: Sequence[Line]) -> tuple[int, int]:
-    times = [line.ms for line in lines] or [0]
-    return min(times), max(times) + 1
+class _Plot:
+    """Panels one below the other, over one axis of time. `top` is where the next one begins."""
 
+    def __init__(self, report: "Report") -> None:
+        self._report = report
+        self._begin, self._end = span(report.lines)
+        self.top = GAP
 
-def _x(ms: int, begin: int, end: int) -> float:
-    return LEFT + (WIDTH - LEFT - 10) * (ms - begin) / (end - begin)
+    def draw(self) -> Iterator[str]:
+        """Everything, from top to bottom."""
+        panels = [
+            *self._throughput("acked", "acknowledged"),
+            *self._throughput("processed", "processed"),
+            *self._lag(),
+            *self._routes(),
+            *self._marks(),
+        ]
+        yield from self._grid()
+        yield from panels
 
+    def happened(self) -> Iterator[str]:
+        """Rows of a table: every fault, in order, with when it began and how long it took to heal."""
+        yield "<tr><th>at<th>whom<th>what<th>healed after"
+        for mark in sorted(self._report.marks, key=lambda mark: mark.begin_ms):
+            seconds = (mark.end_ms - mark.begin_ms) / 1_000
+            told = f"{escape(mark.subject)}<td>{escape(mark.what)}<td>{seconds:.1f} s"
+            yield f"<tr><td>{self._seconds(mark.begin_ms)}<td>{told}"
 
-def _chart(lines: Sequence[Line], kind: str, begin: int, end: int, base: int) -> Iterator[str]:
-    """Bars over `base`, with the highest at full height."""
-    slices = Counter((line.ms - begin) // SLICE_MS for line in lines if line.kind == kind)
-    highest = max(slices.values(), default=1)
-    yield f'<text x="4" y="{base - 4}">{kind}, ≤ {highest * 1000 // SLICE_MS}/s</text>'
-    points = [f"{LEFT},{base}"]
-    for number in range((end - begin) // SLICE_MS + 1):
-        x, y = _x(begin + number * SLICE_MS, begin, end), base - (CHART - 8) * slices[number] / highest
-        points.append(f"{x:.1f},{y:.1f}")
-    points.append(f"{_x(end, begin, end):.1f},{base}")
-    yield f'<polygon fill="{_COLOURS[kind]}" points="{" ".join(points)}"/>'
+    def _x(self, ms: int) -> float:
+        return LEFT + (WIDTH - LEFT - RIGHT) * (min(ms, self._end) - self._begin) / (self._end - self._begin)
 
+    def _seconds(self, ms: int) -> str:
+        return f"{(ms - self._begin) / 1_000:.1f} s"
 
-def _rows(marks: Sequence[Mark], subjects: Sequence[str], begin: int, end: int) -> Iterator[str]:
-    top = 2 * CHART + 30
-    for row, subject in enumerate(subjects):
-        yield f'<text x="4" y="{top + row * ROW + 14}">{escape(subject)}</text>'
-    for mark in marks:
-        y = top + subjects.index(mark.subject) * ROW
-        x, width = _x(mark.begin_ms, begin, end), max(3.0, _x(mark.end_ms, begin, end) - _x(mark.begin_ms, begin, end))
-        told = (
-            f"{mark.subject} {mark.what}, {mark.end_ms - mark.begin_ms} ms, at {(mark.begin_ms - begin) / 1000:.1f} s"
-        )
-        yield (
-            f'<rect x="{x:.1f}" y="{y}" width="{width:.1f}" height="18" fill="#d44" opacity=".7">'
-            f"<title>{escape(told)}</title></rect>"
+    def _grid(self) -> Iterator[str]:
+        """Ticks of time, and where faults began."""
+        whole = (self._end - self._begin) / 1_000
+        step = next((each for each in _STEPS if whole / each <= TICKS_MAX), _STEPS[-1])
+        for second in range(0, int(whole) + 1, step):
+            x = self._x(self._begin + second * 1_000)
+            yield f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{GAP - 6}" y2="{self.top}" stroke="#e4e4e4"/>'
+            yield f'<text x="{x + 2:.1f}" y="{GAP - 10}">{second} s</text>'
+        for mark in self._report.marks:
+            x = self._x(mark.begin_ms)
+            yield f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{GAP - 6}" y2="{self.top}" stroke="{_FAULT}" opacity=".18"/>'
+
+    def _throughput(self, kind: str, name: str) -> Iterator[str]:
+        """Stacked by cluster."""
+        counts = throughput(self._report.lines, kind, self._begin)
+        slices = range((self._end - self._begin) // SLICE_MS + 1)
+        below = [0 for _ in slices]
+        layers: list[tuple[str, list[int], list[int]]] = []
+        for cluster in [name for name in CLUSTERS if name in counts]:
+            above = [low + counts[cluster][number] for number, low in zip(slices, below, strict=True)]
+            layers.append((_COLOURS[cluster], below, above))
+            below = above
+        highest = max(below, default=0)
+        yield from self._panel(f"{name},", f"≤ {highest * 1_000 // SLICE_MS} a second", layers, highest)
+
+    def _lag(self) -> Iterator[str]:
+        waiting = self._report.lag
+        highest = max(waiting, default=0)
+        layers = [(_LAG, [0] * len(waiting), waiting)]
+        yield from self._panel("acknowledged,", f"not yet settled: ≤ {highest}", layers, highest)
+
+    def _panel(
+        self, first: str, second: str, layers: Sequence[tuple[str, list[int], list[int]]], highest: int
+    ) -> Iterator[str]:
+        base, scale = self.top + CHART, (CHART - 6) / max(1, highest)
+        yield f'<text x="4" y="{base - 20}">{first}</text><text x="4" y="{base - 6}">{second}</text>'
+        yield f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{base}" y2="{base}" stroke="#bbb"/>'
+        for colour, below, above in layers:
+            there = [f"{self._slice(at):.1f},{base - scale * value:.1f}" for at, value in enumerate(above)]
+            back = [f"{self._slice(at):.1f},{base - scale * value:.1f}" for at, value in enumerate(below)][::-1]
+            yield f'<polygon fill="{colour}" opacity=".85" points="{" ".join([*there, *back])}"/>'
+        self.top = base + GAP // 2
+
+    def _slice(self, number: int) -> float:
+        return self._x(self._begin + number * SLICE_MS)
+
+    def _routes(self) -> Iterator[str]:
+        """A row a lane; of several clusters at once each has its part of the height."""
+        for lane in sorted({route.lane for route in self._report.routes}):
+            yield f'<text x="4" y="{self.top + 14}">route of {escape(lane)}</text>'
+            for route in self._report.routes:
+                if route.lane == lane and route.end_ms > self._begin:
+                    yield from self._route(route)
+            self.top += ROW
+
+    def _route(self, route: Route) -> Iterator[str]:
+        begin, end = self._x(max(route.begin_ms, self._begin)), self._x(route.end_ms)
+        told = ", ".join(f"{cluster} {share:.0f} %" for cluster, share in route.shares.items())
+        title = f"{route.lane}: {told}, from {self._seconds(route.begin_ms)} to {self._seconds(route.end_ms)}"
+        tops = accumulate((18 * share / 100 for share in route.shares.values()), initial=0.0)
+        for (cluster, share), top in zip(route.shares.items(), tops, strict=False):
+            yield self._bar(begin, end, self.top + top, 18 * share / 100, _COLOURS[cluster], title)
+        if len(route.shares) == 1 and end - begin > 40:
+            yield f'<text class="on" x="{begin + 4:.1f}" y="{self.top + 13}">{escape(told.partition(" ")[0])}</text>'
+
+    def _marks(self) -> Iterator[str]:
+        """A row a subject; clusters first."""
+        self.top += GAP // 2
+        subjects = {mark.subject for mark in self._report.marks}
+        for subject in [*(each for each in CLUSTERS if each in subjects), *sorted(subjects - {*CLUSTERS})]:
+            yield f'<text x="4" y="{self.top + 14}">{escape(subject)}</text>'
+            for mark in self._report.marks:
+                if mark.subject == subject:
+                    yield self._mark(mark)
+            self.top += ROW
+
+    def _mark(self, mark: Mark) -> str:
+        title = f"{mark.subject} {mark.what}, {mark.end_ms - mark.begin_ms} ms, at {self._seconds(mark.begin_ms)}"
+        begin, end = self._x(mark.begin_ms), self._x(mark.end_ms)
+        bar = self._bar(begin, end, self.top, 18, _FAULT, title)
+        fits = len(mark.what) * 6 < end - begin
+        label = f'<text class="on" x="{begin + 4:.1f}" y="{self.top + 13}">{escape(mark.what)}</text>'
+        return bar + (label if fits else "")
+
+    def _bar(self, begin: float, end: float, top: float, height: float, colour: str, title: str) -> str:
+        return (
+            f'<rect x="{begin:.1f}" y="{top:.1f}" width="{max(3.0, end - begin):.1f}" height="{height:.1f}"'
+            f' fill="{colour}" opacity=".8"><title>{escape(title)}</title></rect>'
         )

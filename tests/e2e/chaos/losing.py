@@ -1,0 +1,111 @@
+"""Clusters that return without what they had acknowledged: on an empty disk, or with a log that was cut short.
+
+Members stand still for a moment before the cluster dies, so that records are lost which nobody has consumed. What is
+lost must be told to the offset, and a person gives up exactly that; everything else goes on.
+"""
+
+import random
+from typing import Final
+
+from braid.api.registry.v1.registry_service_pb2 import CloseChannelRequest, CloseChannelResponse
+from braid.api.registry.v1.stream_pb2 import Channel, ChannelState
+from braid.kernel.offset_ranges import OffsetRange, Ranges
+from tests.e2e.chaos.disks import Disk
+from tests.e2e.chaos.faults import arrived, move
+from tests.e2e.chaos.field import Field, now_ms
+from tests.e2e.chaos.load import MEMBERS
+from tests.support.checkers import facts
+
+UNREAD_MIN: Final = 60  # acknowledged records that nobody has consumed when the cluster dies
+CUT_SHARE: Final = 0.5  # of a log's batches stay
+TOLD_SECONDS: Final = 60.0
+CALL_SECONDS: Final = 30.0
+_DRAINING: Final = ChannelState.CHANNEL_STATE_DRAINING
+
+
+async def return_empty(field: Field, chance: random.Random) -> None:
+    """The cluster that carries the stream dies; it returns on an empty disk, as another Kafka cluster."""
+    if not field.may_fail_over():
+        await move(field, chance)
+        return
+    name, at = await _dies_with_unread_records(field)
+    disk = field.disk(name)
+    field.kept += disk.told()
+    ends = {log: disk.end(log) for log in disk.logs()}
+    field.archived |= {facts.Topic(log.cluster, log.topic) for log in ends}
+    field.kept += [(now_ms(), facts.Destroyed(log, 0, end)) for log, end in ends.items()]
+    disk.replace()
+    await _returns(field, name, "returned empty", at)
+
+
+async def return_cut(field: Field, chance: random.Random) -> None:
+    """The cluster that carries the stream dies; it returns without the end of one log."""
+    if not field.may_fail_over():
+        await move(field, chance)
+        return
+    name, at = await _dies_with_unread_records(field)
+    disk = field.disk(name)
+    log = _longest(field, disk)
+    cut, end = disk.batch(log, CUT_SHARE), disk.end(log)
+    field.kept += disk.log_facts(log, cut.base_offset)
+    field.kept.append((now_ms(), facts.Destroyed(log, cut.base_offset, end)))
+    disk.cut(log, cut)
+    how = f"returned without {log.topic}/{log.partition} from {cut.base_offset} up to {end}"
+    await _returns(field, name, how, at)
+
+
+async def _dies_with_unread_records(field: Field) -> tuple[str, int]:
+    """Returns its name, and when it died."""
+    await field.healthy()
+    name = field.carrier()
+    for member in MEMBERS:
+        field.fleet.pause(member)
+    await field.progress(acked=UNREAD_MIN, processed=0)
+    at = now_ms()
+    await field.mesh.kill(name)
+    for member in MEMBERS:
+        field.fleet.resume(member)
+    field.kills += 1 + len(MEMBERS)
+    await arrived(field, name, at)
+    await field.progress()
+    return name, at
+
+
+async def _returns(field: Field, name: str, how: str, at: int) -> None:
+    await field.mesh.start(name)
+    await field.asked(lambda: _all_given_up(field, name), f"what {name} lost is told and given up", TOLD_SECONDS)
+    field.measured("loss_told_and_given_up_ms", now_ms() - at)
+    field.mark(name, how, at)
+    await field.progress()
+
+
+async def _all_given_up(field: Field, name: str) -> bool:
+    """Closes each channel whose loss is told; whether none on the cluster drains any more."""
+    waiting = [each for each in await field.channels() if each.cluster == name and each.state == _DRAINING]
+    for channel in waiting:
+        if channel.lost and not channel.stranded:
+            await _give_up(field, channel)
+    return not waiting
+
+
+async def _give_up(field: Field, channel: Channel) -> None:
+    """Closes a channel, once all that this would give up is what its cluster lost."""
+    registry = field.client.service("registry")
+    asked = CloseChannelRequest(channel=channel.name, dry_run=True)
+    would = await registry.unary("CloseChannel", asked, CloseChannelResponse, timeout_seconds=CALL_SECONDS)
+    if list(would.given_up) != list(channel.lost):
+        return  # its groups have work left, or producers have not said how far they came
+    request = CloseChannelRequest(channel=channel.name, accept_loss=channel.lost, reason="chaos took its disk")
+    await registry.unary("CloseChannel", request, CloseChannelResponse, timeout_seconds=CALL_SECONDS)
+    field.given_up[facts.Topic(channel.cluster, channel.topic)] = now_ms(), _ranges(channel)
+
+
+def _ranges(channel: Channel) -> Ranges:
+    return tuple(OffsetRange(each.partition, each.first, each.last) for each in channel.lost)
+
+
+def _longest(field: Field, disk: Disk) -> facts.LogId:
+    """The longest log of the channel of lane live that was written to when its cluster died."""
+    lines = (line for line in reversed(field.journals.lines) if line.kind == "acked" and line.cluster == disk.cluster)
+    topic = next(line.topic for line in lines if ".live." in line.topic)
+    return max((log for log in disk.logs() if log.topic == topic), key=disk.end)
