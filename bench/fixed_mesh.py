@@ -88,6 +88,9 @@ class FixedRoute:
     def left(self, channel: str, next_offsets: Mapping[int, int]) -> None:
         return
 
+    async def told(self) -> None:
+        return
+
     def acknowledge(self, revision: int) -> None:
         return
 

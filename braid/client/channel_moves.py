@@ -122,6 +122,9 @@ class ChannelMoves:
             gate.set()
         senders, self._senders = list(self._senders.values()), {}
         await asyncio.gather(*(sender.leave() for sender in senders))
+        for sender in senders:  # the route may have changed, and nobody here heard so
+            if sender.receipts:
+                self._on_left(str(sender.channel.id), sender.receipts)
 
     # --- a change of route
 

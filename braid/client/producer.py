@@ -226,7 +226,11 @@ class Producer:
             await asyncio.wait(futures)
 
     async def close(self) -> None:
-        """Waits for acknowledgements for a while, then fails the rest with `DeliveryUnknown` and disconnects."""
+        """Waits for acknowledgements for a while, then fails the rest with `DeliveryUnknown` and disconnects.
+
+        The registry is told how far the producer's receipts go, if it can be reached within a second: what a cluster
+        loses later is known by them.
+        """
         if self._closed:
             return
         self._closed = True
@@ -379,13 +383,23 @@ class Producer:
     async def _end(self) -> None:
         self._closed = True
         self._outbox.close(Unavailable("the producer was closed while the record waited for room; it was not sent"))
-        for task in self._tasks:
-            task.cancel()
-        for task in self._tasks:
-            await task.ended()
+        watch, others = self._tasks[:1], self._tasks[1:]
+        await _ended(others)
         await self._moves.close()
+        if self._refusal is None:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(limits.PRODUCER_TELL_SECONDS):
+                    await self._watch.told()
+        await _ended(watch)
         for record in list(self._outbox):
             self._give_up(record, "the producer was closed before its acknowledgement came")
+
+
+async def _ended(tasks: Sequence[Task]) -> None:
+    for task in tasks:
+        task.cancel()
+    for task in tasks:
+        await task.ended()
 
 
 def _outcome(settled: asyncio.Future[Receipt]) -> Receipt | BraidError:

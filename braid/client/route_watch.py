@@ -42,6 +42,10 @@ class RouteSource(Protocol):
         """Nothing more goes to a channel: by partition, the offset after the last one acknowledged there."""
         ...
 
+    async def told(self) -> None:
+        """Waits until all that `left` was given is told."""
+        ...
+
     def acknowledge(self, revision: int) -> None:
         """Nothing is in flight any more to what this revision dropped."""
         ...
@@ -71,6 +75,9 @@ class RouteWatch:
         self._reach: Callable[[str], Reach] | None = None
         self._route = wire.Route()
         self._outgoing: asyncio.Queue[wire.WatchRoutesRequest] = asyncio.Queue(limits.OUTBOX_MESSAGES_MAX)
+        self._told = asyncio.Event()
+        self._told.set()
+        self._sending = False
 
     async def run(self) -> None:
         """Keeps the session until cancelled."""
@@ -103,7 +110,12 @@ class RouteWatch:
         others = [each for each in self._hello.left if each.channel != channel]
         del self._hello.left[:]
         self._hello.left.extend([*others, told][-limits.RECEIPTS_CHANNELS_MAX :])
+        self._told.clear()
         self._send(wire.WatchRoutesRequest(channel_left=told))
+
+    async def told(self) -> None:
+        """Waits until the registry was sent all of that; there may be none to send it to."""
+        await self._told.wait()
 
     def acknowledge(self, revision: int) -> None:
         """Tells the registry that nothing is in flight any more to what this revision dropped."""
@@ -133,13 +145,22 @@ class RouteWatch:
         async with hanging_up(self._host.tasks, call):
             while not self._outgoing.empty():
                 self._outgoing.get_nowait()
+            self._sending = False
             await call.send(wire.WatchRoutesRequest(hello=self._hello))
             await race(self._host.tasks, "route-watch", partial(self._receive, call), partial(self._pump, call))
+
+    def _sent(self) -> None:
+        if self._outgoing.empty() and not self._sending:
+            self._told.set()
 
     async def _pump(self, call: DuplexCall) -> None:
         try:
             while True:
-                await call.send(await self._outgoing.get())
+                message = await self._outgoing.get()
+                self._sending = True
+                await call.send(message)
+                self._sending = False
+                self._sent()
         except Unavailable:
             await asyncio.Event().wait()  # the receiving side sees the same end, and why
 
@@ -158,6 +179,8 @@ class RouteWatch:
                     if newer or (first and message.route != self._route):
                         self._route = message.route
                         self._on_route(RouteTable.of(message.route))
+                    if first:  # whoever answers has read the hello
+                        self._sent()
                     first = False
                 case "reach":
                     self._answer(message.reach.cluster)

@@ -91,6 +91,7 @@ SEND_ERRORS_AFTER_SECONDS: Final = 0.75  # a record unacknowledged so long is ev
 PRODUCER_SWEEP_SECONDS: Final = 0.1  # how often delivery timeouts and stalls are looked for
 PRODUCER_LATE_SECONDS: Final = 0.25  # a sweep that is so late blames no cluster: its process was stopped or busy
 PRODUCER_CLOSE_SECONDS: Final = 10.0  # leaving a producer's context waits so long for acknowledgements
+PRODUCER_TELL_SECONDS: Final = 1.0  # it then waits so long for a registry to tell how far its receipts go
 JOIN_SILENCE_SECONDS_MIN: Final = 1.0  # an assigner silent for so long, and for a lease, may be frozen: ask who leads
 EXCLUSIVE_MARGIN: Final = 0.1  # of the lease: an exclusive member stops so long before its deadline
 READY_RECORDS_MAX: Final = 4_000  # fetched of a lane and not handed out; then fetching waits

@@ -59,6 +59,9 @@ class _Routes:
     def left(self, channel: str, next_offsets: Mapping[int, int]) -> None:
         """See `RouteSource.left`."""
 
+    async def told(self) -> None:
+        """See `RouteSource.told`."""
+
     def acknowledge(self, revision: int) -> None:
         """See `RouteSource.acknowledge`."""
 

@@ -90,6 +90,9 @@ class Control:
     channels: dict[str, Channel] = field(default_factory=dict)
     acknowledged: list[tuple[str, int]] = field(default_factory=list)
     reports: list[route_pb2.SendErrors] = field(default_factory=list)
+    hangs_up: bool = False  # on producers, without a word
+    producers: list[route_pb2.ProducerHello] = field(default_factory=list)
+    channels_left: list[route_pb2.ChannelLeft] = field(default_factory=list)
     released: list[join_pb2.ReleasedLease] = field(default_factory=list)
     members: list[Joined] = field(default_factory=list)
     held: dict[str, dict[str, int]] = field(default_factory=dict)
@@ -204,16 +207,21 @@ class Control:
     async def _watch_routes(self, call: DuplexServing) -> None:
         first = await call.receive()
         assert isinstance(first, route_pb2.WatchRoutesRequest)
+        if self.hangs_up:
+            return
+        self.producers.append(first.hello)
         producer = first.hello.producer_id
         await call.send(route_pb2.WatchRoutesResponse(welcome=route_pb2.ProducerWelcome(protocol_version=1)))
         if self.route is not None:
             await call.send(route_pb2.WatchRoutesResponse(route=self.route))
         self._watches.append(call)
         try:
-            while (message := await call.receive()) is not None:
+            while (message := await call.receive()) is not None and not self.hangs_up:
                 assert isinstance(message, route_pb2.WatchRoutesRequest)
                 if message.WhichOneof("message") == "acknowledged":
                     self.acknowledged.append((producer, message.acknowledged.revision))
+                elif message.WhichOneof("message") == "channel_left":
+                    self.channels_left.append(message.channel_left)
                 elif message.WhichOneof("message") == "send_errors":
                     self.reports.append(message.send_errors)
                 elif message.WhichOneof("message") == "reach":

@@ -6,6 +6,7 @@ import pytest
 
 from braid.client.channel_moves import ChannelMoves
 from braid.client.channel_sender import ChannelSender
+from braid.client.route_watch import RouteWatch
 from braid.client.routing import RouteTable
 from braid.kafka.memory.producer import MemoryProducer
 from braid.kernel.errors import BraidError, DeliveryUnknown, Unavailable
@@ -88,3 +89,90 @@ def test_a_client_that_cannot_start_is_made_anew(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(MemoryProducer, "start", start_later)
     assert run_virtual(run()) == "east"
+
+
+async def written_on_both(control: Control, *, before_close: float = 0.0) -> dict[str, dict[int, int]]:
+    """A producer that sends, is moved by the death of a cluster, sends, and closes at once; what it told by channel."""
+    control.add_channel("logs/live/2", "west")
+    async with control.client("web").mesh as mesh, mesh.producer("logs") as producer:
+        receipts = [await producer.send(b"%d" % n, key=b"k%d" % n) for n in range(10)]
+        control.clusters["east"].kill()
+        await control.move("logs/live/2", dropped={"logs/live/1": False})
+        receipts.append(await producer.send(b"after"))
+        await asyncio.sleep(before_close)
+    wanted: dict[str, dict[int, int]] = {}
+    for each in receipts:
+        ends = wanted.setdefault(str(each.channel), {})
+        ends[each.partition] = max(ends.get(each.partition, 0), each.offset + 1)
+    assert set(wanted) == {"logs/live/1", "logs/live/2"}
+    return wanted
+
+
+def told(control: Control) -> dict[str, dict[int, int]]:
+    """What the registry heard last of each channel."""
+    return {left.channel: dict(left.next_offsets) for left in control.channels_left}
+
+
+@virtual
+async def test_who_closes_right_after_a_failover_tells_how_far_its_receipts_go() -> None:
+    control = await on_one_cluster()
+    assert await written_on_both(control) == told(control)
+
+
+@virtual
+async def test_a_change_of_route_that_was_not_heard_of_is_covered() -> None:
+    control = await on_one_cluster()
+    control.add_channel("logs/live/2", "west")
+    async with control.client("web").mesh as mesh, mesh.producer("logs") as producer:
+        receipt = await producer.send(b"x")
+        await control.move("logs/live/2", dropped={"logs/live/1": False}, push=False)
+    assert told(control) == {"logs/live/1": {receipt.partition: receipt.offset + 1}}
+
+
+async def closed_while_the_registry_changes() -> tuple[object, object]:
+    """What a producer had receipts for, and what the next registry was told: the old one is gone when it closes."""
+    control = await on_one_cluster()
+    control.add_channel("logs/live/2", "west")
+    async with control.client("web").mesh as mesh:
+        async with mesh.producer("logs") as producer:
+            receipt = await producer.send(b"x")
+            control.hangs_up = True
+            await control.move("logs/live/2", dropped={"logs/live/1": False})
+            await producer.send(b"elsewhere")
+            asyncio.get_running_loop().call_later(0.3, setattr, control, "hangs_up", False)
+        await asyncio.sleep(5.0)
+    heard = {left.channel: dict(left.next_offsets) for hello in control.producers for left in hello.left}
+    return {"logs/live/1": {receipt.partition: receipt.offset + 1}}, {
+        channel: ends for channel, ends in heard.items() if channel == "logs/live/1"
+    }
+
+
+@virtual
+async def test_it_is_told_to_the_next_registry_when_there_is_one_in_time() -> None:
+    wanted, heard = await closed_while_the_registry_changes()
+    assert heard == wanted
+
+
+def test_a_close_that_does_not_wait_does_not_tell_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The control: it is the wait that lets it be told."""
+
+    async def at_once(self: RouteWatch) -> None:
+        return
+
+    monkeypatch.setattr(RouteWatch, "told", at_once)
+    wanted, heard = run_virtual(closed_while_the_registry_changes())
+    assert (wanted != {}, heard) == (True, {})
+
+
+@virtual
+async def test_without_a_registry_closing_waits_a_second_at_most() -> None:
+    control = await on_one_cluster()
+    client = control.client("web")
+    loop = asyncio.get_running_loop()
+    async with client.mesh as mesh:
+        async with mesh.producer("logs") as producer:
+            await producer.send(b"x")
+            client.network.cut("web", "control")
+            began = loop.time()
+        assert loop.time() - began <= 3.5  # hanging up takes the rest
+    assert told(control) == {}
