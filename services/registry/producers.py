@@ -68,7 +68,7 @@ class Producers:
         session = self._sessions.open(
             stream.name, hello.producer_id, hello.revision, stream.route_revision, self._replica.host.clock.elapsed()
         )
-        session.host = hello.host or _address(call.caller.peer) or hello.producer_id
+        session.host = _host(hello, call.caller.peer)
         for left in hello.left:
             self._take_receipts(stream, left)
         stream_of = _Connection(session, session.connection)
@@ -196,9 +196,9 @@ def _writes_to(stream: Stream, cluster: str) -> bool:
     return any(each.cluster == cluster and each.state is ChannelState.ACTIVE for each in stream.channels)
 
 
-def _address(peer: str) -> str:
-    """The host of `ipv4:10.0.0.7:4321`; several behind one address are one, unless they tell their names."""
-    return peer.rpartition(":")[0]
+def _host(hello: ProducerHello, peer: str) -> str:
+    """Where a producer runs: as it says, else its address (of `ipv4:10.0.0.7:4321`), else somewhere of its own."""
+    return hello.host or peer.rpartition(":")[0] or hello.producer_id
 
 
 async def _read_hello(call: DuplexServing) -> ProducerHello:

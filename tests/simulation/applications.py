@@ -124,12 +124,18 @@ class Member:
 
 
 class ProducerApplication:
-    """One life of a producer process: sends records of its own and notes which were acknowledged."""
+    """One life of a producer process: sends records of its own and notes which were acknowledged.
+
+    Attributes:
+        voices: How many producers it has.
+        waiting: Records whose fate is not known.
+    """
 
     def __init__(
         self, process: VirtualProcess, mesh: Mesh, journal: Journal, settings: Settings, quiet: Callable[[], bool]
     ) -> None:
         """`quiet` tells whether nothing more is to be sent."""
+        self.voices = 1
         self.waiting = 0
         self._process = process
         self._mesh = mesh
@@ -141,13 +147,20 @@ class ProducerApplication:
     async def run(self) -> None:
         """Sends until told to be quiet."""
         async with _entered(self._mesh, self._process):
-            while not self._quiet():
-                try:
-                    async with self._mesh.producer(STREAM, delivery_timeout_seconds=30.0) as producer:
-                        await self._produce(producer)
-                except BraidError as error:
-                    self._journal.say(f"{self._process.name} producer ended: {error}")
-                    await self._process.host.clock.sleep(0.5)
+            others = [self._process.tasks.spawn(self._speak(), f"voice-{at}") for at in range(1, self.voices)]
+            await self._speak()
+            for other in others:
+                await other.ended()
+
+    async def _speak(self) -> None:
+        """One producer after the other."""
+        while not self._quiet():
+            try:
+                async with self._mesh.producer(STREAM, delivery_timeout_seconds=30.0) as producer:
+                    await self._produce(producer)
+            except BraidError as error:
+                self._journal.say(f"{self._process.name} producer ended: {error}")
+                await self._process.host.clock.sleep(0.5)
 
     async def _produce(self, producer: Producer) -> None:
         host = self._process.host

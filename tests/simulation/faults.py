@@ -10,6 +10,7 @@ from typing import Final
 
 from braid.kernel.limits import SESSION_TTL_SECONDS
 from braid.stores.memory import Fate
+from tests.simulation.ailments import GASP_SECONDS, Ailment, Ailments
 from tests.simulation.emptying import ClusterOperator
 from tests.simulation.operations import Operation, Operator, carry_out
 from tests.simulation.world import CLUSTERS, MEMBERS, PRODUCERS, SERVICES, Slowness, World
@@ -30,6 +31,7 @@ class Faults:
         self._deaths = 0
         self._operator = Operator(world, dice)
         self._cluster_operator = ClusterOperator(world, dice)
+        self._ailments = Ailments(world, dice)
 
     async def run(self) -> None:
         """Makes faults for as long as the plan says, then heals everything."""
@@ -266,7 +268,7 @@ class Faults:
         if cluster.running and self._deaths < self._world.plan.cluster_deaths_max:
             self._deaths += 1
             cluster.kill()
-            self._begin(f"kill cluster {name}", self._dice.uniform(1.0, 25.0), cluster.start)
+            self._ail("dead", name, f"kill cluster {name}", self._dice.uniform(1.0, 25.0), cluster.start)
 
     def _pause_cluster(self) -> None:
         name = self._dice.choice(CLUSTERS)
@@ -274,7 +276,44 @@ class Faults:
         if cluster.running and not cluster.paused and self._deaths < self._world.plan.cluster_deaths_max:
             self._deaths += 1
             cluster.pause()
-            self._begin(f"pause cluster {name}", self._dice.uniform(0.3, 8.0), cluster.resume)
+            self._ail("dead", name, f"pause cluster {name}", self._dice.uniform(0.3, 8.0), cluster.resume)
+
+    def _ail(self, ailment: str, cluster: str, text: str, seconds: float, heal: Callable[[], None]) -> None:
+        """A fault that a cluster's health may show."""
+        self._begin(text, seconds, self._ailments.noted(ailment, cluster, heal))
+
+    def _blink_cluster(self) -> None:
+        """A pause as collectors of garbage make them: nothing may follow from it."""
+        blink = self._ailments.blink()
+        self._begin(blink.text, blink.seconds, blink.heal)
+
+    def _gasp_cluster(self) -> None:
+        """A longer one, which makes a suspect."""
+        gasp = self._ailments.blink(GASP_SECONDS)
+        self._begin(gasp.text, gasp.seconds, gasp.heal)
+
+    def _stall_registry(self) -> None:
+        """The leading registry is late, and no cluster is to blame."""
+        stall = self._ailments.stall()
+        self._begin(stall.text, stall.seconds, stall.heal)
+
+    def _slow_cluster(self) -> None:
+        self._ail_as(self._ailments.slow())
+
+    def _stop_broker(self) -> None:
+        self._ail_as(self._ailments.broker())
+
+    def _cut_registries(self) -> None:
+        self._ail_as(self._ailments.cut("registry", "registry"))
+
+    def _cut_producers(self) -> None:
+        self._ail_as(self._ailments.cut("producer", "producer"))
+
+    def _cut_voices(self) -> None:
+        self._ail_as(self._ailments.cut("producer", PRODUCERS[0]))
+
+    def _ail_as(self, ailment: Ailment) -> None:
+        self._ail(ailment.kind, ailment.cluster, ailment.text, ailment.seconds, ailment.heal)
 
     def _move_stream(self) -> None:
         cluster = self._dice.choice(CLUSTERS)

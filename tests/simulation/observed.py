@@ -140,9 +140,11 @@ class ObservedKafka(MemoryKafka):
         self._journal = journal
         self._lag = lag
 
-    def add_cluster(self, name: str, bootstrap: str = "", *, auto_creates_topics: bool = False) -> MemoryCluster:
+    def add_cluster(
+        self, name: str, bootstrap: str = "", *, auto_creates_topics: bool = False, brokers: int = 1
+    ) -> MemoryCluster:
         """See `MemoryKafka`."""
-        cluster = ObservedCluster(name, bootstrap or f"{name}:9092", self._clock, self._journal, self._lag)
+        cluster = ObservedCluster(name, bootstrap or f"{name}:9092", self._clock, self._journal, self._lag, brokers)
         self._clusters[name] = self.observed[name] = cluster
         return cluster
 
@@ -150,9 +152,11 @@ class ObservedKafka(MemoryKafka):
 class ObservedCluster(MemoryCluster):
     """Tells of records, commits and topics of the stream. Its partitions' leaders learn of a seal one by one."""
 
-    def __init__(self, name: str, bootstrap: str, clock: Clock, journal: Journal, lag: Callable[[], float]) -> None:
+    def __init__(
+        self, name: str, bootstrap: str, clock: Clock, journal: Journal, lag: Callable[[], float], brokers: int
+    ) -> None:
         """`lag` draws how many seconds later a partition's leader learns of its topic's changed configuration."""
-        super().__init__(name, bootstrap)
+        super().__init__(name, bootstrap, brokers=brokers)
         self._clock = clock
         self._journal = journal
         self._lag = lag

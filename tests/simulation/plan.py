@@ -1,8 +1,8 @@
 """What one run is: its seed, its length, its settings. Everything a seed decides before time begins is decided here."""
 
 import random
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 FAULTS_ALL: Final = (
@@ -50,6 +50,10 @@ class Plan:
         mates: Further members in some member processes; their heartbeats travel together.
         mated: How many of these processes there are.
         ordered: Whether the stream is.
+        ailing: Whether nothing befalls who judges clusters and who is asked about them but what ails clusters.
+        brokers: Of each cluster.
+        voices: Producers in the first producer process.
+        thresholds: By which clusters' health is judged, where not by the usual ones.
     """
 
     seed: int
@@ -65,6 +69,10 @@ class Plan:
     mates: int = 0
     mated: int = 1
     ordered: bool = False
+    ailing: bool = False
+    brokers: int = 1
+    voices: int = 1
+    thresholds: Mapping[str, float] = field(default_factory=dict)
 
 
 def plan_of(seed: int, fault_seconds: float = 60.0) -> Plan:

@@ -7,6 +7,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from tests.simulation.ailments import HonestHealth
 from tests.simulation.applications import GROUP
 from tests.simulation.emptying import HonestlyEmpty
 from tests.simulation.faults import Faults
@@ -67,7 +68,7 @@ def run(plan: Plan, lines: int = 0) -> Result:
     began = time.process_time()
     loop = VirtualTimeLoop()
     loss = ZeroLoss([GROUP])
-    journal = Journal(loop, [loss, *_checkers(plan)])
+    journal = Journal(loop, [loss, *_checkers(plan, loop.time)])
     world = World(loop, plan, journal)
     logging.disable(logging.CRITICAL)
     invariant, message = "", ""
@@ -88,7 +89,7 @@ def run_seed(seed: int, fault_seconds: float, lines: int = 0) -> Result:
     return run(plan_of(seed, fault_seconds), lines)
 
 
-def _checkers(plan: Plan) -> list[Checker]:
+def _checkers(plan: Plan, now: Callable[[], float]) -> list[Checker]:
     checkers: list[Checker] = [
         HonestReceipts(),
         NoPhantom(),
@@ -105,6 +106,7 @@ def _checkers(plan: Plan) -> list[Checker]:
         KeptRules(),
         HonestlyEmpty(),
     ]
+    checkers += [HonestHealth(now)] if plan.ailing else []
     checkers += [KeptOrder()] if plan.ordered else []
     return [*checkers, ExclusiveHolders(GROUP)] if plan.exclusive else checkers
 

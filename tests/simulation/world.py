@@ -91,7 +91,7 @@ class World:
             lag=lambda: max(0.0, self.host.randomness.uniform(-0.5, 1.0)),
         )
         for name in CLUSTERS:
-            self.kafka.add_cluster(name)
+            self.kafka.add_cluster(name, brokers=plan.brokers)
         directory = Directory(MemoryTransport(self.network, "operator"), self.host, ENDPOINTS)
         self.registry = ServiceClient(directory, "registry", self.host, principal="operator")
         self.assigner = ServiceClient(directory, "assigner", self.host, principal="operator")
@@ -103,7 +103,8 @@ class World:
         for name in SERVICES:
             self.start_process(name)
         for name in CLUSTERS:
-            spec = cluster_pb2.ClusterSpec(bootstrap=f"{name}:9092", zone=name)
+            health = cluster_pb2.HealthThresholds(**self.plan.thresholds) if self.plan.thresholds else None
+            spec = cluster_pb2.ClusterSpec(bootstrap=f"{name}:9092", zone=name, health=health)
             await self.registry.unary(
                 "CreateCluster", api.CreateClusterRequest(name=name, spec=spec), cluster_pb2.Cluster
             )
@@ -137,6 +138,7 @@ class World:
                 running.producer = ProducerApplication(
                     process, self._mesh(name, running), self.journal, self.plan, lambda: self.quiet
                 )
+                running.producer.voices = self.plan.voices if name == PRODUCERS[0] else 1
                 process.tasks.spawn(running.producer.run(), "application")
             case _:
                 self._start_service(name, running)

@@ -188,6 +188,18 @@ class Steady:
     steady: bool
 
 
+# --- clusters
+
+
+@dataclass(frozen=True, slots=True)
+class Ailing:
+    """Something ails a cluster from now on, or no more: `dead`, `slow`, `broker`, `registry` and `producer` cut off."""
+
+    cluster: str
+    ailment: str
+    begins: bool
+
+
 # --- the event store
 
 
@@ -352,6 +364,7 @@ Fact = (
     | LeaseDropped
     | Steady
     | BatchAppended
+    | Ailing
     | Folded
     | BatchWatched
     | AppendAnswered

@@ -1,0 +1,125 @@
+"""Clusters ail in every way there is a verdict for: what the registry concludes has its cause, and nothing is lost."""
+
+import json
+from collections.abc import Sequence
+from typing import Final
+
+import pytest
+
+from braid.kernel.ports import HistoryId
+from tests.simulation.ailments import LATELY_SECONDS, SILENT_SECONDS, HonestHealth
+from tests.simulation.plan import Plan
+from tests.simulation.run import run
+from tests.support.checkers.facts import Acknowledged, Ailing, Fact, Folded, Place
+
+THRESHOLDS: Final = {"slow_floor_seconds": 0.08, "slow_after_seconds": 10.0}
+AILMENTS: Final = (
+    *("slow-cluster", "stop-broker", "cut-registries", "cut-producers", "cut-voices", "kill-cluster", "pause-cluster"),
+    *("blink-cluster", "blink-cluster", "stall-registry", "stall-registry", "kill-member"),
+)
+NO_AILMENTS: Final = ("blink-cluster", "blink-cluster", "stall-registry")
+GASPS: Final = ("gasp-cluster", "stall-registry", "cut-voices")
+VERDICTS: Final = ("DEAD", "SLOW", "HALF_DEAD", "PRODUCERS_CUT_OFF", "REGISTRY_CUT_OFF")
+
+
+def plan(seed: int, faults: Sequence[str], seconds: float, interval: float) -> Plan:
+    """A run in which clusters ail, and nothing else is wrong that their judges depend on."""
+    return Plan(
+        seed,
+        seconds,
+        faults=faults,
+        fault_interval_seconds=interval,
+        ailing=True,
+        brokers=3,
+        voices=3,
+        thresholds=THRESHOLDS,
+        settle_seconds=120.0,
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_what_ails_clusters_is_named_and_nothing_else_is() -> None:
+    seen: set[str] = set()
+    for seed in range(8):
+        result = run(plan(seed, AILMENTS, 90.0, 5.0))
+        assert result.green, "\n".join([f"seed {seed}", *result.trace[-60:], result.message])
+        seen |= {each for each in VERDICTS if any(f"<Verdict.{each}:" in line for line in result.trace)}
+    assert seen == set(VERDICTS)  # else it proves less than it says
+
+
+@pytest.mark.timeout(600)
+def test_half_an_hour_of_short_pauses_fails_nothing_over() -> None:
+    """Of both clusters and of the registry, under load: not one is called anything but healthy or suspected."""
+    for seed in range(2):
+        result = run(plan(seed, NO_AILMENTS, 900.0, 0.8))
+        assert result.green, "\n".join([f"seed {seed}", *result.trace[-60:], result.message])
+        changes = [line for line in result.trace if "ClusterHealthChanged" in line]
+        assert not [line for line in changes if "Health.HEALTHY" not in line and "Health.SUSPECT" not in line]
+        assert sum("FAULT" in line for line in result.trace) > 900
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_pauses_of_a_second_make_suspects_and_no_failovers() -> None:
+    suspected = 0
+    for seed in range(4):
+        result = run(plan(seed, GASPS, 120.0, 5.0))
+        assert result.green, "\n".join([f"seed {seed}", *result.trace[-60:], result.message])
+        suspected += sum("Health.SUSPECT" in line for line in result.trace)
+        assert not any("Health.DOWN" in line for line in result.trace)
+    assert suspected > 4  # else it proves less than it says
+
+
+# --- the checker
+
+
+def folded(sequence: int, health: str) -> Folded:
+    state = json.dumps({"health": health}).encode()
+    return Folded("a", HistoryId("registry", "cluster", "east"), sequence, state)
+
+
+def acknowledged() -> Acknowledged:
+    return Acknowledged(b"x", Place("east", "t", 0, 1))
+
+
+@pytest.mark.parametrize(
+    ("health", "ailment", "lasts", "since", "wrong"),
+    [
+        ("DOWN", "", 0.0, 0.0, True),
+        ("DOWN", "dead", 0.3, 0.0, True),
+        ("DOWN", "dead", 1.5, 0.0, False),
+        ("DOWN", "dead", 1.5, LATELY_SECONDS + 1, True),
+        ("DOWN", "registry", SILENT_SECONDS + 0.1, 0.0, False),
+        ("DOWN", "slow", 20.0, 0.0, True),
+        ("SLOW", "slow", 3.0, 0.0, True),
+        ("SLOW", "slow", 10.0, 0.0, False),
+        ("HALF_DEAD", "dead", 10.0, 0.0, True),
+        ("HALF_DEAD", "broker", 4.0, 0.0, False),
+        ("SUSPECT", "", 0.0, 0.0, False),
+    ],
+)
+def test_the_checker_asks_for_a_cause(health: str, ailment: str, lasts: float, since: float, wrong: bool) -> None:
+    clock = [100.0]
+    checker = HonestHealth(lambda: clock[0])
+    assert _told(checker, folded(1, "HEALTHY"), acknowledged()) == []
+    if ailment:
+        assert _told(checker, Ailing("east", ailment, begins=True)) == []
+        clock[0] += lasts
+        assert _told(checker, Ailing("east", ailment, begins=False)) == []
+    clock[0] += since
+    assert bool(_told(checker, folded(2, health))) == wrong
+    assert _told(checker, folded(2, health)) == []
+
+
+def test_an_acknowledgement_of_just_now_contradicts_a_death_by_hearsay() -> None:
+    clock = [100.0]
+    checker = HonestHealth(lambda: clock[0])
+    found = _told(checker, Ailing("east", "registry", begins=True))
+    clock[0] += 10.0
+    found += _told(checker, acknowledged(), folded(2, "DOWN"))
+    assert len(found) == 1 and "registry for 10.0 s" in found[0] and "0.00 s ago" in found[0]
+
+
+def _told(checker: HonestHealth, *facts: Fact) -> list[str]:
+    return [message for fact in facts for message in checker.see(fact)]
