@@ -18,6 +18,7 @@ from braid.client.route_watch import Reach
 from braid.client.routing import ActiveChannel, RouteTable, StickyChoice, near, rendezvous
 from braid.client.settings import ProducerSettings
 from braid.client.watched import race
+from braid.client.zone_bytes import SENT, tally
 from braid.kafka.partitioner import partition_of
 from braid.kernel import limits
 from braid.kernel.errors import BraidError, Invalid, TopicSealed, Unavailable
@@ -74,6 +75,27 @@ class ChannelMoves:
         """Takes note of a newer route; `run` moves to it."""
         self._newest = route
         self._changed.set()
+
+    def offer(self, record: Pending) -> bool:
+        """Queues a record to its channel unless it would have to wait, as most need not; `submit` waits."""
+        gate = self._gates.get(record.lane)
+        if gate is None or not gate.is_set() or self._closed:
+            return False
+        route = self._route
+        assert route is not None, "a lane's gate opens with the first route"
+        channel, partition = self._choose(route, record)
+        sender = self._senders.get(channel.id)
+        if sender is None or sender.left:
+            return False
+        record.channel = channel.id  # before it is offered: it may be settled any time after
+        try:
+            taken = sender.offer(record, partition)
+        except BraidError as error:
+            self._settle(sender, record, error)
+            return True
+        if not taken:
+            record.channel = None
+        return taken
 
     async def submit(self, record: Pending) -> None:
         """Queues a record to its channel, waiting while its lane changes channels."""
@@ -240,6 +262,7 @@ class ChannelMoves:
                     max_batch_bytes=route.max_record_bytes,  # what its topics take, and some for framing
                 ),
                 self._settle,
+                tally(SENT, channel.cluster, address.zone, self._zone),
             )
             self._senders[channel.id] = sender
         return sender
@@ -258,4 +281,7 @@ class ChannelMoves:
             self._changed.set()
 
     def _gate(self, lane: str) -> asyncio.Event:
-        return self._gates.setdefault(lane, asyncio.Event())
+        gate = self._gates.get(lane)
+        if gate is None:
+            gate = self._gates[lane] = asyncio.Event()
+        return gate

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from braid.client.outbox import Pending
 from braid.client.routing import ActiveChannel
+from braid.client.zone_bytes import Tally
 from braid.kernel.errors import BraidError, ClusterUnavailable
 from braid.kernel.ports import Host, KafkaProducer, Task, TopicPartition, Written
 
@@ -37,8 +38,17 @@ class _Line:
 class ChannelSender:
     """Hands records to Kafka and tells `settled` what became of each, unless the channel was left before."""
 
-    def __init__(self, host: Host, channel: ActiveChannel, producer: KafkaProducer, settled: Settled) -> None:
+    def __init__(
+        self,
+        host: Host,
+        channel: ActiveChannel,
+        producer: KafkaProducer,
+        settled: Settled,
+        acknowledged: Tally | None = None,
+    ) -> None:
+        """`acknowledged` counts the bytes of records that were."""
         self.channel = channel
+        self._acknowledged = acknowledged or Tally()
         self._host = host
         self._settled = settled
         self._producer = producer
@@ -87,6 +97,20 @@ class ChannelSender:
         """Counts its silence anew from `now`, on `Clock.elapsed`."""
         self._quiet_since = now
 
+    def offer(self, record: Pending, partition: int) -> bool:
+        """Queues a record unless it would have to wait: for others of its partition, for room, for the cluster.
+
+        Raises:
+            RecordTooLarge: no batch holds it.
+        """
+        if self._left or self._failure or not self._started.is_set():
+            return False
+        line = self._line(partition)
+        if line.moving or not self._producer.offer(line.where, record, self._finish):
+            return False
+        self._one_more()
+        return True
+
     async def send(self, record: Pending, partition: int) -> None:
         """Queues a record; waits while the client's own buffer is full or the cluster was never reached yet.
 
@@ -96,9 +120,7 @@ class ChannelSender:
             ClusterUnavailable: the channel was left meanwhile, or the client cannot start.
         """
         self._one_more()
-        line = self._lines.get(partition)
-        if line is None:
-            line = self._lines[partition] = _Line(TopicPartition(self.channel.topic, partition))
+        line = self._line(partition)
         if line.moving:
             await self._queue(line, record)
         else:
@@ -120,6 +142,12 @@ class ChannelSender:
         self._starting.cancel()
         await self._starting.ended()
         await self._producer.abandon()
+
+    def _line(self, partition: int) -> _Line:
+        line = self._lines.get(partition)
+        if line is None:
+            line = self._lines[partition] = _Line(TopicPartition(self.channel.topic, partition))
+        return line
 
     async def _queue(self, line: _Line, record: Pending) -> None:
         """Waits until the line has handed the record over."""
@@ -166,7 +194,7 @@ class ChannelSender:
                 turn.over.set_result(None)
 
     async def _hand_over(self, record: Pending, where: TopicPartition) -> None:
-        """Every record passes here, so nothing is made for it that the ordinary case does not need."""
+        """Hands over a record that may have to wait."""
         try:
             if self._left or self._failure or not self._started.is_set():
                 await self._start_awaited()
@@ -176,7 +204,7 @@ class ChannelSender:
         except BaseException:
             self._one_less()
             raise
-        asyncio.ensure_future(acknowledgement).add_done_callback(lambda done: self._finish(record, done))
+        asyncio.ensure_future(acknowledgement).add_done_callback(lambda done: self._finish(record, _result(done)))
 
     async def _start_awaited(self) -> None:
         await self._started.wait()
@@ -195,15 +223,13 @@ class ChannelSender:
             self._started.set()
         self._prepared.set()
 
-    def _finish(self, record: Pending, done: "asyncio.Future[Written]") -> None:
+    def _finish(self, record: Pending, result: Written | BraidError) -> None:
         self._one_less()
-        if self._left:
-            if not done.cancelled():
-                done.exception()  # heard, and no longer of interest
+        if self._left:  # heard, and no longer of interest
             return
-        result = _result(done)
         if isinstance(result, Written):
             self._acknowledged_at = self._quiet_since  # of just now
+            self._acknowledged.bytes += record.size
             if result.offset >= self._receipts.get(result.partition, 0):
                 self._receipts[result.partition] = result.offset + 1
         self._settled(self, record, result)

@@ -67,6 +67,7 @@ class Producer:
         self._outbox = Outbox(settings.max_buffer_bytes)
         self._submitting: dict[int, asyncio.Task[object]] = {}
         self._sequence = 0
+        self._ingested_ms, self._ingested = 0, (INGESTED_HEADER, b"0")  # the header of just now, for all of that time
         self._ready = asyncio.Event()
         self._refusal: BraidError | None = None
         self._watch = open_routes(self.id, self._on_route, self._on_refused)
@@ -179,7 +180,8 @@ class Producer:
         for outgoing in records:
             try:
                 record = await self._admit(outgoing, _listed(outgoing.headers), None)
-                await self._submit(record)
+                if not self._moves.offer(record):
+                    await self._submit(record)
             except BraidError as error:
                 refusal = error
                 break
@@ -210,7 +212,8 @@ class Producer:
                 record = await self._admit(
                     outgoing, headers, identity, headroom_bytes=limits.DEAD_LETTER_HEADERS_BYTES_MAX
                 )
-                await self._submit(record)
+                if not self._moves.offer(record):
+                    await self._submit(record)
                 futures.append(record.future)
             except BraidError as error:
                 futures.append(error)
@@ -248,7 +251,8 @@ class Producer:
         self, outgoing: Outgoing, headers: list[tuple[str, bytes]], id: str | None, *, headroom_bytes: int = 0
     ) -> Receipt:
         record = await self._admit(outgoing, headers, id, headroom_bytes=headroom_bytes)
-        await self._submit(record)
+        if not self._moves.offer(record):
+            await self._submit(record)
         return await record.future
 
     async def _admit(
@@ -288,7 +292,9 @@ class Producer:
 
     def _complete(self, headers: list[tuple[str, bytes]], identity: str, lane: str, now_ms: int) -> None:
         """Adds Braid's own headers, and the trace's, where they are not given already."""
-        own = [(ID_HEADER, identity.encode()), (INGESTED_HEADER, b"%d" % now_ms), (LANE_HEADER, lane.encode())]
+        if now_ms != self._ingested_ms:
+            self._ingested_ms, self._ingested = now_ms, (INGESTED_HEADER, b"%d" % now_ms)
+        own = [(ID_HEADER, identity.encode()), self._ingested, (LANE_HEADER, lane.encode())]
         if self._tracer is not None:
             own += trace_headers()
         if headers:

@@ -7,11 +7,12 @@ or keeps an idempotent producer's sequence right after a refused batch.
 import asyncio
 import math
 from collections.abc import Callable, Sequence
+from copy import copy
 from typing import Any, Final
 
 from aiokafka import AIOKafkaProducer
 from aiokafka.client import AIOKafkaClient
-from aiokafka.errors import BrokerResponseError, KafkaError, KafkaTimeoutError
+from aiokafka.errors import BrokerResponseError, KafkaError, ProducerClosed
 from aiokafka.producer.message_accumulator import BatchBuilder, MessageBatch
 from aiokafka.protocol.metadata import MetadataRequest
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
@@ -22,6 +23,8 @@ from braid.kafka.wire import hang_up
 from braid.kernel.errors import BraidError
 from braid.kernel.limits import KAFKA_METADATA_PACE_SECONDS, KAFKA_REQUEST_MS, TOPIC_GONE_SECONDS
 from braid.kernel.ports import TopicPartition
+
+Taken = tuple[Any, Callable[[Any, Any], None]]  # a record and whom to tell of its fate
 
 _SEQUENCES: Final = 1 << 31  # a producer's sequence counts 0 … 2³¹-1 and begins again
 
@@ -77,8 +80,12 @@ class _MissingTopics:
             self._notify(sorted(gone))
 
 
-def prepare(producer: AIOKafkaProducer, on_topics_missing: Callable[[Sequence[str]], None]) -> None:
-    """Makes a producer that is not started ours."""
+def prepare(
+    producer: AIOKafkaProducer,
+    on_topics_missing: Callable[[Sequence[str]], None],
+    on_ended: Callable[[AioTopicPartition, asyncio.Future[RecordMetadata], Sequence[Taken]], None],
+) -> None:
+    """Makes a producer that is not started ours; `on_ended` is told of each batch once, with what `offer` put in it."""
     producer.client.__class__ = QuietClient
     producer.client.cluster.add_listener(_MissingTopics(producer, on_topics_missing))
     accumulator = producer._message_accumulator
@@ -88,7 +95,13 @@ def prepare(producer: AIOKafkaProducer, on_topics_missing: Callable[[Sequence[st
 
     def append_watched(builder: BatchBuilder, partition: AioTopicPartition) -> MessageBatch:
         batch = append_batch(builder, partition)
-        batch.future.add_done_callback(lambda done: _take_back_sequence(producer, batch, done))
+        batch.taken = []
+
+        def ended(done: asyncio.Future[RecordMetadata]) -> None:
+            _take_back_sequence(producer, batch, done)
+            on_ended(partition, done, batch.taken)
+
+        batch.future.add_done_callback(ended)
         return batch
 
     accumulator._append_batch = append_watched
@@ -121,37 +134,55 @@ async def connect(producer: AIOKafkaProducer, topic: str) -> bool:
     return all([await producer.client.ready(leader) for leader in leaders])
 
 
-async def append(
-    producer: AIOKafkaProducer,
-    partition: TopicPartition,
-    key: bytes | None,
-    value: bytes | None,
-    headers: Sequence[tuple[str, bytes]],
-    timestamp_ms: int,
-) -> asyncio.Future[RecordMetadata]:
-    """Queues a record, waiting while the partition's batch is full.
+def offer(
+    producer: AIOKafkaProducer, partition: TopicPartition, record: Any, settle: Callable[[Any, Any], None]
+) -> bool:
+    """Puts a record into its partition's newest batch; False when that is full, or the producer is closed.
 
-    aiokafka's own `send` refuses records that have neither key nor value.
+    aiokafka's own `send` makes a future for each record, and refuses one that has neither key nor value.
     """
-    future: asyncio.Future[RecordMetadata] = await producer._message_accumulator.add_message(
-        AioTopicPartition(partition.topic, partition.partition),
-        key,
-        value,
-        KAFKA_REQUEST_MS / 1_000,
-        timestamp_ms=timestamp_ms,
-        headers=list(headers),
-    )
-    return future
+    accumulator = producer._message_accumulator
+    if accumulator._closed or accumulator._exception is not None:
+        return False
+    queued = accumulator._batches.get(partition)
+    if queued:
+        batch = queued[-1]
+    else:
+        batch = accumulator._append_batch(accumulator.create_builder(), AioTopicPartition(*partition))
+    builder, headers = batch._builder, _listed(record.headers)
+    if builder.append(timestamp=record.stamp_ms, key=record.key, value=record.value, headers=headers) is None:
+        return False
+    batch.taken.append((record, settle))
+    return True
 
 
-def is_full(error: BaseException) -> bool:
-    """Whether `append` only ran out of time for a place in the buffer."""
-    return isinstance(error, KafkaTimeoutError)
+async def room(producer: AIOKafkaProducer, partition: TopicPartition) -> None:
+    """Waits for a while until the newest batch of a partition is on its way.
+
+    Raises:
+        KafkaError: the producer is closed.
+        BraidError: the batch was failed.
+    """
+    accumulator = producer._message_accumulator
+    if accumulator._closed:
+        raise ProducerClosed()
+    if accumulator._exception is not None:
+        raise copy(accumulator._exception)
+    queued = accumulator._batches.get(partition)
+    if queued:
+        if not accumulator._waiter_future.done():
+            accumulator._waiter_future.set_result(None)  # the sender need not linger
+        await queued[-1].wait_drain(KAFKA_REQUEST_MS / 1_000)
 
 
 def record_size(key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes]]) -> int:
     """Upper estimate of a record's bytes in a batch of its own, before compression."""
-    return int(DefaultRecordBatchBuilder.estimate_size_in_bytes(key, value, headers))
+    return int(DefaultRecordBatchBuilder.estimate_size_in_bytes(key, value, _listed(headers)))
+
+
+def _listed(headers: Sequence[tuple[str, bytes]]) -> list[tuple[str, bytes]]:
+    """Compiled code takes nothing but a list."""
+    return headers if isinstance(headers, list) else list(headers)
 
 
 def fail_topic(producer: AIOKafkaProducer, topic: str, error: BraidError) -> None:

@@ -1,6 +1,9 @@
 """Which partition a key belongs to: Kafka's murmur2, so that every client in every language agrees."""
 
+from functools import lru_cache
 from typing import Final
+
+from braid.kernel.limits import HASHED_KEY_BYTES_MAX, HASHED_KEYS_MAX
 
 _SEED: Final = 0x9747B28C
 _MULTIPLIER: Final = 0x5BD1E995
@@ -24,4 +27,10 @@ def murmur2(data: bytes) -> int:
 
 def partition_of(key: bytes, partitions: int) -> int:
     """The partition of a key among `partitions`, as Kafka's default partitioner places it."""
-    return (murmur2(key) & 0x7FFFFFFF) % partitions
+    return (_remembered(key) if len(key) <= HASHED_KEY_BYTES_MAX else murmur2(key) & 0x7FFFFFFF) % partitions
+
+
+@lru_cache(HASHED_KEYS_MAX)
+def _remembered(key: bytes) -> int:
+    """Keys come again and again, and hashing one takes longer than anything else that is done to a record."""
+    return murmur2(key) & 0x7FFFFFFF

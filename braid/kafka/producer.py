@@ -6,12 +6,13 @@ are reached into. Every such place is a function of `braid.kafka.internals`, pin
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Collection, Sequence
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from typing import Any, Final, NamedTuple
 
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError, MessageSizeTooLargeError, RecordListTooLargeError
 from aiokafka.structs import RecordMetadata
+from aiokafka.structs import TopicPartition as AioTopicPartition
 
 from braid.kafka import internals
 from braid.kafka.admin import MAX_MESSAGE_BYTES, AioAdmin
@@ -34,7 +35,7 @@ from braid.kernel.limits import (
     KAFKA_REQUEST_MS,
     TOPIC_GONE_SECONDS,
 )
-from braid.kernel.ports import TopicPartition, Written
+from braid.kernel.ports import Sendable, SendableT, TopicPartition, Written
 
 _BACKOFF_SECONDS: Final = KAFKA_BACKOFF_MS / 1_000
 _COMPRESSIONS: Final = (None, "gzip", "lz4", "snappy", "zstd")
@@ -96,7 +97,7 @@ class AioProducer:
         """See `KafkaProducer.start`."""
         while not self._ended.is_set():
             producer = AIOKafkaProducer(**self._settings)
-            internals.prepare(producer, self._on_topics_missing)
+            internals.prepare(producer, self._on_topics_missing, self._on_ended)
             try:
                 await producer.start()
             except FAILURES:
@@ -126,15 +127,27 @@ class AioProducer:
     ) -> Awaitable[Written]:
         """See `KafkaProducer.send`. Every refusal arrives through the awaitable, none from the call."""
         result: asyncio.Future[Written] = asyncio.get_running_loop().create_future()
-        size = internals.record_size(key, value, headers)
-        if size > self._max_record_bytes:
-            return _failed(result, _record_too_large(size, self._max_record_bytes))
+        record = _Sent(key, value, headers, timestamp_ms, result)
         try:
-            pending = await self._queue(partition, value, key, headers, timestamp_ms)
+            await self._queue(partition, record)
         except BraidError as error:
-            return _failed(result, error)
-        pending.add_done_callback(lambda done: self._settle(done, result, partition, timestamp_ms, size))
+            _settle_future(record, error)
         return result
+
+    def offer(
+        self,
+        partition: TopicPartition,
+        record: SendableT,
+        settle: Callable[[SendableT, Written | BraidError], None],
+    ) -> bool:
+        """See `KafkaProducer.offer`."""
+        producer = self._producer
+        if producer is None or not internals.knows(producer, partition):
+            return False
+        size = internals.record_size(record.key, record.value, record.headers)
+        if size > self._max_record_bytes:
+            raise _record_too_large(size, self._max_record_bytes)
+        return internals.offer(producer, partition, record, settle)
 
     def leaderless(self, topic: str) -> Collection[int]:
         """See `KafkaProducer.leaderless`."""
@@ -161,27 +174,19 @@ class AioProducer:
             await asyncio.wait(self._refusals.values(), timeout=KAFKA_CLOSE_SECONDS)
         await self.abandon()
 
-    async def _queue(
-        self,
-        partition: TopicPartition,
-        value: bytes | None,
-        key: bytes | None,
-        headers: Sequence[tuple[str, bytes]],
-        timestamp_ms: int,
-    ) -> asyncio.Future[RecordMetadata]:
-        """Waits for the topic to be known and the buffer to have room; aiokafka's future of the record."""
+    async def _queue(self, partition: TopicPartition, record: "_Sent") -> None:
+        """Waits for the topic to be known and the buffer to have room for a record, and queues it."""
         missing_since: float | None = None
-        while True:
+        while not self.offer(partition, record, _settle_future):
             producer = self._producer
             if producer is None:
                 raise ClusterUnavailable("the producer is not connected")
             if internals.knows(producer, partition):
                 try:
-                    return await internals.append(producer, partition, key, value, headers, timestamp_ms)
+                    await internals.room(producer, partition)
                 except KafkaError as error:
-                    if not internals.is_full(error):
-                        raise ClusterUnavailable(f"the producer is closed: {error!r}") from error
-                    continue
+                    raise ClusterUnavailable(f"the producer is closed: {error!r}") from error
+                continue
             now = asyncio.get_running_loop().time()
             if await self._refresh(producer, partition.topic):
                 missing_since = missing_since if missing_since is not None else now
@@ -202,42 +207,36 @@ class AioProducer:
             asking.cancel()
             ended.cancel()
 
-    def _settle(
-        self,
-        done: asyncio.Future[RecordMetadata],
-        result: asyncio.Future[Written],
-        partition: TopicPartition,
-        timestamp_ms: int,
-        size: int,
+    def _on_ended(
+        self, partition: AioTopicPartition, done: asyncio.Future[RecordMetadata], taken: Sequence[internals.Taken]
     ) -> None:
-        """Passes aiokafka's outcome on as ours."""
-        if result.done():
-            _ = done.cancelled() or done.exception()
-            return
-        if done.cancelled():
-            _failed(result, ClusterUnavailable("the producer is closed"))
-            return
-        error = done.exception()
+        """Tells whoever sent a batch's records what became of them."""
+        error = ClusterUnavailable("the producer is closed") if done.cancelled() else done.exception()
         if error is None:
             told = done.result()
-            written_ms = timestamp_ms if told.timestamp_type == 0 else told.timestamp
-            result.set_result(Written(partition.topic, partition.partition, told.offset, written_ms))
+            stamped = told.timestamp_type != 0  # by the broker
+            for offset, (record, settle) in enumerate(taken, told.offset):
+                stamp_ms = told.timestamp if stamped else record.stamp_ms
+                settle(record, Written(partition.topic, partition.partition, offset, stamp_ms))
         elif isinstance(error, MessageSizeTooLargeError | RecordListTooLargeError):
-            self._settle_refused(result, partition.topic, size)
+            self._settle_refused(partition.topic, taken)
         else:
-            _failed(result, error if isinstance(error, BraidError) else _outcome_of(error, partition))
+            outcome = error if isinstance(error, BraidError) else _outcome_of(error, partition)
+            for record, settle in taken:
+                settle(record, outcome)
 
-    def _settle_refused(self, result: asyncio.Future[Written], topic: str, size: int) -> None:
+    def _settle_refused(self, topic: str, taken: Sequence[internals.Taken]) -> None:
         """Too large: is the topic sealed, or the record, or its batch too large? One question per topic settles all."""
         if self._ended.is_set():
-            _failed(result, ClusterUnavailable("the producer is closed"))
+            for record, settle in taken:
+                settle(record, ClusterUnavailable("the producer is closed"))
             return
         asking = self._refusals.get(topic)
         if asking is None:
             asking = asyncio.create_task(self._limit_of(topic))
             self._refusals[topic] = asking
             asking.add_done_callback(lambda _: self._refusals.pop(topic, None))
-        asking.add_done_callback(lambda done: _settle_by_limit(done, result, topic, size))
+        asking.add_done_callback(lambda done: _settle_by_limit(done, topic, taken))
 
     async def _limit_of(self, topic: str) -> int | BraidError:
         try:
@@ -263,37 +262,47 @@ class AioProducer:
             ending.exception()
 
 
-def _settle_by_limit(
-    done: asyncio.Task[int | BraidError], result: asyncio.Future[Written], topic: str, size: int
-) -> None:
-    if result.done():
+class _Sent(NamedTuple):
+    """A record of `send`, and who waits for it."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: Sequence[tuple[str, bytes]]
+    stamp_ms: int
+    result: asyncio.Future[Written]
+
+
+def _settle_future(record: _Sent, outcome: Written | BraidError) -> None:
+    """Resolves a result whose owner may have stopped listening."""
+    if record.result.done():
         return
-    limit = ClusterUnavailable("the producer is closed") if done.cancelled() else done.result()
-    if isinstance(limit, BraidError):
-        _failed(result, limit)
-    elif limit == 0:
-        _failed(result, TopicSealed(f"topic {topic} is sealed"))
-    elif size > limit:
-        _failed(result, _record_too_large(size, limit))
+    if isinstance(outcome, BraidError):
+        record.result.set_exception(outcome)
+        record.result.exception()
     else:
-        _failed(
-            result,
-            BatchTooLarge(
-                f"the batch of the record is larger than topic {topic} takes ({limit} bytes), and was not written",
-                remedy=f"let the producer's max_batch_bytes be at most the topic's {MAX_MESSAGE_BYTES}",
-            ),
-        )
+        record.result.set_result(outcome)
 
 
-def _failed(result: asyncio.Future[Written], error: BraidError) -> asyncio.Future[Written]:
-    """Fails a result whose owner may have stopped listening."""
-    if not result.done():
-        result.set_exception(error)
-        result.exception()
-    return result
+def _settle_by_limit(done: asyncio.Task[int | BraidError], topic: str, taken: Sequence[internals.Taken]) -> None:
+    limit = ClusterUnavailable("the producer is closed") if done.cancelled() else done.result()
+    for record, settle in taken:
+        settle(record, limit if isinstance(limit, BraidError) else _refusal(record, limit, topic))
 
 
-def _outcome_of(error: BaseException, partition: TopicPartition) -> BraidError:
+def _refusal(record: Sendable, limit: int, topic: str) -> BraidError:
+    """Why a topic that takes so many bytes took no record of a batch."""
+    if limit == 0:
+        return TopicSealed(f"topic {topic} is sealed")
+    size = internals.record_size(record.key, record.value, record.headers)
+    if size > limit:
+        return _record_too_large(size, limit)
+    return BatchTooLarge(
+        f"the batch of the record is larger than topic {topic} takes ({limit} bytes), and was not written",
+        remedy=f"let the producer's max_batch_bytes be at most the topic's {MAX_MESSAGE_BYTES}",
+    )
+
+
+def _outcome_of(error: BaseException, partition: AioTopicPartition) -> BraidError:
     return ClusterUnavailable(f"{partition.topic} partition {partition.partition} took no record: {error!r}")
 
 

@@ -1,11 +1,10 @@
 """The producer's twin: while their cluster is away pending records do not fail, and none is ever written twice."""
 
 import asyncio
-import contextlib
 from collections import deque
-from collections.abc import Awaitable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from braid.kafka.memory.link import Link
 from braid.kafka.memory.log import NewRecord
@@ -16,15 +15,18 @@ from braid.kernel.limits import (
     KAFKA_REQUEST_MS,
     TOPIC_GONE_SECONDS,
 )
-from braid.kernel.ports import TopicPartition, Written
+from braid.kernel.ports import SendableT, TopicPartition, Written
 
 _BACKOFF_SECONDS = KAFKA_BACKOFF_MS / 1_000
 _REQUEST_SECONDS = KAFKA_REQUEST_MS / 1_000
 
 
 class _Pending(NamedTuple):
+    """A record, and whom to tell of its fate, with which words."""
+
     record: NewRecord
-    result: asyncio.Future[Written]
+    sent: Any
+    settle: Callable[[Any, Written | BraidError], None]
 
 
 @dataclass(slots=True)
@@ -81,23 +83,49 @@ class MemoryProducer:
         """See `KafkaProducer.send`. Every refusal arrives through the awaitable, none from the call."""
         result: asyncio.Future[Written] = asyncio.get_running_loop().create_future()
         record = NewRecord(timestamp_ms, key, value, tuple(headers))
-        limit = self._max_batch_bytes + KAFKA_RECORD_OVERHEAD_BYTES
         try:
-            if record.size() > limit:
-                raise RecordTooLarge(f"the record has {record.size()} bytes, more than {limit}", field="value")
+            self._check_size(record)
             await self._find(partition)
             queue = self._queues.setdefault(partition, _Queue())
-            while queue.pending and queue.size + record.size() > self._max_batch_bytes:
+            while not self._fits(queue, record):
                 await queue.drained.wait()
                 self._check_open()
         except BraidError as error:
-            _fail(result, error)
+            _settle_future(result, error)
             return result
-        queue.pending.append(_Pending(record, result))
-        queue.size += record.size()
+        self._queue(partition, _Pending(record, result, _settle_future))
+        return result
+
+    def offer(
+        self,
+        partition: TopicPartition,
+        record: SendableT,
+        settle: Callable[[SendableT, Written | BraidError], None],
+    ) -> bool:
+        """See `KafkaProducer.offer`."""
+        new = NewRecord(record.stamp_ms, record.key, record.value, tuple(record.headers))
+        self._check_size(new)
+        if self._ended or self._producer_id is None or partition not in self._known:
+            return False
+        if not self._fits(self._queues.setdefault(partition, _Queue()), new):
+            return False
+        self._queue(partition, _Pending(new, record, settle))
+        return True
+
+    def _check_size(self, record: NewRecord) -> None:
+        limit = self._max_batch_bytes + KAFKA_RECORD_OVERHEAD_BYTES
+        if record.size() > limit:
+            raise RecordTooLarge(f"the record has {record.size()} bytes, more than {limit}", field="value")
+
+    def _fits(self, queue: _Queue, record: NewRecord) -> bool:
+        return not queue.pending or queue.size + record.size() <= self._max_batch_bytes
+
+    def _queue(self, partition: TopicPartition, pending: _Pending) -> None:
+        queue = self._queues[partition]
+        queue.pending.append(pending)
+        queue.size += pending.record.size()
         if queue.writer is None or queue.writer.done():
             queue.writer = asyncio.create_task(self._write(partition, queue), name="memory-producer")
-        return result
 
     def leaderless(self, topic: str) -> Collection[int]:
         """See `KafkaProducer.leaderless`. Metadata is heard at once here, while the cluster answers."""
@@ -162,8 +190,7 @@ class MemoryProducer:
                 self._known.discard(partition)
             else:
                 for at, one in enumerate(batch):
-                    if not one.result.done():
-                        one.result.set_result(Written(*partition, offset + at, one.record.timestamp_ms))
+                    one.settle(one.sent, Written(*partition, offset + at, one.record.timestamp_ms))
             for _ in batch:
                 queue.size -= queue.pending.popleft().record.size()
             queue.drained.set()
@@ -202,16 +229,20 @@ class MemoryProducer:
         """Tells each record whether it, or only its batch, was too large."""
         for one in batch:
             kind = RecordTooLarge if one.record.size() > limit else BatchTooLarge
-            _fail(one.result, kind(f"more than the {limit} bytes of topic {partition.topic}, not written"))
+            one.settle(one.sent, kind(f"more than the {limit} bytes of topic {partition.topic}, not written"))
 
 
 def _fail_all(batch: Sequence[_Pending] | deque[_Pending], error: BraidError) -> None:
     for one in batch:
-        _fail(one.result, error)
+        one.settle(one.sent, error)
 
 
-def _fail(result: asyncio.Future[Written], error: BraidError) -> None:
-    """Fails a result whose owner may have stopped listening."""
-    with contextlib.suppress(asyncio.InvalidStateError):
-        result.set_exception(error)
+def _settle_future(result: asyncio.Future[Written], outcome: Written | BraidError) -> None:
+    """Resolves a result whose owner may have stopped listening."""
+    if result.done():
+        return
+    if isinstance(outcome, BraidError):
+        result.set_exception(outcome)
         result.exception()
+    else:
+        result.set_result(outcome)

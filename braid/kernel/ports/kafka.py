@@ -1,9 +1,11 @@
 """The port to Kafka: producing, fetching, administration and committed offsets of any cluster."""
 
-from collections.abc import Awaitable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
+
+from braid.kernel.errors import BraidError
 
 if TYPE_CHECKING:
     from braid.kernel.record_columns import RecordColumns
@@ -119,6 +121,33 @@ class Isolation(Enum):
     READ_COMMITTED = 1
 
 
+class Sendable(Protocol):
+    """What a producer reads of a record; whoever sends it may keep more in it."""
+
+    @property
+    def key(self) -> bytes | None:
+        """Its key."""
+        ...
+
+    @property
+    def value(self) -> bytes | None:
+        """Its value; None for a tombstone."""
+        ...
+
+    @property
+    def headers(self) -> Sequence[tuple[str, bytes]]:
+        """Its headers."""
+        ...
+
+    @property
+    def stamp_ms(self) -> int:
+        """Its time, milliseconds since the epoch."""
+        ...
+
+
+SendableT = TypeVar("SendableT", bound=Sendable)
+
+
 class KafkaProducer(Protocol):
     """An idempotent producer with `acks=all` on one cluster; batches are bounded in uncompressed bytes."""
 
@@ -145,6 +174,27 @@ class KafkaProducer(Protocol):
 
         The awaitable raises `TopicSealed` (MESSAGE_TOO_LARGE of a sealed topic), `RecordTooLarge`, `NotFound` (the
         topic is gone), `ClusterUnavailable`; it may also never resolve while the cluster is away: bring a deadline.
+        """
+        ...
+
+    def offer(
+        self,
+        partition: TopicPartition,
+        record: SendableT,
+        settle: Callable[[SendableT, Written | BraidError], None],
+    ) -> bool:
+        """As `send`, for a record that need not wait: nothing is made for it but its place in a batch.
+
+        Args:
+            partition: Where to.
+            record: Must not change until it is settled.
+            settle: Told the record and its fate, once, in the order of a partition's offers, never within this call.
+
+        Returns:
+            Whether it was taken. False when there is no room, or the partition is not known yet: `send` waits for both.
+
+        Raises:
+            RecordTooLarge: no batch holds it.
         """
         ...
 

@@ -2,7 +2,14 @@
 
 import pytest
 
-from tests.contract.kafka import admin_bodies, fault_bodies, flow_bodies, membership_bodies, offsets_bodies
+from tests.contract.kafka import (
+    admin_bodies,
+    fault_bodies,
+    flow_bodies,
+    membership_bodies,
+    offer_bodies,
+    offsets_bodies,
+)
 from tests.contract.kafka.memory_rig import run_on_memory
 from tests.contract.kafka.rig import Body, body_name
 
@@ -11,6 +18,7 @@ BODIES = [
     *offsets_bodies.BODIES,
     *membership_bodies.BODIES,
     *flow_bodies.BODIES,
+    *offer_bodies.BODIES,
     *fault_bodies.BODIES,
 ]
 

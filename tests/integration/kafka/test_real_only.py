@@ -122,7 +122,7 @@ async def test_a_busy_producer_is_killed_and_nothing_is_lost_or_repeated(rig: Ri
     """
     partition = await rig.partition()
     producer = await rig.producer(linger_ms=5, max_batch_bytes=20_000)
-    values = [f"{number}".encode() * 20 for number in range(20_000)]
+    values = [f"{number}".encode() * 20 for number in range(60_000)]
     now_ms = time.time_ns() // 1_000_000
 
     async def send_all() -> list[int]:

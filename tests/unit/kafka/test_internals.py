@@ -2,13 +2,15 @@
 
 import asyncio
 import math
+from collections.abc import Sequence
 from importlib.metadata import version
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import BrokerResponseError, MessageSizeTooLargeError, NotLeaderForPartitionError
 from aiokafka.protocol.metadata import MetadataRequest, MetadataRequest_v5, MetadataResponse_v1
+from aiokafka.structs import RecordMetadata
 from aiokafka.structs import TopicPartition as AioTopicPartition
 
 from braid.kafka import internals
@@ -16,18 +18,41 @@ from braid.kernel.errors import ClusterUnavailable
 from braid.kernel.ports import TopicPartition
 
 PARTITION = AioTopicPartition("logs", 0)
+OURS = TopicPartition(*PARTITION)
 
 
 async def _producer() -> AIOKafkaProducer:
     """A producer that never connects."""
     producer = AIOKafkaProducer(bootstrap_servers="127.0.0.1:1", enable_idempotence=True, max_batch_size=1_000)
-    internals.prepare(producer, lambda topics: None)
+    internals.prepare(producer, lambda topics: None, _tell)
     producer._txn_manager.set_pid_and_epoch(1, 0)
     return producer
 
 
+class _Record(NamedTuple):
+    value: bytes
+    key: bytes | None = None
+    headers: tuple[tuple[str, bytes], ...] = ()
+    stamp_ms: int = 7
+
+
+def _tell(partition: AioTopicPartition, done: asyncio.Future[RecordMetadata], taken: Sequence[internals.Taken]) -> None:
+    for record, settle in taken:
+        settle(record, done.exception() or done.result())
+
+
 async def _append(producer: AIOKafkaProducer, value: bytes) -> asyncio.Future[Any]:
-    future: asyncio.Future[Any] = await producer._message_accumulator.add_message(PARTITION, None, value, 5.0)
+    """Offers a record, waiting for room."""
+    future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+    def settle(record: _Record, outcome: object) -> None:
+        if isinstance(outcome, Exception):
+            future.set_exception(outcome)
+        else:
+            future.set_result(outcome)
+
+    while not internals.offer(producer, OURS, _Record(value), settle):
+        await internals.room(producer, OURS)
     return future
 
 
@@ -75,6 +100,33 @@ async def test_abandoning_fails_what_is_queued_and_under_way_and_wakes_who_waits
             await outcome
     with pytest.raises(ClusterUnavailable):
         await _append(producer, b"d")
+    await producer.stop()
+
+
+async def test_the_sender_finds_nothing_to_take_up_after_abandoning() -> None:
+    producer = await _producer()
+    queued = await _append(producer, b"a")
+    internals.abandon(producer, ClusterUnavailable("gone"))
+    producer._message_accumulator.drain_by_nodes([])  # a batch that has ended would fail its assertion
+    with pytest.raises(ClusterUnavailable):
+        await queued
+    await producer.stop()
+
+
+async def test_the_records_of_a_batch_are_told_of_together_and_in_order() -> None:
+    producer = await _producer()
+    told: list[tuple[bytes, Any]] = []
+    for value in (b"a", b"b", b"c"):
+        assert internals.offer(
+            producer, OURS, _Record(value), lambda record, outcome: told.append((record.value, outcome))
+        )
+    batch = producer._message_accumulator._pop_batch(PARTITION)
+    assert batch.record_count == 3
+    batch.done(base_offset=40, timestamp=-1)
+    assert not told
+    await asyncio.sleep(0)
+    assert [value for value, _ in told] == [b"a", b"b", b"c"]
+    assert {outcome.offset for _, outcome in told} == {40}
     await producer.stop()
 
 
