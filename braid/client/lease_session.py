@@ -158,7 +158,7 @@ class LeaseSession:
         self._detached_seconds_max = detached_seconds_max
         self._heartbeats = heartbeats
         self._held: dict[LeaseId, Held] = {}
-        self._lease_seconds = hello.spec.lease_ms / 1000
+        self._lease_seconds = (hello.spec.lease_ms or limits.LEASE_MS_DEFAULT) / 1000
         self._heartbeat_seconds = limits.HEARTBEAT_MS_MAX / 1000
         self._deadline = 0.0
         self._heard_at = 0.0  # when the last acknowledged heartbeat was sent

@@ -1,14 +1,16 @@
 """The members of a group by id, and what placement asks of all of them at once, in columns. Pure."""
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
 
-_JOINED_MAX: Final = 256  # put into columns together; those of more are made anew
+_BUCKETS: Final = 128  # so that a change of one of ten thousand copies some eighty, and these
+_CHANGES_MAX: Final = 256  # put into columns together; those of more are made anew
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,74 +56,112 @@ class MemberColumns:
         index = dict(zip(self.ids, range(len(self.ids)), strict=True))
         return np.array([index[member] for member in members], np.int64)
 
-    def without(self, id: str) -> "MemberColumns":
-        """The columns without a member that is there."""
-        at, client = self.position(id), self.of[id].client_id
-        ids, clients = list(self.ids), dict(self.clients)
-        del ids[at]
-        left = tuple(each for each in clients.pop(client) if each != id)
-        if left:
-            clients[client] = left
-        return MemberColumns(self.of, ids, np.delete(self.capacities, at), np.delete(self.joined_at_ms, at), clients)
-
-    def with_members(self, members: Sequence[Member]) -> "MemberColumns":
-        """The columns with members that are not there yet."""
-        joined = sorted(members, key=lambda member: member.id)
-        at = [bisect_left(self.ids, member.id) for member in joined]
+    def changed(self, changes: Mapping[str, Member | None], of: "Mapping[str, Member]") -> "MemberColumns":
+        """The columns of `of`, in which some members are others, new, or (None) gone; costs one look at all."""
+        before = {id: at for id in changes if (at := self.position(id)) >= 0}
+        after = sorted((each for each in changes.values() if each is not None), key=lambda each: each.id)
         clients = dict(self.clients)
-        for member in joined:
-            clients[member.client_id] = tuple(sorted((*clients.get(member.client_id, ()), member.id)))
+        for id in before:
+            client = self.of[id].client_id
+            if left := tuple(each for each in clients.pop(client) if each != id):
+                clients[client] = left
+        for each in after:
+            clients[each.client_id] = tuple(sorted((*clients.get(each.client_id, ()), each.id)))
+        gone = list(before.values())
+        ids = [id for id in self.ids if id not in before]
+        places = [bisect_left(ids, each.id) for each in after]
         return MemberColumns(
-            self.of,
-            sorted([*self.ids, *(member.id for member in joined)]),
-            np.insert(self.capacities, at, [member.capacity for member in joined]),
-            np.insert(self.joined_at_ms, at, [member.joined_at_ms for member in joined]),
+            of,
+            sorted([*ids, *(each.id for each in after)]),
+            np.insert(np.delete(self.capacities, gone), places, [each.capacity for each in after]),
+            np.insert(np.delete(self.joined_at_ms, gone), places, [each.joined_at_ms for each in after]),
             clients,
         )
 
 
-class Members(dict[str, Member]):
-    """By id; never changed once it is made. Once its columns were asked for, those of its successors cost little.
+class Members(Mapping[str, Member]):
+    """By id; never changed once it is made, and iterates by id. A successor shares all but what differs.
 
-    Those of who joins are put in when columns are asked for again: for all at once, where many join together.
+    They lie in buckets by a checksum of their ids. Once their columns were asked for, those of successors cost one look
+    at all, however many joined and left in between; beyond a bound, they are made anew.
     """
 
-    __slots__ = ("_columns", "_joined")
+    __slots__ = ("_buckets", "_changes", "_columns", "_count")
 
     def __init__(self, members: Mapping[str, Member] | None = None) -> None:
-        super().__init__(members or {})
+        buckets: list[dict[str, Member]] = [{} for _ in range(_BUCKETS)]
+        for id, member in (members or {}).items():
+            buckets[_bucket(id)][id] = member
+        self._buckets: tuple[Mapping[str, Member], ...] = tuple(buckets)
+        self._count = len(members or {})
         self._columns: MemberColumns | None = None
-        self._joined: tuple[Member, ...] = ()  # and not in the columns yet
+        self._changes: Mapping[str, Member | None] = {}  # that are not in the columns yet
 
     @property
     def columns(self) -> MemberColumns:
         """The members in columns."""
         if self._columns is None:
             self._columns = gathered(self)
-        elif self._joined:
-            self._columns = replace(self._columns.with_members(self._joined), of=self)
-        self._joined = ()
+        elif self._changes:
+            self._columns = self._columns.changed(self._changes, self)
+        self._changes = {}
         return self._columns
 
     def with_member(self, member: Member) -> "Members":
         """With one more, or another under its id."""
-        result = Members(self)
-        dict.__setitem__(result, member.id, member)
-        if member.id in self and self._columns is not None:
-            result._columns = replace(self.columns.without(member.id).with_members([member]), of=result)
-        elif self._columns is not None and len(self._joined) < _JOINED_MAX:
-            result._columns, result._joined = self._columns, (*self._joined, member)
-        return result
+        return self._changed({member.id: member})
 
     def without(self, *ids: str) -> "Members":
         """Without some that are there."""
-        result = Members(self)
-        columns = self.columns if self._columns is not None else None
-        for id in ids:
-            dict.__delitem__(result, id)
-            columns = None if columns is None else columns.without(id)
-        result._columns = None if columns is None else replace(columns, of=result)
+        return self._changed(dict.fromkeys(ids))
+
+    def _changed(self, changes: Mapping[str, Member | None]) -> "Members":
+        buckets = list(self._buckets)
+        count = self._count
+        for id, member in changes.items():
+            number = _bucket(id)
+            bucket = dict(buckets[number])
+            count -= len(bucket)
+            if member is None:
+                del bucket[id]
+            else:
+                bucket[id] = member
+            count += len(bucket)
+            buckets[number] = bucket
+        result = Members.__new__(Members)
+        result._buckets, result._count = tuple(buckets), count
+        kept = self._columns is not None and len(self._changes) + len(changes) <= _CHANGES_MAX
+        result._columns = self._columns if kept else None
+        result._changes = {**self._changes, **changes} if kept else {}
         return result
+
+    # --- a mapping
+
+    def __getitem__(self, id: str) -> Member:
+        return self._buckets[_bucket(id)][id]
+
+    def __contains__(self, id: object) -> bool:
+        return isinstance(id, str) and id in self._buckets[_bucket(id)]
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted(id for bucket in self._buckets for id in bucket))
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Members):
+            return self._buckets == other._buckets
+        return isinstance(other, Mapping) and dict(self.items()) == dict(other.items())
+
+    __hash__ = None  # type: ignore[assignment]  # as of every mapping
+
+    def __repr__(self) -> str:
+        return f"Members({dict(self.items())!r})"
+
+
+def _bucket(id: str) -> int:
+    return crc32(id.encode()) % _BUCKETS
 
 
 def index_of(ids: Sequence[str], id: str) -> int:

@@ -165,6 +165,8 @@ class Mesh:
 class Participant:
     """A member with the SDK's lease session; its handling of a record is instantaneous."""
 
+    LEASE_MS = 3_000  # unless something else is asked for; 0 leaves it to the assigner
+
     process: VirtualProcess
     assigner: ServiceClient
     heartbeats: Heartbeats
@@ -190,7 +192,8 @@ class Participant:
         self.refusals: list[BraidError] = []
         self.drain_seconds = drain_seconds
         ownership = group_pb2.OWNERSHIP_EXCLUSIVE if exclusive else group_pb2.OWNERSHIP_AT_LEAST_ONCE
-        spec = group_pb2.GroupSpec(streams=["logs"], ownership=ownership, lease_ms=lease_ms or 3_000, start=start)
+        lease_ms = lease_ms or self.LEASE_MS
+        spec = group_pb2.GroupSpec(streams=["logs"], ownership=ownership, lease_ms=lease_ms, start=start)
         hello = join_pb2.MemberHello(protocol_version=1, group=group, spec=spec, client_id=client_id, zone="a")
         hello.capabilities.extend(["beats", "queued"])
         if fenced:

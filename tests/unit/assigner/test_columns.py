@@ -163,3 +163,36 @@ def test_members_that_miss_one_who_went_are_noticed() -> None:
     check_members(stale, members)
     with pytest.raises(AssertionError):
         check_members(stale, members.without(member(1)))
+
+
+def test_a_change_of_one_member_among_many_shares_all_but_its_bucket() -> None:
+    """What a thousand that leave at once cost is not a thousand copies of ten thousand."""
+    state = joined(300).state
+    before = Members(state.members)
+    changed = before.without(member(7))
+    assert sum(old is not new for old, new in zip(before._buckets, changed._buckets, strict=True)) == 1
+    assert max(map(len, before._buckets)) < 30
+    assert list(changed) == sorted(set(before) - {member(7)})
+    assert changed == {id: each for id, each in before.items() if id != member(7)}
+    assert changed != before
+    assert changed.with_member(before[member(7)]) == before
+
+
+@settings(max_examples=30)
+@given(st.lists(st.tuples(st.integers(1, 12), st.booleans(), st.booleans()), max_size=600))
+def test_members_after_any_changes_have_the_columns_of_members_made_anew(steps: list[tuple[int, bool, bool]]) -> None:
+    known = Members(joined(12).state.members)
+    members, told = known, dict(known)
+    for number, stays, looked in steps:
+        id = member(number)
+        if stays:
+            told[id] = replace(known[id], joined_at_ms=len(told))
+            members = members.with_member(told[id])
+        elif id in told:
+            del told[id]
+            members = members.without(id)
+        if looked:
+            check_members(members.columns, members)
+    assert members == told
+    assert len(members) == len(told)
+    check_members(members.columns, members)
