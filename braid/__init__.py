@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from braid.client.record import HeldLease, Record
     from braid.client.settings import Circuit, DeadLetterLimits, Retry, RetryBudget
     from braid.client.where import Where
+    from braid.client.zone_bytes import ZoneBytes, zone_bytes
     from braid.kernel.errors import (
         AlreadyExists,
         BatchTooLarge,
@@ -86,7 +87,9 @@ __all__ = [
     "Unavailable",
     "Unsupported",
     "Where",
+    "ZoneBytes",
     "connect",
+    "zone_bytes",
 ]
 
 _HOMES = {
@@ -106,6 +109,7 @@ _HOMES = {
     "braid.client.record": ("HeldLease", "Record"),
     "braid.client.settings": ("Circuit", "DeadLetterLimits", "Retry", "RetryBudget"),
     "braid.client.where": ("Where",),
+    "braid.client.zone_bytes": ("ZoneBytes", "zone_bytes"),
     "braid.kernel.errors": (
         "AlreadyExists",
         "BatchTooLarge",

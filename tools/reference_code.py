@@ -18,6 +18,11 @@ how the command line ends. Each says what happened, the field at fault and what 
 _LIMITS: Final = """Every bound and timeout, with its why; the code reads them from `braid/kernel/limits*.py` alone."""
 _METRICS: Final = """What every replica serves at `/metrics` in Prometheus' text format. Durations are seconds, sizes
 bytes. A counter's name ends with `_total` there; a histogram has `_bucket`, `_sum` and `_count`."""
+_SDK: Final = """## The SDK
+
+What an application's process tells by OpenTelemetry's metrics, where it has a reader of them.
+"""
+_INSTRUMENT: Final = re.compile(r"create_(?:observable_)?(counter|up_down_counter|gauge|histogram)")
 _SECTION: Final = re.compile(r"^# --- (.+)$")
 _METRIC: Final = re.compile(r"(braid|kafka)_[a-z_]+")
 _DECLARED: Final = re.compile(r"(Gauge|Counter|Histogram|MetricFamily|seconds)\(\s*\"")
@@ -95,7 +100,23 @@ def metrics_page(root: Path) -> str:
         mine = sorted(each for each in found.values() if each.service == service)
         rows = [(code(each.name), each.kind, ", ".join(map(code, each.labels)), each.text) for each in mine]
         parts += [f"## {service or 'Every service'}\n", table(("Metric", "Kind", "Labels", "Meaning"), rows)]
+    sdk = [each for path in sorted((root / "braid" / "client").glob("*.py")) for each in _instruments(path.read_text())]
+    if sdk:
+        parts += [_SDK, table(("Metric", "Kind", "Unit", "Meaning"), sorted(sdk))]
     return page("Metrics", _METRICS, parts)
+
+
+def _instruments(text: str) -> Iterator[tuple[str, str, str, str]]:
+    """OpenTelemetry's instruments that a module makes under a literal name: name, kind, unit, meaning."""
+    for node in ast.walk(ast.parse(text)):
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+            continue
+        found = _INSTRUMENT.fullmatch(node.func.attr)
+        given = {each.arg: each.value for each in node.keywords} | dict(zip(("name",), node.args, strict=False))
+        told = {name: each.value for name, each in given.items() if isinstance(each, ast.Constant)}
+        if found and "name" in told:
+            kind = found[1].replace("_", "-")
+            yield code(str(told["name"])), kind, code(str(told.get("unit", ""))), str(told.get("description", ""))
 
 
 def metrics_of(text: str, service: str) -> Iterator[Metric]:

@@ -15,6 +15,7 @@ from braid.client.settings import ConsumerSettings
 from braid.client.spill import Spill
 from braid.client.watched import Run
 from braid.client.where import headers_asked
+from braid.client.zone_bytes import Tally
 from braid.kernel import limits
 from braid.kernel.errors import BraidError
 from braid.kernel.ports import Generation, Host, Isolation, KafkaCluster, Task
@@ -40,10 +41,12 @@ class ClusterWork:
         beside: Callable[[Run, str], None],
         ask: Callable[[Generation], Awaitable[None]],
         close_finished: Callable[[PartitionWork, "ClusterWork"], None],
+        fetched: Tally,
     ) -> None:
         """`watch` runs what the consumer cannot live without, `beside` what may take long and ends with it.
 
         `close_finished` is to close the backlog cursors of a lease that are done, before each commit.
+        `fetched` counts the bytes that come.
         """
         self.admin = cluster.admin()
         self.offsets = cluster.offsets()
@@ -51,7 +54,7 @@ class ClusterWork:
             max_partition_bytes=limits.FETCH_PARTITION_BYTES, isolation=Isolation.READ_COMMITTED, client_rack=zone
         )
         asked = headers_asked(settings.where)
-        self.intake = Intake(host, fetcher, memory, out_of_range, lambda: self.committer.stopped, asked)
+        self.intake = Intake(host, fetcher, memory, out_of_range, lambda: self.committer.stopped, asked, fetched)
         self._behind: Intake | None = None  # once a lease here is split: older ranges are read beside the log's head
         self._open_behind: Callable[[], Intake] = lambda: Intake(
             host,
@@ -62,6 +65,7 @@ class ClusterWork:
             out_of_range,
             lambda: self.committer.stopped,
             asked,
+            fetched,
         )
         self._group = settings.group
         self._spill = Spill(host, cluster, self.admin, settings.group, beside)

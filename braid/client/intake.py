@@ -5,8 +5,9 @@ import logging
 from collections.abc import Callable, Sequence
 
 from braid.client.marks import MARKS
-from braid.client.memory import MemoryBound
+from braid.client.memory import MemoryBound, content_bytes
 from braid.client.partition_work import PartitionWork
+from braid.client.zone_bytes import Tally
 from braid.kernel import limits
 from braid.kernel.errors import BraidError, ClusterUnavailable, OffsetOutOfRange
 from braid.kernel.ports import Host, KafkaFetcher, TopicPartition
@@ -25,11 +26,14 @@ class Intake:
         out_of_range: Callable[[PartitionWork], None],
         stopped: Callable[[], bool] = lambda: False,
         asked: Sequence[str] = MARKS,
+        counted: Tally | None = None,
     ) -> None:
         """`out_of_range` hears of a lease whose position left its log: its progress has to be read anew.
 
         While `stopped` nothing is fetched; whoever ends that calls `review`. `asked` are the headers to fetch.
+        `counted` counts the bytes of keys and values that come.
         """
+        self._counted = counted or Tally()
         self._asked = asked
         self._stopped = stopped
         self._host = host
@@ -85,6 +89,7 @@ class Intake:
             await self._host.clock.sleep(limits.FETCH_WAIT_SECONDS)
             return
         for each in fetched:
+            self._counted.bytes += sum(map(content_bytes, each.parts))
             work = self._works.get(each.partition)
             if work is not None:
                 work.accept(each)

@@ -23,6 +23,7 @@ from braid.client.retries import Retries
 from braid.client.settings import ConsumerSettings
 from braid.client.settling import Stage
 from braid.client.watched import Run
+from braid.client.zone_bytes import FETCHED, tally
 from braid.kernel import limits
 from braid.kernel.errors import BraidError, ClusterUnavailable, NotFound
 from braid.kernel.ids import LeaseId
@@ -311,6 +312,7 @@ class LeaseWorks:
                 beside=self._owner.beside,
                 ask=lambda generation: self.session.refused(name, generation),
                 close_finished=self._backlogs.close_finished,
+                fetched=tally(FETCHED, name, held.cluster.zone, self._zone),
             )
             self.clusters[name].start()
         return self.clusters[name]

@@ -17,6 +17,11 @@ def weights_bytes(columns: RecordColumns) -> NDArray[np.int64]:
     return weights
 
 
+def content_bytes(columns: RecordColumns) -> int:
+    """Of keys and values together."""
+    return int(np.maximum(columns.values.sizes, 0).sum() + np.maximum(columns.keys.sizes, 0).sum())
+
+
 class LaneMemory:
     """One lane's part, so that no lane's backlog, and no paused lane, keeps another's records out."""
 
