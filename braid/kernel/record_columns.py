@@ -1,8 +1,8 @@
 """Records of one partition as columns: where keys, values and chosen headers lie in bytes, and no object a record."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import compress
+from itertools import accumulate, compress
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
@@ -112,16 +112,16 @@ def columns_of(records: Sequence["KafkaRecord"], names: Sequence[str]) -> Record
         for piece in (record.key, record.value, *map(headers.get, names))
     ]
     width = 2 + len(names)
-    sizes = _int64(-1 if piece is None else len(piece) for piece in pieces).reshape(-1, width)
-    lengths = np.maximum(sizes, 0).ravel()
-    starts = (np.cumsum(lengths) - lengths).reshape(-1, width)
+    there = [piece or b"" for piece in pieces]
+    starts = _int64(list(accumulate(map(len, there), initial=0))[:-1]).reshape(-1, width)
+    sizes = _int64([-1 if piece is None else len(piece) for piece in pieces]).reshape(-1, width)
     cells = [Cells(starts[:, at], sizes[:, at]) for at in range(width)]
     return RecordColumns(
-        memoryview(b"".join(piece for piece in pieces if piece is not None)),
-        _int64(record.offset for record in records),
-        _int64(record.timestamp for record in records),
-        _int64(record.timestamp_type for record in records).astype(np.int8),
-        _int64(len(record.headers) for record in records),
+        memoryview(b"".join(there)),
+        _int64([record.offset for record in records]),
+        _int64([record.timestamp for record in records]),
+        np.array([record.timestamp_type for record in records], np.int8),
+        _int64([len(record.headers) for record in records]),
         cells[0],
         cells[1],
         cells[2:],
@@ -185,5 +185,5 @@ def _last_headers(record: "KafkaRecord") -> dict[str, bytes]:
     return dict(record.headers)  # of several of a name the last one stays
 
 
-def _int64(numbers: Iterable[int]) -> NDArray[np.int64]:
-    return np.fromiter(numbers, np.int64)
+def _int64(numbers: Sequence[int]) -> NDArray[np.int64]:
+    return np.array(numbers, np.int64)
