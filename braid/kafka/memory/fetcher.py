@@ -98,9 +98,11 @@ class MemoryFetcher:
                 break
             position = self._positions[partition]
             try:
-                found = self._link.cluster.led_log(partition).read(position, left, self._max_partition_bytes)
+                log = self._link.cluster.led_log(partition)
             except (NotFound, ClusterUnavailable):
                 continue
+            try:
+                found = log.read(position, left, self._max_partition_bytes)
             except OffsetOutOfRange as error:
                 if fetched:
                     continue
