@@ -1,38 +1,20 @@
-"""A member of a classic Kafka group is killed: how long until the other one has a record of its partitions.
-
-Plays as a fault of a chaos run, on one of the run's clusters and beside the run's own load, or by itself.
-"""
+"""A member of a classic Kafka group is killed: how long until the other one has a record of its partitions."""
 
 import asyncio
-import itertools
 import os
-import random
 import sys
 import time
 from pathlib import Path
 from typing import Final
 
 from devmesh.guard import spawn_guarded
-from tests.e2e.chaos.faults import Fault
-from tests.e2e.chaos.field import Field, StuckError, now_ms
+from tests.e2e.chaos.field import StuckError, now_ms
 from tests.e2e.chaos.fleet import ROOT
 from tests.support.feeding import fed
 
 PARTITIONS: Final = 4
 SEND_SECONDS: Final = 0.02
 WAIT_SECONDS: Final = 60.0
-_numbers = itertools.count()
-
-
-def classic_takeover(figure: str) -> Fault:
-    """Measures once into a figure (milliseconds)."""
-
-    async def fault(field: Field, chance: random.Random) -> None:
-        bootstrap = field.mesh.ready.clusters["east"].bootstrap
-        name = f"classic-{next(_numbers)}"
-        field.measured(figure, await taken_over(bootstrap, name, field.fleet.directory))
-
-    return fault
 
 
 async def taken_over(bootstrap: str, name: str, directory: Path) -> float:

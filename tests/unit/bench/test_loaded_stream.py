@@ -1,0 +1,64 @@
+"""What became of a load, and what voids the tables of moves and of lost clusters."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from bench import cluster_loss, moves
+from bench.load_process import NUMBER_BITS, Ledger, place
+from bench.loaded_stream import Fate, fate_of, first_elsewhere_ms, gap_ms
+
+FINE = Fate(1_000, 0, 0, 0, 0)
+
+
+def _ledger(acked: Sequence[tuple[int, float, str]], read: Sequence[tuple[int, int]] = (), producer: int = 0) -> Ledger:
+    names = sorted({cluster for *_, cluster in acked})
+    return Ledger(
+        np.array([producer << NUMBER_BITS | each for each, *_ in acked], np.uint64),
+        np.array([at for _, at, _ in acked], np.float64),
+        np.array([names.index(cluster) for *_, cluster in acked], np.uint8),
+        np.array([producer << NUMBER_BITS | each for each, _ in read], np.uint64),
+        np.array([where for _, where in read], np.uint64),
+        np.array(names, np.str_),
+    )
+
+
+def test_places_of_other_channels_partitions_and_offsets_differ() -> None:
+    found = {place(f"braid.s.live.{channel}", number, at) for channel in (1, 2) for number in (0, 7) for at in (0, 9)}
+    assert len(found) == 8
+
+
+def test_what_was_not_read_is_lost_and_what_lies_twice_is_repeated() -> None:
+    writer = _ledger([(1, 0.1, "east"), (2, 0.2, "east"), (3, 0.3, "west")], [(1, 10), (1, 10)])
+    reader = _ledger([], [(3, 30), (3, 31)])
+    assert fate_of([writer, reader], 4) == Fate(3, 1, 1, 1, 4)
+
+
+def test_the_longest_gap_is_of_one_producer_and_goes_on_to_the_end() -> None:
+    one = _ledger([(1, 0.9, "east"), (2, 1.0, "east"), (3, 1.5, "east"), (4, 1.9, "east")])
+    other = _ledger([(1, at / 10, "east") for at in range(9, 21)], producer=1)
+    assert gap_ms([one, other], 1.0, 2.0) == 500.0
+    assert round(gap_ms([one], 1.6, 3.0)) == 1_100
+    assert round(gap_ms([other], 1.0, 2.0)) == 100
+
+
+def test_the_first_acknowledgement_elsewhere_counts_from_the_loss() -> None:
+    ledgers = [_ledger([(1, 1.0, "west"), (2, 2.0, "east"), (3, 4.5, "west")]), _ledger([(1, 4.0, "west")])]
+    assert first_elsewhere_ms(ledgers, "east", 2.0) == 2_000.0
+
+
+def test_a_planned_move_may_neither_lose_nor_repeat() -> None:
+    taken = {moves.MOVED: [20.0, 40.0, 90.0], moves.CALM: [10.0, 11.0, 12.0]}
+    assert moves.table(taken, FINE, 1.0).verdict == ""
+    assert moves.table(taken, FINE, 1.0).facts[moves.MOVED] == "p50 40 ms, p99 90 ms of 3"
+    for fate in (Fate(1_000, 1, 0, 0, 0), Fate(1_000, 0, 1, 0, 0), Fate(1_000, 0, 0, 0, 1)):
+        assert moves.table(taken, fate, 1.0).verdict == f"void: {fate}"
+    assert moves.table(taken, FINE, 0.5).verdict == "void: the machine gave 50% of its time"
+
+
+def test_an_unplanned_one_may_repeat_but_not_lose() -> None:
+    taken = {cluster_loss.ours("killed"): [2_000.0], cluster_loss.peers("killed"): [40_000.0]}
+    assert cluster_loss.table(taken, Fate(1_000, 0, 5, 9, 0), 1.0).verdict == ""
+    for fate in (Fate(1_000, 1, 0, 0, 0), Fate(1_000, 0, 0, 0, 1)):
+        assert cluster_loss.table(taken, fate, 1.0).verdict == f"void: {fate}"
+    assert cluster_loss.table(taken, FINE, 0.5).verdict == "void: the machine gave 50% of its time"
