@@ -48,6 +48,7 @@ class _Encoded(NamedTuple):
     work: PartitionWork
     versions: Sequence[tuple[PartitionWork, int]]
     commit: EncodedCommit
+    stated: EnvelopeFields  # with the record that it points to
 
     @property
     def committed(self) -> Committed:
@@ -232,12 +233,19 @@ class Committer:
                         raise
             self._uncommitted -= uncommitted
             now = self._host.clock.elapsed()
-            for cursor, version, stated in [(*one, each.commit.stated) for each in encoded for one in each.versions]:
-                cursor.progress.acknowledge(stated)
-                cursor.committed_version = version
-                cursor.committed_at = now
-                if self._spill is not None and cursor.until is None:
-                    self._spill.acknowledged(cursor.lease.id, cursor.lease.topic_partition, stated)
+            for each in encoded:
+                self._acknowledge(each, now)
+
+    def _acknowledge(self, stored: _Encoded, now: float) -> None:
+        for cursor, version in stored.versions:
+            cursor.progress.acknowledge(stored.stated)
+            cursor.committed_version = version
+            cursor.committed_at = now
+        work, commit = stored.work, stored.commit
+        if self._spill is not None:
+            self._spill.acknowledged(work.lease.id, work.lease.topic_partition, commit.stated)
+        if commit.offset < stored.stated.base:  # what kept the base down is stated now
+            work.version += 1
 
     def _shrink(self) -> bool:
         """What a cluster refuses is written smaller: in one byte a character, as some count bytes, then half as much.
@@ -278,13 +286,16 @@ class Committer:
             fields = await self._with_fingerprint(work, fields)
         commit = encode(fields, self._limit_units, ascii_only=self._ascii_only)
         if commit.truncated and self._spill is not None:
-            pointer = await self._spill.write(work.lease.id, work.lease.topic_partition, fields)
-            if pointer is not None:
-                commit = encode(fields, self._limit_units, ascii_only=self._ascii_only, spill=pointer)
-        if commit.truncated and commit.stated.spill is None:
+            written = await self._spill.write(work.lease.id, work.lease.topic_partition, fields)
+            if written is not None:
+                pointer, stated = written
+                beside = encode(fields, self._limit_units, ascii_only=self._ascii_only, spill=pointer)
+                if beside.stated.spill is not None:
+                    return _Encoded(work, versions, beside, stated)
+        if commit.truncated:
             self.truncated += 1
             _log.warning("%s: progress does not fit its commit; what is left out will be repeated", work.lease.id)
-        return _Encoded(work, versions, commit)
+        return _Encoded(work, versions, commit, commit.stated)
 
     async def _with_fingerprint(self, work: PartitionWork, fields: EnvelopeFields) -> EnvelopeFields:
         """Adds the identity of the log below the snapshot's own base, which may have moved on by now."""

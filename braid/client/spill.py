@@ -76,8 +76,13 @@ class Spill:
 
     # --- writing
 
-    async def write(self, lease: LeaseId, place: TopicPartition, fields: EnvelopeFields) -> SpillPointer | None:
-        """Writes a lease's progress; returns where it lies once the cluster has it. None: it could not be written."""
+    async def write(
+        self, lease: LeaseId, place: TopicPartition, fields: EnvelopeFields
+    ) -> tuple[SpillPointer, EnvelopeFields] | None:
+        """Writes a lease's progress; returns where it lies once the cluster has it, and what it says.
+
+        None: it could not be written.
+        """
         if self._host.clock.elapsed() < self._not_before:
             self.failed += 1
             return None
@@ -90,12 +95,13 @@ class Spill:
         except (BraidError, TimeoutError) as error:
             self.failed += 1
             self._not_before = self._host.clock.elapsed() + limits.SPILL_RETRY_SECONDS  # commits must not wait for it
+            self._partitions = 0  # the topic may be gone, with its cluster's data
             _log.warning("%s: what does not fit its commit could not be written beside it: %s", lease, error)
             return None
         self.written += 1
         if not record.whole:
             _log.warning("%s: progress does not fit a record of its own; what is left out will be repeated", lease)
-        return record.at(partition, offset)
+        return record.at(partition, offset), record.stated
 
     def acknowledged(self, lease: LeaseId, place: TopicPartition, stated: EnvelopeFields) -> None:
         """A commit that states these fields is stored: what earlier ones pointed to is not needed any more."""

@@ -31,12 +31,14 @@ class SpillRecord(NamedTuple):
         slot: Which of the lease's it is.
         key: Its key.
         value: Checksum, base and the fields.
-        whole: Whether it says everything; what it leaves out is claimed nowhere.
+        stated: What it says.
+        whole: Whether that is everything; what it leaves out is claimed nowhere.
     """
 
     slot: int
     key: bytes
     value: bytes
+    stated: EnvelopeFields
     whole: bool
 
     def at(self, partition: int, offset: int) -> SpillPointer:
@@ -67,7 +69,7 @@ def spilled(group: str, place: TopicPartition, fields: EnvelopeFields, slot: int
         body = write_body(stated)
         if len(body) <= size_max:
             head = stated.base.to_bytes(_BASE_BYTES, "big")
-            return SpillRecord(slot, key, _checksum(key, head + body) + head + body, stated == everything)
+            return SpillRecord(slot, key, _checksum(key, head + body) + head + body, stated, stated == everything)
     raise Invalid("not even the smallest statement fits a record", field="spill")
 
 

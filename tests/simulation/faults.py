@@ -13,6 +13,7 @@ from braid.stores.memory import Fate
 from tests.simulation.ailments import GASP_SECONDS, Ailment, Ailments
 from tests.simulation.emptying import ClusterOperator
 from tests.simulation.operations import Operation, Operator, carry_out
+from tests.simulation.splitting import splitting
 from tests.simulation.world import CLUSTERS, MEMBERS, PRODUCERS, SERVICES, Slowness, World
 from tests.support.checkers import facts
 
@@ -128,6 +129,13 @@ class Faults:
         operation, over = self._operator.next(), asyncio.Event()
         self._world.host.tasks.spawn(carry_out(self._world, self._world.assigner, operation, over), "operate")
         self._begin(operation.text, self._dice.uniform(3.0, 15.0), over.set)
+
+    def _split_lease(self) -> None:
+        """Somebody wants a lane's leases worked on at their head and behind it; that ends by itself."""
+        operation, over = splitting(self._dice), asyncio.Event()
+        self._world.host.tasks.spawn(carry_out(self._world, self._world.assigner, operation, over), "split")
+        over.set()
+        self._world.journal.say(f"FAULT {operation.text}")
 
     def _empty_cluster(self) -> None:
         """A cluster is decommissioned, taken back when it is healed."""

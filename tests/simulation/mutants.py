@@ -14,20 +14,23 @@ from unittest.mock import patch
 from braid.api.registry.v1 import route_pb2, stream_pb2
 from braid.client import (
     channel_moves,
+    cluster_work,
     committer,
     dead_letters,
     handling,
     heartbeats,
     lease_session,
-    lease_works,
     partition_work,
     restore,
+    spill,
 )
 from braid.client.channel_sender import ChannelSender
 from braid.client.record import Record
 from braid.client.routing import RouteTable
 from braid.kafka.memory.clients import MemoryOffsets
 from braid.kafka.memory.groups import Groups
+from braid.kernel import spill as kernel_spill
+from braid.kernel.cursors import Part
 from braid.kernel.envelope import EncodedCommit, encode
 from braid.kernel.errors import OutcomeUnknown
 from braid.kernel.limits import ENVELOPE_UNITS_DEFAULT
@@ -60,7 +63,7 @@ from services.registry.commands import RecordSealed, StreamCommand
 from services.registry.evidence import Evidence
 from services.registry.thresholds import Thresholds
 from services.registry.world import World
-from tests.simulation.plan import Plan
+from tests.simulation.plan import FEW_UNITS, Plan
 
 FAULT_SECONDS: Final = 30.0
 _Patches = Sequence[tuple[object, str, object]]
@@ -120,13 +123,23 @@ def _other_offset(fields: EnvelopeFields, limit_units: int = ENVELOPE_UNITS_DEFA
     return written._replace(offset=max(0, written.offset - 1))
 
 
+def _from_the_head(parts: Sequence[Part], backlog_permille: int) -> EnvelopeFields:
+    return parts[-1].fields
+
+
+async def _sent_at_once(self: spill.Spill, place: TopicPartition, key: bytes, value: bytes | None) -> tuple[int, int]:
+    producer = await self._open()
+    await producer.send(TopicPartition(kernel_spill.TOPIC, 0), value, key, (), 0)
+    return 0, 0
+
+
 _restore: Final = restore.restore
 
 
 async def _restore_at_end(
-    group: str, partition: TopicPartition, offsets: KafkaOffsets, admin: KafkaAdmin
+    group: str, partition: TopicPartition, offsets: KafkaOffsets, admin: KafkaAdmin, **how: Any
 ) -> restore.Restored:
-    restored = await _restore(group, partition, offsets, admin)
+    restored = await _restore(group, partition, offsets, admin, **how)
     if (await offsets.committed(group, [partition]))[partition].offset >= 0:
         return restored
     return restored._replace(progress=Progress((await admin.offsets_at({partition: OffsetAt.LATEST}))[partition]))
@@ -336,10 +349,23 @@ MUTANTS: Final = (
         [(handling.Handling, "_handle", _ack_first)],
         changes={"handling_seconds": 0.4},
     ),
+    Mutant(
+        "a head's start claimed as done",
+        "I3",
+        [(partition_work, "joined", _from_the_head)],
+        ("split-lease", "kill-member"),
+        {"handling_seconds": 0.4, "send_interval_seconds": 0.05},
+    ),
+    Mutant(
+        "a pointer committed before its record is acknowledged",
+        "I3",
+        [(spill.Spill, "_send", _sent_at_once)],
+        changes={"handling_seconds": 0.4, "send_interval_seconds": 0.05, "metadata_units": FEW_UNITS},
+    ),
     Mutant("gaps claimed", "I3", [(committer, "encode", _claim_gaps)], changes={"handling_seconds": 0.4}),
     Mutant("metadata beside another offset", "I10", [(committer, "encode", _other_offset)]),
     Mutant(
-        "a start at the log's end", "I3", [(lease_works, "restore", _restore_at_end)], ("move-stream", "kill-member")
+        "a start at the log's end", "I3", [(cluster_work, "restore", _restore_at_end)], ("move-stream", "kill-member")
     ),
     Mutant(
         "a dead letter marked before its acknowledgement",

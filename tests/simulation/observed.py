@@ -26,6 +26,7 @@ from braid.kernel.ports import (
 from braid.stores.memory import Fate, MemoryStore
 from braid.stores.memory_server import MemoryStoreServer
 from tests.simulation.journal import Journal
+from tests.simulation.spilling import beside
 from tests.support.checkers import facts
 
 T = TypeVar("T")
@@ -211,7 +212,8 @@ class ObservedCluster(MemoryCluster):
         super().commit(group, offsets, generation)
         for partition, committed in offsets.items():
             log = facts.LogId(self.name, *partition)
-            self._journal.note(facts.Committed(group, log, committed.offset, committed.metadata))
+            found = beside(self, committed)
+            self._journal.note(facts.Committed(group, log, committed.offset, committed.metadata, found))
 
     def create_topic(self, topic: str, partitions: int, replication_factor: int, config: Mapping[str, str]) -> None:
         """See `MemoryCluster`."""

@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 FAULTS_ALL: Final = (
@@ -31,6 +31,8 @@ FAULTS_ALL: Final = (
     "leave-group",
 )
 
+FEW_UNITS: Final = 40  # less than a commit with a gap takes
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -53,6 +55,7 @@ class Plan:
         ailing: Whether nothing befalls who judges clusters and who is asked about them but what ails clusters.
         brokers: Of each cluster.
         voices: Producers in the first producer process.
+        metadata_units: That clusters accept beside a committed offset; 0 for as many as Kafka does.
         thresholds: By which clusters' health is judged, where not by the usual ones.
     """
 
@@ -72,6 +75,7 @@ class Plan:
     ailing: bool = False
     brokers: int = 1
     voices: int = 1
+    metadata_units: int = 0
     thresholds: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -79,7 +83,7 @@ def plan_of(seed: int, fault_seconds: float = 60.0) -> Plan:
     """The plan a seed stands for: half the seeds use every kind of fault, the others a few kinds only."""
     dice = random.Random(f"plan/{seed}")
     faults = FAULTS_ALL if seed % 2 else tuple(dice.sample(FAULTS_ALL, dice.randint(2, 6)))
-    return Plan(
+    planned = Plan(
         seed,
         fault_seconds,
         exclusive=dice.random() < 0.4,
@@ -89,3 +93,5 @@ def plan_of(seed: int, fault_seconds: float = 60.0) -> Plan:
         faults=faults,
         mates=dice.choice((0, 0, 1, 2)),
     )
+    splits = ("split-lease",) * dice.choice((0, 0, 1, 4))
+    return replace(planned, faults=(*faults, *splits), metadata_units=dice.choice((0, 0, FEW_UNITS)))

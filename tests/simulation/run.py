@@ -16,6 +16,7 @@ from tests.simulation.journal import InvariantViolated, Journal
 from tests.simulation.operations import KeptRules
 from tests.simulation.ordering import KeptOrder
 from tests.simulation.plan import Plan, plan_of
+from tests.simulation.splitting import early
 from tests.simulation.world import World
 from tests.support.checkers.checking import Checker
 from tests.support.checkers.commits import ReadableEnvelopes, TruthfulCommits
@@ -73,7 +74,8 @@ def run(plan: Plan, lines: int = 0) -> Result:
     logging.disable(logging.CRITICAL)
     invariant, message = "", ""
     try:
-        loop.run_until_complete(_play(world, journal, loss))
+        with early():
+            loop.run_until_complete(_play(world, journal, loss))
     except (InvariantViolated, VirtualFailure, VirtualDeadlock) as failure:
         invariant, message = _reason(journal, failure)
     finally:

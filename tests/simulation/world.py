@@ -91,7 +91,8 @@ class World:
             lag=lambda: max(0.0, self.host.randomness.uniform(-0.5, 1.0)),
         )
         for name in CLUSTERS:
-            self.kafka.add_cluster(name, brokers=plan.brokers)
+            made = self.kafka.add_cluster(name, brokers=plan.brokers)
+            made.groups.metadata_max_units = plan.metadata_units or made.groups.metadata_max_units
         directory = Directory(MemoryTransport(self.network, "operator"), self.host, ENDPOINTS)
         self.registry = ServiceClient(directory, "registry", self.host, principal="operator")
         self.assigner = ServiceClient(directory, "assigner", self.host, principal="operator")

@@ -3,7 +3,10 @@
 from collections.abc import Iterator
 
 from braid.kernel.envelope import Kind
+from braid.kernel.errors import BraidError
+from braid.kernel.ports import TopicPartition
 from braid.kernel.progress_fields import EnvelopeFields
+from braid.kernel.spill import read_spilled
 from tests.support.checkers.checking import Instant
 from tests.support.checkers.done import HEEDS, DoneOffsets
 from tests.support.checkers.envelopes import read
@@ -41,6 +44,17 @@ class TruthfulCommits(Instant):
 
     def _committed(self, commit: Committed) -> Iterator[str]:
         fields = read(commit).fields
+        if fields.spill is not None and commit.beside is not None:
+            place = TopicPartition(commit.log.topic, commit.log.partition)
+            try:
+                whole = read_spilled(commit.group, place, fields, *commit.beside)
+            except BraidError as error:
+                yield f"{commit.group} points in {commit.log} to what is not its record: {error}"
+                return
+            yield from self._true(commit, whole)
+        yield from self._true(commit, fields)
+
+    def _true(self, commit: Committed, fields: EnvelopeFields) -> Iterator[str]:
         key = commit.group, commit.log
         yield from self._state_rejected(commit, fields)
         end = self._done.ends.get(commit.log, 0)

@@ -106,12 +106,13 @@ class Destroyed:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """A broker stored a group's commit."""
+    """A broker stored a group's commit. `beside` is what lay where it points to, where somebody looked."""
 
     group: str
     log: LogId
     offset: int
     metadata: str
+    beside: tuple[bytes | None, bytes | None] | None = None
 
 
 # --- handlers

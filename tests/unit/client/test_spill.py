@@ -10,6 +10,7 @@ import pytest
 from braid.client import spill
 from braid.client.consumer import Consumer
 from braid.client.record import Record
+from braid.kafka.memory.clients import MemoryOffsets
 from braid.kafka.memory.producer import MemoryProducer
 from braid.kernel import spill as records
 from braid.kernel.envelope import decode
@@ -208,6 +209,24 @@ async def test_a_broker_that_counts_bytes_gets_ascii_and_one_that_takes_less_tha
 
 
 @virtual
+async def test_what_was_rejected_keeps_the_base_down_no_longer_than_until_a_record_states_it() -> None:
+    async with bench() as at:
+        small(at, 46)
+        at.fill(300)
+        async with member(at, "one", FIRST) as (consumer, _):
+            for record in await take(consumer, 300):
+                if record.offset in UNDONE:
+                    record.reject("not ours")
+                else:
+                    at.sunk(record)
+                    record.ack()
+            await consumer.commit()
+            assert at.watch.spilled and at.watch.base(TOPIC) < 300
+            await until(lambda: at.watch.base(TOPIC) == 300, 5.0)
+            killed(consumer)
+
+
+@virtual
 async def test_a_split_partition_spills_and_comes_back_with_its_cursors() -> None:
     async with bench() as at:
         small(at, 90)
@@ -306,5 +325,61 @@ def test_a_send_that_never_ends_holds_no_commit(monkeypatch: pytest.MonkeyPatch)
                 last = at.watch.last(TOPIC)
                 assert decode(last.committed.offset, last.committed.metadata).fields.spill is None
                 killed(consumer)
+
+    run()
+
+
+async def _written_and_never_pointed_to(at: Bench, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """A holder dies after it wrote its record and before the commit that points there; what the next one gets."""
+    small(at)
+    at.fill(COUNT)
+    east = at.control.clusters["east"]
+    async with member(at, "one", FIRST) as (consumer, client):
+        await most(at, consumer)
+        await consumer.commit()
+        client.kill()
+        killed(consumer)
+    pointer = pointed(at)
+    assert pointer is not None
+    place = TopicPartition(records.TOPIC, pointer.partition)
+    end = east.log(place).end
+    async with member(at, "two", FIRST) as (consumer, client):
+        again = await take(consumer, len(undone()))
+        with monkeypatch.context() as refusing:
+            refusing.setattr(MemoryOffsets, "commit", _refused)
+            at.sunk(again[0])
+            again[0].ack()
+            await until(lambda: east.log(place).end > end)
+            client.kill()
+            killed(consumer)
+    east.compact(place)
+    async with member(at, "three", FIRST) as (consumer, client):
+        found = [record.offset for record in await take(consumer, COUNT, seconds=1.0)]
+        client.kill()
+        killed(consumer)
+    return found
+
+
+async def _refused(self: MemoryOffsets, *args: object) -> None:
+    raise ClusterUnavailable("no answer")
+
+
+@virtual
+async def test_a_record_that_nothing_points_to_overwrites_none_that_something_does() -> None:
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        async with bench() as at:
+            assert await _written_and_never_pointed_to(at, monkeypatch) == undone()
+
+
+def test_an_older_epoch_s_slot_that_a_newer_one_overwrites_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def without_epoch(group: str, place: TopicPartition, epoch: int, slot: int) -> bytes:
+        return f"{place.topic}/{place.partition}/{slot}/{group}".encode()
+
+    monkeypatch.setattr(records, "record_key", without_epoch)
+
+    @virtual
+    async def run() -> None:
+        async with bench() as at:
+            assert len(await _written_and_never_pointed_to(at, monkeypatch)) > len(undone())
 
     run()
