@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from braid.cli.errors import exit_code
+from braid.client.instruments import CATALOGUE
 from braid.kernel import errors
 from braid.kernel.errors import BraidError
 from tools.reference_text import code, page, sentence, table
@@ -103,6 +104,11 @@ def metrics_page(root: Path) -> str:
     sdk = [each for path in sorted((root / "braid" / "client").glob("*.py")) for each in _instruments(path.read_text())]
     if sdk:
         parts += [_SDK, table(("Metric", "Kind", "Unit", "Meaning"), sorted(sdk))]
+    told = [
+        (code(each.name), each.kind, code(each.unit), ", ".join(map(code, each.attributes)), each.meaning)
+        for each in CATALOGUE
+    ]
+    parts.append(table(("Metric", "Kind", "Unit", "Attributes", "Meaning"), told))
     return page("Metrics", _METRICS, parts)
 
 

@@ -18,6 +18,7 @@ from braid.client.explaining import Explained, explained
 from braid.client.handlers import InThreads, Tell, ThreadRecord, X, open_threads
 from braid.client.handling import Handling, Supply
 from braid.client.holds import Hold, Holds
+from braid.client.instruments import Levels
 from braid.client.lease_view import Lease, view
 from braid.client.lease_works import LeaseWorks, OpenLeases, Shared
 from braid.client.memory import MemoryBound
@@ -65,7 +66,8 @@ class Consumer:
             host, settings.retry.circuit, self._holds, self._brakes, tell=self._tell_stopped, beside=self._beside
         )
         budget, stopped = settings.retry.budget, self._circuits.reasons
-        self._retries = Retries(host, self._retries_full, budget, self._brakes, stopped)
+        self._levels = Levels(settings.group)
+        self._retries = Retries(host, self._retries_full, budget, self._brakes, stopped, self._levels.parked)
         self._dead_letters = DeadLetters(host, settings.group, open_producer)
         shared = Shared(self._ready, self._memory, self._retries, self._dead_letters, self._brakes)
         self._works = LeaseWorks(host, kafka, open_leases, _Owner(self), shared, zone=zone, settings=settings)
@@ -80,6 +82,7 @@ class Consumer:
         self._way = ""  # how records are taken, where an order is kept
 
     async def __aenter__(self) -> Self:
+        self._levels.parked_bound.set(limits.PARKED_RETRIES_MAX)
         self._tasks = [
             self._watched(self._session.run, "lease-session"),
             self._watched(self._session.guard, "lease-guard"),
@@ -164,6 +167,7 @@ class Consumer:
             in_threads=threads is not None,
             trouble=self._circuits,
             again=self._retries.again,
+            overdue_changed=self._overdue_changed,
         )
         self._handlings.append(handling)
         try:
@@ -261,8 +265,11 @@ class Consumer:
             explained(work, parked, now_ms, self._blocked(work), self._overdue(work.lease.id)) for work in self._works
         ]
 
-    def _overdue(self, lease: LeaseId) -> int:
+    def _overdue(self, lease: LeaseId | None = None) -> int:
         return sum(handling.overdue(lease) for handling in self._handlings)
+
+    def _overdue_changed(self) -> None:
+        self._levels.overdue.set(self._overdue())
 
     def _blocked(self, work: PartitionWork) -> list[str]:
         lane, cluster = work.lease.id.channel.lane, work.lease.cluster.name
@@ -319,6 +326,7 @@ class Consumer:
 
     def _tell_stopped(self) -> None:
         lanes = dict(self.stopped())
+        self._levels.stopped.set(len(lanes))
         if not self._closed:
             self._beside(lambda: self._session.stopped(lanes), "stopped-lanes")
 
@@ -373,6 +381,7 @@ class Consumer:
         self._closed = True
         self._ready.close()
         self._works.end_all()
+        self._levels.clear()
         tasks = [*self._tasks, *self._background.values()]
         for task in tasks:
             task.cancel()

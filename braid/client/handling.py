@@ -7,10 +7,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, cast
 
 from braid.client.handlers import Handled, X
+from braid.client.observing import observer
 from braid.client.record import Record
 from braid.client.routing import DLQ_LANE
 from braid.client.settings import ConsumerSettings
-from braid.client.tracing import process_span, tracer
 from braid.client.verdicts import Verdict, Verdicts
 from braid.client.watched import Run
 from braid.kernel import limits
@@ -71,6 +71,7 @@ class Handling(Generic[X]):
         in_threads: bool,
         trouble: Trouble,
         again: Callable[[Record, float], None],
+        overdue_changed: Callable[[], None],
     ) -> None:
         """`watch` runs what the consumer cannot live without; what runs `in_threads` does not end when cancelled.
 
@@ -79,7 +80,6 @@ class Handling(Generic[X]):
         self._host = host
         self._elapsed = host.clock.elapsed
         self._supply = supply
-        self._group = settings.group
         self._retry = settings.retry
         self._verdicts = Verdicts(settings.retry)
         self._concurrency = settings.concurrency
@@ -93,7 +93,8 @@ class Handling(Generic[X]):
         self._trouble = trouble
         self._probes = trouble.probes
         self._again = again
-        self._tracer = tracer()
+        self._overdue_changed = overdue_changed
+        self._observer = observer(host.clock, settings.group)
         self._current: dict[int, X] = {}
         self._since: dict[int, float] = {}  # by slot, when its handler began
         self._slots: list[Task] = []
@@ -167,7 +168,7 @@ class Handling(Generic[X]):
                 busy.ended(now)
                 del current[number]
                 if self._overdue:
-                    self._overdue.pop(number, None)
+                    self._in_time_again(number)
 
     async def _next(self) -> X | None:
         try:
@@ -177,10 +178,10 @@ class Handling(Generic[X]):
 
     async def _handle(self, item: X) -> None:
         try:
-            if self._tracer is None:
+            if self._observer is None:
                 await self._handler(item)
             else:
-                with process_span(self._tracer, self._group, item):
+                with self._observer.processing(item):
                     await self._handler(item)
         except Exception as error:  # noqa: BLE001 - a handler may raise anything, and its record takes the consequence
             self._failed(item, error)
@@ -220,6 +221,7 @@ class Handling(Generic[X]):
             return
         item = self._current[number]
         self._overdue[number] = None
+        self._overdue_changed()
         _log.warning(
             "a handler of %s runs on though its %g s are over: it cannot be ended, and keeps its slot",
             item.work.lease.id,
@@ -227,6 +229,11 @@ class Handling(Generic[X]):
         )
         if not self._settles_late:
             self._failed(item, self._timed_out())
+
+    def _in_time_again(self, number: int) -> None:
+        if number in self._overdue:
+            del self._overdue[number]
+            self._overdue_changed()
 
     def _timed_out(self) -> HandlerTimeout:
         return HandlerTimeout(

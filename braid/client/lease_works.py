@@ -16,6 +16,7 @@ from braid.client.cluster_work import ClusterWork
 from braid.client.dead_letters import DeadLetters
 from braid.client.lease_session import Held, LeaseKeeper, LeaseListener
 from braid.client.memory import MemoryBound
+from braid.client.observing import observer
 from braid.client.order import Order
 from braid.client.partition_work import PartitionWork
 from braid.client.ready import Ready
@@ -97,6 +98,7 @@ class LeaseWorks:
         self._shared = shared
         self._zone = zone
         self._settings = settings
+        self._observer = observer(host.clock, settings.group)
         self._exclusive = settings.ownership == "exclusive"
         self._works: dict[LeaseId, PartitionWork] = {}
         self._left_over: list[PartitionWork] = []  # exclusive: ended, and not all that was handed out is settled
@@ -297,9 +299,10 @@ class LeaseWorks:
     def _cluster(self, held: Held) -> ClusterWork:
         name = held.cluster.name
         if name not in self.clusters:
+            cluster = self._kafka.cluster(held.cluster.bootstrap, held.cluster.security_profile)
             self.clusters[name] = ClusterWork(
                 self._host,
-                self._kafka.cluster(held.cluster.bootstrap, held.cluster.security_profile),
+                cluster if self._observer is None else self._observer.watch(cluster, name),
                 self._settings,
                 zone=self._zone,
                 memory=self._shared.memory,

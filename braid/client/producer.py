@@ -12,6 +12,7 @@ from typing import NamedTuple, Self
 
 from braid.client.channel_moves import ChannelMoves
 from braid.client.channel_sender import ChannelSender
+from braid.client.instruments import instruments, operation
 from braid.client.outbox import Headers, Outbox, Pending, Receipt, record_bytes
 from braid.client.record import ID_HEADER, INGESTED_HEADER
 from braid.client.route_watch import RouteSource
@@ -84,6 +85,7 @@ class Producer:
         )
         self._tasks: list[Task] = []
         self._tracer = tracer()
+        self._instruments = instruments()
         self._closed = False
 
     async def __aenter__(self) -> Self:
@@ -174,7 +176,19 @@ class Producer:
         return await self._send(outgoing, list(headers), None, headroom_bytes=limits.DEAD_LETTER_HEADERS_BYTES_MAX)
 
     async def send_many(self, records: Iterable[Outgoing]) -> list[Receipt]:
-        """Sends records in order, waits until all have settled, then raises the first failure there was."""
+        """Sends records in order, waits until all have settled, then raises the first failure there was.
+
+        Where traces are set up, all are sent under one span.
+        """
+        if self._tracer is None:
+            return await self._send_many(records)
+        with send_span(self._tracer, self.stream) as span:
+            receipts = await self._send_many(records)
+            if receipts:
+                sent(span, receipts[0], len(receipts))
+            return receipts
+
+    async def _send_many(self, records: Iterable[Outgoing]) -> list[Receipt]:
         futures: list[asyncio.Future[Receipt]] = []
         refusal: BaseException | None = None
         for outgoing in records:
@@ -321,6 +335,8 @@ class Producer:
     def _settled(self, sender: ChannelSender, record: Pending, result: Written | BraidError) -> None:
         if not self._outbox.remove(record) or record.future.done():
             return
+        if self._instruments is not None:
+            self._measure(sender.channel.topic, sender.channel.cluster, record, result)
         if isinstance(result, BraidError):
             record.future.set_exception(result)
             return
@@ -336,6 +352,15 @@ class Producer:
                 result.timestamp_ms,
             )
         )
+
+    def _measure(self, topic: str, cluster: str, record: Pending, result: Written | BraidError | None) -> None:
+        """One record's fate is known, or given up (None)."""
+        assert self._instruments is not None, "somebody measures"
+        error = "" if isinstance(result, Written) else type(result).__name__ if result else DeliveryUnknown.__name__
+        sent_at = record.deadline - self._settings.delivery_timeout_seconds
+        attributes = operation("send", "send", topic, cluster, error=error)
+        self._instruments.operation.record(self._host.clock.elapsed() - sent_at, attributes)
+        self._instruments.sent.add(1, attributes)
 
     # --- routes and time
 
@@ -376,6 +401,8 @@ class Producer:
     def _give_up(self, record: Pending, why: str) -> None:
         self._outbox.remove(record)
         if not record.future.done():
+            if self._instruments is not None:
+                self._measure(self.stream, "", record, None)
             record.future.set_exception(
                 DeliveryUnknown(
                     f"the fate of record {record.id} is unknown: {why}",

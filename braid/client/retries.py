@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 
 from braid.client.brake import Brakes
+from braid.client.instruments import Level
 from braid.client.partition_work import PartitionWork
 from braid.client.record import Record
 from braid.client.retry_budget import LaneBudget
@@ -28,13 +29,18 @@ class Retries:
         budget: RetryBudget | None,
         brakes: Brakes,
         stopped: Mapping[str, str],
+        level: Level,
     ) -> None:
-        """`full_changed` hears when the bound is reached and when it is left; `stopped` are lanes that are."""
+        """`full_changed` hears when the bound is reached and when it is left; `stopped` are lanes that are.
+
+        `level` follows how many are parked.
+        """
         self._host = host
         self._full_changed = full_changed
         self._budget = budget
         self._brakes = brakes
         self._stopped = stopped
+        self._level = level
         self._wheel: TimerWheel[int] = TimerWheel(self._now_ms(), timers_max=limits.PARKED_TIMERS_MAX)
         self._parked: dict[int, Record] = {}
         self._budgeted: dict[int, None] = {}  # of those parked: another attempt costs a token
@@ -131,6 +137,7 @@ class Retries:
                 budget.give_back()
 
     def _tell(self) -> None:
+        self._level.set(len(self._parked))
         full = len(self._parked) >= limits.PARKED_RETRIES_MAX
         if full != self._full:
             self._full = full

@@ -34,17 +34,18 @@ def send_span(tracer: trace.Tracer, stream: str) -> Iterator[trace.Span]:
         yield span
 
 
-def sent(span: trace.Span, receipt: "Receipt") -> None:
-    """Says where the record lies."""
+def sent(span: trace.Span, receipt: "Receipt", count: int = 1) -> None:
+    """Says where the record lies, or of so many the first."""
     span.update_name(f"send {receipt.topic}")
-    span.set_attributes(
-        {
-            "messaging.destination.name": receipt.topic,
-            "messaging.destination.partition.id": str(receipt.partition),
-            "messaging.kafka.offset": receipt.offset,
-            "braid.cluster": receipt.cluster,
-        }
-    )
+    attributes: dict[str, str | int] = {
+        "messaging.destination.name": receipt.topic,
+        "messaging.destination.partition.id": str(receipt.partition),
+        "messaging.kafka.offset": receipt.offset,
+        "braid.cluster": receipt.cluster,
+    }
+    if count > 1:
+        attributes["messaging.batch.message_count"] = count
+    span.set_attributes(attributes)
 
 
 @contextmanager

@@ -1,0 +1,149 @@
+"""The SDK's metrics by OpenTelemetry's API: the catalogue, and one set of instruments for each meter provider.
+
+Where no provider is set up, `instruments` is None and nothing is measured. Names that begin with `messaging.` are
+those of OpenTelemetry's semantic conventions for messaging (1.44).
+"""
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from opentelemetry import metrics
+
+Attributes = Mapping[str, str]
+
+_SYSTEM: Final = ("messaging.system", "messaging.operation.name", "messaging.operation.type")
+_PLACE: Final = ("messaging.destination.name", "messaging.consumer.group.name", "braid.cluster")
+
+
+class Declared(NamedTuple):
+    """One instrument.
+
+    Attributes:
+        kind: `histogram`, `counter` or `up-down counter`.
+    """
+
+    name: str
+    kind: str
+    unit: str
+    attributes: tuple[str, ...]
+    meaning: str
+
+
+OPERATION: Final = Declared(
+    "messaging.client.operation.duration", "histogram", "s", (*_SYSTEM, *_PLACE, "error.type"),
+    "Time of a `send` (until its acknowledgement), a `poll` that brought something, a `commit`",
+)  # fmt: skip
+SENT: Final = Declared(
+    "messaging.client.sent.messages", "counter", "{message}", (*_SYSTEM, *_PLACE, "error.type"),
+    "Records whose fate a producer knows",
+)  # fmt: skip
+CONSUMED: Final = Declared(
+    "messaging.client.consumed.messages", "counter", "{message}", (*_SYSTEM, *_PLACE), "Records fetched"
+)
+PROCESS: Final = Declared(
+    "messaging.process.duration", "histogram", "s", (*_SYSTEM, *_PLACE, "error.type"), "Time a handler took"
+)
+PARKED: Final = Declared(
+    "braid.consumer.parked", "up-down counter", "{message}", ("messaging.consumer.group.name",),
+    "Records that wait for another attempt",
+)  # fmt: skip
+PARKED_BOUND: Final = Declared(
+    "braid.consumer.parked_bound", "up-down counter", "{message}", ("messaging.consumer.group.name",),
+    "So many may wait; at it a consumer fetches no more until some are through",
+)  # fmt: skip
+OVERDUE: Final = Declared(
+    "braid.consumer.handlers_overdue", "up-down counter", "{handler}", ("messaging.consumer.group.name",),
+    "Handlers that run on though their time is over: each keeps its slot",
+)  # fmt: skip
+STOPPED: Final = Declared(
+    "braid.consumer.lanes_stopped", "up-down counter", "{lane}", ("messaging.consumer.group.name",),
+    "Lanes that consumers stopped with, for dead letters or by their circuit",
+)  # fmt: skip
+CATALOGUE: Final = (OPERATION, SENT, CONSUMED, PROCESS, PARKED, PARKED_BOUND, OVERDUE, STOPPED)
+
+
+class Instruments:
+    """Of one meter provider."""
+
+    def __init__(self, meter: metrics.Meter) -> None:
+        """Makes them."""
+        self.operation = _histogram(meter, OPERATION)
+        self.process = _histogram(meter, PROCESS)
+        self.sent = _counter(meter, SENT)
+        self.consumed = _counter(meter, CONSUMED)
+        self.parked = _up_down(meter, PARKED)
+        self.parked_bound = _up_down(meter, PARKED_BOUND)
+        self.overdue = _up_down(meter, OVERDUE)
+        self.stopped = _up_down(meter, STOPPED)
+
+
+class Level:
+    """What one consumer adds to an up-down counter; nothing where nothing is measured."""
+
+    def __init__(self, counter: metrics.UpDownCounter | None, attributes: Attributes) -> None:
+        self._counter = counter
+        self._attributes = dict(attributes)
+        self._value = 0
+
+    def set(self, value: int) -> None:
+        """From now on it is so much."""
+        if self._counter is not None and value != self._value:
+            self._counter.add(value - self._value, self._attributes)
+            self._value = value
+
+
+class Levels:
+    """What one consumer adds to those of its group."""
+
+    def __init__(self, group: str) -> None:
+        found, attributes = instruments(), {"messaging.consumer.group.name": group}
+        self.parked = Level(found.parked if found else None, attributes)
+        self.parked_bound = Level(found.parked_bound if found else None, attributes)
+        self.overdue = Level(found.overdue if found else None, attributes)
+        self.stopped = Level(found.stopped if found else None, attributes)
+
+    def clear(self) -> None:
+        """The consumer is gone."""
+        for level in (self.parked, self.parked_bound, self.overdue, self.stopped):
+            level.set(0)
+
+
+def instruments() -> Instruments | None:
+    """The instruments of this process, None where no provider is set up. Asked once, when something is opened."""
+    provider = metrics.get_meter_provider()
+    # Until somebody sets one up there is a proxy, whose class the API keeps to itself.
+    if isinstance(provider, metrics.NoOpMeterProvider) or type(provider).__name__ == "_ProxyMeterProvider":
+        return None
+    return _instruments_of(provider)
+
+
+def operation(name: str, kind: str, topic: str, cluster: str, group: str = "", error: str = "") -> dict[str, str]:
+    """The attributes of an operation on a topic; without those that are empty."""
+    named = {
+        "messaging.system": "kafka",
+        "messaging.operation.name": name,
+        "messaging.operation.type": kind,
+        "messaging.destination.name": topic,
+        "messaging.consumer.group.name": group,
+        "braid.cluster": cluster,
+        "error.type": error,
+    }
+    return {key: value for key, value in named.items() if value}
+
+
+@lru_cache(maxsize=8)  # a process has one; tests have some
+def _instruments_of(provider: metrics.MeterProvider) -> Instruments:
+    return Instruments(provider.get_meter("braid"))
+
+
+def _histogram(meter: metrics.Meter, declared: Declared) -> metrics.Histogram:
+    return meter.create_histogram(declared.name, declared.unit, declared.meaning)
+
+
+def _counter(meter: metrics.Meter, declared: Declared) -> metrics.Counter:
+    return meter.create_counter(declared.name, declared.unit, declared.meaning)
+
+
+def _up_down(meter: metrics.Meter, declared: Declared) -> metrics.UpDownCounter:
+    return meter.create_up_down_counter(declared.name, declared.unit, declared.meaning)
