@@ -222,6 +222,8 @@ class RangeReader:
             return await self._fetch(fetch)
         except OffsetOutOfRange:
             await self._diagnose()
+            # A log may be short for a moment only. Asked again at once it says the same, as often as one asks.
+            await self._host.clock.sleep(_WAIT_SECONDS)
             return []
 
     async def _fetch(self, fetch: Callable[[], Awaitable[Sequence[_Fetched]]]) -> Sequence[_Fetched]:

@@ -19,9 +19,9 @@ WAIT_SECONDS: Final = 100.0
 class World:
     """A log of ten records, and a reader of it."""
 
-    def __init__(self) -> None:
+    def __init__(self, latency: float = 0.001) -> None:
         self.host = virtual_host(running_loop(), 1)
-        kafka = MemoryKafka(self.host.clock, latency=lambda: 0.001)
+        kafka = MemoryKafka(self.host.clock, latency=lambda: latency)
         self.east = kafka.add_cluster("east")
         self.cluster = kafka.process().cluster("east:9092", "")
         self.reader = RangeReader(self.host, self.cluster, "east", zone="", wait_seconds=WAIT_SECONDS)
@@ -71,6 +71,28 @@ def test_damaged_batches_and_what_is_no_batch_end_no_range(monkeypatch: pytest.M
         assert world.host.clock.elapsed() < 4 * (SPARK_NO_BATCH_SECONDS + 1)
         assert await world.read_columns(2, 9) == ([2, 4, 5, 8], [(3, 3), (6, 6), (7, 7)])
         assert await world.read_columns(5, 8) == ([5], [(6, 6), (7, 7)])
+        await world.reader.close()
+
+    run_virtual(scene())
+
+
+def test_a_log_that_is_too_short_is_asked_of_now_and_then_not_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scene() -> None:
+        world = await World(latency=0.0).start()
+        asked = 0
+        real = Log.read
+
+        def read(self: Log, offset: int, limit: int, max_bytes: int) -> Read:
+            nonlocal asked
+            asked += 1
+            assert asked < 1_000, "it spins"
+            return real(self, offset, limit, max_bytes)
+
+        monkeypatch.setattr(Log, "read", read)
+        world.east.truncate(PLACE, 4)
+        with pytest.raises(OffsetOutOfRange, match="offsets 4 to 9 .* are lost: the log ends at 4"):
+            await world.read(6, 9)
+        assert SPARK_SHORT_LOG_SECONDS < world.host.clock.elapsed() < SPARK_SHORT_LOG_SECONDS + 5
         await world.reader.close()
 
     run_virtual(scene())
