@@ -54,7 +54,9 @@ class Ready:
         self.takers: deque[asyncio.Future[None]] = deque()  # who waits for a record
         self._error: BaseException | None = None
         self._closed = False
-        self._streak = 0
+        self._streak = 0  # records handed out since everything else had its turn
+        self._look_at = limits.RECORDS_BETWEEN_YIELDS  # of that: when to look at the time next
+        self._rested_at = 0.0
         self.run: deque[Record] = deque()  # the next ones; whoever hands out `popleft`s
         self._run_of: Slice | None = None
         self.keeping: set[PartitionWork] = set()  # work that keeps acknowledgements it has not noted
@@ -143,7 +145,7 @@ class Ready:
 
     def _take_run(self, queue: deque[Slice], first: Slice) -> Record | None:
         """The next record of a slice; some behind it become the run."""
-        most = max(0, limits.RECORDS_BETWEEN_YIELDS - self._streak) or limits.RECORDS_BETWEEN_YIELDS
+        most = max(0, self._look_at - self._streak) or limits.RECORDS_BETWEEN_YIELDS
         most = min(most, self._room(first.work.queue, most))
         if any(other is not queue and other and lane not in self._paused for lane, other in self._queues.items()):
             most = min(most, self._left + 1)  # no more than its turn
@@ -203,7 +205,7 @@ class Ready:
         """As `take_nowait`, or None when `take` has to see to it: now and then everything else needs a turn."""
         if self.run:
             return self.run.popleft()
-        if self._streak >= limits.RECORDS_BETWEEN_YIELDS or self._error is not None:
+        if self._error is not None or self._must_rest():
             return None
         return self.take_nowait()
 
@@ -270,21 +272,38 @@ class Ready:
 
     async def _may_take(self) -> bool:
         """Lets everything else run now and then: an application that never waits would starve its heartbeats."""
-        if self._streak >= limits.RECORDS_BETWEEN_YIELDS:
-            self._streak = 0
+        if self._must_rest():
             await asyncio.sleep(0)
+            self._rested()
         if self._error is not None:
             raise self._error
         return True
+
+    def _must_rest(self) -> bool:
+        """Whether everything else must have a turn: after a few milliseconds, looked at every so many records.
+
+        A count alone would leave those who consume little where everything else takes long: so many records a turn.
+        """
+        if self._streak < self._look_at:
+            return False
+        lasted = asyncio.get_running_loop().time() - self._rested_at
+        if self._streak >= limits.RECORDS_BETWEEN_YIELDS_MAX or lasted >= limits.YIELD_SECONDS:
+            return True
+        self._look_at = self._streak + limits.RECORDS_BETWEEN_YIELDS
+        return False
+
+    def _rested(self) -> None:
+        self._streak, self._look_at = 0, limits.RECORDS_BETWEEN_YIELDS
+        self._rested_at = asyncio.get_running_loop().time()
 
     async def _wait(self) -> None:
         for work in list(self.keeping):  # nobody knows when the next acknowledgement comes
             work.note_acked()
         taker: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.takers.append(taker)
-        self._streak = 0
         try:
             await taker
+            self._rested()
         except asyncio.CancelledError:
             if taker.done() and not taker.cancelled():
                 self._wake()  # pass the turn on

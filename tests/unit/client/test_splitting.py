@@ -7,7 +7,9 @@ import pytest
 
 from braid.api.assigner.v1 import join_pb2
 from braid.client.record import Record
+from braid.client.settings import Backlog, ConsumerSettings
 from braid.kernel.cursors import Part, divided, live_cursor
+from braid.kernel.errors import Invalid
 from braid.kernel.limits import SPLIT_RECORDS_MIN
 from braid.kernel.ports import TopicPartition
 from tests.support.scripted_control import until, virtual
@@ -59,6 +61,7 @@ async def test_a_split_survives_its_member_s_death_and_a_hand_over() -> None:
             await at.control.split(0, FIRST, 0.3)
             await until(lambda: bool(told(at)))
             at.fill(200)
+            await asyncio.sleep(0.1)  # so that something of it was fetched
             for record in await take(consumer, 300):
                 at.sunk(record)
                 record.ack()
@@ -165,6 +168,41 @@ async def test_backlogs_have_no_more_than_their_share_of_handlers_and_memory() -
                 assert consumer._memory.used < 1_000_000, "its part, the last fetch included"
             assert most == 5
         await running
+
+
+@virtual
+async def test_a_consumer_splits_by_itself_what_is_too_old_and_far_enough_behind() -> None:
+    async with bench() as at:
+        at.fill(BEHIND)
+        at.fill(SPLIT_RECORDS_MIN - 1, partition=1)
+
+        async def slowly(record: Record) -> None:
+            await asyncio.sleep(0.05)
+            at.sunk(record)
+
+        leases = (FIRST, f"{LIVE}/1")
+        policy = Backlog(split_after_seconds=8.0, share=0.3)
+        async with member(at, "one", *leases, concurrency=4, backlog=policy) as (consumer, _):
+            running = asyncio.ensure_future(consumer.run(slowly))
+            await asyncio.sleep(7.0)
+            assert not told(at)
+            await until(lambda: bool(told(at)), 5.0)
+            assert [(each.lease, each.at, each.share) for each in told(at)] == [(FIRST, BEHIND, 0.3)]
+            at.fill(10)
+            await until(lambda: BEHIND + 9 in at.offsets(), 60.0)  # behind the other lease's records
+            await asyncio.sleep(20.0)
+            assert {each.at for splits in at.control.members[0].splits for each in splits.leases} == {BEHIND}, "once"
+            killed(consumer)
+        running.cancel()
+
+
+def test_a_policy_that_loosens_an_order_says_so() -> None:
+    with pytest.raises(Invalid, match="keeps the order of 'key' within each of its parts"):
+        ConsumerSettings(("logs",), "g", ordering="key", backlog=Backlog(5.0))
+    ConsumerSettings(("logs",), "g", ordering="key", backlog=Backlog(5.0, relaxed=True))
+    for wrong in ({"split_after_seconds": 0.0}, {"split_after_seconds": 1.0, "share": 1.0}):
+        with pytest.raises(Invalid):
+            Backlog(**wrong)
 
 
 @virtual
