@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from braid.client.outbox import Receipt
     from braid.client.producer import Outgoing, Producer
     from braid.client.record import HeldLease, Record
-    from braid.client.settings import Circuit, DeadLetterLimits, Retry, RetryBudget
+    from braid.client.settings import Backlog, Circuit, DeadLetterLimits, Retry, RetryBudget
     from braid.client.where import Where
     from braid.client.zone_bytes import ZoneBytes, zone_bytes
     from braid.kernel.errors import (
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AlreadyExists",
+    "Backlog",
     "Batch",
     "BatchTooLarge",
     "BraidError",
@@ -107,7 +108,7 @@ _HOMES = {
         "Producer",
     ),
     "braid.client.record": ("HeldLease", "Record"),
-    "braid.client.settings": ("Circuit", "DeadLetterLimits", "Retry", "RetryBudget"),
+    "braid.client.settings": ("Backlog", "Circuit", "DeadLetterLimits", "Retry", "RetryBudget"),
     "braid.client.where": ("Where",),
     "braid.client.zone_bytes": ("ZoneBytes", "zone_bytes"),
     "braid.kernel.errors": (

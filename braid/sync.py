@@ -252,6 +252,7 @@ class Mesh:
         where: braid.Where | None = None,
         handler_timeout_seconds: float | None = None,
         cancel_at_loss: bool = False,
+        backlog: braid.Backlog | None = None,
     ) -> Consumer:
         """See `braid.Mesh.consumer`; the callbacks are called in the loop's thread."""
         return Consumer(
@@ -274,6 +275,7 @@ class Mesh:
                 where=where,
                 handler_timeout_seconds=handler_timeout_seconds,
                 cancel_at_loss=cancel_at_loss,
+                backlog=backlog,
             ),
             self._thread,
         )

@@ -88,6 +88,8 @@ class Consumer:
             self._watched(self._session.guard, "lease-guard"),
             self._watched(self._retries.run, "retries"),
         ]
+        if self._settings.backlog is not None:
+            self._tasks.append(self._watched(self._works.split_what_is_behind, "backlogs"))
         try:
             async with asyncio.timeout(limits.FIRST_ROUTE_SECONDS):
                 await self._joined_or_refused()

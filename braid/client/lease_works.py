@@ -208,6 +208,19 @@ class LeaseWorks:
             told = join_pb2.SplitLease(lease=asked.lease, epoch=asked.epoch, at=-1, refused=refused)
             await self.session.divided([*self._backlogs.told(), told])
 
+    async def split_what_is_behind(self) -> None:
+        """Splits leases whose records in hand are too old, where the application wants that; until cancelled."""
+        wanted = self._settings.backlog
+        assert wanted is not None, "run only where it is wanted"
+        while True:
+            await self._host.clock.sleep(limits.BACKLOG_LOOK_SECONDS)
+            too_old_ms = self._host.clock.now_ms() - int(wanted.split_after_seconds * 1_000)
+            for work in self:
+                oldest_ms = work.oldest_unfinished_ms() if work.working and not work.behind else None
+                if oldest_ms is not None and oldest_ms < too_old_ms:
+                    cluster = self.clusters[work.lease.cluster.name]
+                    await self._backlogs.split(work, cluster, wanted.share, relaxed=wanted.relaxed)
+
     def _tell_splits(self) -> None:
         if not self._owner.closed:
             self._owner.beside(lambda: self.session.divided(self._backlogs.told()), "split-leases")

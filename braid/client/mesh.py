@@ -14,7 +14,7 @@ from braid.client.lease_session import LeaseKeeper, LeaseListener, LeaseSession
 from braid.client.producer import Producer
 from braid.client.route_watch import RouteSource, RouteWatch
 from braid.client.routing import RouteTable
-from braid.client.settings import ConsumerSettings, ProducerSettings, Retry, Start
+from braid.client.settings import Backlog, ConsumerSettings, ProducerSettings, Retry, Start
 from braid.client.where import Where
 from braid.host.system import system_host
 from braid.kafka.cluster import AioKafka
@@ -70,6 +70,7 @@ class MeshOfStreams:
         where: Where | None = None,
         handler_timeout_seconds: float | None = None,
         cancel_at_loss: bool = False,
+        backlog: Backlog | None = None,
     ) -> Consumer:
         """A member of a group; settings as `ConsumerSettings` explains them. Raises `Invalid` naming a field."""
         settings = ConsumerSettings(
@@ -91,6 +92,7 @@ class MeshOfStreams:
             where=where,
             handler_timeout_seconds=handler_timeout_seconds,
             cancel_at_loss=cancel_at_loss,
+            backlog=backlog,
         )
         return self._make_consumer(settings)
 

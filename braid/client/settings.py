@@ -176,6 +176,27 @@ def check_classes(classes: object, field: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
+class Backlog:
+    """When a consumer works at the head of a log at once, and on what lies behind it beside that.
+
+    Attributes:
+        split_after_seconds: A lease whose oldest record in hand is so old is split, once it is far enough behind.
+        share: What the backlog may have of its lane's memory, turns and handlers; above 0, below 1.
+        relaxed: Records of a key may keep their order within the backlog and within what is new alone.
+    """
+
+    split_after_seconds: float
+    share: float = limits.BACKLOG_PERMILLE_DEFAULT / 1_000
+    relaxed: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.split_after_seconds > 0:
+            raise Invalid("must be positive", field="backlog.split_after_seconds")
+        if not 0 < self.share < 1:
+            raise Invalid("must be above 0 and below 1", field="backlog.share")
+
+
+@dataclass(frozen=True, slots=True)
 class ConsumerSettings:
     """Of one consumer.
 
@@ -207,6 +228,7 @@ class ConsumerSettings:
             order or exclusive ownership is promised. None: handlers may take as long as they like.
         cancel_at_loss: Cancels a handler whose lease is lost in an `at_least_once` group too: somebody else does
             its work again. Else it ends by itself, and may ask `record.lease.lost`.
+        backlog: When a lease that is far behind is worked on at its head too, as by `braid split`; None: never unasked.
     """
 
     streams: tuple[str, ...]
@@ -227,6 +249,7 @@ class ConsumerSettings:
     where: Where | None = None
     handler_timeout_seconds: float | None = None
     cancel_at_loss: bool = False
+    backlog: Backlog | None = None
 
     def __post_init__(self) -> None:
         if not self.streams:
@@ -255,6 +278,12 @@ class ConsumerSettings:
             raise Invalid(f"{self.ownership!r} is unknown", field="ownership", remedy=f"use one of {OWNERSHIPS}")
         if self.fencing not in FENCINGS:
             raise Invalid(f"{self.fencing!r} is unknown", field="fencing", remedy=f"use one of {FENCINGS}")
+        if self.backlog is not None and self.ordering != "none" and not self.backlog.relaxed:
+            raise Invalid(
+                f"a split keeps the order of {self.ordering!r} within each of its parts alone",
+                field="backlog",
+                remedy="allow that with relaxed=True, or leave backlog out",
+            )
         if self.concurrency < 1:
             raise Invalid("must be at least 1", field="concurrency")
         lease_ms = self.lease_seconds * 1000

@@ -200,9 +200,9 @@ def test_a_policy_that_loosens_an_order_says_so() -> None:
     with pytest.raises(Invalid, match="keeps the order of 'key' within each of its parts"):
         ConsumerSettings(("logs",), "g", ordering="key", backlog=Backlog(5.0))
     ConsumerSettings(("logs",), "g", ordering="key", backlog=Backlog(5.0, relaxed=True))
-    for wrong in ({"split_after_seconds": 0.0}, {"split_after_seconds": 1.0, "share": 1.0}):
+    for after_seconds, share in ((0.0, 0.2), (1.0, 1.0), (1.0, 0.0)):
         with pytest.raises(Invalid):
-            Backlog(**wrong)
+            Backlog(after_seconds, share)
 
 
 @virtual
