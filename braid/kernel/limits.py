@@ -105,7 +105,6 @@ FETCH_PARTITION_BYTES: Final = 1 << 20  # of one partition in one fetch
 BACKLOG_PARTITION_BYTES: Final = 1 << 18  # the same behind a live cursor: opening it must not hold up what is live
 BACKLOG_PERMILLE_DEFAULT: Final = 200  # of memory, turns and handlers, for backlogs whose commit does not say theirs
 BACKLOG_LOOK_SECONDS: Final = 1.0  # how often a consumer that splits by itself looks how old its records are
-BACKLOG_LOOK_SECONDS: Final = 1.0  # how often a consumer that splits by itself looks how old its records are
 SPLIT_RECORDS_MIN: Final = 1_000  # offsets behind: fewer are read before a second cursor would have begun
 RETRY_TICK_SECONDS: Final = 0.02  # resolution of retry waits
 DEAD_LETTER_RETRY_SECONDS: Final = 1.0  # between attempts to write a dead letter
