@@ -18,7 +18,7 @@ from functools import partial
 from typing import NamedTuple
 
 from braid.api.assigner.v1 import beat_pb2, join_pb2
-from braid.client.watched import race
+from braid.client.watched import happens, race
 from braid.kernel import limits
 from braid.kernel.errors import BraidError, Unavailable
 from braid.kernel.ports import DuplexCall, Host, Task
@@ -42,9 +42,8 @@ class Heartbeats:
         self._seats: set[Seat] = set()
         self._carried: dict[Seat, None] = {}  # in the order in which they came
         self._unanswered: dict[int, Batch] = {}
-        self._heard_at = 0.0  # when what was answered last was sent
         self._stuck = asyncio.Event()
-        self._open = False
+        self._opened = asyncio.Event()
         self._running: Task | None = None
 
     def seat(
@@ -72,10 +71,12 @@ class Heartbeats:
 
     # --- for seats
 
-    @property
-    def open(self) -> bool:
-        """Whether there is a stream that was answered."""
-        return self._open
+    async def open(self, until: float) -> bool:
+        """Whether there is a stream that was answered; where one is being opened, that is waited for, until then."""
+        left = until - self._host.clock.elapsed()
+        if self._running is not None and not self._opened.is_set() and left > 0:
+            await happens(self._opened, left)
+        return self._opened.is_set()
 
     def __contains__(self, seat: object) -> bool:
         return seat in self._carried
@@ -124,12 +125,11 @@ class Heartbeats:
         with contextlib.suppress(BraidError, TimeoutError):  # members hear on their Join streams what matters
             call = await self._assigner.duplex("Beat", beat_pb2.BeatResponse)
             try:
-                self._heard_at = self._host.clock.elapsed()
                 await call.send(beat_pb2.BeatRequest(sequence=1))
                 async with asyncio.timeout(limits.BEAT_SILENCE_SECONDS):
                     answered = await call.receive() is not None
                 if answered:
-                    self._open = True
+                    self._opened.set()
                     self._stuck.clear()
                     runs = (partial(self._send, call), partial(self._receive, call), self._stuck.wait)
                     await race(self._host.tasks, "beat", *runs)
@@ -140,7 +140,7 @@ class Heartbeats:
 
     def _close(self) -> None:
         """All members go back to their Join streams."""
-        self._open = False
+        self._opened.clear()
         self._unanswered.clear()
         carried, self._carried = self._carried, {}
         for seat in carried:
@@ -171,8 +171,7 @@ class Heartbeats:
     def _late(self, now: float) -> bool:
         """Whether an answer has been missing for so long that somebody who waits for it is in need of it."""
         waiting = next(iter(self._unanswered.values()), None)
-        silent_seconds = now - self._heard_at
-        return waiting is not None and any(silent_seconds >= seat.patience_seconds for seat in waiting.seats)
+        return waiting is not None and any(now - seat.heard_at >= seat.patience_seconds for seat in waiting.seats)
 
     def _ask(self) -> None:
         """Lets a member beat on its Join stream, each time another one."""
@@ -185,7 +184,6 @@ class Heartbeats:
         while isinstance(response := await call.receive(), beat_pb2.BeatResponse):
             batch = self._unanswered.pop(response.sequence, None)
             if batch is not None:
-                self._heard_at = batch.sent_at
                 self._answered(batch, frozenset(response.unheard))
 
     def _answered(self, batch: Batch, unheard: frozenset[int]) -> None:
@@ -212,6 +210,7 @@ class Seat:
         self.ticket = ticket
         self.every_seconds = every_seconds
         self.due = 0.0
+        self.heard_at = 0.0
         self.told: tuple[str, ...] | None = None
         self.patience_seconds = lease_seconds * limits.BEAT_PATIENCE
         self._heartbeats = heartbeats
@@ -226,19 +225,22 @@ class Seat:
         """Whether its heartbeats are sent here."""
         return self in self._heartbeats
 
-    async def carried(self, due: float, told: tuple[str, ...] | None) -> None:
-        """Waits for as long as its heartbeats are carried; returns at once when they are not.
+    async def carried(self, sent_at: float, heard_at: float, told: tuple[str, ...] | None) -> None:
+        """Waits for as long as its heartbeats are carried; returns when they are not: then it has to beat itself.
 
-        It may return while they still are: then the member shall beat once by itself, and come back.
+        While the stream is being opened nobody has to until half its lease time has passed: a crowd that comes back
+        to an assigner, each with heartbeats of its own, keeps it from answering any. It may return while it is carried:
+        then the member shall beat once, and come back.
 
         Args:
-            due: When the next one is.
+            sent_at: When the last one was sent.
+            heard_at: When the last acknowledged one was.
             told: The clusters that the last one said are out of reach, which the assigner has heard; None before it.
         """
-        if self._over or not self._heartbeats.open:
+        if self._over or not await self._heartbeats.open(max(sent_at, heard_at) + self.patience_seconds):
             return
         if not self.taken:
-            self.due, self.told = due, told
+            self.due, self.heard_at, self.told = sent_at + self.every_seconds, heard_at, told
             self._heartbeats.carry(self)
         self._released.clear()
         await self._released.wait()
@@ -262,6 +264,7 @@ class Seat:
     def heard(self, sent_at: float) -> None:
         """A heartbeat sent then is acknowledged."""
         if not self._over:
+            self.heard_at = sent_at
             self._heard(sent_at)
 
     def beaten(self, sent_at: float) -> None:

@@ -374,8 +374,8 @@ class LeaseSession:
         """Sends heartbeats on this stream, except while they are carried with those of others."""
         sequence = 0
         try:
-            if seat is not None:  # where others are carried already, all is told there
-                await seat.carried(self._host.clock.elapsed(), None)
+            if seat is not None:  # where heartbeats are carried already, or soon are, all is told there
+                await seat.carried(self._host.clock.elapsed() - self._heartbeat_seconds, self._heard_at, None)
             while True:
                 sequence += 1
                 heartbeat = self._loads()
@@ -384,9 +384,8 @@ class LeaseSession:
                 await call.send(wire.JoinRequest(heartbeat=heartbeat))
                 if seat is not None:
                     await self._host.clock.sleep(self._heartbeat_seconds / 2)
-                    if seat.taken or not self._sent_at:  # answered, so that what is told there is heard after this
-                        told = tuple(heartbeat.unreachable_clusters)
-                        await seat.carried(sent_at + self._heartbeat_seconds, told)
+                    told = None if self._sent_at else tuple(heartbeat.unreachable_clusters)  # heard, once answered
+                    await seat.carried(sent_at, self._heard_at, told)
                 due = max(sent_at, self._heard_at) + self._heartbeat_seconds
                 await self._host.clock.sleep(max(0.0, due - self._host.clock.elapsed()))
         except Unavailable:

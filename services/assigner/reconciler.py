@@ -16,6 +16,7 @@ from braid.kernel.limits import (
     DEADLINE_BEAT_SECONDS,
     FLUSHES_AT_ONCE,
     IDLE_CHECK_SECONDS,
+    JOIN_TURN_SECONDS,
     JOINS_GATHER_SECONDS,
     LEADER_GRACE_SECONDS,
     LOAD_LOOK_SECONDS,
@@ -228,8 +229,7 @@ class Term:
         """Leads until cancelled."""
         aggregates = self._replica.aggregates
         endings = [aggregates.subscribe(self._changed), self._registry.subscribe(self._registry_spoke)]
-        for name, state in aggregates.states(GROUPS).items():
-            self._take_over(name, state)
+        self._take_over()
         try:
             while True:
                 await self._clock.sleep(DEADLINE_BEAT_SECONDS)
@@ -241,15 +241,22 @@ class Term:
                 end()
             self._close()
 
-    def _take_over(self, name: str, state: Group) -> None:
-        """Members of the history are awaited; revokes under way keep the rest of their time, but no less than that."""
-        grace = max(_lease_seconds(state), LEADER_GRACE_SECONDS) * (1 + CLOCK_RATE_SLACK)
-        for member in state.members:
-            self._deadlines.set(MemberKey(name, member), self._elected_at + grace)
-        for lease, held in state.revoking():
-            left = min((held.deadline_ms - self._clock.now_ms()) / 1000, REVOKE_DEADLINE_SECONDS)
-            self._revokes.set(RevokeKey(name, lease, held.epoch), self._elected_at + max(left, grace))
-        self.keeper(name).poke(f"{self._replica.instance} leads")
+    def _take_over(self) -> None:
+        """Members of the histories are awaited; revokes under way keep the rest of their time, but no less than that.
+
+        Where there are thousands it takes longer until each had its turn to come back, which is not its fault.
+        """
+        groups = self._replica.aggregates.states(GROUPS)
+        everybody = sum(len(state.members) for state in groups.values())
+        least = max(LEADER_GRACE_SECONDS, everybody * JOIN_TURN_SECONDS)
+        for name, state in groups.items():
+            grace = max(_lease_seconds(state), least) * (1 + CLOCK_RATE_SLACK)
+            for member in state.members:
+                self._deadlines.set(MemberKey(name, member), self._elected_at + grace)
+            for lease, held in state.revoking():
+                left = min((held.deadline_ms - self._clock.now_ms()) / 1000, REVOKE_DEADLINE_SECONDS)
+                self._revokes.set(RevokeKey(name, lease, held.epoch), self._elected_at + max(left, grace))
+            self.keeper(name).poke(f"{self._replica.instance} leads")
 
     def _close(self) -> None:
         for keeper in self._keepers.values():
@@ -433,8 +440,7 @@ class Term:
         for stream in streams:
             stream.end(Unavailable("the histories were read again", remedy="join again"))
         self._elected_at = self._clock.elapsed()
-        for name, state in self._replica.aggregates.states(GROUPS).items():
-            self._take_over(name, state)
+        self._take_over()
 
     def _registry_spoke(self) -> None:
         self._flush(self._streams)  # what waited for a cluster's address

@@ -198,6 +198,32 @@ def test_members_that_wait_to_return_to_a_new_leader_are_not_expired() -> None:
     run(scenario())
 
 
+def lost_beyond_a_change_of_leader(turn_seconds: float) -> int:
+    """How many of six members a new leader lost that heard nothing of one for twice the lease time."""
+    lost = 0
+
+    async def scenario() -> None:
+        nonlocal lost
+        mesh = await Mesh().start(assigners=2)
+        members = await mesh.joined(6)
+        leader = await mesh.leader()
+        members[0].process.pause()
+        mesh.processes[leader.instance].kill()
+        await mesh.host.clock.sleep(7.0)
+        members[0].process.resume()
+        await mesh.until(lambda: all(each.session.attached for each in members), seconds=20.0)
+        lost = (await kinds(mesh))[MemberGone.__name__]
+
+    with patch.object(reconciler, "JOIN_TURN_SECONDS", turn_seconds):
+        run(scenario())
+    return lost
+
+
+def test_a_new_leader_awaits_a_crowd_for_as_long_as_its_turns_take() -> None:
+    assert lost_beyond_a_change_of_leader(2.0) == 0
+    assert lost_beyond_a_change_of_leader(0.005) == 1
+
+
 def joins_of_a_member_that_waits(seconds: float, *, neighbour: bool) -> int:
     """How often a member says hello before it is welcomed, by an assigner that takes so long for it."""
     hellos = 0

@@ -92,5 +92,5 @@ async def test_a_message_is_bounded_in_members_and_in_bytes() -> None:
 async def test_a_void_seat_is_not_carried_again() -> None:
     told = seat()
     told.void()
-    await told.carried(0.0, ())
+    await told.carried(0.0, 0.0, ())
     assert not told.taken
