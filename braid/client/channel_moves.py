@@ -61,6 +61,7 @@ class ChannelMoves:
         self._refusing: dict[ChannelId, None] = {}
         self._gates: dict[str, asyncio.Event] = {}
         self._sticky: dict[str, StickyChoice] = {}
+        self._ending: dict[ChannelSender, None] = {}
         self._gone: dict[ChannelId, Collection[int]] = {}
         self._closed = False
 
@@ -144,6 +145,7 @@ class ChannelMoves:
             gate.set()
         senders, self._senders = list(self._senders.values()), {}
         await asyncio.gather(*(sender.leave() for sender in senders))
+        await asyncio.gather(*(sender.ended() for sender in (*senders, *self._ending)))
         for sender in senders:  # the route may have changed, and nobody here heard so
             if sender.receipts:
                 self._on_left(str(sender.channel.id), sender.receipts)
@@ -202,6 +204,7 @@ class ChannelMoves:
                     await sender.idle()
         unsettled = sender.in_flight > 0 or channel in self._broken
         await sender.leave()
+        self._host.tasks.spawn(self._end(sender), f"end-producer-{channel}")
         self._on_left(str(channel), sender.receipts)
         self._senders.pop(channel, None)
         self._broken.pop(channel, None)
@@ -209,6 +212,12 @@ class ChannelMoves:
         for record in self._outbox.on_channel(channel):
             record.channel = None
         return unsettled
+
+    async def _end(self, sender: ChannelSender) -> None:
+        """Beside everything else: a frozen cluster holds its client's end up, and no record."""
+        self._ending[sender] = None
+        await sender.ended()
+        del self._ending[sender]
 
     async def _resend(self, route: RouteTable) -> None:
         """Sends again what has no channel, oldest first, then opens each lane that has somewhere to go."""

@@ -57,6 +57,7 @@ class ChannelSender:
         self._failure = ""
         self._starting: Task = host.tasks.spawn(self._start(), f"start-producer-{channel.id}")
         self._left = False
+        self._ending: Task | None = None
         self._lines: dict[int, _Line] = {}
         self._count = 0
         self._quiet_since = 0.0
@@ -135,13 +136,23 @@ class ChannelSender:
         await self._idle.wait()
 
     async def leave(self) -> None:
-        """Ends it: whatever was in flight can no longer be reported as success."""
+        """Leaves the channel: whatever was in flight can no longer be reported as success, and nothing more is sent.
+
+        The client's own end, which takes its time while its cluster is frozen, is not waited for: see `ended`.
+        """
         self._left = True
         self._started.set()
         self._prepared.set()
         self._starting.cancel()
         await self._starting.ended()
-        await self._producer.abandon()
+        if self._ending is None:
+            self._ending = self._host.tasks.spawn(self._producer.abandon(), f"abandon-producer-{self.channel.id}")
+            await asyncio.sleep(0)  # what the client holds fails at once
+
+    async def ended(self) -> None:
+        """Waits until the client of a channel that was left is gone."""
+        if self._ending is not None:
+            await self._ending.ended()
 
     def _line(self, partition: int) -> _Line:
         line = self._lines.get(partition)

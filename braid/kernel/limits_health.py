@@ -10,6 +10,7 @@ DOWN_AFTER_SECONDS: Final = 1.5  # of agreeing evidence; pauses of a broker are 
 HEALTHY_AFTER_SECONDS: Final = 10.0  # of success, until a cluster that was unwell is trusted again
 CLEARED_AFTER_SECONDS: Final = 2.0  # a suspicion that did not harden; longer keeps a good target from a failover
 ALIVE_SLACK_SECONDS: Final = 0.25  # acknowledgements that were on their way when a cluster died prove nothing
+LAST_LOOK_SECONDS: Final = 0.25  # at least, of a look that ends with the time that bad evidence must last
 REFUSED_LOOKS_MIN: Final = 2  # in a row, with producers' reports: stronger than a time-out; one alone may be a restart
 SLOW_FLOOR_SECONDS: Final = 0.3  # an append that takes less is never slow, whatever the cluster's usual is
 SLOW_FACTOR: Final = 8.0  # times its usual: batches, other tenants and elections make less than that of it

@@ -107,6 +107,11 @@ class Cluster:
         return self.exists and self.health is Health.HEALTHY and not self.closed
 
     @property
+    def last_resort(self) -> bool:
+        """Whether traffic may be sent here that would otherwise be nowhere."""
+        return self.exists and self.health in (Health.HALF_DEAD, Health.FLAPPING) and not self.closed
+
+    @property
     def closed(self) -> str:
         """Why a person lets no new traffic in, for people; '' when it is open."""
         if self.decommissioning:

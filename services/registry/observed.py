@@ -6,9 +6,9 @@ Fed by the prober with each look and survey, it gives the judgement; people see 
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from braid.kernel.limits_health import FLAP_WINDOW_SECONDS
+from braid.kernel.limits_health import FLAP_WINDOW_SECONDS, LAST_LOOK_SECONDS
 from braid.kernel.ports import Survey, TopicPartition
-from services.registry.clusters import Cluster
+from services.registry.clusters import Cluster, Health
 from services.registry.evidence import Look, Part, weigh
 from services.registry.gaps import Gaps
 from services.registry.health import Judgement, hold_seconds, judge
@@ -58,6 +58,17 @@ class Observed:
     def thresholds(self, cluster: Cluster) -> Thresholds:
         """The numbers it is judged by now."""
         return thresholds_of(cluster.spec.health, self._usual)
+
+    def patience(self, cluster: Cluster, now: float) -> float:
+        """Seconds the next look may take: no longer than until a run of bad evidence is long enough, if one is on.
+
+        Nothing was answered since it began; a look that goes on beyond could only make the verdict late.
+        """
+        thresholds = self.thresholds(cluster)
+        if self.judgement.bad_since is None or self.judgement.health is Health.DOWN:
+            return thresholds.look_timeout_seconds
+        left = self.judgement.bad_since + thresholds.down_after_seconds - now
+        return min(thresholds.look_timeout_seconds, max(LAST_LOOK_SECONDS, left))
 
     def see_canary(self, survey: Survey, now: float) -> bool:
         """Takes a survey of the canary's topic; whether that is there."""

@@ -162,7 +162,7 @@ def _fail_over(world: World, stream: Stream, troubled: Sequence[Channel], room: 
     for channel in troubled:
         if _lane_goes_on(world, stream, channel, activate):
             drain.append(channel)
-        elif standby := _ready(world, stream, channel.ref.lane, room):
+        elif standby := _ready(world, stream, channel.ref.lane, room, dead=_is_dead(world, channel)):
             activate[standby.ref] = ChannelWeight(standby.ref, channel.weight)
             room.take(standby.cluster, standby.partitions)
             drain.append(channel)
@@ -188,17 +188,28 @@ def _lane_goes_on(world: World, stream: Stream, channel: Channel, activate: dict
     return bool(others) or any(ref.lane == lane for ref in activate)
 
 
-def _ready(world: World, stream: Stream, lane: str, room: Room) -> Channel | None:
-    """The lane's standby that may take traffic now: of the lane's present shape, if there is a choice."""
+def _is_dead(world: World, channel: Channel) -> bool:
+    return world.lost(channel) or not world.cluster(channel.cluster).reachable
+
+
+def _ready(world: World, stream: Stream, lane: str, room: Room, *, dead: bool = False) -> Channel | None:
+    """The lane's standby that may take traffic now: of the lane's present shape, if there is a choice.
+
+    What is `dead` goes to a cluster that mostly works rather than nowhere.
+    """
     wanted = stream.spec.lanes.get(lane)
     ready = [
         channel
         for channel in stream.channels
         if channel.ref.lane == lane and channel.spare and channel.state is ChannelState.STANDBY
-        if world.cluster(channel.cluster).takes_traffic and not world.in_trouble(channel)
-        if room.has(channel.cluster, channel.partitions)
+        if world.cluster(channel.cluster).takes_traffic or (dead and world.cluster(channel.cluster).last_resort)
+        if not world.in_trouble(channel) and room.has(channel.cluster, channel.partitions)
     ]
-    return min(ready, key=lambda channel: (channel.partitions != wanted, channel.ref), default=None)
+
+    def worse(channel: Channel) -> tuple[bool, bool, ChannelRef]:
+        return not world.cluster(channel.cluster).takes_traffic, channel.partitions != wanted, channel.ref
+
+    return min(ready, key=worse, default=None)
 
 
 def _block(stream: Stream, cluster: str, reason: str) -> Iterator[_Step]:

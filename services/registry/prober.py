@@ -121,7 +121,7 @@ class Prober:
         """One look, and how far it came; None when this process was too late for it to mean anything."""
         glance = _Glance(self._access.admin(cluster, "probe"), cluster, observed, self._now, looks)
         since, began = self._now(), self._replica.host.clock.elapsed()
-        seconds = observed.thresholds(cluster).look_timeout_seconds
+        seconds = observed.patience(cluster, since)
         reason, refused = "", False
         try:
             await self._within(seconds, glance.take(_PATIENCE * seconds))

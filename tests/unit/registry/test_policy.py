@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from braid.kernel.limits import FAILOVERS_MAX
 from services.registry.channels import Channel, ChannelRef, ChannelState
 from services.registry.clusters import Cluster, ClusterSpec, Health
@@ -111,6 +113,29 @@ def test_a_suspect_or_cordoned_cluster_takes_nothing() -> None:
         history = created()
         settle(history, down("east"), other)
         assert where(history, ChannelState.ACTIVE) == [("dlq", "east"), ("live", "east")]
+
+
+@pytest.mark.parametrize("health", [Health.HALF_DEAD, Health.FLAPPING])
+def test_a_cluster_that_mostly_works_is_the_last_resort_of_what_is_dead(health: Health) -> None:
+    history = created()
+    settle(history, cluster("east"), cluster("west"))
+    settle(history, cluster("east", health=Health.SLOW), cluster("west", health=health))
+    assert where(history, ChannelState.ACTIVE) == [("dlq", "east"), ("live", "east")]
+    settle(history, down("east"), cluster("west", health=health))
+    assert where(history, ChannelState.ACTIVE) == [("dlq", "west"), ("live", "west")]
+    assert not history.state.blocked
+    closed = created()
+    settle(closed, cluster("east"), cluster("west"))
+    settle(closed, down("east"), cluster("west", health=health, cordoned=True))
+    assert where(closed, ChannelState.ACTIVE) == [("dlq", "east"), ("live", "east")]
+
+
+def test_a_slow_cluster_is_left_and_strands_nothing() -> None:
+    history = created()
+    settle(history, cluster("east"), cluster("west"))
+    settle(history, cluster("east", health=Health.SLOW, health_reason="400 ms"), cluster("west"))
+    assert where(history, ChannelState.ACTIVE) == [("dlq", "west"), ("live", "west")]
+    assert not any(channel.stranded for channel in history.state.channels)
 
 
 def test_propose_asks_once_and_off_does_nothing_but_say_so() -> None:
