@@ -17,7 +17,7 @@ from braid.kernel.ports import KafkaAdmin, Survey, TopicPartition
 from braid.runtime.replica import Replica
 from services.registry.access import Access
 from services.registry.channels import CONSUMABLE, ChannelState
-from services.registry.clusters import Cluster, ClusterCommand, ObserveIdentity, SetHealth
+from services.registry.clusters import Cluster, ClusterCommand, Health, ObserveIdentity, SetHealth
 from services.registry.crew import Crew
 from services.registry.evidence import Look, Part
 from services.registry.histories import CLUSTERS, STREAMS
@@ -164,7 +164,9 @@ class Prober:
     async def _watch_witnesses(self, name: str, observed: Observed) -> None:
         """While a cluster is doubted, asks who uses it, so that answers are there when a look has failed."""
         while self._replica.aggregates.state(CLUSTERS, name).exists:
-            if observed.judgement.bad_since is not None or self._witnesses.complained(name, self._now()):
+            judged = observed.judgement
+            doubted = judged.bad_since is not None and judged.health is not Health.DOWN
+            if doubted or self._witnesses.complained(name, self._now()):
                 self._hosts[name] = self._ask(name)
             else:
                 self._hosts.pop(name, None)

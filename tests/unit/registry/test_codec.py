@@ -13,7 +13,7 @@ from braid.kernel.offset_ranges import OffsetRange
 from services.registry import clusters as c
 from services.registry import events as e
 from services.registry.channels import ChannelRef, ChannelWeight
-from services.registry.clusters import ClusterSpec, Health
+from services.registry.clusters import ClusterSpec, Health, Verdict
 from services.registry.codec import CLUSTER_CODEC, STREAM_CODEC
 from services.registry.streams import FailoverMode, StreamSpec
 from tests.unit.registry.histories import cluster, created
@@ -122,3 +122,18 @@ def test_a_damaged_snapshot_is_refused(data: bytes) -> None:
 
 def test_a_snapshot_of_an_earlier_release_takes_defaults() -> None:
     assert CLUSTER_CODEC.decode_state(b'{"name":"east","gone":1}').name == "east"
+
+
+def test_a_cluster_with_thresholds_verdict_and_falls_is_read_as_it_was_written() -> None:
+    declared = ClusterSpec("a:9092", health={"flap_falls": 0.0, "slow_factor": 20.0})
+    events: list[c.ClusterEvent] = [c.ClusterRegistered(declared, "kafka-1")]
+    events += [c.ClusterHealthChanged(health, "why", verdict) for health in Health for verdict in Verdict]
+    for event in events:
+        assert CLUSTER_CODEC.decode(CLUSTER_CODEC.encode(event, CONTEXT)) == (event, CONTEXT)
+    state = cluster("east", health=Health.FLAPPING, verdict=Verdict.FLAPPING, falls_ms=(1, 2), spec=declared)
+    assert CLUSTER_CODEC.decode_state(CLUSTER_CODEC.encode_state(state)) == state
+
+
+def test_a_verdict_of_a_later_release_is_untold() -> None:
+    event, _ = CLUSTER_CODEC.decode(b"b\x04\x08\x03\x18\x63")  # health 3, verdict 99
+    assert event == c.ClusterHealthChanged(Health.DOWN, "", Verdict.UNTOLD)
