@@ -55,6 +55,9 @@ class FixedLeases:
     async def divided(self, splits: Sequence[join_pb2.SplitLease]) -> None:
         return
 
+    async def found(self, findings: join_pb2.RestoreFindings) -> None:
+        return
+
     async def release(self, lease: LeaseId, epoch: int, *, commit_waived: bool = False, reason: str = "") -> None:
         return
 

@@ -120,6 +120,10 @@ class LeaseKeeper(Protocol):
         """Tells all leases that are split, whenever that has changed, and beside them one that was refused to be."""
         ...
 
+    async def found(self, findings: wire.RestoreFindings) -> None:
+        """Tells what was not as committed where work on a lease began."""
+        ...
+
     async def leaving(self) -> None:
         """Tells that nothing more is to be granted: what is held will be released, then `leave` comes."""
         ...
@@ -170,6 +174,7 @@ class LeaseSession:
         self._sought_seconds = 0.0  # a leader, in vain, when last tried: who waited for one need not pause as well
         self._joined = asyncio.Event()
         self._telling = asyncio.Lock()
+        self._found: dict[LeaseId, wire.RestoreFindings] = {}
         self._leaving = False
         self._left = False
         self._gave_up = False
@@ -289,6 +294,11 @@ class LeaseSession:
             self._hello.splits.extend(each for each in splits if not each.refused)
             await self._send(wire.JoinRequest(splits=wire.SplitLeases(leases=splits)))
 
+    async def found(self, findings: wire.RestoreFindings) -> None:
+        """Tells it now, and again with each hello while the lease is held under that epoch."""
+        self._found[LeaseId.parse(findings.lease)] = findings
+        await self._send(wire.JoinRequest(found=findings))
+
     async def leaving(self) -> None:
         """Asks for nothing more, here and on every later stream."""
         self._leaving = True
@@ -317,6 +327,8 @@ class LeaseSession:
         async with hanging_up(self._host.tasks, call):
             hello = wire.MemberHello()
             hello.CopyFrom(self._hello)
+            held = {(lease, each.epoch) for lease, each in self._held.items()}
+            hello.found.extend(told for lease, told in self._found.items() if (lease, told.epoch) in held)
             hello.held.extend(wire.HeldLease(lease=str(held.id), epoch=held.epoch) for held in self._held.values())
             started_at = self._host.clock.elapsed()
             self._gave_up = False

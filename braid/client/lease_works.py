@@ -20,6 +20,7 @@ from braid.client.observing import observer
 from braid.client.order import Order
 from braid.client.partition_work import PartitionWork
 from braid.client.ready import Ready
+from braid.client.restore import Restored
 from braid.client.retries import Retries
 from braid.client.settings import ConsumerSettings
 from braid.client.settling import Stage
@@ -262,6 +263,15 @@ class LeaseWorks:
                 if work.working:
                     self._backlogs.resume(work, cluster, restored)
                     cluster.add(work)
+                    await self._tell_found(work.lease, restored)
+
+    async def _tell_found(self, lease: Held, restored: Restored) -> None:
+        """What was not as committed is an event of the group."""
+        if restored.findings:
+            told = join_pb2.RestoreFindings(lease=str(lease.id), epoch=lease.epoch)
+            for each in restored.findings:
+                told.findings.add(kind=each.kind, start=each.start, end=each.end, reason=each.reason)
+            await self.session.found(told)
 
     async def _hand_back(self, work: PartitionWork, deadline_seconds: float) -> None:
         cluster = self.clusters[work.lease.cluster.name]

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from braid.kernel.cursors import Part, backlog_permille, divided, tracker
@@ -11,6 +11,7 @@ from braid.kernel.errors import NotFound
 from braid.kernel.ports import Committed, Fingerprint, KafkaAdmin, KafkaOffsets, OffsetAt, TopicPartition
 from braid.kernel.progress import Progress
 from braid.kernel.progress_fields import EnvelopeFields
+from braid.kernel.ranges import EMPTY
 
 _log = logging.getLogger("braid.consumer")
 
@@ -25,6 +26,22 @@ class Behind(NamedTuple):
     until: int
 
 
+class Finding(NamedTuple):
+    """What could not be believed of committed progress, or is gone.
+
+    Attributes:
+        kind: See `ProgressDoubted` in the assigner's events.
+        start: First offset it is about.
+        end: First offset beyond.
+        reason: For people.
+    """
+
+    kind: str
+    start: int
+    end: int
+    reason: str
+
+
 class Restored(NamedTuple):
     """Where to go on.
 
@@ -33,12 +50,14 @@ class Restored(NamedTuple):
         topic_id: The topic's.
         behind: Backlog cursors below it, by increasing offset; none where the partition is not split.
         backlog_permille: The share of the work that those may take, in thousandths.
+        findings: What was not as committed.
     """
 
     progress: Progress
     topic_id: bytes
     behind: Sequence[Behind] = ()
     backlog_permille: int = 0
+    findings: Sequence[Finding] = ()
 
 
 async def restore(
@@ -80,27 +99,46 @@ async def restore(
         seen = _seen(claimed, await _bounds(partition, admin))
     if seen.committed.offset < 0:
         return Restored(Progress(seen.start), described.topic_id)
-    if seen.decoded.kind not in (Kind.ENVELOPE, Kind.NONE):
-        _log.warning("%s %s: commit metadata not used: %s", group, partition, seen.decoded.reason)
+    findings = list(_doubts(seen, described.topic_id))
     if not _same_log(seen, described.topic_id):
-        _log.warning("%s %s: the log is not the one committed; offsets below %d are unproven, beginning at %d",
-                     group, partition, seen.committed.offset, seen.start)  # fmt: skip
-        return Restored(Progress(seen.start), described.topic_id)
+        _tell(group, partition, findings)
+        return Restored(Progress(seen.start), described.topic_id, findings=findings)
     fields = seen.decoded.fields
-    if seen.decoded.beyond_log_end:
-        _log.warning("%s %s: the log lost its end; of what was done, offsets from %d on are gone (committed: %d)",
-                     group, partition, seen.end, seen.committed.offset)  # fmt: skip
     if fields.spill is not None and spilled is not None:
-        fields = await spilled(fields, seen.end) or fields
+        found = await spilled(fields, seen.end)
+        if found is None:
+            text = f"{fields.spill.done} offsets that were done are done again: their record is not there"
+            findings.append(Finding("record-missing", fields.base, seen.end, text))
+        fields = found or fields
     parts = divided(fields, seen.end) if divide else [Part(0, None, fields)]
     trackers = [tracker(part) for part in parts]
     for part, progress in zip(parts, trackers, strict=True):
         end = seen.start if part.until is None else min(seen.start, part.until)
-        if end > part.fields.base:
-            lost = progress.expire(part.fields.base, end)
-            _log.warning("%s %s: %s left the log before they were done", group, partition, lost)
+        lost = progress.expire(part.fields.base, end) if end > part.fields.base else EMPTY
+        if lost.start is not None and lost.end is not None:
+            text = f"{lost.count} offsets left the log before they were done"
+            findings.append(Finding("expired", lost.start, lost.end, text))
+    _tell(group, partition, findings)
     behind = [Behind(progress, part.until) for part, progress in zip(parts, trackers, strict=True) if part.until]
-    return Restored(trackers[-1], described.topic_id, behind, backlog_permille(fields))
+    return Restored(trackers[-1], described.topic_id, behind, backlog_permille(fields), findings)
+
+
+def _doubts(seen: "_Seen", topic_id: bytes) -> Iterator[Finding]:
+    """What a commit says that its log does not bear out, or that nobody can read."""
+    offset, decoded = seen.committed.offset, seen.decoded
+    if decoded.kind not in (Kind.ENVELOPE, Kind.NONE):
+        text = f"nothing beyond offset {offset} is known to be done: {decoded.reason}"
+        yield Finding(decoded.kind.value, min(offset, seen.end), seen.end, text)
+    if not _same_log(seen, topic_id):
+        yield Finding("recreated", seen.start, max(offset, seen.start), "the log is not the one committed of")
+    elif decoded.beyond_log_end:
+        claimed = decode(offset, seen.committed.metadata).fields.claims.end or offset
+        yield Finding("truncated", seen.end, claimed, "the log lost its end, with what was done there")
+
+
+def _tell(group: str, partition: TopicPartition, findings: Sequence[Finding]) -> None:
+    for found in findings:
+        _log.warning("%s %s: %s, offsets %d to %d: %s", group, partition, *found[:3], found.reason)
 
 
 class _Claimed(NamedTuple):

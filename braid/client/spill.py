@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from braid.client.watched import Run
-from braid.kernel import limits
+from braid.kernel import limits, limits_progress
 from braid.kernel.errors import AlreadyExists, BraidError, ClusterUnavailable, NotFound, OffsetOutOfRange
 from braid.kernel.ids import LeaseId
 from braid.kernel.ports import (
@@ -33,8 +33,8 @@ _log = logging.getLogger("braid.consumer")
 _CONFIG = {
     "cleanup.policy": "compact",
     "compression.type": "producer",
-    "max.message.bytes": str(limits.SPILL_BYTES_MAX * 2),
-    "min.compaction.lag.ms": str(limits.SPILL_COMPACTION_LAG_MS),
+    "max.message.bytes": str(limits_progress.SPILL_BYTES_MAX * 2),
+    "min.compaction.lag.ms": str(limits_progress.SPILL_COMPACTION_LAG_MS),
 }
 
 
@@ -90,11 +90,11 @@ class Spill:
         record = spilled(self._group, place, fields, slots.next)
         self._writes[lease, fields.epoch] = self._writes.get((lease, fields.epoch), 0) + 1
         try:
-            async with asyncio.timeout(limits.SPILL_SECONDS), self._writing:
+            async with asyncio.timeout(limits_progress.SPILL_SECONDS), self._writing:
                 partition, offset = await self._send(place, record.key, record.value)
         except (BraidError, TimeoutError) as error:
             self.failed += 1
-            self._not_before = self._host.clock.elapsed() + limits.SPILL_RETRY_SECONDS  # commits must not wait for it
+            self._not_before = self._host.clock.elapsed() + limits_progress.SPILL_RETRY_SECONDS  # commits do not wait
             self._partitions = 0  # the topic may be gone, with its cluster's data
             _log.warning("%s: what does not fit its commit could not be written beside it: %s", lease, error)
             return None
@@ -122,7 +122,7 @@ class Spill:
     async def _forget(self, lease: LeaseId, pointed: _Pointed, writes: int) -> None:
         """Records of an older epoch, or of a lease that fits its commits again, go when the topic is next compacted."""
         try:
-            async with asyncio.timeout(limits.SPILL_SECONDS), self._writing:
+            async with asyncio.timeout(limits_progress.SPILL_SECONDS), self._writing:
                 for key in keys_of(self._group, pointed.place, pointed.epoch):
                     if self._writes.get((lease, pointed.epoch), 0) != writes:
                         return  # what is newer lies there, or is about to
@@ -143,7 +143,7 @@ class Spill:
             self._partitions = await self._find_topic()
         if self._producer is None:
             self._producer = self._cluster.producer(
-                linger_ms=0, compression=None, max_batch_bytes=limits.SPILL_BYTES_MAX * 2
+                linger_ms=0, compression=None, max_batch_bytes=limits_progress.SPILL_BYTES_MAX * 2
             )
         if not self._started:
             await self._producer.start()
@@ -155,9 +155,9 @@ class Spill:
         described = (await self._admin.describe_topics([TOPIC])).get(TOPIC)
         if described is None:
             brokers = len((await self._admin.describe_cluster()).brokers)
-            copies = max(1, min(limits.SPILL_COPIES, brokers))
+            copies = max(1, min(limits_progress.SPILL_COPIES, brokers))
             with contextlib.suppress(AlreadyExists):  # another member was faster
-                await self._admin.create_topic(TOPIC, limits.SPILL_PARTITIONS, copies, _CONFIG)
+                await self._admin.create_topic(TOPIC, limits_progress.SPILL_PARTITIONS, copies, _CONFIG)
             described = (await self._admin.describe_topics([TOPIC])).get(TOPIC)
         if described is None:
             raise ClusterUnavailable(f"topic {TOPIC} is not known yet")
@@ -199,10 +199,12 @@ class Spill:
         if offset >= end:
             raise NotFound(f"{where.topic} partition {where.partition} ends at {end}")
         fetcher = self._cluster.fetcher(
-            max_partition_bytes=limits.SPILL_BYTES_MAX * 2, isolation=Isolation.READ_UNCOMMITTED, client_rack=""
+            max_partition_bytes=limits_progress.SPILL_BYTES_MAX * 2,
+            isolation=Isolation.READ_UNCOMMITTED,
+            client_rack="",
         )
         try:
-            async with asyncio.timeout(limits.SPILL_READ_SECONDS):
+            async with asyncio.timeout(limits_progress.SPILL_READ_SECONDS):
                 await fetcher.start()
                 fetcher.assign({where: offset})
                 return await _at(fetcher, offset)
@@ -216,7 +218,7 @@ class Spill:
     async def close(self) -> None:
         """Frees connections."""
         if self._producer is not None:
-            await self._producer.close(limits.SPILL_SECONDS)
+            await self._producer.close(limits_progress.SPILL_SECONDS)
 
 
 async def _at(fetcher: KafkaFetcher, offset: int) -> KafkaRecord | None:

@@ -123,6 +123,9 @@ class SplitMember:
     async def divided(self, splits: Sequence[object]) -> None:
         """There is nobody to tell."""
 
+    async def found(self, findings: object) -> None:
+        """There is nobody to tell."""
+
     async def release(self, lease: LeaseId, epoch: int, *, commit_waived: bool = False, reason: str = "") -> None:
         """Gives a lease back."""
         if lease in self.held and self.held[lease].epoch == epoch:

@@ -11,6 +11,7 @@ from braid.api.mesh.v1 import event_pb2
 from braid.kernel.decider import Context
 from braid.kernel.errors import CorruptHistory
 from services.assigner import codec_rules, snapshots
+from services.assigner.doubts import ProgressDoubted
 from services.assigner.events import (
     BumpIntended,
     ChannelClosed,
@@ -174,6 +175,9 @@ def _encode_event(event: Event) -> pb.AssignerEvent:
             return pb.AssignerEvent(lane_resumed=pb.LaneResumed(member=member, lane=lane))
         case LaneResumeAsked(member, lane):
             return pb.AssignerEvent(lane_resume_asked=pb.LaneResumeAsked(member=member, lane=lane))
+        case ProgressDoubted(lease, epoch, kind, start, end, reason):
+            doubted = pb.ProgressDoubted(lease=lease, epoch=epoch, kind=kind, start=start, end=end, reason=reason)
+            return pb.AssignerEvent(progress_doubted=doubted)
         case SplitAsked(lease, epoch, share, relaxed):
             wished = pb.SplitAsked(lease=lease, epoch=epoch, share=share, relaxed=relaxed)
             return pb.AssignerEvent(split_asked=wished)
@@ -313,6 +317,7 @@ _DECODERS: Final = cast(
         "lane_stopped": lambda m: LaneStopped(m.member, m.lane, m.reason),
         "lane_resumed": lambda m: LaneResumed(m.member, m.lane),
         "lane_resume_asked": lambda m: LaneResumeAsked(m.member, m.lane),
+        "progress_doubted": lambda m: ProgressDoubted(m.lease, m.epoch, m.kind, m.start, m.end, m.reason),
         "split_asked": lambda m: SplitAsked(m.lease, m.epoch, m.share, m.relaxed),
         "lease_split": lambda m: LeaseSplit(m.lease, m.epoch, m.at, m.share),
         "split_refused": lambda m: SplitRefused(m.lease, m.epoch, m.reason),

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from braid.api.assigner.v1 import join_pb2
 from braid.kernel.ports import Caller
+from services.assigner.doubts import ProgressDoubted
 from services.assigner.events import Hello, LeaseGrant
 from services.assigner.group import Channel, Split, partition_of
 from services.assigner.splits import ToldSplit
@@ -12,6 +13,15 @@ from services.assigner.splits import ToldSplit
 def read_splits(messages: Iterable[join_pb2.SplitLease]) -> Sequence[ToldSplit]:
     """What a member says of the leases it has split."""
     return [ToldSplit(each.lease, each.epoch, each.at, each.share, each.refused) for each in messages]
+
+
+def read_findings(messages: Iterable[join_pb2.RestoreFindings]) -> Sequence[ProgressDoubted]:
+    """What a member found where its work on leases began."""
+    return [
+        ProgressDoubted(told.lease, told.epoch, each.kind, each.start, each.end, each.reason)
+        for told in messages
+        for each in told.findings
+    ]
 
 
 def wish_message(split: Split) -> join_pb2.JoinResponse:

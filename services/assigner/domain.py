@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 from braid.kernel.decider import Context
 from braid.kernel.errors import AlreadyExists, NotFound, Refused, Unavailable
 from braid.kernel.ids import ChannelId
-from services.assigner import admission, generations, operations, resets, splits, stops, unfencing
+from services.assigner import admission, doubts, generations, operations, resets, splits, stops, unfencing
 from services.assigner.balance import Assignor, balance
+from services.assigner.doubts import ReportDoubts
 from services.assigner.events import (
     Balance,
     ChannelClosed,
@@ -104,6 +105,8 @@ class GroupDecider:
                 return resets.decide(state, command)
             case ReportStops() | ResumeLane():
                 return stops.decide(state, command)
+            case ReportDoubts():
+                return doubts.decide(state, command)
             case SplitBacklog():
                 registered_spec(state)
                 return splits.decide(state, command)

@@ -6,6 +6,7 @@ from enum import Enum
 from typing import Final
 
 from braid.kernel.limits import GRANTS_PER_DECISION_MAX
+from services.assigner.doubts import ProgressDoubted, ReportDoubts
 from services.assigner.group import GroupSpec
 from services.assigner.resets import ResetCommand, ResetEvent
 from services.assigner.rules import RuleCommand, RuleEvent
@@ -213,6 +214,7 @@ Event = (
     | ResetEvent
     | StopEvent
     | SplitEvent
+    | ProgressDoubted
     | RuleEvent
 )
 
@@ -462,6 +464,7 @@ Command = (
     | ResetCommand
     | StopCommand
     | SplitCommand
+    | ReportDoubts
     | RuleCommand
     | Together
 )

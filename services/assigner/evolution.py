@@ -4,7 +4,8 @@ from dataclasses import replace
 
 from braid.kernel.decider import Context
 from braid.kernel.ids import ChannelId
-from services.assigner import generations, operations, resets, returns, splits, stops, unfencing
+from services.assigner import doubts, generations, operations, resets, returns, splits, stops, unfencing
+from services.assigner.doubts import ProgressDoubted
 from services.assigner.events import (
     BumpIntended,
     ChannelClosed,
@@ -59,6 +60,8 @@ def evolve(state: Group, event: Event, context: Context) -> Group:
             return unfencing.evolve(state, event)
         case ResetIntended() | ProgressReset():
             return resets.evolve(state, event)
+        case ProgressDoubted():
+            return doubts.evolve(state, event)
         case SplitAsked() | LeaseSplit() | SplitRefused() | SplitEnded():
             return splits.evolve(state, event, context)
         case LaneStopped() | LaneResumed() | LaneResumeAsked():

@@ -192,6 +192,27 @@ class Split:
 
 
 @dataclass(frozen=True, slots=True)
+class Doubt:
+    """What the holder of a lease could not believe of its committed progress. Rules are in `doubts`.
+
+    Attributes:
+        lease: Its name.
+        epoch: Under which that was found.
+        kind: How it is not as committed.
+        start: First offset it is about.
+        end: First offset beyond.
+        reason: For people.
+    """
+
+    lease: str
+    epoch: int
+    kind: str
+    start: int
+    end: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Group:
     """State of one history of kind `group`. Partitions that were never granted have no entry in `leases`.
 
@@ -211,6 +232,7 @@ class Group:
         fences: By cluster; only of groups that are fenced by generations.
         rules: What operators asked for.
         stops: By `<member>/<lane>`, lanes that members have stopped with.
+        doubts: By `<lease>/<kind>`, what holders could not believe of committed progress.
         splits: By lease, those that are split or were asked to be.
     """
 
@@ -228,6 +250,7 @@ class Group:
     rules: GroupRules = NO_RULES
     stops: Mapping[str, Stop] = field(default_factory=dict)
     splits: Mapping[str, Split] = field(default_factory=dict)
+    doubts: Mapping[str, Doubt] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Plain mappings are taken, too."""

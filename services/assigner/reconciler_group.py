@@ -16,6 +16,7 @@ from braid.runtime.retry import Backoff
 from services.assigner import constraints, generations, resets, splits, stops, unfencing
 from services.assigner.codec import GroupCodec
 from services.assigner.domain import GroupDecider
+from services.assigner.doubts import ProgressDoubted, ReportDoubts
 from services.assigner.events import (
     Balance,
     Command,
@@ -167,6 +168,11 @@ class GroupKeeper:
         """A member told all leases it has split."""
         if told or splits.of_member(self._state(), member):
             self._ask(ReportSplits(member, tuple(told)), f"told by {member}")
+
+    def found(self, member: str, told: Sequence[ProgressDoubted]) -> None:
+        """A member told what it could not believe of committed progress."""
+        if told:
+            self._ask(ReportDoubts(member, tuple(told)), f"told by {member}")
 
     def expire_idle(self, idle_ms: int) -> None:
         """The group may have been idle for too long."""

@@ -41,7 +41,7 @@ from services.assigner.admission import (
 )
 from services.assigner.allowance import Allowance
 from services.assigner.codec import decode_spec, spec_message
-from services.assigner.codec_joins import grant_message, hello_of, read_splits, wish_message
+from services.assigner.codec_joins import grant_message, hello_of, read_findings, read_splits, wish_message
 from services.assigner.domain import registered_spec
 from services.assigner.events import ChannelView, Command, JoinMember, LeaseGrant, Release
 from services.assigner.group import Fencing, Group, GroupSpec, LeaseState, Ownership, Split, channel_of
@@ -172,6 +172,7 @@ class Joins:
         for each in splits.asked(state, key.member):
             session.split(each)
         term.keeper(key.group).divided(key.member, read_splits(message.splits))
+        term.keeper(key.group).found(key.member, read_findings(message.found))
         return session
 
 
@@ -421,6 +422,8 @@ class MemberSession:
                 self._term.keeper(self.key.group).stopped(self.key.member, message.stopped.lanes)
             case "splits":
                 self._term.keeper(self.key.group).divided(self.key.member, read_splits(message.splits.leases))
+            case "found":
+                self._term.keeper(self.key.group).found(self.key.member, read_findings([message.found]))
             case "leaving":
                 self._term.leaving(self.key, self)
             case "leave":

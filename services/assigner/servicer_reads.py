@@ -11,7 +11,7 @@ from braid.kernel.ids import LeaseId
 from braid.kernel.limits import PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX
 from braid.kernel.ports import Caller, HistoryId
 from braid.runtime.replica import Replica
-from services.assigner import resets, stops, unfencing
+from services.assigner import doubts, resets, stops, unfencing
 from services.assigner.admission import etag_of
 from services.assigner.codec import metadata_message, spec_message
 from services.assigner.codec_rules import rules_message
@@ -166,6 +166,7 @@ def group_message(state: Group) -> group_pb2.Group:
             ending_clusters=unfencing.ending(state),
             resetting_channels=resets.pending(state),
             splits=_split_messages(state),
+            doubts=[f"{x.lease} {x.kind} {x.start} to {x.end}: {x.reason}" for x in doubts.current(state)],
             stopped_lanes=[_stop_text(state, each) for _, each in sorted(state.stops.items())],
         ),
         etag=etag_of(state),

@@ -12,6 +12,7 @@ from braid.kernel.limits import SNAPSHOT_PIECE_ITEMS
 from services.assigner.group import (
     Channel,
     ClusterFence,
+    Doubt,
     Fencing,
     Group,
     GroupSpec,
@@ -55,6 +56,7 @@ def pieces(state: Group) -> Iterator[bytes]:
         "fences": {cluster: asdict(fence) for cluster, fence in sorted(state.fences.items())},
         "rules": _rules_json(state.rules),
         "stops": {key: asdict(stop) for key, stop in sorted(state.stops.items())},
+        "doubts": {key: asdict(doubt) for key, doubt in sorted(state.doubts.items())},
         "splits": {lease: asdict(split) for lease, split in sorted(state.splits.items())},
     }
     yield json.dumps(document, sort_keys=True, separators=_TIGHT, ensure_ascii=False)[:-1].encode() + b',"leases":{'
@@ -139,8 +141,10 @@ def _group(document: dict[str, object]) -> Group:
     leases = cast("Mapping[str, Sequence[object]]", told["leases"])
     fences = cast("Mapping[str, Json]", told.get("fences", {}))  # older snapshots have none
     stops = cast("Mapping[str, Json]", told.get("stops", {}))  # nor these
+    doubts = cast("Mapping[str, Json]", told.get("doubts", {}))
     splits = cast("Mapping[str, Json]", told.get("splits", {}))
     told |= {
+        "doubts": {key: Doubt(**item) for key, item in doubts.items()},  # type: ignore[arg-type]
         "splits": {lease: Split(**item) for lease, item in splits.items()},  # type: ignore[arg-type]
         "stops": {key: Stop(**item) for key, item in stops.items()},  # type: ignore[arg-type]
         "spec": None if spec is None else _spec(spec),

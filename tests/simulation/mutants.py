@@ -29,8 +29,6 @@ from braid.client.record import Record
 from braid.client.routing import RouteTable
 from braid.kafka.memory.clients import MemoryOffsets
 from braid.kafka.memory.groups import Groups
-from braid.kernel import spill as kernel_spill
-from braid.kernel.cursors import Part
 from braid.kernel.envelope import EncodedCommit, encode
 from braid.kernel.errors import OutcomeUnknown
 from braid.kernel.limits import ENVELOPE_UNITS_DEFAULT
@@ -63,6 +61,7 @@ from services.registry.commands import RecordSealed, StreamCommand
 from services.registry.evidence import Evidence
 from services.registry.thresholds import Thresholds
 from services.registry.world import World
+from tests.simulation.broken_progress import from_the_head, sent_at_once
 from tests.simulation.plan import FEW_UNITS, Plan
 
 FAULT_SECONDS: Final = 30.0
@@ -121,16 +120,6 @@ def _claim_gaps(fields: EnvelopeFields, limit_units: int = ENVELOPE_UNITS_DEFAUL
 def _other_offset(fields: EnvelopeFields, limit_units: int = ENVELOPE_UNITS_DEFAULT, **how: Any) -> EncodedCommit:
     written = encode(fields, limit_units, **how)
     return written._replace(offset=max(0, written.offset - 1))
-
-
-def _from_the_head(parts: Sequence[Part], backlog_permille: int) -> EnvelopeFields:
-    return parts[-1].fields
-
-
-async def _sent_at_once(self: spill.Spill, place: TopicPartition, key: bytes, value: bytes | None) -> tuple[int, int]:
-    producer = await self._open()
-    await producer.send(TopicPartition(kernel_spill.TOPIC, 0), value, key, (), 0)
-    return 0, 0
 
 
 _restore: Final = restore.restore
@@ -352,14 +341,14 @@ MUTANTS: Final = (
     Mutant(
         "a head's start claimed as done",
         "I3",
-        [(partition_work, "joined", _from_the_head)],
+        [(partition_work, "joined", from_the_head)],
         ("split-lease", "kill-member"),
         {"handling_seconds": 0.4, "send_interval_seconds": 0.05},
     ),
     Mutant(
         "a pointer committed before its record is acknowledged",
         "I3",
-        [(spill.Spill, "_send", _sent_at_once)],
+        [(spill.Spill, "_send", sent_at_once)],
         changes={"handling_seconds": 0.4, "send_interval_seconds": 0.05, "metadata_units": FEW_UNITS},
     ),
     Mutant("gaps claimed", "I3", [(committer, "encode", _claim_gaps)], changes={"handling_seconds": 0.4}),

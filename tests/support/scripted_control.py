@@ -65,6 +65,7 @@ class Joined:
     acknowledged: int = 0
     left: bool = False
     splits: list[join_pb2.SplitLeases] = field(default_factory=list)
+    found: list[join_pb2.RestoreFindings] = field(default_factory=list)
 
 
 @dataclass
@@ -329,6 +330,8 @@ class Control:
                 joined.splits.append(message.splits)
             case "stopped":
                 self.stopped.append(dict(message.stopped.lanes))
+            case "found":
+                joined.found.append(message.found)
             case "leave":
                 joined.left = True
 

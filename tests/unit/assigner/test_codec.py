@@ -12,6 +12,7 @@ from braid.api.mesh.v1.event_pb2 import EventMetadata
 from braid.kernel.decider import Context
 from braid.kernel.errors import CorruptHistory
 from braid.kernel.ids import make_epoch
+from services.assigner import doubts as do
 from services.assigner import events as ev
 from services.assigner import resets as re
 from services.assigner import rules as ru
@@ -65,6 +66,7 @@ EXAMPLES: dict[str, ev.Event] = {
     "lane_stopped": st.LaneStopped(member(1), "live", "100 records in a row would be dead-lettered"),
     "lane_resumed": st.LaneResumed(member(1), "live"),
     "lane_resume_asked": st.LaneResumeAsked(member(1), "live"),
+    "progress_doubted": do.ProgressDoubted("logs/live/1/0", 9, "truncated", 400, 500, "the log lost its end"),
     "split_asked": sp.SplitAsked("logs/live/1/0", 9, 0.25, relaxed=True),
     "lease_split": sp.LeaseSplit("logs/live/1/0", 9, 1_000_000, 0.25),
     "split_refused": sp.SplitRefused("logs/live/1/0", 9, "its lease was moving"),

@@ -90,7 +90,7 @@ def test_a_log_that_is_too_short_is_asked_of_now_and_then_not_without_end(monkey
 
         monkeypatch.setattr(Log, "read", read)
         world.east.truncate(PLACE, 4)
-        with pytest.raises(OffsetOutOfRange, match="offsets 4 to 9 .* are lost: the log ends at 4"):
+        with pytest.raises(OffsetOutOfRange, match="are lost: the log ends at 4"):
             await world.read(6, 9)
         assert SPARK_SHORT_LOG_SECONDS < world.host.clock.elapsed() < SPARK_SHORT_LOG_SECONDS + 5
         await world.reader.close()

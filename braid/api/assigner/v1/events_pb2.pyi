@@ -120,6 +120,7 @@ class AssignerEvent(_message.Message):
     LEASE_SPLIT_FIELD_NUMBER: _builtins.int
     SPLIT_REFUSED_FIELD_NUMBER: _builtins.int
     SPLIT_ENDED_FIELD_NUMBER: _builtins.int
+    PROGRESS_DOUBTED_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def metadata(self) -> _event_pb2.EventMetadata: ...
     @_builtins.property
@@ -204,6 +205,8 @@ class AssignerEvent(_message.Message):
     def split_refused(self) -> Global___SplitRefused: ...
     @_builtins.property
     def split_ended(self) -> Global___SplitEnded: ...
+    @_builtins.property
+    def progress_doubted(self) -> Global___ProgressDoubted: ...
     def __init__(
         self,
         *,
@@ -249,12 +252,13 @@ class AssignerEvent(_message.Message):
         lease_split: Global___LeaseSplit | None = ...,
         split_refused: Global___SplitRefused | None = ...,
         split_ended: Global___SplitEnded | None = ...,
+        progress_doubted: Global___ProgressDoubted | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["bump_intended", b"bump_intended", "capacity_set", b"capacity_set", "capacity_unset", b"capacity_unset", "channel_closed", b"channel_closed", "channel_observed", b"channel_observed", "event", b"event", "fencing_waived", b"fencing_waived", "generation_bumped", b"generation_bumped", "group_deleted", b"group_deleted", "group_frozen", b"group_frozen", "group_idle_expired", b"group_idle_expired", "group_registered", b"group_registered", "group_unfrozen", b"group_unfrozen", "group_updated", b"group_updated", "lane_resume_asked", b"lane_resume_asked", "lane_resumed", b"lane_resumed", "lane_stopped", b"lane_stopped", "lease_pinned", b"lease_pinned", "lease_split", b"lease_split", "lease_unpinned", b"lease_unpinned", "leases_granted", b"leases_granted", "leases_released", b"leases_released", "member_banned", b"member_banned", "member_drain_ended", b"member_drain_ended", "member_drain_started", b"member_drain_started", "member_drained", b"member_drained", "member_gone", b"member_gone", "member_joined", b"member_joined", "member_unbanned", b"member_unbanned", "membership_ended", b"membership_ended", "metadata", b"metadata", "policy_set", b"policy_set", "progress_reset", b"progress_reset", "progress_set_aside", b"progress_set_aside", "reset_intended", b"reset_intended", "revokes_started", b"revokes_started", "shadow_ended", b"shadow_ended", "shadow_set", b"shadow_set", "split_asked", b"split_asked", "split_ended", b"split_ended", "split_refused", b"split_refused", "spreading_set", b"spreading_set", "start_fixed", b"start_fixed"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["bump_intended", b"bump_intended", "capacity_set", b"capacity_set", "capacity_unset", b"capacity_unset", "channel_closed", b"channel_closed", "channel_observed", b"channel_observed", "event", b"event", "fencing_waived", b"fencing_waived", "generation_bumped", b"generation_bumped", "group_deleted", b"group_deleted", "group_frozen", b"group_frozen", "group_idle_expired", b"group_idle_expired", "group_registered", b"group_registered", "group_unfrozen", b"group_unfrozen", "group_updated", b"group_updated", "lane_resume_asked", b"lane_resume_asked", "lane_resumed", b"lane_resumed", "lane_stopped", b"lane_stopped", "lease_pinned", b"lease_pinned", "lease_split", b"lease_split", "lease_unpinned", b"lease_unpinned", "leases_granted", b"leases_granted", "leases_released", b"leases_released", "member_banned", b"member_banned", "member_drain_ended", b"member_drain_ended", "member_drain_started", b"member_drain_started", "member_drained", b"member_drained", "member_gone", b"member_gone", "member_joined", b"member_joined", "member_unbanned", b"member_unbanned", "membership_ended", b"membership_ended", "metadata", b"metadata", "policy_set", b"policy_set", "progress_doubted", b"progress_doubted", "progress_reset", b"progress_reset", "progress_set_aside", b"progress_set_aside", "reset_intended", b"reset_intended", "revokes_started", b"revokes_started", "shadow_ended", b"shadow_ended", "shadow_set", b"shadow_set", "split_asked", b"split_asked", "split_ended", b"split_ended", "split_refused", b"split_refused", "spreading_set", b"spreading_set", "start_fixed", b"start_fixed"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bump_intended", b"bump_intended", "capacity_set", b"capacity_set", "capacity_unset", b"capacity_unset", "channel_closed", b"channel_closed", "channel_observed", b"channel_observed", "event", b"event", "fencing_waived", b"fencing_waived", "generation_bumped", b"generation_bumped", "group_deleted", b"group_deleted", "group_frozen", b"group_frozen", "group_idle_expired", b"group_idle_expired", "group_registered", b"group_registered", "group_unfrozen", b"group_unfrozen", "group_updated", b"group_updated", "lane_resume_asked", b"lane_resume_asked", "lane_resumed", b"lane_resumed", "lane_stopped", b"lane_stopped", "lease_pinned", b"lease_pinned", "lease_split", b"lease_split", "lease_unpinned", b"lease_unpinned", "leases_granted", b"leases_granted", "leases_released", b"leases_released", "member_banned", b"member_banned", "member_drain_ended", b"member_drain_ended", "member_drain_started", b"member_drain_started", "member_drained", b"member_drained", "member_gone", b"member_gone", "member_joined", b"member_joined", "member_unbanned", b"member_unbanned", "membership_ended", b"membership_ended", "metadata", b"metadata", "policy_set", b"policy_set", "progress_reset", b"progress_reset", "progress_set_aside", b"progress_set_aside", "reset_intended", b"reset_intended", "revokes_started", b"revokes_started", "shadow_ended", b"shadow_ended", "shadow_set", b"shadow_set", "split_asked", b"split_asked", "split_ended", b"split_ended", "split_refused", b"split_refused", "spreading_set", b"spreading_set", "start_fixed", b"start_fixed"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bump_intended", b"bump_intended", "capacity_set", b"capacity_set", "capacity_unset", b"capacity_unset", "channel_closed", b"channel_closed", "channel_observed", b"channel_observed", "event", b"event", "fencing_waived", b"fencing_waived", "generation_bumped", b"generation_bumped", "group_deleted", b"group_deleted", "group_frozen", b"group_frozen", "group_idle_expired", b"group_idle_expired", "group_registered", b"group_registered", "group_unfrozen", b"group_unfrozen", "group_updated", b"group_updated", "lane_resume_asked", b"lane_resume_asked", "lane_resumed", b"lane_resumed", "lane_stopped", b"lane_stopped", "lease_pinned", b"lease_pinned", "lease_split", b"lease_split", "lease_unpinned", b"lease_unpinned", "leases_granted", b"leases_granted", "leases_released", b"leases_released", "member_banned", b"member_banned", "member_drain_ended", b"member_drain_ended", "member_drain_started", b"member_drain_started", "member_drained", b"member_drained", "member_gone", b"member_gone", "member_joined", b"member_joined", "member_unbanned", b"member_unbanned", "membership_ended", b"membership_ended", "metadata", b"metadata", "policy_set", b"policy_set", "progress_doubted", b"progress_doubted", "progress_reset", b"progress_reset", "progress_set_aside", b"progress_set_aside", "reset_intended", b"reset_intended", "revokes_started", b"revokes_started", "shadow_ended", b"shadow_ended", "shadow_set", b"shadow_set", "split_asked", b"split_asked", "split_ended", b"split_ended", "split_refused", b"split_refused", "spreading_set", b"spreading_set", "start_fixed", b"start_fixed"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["group_registered", "group_updated", "group_deleted", "group_idle_expired", "start_fixed", "channel_observed", "channel_closed", "member_joined", "member_gone", "leases_granted", "revokes_started", "leases_released", "bump_intended", "generation_bumped", "fencing_waived", "progress_set_aside", "membership_ended", "lease_pinned", "lease_unpinned", "member_banned", "member_unbanned", "group_frozen", "group_unfrozen", "member_drain_started", "member_drained", "member_drain_ended", "capacity_set", "capacity_unset", "spreading_set", "policy_set", "shadow_set", "shadow_ended", "reset_intended", "progress_reset", "lane_stopped", "lane_resumed", "lane_resume_asked", "split_asked", "lease_split", "split_refused", "split_ended"]  # noqa: Y015
+    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["group_registered", "group_updated", "group_deleted", "group_idle_expired", "start_fixed", "channel_observed", "channel_closed", "member_joined", "member_gone", "leases_granted", "revokes_started", "leases_released", "bump_intended", "generation_bumped", "fencing_waived", "progress_set_aside", "membership_ended", "lease_pinned", "lease_unpinned", "member_banned", "member_unbanned", "group_frozen", "group_unfrozen", "member_drain_started", "member_drained", "member_drain_ended", "capacity_set", "capacity_unset", "spreading_set", "policy_set", "shadow_set", "shadow_ended", "reset_intended", "progress_reset", "lane_stopped", "lane_resumed", "lane_resume_asked", "split_asked", "lease_split", "split_refused", "split_ended", "progress_doubted"]  # noqa: Y015
     _WhichOneofArgType_event: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_event) -> _WhichOneofReturnType_event | None: ...
 
@@ -1266,3 +1270,44 @@ class SplitEnded(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___SplitEnded: _TypeAlias = SplitEnded  # noqa: Y015
+
+@_typing.final
+class ProgressDoubted(_message.Message):
+    """The holder of a lease could not believe its committed progress, or found a part of its log gone."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LEASE_FIELD_NUMBER: _builtins.int
+    EPOCH_FIELD_NUMBER: _builtins.int
+    KIND_FIELD_NUMBER: _builtins.int
+    START_FIELD_NUMBER: _builtins.int
+    END_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    lease: _builtins.str
+    epoch: _builtins.int
+    kind: _builtins.str
+    """`expired`: the log lost offsets before they were done. `truncated`: it lost its end, with what was done there.
+    `recreated`: it is another log. `damaged`, `unsupported`, `foreign`: the commit's metadata says nothing beyond its
+    offset. `record-missing`: the record that the commit points to is not there.
+    """
+    start: _builtins.int
+    """Offsets it is about; `end` is the first beyond."""
+    end: _builtins.int
+    reason: _builtins.str
+    def __init__(
+        self,
+        *,
+        lease: _builtins.str = ...,
+        epoch: _builtins.int = ...,
+        kind: _builtins.str = ...,
+        start: _builtins.int = ...,
+        end: _builtins.int = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["end", b"end", "epoch", b"epoch", "kind", b"kind", "lease", b"lease", "reason", b"reason", "start", b"start"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ProgressDoubted: _TypeAlias = ProgressDoubted  # noqa: Y015

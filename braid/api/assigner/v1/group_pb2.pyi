@@ -254,6 +254,7 @@ class GroupStatus(_message.Message):
     RESETTING_CHANNELS_FIELD_NUMBER: _builtins.int
     STOPPED_LANES_FIELD_NUMBER: _builtins.int
     SPLITS_FIELD_NUMBER: _builtins.int
+    DOUBTS_FIELD_NUMBER: _builtins.int
     members: _builtins.int
     leases: _builtins.int
     free_leases: _builtins.int
@@ -279,6 +280,10 @@ class GroupStatus(_message.Message):
     def splits(self) -> _containers.RepeatedCompositeFieldContainer[Global___LeaseSplitStatus]:
         """Leases that are worked on at their head and behind it, or were asked to be."""
 
+    @_builtins.property
+    def doubts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """What holders could not believe of committed progress, for people."""
+
     def __init__(
         self,
         *,
@@ -292,10 +297,11 @@ class GroupStatus(_message.Message):
         resetting_channels: _abc.Iterable[_builtins.str] | None = ...,
         stopped_lanes: _abc.Iterable[_builtins.str] | None = ...,
         splits: _abc.Iterable[Global___LeaseSplitStatus] | None = ...,
+        doubts: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ending_clusters", b"ending_clusters", "free_leases", b"free_leases", "idle_expired", b"idle_expired", "idle_since_ms", b"idle_since_ms", "leases", b"leases", "members", b"members", "registry_revision", b"registry_revision", "resetting_channels", b"resetting_channels", "splits", b"splits", "stopped_lanes", b"stopped_lanes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["doubts", b"doubts", "ending_clusters", b"ending_clusters", "free_leases", b"free_leases", "idle_expired", b"idle_expired", "idle_since_ms", b"idle_since_ms", "leases", b"leases", "members", b"members", "registry_revision", b"registry_revision", "resetting_channels", b"resetting_channels", "splits", b"splits", "stopped_lanes", b"stopped_lanes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -32,6 +32,7 @@ class JoinRequest(_message.Message):
     LEAVING_FIELD_NUMBER: _builtins.int
     STOPPED_FIELD_NUMBER: _builtins.int
     SPLITS_FIELD_NUMBER: _builtins.int
+    FOUND_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def hello(self) -> Global___MemberHello: ...
     @_builtins.property
@@ -48,6 +49,8 @@ class JoinRequest(_message.Message):
     def stopped(self) -> Global___StoppedLanes: ...
     @_builtins.property
     def splits(self) -> Global___SplitLeases: ...
+    @_builtins.property
+    def found(self) -> Global___RestoreFindings: ...
     def __init__(
         self,
         *,
@@ -59,12 +62,13 @@ class JoinRequest(_message.Message):
         leaving: Global___Leaving | None = ...,
         stopped: Global___StoppedLanes | None = ...,
         splits: Global___SplitLeases | None = ...,
+        found: Global___RestoreFindings | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["acknowledge", b"acknowledge", "commit_refused", b"commit_refused", "heartbeat", b"heartbeat", "hello", b"hello", "leave", b"leave", "leaving", b"leaving", "message", b"message", "splits", b"splits", "stopped", b"stopped"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["acknowledge", b"acknowledge", "commit_refused", b"commit_refused", "found", b"found", "heartbeat", b"heartbeat", "hello", b"hello", "leave", b"leave", "leaving", b"leaving", "message", b"message", "splits", b"splits", "stopped", b"stopped"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["acknowledge", b"acknowledge", "commit_refused", b"commit_refused", "heartbeat", b"heartbeat", "hello", b"hello", "leave", b"leave", "leaving", b"leaving", "message", b"message", "splits", b"splits", "stopped", b"stopped"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["acknowledge", b"acknowledge", "commit_refused", b"commit_refused", "found", b"found", "heartbeat", b"heartbeat", "hello", b"hello", "leave", b"leave", "leaving", b"leaving", "message", b"message", "splits", b"splits", "stopped", b"stopped"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["hello", "heartbeat", "acknowledge", "leave", "commit_refused", "leaving", "stopped", "splits"]  # noqa: Y015
+    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["hello", "heartbeat", "acknowledge", "leave", "commit_refused", "leaving", "stopped", "splits", "found"]  # noqa: Y015
     _WhichOneofArgType_message: _TypeAlias = _typing.Literal["message", b"message"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_message) -> _WhichOneofReturnType_message | None: ...
 
@@ -107,6 +111,7 @@ class MemberHello(_message.Message):
     HELD_FIELD_NUMBER: _builtins.int
     STOPPED_FIELD_NUMBER: _builtins.int
     SPLITS_FIELD_NUMBER: _builtins.int
+    FOUND_FIELD_NUMBER: _builtins.int
     protocol_version: _builtins.int
     group: _builtins.str
     member_id: _builtins.str
@@ -131,6 +136,10 @@ class MemberHello(_message.Message):
     def splits(self) -> _containers.RepeatedCompositeFieldContainer[Global___SplitLease]:
         """Leases it works on at their head and behind it."""
 
+    @_builtins.property
+    def found(self) -> _containers.RepeatedCompositeFieldContainer[Global___RestoreFindings]:
+        """What it found where it began to work on leases."""
+
     def __init__(
         self,
         *,
@@ -145,10 +154,11 @@ class MemberHello(_message.Message):
         held: _abc.Iterable[Global___HeldLease] | None = ...,
         stopped: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         splits: _abc.Iterable[Global___SplitLease] | None = ...,
+        found: _abc.Iterable[Global___RestoreFindings] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["spec", b"spec"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["capabilities", b"capabilities", "capacity", b"capacity", "client_id", b"client_id", "group", b"group", "held", b"held", "member_id", b"member_id", "protocol_version", b"protocol_version", "spec", b"spec", "splits", b"splits", "stopped", b"stopped", "zone", b"zone"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["capabilities", b"capabilities", "capacity", b"capacity", "client_id", b"client_id", "found", b"found", "group", b"group", "held", b"held", "member_id", b"member_id", "protocol_version", b"protocol_version", "spec", b"spec", "splits", b"splits", "stopped", b"stopped", "zone", b"zone"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -216,6 +226,64 @@ class ResumeLane(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ResumeLane: _TypeAlias = ResumeLane  # noqa: Y015
+
+@_typing.final
+class RestoreFindings(_message.Message):
+    """What a member could not believe, or found gone, of a lease's committed progress."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LEASE_FIELD_NUMBER: _builtins.int
+    EPOCH_FIELD_NUMBER: _builtins.int
+    FINDINGS_FIELD_NUMBER: _builtins.int
+    lease: _builtins.str
+    epoch: _builtins.int
+    @_builtins.property
+    def findings(self) -> _containers.RepeatedCompositeFieldContainer[Global___RestoreFinding]: ...
+    def __init__(
+        self,
+        *,
+        lease: _builtins.str = ...,
+        epoch: _builtins.int = ...,
+        findings: _abc.Iterable[Global___RestoreFinding] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["epoch", b"epoch", "findings", b"findings", "lease", b"lease"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RestoreFindings: _TypeAlias = RestoreFindings  # noqa: Y015
+
+@_typing.final
+class RestoreFinding(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KIND_FIELD_NUMBER: _builtins.int
+    START_FIELD_NUMBER: _builtins.int
+    END_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    kind: _builtins.str
+    """`expired`, `truncated`, `recreated`, `damaged`, `unsupported`, `foreign` or `record-missing`."""
+    start: _builtins.int
+    """Offsets it is about; `end` is the first beyond."""
+    end: _builtins.int
+    reason: _builtins.str
+    def __init__(
+        self,
+        *,
+        kind: _builtins.str = ...,
+        start: _builtins.int = ...,
+        end: _builtins.int = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["end", b"end", "kind", b"kind", "reason", b"reason", "start", b"start"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RestoreFinding: _TypeAlias = RestoreFinding  # noqa: Y015
 
 @_typing.final
 class SplitLeases(_message.Message):

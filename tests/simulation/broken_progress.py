@@ -1,0 +1,21 @@
+"""What mutants of cursors and of records beside commits do wrong."""
+
+from collections.abc import Sequence
+
+from braid.client.spill import Spill
+from braid.kernel.cursors import Part
+from braid.kernel.ports import TopicPartition
+from braid.kernel.progress_fields import EnvelopeFields
+from braid.kernel.spill import TOPIC
+
+
+def from_the_head(parts: Sequence[Part], backlog_permille: int) -> EnvelopeFields:
+    """States the live cursor's progress as if nothing lay behind it."""
+    return parts[-1].fields
+
+
+async def sent_at_once(self: Spill, place: TopicPartition, key: bytes, value: bytes | None) -> tuple[int, int]:
+    """Does not wait for the record's acknowledgement, and guesses where it will lie."""
+    producer = await self._open()
+    await producer.send(TopicPartition(TOPIC, 0), value, key, (), 0)
+    return 0, 0
