@@ -13,14 +13,15 @@ if TYPE_CHECKING:
     from braid.api.assigner.v1.group_pb2 import Group
     from braid.cli.session import Session
 
-_RESUME: Final = """Let members go on with a lane they have stopped with, because most of it would be dead-lettered.
+_RESUME: Final = """Let members go on with a lane they have stopped with, for too many dead letters or failures.
 
 \b
   braid get members -o wide                          who has stopped with what, and why
   braid resume group indexer --lane live             all of them
   braid resume group indexer --lane live --member web-1
 
-Mend the handler first: a member that would dead-letter as many again stops again, and loses nothing.
+Mend the handler first: a member that would dead-letter as many again stops again, and loses nothing. One whose lane
+failed through no fault of its records tries it by itself now and then, and need not be told.
 """
 
 

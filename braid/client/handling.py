@@ -138,7 +138,8 @@ class Handling(Generic[X]):
                 self._slots[number].cancel()
 
     async def _slot(self, number: int) -> None:
-        current, since, elapsed, take_quickly = self._current, self._since, self._elapsed, self._supply.take_quickly
+        current, elapsed, take_quickly, probes = self._current, self._elapsed, self._supply.take_quickly, self._probes
+        lost, late, overdue, timed = self._lost, self._late, self._overdue, self._timeout_seconds is not None
         task, now = asyncio.current_task(), elapsed()
         assert task is not None, "slots are tasks"
         while True:
@@ -148,10 +149,11 @@ class Handling(Generic[X]):
                 if item is None:
                     return
                 now = elapsed()
-            if self._probes:
+            if probes:
                 self._trouble.took(item)
             current[number] = item
-            since[number] = now
+            if timed:
+                self._since[number] = now
             busy = item.work.busy
             busy.began(now)
             try:
@@ -159,7 +161,7 @@ class Handling(Generic[X]):
             except asyncio.CancelledError as cancelled:
                 self._ended(number, item, cancelled)
             else:
-                if self._lost or self._late:
+                if lost or late:
                     self._forgive(number)  # a handler may have swallowed it
                 if self._in_threads and task.cancelling():
                     return  # all end; a thread was waited for
@@ -167,7 +169,7 @@ class Handling(Generic[X]):
                 now = elapsed()
                 busy.ended(now)
                 del current[number]
-                if self._overdue:
+                if overdue:
                     self._in_time_again(number)
 
     async def _next(self) -> X | None:

@@ -9,15 +9,20 @@ from braid.client.consumer import Consumer
 from braid.client.mesh import Mesh
 from braid.client.producer import Producer
 from braid.client.record import Record
-from braid.client.settings import Retry
-from braid.kernel.errors import BraidError
+from braid.client.settings import Circuit, Retry, RetryBudget
+from braid.kernel.errors import BraidError, Retryable
 from tests.simulation.journal import Journal
 from tests.support.checkers import facts
 from tests.support.virtual_time import VirtualProcess
 
 GROUP: Final = "indexer"
 STREAM: Final = "logs"
-RETRY: Final = Retry(max_attempts=3, backoff_seconds=(0.05, 0.5))
+RETRY: Final = Retry(
+    max_attempts=3,
+    backoff_seconds=(0.05, 0.5),
+    circuit=Circuit(failures=5, seconds=1.0, probe_seconds=(0.2, 2.0)),
+    budget=RetryBudget(per_second=5.0),
+)
 SENDS_AT_ONCE_MAX: Final = 50
 
 
@@ -110,6 +115,8 @@ class Member:
         self._journal.note(facts.HandlerStarted(GROUP, name, place.log, handler))
         try:
             await host.clock.sleep(host.randomness.uniform(0.0, self._settings.handling_seconds))
+            if self._journal.away:
+                raise Retryable("the sink is away")
             fate = fate_of(value)
             if fate == "poison" or (fate == "flaky" and record.attempt == 1):
                 raise PoisonedError(value.decode())

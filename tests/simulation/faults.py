@@ -122,6 +122,18 @@ class Faults:
         clock.skew_ms += int(self._dice.uniform(-60_000, 60_000))
         self._world.journal.say(f"FAULT clock of {name} is {clock.skew_ms} ms off")
 
+    def _sink_away(self) -> None:
+        """What handlers write to: their records are not to blame."""
+        journal = self._world.journal
+        if journal.away:
+            return
+
+        def back() -> None:
+            journal.away = False
+
+        journal.away = True
+        self._begin("the sink is away", self._dice.uniform(0.5, 12.0), back)
+
     # --- operators
 
     def _operate(self) -> None:

@@ -23,11 +23,13 @@ class Journal:
     Attributes:
         violations: What checkers found; the first one ends the run.
         counts: How often each kind of fact was seen.
+        away: Whether the sink that members write to cannot be reached: they are the same.
     """
 
     def __init__(self, loop: VirtualTimeLoop, checkers: Sequence[Checker]) -> None:
         self.violations: list[Violation] = []
         self.counts: dict[str, int] = {}
+        self.away = False
         self._loop = loop
         self._watch = Watch(checkers)
         self._lines: list[tuple[float, Fact | str | Callable[[], str]]] = []

@@ -14,9 +14,11 @@ from unittest.mock import patch
 from braid.api.registry.v1 import route_pb2, stream_pb2
 from braid.client import (
     channel_moves,
+    circuits,
     cluster_work,
     committer,
     dead_letters,
+    handlers,
     handling,
     heartbeats,
     lease_session,
@@ -109,6 +111,10 @@ async def _ack_first(self: handling.Handling[Record], record: Record) -> None:
         await self._handler(record)
     except Exception:  # noqa: BLE001 - as the original: a handler may raise anything
         return
+
+
+def _hears_nothing(self: circuits.Circuits, item: handlers.Handled, *, well: bool) -> None:
+    return
 
 
 def _claim_gaps(fields: EnvelopeFields, limit_units: int = ENVELOPE_UNITS_DEFAULT, **how: Any) -> EncodedCommit:
@@ -350,6 +356,13 @@ MUTANTS: Final = (
         "I3",
         [(spill.Spill, "_send", sent_at_once)],
         changes={"handling_seconds": 0.4, "send_interval_seconds": 0.05, "metadata_units": FEW_UNITS},
+    ),
+    Mutant(
+        "a circuit that nothing closes",
+        "I1",
+        [(circuits.Circuits, "ended", _hears_nothing)],
+        ("sink-away", "kill-member"),
+        {"send_interval_seconds": 0.05},
     ),
     Mutant("gaps claimed", "I3", [(committer, "encode", _claim_gaps)], changes={"handling_seconds": 0.4}),
     Mutant("metadata beside another offset", "I10", [(committer, "encode", _other_offset)]),

@@ -94,4 +94,5 @@ def plan_of(seed: int, fault_seconds: float = 60.0) -> Plan:
         mates=dice.choice((0, 0, 1, 2)),
     )
     splits = ("split-lease",) * dice.choice((0, 0, 1, 4))
-    return replace(planned, faults=(*faults, *splits), metadata_units=dice.choice((0, 0, FEW_UNITS)))
+    sinks = ("sink-away",) * random.Random(f"sinks/{seed}").choice((0, 0, 1, 3))
+    return replace(planned, faults=(*faults, *splits, *sinks), metadata_units=dice.choice((0, 0, FEW_UNITS)))

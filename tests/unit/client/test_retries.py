@@ -1,0 +1,51 @@
+"""Parking records: no number of them breaks anything, and each comes back when its time has come."""
+
+from dataclasses import dataclass
+from typing import cast
+
+from braid.client.brake import Brakes
+from braid.client.instruments import Level
+from braid.client.record import Record
+from braid.client.retries import Retries
+from braid.kernel.limits import PARKED_RETRIES_MAX, TIMERS_MAX
+from tests.support.virtual_time import VirtualProcess, run_virtual, running_loop
+
+
+@dataclass
+class Parked:
+    """As much of a record as parking looks at; it is its own work."""
+
+    offset: int
+    lane: str = "live"
+    returned: int = 0
+    working: bool = True
+
+    @property
+    def work(self) -> "Parked":
+        return self
+
+    def back(self, record: object) -> None:
+        self.returned += 1
+
+
+def test_an_application_may_park_whatever_its_memory_holds() -> None:
+    count = TIMERS_MAX + 5_000
+    full: list[bool] = []
+
+    async def run() -> list[Parked]:
+        process = VirtualProcess(running_loop(), "app", 0)
+        retries = Retries(process.host, full.append, None, Brakes(None, lambda *_: None), {}, Level(None, {}))
+        records = [Parked(number) for number in range(count)]
+        for record in records:
+            retries.park(cast("Record", record), 1.0 + record.offset % 7)
+        assert (len(retries), full) == (count, [True])
+        running = process.host.tasks.spawn(retries.run(), "retries")
+        await process.host.clock.sleep(1.5)
+        assert len(retries) == count - len(range(0, count, 7))
+        await process.host.clock.sleep(8.0)
+        assert (len(retries), full) == (0, [True, False])
+        running.cancel()
+        return records
+
+    assert {record.returned for record in run_virtual(run())} == {1}
+    assert count > PARKED_RETRIES_MAX
