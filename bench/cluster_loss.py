@@ -31,6 +31,7 @@ from braid.kafka.cluster import AioKafka
 from braid.kernel.limits import FAILOVERS_MAX
 from devmesh.mesh import DevMesh
 from tests.support.patience import Deadline
+from tests.support.trusting import never_held
 
 LOSSES: Final = 20
 PEER_LOSSES: Final = 2  # of each kind: it takes the better part of a minute
@@ -126,6 +127,7 @@ class Play:
 
     async def run(self, losses: int, peer_losses: int) -> None:
         """Loses the carrier so often by each kind; streams of its own for as many as one may fail over by itself."""
+        await never_held(self._mesh.service("registry"))
         for each in self._local.ready.clusters.values():
             admin = AioKafka("bench").cluster(each.bootstrap, "").admin()
             await admin.create_topic(PEER_TOPIC, 1, 1, {})

@@ -35,6 +35,7 @@ from tests.e2e.chaos.load import CLUSTERS, GROUP, MEMBERS, PARTITIONS, PRODUCERS
 from tests.e2e.chaos.series import Route, lag, routes, span
 from tests.support.checkers import Violation, facts
 from tests.support.patience import Deadline
+from tests.support.trusting import never_held
 
 START_SECONDS = 60.0
 OWNED_SECONDS = 4.0
@@ -163,6 +164,7 @@ class _Play:
             report.found = judging.in_order([*judging.line_facts(report.lines), *self._timed])
 
     async def _begin(self) -> None:
+        await never_held(self._field.client.service("registry"))
         lanes = {lane: LaneSpec(partitions=count) for lane, count in PARTITIONS.items()}
         request = CreateStreamRequest(name=STREAM, spec=StreamSpec(lanes=lanes, replication_factor=1))
         await self._field.client.service("registry").unary("CreateStream", request, Stream, timeout_seconds=120.0)
