@@ -4,7 +4,6 @@ They are made from the outside, by replacing one function for the length of a ru
 proves nothing.
 """
 
-from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -56,7 +55,6 @@ from braid.stores.memory_server import MemoryStoreServer
 from services.assigner import balance, codec, constraints, layout, peers, returns
 from services.assigner.events import SeenChannel
 from services.assigner.group import Group
-from services.assigner.placement import Floats, Mask
 from services.registry import decommission, drain, health, lateness, producers, reconciler, witnesses
 from services.registry.channels import Channel, ChannelState
 from services.registry.commands import RecordSealed, StreamCommand
@@ -64,6 +62,12 @@ from services.registry.evidence import Evidence
 from services.registry.thresholds import Thresholds
 from services.registry.world import World
 from tests.simulation.broken_progress import from_the_head, sent_at_once
+from tests.simulation.placed_wrongly import (
+    borne_without_drains,
+    row_without_bans,
+    sieve_without_drains,
+    take_home_again,
+)
 from tests.simulation.plan import FEW_UNITS, Plan
 
 FAULT_SECONDS: Final = 30.0
@@ -256,44 +260,6 @@ def _with_canaries(part: RecordColumns) -> RecordColumns:
     return part
 
 
-def _take_home_again(placed: layout.Layout, *, still: bool) -> layout.Layout:
-    """Whatever was a member's that is short of its share, whoever holds it and is given it again for that."""
-    holders = placed.holders.copy()
-    counts = Counter(holders.tolist())
-    for at, home in enumerate(placed.homes.tolist()):
-        if home >= 0 and counts[home] * len(placed.members) < len(holders) and not (still and holders[at] >= 0):
-            counts[home] += 1
-            holders[at] = home
-    return replace(placed, holders=holders)
-
-
-_row: Final = constraints._Sieve.row
-
-
-def _row_without_bans(self: constraints._Sieve, channel: str, lease: str = "") -> Mask:
-    state = self._state
-    self._state = replace(state, rules=replace(state.rules, bans=()))
-    row = _row(self, channel, lease)
-    self._state = state
-    return row
-
-
-_sieve: Final = constraints._Sieve.__init__
-_borne: Final = constraints.borne
-
-
-def _undrained(state: Group) -> Group:
-    return replace(state, rules=replace(state.rules, drains={}))
-
-
-def _sieve_without_drains(self: constraints._Sieve, state: Group, members: Sequence[str]) -> None:
-    _sieve(self, _undrained(state), members)
-
-
-def _borne_without_drains(state: Group) -> Floats:
-    return _borne(_undrained(state))
-
-
 _seen: Final = peers._seen
 
 
@@ -458,18 +424,18 @@ MUTANTS: Final = (
         {"ordered": True, "handling_seconds": 0.4},
     ),
     Mutant("a snapshot that forgets", "I9", [(codec.GroupCodec, "decode_state", _forget_epoch)]),
-    Mutant("a ban is not heard", "rules", [(constraints._Sieve, "row", _row_without_bans)], ("operate", "kill-member")),
+    Mutant("a ban is not heard", "rules", [(constraints._Sieve, "row", row_without_bans)], ("operate", "kill-member")),
     Mutant(
         "a drain is not heard",
         "rules",
-        [(constraints._Sieve, "__init__", _sieve_without_drains), (layout, "borne", _borne_without_drains)],
+        [(constraints._Sieve, "__init__", sieve_without_drains), (layout, "borne", borne_without_drains)],
         ("operate", "kill-member"),
     ),
     Mutant("the canary is a record", "I2", [(partition_work, "without_canaries", _with_canaries)], ("move-stream",)),
     Mutant(
         "what a newcomer was given goes home",
         "I14",
-        [(returns, "homeward", _take_home_again)],
+        [(returns, "homeward", take_home_again)],
         ("slow-appends", "pause-service"),
         {"exclusive": True, "lease_seconds": 1.0, "fault_interval_seconds": 1.5, "mates": 1, "mated": 1},
     ),
