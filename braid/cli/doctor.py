@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from braid.cli.session import Session
     from braid.rpc.mesh_client import KnownEndpoint
 
-_DOCTOR: Final = """Check the mesh: services, clocks, clusters and their settings, streams without standby, idle groups, lag.
+_DOCTOR: Final = """Check the mesh: services, clocks, clusters, their settings, standbys, idle groups, lag.
 
 \b
   braid doctor

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 from unittest.mock import patch
 
-from braid.api.registry.v1 import route_pb2, stream_pb2
+from braid.api.registry.v1 import stream_pb2
 from braid.client import (
     channel_moves,
     circuits,
@@ -55,11 +55,9 @@ from braid.stores.memory_server import MemoryStoreServer
 from services.assigner import balance, codec, constraints, layout, peers, returns
 from services.assigner.events import SeenChannel
 from services.assigner.group import Group
-from services.registry import decommission, drain, health, lateness, producers, reconciler, witnesses
+from services.registry import decommission, drain, reconciler
 from services.registry.channels import Channel, ChannelState
 from services.registry.commands import RecordSealed, StreamCommand
-from services.registry.evidence import Evidence
-from services.registry.thresholds import Thresholds
 from services.registry.world import World
 from tests.simulation.broken_progress import from_the_head, sent_at_once
 from tests.simulation.placed_wrongly import (
@@ -270,39 +268,6 @@ def _seen_without_order(channel: stream_pb2.Channel) -> SeenChannel:
     return _seen(unbound)
 
 
-def _heedless(self: lateness.Lateness, now: float) -> float:
-    return now
-
-
-def _host_of_its_own(hello: route_pb2.ProducerHello, peer: str) -> str:
-    return hello.producer_id
-
-
-def _any_complaint(self: witnesses.Hearsay) -> bool:
-    return self.failing > 0
-
-
-def _never(self: witnesses.Hearsay) -> bool:
-    return False
-
-
-_after_bad: Final = health._after_bad
-
-
-def _down_at_once(judgement: health.Judgement, evidence: Evidence, thresholds: Thresholds) -> health.Judgement:
-    return _after_bad(judgement, evidence, replace(thresholds, down_after_seconds=0.0))
-
-
-_AILING: Final[dict[str, Any]] = {
-    "ailing": True,
-    "brokers": 3,
-    "voices": 3,
-    "thresholds": {"slow_floor_seconds": 0.08},
-    "fault_seconds": 60.0,
-    "fault_interval_seconds": 2.0,
-    "settle_seconds": 120.0,
-}
-
 MUTANTS: Final = (
     Mutant(
         "commit before the sink",
@@ -438,40 +403,5 @@ MUTANTS: Final = (
         [(returns, "homeward", take_home_again)],
         ("slow-appends", "pause-service"),
         {"exclusive": True, "lease_seconds": 1.0, "fault_interval_seconds": 1.5, "mates": 1, "mated": 1},
-    ),
-    Mutant(
-        "a cluster blamed for its registry's lateness",
-        "health",
-        [(lateness.Lateness, "attentive", _heedless)],
-        ("stall-registry", "stall-registry", "slow-cluster"),
-        {**_AILING, "fault_interval_seconds": 1.0},
-    ),
-    Mutant(
-        "producers counted as hosts",
-        "health",
-        [(producers, "_host", _host_of_its_own)],
-        ("cut-voices",),
-        _AILING,
-    ),
-    Mutant(
-        "one witness condemns",
-        "health",
-        [(witnesses.Hearsay, "condemns", property(_any_complaint))],
-        ("cut-voices",),
-        _AILING,
-    ),
-    Mutant(
-        "acknowledgements that producers saw do not count",
-        "health",
-        [(witnesses.Hearsay, "acquits", property(_never))],
-        ("cut-registries",),
-        _AILING,
-    ),
-    Mutant(
-        "a moment's silence is a death",
-        "health",
-        [(health, "_after_bad", _down_at_once)],
-        ("gasp-cluster",),
-        _AILING,
     ),
 )

@@ -4,6 +4,7 @@ import pytest
 from _pytest.mark import ParameterSet
 
 from tests.simulation.mutants import MUTANTS, Mutant
+from tests.simulation.mutants_health import HEALTH_MUTANTS
 from tests.simulation.run import run
 
 SEEDS_MAX = 6
@@ -28,7 +29,7 @@ def _case(mutant: Mutant) -> ParameterSet:
     return pytest.param(mutant, id=mutant.name, marks=() if mutant.name in QUICK else pytest.mark.slow)
 
 
-@pytest.mark.parametrize("mutant", [_case(mutant) for mutant in MUTANTS])
+@pytest.mark.parametrize("mutant", [_case(mutant) for mutant in (*MUTANTS, *HEALTH_MUTANTS)])
 def test_a_mutant_is_caught(mutant: Mutant) -> None:
     seed, reason = _red_seed(mutant)
     print(f"{mutant.name}: seed {seed}: {reason}")

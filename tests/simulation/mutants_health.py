@@ -1,0 +1,82 @@
+"""Mutants of how clusters are judged, each with a plan in which clusters ail and nothing else is wrong."""
+
+from dataclasses import replace
+from typing import Any, Final
+
+from braid.api.registry.v1 import route_pb2
+from services.registry import health, lateness, producers, witnesses
+from services.registry.evidence import Evidence
+from services.registry.thresholds import Thresholds
+from tests.simulation.mutants import Mutant
+
+
+def _heedless(self: lateness.Lateness, now: float) -> float:
+    return now
+
+
+def _host_of_its_own(hello: route_pb2.ProducerHello, peer: str) -> str:
+    return hello.producer_id
+
+
+def _any_complaint(self: witnesses.Hearsay) -> bool:
+    return self.failing > 0
+
+
+def _never(self: witnesses.Hearsay) -> bool:
+    return False
+
+
+_after_bad: Final = health._after_bad
+
+
+def _down_at_once(judgement: health.Judgement, evidence: Evidence, thresholds: Thresholds) -> health.Judgement:
+    return _after_bad(judgement, evidence, replace(thresholds, down_after_seconds=0.0))
+
+
+_AILING: Final[dict[str, Any]] = {
+    "ailing": True,
+    "brokers": 3,
+    "voices": 3,
+    "thresholds": {"slow_floor_seconds": 0.08},
+    "fault_seconds": 60.0,
+    "fault_interval_seconds": 2.0,
+    "settle_seconds": 120.0,
+}
+
+HEALTH_MUTANTS: Final = (
+    Mutant(
+        "a cluster blamed for its registry's lateness",
+        "health",
+        [(lateness.Lateness, "attentive", _heedless)],
+        ("stall-registry", "stall-registry", "slow-cluster"),
+        {**_AILING, "fault_interval_seconds": 1.0},
+    ),
+    Mutant(
+        "producers counted as hosts",
+        "health",
+        [(producers, "_host", _host_of_its_own)],
+        ("cut-voices",),
+        _AILING,
+    ),
+    Mutant(
+        "one witness condemns",
+        "health",
+        [(witnesses.Hearsay, "condemns", property(_any_complaint))],
+        ("cut-voices",),
+        _AILING,
+    ),
+    Mutant(
+        "acknowledgements that producers saw do not count",
+        "health",
+        [(witnesses.Hearsay, "acquits", property(_never))],
+        ("cut-registries",),
+        _AILING,
+    ),
+    Mutant(
+        "a moment's silence is a death",
+        "health",
+        [(health, "_after_bad", _down_at_once)],
+        ("gasp-cluster",),
+        _AILING,
+    ),
+)
