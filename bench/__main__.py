@@ -14,6 +14,7 @@ from bench.tables import DIRECTORY, Table
 BENCHMARKS: Final = (
     "consume",
     "concurrency",
+    "backlog",
     "acks",
     "produce",
     "commit",

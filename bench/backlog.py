@@ -1,0 +1,150 @@
+"""What is new beside a backlog: 99th percentile of its latency, quiet, split and not split: `python -m bench.backlog`.
+
+One partition, handlers that wait 5 ms, live records at a steady pace, from the call of `send` to the call of the
+handler. A backlog lies there already; a split gives it a fifth of the handlers. A unit is the slowest record of 100.
+"""
+
+import asyncio
+import os
+import random
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import braid
+from bench.asking import Asked, asked
+from bench.consume import fill
+from bench.fixed_mesh import STREAM, TOPIC, FixedMesh
+from bench.ground import broker, cores
+from bench.rounds import Sample, rows
+from bench.tables import Table, made_with
+from braid.client.consumer import Consumer
+from braid.client.record import Record
+from braid.kafka.cluster import AioKafka
+from braid.kernel.ports import Committed, OffsetAt, TopicPartition
+from tests.support.patience import until
+
+HANDLER_SECONDS: Final = 0.005
+CONCURRENCY: Final = 64
+PACE_PER_S: Final = 100
+SHARE: Final = 0.2
+AIM: Final = 1.5
+QUIET: Final = "no backlog"
+AGAIN: Final = "no backlog, again"
+SPLIT: Final = f"beside a backlog, split, share {SHARE:g}"
+NOT_SPLIT: Final = "behind a backlog, not split"
+WAIT_SECONDS: Final = 300.0
+BEFORE_RECORDS: Final = 30_000  # that are handled before a consumer looks how old its records are
+TOLERANCE: Final = 0.35  # of the quiet 99th percentiles among themselves
+
+
+class Contest:
+    """So many live records beside so large a backlog."""
+
+    def __init__(self, bootstrap: str, live: int, backlog: int) -> None:
+        self._bootstrap = bootstrap
+        self._live = live
+        self._backlog = backlog
+        self._groups = 0
+
+    def contestants(self) -> dict[str, Callable[[], Awaitable[float]]]:
+        """By name; each returns seconds."""
+        return {QUIET: self.quiet, AGAIN: self.quiet, SPLIT: self.split, NOT_SPLIT: self.not_split}
+
+    async def quiet(self) -> float:
+        """The group is where the log ends."""
+        return await self._play(behind=False, policy=None)
+
+    async def split(self) -> float:
+        """It is far behind, and works at both places."""
+        return await self._play(behind=True, policy=braid.Backlog(split_after_seconds=0.001, share=SHARE))
+
+    async def not_split(self) -> float:
+        """It is far behind, and works on everything in order."""
+        return await self._play(behind=True, policy=None)
+
+    async def _play(self, *, behind: bool, policy: braid.Backlog | None) -> float:
+        sent: dict[int, float] = {}
+        handled: dict[int, float] = {}
+
+        async def handle(record: Record) -> None:
+            handled[record.offset] = time.perf_counter()
+            await asyncio.sleep(HANDLER_SECONDS)
+
+        group, end = await self._group(behind)
+        mesh = FixedMesh(self._bootstrap)
+        settled = mesh.consumer([STREAM], group=group, concurrency=CONCURRENCY, backlog=policy)
+        async with settled as consumer, mesh.producer(STREAM, linger_ms=0) as producer:
+            running = asyncio.ensure_future(consumer.run(handle))
+            await _ready(consumer, producer, handled, policy is not None)
+            for _ in range(self._live):
+                began = time.perf_counter()
+                sent[(await producer.send(b"live")).offset] = began
+                await asyncio.sleep(max(0.0, began + 1 / PACE_PER_S - time.perf_counter()))
+            await until(lambda: sent.keys() <= handled.keys(), "all live records", WAIT_SECONDS)
+            left = end - sum(offset < end for offset in handled) if behind else 0
+            assert policy is None or left > 0, "the backlog was done before the live records were: fill more"
+            running.cancel()
+        took = sorted(handled[offset] - began for offset, began in sent.items())
+        return took[len(took) * 99 // 100 - 1]
+
+    async def _group(self, behind: bool) -> tuple[str, int]:
+        """A new group's name, at the backlog's beginning or at the log's end; and where that is."""
+        self._groups += 1
+        group = f"bench-{os.getpid()}-{self._groups}"
+        cluster = AioKafka("bench").cluster(self._bootstrap, "")
+        admin, offsets = cluster.admin(), cluster.offsets()
+        place = TopicPartition(TOPIC, 0)
+        end = (await admin.offsets_at({place: OffsetAt.LATEST}))[place]
+        await offsets.commit(group, {place: Committed(end - self._backlog if behind else end, "")}, None)
+        await offsets.close()
+        await admin.close()
+        return group, end
+
+
+async def _ready(consumer: Consumer, producer: braid.Producer, handled: dict[int, float], splits: bool) -> None:
+    """Records come, and where a split is wanted it is made."""
+    if splits:
+        await until(lambda: any(each.behind for each in consumer.explain()), "a split", WAIT_SECONDS)
+    first = await producer.send(b"first")
+    if splits:
+        await until(lambda: first.offset in handled, "a first live record", WAIT_SECONDS)
+    await until(lambda: bool(handled), "a first record", WAIT_SECONDS)
+
+
+async def contest(bootstrap: str, how: Asked) -> Table:
+    """Plays the rounds; `how.units` are live records."""
+    backlog = how.units * 100 + BEFORE_RECORDS
+    await fill(AioKafka("bench").cluster(bootstrap, ""), backlog, partitions=1)
+    contestants = Contest(bootstrap, how.units, backlog).contestants()
+    samples: dict[str, list[Sample]] = {name: [] for name in contestants}
+    dice = random.Random(1)
+    for number in range(how.rounds + 1):
+        for name in dice.sample(sorted(contestants), len(contestants)):
+            took = await contestants[name]()
+            print(f"round {number}: {name}: {took * 1e3:.1f} ms", file=sys.stderr, flush=True)
+            if number:  # the first is discarded
+                samples[name].append(Sample(1, 0.0, took))
+    found = {row.name: row for row in rows(samples, QUIET, "wall")}
+    facts = {
+        "work": f"{how.units:,} live records at {PACE_PER_S} a second, handlers of {HANDLER_SECONDS * 1e3:g} ms, "
+        f"{CONCURRENCY} at once, {backlog:,} records behind; {cores()}",
+        "split over quiet": f"{found[SPLIT].wall_micros / found[QUIET].wall_micros:.2f} (aim <= {AIM:g})",
+    }
+    apart = abs(found[AGAIN].wall_micros / found[QUIET].wall_micros - 1)
+    void = f"void: quiet runs are {apart:.0%} apart" if apart > TOLERANCE else ""
+    return Table("backlog", "slowest of 100", "wall", void, facts, list(found.values()), made_with())
+
+
+def main() -> int:
+    """Runs the benchmark on a broker of its own; 1 when it is void."""
+    how = asked(__doc__, units=1_000, quick_units=100)
+    with broker() as serving:
+        table = asyncio.run(contest(serving.bootstrap, how))
+    table.publish(how.directory)
+    return int(bool(table.verdict) and not how.quick)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
