@@ -15,6 +15,7 @@ BENCHMARKS: Final = (
     "consume",
     "concurrency",
     "backlog",
+    "poison",
     "acks",
     "produce",
     "commit",

@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from bench import acks, commit, concurrency, consume, lag_decode, placement, produce, spark, spark_micro
+from bench import acks, commit, concurrency, consume, lag_decode, placement, poison, produce, spark, spark_micro
 from bench.asking import Asked
 from bench.fixed_mesh import TOPIC
 from bench.ground import broker
@@ -60,6 +60,8 @@ async def on_a_broker(bootstrap: str, into: Path) -> list[Table]:
     tables = [await consume.contest(bootstrap, quickly(RECORDS, into))]
     await admin.delete_topic(TOPIC)
     tables += await concurrency.contests(bootstrap, quickly(IN_FLIGHT_RECORDS, into))
+    await admin.delete_topic(TOPIC)
+    tables.append(await poison.contest(bootstrap, quickly(RECORDS, into)))
     await admin.delete_topic(TOPIC)
     tables.append(await produce.contest(bootstrap, quickly(RECORDS, into)))
     await admin.delete_topic(TOPIC)

@@ -1,6 +1,7 @@
 """The SDK against a whole mesh: real brokers, real services, a cluster killed under load; the examples too."""
 
 import asyncio
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Final
 import pytest
 
 import braid
+from braid.api.assigner.v1.assigner_service_pb2 import ListMembersRequest, ListMembersResponse
 from braid.api.registry.v1.registry_service_pb2 import CreateStreamRequest
 from braid.api.registry.v1.stream_pb2 import LaneSpec, Stream, StreamSpec
 from devmesh.mesh import DevMesh
@@ -50,6 +52,26 @@ def test_an_example_does_what_it_says(local: DevMesh, script: str, says: str) ->
     done = subprocess.run(command, capture_output=True, text=True, timeout=HANGS_SECONDS, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     assert says in done.stdout
+
+
+def test_the_example_of_a_service_ends_well_when_it_is_told_to(local: DevMesh) -> None:
+    produce = [sys.executable, str(ROOT / "examples/produce.py"), local.ready.endpoint]
+    subprocess.run(produce, check=True, capture_output=True, timeout=HANGS_SECONDS, cwd=ROOT)
+    service = [sys.executable, str(ROOT / "examples/service.py"), local.ready.endpoint]
+    done = subprocess.run([*service, "500"], capture_output=True, text=True, timeout=HANGS_SECONDS, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    running = subprocess.Popen(service, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT)
+    asyncio.run(until(lambda: members(local.ready.endpoint), "the service has joined"))
+    running.send_signal(signal.SIGTERM)
+    said, complained = running.communicate(timeout=HANGS_SECONDS)
+    assert (running.returncode, "handled" in said) == (0, True), complained
+
+
+async def members(endpoint: str) -> bool:
+    """Whether the service's group has a member."""
+    async with braid.connect(endpoint) as mesh:
+        asked = ListMembersRequest(group="example-service")
+        return bool((await mesh.service("assigner").unary("ListMembers", asked, ListMembersResponse)).members)
 
 
 async def test_a_cluster_dies_under_load_and_nothing_acknowledged_is_lost(local: DevMesh) -> None:

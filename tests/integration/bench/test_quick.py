@@ -19,6 +19,7 @@ TABLES: Final = (
     "concurrency-100",
     "concurrency-1000",
     "consume",
+    "poison",
     "produce",
     "commit-1",
     "commit-100",

@@ -1,0 +1,202 @@
+"""One record in a thousand that fails for ever, beside none: what the others pay for it: `python -m bench.poison`.
+
+Handlers wait 5 ms, 100 at once. A poison record is retried for ever, waiting 0.1 to 1 s; a run is over when all others
+are done. The plain aiokafka loop tries its poison again on the spot, as it must to lose nothing, and stands there.
+The second figure is of records sent at a steady rate: from the moment of sending to the end of the handler.
+"""
+
+import asyncio
+import contextlib
+import os
+import statistics
+import sys
+import time
+from collections.abc import AsyncIterator, Callable
+from typing import Final
+
+from aiokafka import AIOKafkaConsumer
+from aiokafka import TopicPartition as AioPartition
+
+from bench.asking import Asked, asked
+from bench.concurrency import HANDLER_SECONDS, handle
+from bench.consume import fill
+from bench.fixed_mesh import STREAM, TOPIC, FixedMesh
+from bench.ground import broker, cores
+from bench.playing import Contestant, play
+from bench.rounds import rows, verdict
+from bench.tables import Table, made_with
+from braid.client.consumer import Consumer
+from braid.client.record import Record
+from braid.client.settings import Retry
+from braid.kafka.cluster import AioKafka
+from braid.kernel.errors import Retryable
+from braid.kernel.ports import TopicPartition
+
+IN_FLIGHT: Final = 100
+ONE_IN: Final = 1_000
+RETRY: Final = Retry(backoff_seconds=(0.1, 1.0))
+PEER: Final = "braid run, no poison"
+AGAIN: Final = "braid run, no poison again"
+POISONED: Final = f"braid run, one poison in {ONE_IN:,}"
+STALL_SECONDS: Final = 2.0  # beyond the time it would need, the plain loop is given up
+STEADY_SECONDS: Final = 20.0
+RATE_PER_S: Final = 2_000  # of the steady run
+STEADY_PARTITION: Final = 1  # the others' records lie in the first
+
+
+def is_poison(offset: int) -> bool:
+    """Whether a record fails for ever, where any does."""
+    return offset % ONE_IN == ONE_IN // 2
+
+
+class Contest:
+    """Who handles, and how much."""
+
+    def __init__(self, bootstrap: str, records: int) -> None:
+        self._bootstrap = bootstrap
+        self._records = records
+        self._groups = 0
+        self._steady = 0  # records sent at a steady rate so far
+
+    def contestants(self) -> dict[str, Contestant]:
+        """By name."""
+        return {
+            PEER: lambda: self.run(poison=False),
+            AGAIN: lambda: self.run(poison=False),
+            POISONED: lambda: self.run(poison=True),
+        }
+
+    async def run(self, *, poison: bool) -> int:
+        """All of the first partition; returns how many were done."""
+        wanted = sum(not (poison and is_poison(offset)) for offset in range(self._records))
+        done, all_done = 0, asyncio.Event()
+
+        async def counted(record: Record) -> None:
+            nonlocal done
+            await handle(record)
+            if poison and is_poison(record.offset):
+                raise Retryable("for ever")
+            done += record.partition == 0
+            if done == wanted:
+                all_done.set()
+
+        async with self._handled(counted):
+            await all_done.wait()
+        return done
+
+    async def late_p99_ms(self, seconds: float, *, poison: bool) -> float:
+        """How late records are that are sent at a steady rate meanwhile, 99 of 100 of them."""
+        late: list[float] = []
+        began_ms, wanted = int(time.time() * 1_000), int(RATE_PER_S * seconds)
+        earlier, caught_up, all_done = self._records + self._steady, asyncio.Event(), asyncio.Event()
+        offsets = range(self._steady, self._steady + wanted)
+        due = sum(not (poison and is_poison(offset)) for offset in offsets)
+        self._steady += wanted
+
+        async def timed(record: Record) -> None:
+            nonlocal earlier
+            if record.partition != STEADY_PARTITION or record.timestamp < began_ms:
+                earlier -= 1
+                if not earlier:
+                    caught_up.set()
+                return
+            await handle(record)
+            if poison and is_poison(record.offset):
+                raise Retryable("for ever")
+            late.append(time.time() * 1_000 - record.timestamp)
+            if len(late) == due:
+                all_done.set()
+
+        async with self._handled(timed):
+            await caught_up.wait()
+            await self._send_steadily(wanted)
+            await all_done.wait()
+        return statistics.quantiles(late, n=100)[-1]
+
+    async def stalled_at(self, seconds: float) -> int:
+        """How many records the plain loop hands on before it is given up: it tries its poison again where it lies."""
+        consumer = AIOKafkaConsumer(bootstrap_servers=self._bootstrap, enable_auto_commit=False)
+        await consumer.start()
+        place = AioPartition(TOPIC, 0)
+        consumer.assign([place])
+        consumer.seek(place, 0)
+        done = 0
+
+        async def loop() -> None:
+            nonlocal done
+            while True:
+                for found in (await consumer.getmany(timeout_ms=1_000, max_records=IN_FLIGHT)).values():
+                    await asyncio.gather(*(self._until_done(each.offset) for each in found))
+                    done += len(found)
+
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds + self._records * HANDLER_SECONDS / IN_FLIGHT):
+                await loop()
+        await consumer.stop()
+        return done
+
+    async def _until_done(self, offset: int) -> None:
+        await handle(offset)
+        while is_poison(offset):
+            await asyncio.sleep(RETRY.backoff_seconds[0])
+            await handle(offset)
+
+    async def _send_steadily(self, count: int) -> None:
+        producer = (
+            AioKafka("bench")
+            .cluster(self._bootstrap, "")
+            .producer(linger_ms=5, compression=None, max_batch_bytes=1 << 20)
+        )
+        await producer.start()
+        place, began, sending = TopicPartition(TOPIC, STEADY_PARTITION), time.monotonic(), []
+        for number in range(count):
+            due = began + number / RATE_PER_S
+            if (early := due - time.monotonic()) > 0:
+                await asyncio.sleep(early)
+            sending.append(await producer.send(place, bytes(100), None, [], int(time.time() * 1_000)))
+        for each in sending:
+            await each
+        await producer.close(5.0)
+
+    @contextlib.asynccontextmanager
+    async def _handled(self, handler: Callable[[Record], object]) -> AsyncIterator[Consumer]:
+        self._groups += 1
+        group = f"bench-{os.getpid()}-poison-{self._groups}"
+        mesh = FixedMesh(self._bootstrap)
+        async with mesh.consumer([STREAM], group=group, concurrency=IN_FLIGHT, retry=RETRY) as consumer:
+            running = asyncio.ensure_future(consumer.run(handler))
+            yield consumer
+        await running
+
+
+async def contest(bootstrap: str, how: Asked) -> Table:
+    """Fills a partition, plays the rounds, then looks at what is late and at the plain loop."""
+    await fill(AioKafka("bench").cluster(bootstrap, ""), how.units, partitions=1)
+    contest = Contest(bootstrap, how.units)
+    found = rows(await play(contest.contestants(), how.rounds), PEER, "wall")
+    share = 0.02 if how.quick else 1.0
+    seconds = STEADY_SECONDS * share
+    calm = await contest.late_p99_ms(seconds, poison=False)
+    poisoned = await contest.late_p99_ms(seconds, poison=True)
+    stalled = await contest.stalled_at(STALL_SECONDS * share)
+    facts = {
+        "work": f"{how.units:,} records of one partition, {IN_FLIGHT} in flight, {HANDLER_SECONDS * 1e3:g} ms each; "
+        f"{cores()}",
+        "late": f"99 of 100 records sent at {RATE_PER_S:,} a second beside them were handled within {calm:.0f} ms "
+        f"without poison, {poisoned:.0f} ms with it",
+        "aiokafka": f"the plain loop handed on {stalled:,} of {how.units:,} records and stood at its first poison",
+    }
+    return Table("poison", "record", "wall", verdict(found, AGAIN), facts, found, made_with())
+
+
+def main() -> int:
+    """Runs the benchmark on a broker of its own; 1 when a table is void."""
+    how = asked(__doc__, units=50_000, quick_units=3_000)
+    with broker() as serving:
+        table = asyncio.run(contest(serving.bootstrap, how))
+    table.publish(how.directory)
+    return int(bool(table.verdict) and not how.quick)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

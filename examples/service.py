@@ -1,0 +1,80 @@
+"""A service that handles records of stream `logs` until SIGTERM: `python examples/service.py 127.0.0.1:7401`.
+
+Each error has its consequence, no handler may take for ever, what is done is committed before the process ends, and
+what keeps records waiting is logged. With a second argument it ends by itself after so many records.
+"""
+
+import asyncio
+import contextlib
+import logging
+import signal
+import sys
+
+import braid
+
+_log = logging.getLogger("service")
+EXPLAIN_SECONDS = 30.0
+RETRY = braid.Retry(
+    max_attempts=4,
+    backoff_seconds=(0.2, 30.0),
+    permanent=(UnicodeDecodeError,),  # another attempt would not mend it: to the dlq lane at once
+    retryable=(ConnectionError, TimeoutError),  # not the record's fault: tried for as long as it takes
+)
+
+
+class Service:
+    """Handles records, and knows when it has handled enough."""
+
+    def __init__(self, wanted: int | None) -> None:
+        self._left = wanted
+        self.enough = asyncio.Event()
+        self.handled = 0
+
+    async def handle(self, record: braid.Record) -> None:
+        """What the service is for; `record.id` tells a repeat from the first time."""
+        line = (record.value or b"").decode()
+        if line.startswith("#"):
+            raise braid.Reject("a comment")
+        await self.store(record.id, line)
+        self.handled += 1
+        if self.handled == self._left:
+            self.enough.set()
+
+    async def store(self, id: str, line: str) -> None:
+        """Stands for a database. One that is away raises `ConnectionError`, and the consumer waits for it."""
+        await asyncio.sleep(0.001)
+
+
+async def explain(consumer: braid.Consumer) -> None:
+    """Tells people what records wait for."""
+    while True:
+        await asyncio.sleep(EXPLAIN_SECONDS)
+        for lease in consumer.explain():
+            _log.info("%s", lease)
+
+
+async def main(endpoint: str, wanted: int | None) -> None:
+    """Runs the service."""
+    service = Service(wanted)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, service.enough.set)
+    async with (
+        braid.connect(endpoint, client_id="example-service") as mesh,
+        mesh.consumer(
+            ["logs"], group="example-service", concurrency=100, retry=RETRY, handler_timeout_seconds=30.0
+        ) as consumer,
+    ):
+        running = asyncio.create_task(consumer.run(service.handle))
+        telling = asyncio.create_task(explain(consumer))
+        ended = asyncio.create_task(service.enough.wait())
+        await asyncio.wait([running, ended], return_when=asyncio.FIRST_COMPLETED)
+        telling.cancel()
+        await consumer.close()  # drains, commits, gives its leases back
+        await running  # raises what the mesh refused, if it did
+    with contextlib.suppress(asyncio.CancelledError):
+        await telling
+    print(f"handled {service.handled} records")
+
+
+if __name__ == "__main__":
+    logging.basicConfig(level=logging.INFO)
+    asyncio.run(main(sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else None))
