@@ -54,11 +54,14 @@ async def seal(access: Access, cluster: Cluster, channel: Channel, clock: Clock)
     """Makes the topic refuse every append, and proves it on every partition's leader.
 
     Leaders learn of a changed configuration one by one; only a refused append proves that one has. A canary that was
-    taken instead is a record consumers know by its value and pass over.
+    taken instead is a record consumers know by its value and pass over. It must not come to lie where a lost record
+    lay, which would hide the loss: what receipts say to be missing is told first.
     """
     admin = access.admin(cluster)
     if stranger := await _stranger(admin, channel):
         return stranger
+    if channel.acknowledged and not channel.lost and (short := await _cut_short(admin, channel)):
+        return short
     if await _settle_config(admin, channel, {**KEEP_EVERYTHING, **SEALED}):
         await clock.sleep(SEAL_SETTLE_SECONDS)
     partitions = partitions_of(channel)
@@ -70,6 +73,17 @@ async def seal(access: Access, cluster: Cluster, channel: Channel, clock: Clock)
         return RecordSealed(channel.ref)
     open_yet = [str(number) for number, each in enumerate(refused) if not each]
     return Held((f"partitions {', '.join(open_yet)} still take records",))
+
+
+async def _cut_short(admin: KafkaAdmin, channel: Channel) -> Held | None:
+    """What holds a drain whose logs end before what producers have receipts for."""
+    ends = await _ends(admin, channel)
+    receipts = dict(zip(partitions_of(channel), channel.acknowledged, strict=True))
+    told = losses({"a producer": receipts}, ends)
+    if not told:
+        return None
+    lost = missing([channel.acknowledged], tuple(ends.values()))
+    return Held(tuple(told), ReportLoss(channel.ref, lost, "; ".join(told[:LOSS_TOLD_MAX])))
 
 
 async def _refuses(admin: KafkaAdmin, partition: TopicPartition) -> bool:
@@ -177,6 +191,7 @@ class _Survey:
         starts, ends: Where the logs start and end now.
         recorded: Where they ended after the seal.
         receipts: Below which offset producers have receipts; empty when none told any.
+        told: What is told as lost already.
     """
 
     bases: Mapping[str, Mapping[TopicPartition, int]]
@@ -184,6 +199,7 @@ class _Survey:
     ends: Mapping[TopicPartition, int]
     recorded: Mapping[TopicPartition, int]
     receipts: Mapping[TopicPartition, int]
+    told: Ranges
 
     @property
     def known(self) -> Mapping[str, Mapping[TopicPartition, int]]:
@@ -191,9 +207,10 @@ class _Survey:
         return {"the registry": self.recorded, "a producer": self.receipts, **self.bases}
 
     def lost(self) -> Ranges:
-        """What the logs lack."""
+        """What the logs lack. As long as they lack anything, what was told stays: a canary may lie there since."""
         everywhere = [tuple(offsets.values()) for offsets in self.known.values() if offsets]
-        return missing(everywhere, tuple(self.ends.values()))
+        lacking = missing(everywhere, tuple(self.ends.values()))
+        return united((*self.told, *lacking)) if lacking else ()
 
     def unfinished(self) -> list[str]:
         """Groups with work left, for people."""
@@ -209,7 +226,7 @@ async def _survey(access: Access, peers: Peers, cluster: Cluster, stream: str, c
     recorded = dict(zip(partitions, channel.end_offsets or (), strict=True))
     receipts = dict(zip(partitions, channel.acknowledged, strict=True)) if channel.acknowledged else {}
     ends = await _ends(admin, channel)
-    return _Survey(bases, {each: starts[each] for each in partitions}, ends, recorded, receipts)
+    return _Survey(bases, {each: starts[each] for each in partitions}, ends, recorded, receipts, channel.lost)
 
 
 async def _bases(access: Access, cluster: Cluster, group: str, channel: Channel) -> Mapping[TopicPartition, int]:

@@ -28,6 +28,7 @@ class Gaps:
         self._thin: dict[str, int] = {}
         self._leaderless: dict[TopicPartition, float] = {}
         self._hanging: dict[TopicPartition, float] = {}
+        self._missing: dict[str, float] = {}
 
     # --- observing
 
@@ -40,6 +41,7 @@ class Gaps:
     def see_topics(self, found: Mapping[str, TopicDescription], now: float) -> None:
         """The cluster described topics."""
         for name, told in found.items():
+            self._missing.pop(name, None)
             self._sizes[name] = told.partitions
             self._thin[name] = len(told.under_replicated)
             for number, leader in enumerate(told.leaders):
@@ -49,8 +51,14 @@ class Gaps:
                 else:
                     self._leaderless.pop(partition, None)
 
+    def miss_topics(self, names: Collection[str], now: float) -> None:
+        """Topics that should be there and were not: no ailment of their cluster, but the end of what they carried."""
+        for name in names:
+            self._missing.setdefault(name, now)
+
     def keep_topics(self, names: Collection[str]) -> None:
         """Forgets all topics but the canary's and these."""
+        self._missing = {name: since for name, since in self._missing.items() if name in names}
         for name in [name for name in self._sizes if name != self._canary and name not in names]:
             del self._sizes[name], self._thin[name]
         for gone in [each for each in self._leaderless if each.topic not in self._sizes]:
@@ -123,7 +131,8 @@ class Gaps:
         for each, since in self._leaderless.items():
             if now - since >= CHANNEL_GONE_AFTER_SECONDS:
                 counts[each.topic] = counts.get(each.topic, 0) + 1
-        return {
+        missing = [topic for topic, since in self._missing.items() if now - since >= CHANNEL_GONE_AFTER_SECONDS]
+        return dict.fromkeys(missing, "its topic is gone") | {
             topic: f"{count} of its {self._sizes[topic]} partitions have had no leader for "
             f"{CHANNEL_GONE_AFTER_SECONDS:g} s"
             for topic, count in counts.items()

@@ -80,6 +80,7 @@ class Observed:
         """Takes a survey of our topics."""
         self.gaps.keep_topics(asked)
         self.gaps.see_topics(survey.topics, now)
+        self.gaps.miss_topics([topic for topic in asked if topic not in survey.topics], now)
 
     def partition(self, count: int, looks: int) -> TopicPartition:
         """The canary's partition whose turn it is, of so many: the next one that has a leader."""

@@ -275,6 +275,8 @@ def _unwanted(world: World, stream: Stream, spare: Channel) -> str:
     """Why a spare is not wanted; ''. One of another shape may be part of a move under way, so it gets some time."""
     if world.lost(spare):
         return "its cluster was replaced"
+    if why := world.broken.get((spare.cluster, spare.topic)):
+        return f"it could take no traffic: {why}"
     if closed := world.cluster(spare.cluster).closed:
         return f"its cluster is {closed}"
     if stream.spec.clusters and spare.cluster not in stream.spec.clusters:

@@ -22,7 +22,7 @@ from braid.kernel.limits import RECONCILE_SECONDS, WATCH_ALIVE_SECONDS
 from braid.kernel.limits_health import WITNESSES_ASKED_MAX
 from braid.kernel.ports import DuplexServing
 from braid.runtime.replica import Replica
-from services.registry.channels import ChannelState
+from services.registry.channels import CONSUMABLE, ChannelState
 from services.registry.crew import Signal, wait_for
 from services.registry.histories import CLUSTERS, STREAMS, read_world
 from services.registry.lateness import Lateness
@@ -174,9 +174,13 @@ class Producers:
             self._witnesses.reached(answer.cluster, session.host, at)
 
     def _take_receipts(self, stream: Stream, left: ChannelLeft) -> None:
-        """Only of channels whose producers are waited for: the rest was told before, or is none of this stream's."""
+        """Only of channels whose producers are, or will be, waited for: the rest is recorded, or none of this stream's.
+
+        One that still is on the route was left because it broke; its producer may never send to it again, and then
+        says nothing more of it.
+        """
         for channel in stream.channels:
-            waits = channel.state is ChannelState.DRAINING and not channel.producers_left
+            waits = channel.state in CONSUMABLE and not channel.producers_left
             if waits and str(channel.id(stream.name)) == left.channel:
                 self._sessions.take_receipts(stream.name, channel, left.next_offsets)
 

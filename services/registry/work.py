@@ -48,7 +48,9 @@ def next_work(world: World, channel: Channel) -> Work | None:
 
 
 def _drain_work(channel: Channel, reachable: bool) -> Work | None:
-    if reachable and not channel.retention_lifted:
+    """Producers of a channel that lost something are awaited even though its topic cannot be kept: it may be gone."""
+    keeps = channel.producers_left or not channel.lost
+    if reachable and not channel.retention_lifted and keeps:
         return Work.LIFT_RETENTION
     if not channel.producers_left:
         return Work.AWAIT_PRODUCERS

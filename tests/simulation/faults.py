@@ -12,6 +12,7 @@ from braid.kernel.limits import SESSION_TTL_SECONDS
 from braid.stores.memory import Fate
 from tests.simulation.ailments import GASP_SECONDS, Ailment, Ailments
 from tests.simulation.emptying import ClusterOperator
+from tests.simulation.losing import Losing
 from tests.simulation.operations import Operation, Operator, carry_out
 from tests.simulation.splitting import splitting
 from tests.simulation.world import CLUSTERS, MEMBERS, PRODUCERS, SERVICES, Slowness, World
@@ -33,6 +34,7 @@ class Faults:
         self._operator = Operator(world, dice)
         self._cluster_operator = ClusterOperator(world, dice)
         self._ailments = Ailments(world, dice)
+        self._losing = Losing(world, dice)
 
     async def run(self) -> None:
         """Makes faults for as long as the plan says, then heals everything."""
@@ -289,6 +291,20 @@ class Faults:
             self._deaths += 1
             cluster.kill()
             self._ail("dead", name, f"kill cluster {name}", self._dice.uniform(1.0, 25.0), cluster.start)
+
+    def _lose_cluster(self) -> None:
+        """A cluster dies, and returns without some of what it had acknowledged."""
+        cluster = self._losing.victim()
+        if cluster is not None and self._deaths < self._world.plan.cluster_deaths_max:
+            self._deaths += 1
+            cluster.kill()
+            text, lose = self._losing.loss(cluster)
+
+            def heal() -> None:
+                lose()
+                cluster.start()
+
+            self._ail("dead", cluster.name, f"kill cluster {cluster.name}; {text}", self._dice.uniform(6.0, 25.0), heal)
 
     def _pause_cluster(self) -> None:
         name = self._dice.choice(CLUSTERS)

@@ -92,6 +92,11 @@ class Histories:
             case registry.ChannelDrained(ref=ref):
                 self._set(stream, [ref], "drained")
                 self.journal.note(facts.DrainRecorded(self.channels[stream, ref].topic, ref.lane))
+            case registry.RecordsLost(ref=ref, ranges=ranges):
+                self.journal.note(facts.LossRecorded(self.channels[stream, ref].topic, ranges))
+            case registry.ChannelClosed(ref=ref, given_up=given_up):
+                self._set(stream, [ref], "drained")
+                self.journal.note(facts.GivenUp(self.channels[stream, ref].topic, given_up))
             case registry.ChannelRetired(ref=ref):
                 self._set(stream, [ref], "retired")
             case _:

@@ -220,6 +220,26 @@ class ObservedCluster(MemoryCluster):
         super().create_topic(topic, partitions, replication_factor, config)
         self._journal.note(facts.TopicCreated(facts.Topic(self.name, topic)))
 
+    def places(self) -> list[TopicPartition]:
+        """Every log of the stream's topics."""
+        topics = {topic: known for topic, known in self._topics.items() if topic.startswith(STREAM_PREFIX)}
+        return [TopicPartition(topic, number) for topic, known in topics.items() for number in range(len(known.logs))]
+
+    def empty(self, *, replaced: bool = True) -> None:
+        """See `MemoryCluster`."""
+        for place in self.places():
+            self._destroyed(place, 0)
+        super().empty(replaced=replaced)
+
+    def truncate(self, partition: TopicPartition, end: int) -> None:
+        """See `MemoryCluster`."""
+        self._destroyed(partition, end)
+        super().truncate(partition, end)
+
+    def _destroyed(self, partition: TopicPartition, end: int) -> None:
+        if end < (stop := self.log(partition).end):
+            self._journal.note(facts.Destroyed(facts.LogId(self.name, *partition), end, stop))
+
     def delete_topic(self, topic: str) -> None:
         """See `MemoryCluster`."""
         super().delete_topic(topic)

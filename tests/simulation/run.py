@@ -27,6 +27,7 @@ from tests.support.checkers.fencing import FencedCommits
 from tests.support.checkers.folding import OneFold
 from tests.support.checkers.holders import ExclusiveHolders
 from tests.support.checkers.leases import Restful
+from tests.support.checkers.losses import ExactLosses
 from tests.support.checkers.stores import GapFreeWatches, HonestAppends
 from tests.support.virtual_time import VirtualDeadlock, VirtualFailure, VirtualTimeLoop
 
@@ -104,6 +105,7 @@ def _checkers(plan: Plan, now: Callable[[], float]) -> list[Checker]:
         GapFreeWatches(),
         OneFold(KINDS),
         SafeDrains(),
+        ExactLosses(),
         FencedCommits(),
         KeptRules(),
         HonestlyEmpty(),
@@ -119,12 +121,15 @@ async def _play(world: World, journal: Journal, loss: ZeroLoss) -> None:
     await Faults(world, random.Random(f"faults/{world.plan.seed}")).run()
     journal.say("HEALED")
     settle = world.plan.settle_seconds
-    await _expect(world, "I13 liveness: leases", world.unowned, OWNED_SECONDS)
+    owned = settle if "lose-cluster" in world.plan.faults else OWNED_SECONDS  # losses show for a while until believed
+    await _expect(world, "I13 liveness: leases", world.unowned, owned)
     world.quiet = True
     await _expect(world, "I13 liveness: sends", world.unsettled_sends, STOP_SECONDS)
     await _expect(world, "I1 zero loss", lambda: list(loss.finish()), settle)
     await _expect(world, "I13 liveness: drains", lambda: world.histories.in_state("draining"), settle)
     journal.finish()
+    if journal.violations:
+        await world.host.clock.sleep(1.0)  # the run ends in this instant
     journal.say("QUIET")
 
 

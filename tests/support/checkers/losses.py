@@ -39,7 +39,8 @@ class ExactLosses:
                 self._acknowledged.setdefault(place.log, set()).add(place.offset)
             case Destroyed(log=log, first=first, stop=stop):
                 if Topic(log.cluster, log.topic) not in self._drained:
-                    self._destroyed[log] = first, stop
+                    before = self._destroyed.get(log, (first, stop))  # first its end, then the rest
+                    self._destroyed[log] = min(first, before[0]), max(stop, before[1])
             case DrainRecorded(topic=topic):
                 self._drained.add(topic)
             case LossRecorded(topic=topic, ranges=ranges):
@@ -53,6 +54,10 @@ class ExactLosses:
 
     def finish(self) -> Iterator[str]:
         """See `Checker`."""
+        if wrong := list(self._wrong()):
+            yield "; ".join(wrong)
+
+    def _wrong(self) -> Iterator[str]:
         for topic, ranges in self._told.items():
             for each in ranges:
                 yield from self._invented(topic, each)

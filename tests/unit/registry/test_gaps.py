@@ -75,3 +75,16 @@ def test_topics_nobody_uses_any_more_are_forgotten() -> None:
     gaps.see_topics({**topic("old", -1), **topic("new", -1), **topic(CANARY, 1)}, 0.0)
     gaps.keep_topics(["new"])
     assert gaps.gone(10.0) == [TopicPartition("new", 0)] and gaps.partitions == 2
+
+
+def test_a_channel_whose_topic_is_not_there_is_gone_and_its_cluster_is_not() -> None:
+    gaps = Gaps(CANARY)
+    gaps.see_topics(topic("t", 1, 2), 0.0)
+    gaps.miss_topics(["t", "never"], 1.0)
+    gaps.miss_topics(["t", "never"], 4.0)
+    assert gaps.channels_gone(1.0 + CHANNEL_GONE_AFTER_SECONDS - 0.1) == {}
+    assert gaps.channels_gone(1.0 + CHANNEL_GONE_AFTER_SECONDS) == dict.fromkeys(("t", "never"), "its topic is gone")
+    assert gaps.share(99.0) == 0.0 and not gaps.reason(99.0)
+    gaps.see_topics(topic("t", 1, 2), 9.0)
+    gaps.keep_topics(["t"])
+    assert gaps.channels_gone(99.0) == {}

@@ -8,7 +8,7 @@ import pytest
 
 from braid.api.registry.v1 import registry_service_pb2 as api
 from braid.api.registry.v1.route_pb2 import ChannelLeft, WatchRoutesRequest
-from braid.api.registry.v1.stream_pb2 import Channel, OffsetRange
+from braid.api.registry.v1.stream_pb2 import CHANNEL_STATE_RETIRED, DRAIN_STEP_GROUPS, Channel, OffsetRange
 from braid.kernel.errors import BraidError, Refused
 from braid.kernel.limits import LOSS_SEEN_SECONDS
 from braid.kernel.offset_ranges import Ranges
@@ -16,10 +16,11 @@ from braid.kernel.ports import HistoryId, KafkaAdmin, TopicPartition
 from services.registry import channels, drain
 from services.registry.events import ChannelClosed, ChannelDrained, RecordsLost, StreamEvent
 from tests.support.virtual_time import run_virtual
-from tests.unit.registry.mesh import DRAINED, DRAINING, Mesh, Producer, open_producer, two_clusters
+from tests.unit.registry.mesh import ACTIVE, DRAINED, DRAINING, STANDBY, Mesh, Producer, open_producer, two_clusters
 
 TOPIC, CHANNEL = "braid.logs.live.1", "logs/live/1"
 FIRST = TopicPartition(TOPIC, 0)
+RETIRED = CHANNEL_STATE_RETIRED
 Scene = Callable[[Mesh], Coroutine[Any, Any, None]]
 
 
@@ -93,6 +94,10 @@ def is_lost(channel: Channel) -> bool:
     return bool(channel.lost)
 
 
+def at_its_groups(channel: Channel) -> bool:
+    return channel.drain_step == DRAIN_STEP_GROUPS
+
+
 def test_receipts_of_producers_that_left_are_kept_across_leaders() -> None:
     async def scene(mesh: Mesh) -> None:
         await failed_over(mesh)
@@ -101,6 +106,21 @@ def test_receipts_of_producers_that_left_are_kept_across_leaders() -> None:
         mesh.kill("registry-0")
         await mesh.leader()
         assert list((await mesh.channel(CHANNEL)).acknowledged) == [10, 0]
+
+    play(scene)
+
+
+def test_receipts_of_a_channel_that_broke_count_although_it_was_left_before_the_route_changed() -> None:
+    async def scene(mesh: Mesh) -> None:
+        producer = await filled(mesh)
+        broke = ChannelLeft(channel=CHANNEL, next_offsets={0: 10})
+        await producer.call.send(WatchRoutesRequest(channel_left=broke))
+        await asyncio.sleep(1)
+        mesh.kafka.named("east").kill()
+        await mesh.until(lambda: len(producer.routes) > 1, 15, "no new route")
+        await producer.acknowledge(producer.routes[-1].revision)
+        channel = await mesh.until_channel(CHANNEL, lambda channel: bool(channel.acknowledged), 5)
+        assert list(channel.acknowledged) == [10, 0]
 
     play(scene)
 
@@ -146,6 +166,7 @@ def test_a_cluster_that_returns_truncated_is_told_by_its_receipts_and_the_rest_i
         channel = await mesh.until_channel(CHANNEL, is_lost, 40)
         assert named(channel.lost) == [(0, 7, 9)]
         assert "a producer saw" in channel.lost_evidence
+        await mesh.until_channel(CHANNEL, at_its_groups, 5)
         assert named((await close(mesh, dry_run=True)).given_up) == [(0, 4, 9)]
         await mesh.commit("east", "indexer", TOPIC, 7, 0)
         await asyncio.sleep(5)
@@ -157,6 +178,65 @@ def test_a_cluster_that_returns_truncated_is_told_by_its_receipts_and_the_rest_i
         [event] = [event for event in await events(mesh) if isinstance(event, ChannelClosed)]
         assert event == ChannelClosed(event.ref, event.given_up, "disk is dust") and event.given_up == ((0, 7, 9),)
         assert named((await close(mesh)).given_up) == [], "told twice"
+
+    play(scene)
+
+
+def test_a_canary_that_is_taken_where_a_lost_record_lay_hides_no_loss(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A leader that learns late of the seal takes the canary, at the offset of the first record that is gone."""
+    real, unsettled = drain._settle_config, [True]
+
+    async def settle(admin: KafkaAdmin, channel: channels.Channel, wanted: Mapping[str, str]) -> bool:
+        if channel.topic == TOPIC and unsettled and "max.message.bytes" in wanted:
+            unsettled.clear()
+            return False
+        return await real(admin, channel, wanted)
+
+    async def scene(mesh: Mesh) -> None:
+        await failed_over(mesh)
+        east = mesh.kafka.named("east")
+        east.truncate(FIRST, 7)
+        monkeypatch.setattr(drain, "_settle_config", settle)
+        east.start()
+        await mesh.until_channel(CHANNEL, at_its_groups, 60)
+        assert not unsettled
+        assert east.log(FIRST).end == 8, "the canary lies at offset 7"
+        await mesh.commit("east", "indexer", TOPIC, 8, 1)
+        await asyncio.sleep(LOSS_SEEN_SECONDS + 5)
+        assert named((await mesh.channel(CHANNEL)).lost) == [(0, 7, 9)]
+        assert named((await close(mesh, (0, 7, 9))).given_up) == [(0, 7, 9)]
+
+    play(scene)
+
+
+def test_a_spare_whose_topic_is_gone_takes_no_traffic() -> None:
+    """A cluster may come back empty under its own id while only spares lie there; or somebody deletes a topic."""
+
+    async def scene(mesh: Mesh) -> None:
+        await filled(mesh)
+        west = mesh.kafka.named("west")
+        await mesh.until_channel("logs/live/2", lambda channel: channel.state == STANDBY, 5)
+        west.empty(replaced=False)
+        await mesh.until_channel("logs/live/2", lambda channel: channel.state == RETIRED, 30)
+        await mesh.until_channel("logs/live/3", lambda channel: channel.state == STANDBY, 5)
+        mesh.kafka.named("east").kill()
+        await mesh.until_channel("logs/live/3", lambda channel: channel.state == ACTIVE, 15)
+
+    play(scene)
+
+
+def test_traffic_leaves_a_topic_that_is_gone_and_a_person_can_close_its_channel() -> None:
+    async def scene(mesh: Mesh) -> None:
+        producer = await filled(mesh)
+        await mesh.until_channel("logs/live/2", lambda channel: channel.state == STANDBY, 5)
+        mesh.kafka.named("east").empty(replaced=False)
+        await mesh.until_channel(CHANNEL, lambda channel: channel.state == DRAINING, 30)
+        channel = await mesh.until_channel(CHANNEL, is_lost, 30)
+        assert named(channel.lost) == [(0, 0, -1), (1, 0, -1)], "nobody has left, so nobody told how far it went"
+        await leave(mesh, producer)
+        await mesh.until_channel(CHANNEL, lambda channel: named(channel.lost) == [(0, 0, 9)], 30)
+        closed = await close(mesh, (0, 0, 9))
+        assert closed.channel.state == DRAINED and closed.channel.closed
 
     play(scene)
 

@@ -276,6 +276,8 @@ def test_losses_that_are_not_told_exactly_are_seen() -> None:
     assert red(ExactLosses(), lossy(-1)), "receipts say where it ended"
     assert red(ExactLosses(), lossy(3, given_up=2))
     assert red(ExactLosses(), [facts.LossRecorded(TOPIC, (OffsetRange(0, 0, 1),))])
+    twice = [facts.Destroyed(LOG, 0, 1), facts.LossRecorded(TOPIC, (OffsetRange(0, 0, 3),))]
+    assert not red(ExactLosses(), [*lossy(3), *twice])
 
 
 def test_only_what_was_given_up_by_name_may_be_missing() -> None:

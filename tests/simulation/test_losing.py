@@ -1,0 +1,79 @@
+"""Clusters return without records: what they lost is told to the offset, that alone is given up, nothing else is lost."""
+
+import random
+from typing import Final
+
+import pytest
+
+from services.registry import drain, work
+from services.registry.channels import Channel
+from services.registry.drain import Held
+from tests.simulation.mutants import Mutant
+from tests.simulation.plan import Plan
+from tests.simulation.run import run
+
+FAULTS: Final = (
+    *("lose-cluster",) * 5,
+    *("kill-member", "pause-member", "fade-member", "move-stream"),
+    *("kill-service", "cut-store", "lose-answers", "slow-appends"),
+)
+SEEDS: Final = 8
+SEEN: Final = ("empties", "replaces", "cuts", "RecordsLost(", "CLOSED")
+
+
+def plan(seed: int) -> Plan:
+    """A run in which both clusters may lose something; their producers live on and tell their receipts."""
+    return Plan(
+        seed,
+        60.0,
+        settle_seconds=120.0,
+        exclusive=random.Random(f"losing/{seed}").random() < 0.4,
+        faults=FAULTS,
+        send_interval_seconds=0.05,
+        handling_seconds=0.4,
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_what_clusters_lose_is_told_and_given_up_to_the_offset() -> None:
+    seen: set[str] = set()
+    for seed in range(SEEDS):
+        result = run(plan(seed))
+        assert result.green, "\n".join([f"seed {seed}", *result.trace[-60:], result.message])
+        seen |= {word for word in SEEN if any(word in line for line in result.trace)}
+    assert seen == set(SEEN)  # else it proves less than it says
+
+
+async def _see_nothing_cut(admin: object, channel: Channel) -> Held | None:
+    """Seals at once: its canary may come to lie where a lost record lay."""
+    return None
+
+
+def _keep_first(channel: Channel, reachable: bool) -> work.Work | None:
+    """Waits for a topic that is gone before it asks whether producers have left."""
+    if reachable and not channel.retention_lifted:
+        return work.Work.LIFT_RETENTION
+    if not channel.producers_left:
+        return work.Work.AWAIT_PRODUCERS
+    return None if not reachable or channel.drain_step is None else work._STEPS[channel.drain_step]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    ("mutant", "seeds"),
+    [
+        (Mutant("a canary hides a loss", "I11 losses", [(drain, "_cut_short", _see_nothing_cut)]), (1, 10)),
+        (Mutant("producers of a lost topic are not awaited", "I13", [(work, "_drain_work", _keep_first)]), (8,)),
+    ],
+    ids=lambda value: value.name if isinstance(value, Mutant) else "",
+)
+def test_a_mutant_is_caught(mutant: Mutant, seeds: tuple[int, ...]) -> None:
+    for seed in seeds:
+        with mutant.at_work():
+            result = run(plan(seed), lines=1)
+        if not result.green:
+            assert result.invariant.startswith(mutant.invariant), result.message
+            return
+    pytest.fail(f"{mutant.name} lived")
