@@ -33,10 +33,15 @@ class Batch(NamedTuple):
 
 
 class Heartbeats:
-    """Carries the heartbeats of members whose Join streams share a connection to the assigner's leader."""
+    """Carries the heartbeats of members whose Join streams share a connection to the assigner's leader.
+
+    Attributes:
+        turns: So many of them may say hello at once, and wait for their welcome.
+    """
 
     def __init__(self, host: Host, assigner: ServiceClient) -> None:
         """`assigner` is the client through which the members join."""
+        self.turns = asyncio.Semaphore(limits.HELLOS_AT_ONCE)
         self._host = host
         self._assigner = assigner
         self._seats: set[Seat] = set()

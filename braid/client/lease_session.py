@@ -7,16 +7,18 @@ the group's ownership: `at_least_once` goes on for a bounded time with what it h
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from braid.api.assigner.v1 import join_pb2 as wire
-from braid.api.mesh.v1.endpoint_pb2 import ClusterAddress
 from braid.client.heartbeats import Heartbeats, Seat
+from braid.client.lease_listener import Held as Held
+from braid.client.lease_listener import LeaseListener as LeaseListener
 from braid.client.refusals import is_final, is_strange
 from braid.client.watched import hanging_up, happens, race, within
-from braid.client.welcomes import welcome
+from braid.client.welcomes import greeting, strays, welcome
 from braid.kernel import limits
 from braid.kernel.errors import BraidError, Unavailable
 from braid.kernel.ids import LeaseId
@@ -28,51 +30,6 @@ PROTOCOL_VERSION = 1
 # waits for its welcome as long as it is told to.
 CAPABILITIES = ("generations", "beats", "queued")
 _log = logging.getLogger("braid.consumer")
-
-
-class Held(NamedTuple):
-    """A lease this member owns."""
-
-    id: LeaseId
-    epoch: int
-    cluster: ClusterAddress
-    topic_partition: TopicPartition
-
-
-class LeaseListener(Protocol):
-    """Does the work that leases allow. Calls come in order, from one task."""
-
-    def granted(self, leases: Sequence[Held]) -> None:
-        """These are ours from now on."""
-        ...
-
-    def lent(self, cluster: str, generation: Generation) -> None:
-        """From now on commits on the cluster carry this, for the leases held there at this moment and later."""
-        ...
-
-    def revoked(self, lease: Held, deadline_seconds: float) -> None:
-        """Asked back: drain, commit for the last time, then call `LeaseSession.release`."""
-        ...
-
-    def lost(self, leases: Sequence[Held]) -> None:
-        """No longer ours: drop them without another commit."""
-        ...
-
-    def busy(self) -> bool:
-        """Whether anything that was handed out under a lost lease is still worked on (exclusive groups)."""
-        ...
-
-    def refused(self, error: BraidError) -> None:
-        """The assigner refuses this member; trying again cannot mend it."""
-        ...
-
-    def resumed(self, lane: str) -> None:
-        """An operator wants a lane that was stopped to go on."""
-        ...
-
-    def split(self, asked: wire.SplitBacklog) -> None:
-        """An operator wants a lease to be worked on at its head too; what comes of it goes to `divided`."""
-        ...
 
 
 class LeaseKeeper(Protocol):
@@ -161,12 +118,14 @@ class LeaseSession:
         self._exclusive = exclusive
         self._detached_seconds_max = detached_seconds_max
         self._heartbeats = heartbeats
+        self._turns = heartbeats.turns if heartbeats is not None else asyncio.Semaphore(1)
         self._held: dict[LeaseId, Held] = {}
         self._lease_seconds = (hello.spec.lease_ms or limits.LEASE_MS_DEFAULT) / 1000
         self._heartbeat_seconds = limits.HEARTBEAT_MS_MAX / 1000
         self._deadline = 0.0
         self._heard_at = 0.0  # when the last acknowledged heartbeat was sent
         self._answered_at = 0.0  # when the assigner said anything to this member, on any stream
+        self._alive_at = assigner.hearing()  # when the one that is joined gave a sign of life to this process
         self._sent_at: dict[int, float] = {}
         self._call: DuplexCall | None = None
         self._seat: Seat | None = None  # among the heartbeats of this process's members, while welcomed with a ticket
@@ -318,37 +277,42 @@ class LeaseSession:
         while self._lost_at is not None:  # who says hello without leases says that nobody works on them
             await self._host.clock.sleep(self._margin_seconds / 4)
             self._check_ended()
-        sought_at, self._sought_seconds = self._host.clock.elapsed(), 0.0
-        try:
-            call = await self._assigner.duplex("Join", wire.JoinResponse)
-        except Unavailable:
-            self._sought_seconds = self._host.clock.elapsed() - sought_at
-            raise
-        async with hanging_up(self._host.tasks, call):
-            hello = wire.MemberHello()
-            hello.CopyFrom(self._hello)
-            held = {(lease, each.epoch) for lease, each in self._held.items()}
-            hello.found.extend(told for lease, told in self._found.items() if (lease, told.epoch) in held)
-            hello.held.extend(wire.HeldLease(lease=str(held.id), epoch=held.epoch) for held in self._held.values())
-            started_at = self._host.clock.elapsed()
-            self._gave_up = False
-            await call.send(wire.JoinRequest(hello=hello))
-            message = await self._welcome(call)
+        async with AsyncExitStack() as opened:
+            async with self._turns:
+                call = await self._open()
+                await opened.enter_async_context(hanging_up(self._host.tasks, call))
+                self._gave_up = False
+                started_at = self._host.clock.elapsed()
+                await call.send(greeting(self._hello, self._held.values(), self._found.values()))
+                message = await self._welcome(call)
             if not isinstance(message, wire.JoinResponse) or message.WhichOneof("message") != "welcome":
                 return False
             self._welcomed(message.welcome, started_at)
             self._call = call
             if self._leaving:
                 await call.send(wire.JoinRequest(leaving=wire.Leaving()))
-            await self._disown(call, message.welcome.kept)
+            stray = strays(message.welcome.kept, self._held.values())
+            if stray and not self._gave_up:  # after giving up, the next hello says when all of it is free
+                await call.send(wire.JoinRequest(acknowledge=wire.Acknowledge(released=stray)))
             await self._live(call, message.welcome.ticket)
         return True
+
+    async def _open(self) -> DuplexCall:
+        """A stream to whoever leads."""
+        sought_at, self._sought_seconds = self._host.clock.elapsed(), 0.0
+        try:
+            call = await self._assigner.duplex("Join", wire.JoinResponse)
+        except Unavailable:
+            self._sought_seconds = self._host.clock.elapsed() - sought_at
+            raise
+        self._alive_at = self._assigner.hearing()
+        return call
 
     async def _welcome(self, call: DuplexCall) -> object:
         """What the assigner says to hello. Each time that was in vain it is waited for twice as long."""
         patience = max(self._lease_seconds, limits.JOIN_SILENCE_SECONDS_MIN)
         self._welcome_seconds = min(max(patience, 2 * self._welcome_seconds), limits.WELCOME_SECONDS_MAX)
-        return await welcome(self._host.clock, call, self._welcome_seconds, self._assigner.heard_at)
+        return await welcome(self._host.clock, call, self._welcome_seconds, self._alive_at)
 
     async def _live(self, call: DuplexCall, ticket: int) -> None:
         """Receives and beats until the stream ends."""
@@ -374,14 +338,6 @@ class LeaseSession:
         self._lose([lease for lease, held in self._held.items() if (lease, held.epoch) not in kept])
         self._joined.set()
 
-    async def _disown(self, call: DuplexCall, kept: Iterable[wire.HeldLease]) -> None:
-        """Gives back what the assigner still counts as ours though it was released between hello and welcome."""
-        held = {(str(lease.id), lease.epoch) for lease in self._held.values()}
-        stray = [wire.ReleasedLease(lease=each.lease, epoch=each.epoch, reason="not held")
-                 for each in kept if (each.lease, each.epoch) not in held]  # fmt: skip
-        if stray and not self._gave_up:  # after giving up, the next hello says when all of it is free
-            await call.send(wire.JoinRequest(acknowledge=wire.Acknowledge(released=stray)))
-
     async def _beat(self, call: DuplexCall, seat: Seat | None) -> None:
         """Sends heartbeats on this stream, except while they are carried with those of others."""
         sequence = 0
@@ -404,10 +360,18 @@ class LeaseSession:
             await asyncio.Event().wait()  # the receiving side sees the same end, and why
 
     async def _next(self, call: DuplexCall) -> object | None:
-        """The next message. Raises `TimeoutError` when nothing is heard, here or for a carried heartbeat, in time."""
+        """The next message. Raises `TimeoutError` when nothing is heard, here or for a carried heartbeat, in time.
+
+        A leader that answers others of this process is late, not frozen: it is given more time, but not for ever.
+        """
         self._answered_at = self._host.clock.elapsed()  # moves when a carried heartbeat is answered
         patience = max(self._lease_seconds, limits.JOIN_SILENCE_SECONDS_MIN)
-        return await within(self._host.clock, lambda: self._answered_at + patience, call.receive)
+
+        def deadline() -> float:
+            alive_at = min(self._alive_at(), self._answered_at + limits.WELCOME_ALIVE_SECONDS_MAX)
+            return max(self._answered_at, alive_at) + patience
+
+        return await within(self._host.clock, deadline, call.receive)
 
     async def _receive(self, call: DuplexCall) -> None:
         while (message := await self._next(call)) is not None:

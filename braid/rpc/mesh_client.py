@@ -281,9 +281,10 @@ class ServiceClient:
         call = self._directory.channel(address).duplex(path, response_type, self._stream_options())
         return _LearningCall(call, lambda error: self._learn(address, error), lambda: self._directory.heard(address))
 
-    def heard_at(self) -> float:
-        """When the leader gave a sign of life on any stream of this process (`Clock.elapsed`)."""
-        return self._directory.heard_at(self._directory.leader(self._service))
+    def hearing(self) -> Callable[[], float]:
+        """Tells, whenever it is asked, when whoever leads now gave a sign of life on any stream (`Clock.elapsed`)."""
+        address = self._directory.leader(self._service)
+        return lambda: self._directory.heard_at(address)
 
     def forget_leader(self) -> None:
         """Notes that the leader is silent: the directory is asked anew before the next call."""

@@ -7,10 +7,11 @@ from typing import Any
 from unittest.mock import patch
 
 from braid.api.assigner.v1 import join_pb2
-from braid.kernel.limits import JOINS_GATHER_SECONDS
+from braid.kernel.limits import HELLOS_AT_ONCE, JOINS_GATHER_SECONDS
 from braid.kernel.ports import HistoryId
 from services.assigner import reconciler, reconciler_joins, servicer_joins
 from services.assigner.events import MemberGone, MemberJoined
+from services.assigner.reconciler import Term
 from services.assigner.reconciler_group import GroupKeeper
 from tests.support.virtual_time import run_virtual
 from tests.unit.assigner.mesh import Mesh, Participant, Wire
@@ -266,3 +267,55 @@ def test_who_leaves_its_lease_time_to_the_assigner_waits_as_long_as_others_for_i
     with unsaid:
         assert joins_of_a_member_that_waits(2.0, neighbour=False) == 1
         assert joins_of_a_member_that_waits(10.0, neighbour=False) > 1
+
+
+def test_members_of_one_process_take_turns_with_their_hellos() -> None:
+    most = 0
+
+    async def scenario() -> None:
+        nonlocal most
+        mesh = await Mesh().start()
+        first = (await mesh.joined(1))[0]
+        decide, saying = servicer_joins.Joins._join, 0
+
+        async def slowly(self: servicer_joins.Joins, *arguments: Any) -> Any:
+            nonlocal most, saying
+            saying += 1
+            most = max(most, saying)
+            await mesh.host.clock.sleep(0.1)
+            saying -= 1
+            return await decide(self, *arguments)
+
+        with patch.object(servicer_joins.Joins, "_join", slowly):
+            others = [Participant(mesh, f"mate-{number}", beside=first) for number in range(3 * HELLOS_AT_ONCE)]
+            await mesh.until(lambda: all(each.session.member_id for each in others), seconds=30.0)
+
+    run(scenario())
+    assert most == HELLOS_AT_ONCE
+
+
+def test_a_member_whose_assigner_answers_its_neighbours_does_not_take_it_for_frozen() -> None:
+    async def scenario() -> None:
+        mesh = await Mesh().start()
+        first = (await mesh.joined(1))[0]
+        mate = Participant(mesh, "mate", beside=first)
+        await mesh.settled(2)
+        before, deaf, call = dict(mate.holds), mate.session.member_id, mate.session._call
+        heard, together = Term.heard, Term.heard_together
+
+        def not_it(self: Term, key: Any, stream: Any) -> bool:
+            return heard(self, key, stream) and key.member != deaf  # it counts, and is not answered
+
+        def nor_together(self: Term, beating: Any) -> list[int]:
+            some = list(beating)
+            return together(self, some) + [ticket for ticket, stream in some if stream and stream.key.member == deaf]
+
+        with patch.object(Term, "heard", not_it), patch.object(Term, "heard_together", nor_together):
+            await mesh.host.clock.sleep(20.0)
+        assert mate.session._call is call, "it hung up on an assigner that was only late"
+        assert mate.holds == before
+        assert (await kinds(mesh))[MemberGone.__name__] == 0
+        await mesh.until(lambda: mate.session.attached, seconds=5.0)
+        assert mesh.failures == []
+
+    run(scenario())
