@@ -1,4 +1,4 @@
-"""Clusters return without records: what they lost is told to the offset, that alone is given up, nothing else is lost."""
+"""Clusters return without records: what they lost is told to the offset, that alone is given up, all else is there."""
 
 import random
 from typing import Final
