@@ -65,6 +65,13 @@ async def test_channels_and_partitions_have_names_and_clusters() -> None:
 
 
 @virtual
+async def test_a_split_partition_s_live_lag_is_beside_its_backlog_s() -> None:
+    shell = await with_lagmon(lag("g", "logs", "live", lag_seconds=5_000.0, split_partitions=1, live_lag_seconds=0.34))
+    (row,) = (await shell.braid("get", "lag")).out.splitlines()[1:]
+    assert "5000.0" in row and "split (live 0.3)" in row
+
+
+@virtual
 async def test_json_is_stable_and_pages_are_joined() -> None:
     shell = await with_lagmon(*(lag(f"g{number:03}", "logs", "live", lag_records=number) for number in range(25)))
     shell.lagmon.page_rows = 10
@@ -73,7 +80,7 @@ async def test_json_is_stable_and_pages_are_joined() -> None:
     assert list(items[0]) == [
         *("apiVersion", "kind", "name", "group", "stream", "lane", "cluster", "topic", "partition", "partitions"),
         *("lag_records", "lag_seconds", "source", "foreign", "stale", "as_of_ms", "committed_offset", "end_offset"),
-        *("epoch", "detached", "commit_time_ms"),
+        *("epoch", "detached", "commit_time_ms", "split_partitions", "live_lag_seconds"),
     ]
     assert (items[0]["kind"], items[0]["name"], items[0]["source"]) == ("Lag", "g000/logs/live", "envelope")
 
