@@ -22,7 +22,7 @@ from aiokafka.structs import TopicPartition as AioTopicPartition
 from braid.kafka.wire import hang_up
 from braid.kernel.errors import BraidError
 from braid.kernel.limits import KAFKA_METADATA_PACE_SECONDS, KAFKA_REQUEST_MS, TOPIC_GONE_SECONDS
-from braid.kernel.ports import TopicPartition
+from braid.kernel.ports import SendableT, TopicPartition, Written
 
 Taken = tuple[Any, Callable[[Any, Any], None]]  # a record and whom to tell of its fate
 
@@ -135,7 +135,10 @@ async def connect(producer: AIOKafkaProducer, topic: str) -> bool:
 
 
 def offer(
-    producer: AIOKafkaProducer, partition: TopicPartition, record: Any, settle: Callable[[Any, Any], None]
+    producer: AIOKafkaProducer,
+    partition: TopicPartition,
+    record: SendableT,
+    settle: Callable[[SendableT, Written | BraidError], None],
 ) -> bool:
     """Puts a record into its partition's newest batch; False when that is full, or the producer is closed.
 
