@@ -22,13 +22,14 @@ from services.assigner.peers import RegistryFollower
 from services.assigner.reconciler import Term
 from services.assigner.reconciler_group import GROUPS
 from services.assigner.servicer_beats import Beats
-from services.assigner.servicer_joins import Joins, MemberSession, read_wishes
+from services.assigner.servicer_joins import Joins, MemberSession
 from services.assigner.servicer_operations import Operations
 from services.assigner.servicer_preview import Previews
 from services.assigner.servicer_reads import Reads, group_message
 from services.assigner.servicer_resets import Resets
 from services.assigner.streams import MemberKey
 from services.assigner.tickets import Tickets
+from services.assigner.wishes import read_wishes
 
 
 class Assigner:

@@ -8,9 +8,8 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import cast
 
-from braid.api.assigner.v1 import beat_pb2, group_pb2, join_pb2
+from braid.api.assigner.v1 import beat_pb2, join_pb2
 from braid.api.mesh.v1.endpoint_pb2 import ClusterAddress
 from braid.kernel.errors import BraidError, DeadlineExceeded, Exhausted, Invalid, LeaseLost, NotLeader, Unavailable
 from braid.kernel.ids import check_name
@@ -20,31 +19,30 @@ from braid.kernel.limits import (
     HEARTBEATS_PER_LEASE,
     HELLO_SECONDS,
     JOIN_TURN_SECONDS,
-    LEASE_MS_DEFAULT,
     OUTBOX_BYTES_MAX,
     OUTBOX_MESSAGES_MAX,
     QUEUE_NOTICE_SECONDS,
     REGISTRATIONS_AT_ONCE,
+    STREAM_CLOSE_SECONDS,
 )
-from braid.kernel.ports import DuplexServing, Generation
+from braid.kernel.ports import DuplexServing, Generation, Task
 from braid.runtime.kinds import Asked
 from braid.runtime.replica import Replica
 from services.assigner import generations, splits, stops
 from services.assigner.admission import (
     BEATS,
     CAPABILITIES,
-    FENCING_DEFAULT,
     GENERATIONS,
     PROTOCOL_VERSION,
     QUEUED,
     check_spec,
 )
 from services.assigner.allowance import Allowance
-from services.assigner.codec import decode_spec, spec_message
+from services.assigner.codec import spec_message
 from services.assigner.codec_joins import grant_message, hello_of, read_findings, read_splits, wish_message
 from services.assigner.domain import registered_spec
 from services.assigner.events import ChannelView, Command, JoinMember, LeaseGrant, Release
-from services.assigner.group import Fencing, Group, GroupSpec, LeaseState, Ownership, Split, channel_of
+from services.assigner.group import Fencing, Group, GroupSpec, LeaseState, Split, channel_of
 from services.assigner.loads import Sample
 from services.assigner.peers import RegistryFollower
 from services.assigner.reconciler import Term
@@ -53,6 +51,7 @@ from services.assigner.reconciler_joins import JoinQueue
 from services.assigner.streams import MemberKey
 from services.assigner.tickets import Tickets, origin_of
 from services.assigner.told import Told
+from services.assigner.wishes import read_wishes
 
 
 class Joins:
@@ -94,6 +93,7 @@ class Joins:
         finally:
             self._tickets.void(origin_of(stream.caller), session.ticket)
             term.detach(key, session, left=session.left)
+            await session.written()
 
     async def _hello(self, stream: DuplexServing) -> join_pb2.MemberHello:
         try:
@@ -201,6 +201,7 @@ class MemberSession:
         self._outbox: deque[join_pb2.JoinResponse] = deque()
         self._outbox_bytes = 0
         self._writable = asyncio.Event()
+        self._writing: Task | None = None
         self._ended = asyncio.Event()
         self._error: BraidError | None = None
         self._deltas = 0
@@ -213,15 +214,25 @@ class MemberSession:
     async def serve(self) -> None:
         """Reads and writes until either side ends the stream. Raises why it was ended from here."""
         spawn = self._replica.host.tasks.spawn
-        tasks = [spawn(self._read(), f"reads {self.key.member}"), spawn(self._write(), f"writes {self.key.member}")]
+        reading = spawn(self._read(), f"reads {self.key.member}")
+        self._writing = spawn(self._write(), f"writes {self.key.member}")
         try:
             await self._ended.wait()
         finally:
             self._ended.set()
-            for task in tasks:
-                task.cancel()
+            self._writable.set()
+            reading.cancel()
         if self._error is not None:
             raise self._error
+
+    async def written(self) -> None:
+        """Waits for a message under way, unless nobody reads: beside it grpc cannot say how a stream ended."""
+        if self._writing is not None:
+            try:
+                async with asyncio.timeout(STREAM_CLOSE_SECONDS):
+                    await self._writing.ended()
+            except TimeoutError:
+                self._writing.cancel()
 
     # --- what the term tells
 
@@ -381,6 +392,8 @@ class MemberSession:
                     message = self._outbox.popleft()
                     await self._stream.send(message)
                     self._outbox_bytes -= message.ByteSize()
+                if self._ended.is_set():
+                    return
                 self._writable.clear()
                 await self._writable.wait()
         except Unavailable:
@@ -468,23 +481,3 @@ def _cluster_of(state: Group, lease: str) -> str:
     """The cluster a lease lies on; empty when its channel is not known."""
     channel = state.channels.get(channel_of(lease))
     return channel.cluster if channel else ""
-
-
-def read_wishes(message: group_pb2.GroupSpec) -> tuple[GroupSpec, frozenset[str]]:
-    """A spec as asked for, sorted and with defaults, and the names of the fields that were not set."""
-    asked = group_pb2.GroupSpec()
-    asked.CopyFrom(message)
-    unsaid = {name for name in ("streams", "lanes", "ownership", "fencing") if not getattr(message, name)}
-    if "streams" not in unsaid:
-        unsaid.discard("lanes")  # no lanes beside streams means every lane but `dlq`
-    asked.ownership = message.ownership or group_pb2.OWNERSHIP_AT_LEAST_ONCE
-    asked.fencing = message.fencing or cast("group_pb2.Fencing.ValueType", FENCING_DEFAULT.value)
-    asked.lease_ms = message.lease_ms or LEASE_MS_DEFAULT
-    streams = sorted(set(message.streams))
-    del asked.streams[:]
-    asked.streams.extend(streams)
-    if asked.ownership not in [ownership.value for ownership in Ownership]:
-        raise Invalid(f"ownership {asked.ownership} is unknown", field="spec.ownership")
-    if asked.fencing not in [fencing.value for fencing in Fencing]:
-        raise Invalid(f"fencing {asked.fencing} is unknown", field="spec.fencing")
-    return decode_spec(asked), frozenset(unsaid)

@@ -3,14 +3,18 @@
 A bad hello is refused in `test_servicer`, floods and messages too large in `test_beats`, hostile loads in `test_loads`.
 """
 
+import asyncio
 from collections.abc import Coroutine
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
 from braid.api.assigner.v1 import group_pb2, join_pb2
 from braid.kernel.errors import LeaseLost
 from braid.kernel.ids import make_epoch
+from braid.kernel.limits import STREAM_CLOSE_SECONDS
+from braid.rpc.memory_transport import MemoryDuplexServing
 from tests.support.virtual_time import run_virtual
 from tests.unit.assigner.mesh import Mesh, Participant, Wire, granted
 
@@ -139,5 +143,64 @@ def test_members_of_two_releases_share_a_group() -> None:
         await mesh.until(lambda: len(newer.holds) == 2)
         assert not {str(lease) for lease in newer.holds} & {lease for lease, _ in mine}
         assert {lease: state.epoch for lease, state in mesh.state().leases.items()}.items() >= dict(mine).items()
+
+    run(scenario())
+
+
+def test_a_stream_ends_after_the_message_that_is_under_way() -> None:
+    """grpc cannot say how a stream ended beside a send that was given up: it fails, and logs that it did."""
+    given_up = 0
+
+    async def scenario() -> None:
+        nonlocal given_up
+        mesh = await Mesh().start()
+        wire = Wire(mesh)
+        await wire.hello()
+        send = MemoryDuplexServing.send
+
+        async def slowly(self: MemoryDuplexServing, message: object) -> None:
+            nonlocal given_up
+            try:
+                await mesh.host.clock.sleep(0.3)
+                await send(self, message)
+            except asyncio.CancelledError:
+                given_up += 1
+                raise
+
+        with patch.object(MemoryDuplexServing, "send", slowly):
+            await wire.beat()
+            await mesh.host.clock.sleep(0.1)
+            assert wire.call is not None
+            await wire.call.close()
+            await mesh.host.clock.sleep(1.0)
+        assert mesh.failures == []
+
+    run(scenario())
+    assert not given_up
+
+
+def test_nobody_waits_for_a_message_that_is_not_read() -> None:
+    ended = 0
+
+    async def scenario() -> None:
+        nonlocal ended
+        mesh = await Mesh().start()
+        wire = Wire(mesh)
+        await wire.hello()
+
+        async def never(self: MemoryDuplexServing, message: object) -> None:
+            nonlocal ended
+            try:
+                await asyncio.Event().wait()
+            finally:
+                ended += 1
+
+        with patch.object(MemoryDuplexServing, "send", never):
+            await wire.beat()
+            await mesh.host.clock.sleep(0.1)
+            mesh.network.kill("wire")
+            await mesh.until(lambda: not mesh.state().members, seconds=0.2)
+            await mesh.until(lambda: ended > 0, seconds=STREAM_CLOSE_SECONDS + 0.1)
+        assert mesh.failures == []
 
     run(scenario())
