@@ -121,7 +121,7 @@ class ClusterWork:
         """Fetches the range of a lease's oldest backlog cursor, if it has one, after the one that is done."""
         if self._behind is not None and done is not None:
             self._behind.remove(done)
-        if not work.behind:
+        if not (work.behind and work.working):
             return
         if self._behind is None:
             self._behind = self._open_behind()

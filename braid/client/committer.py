@@ -288,10 +288,11 @@ class Committer:
         if commit.truncated and self._spill is not None:
             written = await self._spill.write(work.lease.id, work.lease.topic_partition, fields)
             if written is not None:
-                pointer, stated = written
-                beside = encode(fields, self._limit_units, ascii_only=self._ascii_only, spill=pointer)
+                pointer, record = written
+                said = fields if record.whole else record.stated
+                beside = encode(said, self._limit_units, ascii_only=self._ascii_only, spill=pointer)
                 if beside.stated.spill is not None:
-                    return _Encoded(work, versions, beside, stated)
+                    return _Encoded(work, versions, beside, record.stated)
         if commit.truncated:
             self.truncated += 1
             _log.warning("%s: progress does not fit its commit; what is left out will be repeated", work.lease.id)

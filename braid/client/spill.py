@@ -27,7 +27,7 @@ from braid.kernel.ports import (
     TopicPartition,
 )
 from braid.kernel.progress_fields import EnvelopeFields, SpillPointer
-from braid.kernel.spill import TOPIC, Slots, keys_of, read_spilled, spilled
+from braid.kernel.spill import TOPIC, Slots, SpillRecord, keys_of, read_spilled, spilled
 
 _log = logging.getLogger("braid.consumer")
 _CONFIG = {
@@ -78,8 +78,8 @@ class Spill:
 
     async def write(
         self, lease: LeaseId, place: TopicPartition, fields: EnvelopeFields
-    ) -> tuple[SpillPointer, EnvelopeFields] | None:
-        """Writes a lease's progress; returns where it lies once the cluster has it, and what it says.
+    ) -> tuple[SpillPointer, SpillRecord] | None:
+        """Writes a lease's progress; returns where it lies once the cluster has it, and the record.
 
         None: it could not be written.
         """
@@ -101,7 +101,7 @@ class Spill:
         self.written += 1
         if not record.whole:
             _log.warning("%s: progress does not fit a record of its own; what is left out will be repeated", lease)
-        return record.at(partition, offset), record.stated
+        return record.at(partition, offset), record
 
     def acknowledged(self, lease: LeaseId, place: TopicPartition, stated: EnvelopeFields) -> None:
         """A commit that states these fields is stored: what earlier ones pointed to is not needed any more."""

@@ -163,7 +163,12 @@ def _channel_changed(state: Group, event: StartFixed | ChannelObserved | Channel
     if not _ended(changed):
         return state
     free = {name: None for name, lease in state.leases_of(event.channel) if lease.state is LeaseState.FREE}
-    return replace(state.with_leases(free), rules=operations.without_channel(state.rules, event.channel))
+    return replace(
+        state.with_leases(free),
+        rules=operations.without_channel(state.rules, event.channel),
+        splits={lease: split for lease, split in state.splits.items() if channel_of(lease) != event.channel},
+        doubts={key: doubt for key, doubt in state.doubts.items() if channel_of(doubt.lease) != event.channel},
+    )
 
 
 def _observed(known: Channel | None, event: ChannelObserved) -> Channel:

@@ -5,7 +5,8 @@ import pytest
 from braid.kernel.errors import Invalid, NotFound
 from braid.kernel.limits import HELLO_TEXT_MAX
 from services.assigner import snapshots, splits
-from services.assigner.events import Balance, GoneReason, LeasesGranted, RemoveMember
+from services.assigner.doubts import ProgressDoubted, ReportDoubts
+from services.assigner.events import Balance, CloseChannel, GoneReason, LeasesGranted, RemoveMember
 from services.assigner.group import Group
 from services.assigner.servicer_reads import group_message
 from services.assigner.splits import (
@@ -92,6 +93,15 @@ def test_ghosts_and_old_epochs_are_not_believed_and_a_wish_is_for_one_holder_alo
     now = history.state.leases[name].epoch
     assert history.do(ReportSplits(other, (told(name, now),))) == [LeaseSplit(name, now, 500, 0.2)]
     assert shown(history.state) == [(name, 500, False, "")]
+
+
+def test_nothing_of_a_channel_that_ended_is_kept() -> None:
+    history, name, epoch, holder = granted()
+    history.do(SplitBacklog("logs", 0.2))
+    history.do(ReportDoubts(holder, (ProgressDoubted(name, epoch, "expired", 0, 9, "gone"),)))
+    assert history.state.splits and history.state.doubts
+    history.do(CloseChannel(name.rpartition("/")[0], 99))
+    assert not history.state.splits and not history.state.doubts
 
 
 def test_splits_survive_snapshots() -> None:
