@@ -23,6 +23,7 @@ RETRY: Final = Retry(
     circuit=Circuit(failures=5, seconds=1.0, probe_seconds=(0.2, 2.0)),
     budget=RetryBudget(per_second=5.0),
 )
+HANDLER_TIMEOUT_SECONDS: Final = 1.0  # far above what handlers take, and below what processes are stopped for
 SENDS_AT_ONCE_MAX: Final = 50
 
 
@@ -102,6 +103,7 @@ class Member:
             retry=RETRY,
             ownership="exclusive" if self._settings.exclusive else "at_least_once",
             lease_seconds=self._settings.lease_seconds,
+            handler_timeout_seconds=HANDLER_TIMEOUT_SECONDS,
         ) as consumer:
             self.consumer = consumer
             await consumer.run(self._handle)
