@@ -20,6 +20,7 @@ from bench.classic_takeover import taken_over
 from bench.ground import broker
 from bench.rounds import Sample, rows
 from bench.tables import Table, made_with
+from bench.takeover_stages import stages
 from braid.api.assigner.v1 import assigner_service_pb2 as api
 from braid.api.assigner.v1 import group_pb2
 from tests.support.assigner_pair import AssignerPair, Shape, now_ms
@@ -138,8 +139,8 @@ async def _first(pair: AssignerPair, wanted: Callable[[Told], bool], since_ms: f
 
 async def play(
     figures: Mapping[str, Figure], lease_seconds: float, bootstrap: str, how: Asked
-) -> dict[str, list[float]]:
-    """Plays each figure so often, the first time for nothing. Returns milliseconds by name."""
+) -> tuple[dict[str, list[float]], str]:
+    """Plays each figure so often, the first time for nothing. Returns milliseconds by name, and stages of takeovers."""
     found: dict[str, list[float]] = {}
     stream = f"{STREAM}-{round(lease_seconds * 1000)}"
     shape = Shape(stream, OWNERSHIPS[:1], lease_seconds=lease_seconds, record_seconds=RECORD_SECONDS)
@@ -152,7 +153,8 @@ async def play(
                 times = 1 if how.quick else figure.times
                 found[name] = [await figure.play(pair) for _ in range(times + 1)][1:]
                 print(f"{name}: {[round(ms) for ms in found[name]]} ms", file=sys.stderr, flush=True)
-    return found
+            reached = await stages(pair)
+    return found, reached
 
 
 async def play_classic(bootstrap: str, how: Asked) -> dict[str, list[float]]:
@@ -169,8 +171,8 @@ def percentile(values: Sequence[float], share: float) -> float:
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 
 
-def table(found: Mapping[str, Sequence[float]], share: float) -> Table:
-    """The table of a run on a machine that gave so much of its time."""
+def table(found: Mapping[str, Sequence[float]], reached: str, share: float) -> Table:
+    """The table of a run on a machine that gave so much of its time; `reached` tells the stages of takeovers."""
     samples = {name: [Sample(1, 0.0, max(ms, 0.1) / 1e3) for ms in taken] for name, taken in found.items()}
     made = rows(samples, next(iter(samples)), "wall", without_peer=samples)
     told = {
@@ -185,6 +187,7 @@ def table(found: Mapping[str, Sequence[float]], share: float) -> Table:
         "peer": f"classic group, 2 members, session.timeout.ms={SESSION_MS} (the least a broker allows by default): "
         f"p50 {percentile(found.get(CLASSIC, [0.0]), 0.5):.0f} ms",
         **told,
+        "member killed, stage by stage": reached,
     }
     withheld = "" if share >= SHARE_MIN else f"void: the machine gave {share:.0%} of its time"
     return Table("takeover", "fault", "wall", withheld, facts, made, made_with())
@@ -195,10 +198,10 @@ def main() -> int:
     how = asked(__doc__, units=1, quick_units=1)
     deadline = Deadline(1.0)
     with broker(apart=False) as serving:
-        found = asyncio.run(play(LONG, LEASE_SECONDS, serving.bootstrap, how))
-        found |= asyncio.run(play(SHORT, SHORT_LEASE_SECONDS, serving.bootstrap, how))
+        found, reached = asyncio.run(play(LONG, LEASE_SECONDS, serving.bootstrap, how))
+        found |= asyncio.run(play(SHORT, SHORT_LEASE_SECONDS, serving.bootstrap, how))[0]
         found |= asyncio.run(play_classic(serving.bootstrap, how))
-    made = table(found, deadline.share)
+    made = table(found, reached, deadline.share)
     made.publish(how.directory)
     return int(bool(made.verdict) and not how.quick)
 

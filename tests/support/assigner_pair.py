@@ -300,6 +300,21 @@ class AssignerPair:
         await until(read, f"the broker tells the commits of {group}", READY_SECONDS)
         return found[0]
 
+    @property
+    def befallen(self) -> Sequence[tuple[int, facts.Fact]]:
+        """What was done to processes, with times in microseconds."""
+        return self._befell
+
+    @property
+    def logs(self) -> Mapping[str, MemberLog]:
+        """What members told, those that are gone included."""
+        return self._logs
+
+    async def decided(self) -> list[tuple[float, str]]:
+        """When each event of the histories was decided, ms since the epoch, and of which type it is; in order."""
+        records = [record for each in (await self._history()).records.values() for record in each.values()]
+        return sorted((float(record.metadata.time_ms), record.type) for record in records)
+
     async def lost_members(self) -> list[str]:
         """Every member whose end a history tells."""
         records = [record for each in (await self._history()).records.values() for record in each.values()]
