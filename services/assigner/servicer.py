@@ -27,9 +27,9 @@ from services.assigner.servicer_operations import Operations
 from services.assigner.servicer_preview import Previews
 from services.assigner.servicer_reads import Reads, group_message
 from services.assigner.servicer_resets import Resets
+from services.assigner.servicer_wishes import read_wishes
 from services.assigner.streams import MemberKey
 from services.assigner.tickets import Tickets
-from services.assigner.wishes import read_wishes
 
 
 class Assigner:

@@ -48,10 +48,10 @@ from services.assigner.peers import RegistryFollower
 from services.assigner.reconciler import Term
 from services.assigner.reconciler_group import GROUPS
 from services.assigner.reconciler_joins import JoinQueue
+from services.assigner.servicer_wishes import read_wishes
 from services.assigner.streams import MemberKey
 from services.assigner.tickets import Tickets, origin_of
 from services.assigner.told import Told
-from services.assigner.wishes import read_wishes
 
 
 class Joins:
