@@ -70,7 +70,7 @@ def checkers() -> list[Checker]:
         OneGrant(),
         OneFold(KINDS),
         SafeDrains(),
-        ExactLosses(),
+        ExactLosses(producers_die=True),
     ]
 
 

@@ -26,7 +26,9 @@ class ExactLosses:
     invariant = "I11 losses"
     heeds = (Acknowledged, Destroyed, DrainRecorded, LossRecorded, GivenUp)
 
-    def __init__(self) -> None:
+    def __init__(self, *, producers_die: bool = False) -> None:
+        """Where `producers_die`, receipts may die with them: then it is told that nobody knows where the loss ends."""
+        self._producers_die = producers_die
         self._acknowledged: dict[LogId, set[int]] = {}
         self._destroyed: dict[LogId, tuple[int, int]] = {}
         self._drained: set[Topic] = set()
@@ -71,7 +73,8 @@ class ExactLosses:
     def _invented(self, topic: Topic, told: OffsetRange) -> Iterator[str]:
         log = LogId(*topic, told.partition)
         first, stop = self._destroyed.get(log, (0, 0))
-        if told.last == OPEN and not self._acknowledged.get(log):  # nobody has a receipt: nobody knows its end
+        unknown = not self._acknowledged.get(log) or (self._producers_die and first < stop)
+        if told.last == OPEN and unknown and told.first >= first:  # nobody has a receipt: nobody knows its end
             return
         if told.first < first or told.last >= stop or told.last == OPEN:
             yield f"{topic} is told to have lost {told}; what it lost is {first} up to {stop}"

@@ -274,6 +274,8 @@ def test_losses_that_are_not_told_exactly_are_seen() -> None:
     assert red(ExactLosses(), lossy(2))
     assert red(ExactLosses(), lossy(4))
     assert red(ExactLosses(), lossy(-1)), "receipts say where it ended"
+    assert not red(ExactLosses(producers_die=True), lossy(-1)), "they may die before they told anybody"
+    assert red(ExactLosses(producers_die=True), lossy(2))
     assert red(ExactLosses(), lossy(3, given_up=2))
     assert red(ExactLosses(), [facts.LossRecorded(TOPIC, (OffsetRange(0, 0, 1),))])
     twice = [facts.Destroyed(LOG, 0, 1), facts.LossRecorded(TOPIC, (OffsetRange(0, 0, 3),))]
