@@ -219,7 +219,7 @@ class Committer:
     async def _commit(self, works: Sequence[PartitionWork], *, final: bool = False) -> None:
         async with self._lock:
             while True:
-                encoded = [await self._encode(work, final) for work in works if not work.ended]
+                encoded = [await self._encode(self._standing(work), final) for work in works if not work.ended]
                 encoded = [each for each in encoded if not each.work.ended]
                 if not encoded:
                     return
@@ -235,6 +235,11 @@ class Committer:
             now = self._host.clock.elapsed()
             for each in encoded:
                 self._acknowledge(each, now)
+
+    def _standing(self, work: PartitionWork) -> PartitionWork:
+        """Who stands for the lease by now: it may have been split while others' progress was written."""
+        newest = self.works.get(work.lease.id, work)
+        return newest if newest.lease.epoch == work.lease.epoch else work
 
     def _acknowledge(self, stored: _Encoded, now: float) -> None:
         for cursor, version in stored.versions:

@@ -18,7 +18,7 @@ from braid.kernel.errors import ClusterUnavailable, Invalid
 from braid.kernel.ports import TopicPartition
 from braid.kernel.progress_fields import EnvelopeFields, SpillPointer
 from tests.support.scripted_control import until, virtual
-from tests.unit.client.consuming import FIRST, TOPIC, Bench, bench, killed, member, take
+from tests.unit.client.consuming import FIRST, SECOND, TOPIC, Bench, bench, killed, member, take
 
 UNITS = 64  # a cluster that accepts little more than a pointer
 COUNT = 2_000
@@ -383,3 +383,37 @@ def test_an_older_epoch_s_slot_that_a_newer_one_overwrites_is_noticed(monkeypatc
             assert len(await _written_and_never_pointed_to(at, monkeypatch)) > len(undone())
 
     run()
+
+
+@virtual
+async def test_a_lease_that_is_split_anew_while_another_s_record_is_written_claims_what_it_is_by_then() -> None:
+    with pytest.MonkeyPatch.context() as patched:
+        async with bench() as at:
+            small(at, 90)
+            at.fill(COUNT)
+            at.fill(COUNT, partition=1)
+            async with member(at, "one", FIRST, SECOND) as (consumer, _):
+                await at.control.split(0, SECOND)
+                await until(lambda: bool(at.control.members[0].splits))
+                at.fill(COUNT, partition=1)
+                for record in await take(consumer, 3 * COUNT):
+                    if record.offset % 3 if record.partition == 0 else record.offset == COUNT + 1:
+                        at.sunk(record)
+                        record.ack()
+                written, real = asyncio.Event(), spill.Spill._send
+
+                async def slow(self: spill.Spill, place: TopicPartition, *said: Any) -> tuple[int, int]:
+                    if place.partition == 0:
+                        await written.wait()
+                    return await real(self, place, *said)
+
+                patched.setattr(spill.Spill, "_send", slow)
+                committing = asyncio.ensure_future(consumer.commit())
+                await asyncio.sleep(0.1)
+                await at.control.split(0, SECOND)
+                await until(lambda: at.control.members[0].splits[-1].leases[0].at == 2 * COUNT)
+                written.set()
+                await committing
+                fields = at.watch.last(TOPIC, 1).fields
+                assert not [span for span in fields.claims if span.start < COUNT], "of its backlog nothing was done"
+                killed(consumer)
