@@ -47,6 +47,10 @@ class FullAtFirst:
         self.acknowledgements.append(future)
         return future
 
+    def offer(self, partition: TopicPartition, record: object, settle: object) -> bool:
+        """There is no room that one need not wait for."""
+        return False
+
     def leaderless(self, topic: str) -> Collection[int]:
         """Every partition has a leader."""
         return ()

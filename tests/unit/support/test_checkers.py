@@ -278,7 +278,7 @@ def test_losses_that_are_not_told_exactly_are_seen() -> None:
     assert red(ExactLosses(producers_die=True), lossy(2))
     assert red(ExactLosses(), lossy(3, given_up=2))
     assert red(ExactLosses(), [facts.LossRecorded(TOPIC, (OffsetRange(0, 0, 1),))])
-    twice = [facts.Destroyed(LOG, 0, 1), facts.LossRecorded(TOPIC, (OffsetRange(0, 0, 3),))]
+    twice: list[facts.Fact] = [facts.Destroyed(LOG, 0, 1), facts.LossRecorded(TOPIC, (OffsetRange(0, 0, 3),))]
     assert not red(ExactLosses(), [*lossy(3), *twice])
 
 
