@@ -13,10 +13,10 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 import braid
-from bench.asking import Asked, asked
+from bench.asking import Asked
 from bench.consume import fill
 from bench.fixed_mesh import STREAM, TOPIC, FixedMesh
-from bench.ground import broker, cores
+from bench.ground import cores, play_on_a_broker
 from bench.rounds import Sample, rows
 from bench.tables import Table, made_with
 from braid.client.consumer import Consumer
@@ -142,11 +142,7 @@ async def contest(bootstrap: str, how: Asked) -> Table:
 
 def main() -> int:
     """Runs the benchmark on a broker of its own; 1 when it is void."""
-    how = asked(__doc__, units=1_000, quick_units=100)
-    with broker() as serving:
-        table = asyncio.run(contest(serving.bootstrap, how))
-    table.publish(how.directory)
-    return int(bool(table.verdict) and not how.quick)
+    return play_on_a_broker(__doc__, contest, units=1_000, quick_units=100)
 
 
 if __name__ == "__main__":

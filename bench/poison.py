@@ -17,11 +17,11 @@ from typing import Final
 from aiokafka import AIOKafkaConsumer
 from aiokafka import TopicPartition as AioPartition
 
-from bench.asking import Asked, asked
+from bench.asking import Asked
 from bench.concurrency import HANDLER_SECONDS, handle
 from bench.consume import fill
 from bench.fixed_mesh import STREAM, TOPIC, FixedMesh
-from bench.ground import broker, cores
+from bench.ground import cores, play_on_a_broker
 from bench.playing import Contestant, play
 from bench.rounds import rows, verdict
 from bench.tables import Table, made_with
@@ -191,11 +191,7 @@ async def contest(bootstrap: str, how: Asked) -> Table:
 
 def main() -> int:
     """Runs the benchmark on a broker of its own; 1 when a table is void."""
-    how = asked(__doc__, units=50_000, quick_units=3_000)
-    with broker() as serving:
-        table = asyncio.run(contest(serving.bootstrap, how))
-    table.publish(how.directory)
-    return int(bool(table.verdict) and not how.quick)
+    return play_on_a_broker(__doc__, contest, units=50_000, quick_units=3_000)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """Verdicts on real clusters: cut off from one side or the other, killed, stopped; what producers notice of it."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -9,10 +10,10 @@ import pytest
 from devmesh.brokers import KafkaBroker
 from tests.support.brokers import READY_SECONDS, running_broker
 from tests.support.patience import Deadline, until
-from tests.support.wired_registry import ENOUGH_SECONDS, sending, wired_registry
+from tests.support.wired_registry import ENOUGH_SECONDS, WiredRegistry, sending, wired_registry
 
 CUT_SECONDS = 8.0
-FIRST_ELSEWHERE_SECONDS = 3.0
+FIRST_ELSEWHERE_SECONDS = 6.0  # twice what is promised, which `bench.cluster_loss` measures
 SHARE_MIN = 0.9  # of the machine's time; below it the figure is not judged
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
@@ -32,80 +33,69 @@ async def elsewhere(receipts: list[tuple[float, str]], name: str, since: float) 
     return min(at for at, where in receipts if where != name) - since
 
 
-async def settled(receipts: list[tuple[float, str]], name: str) -> None:
-    """Records are acknowledged by a cluster."""
-    await until(lambda: [each for each in receipts if each[1] == name], f"nothing from {name}", ENOUGH_SECONDS)
+@asynccontextmanager
+async def loaded(wired: WiredRegistry, stream: str) -> AsyncIterator[list[tuple[float, str]]]:
+    """A new stream, carried by east, with a producer that sends without end; its receipts so far."""
+    await wired.create_stream(stream, ["east", "west"])
+    receipts: list[tuple[float, str]] = []
+    async with wired.mesh.producer(stream) as producer:
+        load = asyncio.ensure_future(sending(producer, receipts))
+        try:
+            await until(lambda: [each for each in receipts if each[1] == "east"], "east acknowledges", ENOUGH_SECONDS)
+            yield receipts
+        finally:
+            load.cancel()
+            await asyncio.wait([load])
 
 
 async def test_a_registry_that_is_cut_off_moves_nothing_that_producers_reach(brokers: dict[str, KafkaBroker]) -> None:
-    async with wired_registry(brokers) as wired:
-        await wired.create_stream("cut-registry", ["east", "west"])
-        receipts: list[tuple[float, str]] = []
-        async with wired.mesh.producer("cut-registry") as producer:
-            load = asyncio.ensure_future(sending(producer, receipts))
-            await settled(receipts, "east")
-            wired.registry_wires["east"].hold()
-            doubted = await wired.until_verdict("east", "SUSPECT", "REGISTRY_CUT_OFF", ENOUGH_SECONDS)
-            assert "1 of 1 hosts that use it reach it" in doubted.status.health_reason
-            given = Deadline(CUT_SECONDS)
-            while not given.passed:
-                found = await wired.cluster("east")
-                assert found.status.health == doubted.status.health, found.status
-                await asyncio.sleep(0.2)
-            assert {where for _, where in receipts} == {"east"}
-            wired.producer_wires["east"].hold()  # now nobody reaches it
-            began, given = asyncio.get_running_loop().time(), Deadline(1.0)
-            took = await elsewhere(receipts, "east", began)
-            print(f"registry cut off, then producers too: {took:.2f} s to the first acknowledgement elsewhere")
-            assert took <= FIRST_ELSEWHERE_SECONDS or given.share < SHARE_MIN
-            for wires in (wired.registry_wires, wired.producer_wires):
-                wires["east"].mend()
-            await wired.until_verdict("east", "HEALTHY", "WELL", ENOUGH_SECONDS)
-            load.cancel()
-            await asyncio.wait([load])
+    async with wired_registry(brokers) as wired, loaded(wired, "cut-registry") as receipts:
+        wired.registry_wires["east"].hold()
+        doubted = await wired.until_verdict("east", "SUSPECT", "REGISTRY_CUT_OFF", ENOUGH_SECONDS)
+        assert "1 of 1 hosts that use it reach it" in doubted.status.health_reason
+        given = Deadline(CUT_SECONDS)
+        while not given.passed:
+            found = await wired.cluster("east")
+            assert found.status.health == doubted.status.health, found.status
+            await asyncio.sleep(0.2)
+        assert {where for _, where in receipts} == {"east"}
+        wired.producer_wires["east"].hold()  # now nobody reaches it
+        began, given = asyncio.get_running_loop().time(), Deadline(1.0)
+        took = await elsewhere(receipts, "east", began)
+        print(f"registry cut off, then producers too: {took:.2f} s to the first acknowledgement elsewhere")
+        assert took <= FIRST_ELSEWHERE_SECONDS or given.share < SHARE_MIN
+        for wires in (wired.registry_wires, wired.producer_wires):
+            wires["east"].mend()
+        await wired.until_verdict("east", "HEALTHY", "WELL", ENOUGH_SECONDS)
 
 
 async def test_producers_that_are_cut_off_from_a_cluster_write_elsewhere(brokers: dict[str, KafkaBroker]) -> None:
-    async with wired_registry(brokers) as wired:
-        await wired.create_stream("cut-producers", ["east", "west"])
-        receipts: list[tuple[float, str]] = []
-        async with wired.mesh.producer("cut-producers") as producer:
-            load = asyncio.ensure_future(sending(producer, receipts))
-            await settled(receipts, "east")
-            wired.producer_wires["east"].hold()
-            began, given = asyncio.get_running_loop().time(), Deadline(1.0)
-            took = await elsewhere(receipts, "east", began)
-            print(f"producers cut off: {took:.2f} s to the first acknowledgement elsewhere")
-            assert took <= FIRST_ELSEWHERE_SECONDS + 1.0 or given.share < SHARE_MIN  # silence first has to be noticed
-            found = await wired.cluster("east")
-            assert "hosts that use it do not reach it, the registry does" in found.status.health_reason
-            wired.producer_wires["east"].mend()
-            load.cancel()
-            await asyncio.wait([load])
+    async with wired_registry(brokers) as wired, loaded(wired, "cut-producers") as receipts:
+        wired.producer_wires["east"].hold()
+        began, given = asyncio.get_running_loop().time(), Deadline(1.0)
+        took = await elsewhere(receipts, "east", began)
+        print(f"producers cut off: {took:.2f} s to the first acknowledgement elsewhere")
+        assert took <= FIRST_ELSEWHERE_SECONDS or given.share < SHARE_MIN
+        found = await wired.cluster("east")
+        assert "hosts that use it do not reach it, the registry does" in found.status.health_reason
+        wired.producer_wires["east"].mend()
 
 
 @pytest.mark.parametrize("fault", ["kill", "pause"])
 async def test_a_cluster_that_dies_is_left_in_time(brokers: dict[str, KafkaBroker], fault: str) -> None:
-    async with wired_registry(brokers) as wired:
-        await wired.create_stream(f"dies-by-{fault}", ["east", "west"])
-        receipts: list[tuple[float, str]] = []
-        async with wired.mesh.producer(f"dies-by-{fault}") as producer:
-            load = asyncio.ensure_future(sending(producer, receipts))
-            await settled(receipts, "east")
-            await asyncio.sleep(0.5)
-            try:
-                began, given = asyncio.get_running_loop().time(), Deadline(1.0)
-                getattr(brokers["east"], fault)()
-                took = await elsewhere(receipts, "east", began)
-                print(f"{fault}: {took:.2f} s to the first acknowledgement elsewhere")
-                assert took <= FIRST_ELSEWHERE_SECONDS or given.share < SHARE_MIN
-                found = await wired.until_verdict("east", "DOWN", "DEAD", ENOUGH_SECONDS)
-                assert found.status.evidence.failed
-            finally:
-                if fault == "kill":
-                    brokers["east"].start()
-                    await asyncio.to_thread(brokers["east"].wait_ready, READY_SECONDS)
-                else:
-                    brokers["east"].resume()
-            load.cancel()
-            await asyncio.wait([load])
+    async with wired_registry(brokers) as wired, loaded(wired, f"dies-by-{fault}") as receipts:
+        await asyncio.sleep(0.5)
+        try:
+            began, given = asyncio.get_running_loop().time(), Deadline(1.0)
+            getattr(brokers["east"], fault)()
+            took = await elsewhere(receipts, "east", began)
+            print(f"{fault}: {took:.2f} s to the first acknowledgement elsewhere")
+            assert took <= FIRST_ELSEWHERE_SECONDS or given.share < SHARE_MIN
+            found = await wired.until_verdict("east", "DOWN", "DEAD", ENOUGH_SECONDS)
+            assert found.status.evidence.failed
+        finally:
+            if fault == "kill":
+                brokers["east"].start()
+                await asyncio.to_thread(brokers["east"].wait_ready, READY_SECONDS)
+            else:
+                brokers["east"].resume()

@@ -7,8 +7,6 @@ from typing import cast
 import pytest
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import HistogramDataPoint, InMemoryMetricReader, NumberDataPoint
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
 
@@ -33,16 +31,6 @@ def metrics(monkeypatch: pytest.MonkeyPatch) -> InMemoryMetricReader:
     provider = MeterProvider([reader])
     monkeypatch.setattr("opentelemetry.metrics.get_meter_provider", lambda: provider)
     return reader
-
-
-@pytest.fixture
-def spans(monkeypatch: pytest.MonkeyPatch) -> InMemorySpanExporter:
-    """Traces, as an application sets them up."""
-    exporter = InMemorySpanExporter()
-    provider = TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
-    monkeypatch.setattr("opentelemetry.trace.get_tracer_provider", lambda: provider)
-    return exporter
 
 
 def measured(reader: InMemoryMetricReader, name: str, *by: str) -> Sums:

@@ -2,9 +2,7 @@
 
 import asyncio
 
-import pytest
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
 
@@ -14,16 +12,6 @@ from braid.client.settings import Retry
 from tests.support.scripted_control import until
 from tests.support.virtual_time import run_virtual
 from tests.unit.client.consuming import LIVE, TOPIC, bench, member
-
-
-@pytest.fixture
-def spans(monkeypatch: pytest.MonkeyPatch) -> InMemorySpanExporter:
-    """Tracing, as an application sets it up."""
-    exporter = InMemorySpanExporter()
-    provider = TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
-    monkeypatch.setattr("opentelemetry.trace.get_tracer_provider", lambda: provider)
-    return exporter
 
 
 async def send_and_handle() -> None:
