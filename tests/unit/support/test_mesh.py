@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import mesh
+from tests.support.patience import wait
 
 
 @pytest.mark.parametrize("by_environment", [False, True])
@@ -19,6 +20,8 @@ def test_a_process_left_behind_is_found(tmp_path: Path, monkeypatch: pytest.Monk
         command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, env={"PATH": "/usr/bin:/bin", **environment}
     ) as left:
         try:
+            # A process that has just begun has no environment for an instant (execve(2)).
+            wait(lambda: mesh.processes_of(tmp_path), "it is found", 5.0)
             with pytest.raises(AssertionError, match="left running"):
                 mesh.wait_gone(tmp_path)
         finally:
