@@ -184,7 +184,7 @@ async def contest(bootstrap: str, how: Asked) -> Table:
         f"{cores()}",
         "late": f"99 of 100 records sent at {RATE_PER_S:,} a second beside them were handled within {calm:.0f} ms "
         f"without poison, {poisoned:.0f} ms with it",
-        "aiokafka": f"the plain loop handed on {stalled:,} of {how.units:,} records and stood at its first poison",
+        "peer": f"aiokafka's plain loop handed on {stalled:,} of {how.units:,} records and stood at its first poison",
     }
     return Table("poison", "record", "wall", verdict(found, AGAIN), facts, found, made_with())
 

@@ -40,7 +40,7 @@ class Application:
         self.handled: dict[str, str] = {}
         self.order: dict[bytes, list[int]] = {}
         self.repeated = 0
-        self.may_handle = asyncio.Event()
+        self.may_handle = asyncio.Event()  # what lies on east
         self.may_handle.set()
         self._stopping = False
 
@@ -48,7 +48,7 @@ class Application:
     async def running(self) -> AsyncIterator[None]:
         """Both under way; in the end everything acknowledged is handled."""
         group = f"{self.stream}-group"
-        async with self.mesh.consumer([self.stream], group=group, ordering="key", concurrency=KEYS) as consumer:
+        async with self.mesh.consumer([self.stream], group=group, ordering="key", concurrency=2 * KEYS) as consumer:
             reading, writing = asyncio.create_task(self._read(consumer)), asyncio.create_task(self._write())
             try:
                 yield
@@ -86,7 +86,8 @@ class Application:
 
     async def _read(self, consumer: braid.Consumer) -> None:
         async def handle(record: braid.Record) -> None:
-            await self.may_handle.wait()
+            if record.cluster == "east":
+                await self.may_handle.wait()
             await asyncio.sleep(HANDLING_SECONDS)
             assert record.key is not None
             assert record.value is not None
@@ -154,6 +155,9 @@ async def moved_with_a_rest(local: DevMesh, stream: str, *, ordered: bool) -> Ap
             await registry.unary("MoveStream", request, api.MoveStreamResponse, timeout_seconds=CALL_SECONDS)
             await until(lambda: "west" in application.acknowledged.values(), "west is written to", 60)
             await application.more(handled=0)
+            if not ordered:
+                await until(lambda: "west" in application.clusters(), "west is consumed beside east", 60)
+            assert ("west" in application.clusters()) is not ordered
             application.may_handle.set()
             await until(lambda: "west" in application.clusters(), "west is consumed", 60)
             await application.more()
