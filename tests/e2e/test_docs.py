@@ -19,6 +19,7 @@ DOCS: Final = Path(__file__).resolve().parents[2] / "docs"
 GUIDES: Final = sorted((DOCS / "guides").glob("*.md"))
 SNIPPET_SECONDS: Final = 600.0  # by the wall: it ends what hangs, and judges nothing
 HEALTHY_SECONDS: Final = 150.0  # a cluster that was killed is trusted again after ten seconds of success, or is held
+_CREATED: Final = re.compile(r"^braid create stream (\S+)", re.MULTILINE)
 _LINK: Final = re.compile(r"\]\(([^)#:]+)\)")
 
 
@@ -48,6 +49,14 @@ def test_the_tutorial(where: Path) -> None:
 def test_a_guide(page: Path, where: Path) -> None:
     wait_healthy(where)
     run_page(snippets(page), where, SNIPPET_SECONDS, endpoint_of(where))
+
+
+def test_no_two_pages_create_one_stream() -> None:
+    """They share a mesh: the second one would be refused, or read what the first one wrote."""
+    created = [
+        name for page in (DOCS / "tutorial.md", *GUIDES) for name in _CREATED.findall(page.read_text(encoding="utf-8"))
+    ]
+    assert sorted(created) == sorted(set(created))
 
 
 def endpoint_of(directory: Path) -> str:
