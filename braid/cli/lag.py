@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from typing import Final, TypeAlias
 
+from braid.api.assigner.v1 import assigner_service_pb2 as assigner_api
+from braid.api.assigner.v1.group_pb2 import Group
 from braid.api.lagmon.v1 import lag_pb2
 from braid.api.lagmon.v1 import lagmon_service_pb2 as lagmon_api
 from braid.cli.documents import Document, enum_text, to_document
@@ -11,7 +13,13 @@ from braid.cli.errors import nearest
 from braid.cli.output import API_VERSION, Column, Columns, Format, Item, render, render_line
 from braid.cli.session import Session
 from braid.kernel.errors import Invalid, NotFound, NotLeader, Unavailable
-from braid.kernel.limits import CLI_WATCH_SECONDS, PAGE_SIZE_MAX, WATCH_SILENCE_SECONDS
+from braid.kernel.limits import (
+    CLI_LAG_AGAIN_SECONDS,
+    CLI_LAG_SECONDS,
+    CLI_WATCH_SECONDS,
+    PAGE_SIZE_MAX,
+    WATCH_SILENCE_SECONDS,
+)
 
 Detail: TypeAlias = "lag_pb2.LagDetail.ValueType"
 DETAILS: Final = {
@@ -61,6 +69,8 @@ async def get_lag(session: Session, scope: lagmon_api.LagFilter, detail: Detail,
         NotFound: the group that was named has none.
     """
     rows, catching_up = await list_lag(session, scope, detail)
+    if scope.group and not rows and await _is_registered(session, scope.group):
+        rows, catching_up = await _first_heard(session, scope, detail)
     _tell_catching_up(session, catching_up)
     if scope.group and not rows:
         raise await _no_such_group(session, scope, detail)
@@ -217,6 +227,28 @@ def _columns(detail: Detail) -> Columns:
 def _tell_catching_up(session: Session, clusters: Sequence[str]) -> None:
     if clusters:
         session.terminal.note(f"offsets of {', '.join(clusters)} are still being read: rows may be missing")
+
+
+async def _is_registered(session: Session, group: str) -> bool:
+    try:
+        await session.read("assigner", "GetGroup", assigner_api.GetGroupRequest(name=group), Group)
+    except (NotFound, Unavailable):  # another's group, or nobody who could say: lagmon's word stands
+        return False
+    return True
+
+
+async def _first_heard(
+    session: Session, scope: lagmon_api.LagFilter, detail: Detail
+) -> tuple[list[lag_pb2.Lag], tuple[str, ...]]:
+    """Rows of a group that began a moment ago: lagmon has not heard of it yet. Empty when it does not in time."""
+    clock = session.ports.host.clock
+    deadline = clock.elapsed() + CLI_LAG_SECONDS
+    async with session.terminal.waiting(f"group {scope.group} is new, its lag is not known yet"):
+        while True:
+            await clock.sleep(CLI_LAG_AGAIN_SECONDS)
+            rows, catching_up = await list_lag(session, scope, detail)
+            if rows or clock.elapsed() >= deadline:
+                return rows, catching_up
 
 
 async def _no_such_group(session: Session, scope: lagmon_api.LagFilter, detail: Detail) -> NotFound:

@@ -262,6 +262,8 @@ CLI_CHANGE_SECONDS: Final = 20.0  # a change, waiting for topics included
 CLI_ITEMS_MAX: Final = 100_000  # of one list; more is for a program, not for a terminal
 CLI_EVENTS_MAX: Final = 20_000  # events read to show the newest of them
 CLI_WATCH_SECONDS: Final = 1.0  # between two looks of `-w`
+CLI_LAG_SECONDS: Final = 5.0  # that `get lag` waits for the first word of a group that has just begun
+CLI_LAG_AGAIN_SECONDS: Final = 0.2  # between two looks for it
 CLI_MANIFEST_BYTES_MAX: Final = 4 << 20  # one manifest file
 CLI_BATCH_RECORDS: Final = 1_000  # lines sent side by side by `produce`
 CLI_READ_BYTES: Final = 1 << 20  # read from stdin at once
@@ -431,7 +433,8 @@ LOAD_BUSY_PER_SECOND_MAX: Final = 10_000.0  # handlers at once in one partition;
 WARM_UP_SECONDS: Final = 30.0  # until a newcomer is given its full share of a loaded group: caches fill, code compiles
 WARM_UP_PART_MIN: Final = 0.25  # of its capacity at once
 CLI_MOVES_SHOWN: Final = 20  # leases `preview` names on a terminal; JSON names all
-MOVES_PER_MINUTE_MIN: Final = 4  # of one group by load, or as many as a join moves, whichever is more
+MOVES_PER_MINUTE_MIN: Final = 4  # of one group by load, or as many as the minute's joins move, whichever is more
+MOVES_COUNTED_SECONDS: Final = 60.0  # that minute
 
 # --- rules of operators
 GROUP_RULES_MAX: Final = 1_000  # of a group: each is a row or a column of the masks placement goes by

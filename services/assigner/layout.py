@@ -11,6 +11,7 @@ import numpy as np
 from braid.kernel.limits import (
     HOME_SECONDS,
     LOAD_FLOOR,
+    MOVES_COUNTED_SECONDS,
     MOVES_PER_MINUTE_MIN,
     PLACEMENT_BAND_HIGH,
     PLACEMENT_BAND_INNER,
@@ -100,9 +101,11 @@ def layout(
     if counted:
         capacities = np.where(capacities > 0, 1.0, 0.0)
     rules = masks(state, members, names)
-    budget = max(-(-len(names) // max(len(members), 1)) + 1, MOVES_PER_MINUTE_MIN)
+    share = -(-len(names) // max(len(members), 1))
+    ruled = max(share + 1, MOVES_PER_MINUTE_MIN)
+    budget = max(share * _newcomers(state, members, now_ms) + 1, ruled)
     measured = Measured(weights, capacities, max(budget - loads.moved, 0), rules, band_of(policy))
-    return Layout(members, names, names.of_channel, holders, measured, max(budget - loads.ruled, 0), homes, states)
+    return Layout(members, names, names.of_channel, holders, measured, max(ruled - loads.ruled, 0), homes, states)
 
 
 def band_of(policy: PlacementPolicy) -> Band:
@@ -176,6 +179,13 @@ def _homes(state: Group, members: Sequence[str], blocks: Blocks, now_ms: int) ->
         index[number] = found[0] if len(found) == 1 else -1
     homes[recent] = index[whose]
     return homes
+
+
+def _newcomers(state: Group, members: Sequence[str], now_ms: int) -> int:
+    """Who joined within the minute whose moves are counted: each may be filled in it, however many come at once."""
+    everybody = state.member_columns
+    joined_at_ms = everybody.joined_at_ms[everybody.positions(members)]
+    return int(np.count_nonzero(now_ms - joined_at_ms < 1000 * MOVES_COUNTED_SECONDS))
 
 
 def _capacities(state: Group, members: Sequence[str], now_ms: int, *, warming: bool) -> Floats:

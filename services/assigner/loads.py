@@ -24,6 +24,7 @@ from braid.kernel.limits import (
     LOAD_NOMINAL_RECORD_SECONDS,
     LOAD_RISE_SECONDS,
     LOAD_SETTLE_SECONDS,
+    MOVES_COUNTED_SECONDS,
 )
 from services.assigner.constraints import borne, drained
 from services.assigner.costs import Costs
@@ -33,7 +34,6 @@ from services.assigner.layout import band_of
 from services.assigner.lease import split
 from services.assigner.rules import Basis
 
-_MINUTE: Final = 60.0
 _SILENCE_SECONDS: Final = 2.0  # more than heartbeats are apart, and a stall of either side
 _INTERVAL_SECONDS: Final = (0.05, 10.0)  # between two heartbeats, as far as rates go by it
 
@@ -111,7 +111,7 @@ class GroupLoads:
     def recovered(self, now: float) -> bool:
         """Whether moves were made so long ago, since this was last asked, that as many may be made again."""
         before = len(self._moved)
-        while self._moved and now - self._moved[0][0] >= _MINUTE:
+        while self._moved and now - self._moved[0][0] >= MOVES_COUNTED_SECONDS:
             self._moved.popleft()
         return len(self._moved) < before
 

@@ -20,6 +20,7 @@ GUIDES: Final = sorted((DOCS / "guides").glob("*.md"))
 SNIPPET_SECONDS: Final = 600.0  # by the wall: it ends what hangs, and judges nothing
 HEALTHY_SECONDS: Final = 150.0  # a cluster that was killed is trusted again after ten seconds of success, or is held
 _CREATED: Final = re.compile(r"^braid create stream (\S+)", re.MULTILINE)
+_GROUPED: Final = re.compile(r"""(?:--group |\bgroup=")([\w-]+)""")
 _LINK: Final = re.compile(r"\]\(([^)#:]+)\)")
 
 
@@ -57,6 +58,16 @@ def test_no_two_pages_create_one_stream() -> None:
         name for page in (DOCS / "tutorial.md", *GUIDES) for name in _CREATED.findall(page.read_text(encoding="utf-8"))
     ]
     assert sorted(created) == sorted(set(created))
+
+
+def test_no_two_pages_name_one_group() -> None:
+    """It is registered with the streams of whichever page runs first: the second one's members would be refused."""
+    named = [
+        name
+        for page in (DOCS / "tutorial.md", *GUIDES)
+        for name in set(_GROUPED.findall(page.read_text(encoding="utf-8")))
+    ]
+    assert sorted(named) == sorted(set(named))
 
 
 def endpoint_of(directory: Path) -> str:

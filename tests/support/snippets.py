@@ -7,11 +7,13 @@ with `…` for what differs from run to run; lines between them may be left out.
 import math
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Final, NamedTuple
 
 from tests.support.mesh import show_logs
@@ -64,20 +66,33 @@ def run_snippet(
     body = stretched(snippet.body.replace(_ENDPOINT, endpoint), slack)
     command = [sys.executable, "-c", body] if snippet.language == "python" else ["bash", "-euo", "pipefail", "-c", body]
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    done = subprocess.run(
-        command,
-        cwd=directory,
-        env={**os.environ, "PATH": path},
-        capture_output=True,
-        text=True,
-        timeout=timeout_seconds,
-        check=False,
-    )
-    told = f"{snippet.place}\n{body}\n--- printed\n{done.stdout}\n--- and said\n{done.stderr}"
-    assert done.returncode == 0, f"ended with {done.returncode}: {told}"
-    missing = first_missing(snippet.printed, done.stdout)
+    with (
+        TemporaryFile("w+", encoding="utf-8") as printed,
+        TemporaryFile("w+", encoding="utf-8") as said,
+        subprocess.Popen(
+            command,
+            cwd=directory,
+            env={**os.environ, "PATH": path},
+            stdin=subprocess.DEVNULL,
+            stdout=printed,
+            stderr=said,
+            start_new_session=True,
+        ) as running,
+    ):
+        try:
+            running.wait(timeout_seconds)
+            end = f"ended with {running.returncode}"
+        except subprocess.TimeoutExpired:
+            end = f"still ran after {timeout_seconds:g} s by the wall"
+            os.killpg(running.pid, signal.SIGKILL)  # and what it left in the background
+        printed.seek(0)
+        said.seek(0)
+        output = printed.read()
+        told = f"{snippet.place}\n{body}\n--- printed\n{output}\n--- and said\n{said.read()}"
+    assert end == "ended with 0", f"{end}: {told}"
+    missing = first_missing(snippet.printed, output)
     assert not missing, f"never printed {missing!r}: {told}"
-    return done.stdout
+    return output
 
 
 def run_page(found: Sequence[Snippet], directory: Path, timeout_seconds: float, endpoint: str) -> None:

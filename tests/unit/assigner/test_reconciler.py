@@ -54,6 +54,20 @@ def test_three_members_share_evenly() -> None:
     run(scenario())
 
 
+def test_members_that_join_together_are_all_filled_within_the_minute() -> None:
+    """What may be moved in a minute grows with those who came in it: else a scale-out would wait for the next one."""
+
+    async def scenario() -> None:
+        mesh = await Mesh().start(channels=[])
+        mesh.channel("logs/live/1", 24)
+        (first,) = await mesh.joined(1)
+        others = [Participant(mesh, f"web-{number}") for number in (2, 3, 4)]
+        await mesh.until(lambda: all(len(each.holds) == 6 for each in (first, *others)), 10.0)
+        await check(mesh)
+
+    run(scenario())
+
+
 def test_a_killed_member_is_replaced_at_once() -> None:
     async def scenario() -> None:
         mesh = await Mesh().start()

@@ -7,6 +7,7 @@ import pytest
 
 from braid.api.lagmon.v1 import lag_pb2
 from tests.unit.cli.mesh import Result, Shell, virtual
+from tests.unit.cli.test_rejected import user
 
 
 def lag(group: str, stream: str, lane: str, **fields: object) -> lag_pb2.Lag:
@@ -151,6 +152,21 @@ async def test_what_may_be_missing_is_said() -> None:
     assert (result.code, result.out) == (0, "")
     assert "offsets of east, west are still being read: rows may be missing" in result.err
     assert "no group consumes anything yet" in result.err
+
+
+@virtual
+async def test_a_group_that_has_just_begun_is_waited_for() -> None:
+    shell = await with_lagmon()
+    assert (await shell.braid("create", "stream", "logs", "--lane", "live=1")).code == 0
+    await asyncio.sleep(2.0)
+    async with user(shell, "app") as mesh, mesh.consumer(["logs"], group="indexer"):
+        never = await shell.braid("get", "lag", "indexer")
+        assert (never.code, never.out) == (4, "") and "no lag is known of group indexer" in never.err
+        asking = asyncio.ensure_future(shell.braid("get", "lag", "indexer"))
+        await asyncio.sleep(2.0)
+        shell.lagmon.rows = [lag("indexer", "logs", "live", lag_records=7)]
+        found = await asking
+        assert found.code == 0 and found.out.splitlines()[1].split()[:2] == ["indexer/logs/live", "7"]
 
 
 @pytest.mark.parametrize(
