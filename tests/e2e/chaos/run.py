@@ -8,7 +8,7 @@ import random
 import shutil
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -26,7 +26,6 @@ from devmesh.mesh import DevMesh
 from tests.e2e.chaos import judging
 from tests.e2e.chaos.catalogue import FAULTS
 from tests.e2e.chaos.clusters import group_facts, takes_records, topic_facts
-from tests.e2e.chaos.faults import Fault
 from tests.e2e.chaos.field import Field, Mark, StuckError, now_ms
 from tests.e2e.chaos.fleet import Fleet
 from tests.e2e.chaos.histories import KINDS, Histories
@@ -90,13 +89,7 @@ class Report:
         return json.dumps({**small, "violations": [str(each) for each in self.violations]}, indent=1) + "\n"
 
 
-async def play(
-    directory: Path,
-    seed: int,
-    decks: Iterator[Sequence[str]],
-    say: Say = print,
-    table: Mapping[str, Fault] = FAULTS,
-) -> Report:
+async def play(directory: Path, seed: int, decks: Iterator[Sequence[str]], say: Say = print) -> Report:
     """Plays decks of faults, one after the other, then heals, quiets and judges.
 
     Args:
@@ -104,7 +97,6 @@ async def play(
         seed: Of the choices faults make.
         decks: Faults by name; the run ends with the last one.
         say: Gets a line for each step.
-        table: What the names in decks stand for.
     """
     begun = time.monotonic()
     shutil.rmtree(directory, ignore_errors=True)
@@ -121,7 +113,7 @@ async def play(
         fleet = Fleet(logs, endpoint)
         try:
             async with braid.connect(endpoint, client_id="chaos") as client:
-                await _Play(Field(mesh, fleet, Journals(logs), client), report, say, table).run(decks)
+                await _Play(Field(mesh, fleet, Journals(logs), client), report, say).run(decks)
         finally:
             fleet.close()
     _judge(report, say)
@@ -132,11 +124,10 @@ async def play(
 class _Play:
     """The acts of one run."""
 
-    def __init__(self, field: Field, report: Report, say: Say, table: Mapping[str, Fault]) -> None:
+    def __init__(self, field: Field, report: Report, say: Say) -> None:
         self._field = field
         self._report = report
         self._say = say
-        self._table = table
         self._histories = Histories()
         self._timed: list[judging.Timed] = []
 
@@ -179,7 +170,7 @@ class _Play:
             for name in deck:
                 begun = time.monotonic()
                 self._report.faults.append(name)
-                await self._table[name](self._field, chance)
+                await FAULTS[name](self._field, chance)
                 counts = self._field.journals.counts
                 self._say(
                     f"{self._field.kills:3} kills  {name:32} {time.monotonic() - begun:5.1f} s   "
