@@ -166,6 +166,30 @@ async def moved_with_a_rest(local: DevMesh, stream: str, *, ordered: bool) -> Ap
     return application
 
 
+@contextlib.asynccontextmanager
+async def under_way(local: DevMesh, stream: str) -> AsyncIterator[Application]:
+    """An ordered stream whose application has done something; in the end everything of either cluster is handled."""
+    await asyncio.to_thread(wait_healthy, local)
+    async with braid.connect(local.ready.endpoint) as mesh:
+        await create(mesh, stream)
+        application = Application(mesh, stream)
+        async with application.running():
+            await application.more()
+            yield application
+            await application.more()
+    assert application.clusters() == {"east", "west"}
+
+
+@contextlib.asynccontextmanager
+async def east_dead(local: DevMesh) -> AsyncIterator[None]:
+    """It is killed, and started again."""
+    try:
+        await local.kill("east")
+        yield
+    finally:
+        await local.start("east")
+
+
 async def test_a_planned_move_keeps_every_keys_order(two_clusters: DevMesh) -> None:
     assert (await moved_with_a_rest(two_clusters, "ledger", ordered=True)).in_order()
 
@@ -175,43 +199,22 @@ async def test_without_the_policy_a_move_relaxes_the_order(two_clusters: DevMesh
 
 
 async def test_a_death_halts_the_new_channel_until_the_old_one_is_done(two_clusters: DevMesh) -> None:
-    await asyncio.to_thread(wait_healthy, two_clusters)
-    async with braid.connect(two_clusters.ready.endpoint) as mesh:
-        await create(mesh, "journal")
-        application = Application(mesh, "journal")
-        async with application.running():
-            await application.more()
-            try:
-                await two_clusters.kill("east")
-                assert await halted(mesh, "journal") == "journal/live/2"
-                await application.more(handled=0)
-                assert "west" not in application.clusters()
-                assert "HALTED" in await printed(two_clusters, "get streams journal")
-            finally:
-                await two_clusters.start("east")
-            await until(lambda: "west" in application.clusters(), "west is consumed", 60)
-            await application.more()
-    assert application.clusters() == {"east", "west"}
+    async with under_way(two_clusters, "journal") as application:
+        async with east_dead(two_clusters):
+            assert await halted(application.mesh, "journal") == "journal/live/2"
+            await application.more(handled=0)
+            assert "west" not in application.clusters()
+            assert "HALTED" in await printed(two_clusters, "get streams journal")
+        await until(lambda: "west" in application.clusters(), "west is consumed", 60)
     assert application.in_order()
 
 
 async def test_a_person_lets_a_halted_channel_go_on(two_clusters: DevMesh) -> None:
-    await asyncio.to_thread(wait_healthy, two_clusters)
-    async with braid.connect(two_clusters.ready.endpoint) as mesh:
-        await create(mesh, "diary")
-        application = Application(mesh, "diary")
-        async with application.running():
-            await application.more()
-            try:
-                await two_clusters.kill("east")
-                channel = await halted(mesh, "diary")
-                assert "west" not in application.clusters()
-                told = await printed(two_clusters, f"release channel {channel} --reason drill")
-                assert channel in told
-                await until(lambda: "west" in application.clusters(), "west is consumed while east is dead", 60)
-                assert "HALTED" not in await printed(two_clusters, "get streams diary")
-                assert "drill" in await printed(two_clusters, "events --for stream/diary -o json")
-            finally:
-                await two_clusters.start("east")
-            await application.more()
-    assert application.clusters() == {"east", "west"}
+    async with under_way(two_clusters, "diary") as application, east_dead(two_clusters):
+        channel = await halted(application.mesh, "diary")
+        assert "west" not in application.clusters()
+        told = await printed(two_clusters, f"release channel {channel} --reason drill")
+        assert channel in told
+        await until(lambda: "west" in application.clusters(), "west is consumed while east is dead", 60)
+        assert "HALTED" not in await printed(two_clusters, "get streams diary")
+        assert "drill" in await printed(two_clusters, "events --for stream/diary -o json")

@@ -1,8 +1,9 @@
 """Handlers that take long, that block, that take batches: what ends them, and what becomes of their records."""
 
 import asyncio
-from collections.abc import Callable
-from typing import Final, TypeVar
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any, Final, TypeVar
 
 import pytest
 
@@ -16,6 +17,7 @@ from tests.support.virtual_time import ProcessTasks
 from tests.unit.client.consuming import FIRST, TOPIC, Bench, bench, killed, member
 
 T = TypeVar("T")
+Run = asyncio.Future[None]
 QUICK: Final = Retry(max_attempts=2, backoff_seconds=(0.5, 0.5))
 
 
@@ -59,6 +61,21 @@ def threads(monkeypatch: pytest.MonkeyPatch) -> SlowThreads:
 
     monkeypatch.setattr(ProcessTasks, "threads", threads)
     return made
+
+
+@asynccontextmanager
+async def at_work(threads: SlowThreads, count: int, **settings: Any) -> AsyncIterator[tuple[Bench, Consumer, Run]]:
+    """So many records, and a member whose threads sink them, `concurrency` at a time; they are at it."""
+
+    def handle(record: Record) -> None:
+        at.sunk(record)
+
+    async with bench() as at:
+        at.fill(count)
+        async with member(at, "m", FIRST, **settings) as (consumer, _):
+            running = asyncio.ensure_future(consumer.run(handle))
+            await until(lambda: len(threads.running) == min(count, settings.get("concurrency", count)))
+            yield at, consumer, running
 
 
 def overdue(consumer: Consumer) -> int:
@@ -240,53 +257,33 @@ def test_a_thread_past_its_time_keeps_its_slot_and_its_late_result_changes_nothi
 
 
 def test_an_exclusive_lease_is_not_given_back_while_a_thread_works_on_its_record(threads: SlowThreads) -> None:
-    at_bench: list[Bench] = []
-
-    def handle(record: Record) -> None:
-        at_bench[0].sunk(record)
-
     @virtual
     async def scenario() -> None:
-        async with bench() as at:
-            at_bench.append(at)
-            at.fill(1)
-            async with member(at, "m", FIRST, ownership="exclusive") as (consumer, _):
-                running = asyncio.ensure_future(consumer.run(handle))
-                await until(lambda: len(threads.running) == 1)
-                await at.control.revoke(0, FIRST, deadline_ms=1_000)
-                await asyncio.sleep(20.0)
-                assert at.control.released == []
-                threads.end_one()
-                await until(lambda: [each.lease for each in at.control.released] == [FIRST], seconds=1.0)
-                assert at.watch.base(TOPIC) == 1  # what was done in time counts
-            await running
+        async with at_work(threads, 1, ownership="exclusive") as (at, _, running):
+            await at.control.revoke(0, FIRST, deadline_ms=1_000)
+            await asyncio.sleep(20.0)
+            assert at.control.released == []
+            threads.end_one()
+            await until(lambda: [each.lease for each in at.control.released] == [FIRST], seconds=1.0)
+            assert at.watch.base(TOPIC) == 1  # what was done in time counts
+        await running
 
     scenario()
 
 
 def test_a_cancelled_run_waits_for_its_threads_and_what_they_did_counts(threads: SlowThreads) -> None:
-    at_bench: list[Bench] = []
-
-    def handle(record: Record) -> None:
-        at_bench[0].sunk(record)
-
     @virtual
     async def scenario() -> None:
-        async with bench() as at:
-            at_bench.append(at)
-            at.fill(5)
-            async with member(at, "m", FIRST, concurrency=2) as (consumer, _):
-                running = asyncio.ensure_future(consumer.run(handle))
-                await until(lambda: len(threads.running) == 2)
-                running.cancel()
-                await asyncio.sleep(5.0)
-                assert not running.done()
-                threads.end_one()
-                threads.end_one()
-                await until(running.done)
-                assert threads.running == []
-                await until(lambda: at.watch.base(TOPIC) == 2)
-                killed(consumer)
+        async with at_work(threads, 5, concurrency=2) as (at, consumer, running):
+            running.cancel()
+            await asyncio.sleep(5.0)
+            assert not running.done()
+            threads.end_one()
+            threads.end_one()
+            await until(running.done)
+            assert threads.running == []
+            await until(lambda: at.watch.base(TOPIC) == 2)
+            killed(consumer)
 
     scenario()
 

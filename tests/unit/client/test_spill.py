@@ -56,6 +56,16 @@ def pointed(at: Bench) -> SpillPointer | None:
     return at.watch.last(TOPIC).fields.spill
 
 
+async def left_by_the_first(at: Bench) -> None:
+    """A member does most of the records, commits, and dies."""
+    at.fill(COUNT)
+    async with member(at, "one", FIRST) as (consumer, client):
+        await most(at, consumer)
+        await consumer.commit()
+        client.kill()
+        killed(consumer)
+
+
 async def goes_on_with(at: Bench, name: str, expected: Sequence[int]) -> None:
     """The next holder gets exactly these."""
     async with member(at, name, FIRST) as (consumer, client):
@@ -117,7 +127,6 @@ async def test_slots_alternate_and_what_a_commit_points_to_outlives_compaction_a
 async def test_records_of_older_epochs_and_of_what_fits_again_are_forgotten() -> None:
     async with bench() as at:
         small(at)
-        at.fill(COUNT)
         east = at.control.clusters["east"]
 
         def kept() -> int:
@@ -129,11 +138,7 @@ async def test_records_of_older_epochs_and_of_what_fits_again_are_forgotten() ->
             log = east.log(place)
             return sum(each.value is not None for batch in log.batches for each in batch.records)
 
-        async with member(at, "one", FIRST) as (consumer, client):
-            await most(at, consumer)
-            await consumer.commit()
-            client.kill()
-            killed(consumer)
+        await left_by_the_first(at)
         async with member(at, "two", FIRST) as (consumer, _):
             out = await take(consumer, len(undone()))
             at.sunk(out[1])
@@ -155,17 +160,11 @@ async def test_records_of_older_epochs_and_of_what_fits_again_are_forgotten() ->
 async def test_a_record_that_is_gone_or_another_one_is_told_and_the_commit_s_own_claims_stand() -> None:
     async with bench() as at:
         small(at, 150)
-        at.fill(COUNT)
-        east = at.control.clusters["east"]
-        async with member(at, "one", FIRST) as (consumer, client):
-            await most(at, consumer)
-            await consumer.commit()
-            client.kill()
-            killed(consumer)
+        await left_by_the_first(at)
         fields = at.watch.last(TOPIC).fields
         assert fields.done and fields.spill is not None and fields.spill.done > 0
         left = [offset for offset in range(COUNT) if offset not in fields.claims]
-        east.delete_topic(records.TOPIC)
+        at.control.clusters["east"].delete_topic(records.TOPIC)
         await goes_on_with(at, "two", left)
 
 
@@ -281,12 +280,7 @@ def _noticed(monkeypatch: pytest.MonkeyPatch, owner: object, name: str, replacem
     async def run() -> None:
         async with bench() as at:
             small(at)
-            at.fill(COUNT)
-            async with member(at, "one", FIRST) as (consumer, client):
-                await most(at, consumer)
-                await consumer.commit()
-                client.kill()
-                killed(consumer)
+            await left_by_the_first(at)
             assert any("points to nothing of its own" in each for each in at.watch.untrue)
             at.watch.untrue.clear()
 
