@@ -17,7 +17,6 @@ SNAPSHOT_EVERY_EVENTS: Final = 512  # bounds what a start must fold
 SNAPSHOT_PIECE_ITEMS: Final = (
     1_000  # members or leases written in a row: a few milliseconds; then the loop has its turn
 )
-WATCH_QUEUE_BATCHES: Final = 10_000  # a watcher that lags further reloads
 WATCH_PAGE_BATCHES: Final = 256  # read at once for a watcher that lags
 WATCH_KEEP_REVISIONS: Final = 1_000  # batches a snapshot replaced stay for watchers that are only a little behind
 KEEP_ALIVES_PER_SESSION: Final = 8  # in one TTL, so that a stall of 1.5 s costs no session of 2 s: an etcd election
@@ -56,7 +55,6 @@ STRAND_ALLOWANCE_HOURS: Final = 14 * 24  # added to a topic's retention so an ou
 
 # --- SDK
 PRODUCER_BUFFER_BYTES: Final = 64 << 20
-PRODUCER_BATCH_BYTES: Final = 1 << 20  # uncompressed
 DELIVERY_TIMEOUT_SECONDS: Final = 120.0
 RECEIPTS_CHANNELS_MAX: Final = 64  # channels left whose last receipts a producer keeps to tell a new registry
 ROUTE_GRACE_SECONDS: Final = 0.2  # after failing a dead channel's sends, before sending again elsewhere
