@@ -92,8 +92,8 @@ def _cut_to_fit(fields: EnvelopeFields, size_max: int, size_of: SizeOf, lowest: 
     """Cuts at the highest horizon, not below `lowest`, whose statement surely fits; at the lowest one if none does."""
     sets = [fields.done, fields.rejected, fields.expired, *(cursor.done for cursor in fields.cursors)]
     sized = [SizedRanges(ranges) for ranges in sets]
-    ends = np.unique(np.concatenate([one.ends for one in sized] + [one.starts for one in sized]))
-    horizons = [lowest, *ends[ends > lowest].tolist()]
+    ends = np.sort(np.concatenate([one.ends for one in sized] + [one.starts for one in sized]), kind="stable")
+    horizons = np.append(lowest, ends[ends > lowest])
     without = replace(
         cut(fields, fields.base),
         cursors=tuple(replace(cursor, done=EMPTY) for cursor in fields.cursors),
@@ -104,11 +104,11 @@ def _cut_to_fit(fields: EnvelopeFields, size_max: int, size_of: SizeOf, lowest: 
     low, high = 0, len(horizons) - 1
     while low < high:
         middle = (low + high + 1) // 2
-        if sum(one.size_below(horizons[middle]) for one in sized) <= room:
+        if sum(one.size_below(int(horizons[middle])) for one in sized) <= room:
             low = middle
         else:
             high = middle - 1
-    return _reach(fields, horizons[low])
+    return _reach(fields, int(horizons[low]))
 
 
 def _reach(fields: EnvelopeFields, horizon: int) -> EnvelopeFields:
