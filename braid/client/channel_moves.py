@@ -128,6 +128,11 @@ class ChannelMoves:
         newest = max(acknowledged, default=None)
         return Reach(None if newest is None else now - newest, sum(sender.in_flight for sender in senders))
 
+    def cluster_id(self, channel: ChannelId) -> str:
+        """The own id of the cluster that a channel lies on; empty where it is not known, or was left."""
+        sender = self._senders.get(channel)
+        return "" if sender is None else sender.cluster_id()
+
     def forgive(self, now: float) -> None:
         """This process was stopped or busy: what channels owe they owe from now on."""
         for sender in self._senders.values():

@@ -94,6 +94,10 @@ class ChannelSender:
         """Partitions that take nothing now, as the client heard last."""
         return self._producer.leaderless(self.channel.topic)
 
+    def cluster_id(self) -> str:
+        """The cluster's own id, as the client heard last; empty before it did."""
+        return self._producer.cluster_id()
+
     def forgive(self, now: float) -> None:
         """Counts its silence anew from `now`, on `Clock.elapsed`."""
         self._quiet_since = now

@@ -89,6 +89,7 @@ class ClusterWork:
         self._beside = beside
         self._tasks: list[Task] = []
         self._described = False
+        self.cluster_id = ""  # its own
 
     def start(self) -> None:
         """Starts fetching and committing."""
@@ -102,6 +103,7 @@ class ClusterWork:
         """Learns, once, what the cluster allows. Raises `ClusterUnavailable`."""
         if not self._described:
             described = await self.admin.describe_cluster()
+            self.cluster_id = described.cluster_id
             self.committer.learn(described.offset_metadata_max_units, described.offsets_retention_minutes)
             self._described = True
 

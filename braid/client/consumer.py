@@ -170,6 +170,7 @@ class Consumer:
             trouble=self._circuits,
             again=self._retries.again,
             overdue_changed=self._overdue_changed,
+            observer=self._works.observer,
         )
         self._handlings.append(handling)
         try:

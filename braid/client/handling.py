@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, cast
 
 from braid.client.handlers import Handled, X
-from braid.client.observing import observer
+from braid.client.observing import Observer
 from braid.client.record import Record
 from braid.client.routing import DLQ_LANE
 from braid.client.settings import ConsumerSettings
@@ -72,6 +72,7 @@ class Handling(Generic[X]):
         trouble: Trouble,
         again: Callable[[Record, float], None],
         overdue_changed: Callable[[], None],
+        observer: Observer | None = None,
     ) -> None:
         """`watch` runs what the consumer cannot live without; what runs `in_threads` does not end when cancelled.
 
@@ -94,7 +95,7 @@ class Handling(Generic[X]):
         self._probes = trouble.probes
         self._again = again
         self._overdue_changed = overdue_changed
-        self._observer = observer(host.clock, settings.group)
+        self._observer = observer
         self._current: dict[int, X] = {}
         self._since: dict[int, float] = {}  # by slot, when its handler began
         self._slots: list[Task] = []

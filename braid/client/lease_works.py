@@ -99,7 +99,7 @@ class LeaseWorks:
         self._shared = shared
         self._zone = zone
         self._settings = settings
-        self._observer = observer(host.clock, settings.group)
+        self.observer = observer(host.clock, settings.group, self._cluster_id)
         self._exclusive = settings.ownership == "exclusive"
         self._works: dict[LeaseId, PartitionWork] = {}
         self._left_over: list[PartitionWork] = []  # exclusive: ended, and not all that was handed out is settled
@@ -319,13 +319,18 @@ class LeaseWorks:
         if self._works.get(work.lease.id) is work:
             del self._works[work.lease.id]
 
+    def _cluster_id(self, name: str) -> str:
+        """A cluster's own id, empty before it told any."""
+        cluster = self.clusters.get(name)
+        return "" if cluster is None else cluster.cluster_id
+
     def _cluster(self, held: Held) -> ClusterWork:
         name = held.cluster.name
         if name not in self.clusters:
             cluster = self._kafka.cluster(held.cluster.bootstrap, held.cluster.security_profile)
             self.clusters[name] = ClusterWork(
                 self._host,
-                cluster if self._observer is None else self._observer.watch(cluster, name),
+                cluster if self.observer is None else self.observer.watch(cluster, name),
                 self._settings,
                 zone=self._zone,
                 memory=self._shared.memory,

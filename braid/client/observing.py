@@ -4,7 +4,7 @@ A cluster is watched by standing between the consumer and its port; where nobody
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Final
 
@@ -12,7 +12,7 @@ from opentelemetry import trace
 
 from braid.client.handlers import Handled
 from braid.client.instruments import Instruments, instruments, operation
-from braid.client.tracing import process_span, tracer
+from braid.client.tracing import identified, process_span, tracer
 from braid.kernel.errors import BraidError
 from braid.kernel.ports import (
     Clock,
@@ -36,12 +36,20 @@ _MS_NS: Final = 1_000_000
 class Observer:
     """Tells of what one consumer does."""
 
-    def __init__(self, clock: Clock, group: str, tracer: trace.Tracer | None, found: Instruments | None) -> None:
-        """Of `tracer` and `found` one at least is there."""
+    def __init__(
+        self,
+        clock: Clock,
+        group: str,
+        tracer: trace.Tracer | None,
+        found: Instruments | None,
+        cluster_id: Callable[[str], str],
+    ) -> None:
+        """Of `tracer` and `found` one at least is there; `cluster_id` tells a cluster's own id by its name."""
         self._clock = clock
         self._group = group
         self._tracer = tracer
         self._instruments = found
+        self._cluster_id = cluster_id
 
     @contextmanager
     def processing(self, item: Handled) -> Iterator[None]:
@@ -50,7 +58,8 @@ class Observer:
         try:
             with ExitStack() as stack:
                 if self._tracer is not None:
-                    stack.enter_context(process_span(self._tracer, self._group, item))
+                    cluster_id = self._cluster_id(item.work.lease.cluster.name)
+                    stack.enter_context(process_span(self._tracer, self._group, item, cluster_id))
                 yield
         except BaseException as raised:
             error = type(raised).__name__
@@ -82,7 +91,9 @@ class Observer:
             self._instruments.operation.record(self._clock.elapsed() - began.elapsed, attributes)
         if self._tracer is None:
             return
-        told: dict[str, str | int] = {**attributes, **({"messaging.batch.message_count": count} if count else {})}
+        told: dict[str, str | int] = {**attributes, **identified(self._cluster_id(attributes["braid.cluster"]))}
+        if count:
+            told["messaging.batch.message_count"] = count
         span = self._tracer.start_span(
             name, kind=trace.SpanKind.CLIENT, attributes=told, start_time=began.wall_ms * _MS_NS
         )
@@ -105,10 +116,10 @@ class Moment:
         self.wall_ms = clock.now_ms()
 
 
-def observer(clock: Clock, group: str) -> Observer | None:
+def observer(clock: Clock, group: str, cluster_id: Callable[[str], str]) -> Observer | None:
     """Who tells of a consumer; None where neither spans nor metrics are set up."""
     found, by = instruments(), tracer()
-    return None if found is None and by is None else Observer(clock, group, by, found)
+    return None if found is None and by is None else Observer(clock, group, by, found, cluster_id)
 
 
 class _Watched:

@@ -165,7 +165,7 @@ class Producer:
             return await self._send(outgoing, _listed(headers), id)
         with send_span(self._tracer, self.stream) as span:
             receipt = await self._send(outgoing, _listed(headers), id)
-            sent(span, receipt)
+            sent(span, receipt, self._moves.cluster_id(receipt.channel))
             return receipt
 
     async def send_dead_letter(
@@ -185,7 +185,7 @@ class Producer:
         with send_span(self._tracer, self.stream) as span:
             receipts = await self._send_many(records)
             if receipts:
-                sent(span, receipts[0], len(receipts))
+                sent(span, receipts[0], self._moves.cluster_id(receipts[0].channel), len(receipts))
             return receipts
 
     async def _send_many(self, records: Iterable[Outgoing]) -> list[Receipt]:

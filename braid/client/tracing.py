@@ -34,14 +34,15 @@ def send_span(tracer: trace.Tracer, stream: str) -> Iterator[trace.Span]:
         yield span
 
 
-def sent(span: trace.Span, receipt: "Receipt", count: int = 1) -> None:
-    """Says where the record lies, or of so many the first."""
+def sent(span: trace.Span, receipt: "Receipt", cluster_id: str, count: int = 1) -> None:
+    """Says where the record lies, or of so many the first; `cluster_id` is the cluster's own, empty when not known."""
     span.update_name(f"send {receipt.topic}")
     attributes: dict[str, str | int] = {
         "messaging.destination.name": receipt.topic,
         "messaging.destination.partition.id": str(receipt.partition),
         "messaging.kafka.offset": receipt.offset,
         "braid.cluster": receipt.cluster,
+        **identified(cluster_id),
     }
     if count > 1:
         attributes["messaging.batch.message_count"] = count
@@ -49,7 +50,7 @@ def sent(span: trace.Span, receipt: "Receipt", count: int = 1) -> None:
 
 
 @contextmanager
-def process_span(tracer: trace.Tracer, group: str, item: Handled) -> Iterator[None]:
+def process_span(tracer: trace.Tracer, group: str, item: Handled, cluster_id: str) -> Iterator[None]:
     """A CONSUMER span around a handler; that of one record is linked to the span that sent it."""
     place = item.work.lease.topic_partition
     attributes: dict[str, str | int] = {
@@ -60,6 +61,7 @@ def process_span(tracer: trace.Tracer, group: str, item: Handled) -> Iterator[No
         "messaging.destination.partition.id": str(place.partition),
         "messaging.consumer.group.name": group,
         "braid.cluster": item.work.lease.cluster.name,
+        **identified(cluster_id),
     }
     links = []
     if isinstance(item, Record):
@@ -76,6 +78,11 @@ def process_span(tracer: trace.Tracer, group: str, item: Handled) -> Iterator[No
         except Exception as error:
             span.set_attribute("error.type", type(error).__name__)
             raise
+
+
+def identified(cluster_id: str) -> dict[str, str]:
+    """The attribute that holds a Kafka cluster's own id; none where it is not known."""
+    return {"messaging.kafka.cluster.id": cluster_id} if cluster_id else {}
 
 
 def trace_headers() -> Headers:

@@ -36,6 +36,7 @@ class QuietClient(AIOKafkaClient):
     """
 
     asked_at = -math.inf
+    cluster_id = ""  # as metadata last told it: aiokafka does not keep it
 
     async def _metadata_update(self, cluster_metadata: Any, topics: Sequence[str] | None) -> bool:
         """Asks any broker for the topics (no topics: none, a producer never needs all)."""
@@ -55,6 +56,7 @@ class QuietClient(AIOKafkaClient):
                 hang_up(connection)
                 continue
             if answer.brokers:
+                self.cluster_id = getattr(answer, "cluster_id", None) or ""  # no broker before 0.10.1 tells it
                 cluster_metadata.update_metadata(answer)
                 return True
         cluster_metadata.failed_update(None)
@@ -117,6 +119,12 @@ def leaderless(producer: AIOKafkaProducer, topic: str) -> frozenset[int]:
     """Partitions of a topic that metadata knows and names no leader for."""
     partitions = producer.client.cluster._partitions.get(topic, {})
     return frozenset(number for number, told in partitions.items() if told.leader < 0)
+
+
+def cluster_id(producer: AIOKafkaProducer) -> str:
+    """The cluster's own id, as metadata last told it; empty until it did."""
+    client = producer.client
+    return client.cluster_id if isinstance(client, QuietClient) else ""
 
 
 async def refresh(producer: AIOKafkaProducer, topic: str) -> bool:

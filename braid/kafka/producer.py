@@ -153,6 +153,10 @@ class AioProducer:
         """See `KafkaProducer.leaderless`."""
         return internals.leaderless(self._producer, topic) if self._producer is not None else ()
 
+    def cluster_id(self) -> str:
+        """See `KafkaProducer.cluster_id`."""
+        return "" if self._producer is None else internals.cluster_id(self._producer)
+
     async def abandon(self) -> None:
         """See `KafkaProducer.abandon`."""
         self._ended.set()

@@ -134,6 +134,10 @@ class MemoryProducer:
         described = self._link.cluster.describe_topics([topic])
         return [number for told in described.values() for number, leader in enumerate(told.leaders) if leader < 0]
 
+    def cluster_id(self) -> str:
+        """See `KafkaProducer.cluster_id`."""
+        return "" if self._producer_id is None else self._link.cluster.cluster_id
+
     async def abandon(self) -> None:
         """See `KafkaProducer.abandon`."""
         self._ended = True

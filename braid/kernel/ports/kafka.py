@@ -202,6 +202,10 @@ class KafkaProducer(Protocol):
         """Partitions of a topic that had no leader when the cluster last told; asks nobody, and waits for nothing."""
         ...
 
+    def cluster_id(self) -> str:
+        """The cluster's own id, as it last told; empty until it did. Known once a record was acknowledged."""
+        ...
+
     async def abandon(self) -> None:
         """Fails all that is pending with `ClusterUnavailable` and stops; what is on the wire may still be written."""
         ...

@@ -38,6 +38,16 @@ async def records_arrive_as_sent(rig: Rig) -> None:
     assert [(one.offset, one.timestamp_type) for one in records] == [(at, 0) for at in range(4)]
 
 
+async def a_producer_knows_its_cluster_once_a_record_is_acknowledged(rig: Rig) -> None:
+    unstarted = rig.cluster.producer(linger_ms=0, compression=None, max_batch_bytes=1_000)
+    assert unstarted.cluster_id() == ""
+    await unstarted.close(1.0)
+    producer = await rig.producer()
+    await write(producer, await rig.partition(), b"1")
+    told = (await rig.new_admin().describe_cluster()).cluster_id
+    assert told and producer.cluster_id() == told
+
+
 async def every_compression_is_read_back(rig: Rig) -> None:
     partition = await rig.partition()
     expected = []
@@ -298,6 +308,7 @@ async def a_client_that_was_not_started_can_be_closed(rig: Rig) -> None:
 
 BODIES: Final[list[Body]] = [
     records_arrive_as_sent,
+    a_producer_knows_its_cluster_once_a_record_is_acknowledged,
     every_compression_is_read_back,
     many_records_keep_their_order_through_small_batches,
     a_missing_topic_is_told_and_not_created,

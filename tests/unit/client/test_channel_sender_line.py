@@ -55,6 +55,10 @@ class FullAtFirst:
         """Every partition has a leader."""
         return ()
 
+    def cluster_id(self) -> str:
+        """It told none."""
+        return ""
+
     async def abandon(self) -> None:
         """Nothing more is written."""
         self.room.set()

@@ -140,6 +140,7 @@ def test_polls_and_commits_are_spans(spans: InMemorySpanExporter) -> None:
     poll, commit = found[f"poll {TOPIC}"], found[f"commit {TOPIC}"]
     assert (poll.kind, commit.kind) == (SpanKind.CLIENT, SpanKind.CLIENT)
     assert poll.attributes is not None and commit.attributes is not None
+    assert poll.attributes["messaging.kafka.cluster.id"] == commit.attributes["messaging.kafka.cluster.id"] == "east-1"
     assert poll.attributes["messaging.operation.type"] == "receive"
     assert commit.attributes["messaging.operation.type"] == "settle"
     assert commit.attributes["messaging.consumer.group.name"] == "g"

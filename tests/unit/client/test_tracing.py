@@ -49,6 +49,7 @@ def test_a_record_is_traced_from_send_to_handler(spans: InMemorySpanExporter) ->
         assert span.attributes["messaging.system"] == "kafka"
         assert span.attributes["messaging.destination.name"] == TOPIC
         assert span.attributes["messaging.kafka.offset"] == 0
+        assert span.attributes["messaging.kafka.cluster.id"] == "east-1"
     assert failed.attributes is not None
     assert failed.attributes["error.type"] == "ValueError"
     assert handled.attributes is not None
