@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 
 from braid.client.channel_sender import ChannelSender
 from braid.client.outbox import Outbox, Pending
+from braid.client.receipts import Receipts, Resumption
 from braid.client.route_watch import Reach
 from braid.client.routing import ActiveChannel, RouteTable, StickyChoice, near, rendezvous
 from braid.client.settings import ProducerSettings
@@ -41,10 +42,12 @@ class ChannelMoves:
         zone: str,
         settled: Settled,
         left: Callable[[str, Mapping[int, int]], None],
+        resumed: Callable[[str, Resumption], None],
         acknowledge: Callable[[int], None],
     ) -> None:
         """`settled` hears the fate of a record once, `left` of each channel that was left and how far its receipts go,
-        `acknowledge` of each revision whose change is complete."""
+        `resumed` of logs that went on over another connection, `acknowledge` of each revision whose change is complete.
+        """
         self._host = host
         self._kafka = kafka
         self._outbox = outbox
@@ -52,11 +55,13 @@ class ChannelMoves:
         self._zone = zone
         self._on_settled = settled
         self._on_left = left
+        self._on_resumed = resumed
         self._acknowledge = acknowledge
         self._route: RouteTable | None = None
         self._newest: RouteTable | None = None
         self._changed = asyncio.Event()
         self._senders: dict[ChannelId, ChannelSender] = {}
+        self._receipts: dict[ChannelId, Receipts] = {}
         self._broken: dict[ChannelId, None] = {}
         self._refusing: dict[ChannelId, None] = {}
         self._gates: dict[str, asyncio.Event] = {}
@@ -212,6 +217,8 @@ class ChannelMoves:
         self._host.tasks.spawn(self._end(sender), f"end-producer-{channel}")
         self._on_left(str(channel), sender.receipts)
         self._senders.pop(channel, None)
+        if channel not in route.channel_ids():
+            self._receipts.pop(channel, None)
         self._broken.pop(channel, None)
         self._refusing.pop(channel, None)
         for record in self._outbox.on_channel(channel):
@@ -277,9 +284,15 @@ class ChannelMoves:
                 ),
                 self._settle,
                 tally(SENT, channel.cluster, address.zone, self._zone),
+                self._receipts_of(channel.id),
             )
             self._senders[channel.id] = sender
         return sender
+
+    def _receipts_of(self, channel: ChannelId) -> Receipts:
+        if channel not in self._receipts:
+            self._receipts[channel] = Receipts(lambda resumption: self._on_resumed(str(channel), resumption))
+        return self._receipts[channel]
 
     def _settle(self, sender: ChannelSender, record: Pending, result: Written | BraidError) -> None:
         """The fate of a record, or the need to send it again."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from braid.client.outbox import Pending
+from braid.client.receipts import Receipts
 from braid.client.routing import ActiveChannel
 from braid.client.zone_bytes import Tally
 from braid.kernel.errors import BraidError, ClusterUnavailable
@@ -45,8 +46,9 @@ class ChannelSender:
         producer: KafkaProducer,
         settled: Settled,
         acknowledged: Tally | None = None,
+        receipts: Receipts | None = None,
     ) -> None:
-        """`acknowledged` counts the bytes of records that were."""
+        """`acknowledged` counts the bytes of records that were; `receipts` are the channel's, whoever sent before."""
         self.channel = channel
         self._acknowledged = acknowledged or Tally()
         self._host = host
@@ -63,7 +65,8 @@ class ChannelSender:
         self._quiet_since = 0.0
         self._idle = asyncio.Event()
         self._idle.set()
-        self._receipts: dict[int, int] = {}
+        self._receipts = receipts or Receipts()
+        self._number = self._receipts.new_sender()
         self._acknowledged_at: float | None = None
 
     @property
@@ -73,8 +76,8 @@ class ChannelSender:
 
     @property
     def receipts(self) -> Mapping[int, int]:
-        """By partition, the offset after the last one acknowledged and told."""
-        return self._receipts
+        """By partition, the offset after the last one acknowledged and told, by this sender or those before it."""
+        return self._receipts.next_offsets
 
     @property
     def in_flight(self) -> int:
@@ -245,8 +248,7 @@ class ChannelSender:
         if isinstance(result, Written):
             self._acknowledged_at = self._quiet_since  # of just now
             self._acknowledged.bytes += record.size
-            if result.offset >= self._receipts.get(result.partition, 0):
-                self._receipts[result.partition] = result.offset + 1
+            self._receipts.take(self._number, result)
         self._settled(self, record, result)
 
     def _one_more(self) -> None:

@@ -81,6 +81,7 @@ class Producer:
             zone=zone,
             settled=self._settled,
             left=self._watch.left,
+            resumed=self._watch.resumed,
             acknowledge=self._watch.acknowledge,
         )
         self._tasks: list[Task] = []

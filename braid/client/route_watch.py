@@ -9,10 +9,11 @@ from functools import partial
 from typing import NamedTuple, Protocol
 
 from braid.api.registry.v1 import route_pb2 as wire
+from braid.client.receipts import Resumption
 from braid.client.refusals import is_final, is_strange
 from braid.client.routing import RouteTable
 from braid.client.watched import hanging_up, race
-from braid.kernel import limits
+from braid.kernel import limits, limits_losses
 from braid.kernel.errors import BraidError, Unavailable
 from braid.kernel.ports import DuplexCall, Host
 from braid.rpc.mesh_client import ServiceClient
@@ -42,8 +43,12 @@ class RouteSource(Protocol):
         """Nothing more goes to a channel: by partition, the offset after the last one acknowledged there."""
         ...
 
+    def resumed(self, channel: str, resumption: Resumption) -> None:
+        """A partition's log went on over another connection: it may have lost its end in between."""
+        ...
+
     async def told(self) -> None:
-        """Waits until all that `left` was given is told."""
+        """Waits until all that `left` and `resumed` were given is told."""
         ...
 
     def acknowledge(self, revision: int) -> None:
@@ -78,6 +83,7 @@ class RouteWatch:
         self._told = asyncio.Event()
         self._told.set()
         self._sending = False
+        self._resuming: wire.WatchRoutesRequest | None = None
 
     async def run(self) -> None:
         """Keeps the session until cancelled."""
@@ -113,6 +119,28 @@ class RouteWatch:
         self._told.clear()
         self._send(wire.WatchRoutesRequest(channel_left=told))
 
+    def resumed(self, channel: str, resumption: Resumption) -> None:
+        """Tells the registry of a log that may have lost its end, and again whenever it says hello."""
+        told = wire.Resumption(
+            partition=resumption.partition,
+            first_offset=resumption.first,
+            next_offset=resumption.next,
+            resumed_offset=resumption.resumed,
+        )
+        kept = next((each for each in self._hello.resumed if each.channel == channel), None)
+        if kept is None:
+            kept = self._hello.resumed.add(channel=channel)
+            del self._hello.resumed[: -limits.RECEIPTS_CHANNELS_MAX]
+        kept.resumptions.append(told)
+        del kept.resumptions[: -limits_losses.RESUMPTIONS_MAX]
+        self._told.clear()
+        if self._resuming is not None and self._resuming.log_resumed.channel == channel:  # it has not gone yet
+            self._resuming.log_resumed.resumptions.append(told)
+            return
+        log_resumed = wire.LogResumed(channel=channel, resumptions=[told])
+        self._resuming = wire.WatchRoutesRequest(log_resumed=log_resumed)
+        self._send(self._resuming)
+
     async def told(self) -> None:
         """Waits until the registry was sent all of that; there may be none to send it to."""
         await self._told.wait()
@@ -137,14 +165,18 @@ class RouteWatch:
 
     def _send(self, message: wire.WatchRoutesRequest) -> None:
         if self._outgoing.full():  # nobody listens: the hello of the next connection says what matters
-            self._outgoing.get_nowait()
+            self._drop(self._outgoing.get_nowait())
         self._outgoing.put_nowait(message)
+
+    def _drop(self, message: wire.WatchRoutesRequest) -> None:
+        if message is self._resuming:
+            self._resuming = None
 
     async def _session(self) -> None:
         call = await self._registry.duplex("WatchRoutes", wire.WatchRoutesResponse)
         async with hanging_up(self._host.tasks, call):
             while not self._outgoing.empty():
-                self._outgoing.get_nowait()
+                self._drop(self._outgoing.get_nowait())
             self._sending = False
             await call.send(wire.WatchRoutesRequest(hello=self._hello))
             await race(self._host.tasks, "route-watch", partial(self._receive, call), partial(self._pump, call))
@@ -158,6 +190,7 @@ class RouteWatch:
             while True:
                 message = await self._outgoing.get()
                 self._sending = True
+                self._drop(message)
                 await call.send(message)
                 self._sending = False
                 self._sent()

@@ -11,7 +11,8 @@ from copy import copy
 from typing import Any, Final
 
 from aiokafka import AIOKafkaProducer
-from aiokafka.client import AIOKafkaClient
+from aiokafka.client import AIOKafkaClient, ConnectionGroup
+from aiokafka.conn import AIOKafkaConnection
 from aiokafka.errors import BrokerResponseError, KafkaError, ProducerClosed
 from aiokafka.producer.message_accumulator import BatchBuilder, MessageBatch
 from aiokafka.protocol.metadata import MetadataRequest
@@ -140,6 +141,13 @@ async def connect(producer: AIOKafkaProducer, topic: str) -> bool:
     if not leaders or leaders[0] < 0:
         return False
     return all([await producer.client.ready(leader) for leader in leaders])
+
+
+def connection(producer: AIOKafkaProducer, partition: AioTopicPartition) -> AIOKafkaConnection | None:
+    """The connection to a partition's leader, as metadata has it; None while there is none."""
+    leader = producer.client.cluster.leader_for_partition(partition)
+    found: AIOKafkaConnection | None = producer.client._conns.get((leader, ConnectionGroup.DEFAULT))
+    return found
 
 
 def offer(

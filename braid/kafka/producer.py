@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Any, Final, NamedTuple
 
 from aiokafka import AIOKafkaProducer
+from aiokafka.conn import AIOKafkaConnection
 from aiokafka.errors import KafkaError, MessageSizeTooLargeError, RecordListTooLargeError
 from aiokafka.structs import RecordMetadata
 from aiokafka.structs import TopicPartition as AioTopicPartition
@@ -90,6 +91,7 @@ class AioProducer:
             **security.client_settings(),
         }
         self._producer: AIOKafkaProducer | None = None
+        self._connections: dict[AioTopicPartition, tuple[AIOKafkaConnection | None, int]] = {}
         self._ended = asyncio.Event()
         self._refusals: dict[str, asyncio.Task[int | BraidError]] = {}
 
@@ -219,15 +221,26 @@ class AioProducer:
         if error is None:
             told = done.result()
             stamped = told.timestamp_type != 0  # by the broker
+            connection = self._came_over(partition)
             for offset, (record, settle) in enumerate(taken, told.offset):
                 stamp_ms = told.timestamp if stamped else record.stamp_ms
-                settle(record, Written(partition.topic, partition.partition, offset, stamp_ms))
+                settle(record, Written(partition.topic, partition.partition, offset, stamp_ms, connection))
         elif isinstance(error, MessageSizeTooLargeError | RecordListTooLargeError):
             self._settle_refused(partition.topic, taken)
         else:
             outcome = error if isinstance(error, BraidError) else _outcome_of(error, partition)
             for record, settle in taken:
                 settle(record, outcome)
+
+    def _came_over(self, partition: AioTopicPartition) -> int:
+        """The number of the connection that a batch was just acknowledged over."""
+        before = self._connections.get(partition)
+        producer = self._producer
+        found = internals.connection(producer, partition) if producer is not None else None
+        if before is not None and (found is None or found is before[0]):
+            return before[1]
+        self._connections[partition] = (found, before[1] + 1 if before is not None else 0)
+        return self._connections[partition][1]
 
     def _settle_refused(self, topic: str, taken: Sequence[internals.Taken]) -> None:
         """Too large: is the topic sealed, or the record, or its batch too large? One question per topic settles all."""

@@ -14,6 +14,7 @@ from braid.client.consumer import Consumer
 from braid.client.lease_session import LeaseListener
 from braid.client.mesh import MeshOfStreams
 from braid.client.producer import Producer
+from braid.client.receipts import Resumption
 from braid.client.route_watch import Reach
 from braid.client.routing import RouteTable
 from braid.client.settings import ConsumerSettings, ProducerSettings
@@ -58,6 +59,9 @@ class _Routes:
 
     def left(self, channel: str, next_offsets: Mapping[int, int]) -> None:
         """See `RouteSource.left`."""
+
+    def resumed(self, channel: str, resumption: Resumption) -> None:
+        """See `RouteSource.resumed`."""
 
     async def told(self) -> None:
         """See `RouteSource.told`."""

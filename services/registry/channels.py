@@ -7,11 +7,13 @@ A spare (PROVISIONING, STANDBY) that is not wanted any more goes to RETIRED dire
 channel: it is DRAINED by decree and retired at once.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import NamedTuple
 
 from braid.kernel.ids import ChannelId
+from braid.kernel.limits import OFFSET_MAX
 from braid.kernel.offset_ranges import OPEN, Ranges
 
 
@@ -57,6 +59,30 @@ class ChannelRef(NamedTuple):
         return f"{self.lane}/{self.generation}"
 
 
+class Resumption(NamedTuple):
+    """A producer's log went on over another connection: see `Resumption` in `route.proto`. Offsets.
+
+    Attributes:
+        first, next: The first acknowledged over the connection before, and the one after the last.
+        resumed: The first acknowledged over the other connection.
+    """
+
+    partition: int
+    first: int
+    next: int
+    resumed: int
+
+
+def checked(told: Sequence[Resumption], partitions: int) -> list[Resumption]:
+    """Those that make sense; a client may say anything."""
+    return [
+        each
+        for each in told
+        if 0 <= each.partition < partitions and 0 <= each.first < each.next <= OFFSET_MAX
+        if 0 <= each.resumed <= OFFSET_MAX
+    ]
+
+
 class ChannelWeight(NamedTuple):
     """A channel that takes a share of its lane's traffic."""
 
@@ -81,6 +107,7 @@ class Channel:
         discarded: Its stream was deleted.
         acknowledged: Per partition, below which offset producers that left it have receipts; empty when none told any.
         lost, lost_evidence: What its cluster lost of it, and what showed that.
+        overwritten: What of that never comes back: other records lie at its offsets.
         closed: A person ended its drain, and gave up what it still held.
         released: A person lets it be consumed beside older ones of an ordered stream.
     """
@@ -108,6 +135,7 @@ class Channel:
     acknowledged: tuple[int, ...] = ()
     lost: Ranges = ()
     lost_evidence: str = ""
+    overwritten: Ranges = ()
     closed: bool = False
     released: bool = False
 
@@ -125,7 +153,12 @@ class Channel:
     def known_ends(self) -> tuple[int, ...]:
         """Per partition, below which offset its log had records; `OPEN` where nobody knows."""
         known = [each for each in (self.end_offsets, self.acknowledged) if each]
-        return tuple(map(max, zip(*known, strict=True))) if known else (OPEN,) * self.partitions
+        if not known:
+            return (OPEN,) * self.partitions
+        ends = list(map(max, zip(*known, strict=True)))
+        for each in self.overwritten:
+            ends[each.partition] = max(ends[each.partition], each.last + 1)
+        return tuple(ends)
 
     @property
     def drain_step(self) -> DrainStep | None:

@@ -208,7 +208,12 @@ def _of_channel(event: _ChannelEvent) -> Message:
         case e.ChannelDrained():
             return pb.ChannelDrained(channel=ref, groups=event.groups)
         case e.RecordsLost():
-            return pb.RecordsLost(channel=ref, ranges=range_messages(event.ranges), evidence=event.evidence)
+            return pb.RecordsLost(
+                channel=ref,
+                ranges=range_messages(event.ranges),
+                evidence=event.evidence,
+                overwritten=range_messages(event.overwritten),
+            )
         case e.ChannelClosed():
             return pb.ChannelClosed(channel=ref, given_up=range_messages(event.given_up), reason=event.reason)
         case e.ChannelReleased():
@@ -279,7 +284,10 @@ _READERS: Final[Mapping[str, Callable[[pb.RegistryEvent], object]]] = {
     "retention_lifted": lambda m: e.RetentionLifted(_read_ref(m.retention_lifted.channel)),
     "retention_restored": lambda m: e.RetentionRestored(_read_ref(m.retention_restored.channel)),
     "records_lost": lambda m: e.RecordsLost(
-        _read_ref(m.records_lost.channel), read_ranges(m.records_lost.ranges), m.records_lost.evidence
+        _read_ref(m.records_lost.channel),
+        read_ranges(m.records_lost.ranges),
+        m.records_lost.evidence,
+        read_ranges(m.records_lost.overwritten),
     ),
     "channel_closed": lambda m: e.ChannelClosed(
         _read_ref(m.channel_closed.channel), read_ranges(m.channel_closed.given_up), m.channel_closed.reason

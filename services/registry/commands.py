@@ -115,6 +115,15 @@ class ReportLoss:
 
 
 @dataclass(frozen=True, slots=True)
+class ReportOverwritten:
+    """The channel's cluster lost these while they carried traffic, and other records lie at their offsets."""
+
+    ref: ChannelRef
+    ranges: Ranges
+    evidence: str
+
+
+@dataclass(frozen=True, slots=True)
 class ReleaseChannel:
     """Lets a channel of an ordered stream be consumed although older ones are not drained."""
 
@@ -196,6 +205,7 @@ StreamCommand = (
     | RecordRetentionLifted
     | RecordRetentionRestored
     | ReportLoss
+    | ReportOverwritten
     | CloseChannel
     | ReleaseChannel
     | IntendRetirement

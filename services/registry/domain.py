@@ -12,6 +12,7 @@ from braid.kernel.decider import Context
 from braid.kernel.errors import AlreadyExists, Conflict, Invalid, NotFound, Refused
 from braid.kernel.ids import ChannelId, check_name
 from braid.kernel.limits import FAILOVERS_MAX, RETIRED_CHANNELS_KEPT
+from braid.kernel.offset_ranges import united
 from services.registry.channels import CONSUMABLE, SPARE, Channel, ChannelRef, ChannelState
 from services.registry.clusters import check_etag
 from services.registry.commands import (
@@ -35,6 +36,7 @@ from services.registry.commands import (
     RecordSealed,
     ReleaseChannel,
     ReportLoss,
+    ReportOverwritten,
     StreamCommand,
     UnblockFailover,
     UpdateStream,
@@ -219,6 +221,7 @@ _Record = (
     | RecordRetentionLifted
     | RecordRetentionRestored
     | ReportLoss
+    | ReportOverwritten
     | CloseChannel
     | ReleaseChannel
     | IntendRetirement
@@ -237,9 +240,8 @@ def _record(state: Stream, command: _Record) -> Sequence[StreamEvent]:
         case RecordRetentionRestored():
             wanted = channel.state is ChannelState.DRAINED and not channel.retention_restored
             return [RetentionRestored(command.ref)] if wanted else []
-        case ReportLoss():
-            told = command.ranges == channel.lost or channel.state not in CONSUMABLE
-            return [] if told else [RecordsLost(command.ref, command.ranges, command.evidence)]
+        case ReportLoss() | ReportOverwritten():
+            return _lose(channel, command)
         case CloseChannel():
             return _close(channel, command)
         case ReleaseChannel():
@@ -248,6 +250,20 @@ def _record(state: Stream, command: _Record) -> Sequence[StreamEvent]:
             return _intend_retirement(channel)
         case _:
             return _drain(channel, command)
+
+
+def _lose(channel: Channel, command: ReportLoss | ReportOverwritten) -> Sequence[StreamEvent]:
+    """What is overwritten only grows; the rest may be found again."""
+    if channel.state not in CONSUMABLE:
+        return []
+    if isinstance(command, ReportOverwritten):
+        overwritten = united((*channel.overwritten, *command.ranges))
+        lost = united((*channel.lost, *overwritten))
+    else:
+        overwritten, lost = channel.overwritten, united((*command.ranges, *channel.overwritten))
+    if (lost, overwritten) == (channel.lost, channel.overwritten):
+        return []
+    return [RecordsLost(command.ref, lost, command.evidence, overwritten)]
 
 
 def _intend_retirement(channel: Channel) -> Sequence[StreamEvent]:
@@ -390,7 +406,8 @@ def _channel_evolved(channel: Channel, event: _ChannelEvent, now_ms: int) -> Cha
         case ChannelDrained():
             return channel.enter(ChannelState.DRAINED, now_ms)
         case RecordsLost():
-            return replace(channel, lost=event.ranges, lost_evidence=event.evidence)
+            told = replace(channel, lost=event.ranges, lost_evidence=event.evidence)
+            return replace(told, overwritten=event.overwritten)
         case ChannelClosed():
             return replace(channel.enter(ChannelState.DRAINED, now_ms), closed=True)
         case ChannelReleased():

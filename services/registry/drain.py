@@ -4,7 +4,7 @@ Order and completeness are the domain's: a step recorded out of turn is refused 
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from braid.kernel.errors import TopicSealed
@@ -12,8 +12,9 @@ from braid.kernel.ids import SEAL_CANARY
 from braid.kernel.limits import LOSS_TOLD_MAX, SEAL_SETTLE_SECONDS, TRY_APPEND_SECONDS, WORK_AT_ONCE
 from braid.kernel.offset_ranges import Ranges, united
 from braid.kernel.ports import Clock, KafkaAdmin, OffsetAt, TopicPartition
+from services.registry import cuts
 from services.registry.access import Access
-from services.registry.channels import Channel
+from services.registry.channels import Channel, Resumption
 from services.registry.clusters import Cluster
 from services.registry.commands import (
     RecordDrained,
@@ -41,6 +42,16 @@ def partitions_of(channel: Channel) -> Sequence[TopicPartition]:
     return [TopicPartition(channel.topic, number) for number in range(channel.partitions)]
 
 
+async def look_for_cuts(
+    access: Access, cluster: Cluster, channel: Channel, resumptions: Collection[Resumption]
+) -> cuts.Finding:
+    """What the logs lost while they carried traffic. A topic that is gone has lost everything, which others tell."""
+    admin = access.admin(cluster)
+    if await _stranger(admin, channel):
+        return cuts.Finding((), (), "")
+    return await cuts.look(admin, channel, resumptions)
+
+
 async def lift_retention(access: Access, cluster: Cluster, channel: Channel) -> StreamCommand | Held:
     """From now on the topic keeps everything."""
     admin = access.admin(cluster)
@@ -60,7 +71,7 @@ async def seal(access: Access, cluster: Cluster, channel: Channel, clock: Clock)
     admin = access.admin(cluster)
     if stranger := await _stranger(admin, channel):
         return stranger
-    if channel.acknowledged and not channel.lost and (short := await _cut_short(admin, channel)):
+    if channel.acknowledged and channel.lost == channel.overwritten and (short := await _cut_short(admin, channel)):
         return short
     if await _settle_config(admin, channel, {**KEEP_EVERYTHING, **SEALED}):
         await clock.sleep(SEAL_SETTLE_SECONDS)
@@ -82,7 +93,7 @@ async def _cut_short(admin: KafkaAdmin, channel: Channel) -> Held | None:
     told = losses({"a producer": receipts}, ends)
     if not told:
         return None
-    lost = missing([channel.acknowledged], tuple(ends.values()))
+    lost = united((*missing([channel.acknowledged], tuple(ends.values())), *channel.overwritten))
     return Held(tuple(told), ReportLoss(channel.ref, lost, "; ".join(told[:LOSS_TOLD_MAX])))
 
 
@@ -156,9 +167,10 @@ async def await_groups(
     if any(ends[partition] > recorded[partition] for partition in ends):
         return RecordEndOffsets(channel.ref, tuple(ends.values()))
     lost = survey.lost()
-    if channel.lost and not lost:
-        return ReportLoss(channel.ref, (), "the logs have everything again")
+    if channel.lost != lost and lost == channel.overwritten:
+        return ReportLoss(channel.ref, lost, "the logs have everything again that can come back")
     told = losses(survey.known, ends)
+    told += [f"offsets {each} were lost, other records lie there" for each in channel.overwritten]
     holders = [*told, *survey.unfinished()]
     if holders:
         return Held(tuple(holders), ReportLoss(channel.ref, lost, "; ".join(told[:LOSS_TOLD_MAX])) if lost else None)
@@ -192,6 +204,7 @@ class _Survey:
         recorded: Where they ended after the seal.
         receipts: Below which offset producers have receipts; empty when none told any.
         told: What is told as lost already.
+        overwritten: What of that never comes back.
     """
 
     bases: Mapping[str, Mapping[TopicPartition, int]]
@@ -200,6 +213,7 @@ class _Survey:
     recorded: Mapping[TopicPartition, int]
     receipts: Mapping[TopicPartition, int]
     told: Ranges
+    overwritten: Ranges
 
     @property
     def known(self) -> Mapping[str, Mapping[TopicPartition, int]]:
@@ -210,7 +224,7 @@ class _Survey:
         """What the logs lack. As long as they lack anything, what was told stays: a canary may lie there since."""
         everywhere = [tuple(offsets.values()) for offsets in self.known.values() if offsets]
         lacking = missing(everywhere, tuple(self.ends.values()))
-        return united((*self.told, *lacking)) if lacking else ()
+        return united((*self.told, *lacking)) if lacking else self.overwritten
 
     def unfinished(self) -> list[str]:
         """Groups with work left, for people."""
@@ -226,7 +240,9 @@ async def _survey(access: Access, peers: Peers, cluster: Cluster, stream: str, c
     recorded = dict(zip(partitions, channel.end_offsets or (), strict=True))
     receipts = dict(zip(partitions, channel.acknowledged, strict=True)) if channel.acknowledged else {}
     ends = await _ends(admin, channel)
-    return _Survey(bases, {each: starts[each] for each in partitions}, ends, recorded, receipts, channel.lost)
+    return _Survey(
+        bases, {each: starts[each] for each in partitions}, ends, recorded, receipts, channel.lost, channel.overwritten
+    )
 
 
 async def _bases(access: Access, cluster: Cluster, group: str, channel: Channel) -> Mapping[TopicPartition, int]:

@@ -136,11 +136,15 @@ class RetentionRestored:
 
 @dataclass(frozen=True, slots=True)
 class RecordsLost:
-    """The channel's cluster lost these: the whole of it, as far as is known. Nothing, when they were found again."""
+    """The channel's cluster lost these: the whole of it, as far as is known. Nothing, when they were found again.
+
+    Those of them that are `overwritten` never are: other records lie at their offsets.
+    """
 
     ref: ChannelRef
     ranges: Ranges
     evidence: str
+    overwritten: Ranges = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from braid.api.registry.v1.route_pb2 import (
     ChannelLeft,
+    LogResumed,
     ProducerHello,
     ProducerWelcome,
     ReachAnswer,
@@ -22,7 +23,7 @@ from braid.kernel.limits import RECONCILE_SECONDS, WATCH_ALIVE_SECONDS
 from braid.kernel.limits_health import WITNESSES_ASKED_MAX
 from braid.kernel.ports import DuplexServing
 from braid.runtime.replica import Replica
-from services.registry.channels import CONSUMABLE, ChannelState
+from services.registry.channels import CONSUMABLE, ChannelState, Resumption
 from services.registry.crew import Signal, wait_for
 from services.registry.histories import CLUSTERS, STREAMS, read_world
 from services.registry.lateness import Lateness
@@ -71,6 +72,8 @@ class Producers:
         session.host = _host(hello, call.caller.peer)
         for left in hello.left:
             self._take_receipts(stream, left)
+        for resumed in hello.resumed:
+            self._take_resumed(stream, resumed)
         stream_of = _Connection(session, session.connection)
         reading = self._replica.host.tasks.spawn(self._read(call, stream_of), f"producer {session.id}")
         try:
@@ -161,6 +164,8 @@ class Producers:
                 self._on_acknowledged()
             case "channel_left":
                 self._take_receipts(self._replica.aggregates.state(STREAMS, session.stream), message.channel_left)
+            case "log_resumed":
+                self._take_resumed(self._replica.aggregates.state(STREAMS, session.stream), message.log_resumed)
             case "send_errors" if self._replica.aggregates.state(CLUSTERS, message.send_errors.cluster).exists:
                 self._witnesses.complains(message.send_errors.cluster, session.host, self._lateness.attentive(now))
             case "reach" if self._replica.aggregates.state(CLUSTERS, message.reach.cluster).exists:
@@ -183,6 +188,17 @@ class Producers:
             waits = channel.state in CONSUMABLE and not channel.producers_left
             if waits and str(channel.id(stream.name)) == left.channel:
                 self._sessions.take_receipts(stream.name, channel, left.next_offsets)
+
+    def _take_resumed(self, stream: Stream, told: LogResumed) -> None:
+        """Of channels whose records are not all done yet: where those went, somebody may still need to know."""
+        for channel in stream.channels:
+            if channel.state in CONSUMABLE and str(channel.id(stream.name)) == told.channel:
+                found = [
+                    Resumption(each.partition, each.first_offset, each.next_offset, each.resumed_offset)
+                    for each in told.resumptions
+                ]
+                self._sessions.take_resumptions(stream.name, channel, found)
+                self._on_acknowledged()
 
 
 class _Connection:

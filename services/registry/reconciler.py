@@ -19,13 +19,14 @@ from braid.kernel.limits import (
 from braid.runtime.replica import Replica
 from services.registry import drain, provision
 from services.registry.access import Access
-from services.registry.channels import Channel, ChannelRef, ChannelState
+from services.registry.channels import CONSUMABLE, Channel, ChannelRef, ChannelState, Resumption
 from services.registry.clusters import Cluster
 from services.registry.commands import (
     PlanChannel,
     RecordProducersLeft,
     RecordRetentionRestored,
     ReportLoss,
+    ReportOverwritten,
     StreamCommand,
 )
 from services.registry.crew import Crew, Signal, wait_for
@@ -51,6 +52,7 @@ class _Job:
     channel: Channel
     cluster: Cluster
     work: Work | None  # None: bring the topic's configuration up to date
+    resumptions: frozenset[Resumption] = frozenset()  # to be looked at
 
     @property
     def key(self) -> _Key:
@@ -189,6 +191,9 @@ class Reconciler:
     def _job(self, world: World, stream: Stream, channel: Channel) -> _Job | None:
         cluster = world.cluster(channel.cluster)
         work = next_work(world, channel)
+        there = cluster.reachable and not world.lost(channel) and channel.state in CONSUMABLE
+        if there and (resumed := self._sessions.resumptions(stream.name, channel)):
+            return _Job(stream, channel, cluster, Work.LOOK_FOR_CUTS, resumed)
         if work is not None:
             return _Job(stream, channel, cluster, work)
         in_use = channel.state in _CONFIGURED and not channel.retiring and not world.in_trouble(channel)
@@ -218,6 +223,8 @@ class Reconciler:
             self._later(job)
         elif isinstance(result, RecordProducersLeft):
             self._sessions.forget_receipts(job.stream.name, job.channel)
+        elif isinstance(result, ReportOverwritten):
+            self._sessions.looked_at(job.stream.name, job.channel, job.resumptions)
         self.wake()
 
     def _believed(self, job: _Job, loss: ReportLoss | None) -> bool:
@@ -240,6 +247,8 @@ class Reconciler:
                 return None
             case Work.CREATE_TOPIC:
                 return await provision.create_topic(access, cluster, job.stream, channel)
+            case Work.LOOK_FOR_CUTS:
+                return await self._look_for_cuts(job)
             case Work.LIFT_RETENTION:
                 return await drain.lift_retention(access, cluster, channel)
             case Work.AWAIT_PRODUCERS:
@@ -257,6 +266,15 @@ class Reconciler:
                 name = str(channel.id(job.stream.name))
                 revision = self._replica.aggregates.revision
                 return await provision.retire(access, self._peers, cluster, name, channel, revision)
+
+    async def _look_for_cuts(self, job: _Job) -> StreamCommand | Held | None:
+        """What cannot be said of a channel that drains will not be: nothing is written on there any more."""
+        found = await drain.look_for_cuts(self._access, job.cluster, job.channel, job.resumptions)
+        waits = frozenset(found.open) if job.channel.state is ChannelState.ACTIVE else frozenset()
+        if found.lost:
+            return ReportOverwritten(job.channel.ref, found.lost, found.evidence)
+        self._sessions.looked_at(job.stream.name, job.channel, job.resumptions - waits)
+        return Held(("its logs are shorter than what producers saw of them",)) if waits else None
 
     def _producers_left(self, job: _Job) -> StreamCommand | Held:
         current = self._replica.aggregates.state(STREAMS, job.stream.name).route_revision

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 
 from braid.kernel.errors import Exhausted
 from braid.kernel.limits import OFFSET_MAX, PRODUCER_SESSIONS_MAX
-from services.registry.channels import Channel, ChannelRef
+from braid.kernel.limits_losses import RESUMPTIONS_TOLD_MAX
+from services.registry.channels import Channel, ChannelRef, Resumption, checked
 
 
 @dataclass
@@ -62,6 +63,8 @@ class Sessions:
     began: float
     _sessions: dict[tuple[str, str], ProducerSession] = field(default_factory=dict)
     _receipts: dict[tuple[str, ChannelRef], dict[int, int]] = field(default_factory=dict)
+    _resumptions: dict[tuple[str, ChannelRef], set[Resumption]] = field(default_factory=dict)
+    _looked_at: dict[tuple[str, ChannelRef], dict[Resumption, None]] = field(default_factory=dict)
 
     def open(self, stream: str, producer: str, acknowledged: int, current: int, now: float) -> ProducerSession:
         """A producer said hello, for the first time or again.
@@ -119,6 +122,25 @@ class Sessions:
     def forget_receipts(self, stream: str, channel: Channel) -> None:
         """They are recorded."""
         self._receipts.pop((stream, channel.ref), None)
+
+    def take_resumptions(self, stream: str, channel: Channel, told: Sequence[Resumption]) -> None:
+        """A producer's logs went on over other connections; what is told again was perhaps looked at already."""
+        key = (stream, channel.ref)
+        waiting, looked_at = self._resumptions.setdefault(key, set()), self._looked_at.get(key, {})
+        for each in checked(told, channel.partitions):
+            if each not in looked_at and len(waiting) < RESUMPTIONS_TOLD_MAX:
+                waiting.add(each)
+
+    def resumptions(self, stream: str, channel: Channel) -> frozenset[Resumption]:
+        """What is to be looked at of a channel."""
+        return frozenset(self._resumptions.get((stream, channel.ref), ()))
+
+    def looked_at(self, stream: str, channel: Channel, resumptions: Collection[Resumption]) -> None:
+        """These are known to be well, or are recorded as a loss."""
+        key = (stream, channel.ref)
+        self._resumptions.get(key, set()).difference_update(resumptions)
+        known = {**self._looked_at.get(key, {}), **dict.fromkeys(resumptions)}
+        self._looked_at[key] = dict.fromkeys(list(known)[-RESUMPTIONS_TOLD_MAX:])
 
     def route_changed(self, stream: str, current: int, now: float) -> None:
         """A route has a new revision: whoever works by an older one owes an acknowledgement from now on."""

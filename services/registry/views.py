@@ -160,6 +160,7 @@ def channel_message(stream: Stream, channel: Channel, holders: Sequence[str] = (
         acknowledged=channel.acknowledged,
         closed=channel.closed,
         waits_for=[str(each.id(stream.name)) for each in stream.waits_for(channel)],
+        overwritten=range_messages(channel.overwritten),
     )
 
 

@@ -13,6 +13,7 @@ from services.registry.world import World
 class Work(Enum):
     """One step in the outside world."""
 
+    LOOK_FOR_CUTS = "look for cuts"
     CREATE_TOPIC = "create topic"
     LIFT_RETENTION = "lift retention"
     AWAIT_PRODUCERS = "await producers"

@@ -88,6 +88,7 @@ class MemoryCluster:
         self._incarnation = 1
         self._emptied = 0
         self._leader_epoch = 0
+        self.starts = 0  # so many times it was started anew, which no connection outlives
         self._topics: dict[str, _Topic] = {}
         self._ids = 0
         self._producers = 0
@@ -112,6 +113,7 @@ class MemoryCluster:
         if not self.running:
             self.running = True
             self._leader_epoch += 1
+            self.starts += 1
             self.notify()
 
     def pause(self) -> None:

@@ -194,7 +194,8 @@ class MemoryProducer:
                 self._known.discard(partition)
             else:
                 for at, one in enumerate(batch):
-                    one.settle(one.sent, Written(*partition, offset + at, one.record.timestamp_ms))
+                    written = Written(*partition, offset + at, one.record.timestamp_ms, self._link.cluster.starts)
+                    one.settle(one.sent, written)
             for _ in batch:
                 queue.size -= queue.pending.popleft().record.size()
             queue.drained.set()

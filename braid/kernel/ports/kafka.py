@@ -84,12 +84,16 @@ class FetchedColumns(NamedTuple):
 
 
 class Written(NamedTuple):
-    """The broker's acknowledgement of one record."""
+    """The broker's acknowledgement of one record.
+
+    `connection` grows whenever it came over another connection than the one before of its client and partition.
+    """
 
     topic: str
     partition: int
     offset: int
     timestamp_ms: int
+    connection: int = 0
 
 
 class Generation(NamedTuple):

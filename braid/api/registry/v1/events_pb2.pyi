@@ -871,22 +871,28 @@ class RecordsLost(_message.Message):
     CHANNEL_FIELD_NUMBER: _builtins.int
     RANGES_FIELD_NUMBER: _builtins.int
     EVIDENCE_FIELD_NUMBER: _builtins.int
+    OVERWRITTEN_FIELD_NUMBER: _builtins.int
     evidence: _builtins.str
     """What showed it, for people."""
     @_builtins.property
     def channel(self) -> Global___ChannelRef: ...
     @_builtins.property
     def ranges(self) -> _containers.RepeatedCompositeFieldContainer[_stream_pb2.OffsetRange]: ...
+    @_builtins.property
+    def overwritten(self) -> _containers.RepeatedCompositeFieldContainer[_stream_pb2.OffsetRange]:
+        """Those of them whose offsets were given to other records since: they never come back."""
+
     def __init__(
         self,
         *,
         channel: Global___ChannelRef | None = ...,
         ranges: _abc.Iterable[_stream_pb2.OffsetRange] | None = ...,
         evidence: _builtins.str = ...,
+        overwritten: _abc.Iterable[_stream_pb2.OffsetRange] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["channel", b"channel"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["channel", b"channel", "evidence", b"evidence", "ranges", b"ranges"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["channel", b"channel", "evidence", b"evidence", "overwritten", b"overwritten", "ranges", b"ranges"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

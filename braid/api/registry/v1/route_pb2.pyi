@@ -149,6 +149,7 @@ class WatchRoutesRequest(_message.Message):
     SEND_ERRORS_FIELD_NUMBER: _builtins.int
     CHANNEL_LEFT_FIELD_NUMBER: _builtins.int
     REACH_FIELD_NUMBER: _builtins.int
+    LOG_RESUMED_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def hello(self) -> Global___ProducerHello: ...
     @_builtins.property
@@ -159,6 +160,8 @@ class WatchRoutesRequest(_message.Message):
     def channel_left(self) -> Global___ChannelLeft: ...
     @_builtins.property
     def reach(self) -> Global___ReachAnswer: ...
+    @_builtins.property
+    def log_resumed(self) -> Global___LogResumed: ...
     def __init__(
         self,
         *,
@@ -167,12 +170,13 @@ class WatchRoutesRequest(_message.Message):
         send_errors: Global___SendErrors | None = ...,
         channel_left: Global___ChannelLeft | None = ...,
         reach: Global___ReachAnswer | None = ...,
+        log_resumed: Global___LogResumed | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["acknowledged", b"acknowledged", "channel_left", b"channel_left", "hello", b"hello", "message", b"message", "reach", b"reach", "send_errors", b"send_errors"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["acknowledged", b"acknowledged", "channel_left", b"channel_left", "hello", b"hello", "log_resumed", b"log_resumed", "message", b"message", "reach", b"reach", "send_errors", b"send_errors"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["acknowledged", b"acknowledged", "channel_left", b"channel_left", "hello", b"hello", "message", b"message", "reach", b"reach", "send_errors", b"send_errors"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["acknowledged", b"acknowledged", "channel_left", b"channel_left", "hello", b"hello", "log_resumed", b"log_resumed", "message", b"message", "reach", b"reach", "send_errors", b"send_errors"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["hello", "acknowledged", "send_errors", "channel_left", "reach"]  # noqa: Y015
+    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["hello", "acknowledged", "send_errors", "channel_left", "reach", "log_resumed"]  # noqa: Y015
     _WhichOneofArgType_message: _TypeAlias = _typing.Literal["message", b"message"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_message) -> _WhichOneofReturnType_message | None: ...
 
@@ -193,6 +197,7 @@ class ProducerHello(_message.Message):
     REVISION_FIELD_NUMBER: _builtins.int
     LEFT_FIELD_NUMBER: _builtins.int
     HOST_FIELD_NUMBER: _builtins.int
+    RESUMED_FIELD_NUMBER: _builtins.int
     protocol_version: _builtins.int
     producer_id: _builtins.str
     """ULID of the producer instance; a reconnect keeps it."""
@@ -209,6 +214,10 @@ class ProducerHello(_message.Message):
     def left(self) -> _containers.RepeatedCompositeFieldContainer[Global___ChannelLeft]:
         """Channels it left earlier, that the route still names as dropped."""
 
+    @_builtins.property
+    def resumed(self) -> _containers.RepeatedCompositeFieldContainer[Global___LogResumed]:
+        """Logs that went on after a connection had ended, as far as it remembers."""
+
     def __init__(
         self,
         *,
@@ -221,10 +230,11 @@ class ProducerHello(_message.Message):
         revision: _builtins.int = ...,
         left: _abc.Iterable[Global___ChannelLeft] | None = ...,
         host: _builtins.str = ...,
+        resumed: _abc.Iterable[Global___LogResumed] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["capabilities", b"capabilities", "client_id", b"client_id", "host", b"host", "left", b"left", "producer_id", b"producer_id", "protocol_version", b"protocol_version", "revision", b"revision", "stream", b"stream", "zone", b"zone"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["capabilities", b"capabilities", "client_id", b"client_id", "host", b"host", "left", b"left", "producer_id", b"producer_id", "protocol_version", b"protocol_version", "resumed", b"resumed", "revision", b"revision", "stream", b"stream", "zone", b"zone"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -298,6 +308,67 @@ class ChannelLeft(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ChannelLeft: _TypeAlias = ChannelLeft  # noqa: Y015
+
+@_typing.final
+class LogResumed(_message.Message):
+    """A producer goes on writing to partitions of a channel over other connections than before: their logs may have lost
+    their ends in between, and whoever leads the registry looks.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CHANNEL_FIELD_NUMBER: _builtins.int
+    RESUMPTIONS_FIELD_NUMBER: _builtins.int
+    channel: _builtins.str
+    """`<stream>/<lane>/<generation>`."""
+    @_builtins.property
+    def resumptions(self) -> _containers.RepeatedCompositeFieldContainer[Global___Resumption]: ...
+    def __init__(
+        self,
+        *,
+        channel: _builtins.str = ...,
+        resumptions: _abc.Iterable[Global___Resumption] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["channel", b"channel", "resumptions", b"resumptions"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LogResumed: _TypeAlias = LogResumed  # noqa: Y015
+
+@_typing.final
+class Resumption(_message.Message):
+    """One partition's acknowledgements before and after."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PARTITION_FIELD_NUMBER: _builtins.int
+    FIRST_OFFSET_FIELD_NUMBER: _builtins.int
+    NEXT_OFFSET_FIELD_NUMBER: _builtins.int
+    RESUMED_OFFSET_FIELD_NUMBER: _builtins.int
+    partition: _builtins.int
+    first_offset: _builtins.int
+    """The first that came over the connection before."""
+    next_offset: _builtins.int
+    """The offset after the last one."""
+    resumed_offset: _builtins.int
+    """The first that came over the other connection."""
+    def __init__(
+        self,
+        *,
+        partition: _builtins.int = ...,
+        first_offset: _builtins.int = ...,
+        next_offset: _builtins.int = ...,
+        resumed_offset: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["first_offset", b"first_offset", "next_offset", b"next_offset", "partition", b"partition", "resumed_offset", b"resumed_offset"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Resumption: _TypeAlias = Resumption  # noqa: Y015
 
 @_typing.final
 class SendErrors(_message.Message):

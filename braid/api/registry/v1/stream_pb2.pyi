@@ -286,6 +286,7 @@ class Channel(_message.Message):
     ACKNOWLEDGED_FIELD_NUMBER: _builtins.int
     CLOSED_FIELD_NUMBER: _builtins.int
     WAITS_FOR_FIELD_NUMBER: _builtins.int
+    OVERWRITTEN_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """`<stream>/<lane>/<generation>`."""
     stream: _builtins.str
@@ -326,6 +327,10 @@ class Channel(_message.Message):
     def waits_for(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Channels of an ordered stream that must be drained before this one is consumed."""
 
+    @_builtins.property
+    def overwritten(self) -> _containers.RepeatedCompositeFieldContainer[Global___OffsetRange]:
+        """What of `lost` never comes back: its log was cut short while it carried traffic, and written on."""
+
     def __init__(
         self,
         *,
@@ -349,10 +354,11 @@ class Channel(_message.Message):
         acknowledged: _abc.Iterable[_builtins.int] | None = ...,
         closed: _builtins.bool = ...,
         waits_for: _abc.Iterable[_builtins.str] | None = ...,
+        overwritten: _abc.Iterable[Global___OffsetRange] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["acknowledged", b"acknowledged", "closed", b"closed", "cluster", b"cluster", "drain_holders", b"drain_holders", "drain_step", b"drain_step", "end_offsets", b"end_offsets", "generation", b"generation", "lane", b"lane", "lost", b"lost", "lost_evidence", b"lost_evidence", "name", b"name", "partitions", b"partitions", "state", b"state", "state_since_ms", b"state_since_ms", "stranded", b"stranded", "stream", b"stream", "topic", b"topic", "topic_id", b"topic_id", "waits_for", b"waits_for", "weight", b"weight"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["acknowledged", b"acknowledged", "closed", b"closed", "cluster", b"cluster", "drain_holders", b"drain_holders", "drain_step", b"drain_step", "end_offsets", b"end_offsets", "generation", b"generation", "lane", b"lane", "lost", b"lost", "lost_evidence", b"lost_evidence", "name", b"name", "overwritten", b"overwritten", "partitions", b"partitions", "state", b"state", "state_since_ms", b"state_since_ms", "stranded", b"stranded", "stream", b"stream", "topic", b"topic", "topic_id", b"topic_id", "waits_for", b"waits_for", "weight", b"weight"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
