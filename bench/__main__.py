@@ -27,9 +27,11 @@ BENCHMARKS: Final = (
     "takeover",
     "stalls",
     "moves",
+    "repartition",
     "cluster_loss",
     "waves",
     "steady",
+    "healthy",
     "edge",
 )
 

@@ -40,9 +40,10 @@ class Ledger(NamedTuple):
     """What the applications of one process saw, in columns.
 
     Attributes:
-        acked: Ids of acknowledged records: the producer's number above its sequence. Parallel to the next two.
+        acked: Ids of acknowledged records: the producer's number above its sequence. Parallel to the next three.
         acked_at: When, in seconds of the machine's monotonic clock.
         acked_by: The cluster, as an index of `clusters`.
+        acked_in: The channel's generation.
         read: Ids of delivered records, each time anew. Parallel to the next.
         read_from: Where it lay, see `place`.
         clusters: Names.
@@ -51,6 +52,7 @@ class Ledger(NamedTuple):
     acked: NDArray[np.uint64]
     acked_at: NDArray[np.float64]
     acked_by: NDArray[np.uint8]
+    acked_in: NDArray[np.uint16]
     read: NDArray[np.uint64]
     read_from: NDArray[np.uint64]
     clusters: NDArray[np.str_]
@@ -66,9 +68,14 @@ class Ledger(NamedTuple):
             return cls(**{name: columns[name] for name in cls._fields})
 
 
+def generation(topic: str) -> int:
+    """Of the channel whose topic it is."""
+    return int(topic.rpartition(".")[2])
+
+
 def place(topic: str, partition: int, offset: int) -> int:
     """A number that no other place of a stream's lane has: generation of the channel, partition, offset."""
-    return (int(topic.rpartition(".")[2]) << PARTITION_BITS | partition) << NUMBER_BITS | offset
+    return (generation(topic) << PARTITION_BITS | partition) << NUMBER_BITS | offset
 
 
 class Applications:
@@ -78,7 +85,7 @@ class Applications:
         self._first = number * PRODUCERS
         self._tell = tell
         self._quiet = asyncio.Event()
-        self._acked, self._acked_at, self._acked_by = array("Q"), array("d"), array("B")
+        self._acked, self._acked_at, self._acked_by, self._acked_in = array("Q"), array("d"), array("B"), array("H")
         self._read, self._read_from = array("Q"), array("Q")
         self._clusters: dict[str, int] = {}
 
@@ -104,6 +111,7 @@ class Applications:
             np.array(self._acked, np.uint64),
             np.array(self._acked_at, np.float64),
             np.array(self._acked_by, np.uint8),
+            np.array(self._acked_in, np.uint16),
             np.array(self._read, np.uint64),
             np.array(self._read_from, np.uint64),
             np.array(list(self._clusters), np.str_),
@@ -137,13 +145,17 @@ class Applications:
             self._acked.append(identity)
             self._acked_at.append(now)
             self._acked_by.append(cluster)
+            self._acked_in.append(receipt.channel.generation)
 
     async def _consume(self, mesh: braid.Mesh, stream: str) -> None:
-        async with mesh.consumer([stream], group=GROUP, lanes={LANE: 1}) as consumer:
-            async for record in consumer:
-                self._read.append(int(record.value or b"0"))
-                self._read_from.append(place(record.topic, record.partition, record.offset))
-                record.ack()
+        try:
+            async with mesh.consumer([stream], group=f"{GROUP}-{stream}", lanes={LANE: 1}) as consumer:
+                async for record in consumer:
+                    self._read.append(int(record.value or b"0"))
+                    self._read_from.append(place(record.topic, record.partition, record.offset))
+                    record.ack()
+        except BraidError as error:
+            self._tell(f"{TROUBLE} {type(error).__name__}: {error}")
 
     async def _tell_progress(self) -> None:
         while True:

@@ -27,11 +27,12 @@ CALL_SECONDS: Final = 30.0
 READY_SECONDS: Final = 120.0
 READ_SECONDS: Final = 120.0
 ROOT: Final = Path(__file__).resolve().parents[1]
-WORK: Final = (
-    f"two clusters, {PARTITIONS} partitions, {PROCESSES * load_process.PRODUCERS} producers with "
+LOAD: Final = (
+    f"{PROCESSES * load_process.PRODUCERS} producers with "
     f"{load_process.RECORDS_PER_SECOND:,} records of {load_process.RECORD_BYTES} B a second each, "
     f"{PROCESSES * load_process.CONSUMERS} consumers"
 )
+WORK: Final = f"two clusters, {PARTITIONS} partitions, {LOAD}"
 
 
 class Fate(NamedTuple):
@@ -87,6 +88,34 @@ def first_elsewhere_ms(ledgers: Sequence[Ledger], than: str, since: float) -> fl
     return 1_000 * (min(found) - since)
 
 
+def taken_over_ms(ledgers: Sequence[Ledger], generation: int, since: float) -> float:
+    """From an instant until a channel carried all: until its first acknowledgement, and the last of an older channel.
+
+    Raises:
+        ValueError: it carried nothing.
+    """
+    late = [(each.acked_in[each.acked_at > since], each.acked_at[each.acked_at > since]) for each in ledgers]
+    first = min(at[channels == generation].min() for channels, at in late if (channels == generation).any())
+    last = max((float(at[channels < generation].max(initial=since)) for channels, at in late), default=since)
+    return 1_000 * (max(float(first), last) - since)
+
+
+class Resized(NamedTuple):
+    """A change of the number of partitions.
+
+    Attributes:
+        at: When it was asked for, in seconds of the machine's monotonic clock.
+        at_ms: The same by the wall clock.
+        generation: Of the channel that takes over.
+        left: Of the one that it takes over from.
+    """
+
+    at: float
+    at_ms: float
+    generation: int
+    left: int
+
+
 class LoadedStream:
     """One stream, declared anew, and its load.
 
@@ -95,13 +124,16 @@ class LoadedStream:
         troubles: Errors they saw, as text.
     """
 
-    def __init__(self, local: DevMesh, mesh: braid.Mesh, name: str, directory: Path) -> None:
+    def __init__(
+        self, local: DevMesh, mesh: braid.Mesh, name: str, directory: Path, partitions: int = PARTITIONS
+    ) -> None:
         self.ledgers: list[Ledger] = []
         self.troubles: list[str] = []
         self.name = name
         self._local = local
         self._registry = mesh.service("registry")
         self._directory = directory
+        self._partitions = partitions
         self._processes: list[Process] = []
         self._said: list[dict[str, str]] = []
 
@@ -110,7 +142,9 @@ class LoadedStream:
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Declares it and loads it; in the end everything is settled, read, and in the ledgers."""
-        spec = stream_pb2.StreamSpec(lanes={LANE: stream_pb2.LaneSpec(partitions=PARTITIONS)}, replication_factor=1)
+        spec = stream_pb2.StreamSpec(
+            lanes={LANE: stream_pb2.LaneSpec(partitions=self._partitions)}, replication_factor=1
+        )
         declared = api.CreateStreamRequest(name=self.name, spec=spec)
         await self._registry.unary("CreateStream", declared, stream_pb2.Stream, timeout_seconds=CALL_SECONDS)
         listening: list[asyncio.Task[None]] = []
@@ -174,6 +208,11 @@ class LoadedStream:
 
     # --- what is asked of it
 
+    @property
+    def pids(self) -> dict[str, int]:
+        """Of its processes, by what they are called."""
+        return {f"load-{number}": process.pid for number, process in enumerate(self._processes)}
+
     def carrier(self) -> str:
         """The cluster of the newest receipt."""
         return self._said[0][ELSEWHERE]
@@ -192,6 +231,32 @@ class LoadedStream:
         began = time.monotonic()
         await self._registry.unary("MoveStream", order, api.MoveStreamResponse, timeout_seconds=CALL_SECONDS)
         return began
+
+    async def resize(self, partitions: int) -> Resized:
+        """Gives it another number of partitions, on the cluster where it is, in order."""
+        (before,) = await self._channels(stream_pb2.ChannelState.CHANNEL_STATE_ACTIVE)
+        order = api.MoveStreamRequest(stream=self.name, lanes=[LANE], to_cluster=before.cluster, partitions=partitions)
+        began, began_ms = time.monotonic(), 1_000 * time.time()
+        await self._registry.unary("MoveStream", order, api.MoveStreamResponse, timeout_seconds=CALL_SECONDS)
+        (after,) = await self._channels(stream_pb2.ChannelState.CHANNEL_STATE_ACTIVE)
+        assert after.partitions == partitions, f"{after.name} has {after.partitions} partitions"
+        return Resized(began, began_ms, after.generation, before.generation)
+
+    async def drained_ms(self, resized: Resized) -> float:
+        """Waits until the channel that was left is drained; milliseconds that took by the registry's history."""
+        found: list[stream_pb2.Channel] = []
+
+        async def drained() -> bool:
+            channels = await self._channels(stream_pb2.ChannelState.CHANNEL_STATE_DRAINED)
+            found[:] = [each for each in channels if each.generation == resized.left]
+            return bool(found)
+
+        await until(drained, f"channel {resized.left} of {self.name} is drained", READY_SECONDS)
+        return found[0].state_since_ms - resized.at_ms
+
+    async def _channels(self, state: stream_pb2.ChannelState.ValueType) -> list[stream_pb2.Channel]:
+        stream = await self._registry.unary("GetStream", api.GetStreamRequest(name=self.name), stream_pb2.Stream)
+        return [each for each in stream.status.channels if each.lane == LANE and each.state == state]
 
     async def forget(self) -> None:
         """Deletes it."""

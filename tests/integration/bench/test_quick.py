@@ -58,10 +58,13 @@ def test_its_tables_are_sound(name: str, written: dict[str, Path]) -> None:
     assert json.loads(written[name].read_text())["verdict"], "a quick run may never be quoted"
 
 
-def test_a_benchmark_runs_by_itself(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "bench.placement", "--quick", "--into", str(tmp_path)]
+@pytest.mark.parametrize("name", ["placement", "repartition", "healthy"])
+def test_a_benchmark_runs_by_itself(name: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", f"bench.{name}", "--quick", "--into", str(tmp_path)]
     ran = subprocess.run(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=HANGS_SECONDS, check=False
     )
     assert ran.returncode == 0, ran.stdout
-    assert [path.stem for path in tmp_path.iterdir()] == ["placement"]
+    assert [path.stem for path in tmp_path.iterdir()] == [name]
+    fate = Table.read(tmp_path / f"{name}.json").facts.get("fate", " 0 lost")
+    assert " 0 lost" in fate, f"what was acknowledged is never lost: {fate}"

@@ -3,20 +3,27 @@
 from collections.abc import Sequence
 
 import numpy as np
+import pytest
 
-from bench import cluster_loss, moves
+from bench import cluster_loss, moves, repartition
 from bench.load_process import NUMBER_BITS, Ledger, place
-from bench.loaded_stream import Fate, fate_of, first_elsewhere_ms, gap_ms
+from bench.loaded_stream import Fate, fate_of, first_elsewhere_ms, gap_ms, taken_over_ms
 
 FINE = Fate(1_000, 0, 0, 0, 0)
 
 
-def _ledger(acked: Sequence[tuple[int, float, str]], read: Sequence[tuple[int, int]] = (), producer: int = 0) -> Ledger:
+def _ledger(
+    acked: Sequence[tuple[int, float, str]],
+    read: Sequence[tuple[int, int]] = (),
+    producer: int = 0,
+    channels: Sequence[int] = (),
+) -> Ledger:
     names = sorted({cluster for *_, cluster in acked})
     return Ledger(
         np.array([producer << NUMBER_BITS | each for each, *_ in acked], np.uint64),
         np.array([at for _, at, _ in acked], np.float64),
         np.array([names.index(cluster) for *_, cluster in acked], np.uint8),
+        np.array(channels or [1] * len(acked), np.uint16),
         np.array([producer << NUMBER_BITS | each for each, _ in read], np.uint64),
         np.array([where for _, where in read], np.uint64),
         np.array(names, np.str_),
@@ -54,6 +61,25 @@ def test_a_planned_move_may_neither_lose_nor_repeat() -> None:
     for fate in (Fate(1_000, 1, 0, 0, 0), Fate(1_000, 0, 1, 0, 0), Fate(1_000, 0, 0, 0, 1)):
         assert moves.table(taken, fate, 1.0).verdict == f"void: {fate}"
     assert moves.table(taken, FINE, 0.5).verdict == "void: the machine gave 50% of its time"
+
+
+def test_a_channel_has_taken_over_once_it_has_begun_and_the_older_one_has_ended() -> None:
+    first = _ledger([(1, 1.0, "east"), (2, 2.5, "east"), (3, 4.0, "east"), (4, 9.0, "east")], channels=[1, 2, 2, 3])
+    second = _ledger([(1, 3.0, "east"), (2, 3.5, "east")], channels=[1, 2])
+    assert taken_over_ms([first, second], 2, 2.0) == 1_000.0
+    assert taken_over_ms([first], 2, 2.0) == 500.0
+    assert taken_over_ms([first, second], 3, 2.0) == 7_000.0
+    with pytest.raises(ValueError, match="empty"):
+        taken_over_ms([first, second], 4, 2.0)
+
+
+def test_a_change_of_partitions_may_neither_lose_nor_repeat() -> None:
+    taken = {repartition.carries("4 to 16"): [120.0, 340.0], repartition.CALM: [10.0, 11.0]}
+    made = repartition.table(taken, FINE, 1.0)
+    assert (made.verdict, made.facts[repartition.carries("4 to 16")]) == ("", "p50 340 ms, worst 340 ms of 2")
+    for fate in (Fate(1_000, 1, 0, 0, 0), Fate(1_000, 0, 1, 0, 0), Fate(1_000, 0, 0, 0, 1)):
+        assert repartition.table(taken, fate, 1.0).verdict == f"void: {fate}"
+    assert repartition.table(taken, FINE, 0.5).verdict == "void: the machine gave 50% of its time"
 
 
 def test_an_unplanned_one_may_repeat_but_not_lose() -> None:
