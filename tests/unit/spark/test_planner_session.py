@@ -115,6 +115,26 @@ async def test_a_lease_asked_back_is_released_when_the_range_that_is_out_is_done
 
 
 @virtual
+async def test_a_query_refuses_to_be_split_says_why_and_goes_on() -> None:
+    async with bench() as at, planner(at, "m", FIRST) as session:
+        at.fill(5_000)  # so much that a consumer would split it
+        await offered(session, ONE, 5_000)
+        asked = at.control.members[-1]
+        for _ in range(2):  # told twice it is refused twice
+            await at.control.split(-1, FIRST)
+        await until(lambda: len(asked.splits) == 2)
+        for told in asked.splits:
+            [refused] = told.leases
+            assert (refused.lease, refused.epoch, refused.at) == (FIRST, at.control.held[asked.member][FIRST], -1)
+            assert refused.refused == "a Spark query plans what it reads by itself"
+        session.planned({ONE: (0, 100)})
+        process(at, 0, 100)
+        session.done({ONE: Done(100)})
+        await until(lambda: at.watch.base(TOPIC) == 100)
+        assert at.watch.last(TOPIC).fields.cursors == (), "it works at one place"
+
+
+@virtual
 async def test_a_lease_is_released_at_its_deadline_without_claiming_what_is_out() -> None:
     async with bench() as at, planner(at, "m", FIRST) as session:
         at.fill(10)
