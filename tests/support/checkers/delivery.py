@@ -2,14 +2,16 @@
 
 from collections.abc import Iterator, Sequence
 
-from braid.kernel.offset_ranges import OPEN, Ranges
+from braid.kernel.offset_ranges import OPEN, OffsetRange, Ranges, united
 from tests.support.checkers.checking import Instant
 from tests.support.checkers.facts import (
     Acknowledged,
     Appended,
     DeadLettered,
+    Destroyed,
     Fact,
     GivenUp,
+    LogId,
     Place,
     Processed,
     Rejected,
@@ -29,22 +31,32 @@ def within(ranges: Ranges, place: Place) -> bool:
 class ZeroLoss:
     """I1: at the end every acknowledged record is processed, dead-lettered or rejected, by every group.
 
-    Only those are excepted that lie within ranges which a person gave up by naming them.
+    Only those are excepted that lie within ranges which a person gave up by naming them; not what came to lie there
+    after its log had lost them.
     """
 
     invariant = "I1 zero loss"
-    heeds = (Acknowledged, Processed, Rejected, DeadLettered, GivenUp)
+    heeds = (Acknowledged, Processed, Rejected, DeadLettered, GivenUp, Destroyed)
 
     def __init__(self, groups: Sequence[str]) -> None:
         self._acknowledged: dict[bytes, Place] = {}
         self._settled: dict[str, set[bytes]] = {group: set() for group in groups}
         self._given_up: dict[Topic, Ranges] = {}
+        self._destroyed: dict[LogId, Ranges] = {}
+        self._newer: set[bytes] = set()
 
     def see(self, fact: Fact) -> Iterator[str]:
         """See `Checker`."""
         match fact:
             case Acknowledged(value=value, place=place):
                 self._acknowledged.setdefault(value, place)
+                if within(self._destroyed.get(place.log, ()), place):
+                    self._newer.add(value)
+            case Destroyed(log=log, first=first, stop=stop):
+                before = self._destroyed.get(log, ())
+                self._destroyed[log] = united((*before, OffsetRange(log.partition, first, stop - 1)))
+                places = {each: self._acknowledged[each] for each in self._newer}
+                self._newer -= {each for each, at in places.items() if at.log == log and first <= at.offset < stop}
             case Processed(value=value, group=group) | Rejected(value=value, group=group):
                 self._settled[group].add(value)
             case DeadLettered(value=value, group=group):
@@ -61,10 +73,13 @@ class ZeroLoss:
             group: [
                 value
                 for value, place in self._acknowledged.items()
-                if value not in settled and not within(self._given_up.get(Topic(*place[:2]), ()), place)
+                if value not in settled and not (value not in self._newer and self._is_given_up(place))
             ]
             for group, settled in self._settled.items()
         }
+
+    def _is_given_up(self, place: Place) -> bool:
+        return within(self._given_up.get(Topic(*place[:2]), ()), place)
 
     def finish(self) -> Iterator[str]:
         """See `Checker`."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from braid.kernel.offset_ranges import OPEN, OffsetRange, Ranges
+from braid.kernel.offset_ranges import OPEN, OffsetRange, Ranges, ranges_text, united
 from tests.support.checkers.delivery import NAMED_MAX, within
 from tests.support.checkers.facts import (
     Acknowledged,
@@ -30,7 +30,8 @@ class ExactLosses:
         """Where `producers_die`, receipts may die with them: then it is told that nobody knows where the loss ends."""
         self._producers_die = producers_die
         self._acknowledged: dict[LogId, set[int]] = {}
-        self._destroyed: dict[LogId, tuple[int, int]] = {}
+        self._gone: dict[LogId, set[int]] = {}
+        self._destroyed: dict[LogId, Ranges] = {}
         self._drained: set[Topic] = set()
         self._told: dict[Topic, Ranges] = {}
 
@@ -41,8 +42,11 @@ class ExactLosses:
                 self._acknowledged.setdefault(place.log, set()).add(place.offset)
             case Destroyed(log=log, first=first, stop=stop):
                 if Topic(log.cluster, log.topic) not in self._drained:
-                    before = self._destroyed.get(log, (first, stop))  # first its end, then the rest
-                    self._destroyed[log] = min(first, before[0]), max(stop, before[1])
+                    lost = OffsetRange(log.partition, first, stop - 1)
+                    self._destroyed[log] = united((*self._destroyed.get(log, ()), lost))
+                    gone = {each for each in self._acknowledged.get(log, ()) if first <= each < stop}
+                    self._gone.setdefault(log, set()).update(gone)
+                    self._acknowledged[log] = self._acknowledged.get(log, set()) - gone  # others may come to lie there
             case DrainRecorded(topic=topic):
                 self._drained.add(topic)
             case LossRecorded(topic=topic, ranges=ranges):
@@ -63,18 +67,17 @@ class ExactLosses:
         for topic, ranges in self._told.items():
             for each in ranges:
                 yield from self._invented(topic, each)
-        for log, (first, stop) in self._destroyed.items():
+        for log, gone in self._gone.items():
             ranges = self._told.get(Topic(log.cluster, log.topic), ())
-            gone = [offset for offset in self._acknowledged.get(log, ()) if first <= offset < stop]
             silent = sorted(offset for offset in gone if not within(ranges, Place(*log, offset)))
             if silent:
                 yield f"{len(silent)} acknowledged records of {log} are gone without a word: {silent[:NAMED_MAX]}"
 
     def _invented(self, topic: Topic, told: OffsetRange) -> Iterator[str]:
         log = LogId(*topic, told.partition)
-        first, stop = self._destroyed.get(log, (0, 0))
-        unknown = not self._acknowledged.get(log) or (self._producers_die and first < stop)
-        if told.last == OPEN and unknown and told.first >= first:  # nobody has a receipt: nobody knows its end
-            return
-        if told.first < first or told.last >= stop or told.last == OPEN:
-            yield f"{topic} is told to have lost {told}; what it lost is {first} up to {stop}"
+        destroyed = self._destroyed.get(log, ())
+        unknown = not (self._gone.get(log) or self._acknowledged.get(log)) or (self._producers_die and destroyed)
+        if told.last == OPEN and unknown and all(told.first >= each.first for each in destroyed[:1]):
+            return  # nobody has a receipt: nobody knows its end
+        if told.last == OPEN or not any(each.first <= told.first and told.last <= each.last for each in destroyed):
+            yield f"{topic} is told to have lost {told}; what it lost is {ranges_text(destroyed) or 'nothing'}"

@@ -261,11 +261,18 @@ async def open_producer(
     revision: int = 0,
     left: Sequence[route_pb2.ChannelLeft] = (),
     host: str = "",
+    resumed: Sequence[route_pb2.LogResumed] = (),
 ) -> Producer:
     """Says hello and collects what comes."""
     call = await mesh.client.duplex("WatchRoutes", route_pb2.WatchRoutesResponse)
     hello = route_pb2.ProducerHello(
-        protocol_version=1, producer_id=id, stream=stream, revision=revision, left=left, host=host
+        protocol_version=1,
+        producer_id=id,
+        stream=stream,
+        revision=revision,
+        left=left,
+        host=host,
+        resumed=resumed,
     )
     await call.send(route_pb2.WatchRoutesRequest(hello=hello))
     producer = Producer(call)

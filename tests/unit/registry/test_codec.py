@@ -68,6 +68,11 @@ STREAM_EVENTS: Final[dict[str, e.StreamEvent]] = {
 }
 
 
+def test_what_is_overwritten_of_a_loss_is_kept() -> None:
+    lost = e.RecordsLost(REF, (OffsetRange(0, 4, 23),), "it was cut short", (OffsetRange(0, 4, 9),))
+    assert STREAM_CODEC.decode(STREAM_CODEC.encode(lost, CONTEXT)) == (lost, CONTEXT)
+
+
 def test_every_type_of_event_has_a_golden_file_and_a_case() -> None:
     types = {field.name for field in RegistryEvent.DESCRIPTOR.oneofs_by_name["event"].fields}
     assert {path.stem for path in GOLDEN.glob("*.hex")} == types

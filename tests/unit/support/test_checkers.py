@@ -290,6 +290,16 @@ def test_only_what_was_given_up_by_name_may_be_missing() -> None:
     assert red(ZeroLoss(["g"]), [*acked, processed(0, b"0"), facts.GivenUp(TOPIC, (OffsetRange(1, 1, 2),))])
 
 
+def test_what_came_to_lie_where_a_log_was_cut_is_neither_lost_nor_given_up() -> None:
+    again = [*lossy(3), facts.Acknowledged(b"new", at(2))]
+    given_up = facts.GivenUp(TOPIC, (OffsetRange(0, 1, 3),))
+    assert not red(ExactLosses(), [*again, given_up])
+    assert red(ExactLosses(), [*lossy(2), facts.Acknowledged(b"new", at(3))]), "the one before is gone"
+    assert not red(ZeroLoss(["g"]), [*again, processed(0, b"0"), processed(2, b"new"), given_up])
+    assert red(ZeroLoss(["g"]), [*again, processed(0, b"0"), given_up]), "the new one is there"
+    assert not red(ZeroLoss(["g"]), [*again, processed(0, b"0"), facts.Destroyed(LOG, 2, 3), given_up]), "lost, too"
+
+
 def test_a_log_that_lost_its_end_ends_where_it_was_cut() -> None:
     cut = [*appended(b"a", b"b"), facts.Destroyed(LOG, 1, 2), facts.SealRecorded(TOPIC, True)]
     assert not red(SafeDrains(), [*cut, facts.EndsRecorded(TOPIC, (1,))])
