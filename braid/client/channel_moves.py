@@ -1,18 +1,21 @@
 """Which channels a producer's records are in flight to, and how they move when the route changes.
 
-One change of route: the new channels' clients connect while the old channels still carry the records (planned; an
-unplanned change waits for no client); the lanes concerned stop taking records; planned, the old channels'
-acknowledgements are awaited for a while, unplanned they are not; the old channels are left, after which nothing in
-flight there can be reported as success, so the revision is acknowledged; what was not acknowledged is sent again by
-the new route, in order; the lanes open. A newer route interrupts an older one's change anywhere and the change begins
-again.
+A planned change of route: the new channels' clients connect while the old channels still carry the records; from then
+on records go by the new route, but those of a key wait for the ones before them that an old channel has yet to
+acknowledge (`Crossing`); once the old channels owe nothing they are left, and the revision is acknowledged.
+
+An unplanned change, and the rest of a planned one whose acknowledgements do not come for a while: the lanes concerned
+stop taking records; the old channels are left, after which nothing in flight there can be reported as success, so the
+revision is acknowledged; what was not acknowledged is sent again by the new route, in order; the lanes open. A newer
+route interrupts an older one's change anywhere and the change begins again.
 """
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from braid.client.channel_sender import ChannelSender
+from braid.client.crossing import Crossing
 from braid.client.outbox import Outbox, Pending
 from braid.client.receipts import Receipts, Resumption
 from braid.client.route_watch import Reach
@@ -65,6 +68,7 @@ class ChannelMoves:
         self._broken: dict[ChannelId, None] = {}
         self._refusing: dict[ChannelId, None] = {}
         self._gates: dict[str, asyncio.Event] = {}
+        self._crossing = Crossing()
         self._sticky: dict[str, StickyChoice] = {}
         self._ending: dict[ChannelSender, None] = {}
         self._gone: dict[ChannelId, Collection[int]] = {}
@@ -83,10 +87,12 @@ class ChannelMoves:
         self._changed.set()
 
     def offer(self, record: Pending) -> bool:
-        """Queues a record to its channel unless it would have to wait, as most need not; `submit` waits."""
+        """Queues a record to its channel, or behind those of its key, unless its caller has to wait; `submit` does."""
         gate = self._gates.get(record.lane)
         if gate is None or not gate.is_set() or self._closed:
             return False
+        if self._crossing and self._crossing.takes(record):
+            return True
         route = self._route
         assert route is not None, "a lane's gate opens with the first route"
         channel, partition = self._choose(route, record)
@@ -167,13 +173,16 @@ class ChannelMoves:
         await self._prepare(route)
         leaving = self._leaving(route)
         for sender in leaving:
-            self._gate(sender.channel.id.lane).clear()
+            if not self._carries(sender, route):
+                self._gate(sender.channel.id.lane).clear()
         for lane in [*self._gates, *route.lanes]:
             if not route.lanes.get(lane) or lane not in self._gates:
                 self._gate(lane).clear()
         self._route = route
+        self._cross({sender.channel.id for sender in leaving})
         unsettled = await asyncio.gather(*(self._leave(sender, route) for sender in leaving))
         self._acknowledge(route.revision)
+        self._end_crossing()
         if any(unsettled):
             await self._host.clock.sleep(limits.ROUTE_GRACE_SECONDS)
         await self._resend(route)
@@ -189,7 +198,23 @@ class ChannelMoves:
     def _carries(self, sender: ChannelSender, route: RouteTable) -> bool:
         """Whether a channel that is left still acknowledges what it gets."""
         channel = sender.channel.id
-        return route.planned.get(channel, False) and channel not in self._broken and channel not in self._refusing
+        well = channel not in self._broken and channel not in self._refusing
+        return route.planned.get(channel, False) and well and not sender.left
+
+    def _cross(self, left: Collection[ChannelId]) -> None:
+        """From here on records go by the newest route, in lanes that are open; those of a key one after another."""
+        waiting = [record for record in self._outbox if record.channel is None]  # of a change that was interrupted
+        self._crossing.begin([channel for channel in left if self._gate(channel.lane).is_set()], self._outbox)
+        for record in waiting:
+            if self._gate(record.lane).is_set() and not self._crossing.takes(record):
+                self._begin(record)
+
+    def _end_crossing(self) -> None:
+        """Closes lanes in which records wait for what never came: they are sent again together, in order."""
+        for record in self._outbox:
+            if record.channel is None:
+                self._gate(record.lane).clear()
+        self._crossing.end()
 
     async def _prepare(self, route: RouteTable) -> None:
         """Starts the clients of new channels of lanes in use, and waits for them where the old ones go on meanwhile."""
@@ -239,11 +264,28 @@ class ChannelMoves:
                 self._outbox.remove(record)
             else:
                 await self._send(record)
+        for record in [record for record in self._outbox if record.channel is None and record.lane in closed]:
+            self._begin(record)  # it came meanwhile, and goes before whoever comes once the lane is open
         for lane in closed:
             if not any(channel.id in self._refusing for channel in route.lanes[lane]):
                 self._gate(lane).set()
 
     # --- one record
+
+    def _begin(self, record: Pending) -> None:
+        """Sends a record whose turn it is, and waits for nothing: where it must wait it does so in its channel."""
+        if record.future.done():
+            self._outbox.remove(record)
+            return
+        route = self._route
+        assert route is not None, "a lane's gate opens with the first route"
+        channel, partition = self._choose(route, record)
+        sender = self._sender(route, channel)
+        record.channel = channel.id
+        try:
+            sender.enqueue(record, partition)
+        except BraidError as error:
+            self._settle(sender, record, error)
 
     async def _send(self, record: Pending) -> None:
         route = self._route
@@ -298,6 +340,8 @@ class ChannelMoves:
         """The fate of a record, or the need to send it again."""
         if isinstance(result, (Written, Invalid)):
             self._on_settled(sender, record, result)
+            if self._crossing:
+                self._go_on(self._crossing.settled(record))
             return
         channel = sender.channel.id
         self._gate(channel.lane).clear()
@@ -306,6 +350,12 @@ class ChannelMoves:
         else:
             self._broken[channel] = None
             self._changed.set()
+
+    def _go_on(self, freed: Sequence[Pending]) -> None:
+        """Records whose key is owed nothing any more; where their lane is closed they are sent when it opens."""
+        for record in freed:
+            if self._gate(record.lane).is_set():
+                self._begin(record)
 
     def _gate(self, lane: str) -> asyncio.Event:
         gate = self._gates.get(lane)

@@ -7,6 +7,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from braid.client.outbox import Pending
 from braid.client.receipts import Receipts
@@ -134,6 +135,23 @@ class ChannelSender:
         else:
             await self._go_first(line, record)
 
+    def enqueue(self, record: Pending, partition: int) -> None:
+        """Queues a record now, behind those of its partition that wait; a refusal that comes later is its fate.
+
+        Raises:
+            RecordTooLarge: no batch holds it.
+        """
+        if self.offer(record, partition):
+            return
+        self._one_more()
+        line = self._line(partition)
+        turn = _Turn(record, asyncio.get_running_loop().create_future())
+        turn.over.add_done_callback(partial(self._over, record))
+        line.waiting.append(turn)
+        if not line.moving:
+            line.moving = True
+            self._host.tasks.spawn(self._move(line), f"line-{self.channel.id}/{partition}")
+
     async def prepared(self) -> None:
         """Waits until the first record need not wait for connections, or never will."""
         await self._prepared.wait()
@@ -250,6 +268,12 @@ class ChannelSender:
             self._acknowledged.bytes += record.size
             self._receipts.take(self._number, result)
         self._settled(self, record, result)
+
+    def _over(self, record: Pending, over: "asyncio.Future[None]") -> None:
+        """A record that nobody waits with was handed over, or refused."""
+        error = None if over.cancelled() else over.exception()
+        if isinstance(error, BraidError) and not self._left:
+            self._settled(self, record, error)
 
     def _one_more(self) -> None:
         self._count += 1
