@@ -64,11 +64,14 @@ async def _run(session: "Session", request: object) -> int:
             raise
         raise missing(error, request.group, [each.name for each in await all_groups(session)]) from error
     meant = {each.lease for each in group.status.splits if each.asked}
-    for each in await _answered(session, group, meant):
-        session.terminal.print(f"lease/{each.lease} {split_text(each)}")
-    left = [each.lease for each in (await _group(session, request.group)).status.splits if each.asked]
-    for lease in left:
-        session.terminal.note(f"no answer yet: {lease}; see later: braid describe group {request.group}")
+    known = {each.lease: each for each in await _answered(session, group, meant)}
+    for lease in sorted(meant):
+        if lease not in known:  # a wish ends with its holder
+            session.terminal.note(f"{lease} is not split, or not any more: it may have moved meanwhile; say it again")
+        elif known[lease].asked:
+            session.terminal.note(f"no answer yet: {lease}; see later: braid describe group {request.group}")
+        else:
+            session.terminal.print(f"lease/{lease} {split_text(known[lease])}")
     return 0
 
 
@@ -89,10 +92,10 @@ async def _group(session: "Session", name: str) -> "Group":
 
 
 async def _answered(session: "Session", group: "Group", meant: set[str]) -> "list[LeaseSplitStatus]":
-    """What the holders of those leases say, once all have or after a while."""
+    """What is known of those leases once all holders have answered, or after a while; nothing where the lease moved."""
     clock = session.ports.host.clock
     deadline = clock.elapsed() + CLI_SPLIT_SECONDS
     while any(each.asked for each in group.status.splits if each.lease in meant) and clock.elapsed() < deadline:
         await clock.sleep(CLI_WATCH_SECONDS)
         group = await _group(session, group.name)
-    return [each for each in group.status.splits if each.lease in meant and not each.asked]
+    return [each for each in group.status.splits if each.lease in meant]

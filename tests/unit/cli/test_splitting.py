@@ -77,6 +77,26 @@ async def test_who_splits_in_vain_is_told() -> None:
             assert result.code in (2, 4) and why in result.err, result
 
 
+@virtual
+async def test_a_lease_that_moves_before_its_holder_hears_is_named() -> None:
+    shell = await behind()
+    async with (
+        user(shell, "one") as one,
+        user(shell, "two") as two,
+        one.consumer(["logs"], group="g") as first,
+        two.consumer(["logs"], group="g") as second,
+    ):
+        await shell.until(lambda: bool(first.leases() or second.leases()))
+        holder, other = ("one", second) if first.leases() else ("two", first)
+        for assigner in ("assigner-0", "assigner-1"):
+            shell.network.cut(holder, assigner)
+        result = await shell.braid("split", "g", "logs")
+        assert other.leases(), "the lease moved meanwhile"
+        assert (result.code, result.out) == (0, ""), result
+        assert "logs/live/1/0 is not split, or not any more: it may have moved meanwhile; say it again" in result.err
+        assert "is split at" in (await shell.braid("split", "g", "logs")).out
+
+
 async def leader_dies(shell: Shell) -> None:
     """Another assigner leads; members say hello to it."""
     shell.kill(next(name for name, each in shell.replicas.items() if name.startswith("assigner") and each.leading()))
