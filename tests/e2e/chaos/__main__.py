@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from tests.e2e.chaos.catalogue import FAULTS
 from tests.e2e.chaos.plan import deck
 from tests.e2e.chaos.run import play
 from tests.e2e.chaos.timeline import write_report
@@ -32,7 +33,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="make chaos", description=__doc__)
     parser.add_argument("--minutes", type=float, default=3.0)
     parser.add_argument("--seed", type=int, default=int(time.time()) % 100_000)
-    parser.add_argument("--fault", action="append", default=[], help="play only these, in this order")
+    parser.add_argument("--fault", action="append", default=[], choices=FAULTS, help="play only these, in this order")
     parser.add_argument("--smoke", action="store_true", help="play the deck of this seed that `make test` plays")
     arguments = parser.parse_args()
     seed = arguments.seed
