@@ -182,9 +182,9 @@ class ChannelMoves:
         self._cross({sender.channel.id for sender in leaving})
         unsettled = await asyncio.gather(*(self._leave(sender, route) for sender in leaving))
         self._acknowledge(route.revision)
-        self._end_crossing()
         if any(unsettled):
             await self._host.clock.sleep(limits.ROUTE_GRACE_SECONDS)
+        self._end_crossing()
         await self._resend(route)
 
     def _leaving(self, route: RouteTable) -> list[ChannelSender]:

@@ -125,6 +125,18 @@ async def test_what_the_old_channel_never_acknowledges_is_sent_again_before_what
 
 
 @virtual
+async def test_nobody_else_waits_for_what_is_about_to_be_sent_again() -> None:
+    control = Control()
+    await three_channels(control)
+    async with control.client("web").mesh as mesh, mesh.producer("logs") as producer:
+        first, second = await beside_a_frozen_cluster(control, producer)
+        await until(lambda: len(control.acknowledged) == 2)
+        assert (await producer.send(b"other", key=b"m")).cluster == "west"
+        assert not first.done(), "it is given a moment to arrive yet"
+        assert {(await each).cluster for each in (first, second)} == {"west"}
+
+
+@virtual
 async def test_the_revision_is_acknowledged_when_the_old_channel_owes_nothing_and_not_before() -> None:
     control = Control()
     await three_channels(control)
