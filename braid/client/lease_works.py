@@ -260,6 +260,7 @@ class LeaseWorks:
                 return
             else:
                 work.begin(restored.progress, restored.topic_id)
+                work.leader_epoch = restored.leader_epoch
                 if work.working:
                     self._backlogs.resume(work, cluster, restored)
                     cluster.add(work)

@@ -58,6 +58,7 @@ class PartitionWork:
         self._group = group
         self.stage = Stage.RESTORING
         self.topic_id = bytes(16)
+        self.leader_epoch = -1  # the newest of those that took what was fetched or is done; -1: unknown
         self.version = 0  # of progress; grows with every change worth a commit
         self.committed_version = -1
         self.committed_at = 0.0
@@ -225,6 +226,7 @@ class PartitionWork:
         for piece in in_order(fetched.parts, self._quarantined(fetched.damaged)):
             came |= self._accept_damaged(piece) if isinstance(piece, QuarantinedBatch) else self._accept_part(piece)
         progress.advance_fetched(fetched.next_offset)
+        self.leader_epoch = max(self.leader_epoch, fetched.leader_epoch)
         if came or progress.fetched != before:
             self.version += 1
 
@@ -470,14 +472,15 @@ class PartitionWork:
 
     def fields(self, *, detached: bool) -> EnvelopeFields:
         """Progress of this moment, to be committed."""
-        parts = [Part(each.start, each.until, each._own_fields(detached)) for each in self.cursors]
+        epoch = max(each.leader_epoch for each in self.cursors)
+        parts = [Part(each.start, each.until, each._own_fields(epoch, detached)) for each in self.cursors]
         return joined(parts, self.backlog_permille)
 
-    def _own_fields(self, detached: bool) -> EnvelopeFields:
+    def _own_fields(self, leader_epoch: int, detached: bool) -> EnvelopeFields:
         fields = self.progress.snapshot(
             epoch=self.lease.epoch,
             detached=detached,
-            fingerprint=Fingerprint(self.topic_id, -1, 0),
+            fingerprint=Fingerprint(self.topic_id, leader_epoch, 0),
             lanes=(self._share,),
         )
         if not self._uncopied:

@@ -51,6 +51,7 @@ class Restored(NamedTuple):
         behind: Backlog cursors below it, by increasing offset; none where the partition is not split.
         backlog_permille: The share of the work that those may take, in thousandths.
         findings: What was not as committed.
+        leader_epoch: Of all leaders that took what is done the newest, as far as the commit says; -1 where it does not.
     """
 
     progress: Progress
@@ -58,6 +59,7 @@ class Restored(NamedTuple):
     behind: Sequence[Behind] = ()
     backlog_permille: int = 0
     findings: Sequence[Finding] = ()
+    leader_epoch: int = -1
 
 
 async def restore(
@@ -75,9 +77,10 @@ async def restore(
     nothing, or is not there, the commit's own claims are all.
 
     No commit: the log's start. Offsets below the log's start: stated as expired. The topic the commit speaks of, but
-    with an end below what it claims: the claims below that end. A log that is not the one the commit speaks of
-    (another topic id, another batch below the base): the log's start. Both with a warning that names the range no
-    longer provable.
+    with an end below what it claims: the claims below that end. The same where the log was cut short and written on
+    since: what lies there was taken by later leaders than any the commit knows of (KIP-101). A log that is not the one
+    the commit speaks of (another topic id, another batch below the base): the log's start. All with a warning that
+    names the range no longer provable.
 
     Raises:
         ClusterUnavailable: the cluster does not answer.
@@ -93,10 +96,11 @@ async def restore(
     described = topics.get(partition.topic)
     if described is None:
         raise NotFound(f"topic {partition.topic} does not exist")
-    seen = _seen(claimed, bounds)
+    epochs = described.leader_epochs[partition.partition : partition.partition + 1]
+    seen = _seen(claimed, await _uncut(claimed.committed, bounds, partition, admin, epochs[0] if epochs else None))
     if seen.decoded.beyond_log_end:
         claimed = await _claimed(group, partition, offsets, admin)
-        seen = _seen(claimed, await _bounds(partition, admin))
+        seen = _seen(claimed, await _uncut(claimed.committed, await _bounds(partition, admin), partition, admin))
     if seen.committed.offset < 0:
         return Restored(Progress(seen.start), described.topic_id)
     findings = list(_doubts(seen, described.topic_id))
@@ -120,7 +124,9 @@ async def restore(
             findings.append(Finding("expired", lost.start, lost.end, text))
     _tell(group, partition, findings)
     behind = [Behind(progress, part.until) for part, progress in zip(parts, trackers, strict=True) if part.until]
-    return Restored(trackers[-1], described.topic_id, behind, backlog_permille(fields), findings)
+    return Restored(
+        trackers[-1], described.topic_id, behind, backlog_permille(fields), findings, _newest_leader(fields)
+    )
 
 
 def _doubts(seen: "_Seen", topic_id: bytes) -> Iterator[Finding]:
@@ -134,6 +140,14 @@ def _doubts(seen: "_Seen", topic_id: bytes) -> Iterator[Finding]:
     elif decoded.beyond_log_end:
         claimed = decode(offset, seen.committed.metadata).fields.claims.end or offset
         yield Finding("truncated", seen.end, claimed, "the log lost its end, with what was done there")
+
+
+def _newest_leader(fields: EnvelopeFields) -> int:
+    """See `Restored.leader_epoch`. A last commit knows the leader below its base, and of none beyond."""
+    stated = fields.fingerprint
+    if stated is None or (stated.batch_crc and (fields.done or fields.cursors)):
+        return -1
+    return stated.leader_epoch
 
 
 def _tell(group: str, partition: TopicPartition, findings: Sequence[Finding]) -> None:
@@ -178,10 +192,41 @@ def _seen(claimed: _Claimed, bounds: tuple[int, int]) -> _Seen:
     return _Seen(claimed.committed, decoded, start, end, claimed.below)
 
 
+async def _uncut(
+    committed: Committed,
+    bounds: tuple[int, int],
+    partition: TopicPartition,
+    admin: KafkaAdmin,
+    leader_epoch: int | None = None,
+) -> tuple[int, int]:
+    """The log's bounds; it ends where later leaders than those a commit knows of began to write below what it claims.
+
+    Where the present leader, of `leader_epoch`, is one that the commit knows of, the log was not cut since.
+    """
+    fields = decode(committed.offset, committed.metadata).fields
+    stated, (start, end) = fields.fingerprint, bounds
+    if committed.offset < 0 or stated is None or stated.leader_epoch < 0 or stated.batch_crc:
+        return bounds
+    if leader_epoch is not None and leader_epoch <= stated.leader_epoch:
+        return bounds
+
+    async def newer(offset: int) -> bool:
+        found = await admin.fingerprint(partition, offset + 1)
+        return found is not None and found.leader_epoch > stated.leader_epoch
+
+    low, high = start, min(max(fields.claims.end or 0, committed.offset), end) - 1
+    if high < low or not await newer(high):
+        return bounds
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if await newer(middle) else (middle + 1, high)
+    return start, low
+
+
 async def _below(claims: EnvelopeFields, partition: TopicPartition, admin: KafkaAdmin) -> Fingerprint | None:
     """The batch below a commit's base, for a commit that says which it is to be."""
     stated = claims.fingerprint
-    return None if stated is None or stated.leader_epoch < 0 else await admin.fingerprint(partition, claims.base)
+    return None if stated is None or not stated.batch_crc else await admin.fingerprint(partition, claims.base)
 
 
 def _same_log(seen: _Seen, topic_id: bytes) -> bool:
@@ -191,6 +236,6 @@ def _same_log(seen: _Seen, topic_id: bytes) -> bool:
         return not seen.decoded.beyond_log_end
     if stated.topic_id != topic_id:
         return False
-    if stated.leader_epoch < 0 or seen.decoded.beyond_log_end:  # the batch that would prove it is gone with the end
+    if not stated.batch_crc or seen.decoded.beyond_log_end:  # the batch that would prove it is gone with the end
         return True
     return seen.below is None or seen.below == stated

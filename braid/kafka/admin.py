@@ -284,7 +284,9 @@ class AioAdmin:
 
 def _described(found: ClusterMetadata) -> dict[str, TopicDescription]:
     return {
-        name: TopicDescription(name, told.topic_id, _leaders(told), told.thin)
+        name: TopicDescription(
+            name, told.topic_id, _leaders(told), told.thin, [told.epochs[at] for at in sorted(told.epochs)]
+        )
         for name, told in sorted(found.topics.items())
         if told.error_code == 0
     }

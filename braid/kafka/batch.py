@@ -78,6 +78,7 @@ class Frame(NamedTuple):
     newest_ms: int
     producer_id: int
     records: int
+    leader_epoch: int = -1
 
     @property
     def is_control(self) -> bool:
@@ -115,8 +116,8 @@ def read_frame(data: memoryview, at: int) -> Frame | None:
         return Frame(raw, magic, raw[_LEGACY_ATTRIBUTES_AT], base, base, 0, -1, 1)
     if size < _HEAD.size:
         raise NoFrame(f"a batch of {size} bytes at offset {base}")
-    _, _, _, _, _, attributes, delta, _, newest, producer, _, _, count = _HEAD.unpack_from(raw)
-    return Frame(raw, magic, attributes, base, base + delta, newest, producer, count)
+    _, _, epoch, _, _, attributes, delta, _, newest, producer, _, _, count = _HEAD.unpack_from(raw)
+    return Frame(raw, magic, attributes, base, base + delta, newest, producer, count, epoch)
 
 
 def check(frame: Frame) -> None:

@@ -89,6 +89,7 @@ class Chunk:
         large: Whether the next batch takes too long for the event loop: call `open_large` elsewhere, then `take`.
         suspect: The offset at which the bytes were damaged, perhaps only on their way: to be fetched once more.
         failure: The bytes at `next_offset` were no batch twice.
+        leader_epoch: The newest of the leaders that took what was opened, and what was fetched before.
     """
 
     def __init__(
@@ -101,6 +102,7 @@ class Chunk:
         *,
         end: int,
         suspect: int | None = None,
+        leader_epoch: int = -1,
     ) -> None:
         """Holds undecoded bytes.
 
@@ -112,12 +114,14 @@ class Chunk:
             isolation: Whether aborted records are left out.
             end: The log's end, as the broker told.
             suspect: What the chunk before this one left as its `suspect`.
+            leader_epoch: What it left as its `leader_epoch`.
         """
         self.next_offset = offset
         self.used_up = False
         self.large = False
         self.suspect: int | None = None
         self.failure: ClusterUnavailable | None = None
+        self.leader_epoch = leader_epoch
         self._partition = partition
         self._data = memoryview(data)
         self._at = 0
@@ -144,7 +148,7 @@ class Chunk:
             return len(taken) - before
 
         damaged = self._fill(limit, inflater, take)
-        return FetchedRecords(self._partition, taken, self.next_offset, damaged)
+        return FetchedRecords(self._partition, taken, self.next_offset, damaged, self.leader_epoch)
 
     def take_columns(self, limit: int, inflater: Inflater, names: Sequence[str]) -> FetchedColumns:
         """As `take`, as columns with the headers of these names."""
@@ -178,7 +182,7 @@ class Chunk:
 
         damaged = self._fill(limit, inflater, take)
         bind()
-        return FetchedColumns(self._partition, parts, self.next_offset, damaged)
+        return FetchedColumns(self._partition, parts, self.next_offset, damaged, self.leader_epoch)
 
     def _fill(self, limit: int, inflater: Inflater, take: Callable[[_Current, int], int]) -> Sequence[DamagedBatch]:
         """Takes from one batch after the other; returns those that are damaged."""
@@ -253,6 +257,7 @@ class Chunk:
             return None
         columns = columns.of(slice(columns.offsets.searchsorted(self.next_offset), None))
         self._at, inflater.left, self._batch = at, left, None
+        self.leader_epoch = max(self.leader_epoch, found[-1][0].leader_epoch)
         self._pass(found[-1][0].last_offset)
         return columns
 
@@ -279,6 +284,7 @@ class Chunk:
             self.large = True
             return
         self._at += len(frame.raw)
+        self.leader_epoch = max(self.leader_epoch, frame.leader_epoch)
         inflater.left -= len(frame.raw)
         if opened.error is not None:
             self._judge(frame, opened.error)

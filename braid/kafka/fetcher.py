@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from aiokafka.protocol.fetch import FetchRequest
 
-from braid.kafka.batch import Inflater
+from braid.kafka.batch import Frame, Inflater, NoFrame, read_frame
 from braid.kafka.chunk import Chunk
 from braid.kafka.errors import OFFSET_OUT_OF_RANGE
 from braid.kafka.wire import Wire
@@ -47,13 +47,16 @@ class _Assigned:
     paused: bool = False
     asked: bool = False  # a request for it is under way
     chunk: Chunk | None = None
+    looking: bool = False  # whether its log is the one it was before
+    leader_epoch: int = -1  # of what was fetched
     failure: BraidError | None = None
     replica: int = -1
     suspect: int | None = None
     not_before: float = field(default=0.0)
 
     def wants_data(self, now: float) -> bool:
-        wants = not self.paused and not self.asked and self.chunk is None and self.failure is None
+        busy = self.asked or self.looking
+        wants = not self.paused and not busy and self.chunk is None and self.failure is None
         return wants and now >= self.not_before
 
 
@@ -89,6 +92,7 @@ class AioFetcher:
         self._arrived = asyncio.Event()
         self._inflater = Inflater()
         self._openings: dict[TopicPartition, asyncio.Task[None]] = {}
+        self._looks: dict[TopicPartition, asyncio.Task[None]] = {}
         self._opening = asyncio.Lock()  # so that one bomb at a time takes its memory
 
     async def start(self) -> None:
@@ -141,7 +145,7 @@ class AioFetcher:
         """See `KafkaFetcher.close`."""
         self._assigned = {}
         tasks = [each for line in (self._line, self._beside) for each in line.tasks.values()]
-        tasks += [*self._openings.values(), *([self._pump] if self._pump is not None else [])]
+        tasks += [*self._openings.values(), *self._looks.values(), *([self._pump] if self._pump is not None else [])]
         for task in tasks:
             task.cancel()
         if tasks:
@@ -189,7 +193,7 @@ class AioFetcher:
     def _after_taking(self, partition: TopicPartition, state: _Assigned, chunk: Chunk) -> bool:
         """Notes how far a partition's chunk is decoded; returns whether it went on."""
         moved = chunk.next_offset != state.position
-        state.position = chunk.next_offset
+        state.position, state.leader_epoch = chunk.next_offset, chunk.leader_epoch
         if chunk.large:
             self._openings[partition] = asyncio.create_task(self._open_large(chunk), name="kafka-open-large")
         if chunk.used_up:
@@ -300,14 +304,16 @@ class AioFetcher:
             del line.tasks[broker], line.since[broker]
             self._wake_pump.set()
 
-    def _fetch_request(self, offsets: Mapping[TopicPartition, int], wait_ms: int) -> FetchRequest:
+    def _fetch_request(
+        self, offsets: Mapping[TopicPartition, int], wait_ms: int, max_bytes: int | None = None
+    ) -> FetchRequest:
         topics: dict[str, list[tuple[int, int, int]]] = defaultdict(list)
         for partition, offset in offsets.items():
-            topics[partition.topic].append((partition.partition, offset, self._max_partition_bytes))
+            topics[partition.topic].append((partition.partition, offset, max_bytes or self._max_partition_bytes))
         return FetchRequest(
             wait_ms,
             1,
-            KAFKA_FETCH_BYTES,
+            max_bytes or KAFKA_FETCH_BYTES,
             self._isolation.value,
             list(topics.items()),
             rack_id=self._client_rack,
@@ -324,24 +330,74 @@ class AioFetcher:
     ) -> None:
         """Takes one partition's part of an answer."""
         if code == OFFSET_OUT_OF_RANGE:
-            state.failure = OffsetOutOfRange(
-                f"offset {state.position} lies outside {partition.topic} partition {partition.partition}",
-                metadata={
-                    "topic": partition.topic,
-                    "partition": str(partition.partition),
-                    "offset": str(state.position),
-                },
-            )
-            self._arrived.set()
+            self._fail(partition, state, "lies outside the log")
         elif code:
             # Most often a leader that moved, or a topic that is gone: look again, soon but not at once.
             self._leaders.pop(partition, None)
             state.not_before = self._now() + _BACKOFF_SECONDS
         elif data:
-            state.chunk = Chunk(
-                partition, state.position, data, aborted, self._isolation, end=end, suspect=state.suspect
+            chunk = Chunk(
+                partition,
+                state.position,
+                data,
+                aborted,
+                self._isolation,
+                end=end,
+                suspect=state.suspect,
+                leader_epoch=state.leader_epoch,
             )
+            if state.position > 0 and 0 <= state.leader_epoch < _first_epoch(data):
+                state.looking = True
+                self._looks[partition] = asyncio.create_task(self._look(partition, state, chunk), name="kafka-look")
+                return
+            state.chunk = chunk
             self._arrived.set()
+
+    async def _look(self, partition: TopicPartition, state: _Assigned, chunk: Chunk) -> None:
+        """Takes what another leader wrote, unless that began below what was fetched already."""
+        below = {partition: state.position - 1}
+        try:
+            answer = await self._beside.wire.ask(self._leaders.get(partition, -1), self._fetch_request(below, 0, 1))
+            ((_, ((_, code, _, _, _, _, _, data),)),) = answer.topics
+            if code not in (0, OFFSET_OUT_OF_RANGE):  # out of it: expired meanwhile
+                state.not_before = self._now() + _BACKOFF_SECONDS
+            elif not code and _holds(data or b"", state.position - 1) and _first_epoch(data) > state.leader_epoch:
+                self._fail(partition, state, "lies in a log that was cut short below it, and written on")
+            else:
+                state.chunk = chunk
+                self._arrived.set()
+        except ClusterUnavailable:
+            state.not_before = self._now() + _BACKOFF_SECONDS
+        finally:
+            state.looking = False
+            if self._looks.get(partition) is asyncio.current_task():
+                del self._looks[partition]
+            self._wake_pump.set()
+
+    def _fail(self, partition: TopicPartition, state: _Assigned, why: str) -> None:
+        where = {"topic": partition.topic, "partition": str(partition.partition), "offset": str(state.position)}
+        subject = f"offset {state.position} of {partition.topic} partition {partition.partition}"
+        state.failure = OffsetOutOfRange(f"{subject} {why}", metadata=where)
+        self._arrived.set()
 
     def _now(self) -> float:
         return asyncio.get_running_loop().time()
+
+
+def _first_epoch(data: bytes) -> int:
+    """Of the leader that took the first batch; -1 where there is none, or its format tells none."""
+    frame = _first_frame(data)
+    return -1 if frame is None else frame.leader_epoch
+
+
+def _holds(data: bytes, offset: int) -> bool:
+    """Whether the first batch is the one that has an offset: of a compacted log it may be a later one."""
+    frame = _first_frame(data)
+    return frame is not None and frame.base_offset <= offset <= frame.last_offset
+
+
+def _first_frame(data: bytes) -> Frame | None:
+    try:
+        return read_frame(memoryview(data), 0)
+    except NoFrame:
+        return None

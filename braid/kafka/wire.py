@@ -40,12 +40,16 @@ FAILURES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class TopicMetadata:
-    """A topic in a metadata answer; `leaders` by partition, -1 where there is none; `thin` lack copies in step."""
+    """A topic in a metadata answer; `leaders` by partition, -1 where there is none; `thin` lack copies in step.
+
+    `epochs` are the leaders' numbers, by partition.
+    """
 
     error_code: int
     topic_id: bytes
     leaders: Mapping[int, int]
     thin: Sequence[int] = ()
+    epochs: Mapping[int, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +113,7 @@ class Wire:
                 topic_id,
                 {partition: leader for _, partition, leader, *_ in partitions},
                 [number for _, number, _, _, replicas, in_step, *_ in partitions if len(in_step) < len(replicas)],
+                {partition: epoch for _, partition, _, epoch, *_ in partitions},
             )
             for code, name, topic_id, _, partitions, *_ in answer.topics
         }

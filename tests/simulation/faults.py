@@ -13,6 +13,7 @@ from braid.stores.memory import Fate
 from tests.simulation.ailments import GASP_SECONDS, Ailment, Ailments
 from tests.simulation.emptying import ClusterOperator
 from tests.simulation.losing import Losing
+from tests.simulation.observed import ObservedCluster
 from tests.simulation.operations import Operation, Operator, carry_out
 from tests.simulation.splitting import splitting
 from tests.simulation.world import CLUSTERS, MEMBERS, PRODUCERS, SERVICES, Slowness, World
@@ -294,17 +295,24 @@ class Faults:
 
     def _lose_cluster(self) -> None:
         """A cluster dies, and returns without some of what it had acknowledged."""
+        self._lose(self._losing.loss, self._dice.uniform(6.0, 25.0))
+
+    def _shorten_logs(self) -> None:
+        """The same so soon that nobody has left it, and its logs are written on."""
+        self._lose(self._losing.tails, self._dice.uniform(0.3, 1.2))
+
+    def _lose(self, drawn: Callable[[ObservedCluster], tuple[str, Callable[[], None]]], seconds: float) -> None:
         cluster = self._losing.victim()
         if cluster is not None and self._deaths < self._world.plan.cluster_deaths_max:
             self._deaths += 1
             cluster.kill()
-            text, lose = self._losing.loss(cluster)
+            text, lose = drawn(cluster)
 
             def heal() -> None:
                 lose()
                 cluster.start()
 
-            self._ail("dead", cluster.name, f"kill cluster {cluster.name}; {text}", self._dice.uniform(6.0, 25.0), heal)
+            self._ail("dead", cluster.name, f"kill cluster {cluster.name}; {text}", seconds, heal)
 
     def _pause_cluster(self) -> None:
         name = self._dice.choice(CLUSTERS)

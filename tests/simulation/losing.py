@@ -13,7 +13,6 @@ from braid.kernel.errors import BraidError
 from tests.simulation.applications import STREAM
 from tests.simulation.observed import ObservedCluster
 from tests.simulation.world import CLUSTERS, World
-from tests.support.checkers import facts
 
 ASK_SECONDS: Final = 1.0
 
@@ -34,24 +33,30 @@ class Losing:
 
     def loss(self, cluster: ObservedCluster) -> tuple[str, Callable[[], None]]:
         """What a dead cluster loses, and what does that to it before it returns."""
-        if not self._closing:
-            self._closing = True
-            self._world.host.tasks.spawn(self._close(), "closing")
+        self._watch()
         kind = self._dice.choice(("empties", "replaces", "cuts"))
         if kind != "cuts":
             return f"{kind} {cluster.name}", lambda: cluster.empty(replaced=kind == "replaces")
         part = self._dice.random()
-        return f"cuts logs of {cluster.name} to {part:.2f}", lambda: self._cut(cluster, part)
+        return f"cuts logs of {cluster.name} to {part:.2f}", lambda: self._cut(cluster, lambda end: int(part * end))
 
-    def _cut(self, cluster: ObservedCluster, part: float) -> None:
-        """About every other log there loses its end, but for those that still carry traffic.
+    def tails(self, cluster: ObservedCluster) -> tuple[str, Callable[[], None]]:
+        """The newest records, as of a machine whose memory was not written to its disk yet."""
+        self._watch()
+        count = self._dice.choice((1, 3, 10, 40))
+        text = f"loses up to {count} of each log's newest of {cluster.name}"
+        return text, lambda: self._cut(cluster, lambda end: max(0, end - self._dice.randint(1, count)))
 
-        Those would be written on at once, and nothing would be missing at the offsets that were lost: a known limit.
-        """
-        carrying = {channel.topic for channel in self._world.histories.in_state("active")}
+    def _watch(self) -> None:
+        if not self._closing:
+            self._closing = True
+            self._world.host.tasks.spawn(self._close(), "closing")
+
+    def _cut(self, cluster: ObservedCluster, new_end: Callable[[int], int]) -> None:
+        """About every other log there loses its end. One that carries traffic is written on at once."""
         for place in cluster.places():
-            if self._dice.random() < 0.5 and facts.Topic(cluster.name, place.topic) not in carrying:
-                cluster.truncate(place, int(part * cluster.log(place).end))
+            if self._dice.random() < 0.5:
+                cluster.truncate(place, new_end(cluster.log(place).end))
 
     async def _close(self) -> None:
         """Looks again and again; what is refused, or not known, is asked for the next time."""

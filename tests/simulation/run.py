@@ -121,7 +121,8 @@ async def _play(world: World, journal: Journal, loss: ZeroLoss) -> None:
     await Faults(world, random.Random(f"faults/{world.plan.seed}")).run()
     journal.say("HEALED")
     settle = world.plan.settle_seconds
-    owned = settle if "lose-cluster" in world.plan.faults else OWNED_SECONDS  # losses show for a while until believed
+    loses = {"lose-cluster", "shorten-logs"} & {*world.plan.faults}
+    owned = settle if loses else OWNED_SECONDS  # losses show for a while until believed
     await _expect(world, "I13 liveness: leases", world.unowned, owned)
     world.quiet = True
     await _expect(world, "I13 liveness: sends", world.unsettled_sends, STOP_SECONDS)

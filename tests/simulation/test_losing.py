@@ -17,18 +17,20 @@ FAULTS: Final = (
     *("kill-member", "pause-member", "fade-member", "move-stream"),
     *("kill-service", "cut-store", "lose-answers", "slow-appends"),
 )
+CUTS: Final = (*("shorten-logs",) * 6, *FAULTS[4:])
 SEEDS: Final = 8
 SEEN: Final = ("empties", "replaces", "cuts", "RecordsLost(", "CLOSED")
 
 
-def plan(seed: int) -> Plan:
+def plan(seed: int, faults: tuple[str, ...] = FAULTS) -> Plan:
     """A run in which both clusters may lose something; their producers live on and tell their receipts."""
     return Plan(
         seed,
         60.0,
         settle_seconds=120.0,
         exclusive=random.Random(f"losing/{seed}").random() < 0.4,
-        faults=FAULTS,
+        faults=faults,
+        cluster_deaths_max=5 if faults is CUTS else 2,  # what is cut short soon returns, and few leave it
         send_interval_seconds=0.05,
         handling_seconds=0.4,
     )

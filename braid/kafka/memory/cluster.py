@@ -248,6 +248,7 @@ class MemoryCluster:
                 self._topics[name].topic_id,
                 [self._leader(name, number) for number in range(len(self._topics[name].logs))],
                 [number for number in range(len(self._topics[name].logs)) if self._lacks_copies(name, number)],
+                [self._leader_epoch] * len(self._topics[name].logs),
             )
             for name in sorted(names)
         }

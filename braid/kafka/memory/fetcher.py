@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from braid.kafka.memory.link import Link
+from braid.kafka.memory.log import Log
 from braid.kernel.errors import ClusterUnavailable, NotFound, OffsetOutOfRange
 from braid.kernel.limits import KAFKA_BACKOFF_MS
 from braid.kernel.ports import FetchedColumns, FetchedRecords, TopicPartition
@@ -21,6 +22,7 @@ class MemoryFetcher:
         self._max_partition_bytes = max_partition_bytes
         self._positions: dict[TopicPartition, int] = {}
         self._paused: set[TopicPartition] = set()
+        self._epochs: dict[TopicPartition, int] = {}  # of the leader that took what was fetched last
         self._started = False
 
     async def start(self) -> None:
@@ -36,6 +38,7 @@ class MemoryFetcher:
         """See `KafkaFetcher.assign`."""
         self._positions = {partition: self._positions.get(partition, at) for partition, at in positions.items()}
         self._paused.intersection_update(positions)
+        self._epochs = {partition: at for partition, at in self._epochs.items() if partition in positions}
         self._link.cluster.notify()
 
     def pause(self, partitions: Sequence[TopicPartition]) -> None:
@@ -70,6 +73,7 @@ class MemoryFetcher:
                 [columns_of(found.records, names)] if found.records else [],
                 found.next_offset,
                 found.damaged,
+                found.leader_epoch,
             )
             for found in await self.fetch(max_records, timeout_seconds)
         ]
@@ -102,6 +106,7 @@ class MemoryFetcher:
             except (NotFound, ClusterUnavailable):
                 continue
             try:
+                self._check_same(partition, log, position)
                 found = log.read(position, left, self._max_partition_bytes)
             except OffsetOutOfRange as error:
                 if fetched:
@@ -113,5 +118,15 @@ class MemoryFetcher:
                 # Whoever was served goes to the end, so that one busy partition does not starve the rest.
                 del self._positions[partition]
                 self._positions[partition] = found.next_offset
-                fetched.append(FetchedRecords(partition, found.records, found.next_offset, found.damaged))
+                last = log.batch_of(found.next_offset - 1)
+                self._epochs[partition] = -1 if last is None else last.leader_epoch
+                fetched.append(
+                    FetchedRecords(partition, found.records, found.next_offset, found.damaged, self._epochs[partition])
+                )
         return fetched
+
+    def _check_same(self, partition: TopicPartition, log: Log, position: int) -> None:
+        """Raises `OffsetOutOfRange` when a later leader took what lies below a position than what was fetched there."""
+        below, known = log.batch_of(position - 1), self._epochs.get(partition, -1)
+        if below is not None and 0 <= known < below.leader_epoch:
+            raise OffsetOutOfRange(f"offset {position} lies in a log that was cut short below it, and written on")

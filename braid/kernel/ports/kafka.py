@@ -56,12 +56,14 @@ class FetchedRecords(NamedTuple):
 
     Offsets below `next_offset` that appear in no fetch are not deliverable (control, aborted, compacted), but for
     those of `damaged` batches: whoever passes them loses records, and has to say so. Both are in offset order.
+    `leader_epoch` is the newest of the leaders that took what was passed, since `assign`; -1 while it is unknown.
     """
 
     partition: TopicPartition
     records: Sequence[KafkaRecord]
     next_offset: int
     damaged: Sequence[DamagedBatch] = ()
+    leader_epoch: int = -1
 
     @property
     def size(self) -> int:
@@ -76,6 +78,7 @@ class FetchedColumns(NamedTuple):
     parts: Sequence["RecordColumns"]
     next_offset: int
     damaged: Sequence[DamagedBatch] = ()
+    leader_epoch: int = -1
 
     @property
     def size(self) -> int:
@@ -242,7 +245,8 @@ class KafkaFetcher(Protocol):
         """Waits up to the timeout for records. Returns an empty sequence while the cluster is away.
 
         Raises:
-            OffsetOutOfRange: a position lies outside the log.
+            OffsetOutOfRange: a position lies outside the log; or the log lost its end below the position since it was
+                fetched up to there, and was written on by another leader (KIP-320).
             ClusterUnavailable: a broker answers with bytes in which no batch can be told; it is asked again later.
         """
         ...
@@ -262,13 +266,15 @@ class KafkaFetcher(Protocol):
 class TopicDescription:
     """A topic as its cluster describes it. `leaders[p]` is the broker leading partition p, or -1.
 
-    `under_replicated` are the partitions that have fewer copies in step than they should.
+    `under_replicated` are the partitions that have fewer copies in step than they should, `leader_epochs` the number of
+    each partition's leader so far, as the broker that was asked knows it; empty where it is unknown.
     """
 
     name: str
     topic_id: bytes
     leaders: Sequence[int]
     under_replicated: Sequence[int] = ()
+    leader_epochs: Sequence[int] = ()
 
     @property
     def partitions(self) -> int:

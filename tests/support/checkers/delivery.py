@@ -12,6 +12,7 @@ from tests.support.checkers.facts import (
     Fact,
     GivenUp,
     LogId,
+    LossRecorded,
     Place,
     Processed,
     Rejected,
@@ -31,12 +32,12 @@ def within(ranges: Ranges, place: Place) -> bool:
 class ZeroLoss:
     """I1: at the end every acknowledged record is processed, dead-lettered or rejected, by every group.
 
-    Only those are excepted that lie within ranges which a person gave up by naming them; not what came to lie there
-    after its log had lost them.
+    Only those are excepted that lie within ranges which a person gave up by naming them, not what came to lie there
+    after its log had lost them; and those that were lost, and are told as lost, where traffic goes on.
     """
 
     invariant = "I1 zero loss"
-    heeds = (Acknowledged, Processed, Rejected, DeadLettered, GivenUp, Destroyed)
+    heeds = (Acknowledged, Processed, Rejected, DeadLettered, GivenUp, Destroyed, LossRecorded)
 
     def __init__(self, groups: Sequence[str]) -> None:
         self._acknowledged: dict[bytes, Place] = {}
@@ -44,6 +45,8 @@ class ZeroLoss:
         self._given_up: dict[Topic, Ranges] = {}
         self._destroyed: dict[LogId, Ranges] = {}
         self._newer: set[bytes] = set()
+        self._gone: set[bytes] = set()
+        self._told: dict[Topic, Ranges] = {}
 
     def see(self, fact: Fact) -> Iterator[str]:
         """See `Checker`."""
@@ -55,8 +58,11 @@ class ZeroLoss:
             case Destroyed(log=log, first=first, stop=stop):
                 before = self._destroyed.get(log, ())
                 self._destroyed[log] = united((*before, OffsetRange(log.partition, first, stop - 1)))
-                places = {each: self._acknowledged[each] for each in self._newer}
-                self._newer -= {each for each, at in places.items() if at.log == log and first <= at.offset < stop}
+                places = self._acknowledged.items()
+                self._gone |= {each for each, at in places if at.log == log and first <= at.offset < stop}
+                self._newer -= self._gone
+            case LossRecorded(topic=topic, ranges=ranges):
+                self._told[topic] = ranges
             case Processed(value=value, group=group) | Rejected(value=value, group=group):
                 self._settled[group].add(value)
             case DeadLettered(value=value, group=group):
@@ -73,13 +79,16 @@ class ZeroLoss:
             group: [
                 value
                 for value, place in self._acknowledged.items()
-                if value not in settled and not (value not in self._newer and self._is_given_up(place))
+                if value not in settled and not self._is_excepted(value, place)
             ]
             for group, settled in self._settled.items()
         }
 
-    def _is_given_up(self, place: Place) -> bool:
-        return within(self._given_up.get(Topic(*place[:2]), ()), place)
+    def _is_excepted(self, value: bytes, place: Place) -> bool:
+        topic = Topic(*place[:2])
+        if value in self._gone and within(self._told.get(topic, ()), place):
+            return True
+        return value not in self._newer and within(self._given_up.get(topic, ()), place)
 
     def finish(self) -> Iterator[str]:
         """See `Checker`."""

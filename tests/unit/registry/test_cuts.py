@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -131,7 +131,7 @@ def is_lost(channel: Channel) -> bool:
 async def losses(mesh: Mesh) -> list[RecordsLost]:
     replica = await mesh.leader()
     records = await replica.aggregates.events(HistoryId("registry", "stream", "logs"))
-    return [cast("RecordsLost", each.event) for each in records if isinstance(each.event, RecordsLost)]
+    return [each.event for each in records if isinstance(each.event, RecordsLost)]
 
 
 def test_what_was_lost_is_told_while_the_channel_carries_traffic() -> None:
