@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, cast
 
+from braid.client.busy import BusyTime
 from braid.client.handlers import Handled, X
 from braid.client.observing import Observer
 from braid.client.record import Record
@@ -139,39 +140,56 @@ class Handling(Generic[X]):
                 self._slots[number].cancel()
 
     async def _slot(self, number: int) -> None:
+        """Handles one after another. Every record passes here: nothing is done for each that many can share."""
         current, elapsed, take_quickly, probes = self._current, self._elapsed, self._supply.take_quickly, self._probes
         lost, late, overdue, timed = self._lost, self._late, self._overdue, self._timeout_seconds is not None
-        task, now = asyncio.current_task(), elapsed()
+        handler = self._handler if self._observer is None else self._observed
+        task = asyncio.current_task()
         assert task is not None, "slots are tasks"
-        while True:
-            item = take_quickly()
-            if item is None:
-                item = await self._next()
+        busy: BusyTime | None = None  # counted on while records of one lease follow each other
+        try:
+            while True:
+                item = take_quickly()
                 if item is None:
-                    return
-                now = elapsed()
-            if probes:
-                self._trouble.took(item)
-            current[number] = item
-            if timed:
-                self._since[number] = now
-            busy = item.work.busy
-            busy.began(now)
-            try:
-                await self._handle(item)
-            except asyncio.CancelledError as cancelled:
-                self._ended(number, item, cancelled)
-            else:
+                    self._idle(number, busy)
+                    busy = None
+                    if (item := await self._next()) is None:
+                        return
+                if probes:
+                    self._trouble.took(item)
+                current[number] = item
+                if timed or item.work.busy is not busy:
+                    now = elapsed()
+                    self._since[number] = now
+                    busy = _busy_with(item, busy, now)
+                try:
+                    await handler(item)
+                except asyncio.CancelledError as cancelled:
+                    self._ended(number, item, cancelled)
+                    continue
+                except Exception as error:  # noqa: BLE001 - it may raise anything, and its record takes the consequence
+                    self._failed(item, error)
+                else:
+                    item.ack()
+                    if probes:
+                        self._trouble.ended(item, well=True)
+                finally:
+                    if overdue:
+                        self._in_time_again(number)
                 if lost or late:
                     self._forgive(number)  # a handler may have swallowed it
                 if self._in_threads and task.cancelling():
                     return  # all end; a thread was waited for
-            finally:
-                now = elapsed()
-                busy.ended(now)
-                del current[number]
-                if overdue:
-                    self._in_time_again(number)
+        finally:
+            self._idle(number, busy)
+
+    def _idle(self, number: int, busy: BusyTime | None) -> None:
+        """A slot handles nothing now, and was busy so."""
+        if busy is not None:
+            busy.ended(self._elapsed())
+            del self._current[number]
+            if self._overdue:
+                self._in_time_again(number)
 
     async def _next(self) -> X | None:
         try:
@@ -179,19 +197,10 @@ class Handling(Generic[X]):
         except BraidError:
             return None  # `Consumer.run` raises it
 
-    async def _handle(self, item: X) -> None:
-        try:
-            if self._observer is None:
-                await self._handler(item)
-            else:
-                with self._observer.processing(item):
-                    await self._handler(item)
-        except Exception as error:  # noqa: BLE001 - a handler may raise anything, and its record takes the consequence
-            self._failed(item, error)
-        else:
-            item.ack()
-            if self._probes:
-                self._trouble.ended(item, well=True)
+    async def _observed(self, item: X) -> None:
+        assert self._observer is not None, "asked for only then"
+        with self._observer.processing(item):
+            await self._handler(item)
 
     # --- time
 
@@ -301,6 +310,16 @@ class Handling(Generic[X]):
         if isinstance(error, Retryable) and error.after_seconds is not None:
             return error.after_seconds
         return self._retry.delay_seconds(attempt, self._host.randomness.uniform(0, 1))
+
+
+def _busy_with(item: Handled, before: BusyTime | None, now: float) -> BusyTime:
+    """What counts the time of a slot that takes this next."""
+    busy = item.work.busy
+    if busy is not before:
+        if before is not None:
+            before.ended(now)
+        busy.began(now)
+    return busy
 
 
 def _unsettled(item: Handled) -> Sequence[Record]:

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable, Sequence
 
 from braid.client.marks import MARKS
-from braid.client.memory import MemoryBound, content_bytes
+from braid.client.memory import MemoryBound
 from braid.client.partition_work import PartitionWork
 from braid.client.zone_bytes import Tally
 from braid.kernel import limits
@@ -31,7 +31,7 @@ class Intake:
         """`out_of_range` hears of a lease whose position left its log: its progress has to be read anew.
 
         While `stopped` nothing is fetched; whoever ends that calls `review`. `asked` are the headers to fetch.
-        `counted` counts the bytes of keys and values that come.
+        `counted` counts the bytes of keys and values of what is taken.
         """
         self._counted = counted or Tally()
         self._asked = asked
@@ -89,10 +89,11 @@ class Intake:
             await self._host.clock.sleep(limits.FETCH_WAIT_SECONDS)
             return
         for each in fetched:
-            self._counted.bytes += sum(map(content_bytes, each.parts))
             work = self._works.get(each.partition)
             if work is not None:
                 work.accept(each)
+                self._counted.bytes += work.content
+                work.content = 0
         await asyncio.sleep(0)  # what is fetched ahead comes without waiting; handlers get their turn
 
     def _assign(self) -> None:

@@ -17,9 +17,10 @@ def weights_bytes(columns: RecordColumns) -> NDArray[np.int64]:
     return weights
 
 
-def content_bytes(columns: RecordColumns) -> int:
-    """Of keys and values together."""
-    return int(np.maximum(columns.values.sizes, 0).sum() + np.maximum(columns.keys.sizes, 0).sum())
+def content_bytes(columns: RecordColumns, weights: NDArray[np.int64]) -> int:
+    """Of keys and values together, by the weights of the same records."""
+    beside = int(columns.header_counts.sum()) * HEADER_OVERHEAD_BYTES + len(columns) * RECORD_OVERHEAD_BYTES
+    return int(weights.sum()) - beside
 
 
 class LaneMemory:

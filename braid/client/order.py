@@ -27,7 +27,7 @@ class Order(Generic[R, S]):
     def __init__(self, *, by_key: bool) -> None:
         """`by_key`: records of unlike keys, and those without a key, do not wait for each other; else all do."""
         self._by_key = by_key
-        self._behind: dict[bytes | None, deque[R]] = {}  # by key of a record that is out
+        self._behind: dict[bytes | None, deque[R] | None] = {}  # by key of a record that is out; None: nobody yet
         self._out = 0  # of a slice
         self._aside: deque[S] = deque()
 
@@ -35,12 +35,14 @@ class Order(Generic[R, S]):
         """Whether the record may be handed out; else it waits here."""
         if self._by_key and raw.key is None:
             return True
-        key = raw.key if self._by_key else None
-        if (behind := self._behind.get(key)) is not None:
-            behind.append(raw)
-            return False
-        self._behind[key] = deque()
-        return True
+        key, behind = raw.key if self._by_key else None, self._behind
+        if key not in behind:
+            behind[key] = None
+            return True
+        if (waiting := behind[key]) is None:
+            waiting = behind[key] = deque()
+        waiting.append(raw)
+        return False
 
     def settled(self, raw: R) -> R | None:
         """A record that was admitted is settled; returns the one that may be handed out in its stead."""
@@ -72,7 +74,7 @@ class Order(Generic[R, S]):
 
     def clear(self) -> tuple[list[R], list[S]]:
         """Nothing that waits here will be handed out any more; returns it."""
-        records = [each for behind in self._behind.values() for each in behind]
+        records = [each for behind in self._behind.values() for each in behind or ()]
         slices = list(self._aside)
         self._behind.clear()
         self._aside.clear()

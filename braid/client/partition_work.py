@@ -6,20 +6,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from zlib import crc32
 
-import numpy as np
-
 from braid.client.brake import LaneBrake
 from braid.client.busy import BusyTime
 from braid.client.lease_session import Held
-from braid.client.marks import ingestion_times, of_other_groups, without_canaries
-from braid.client.memory import LaneMemory, weights_bytes
+from braid.client.memory import LaneMemory
 from braid.client.order import Order
 from braid.client.ready import Ready
 from braid.client.record import QuarantinedBatch, Record, Row
 from braid.client.routing import DLQ_LANE
 from braid.client.settling import Settling, Stage
+from braid.client.sieve import Sieve
 from braid.client.slices import Slice, below, in_order
-from braid.client.where import Where, chosen_by
+from braid.client.where import Where
 from braid.kernel import limits
 from braid.kernel.cursors import Part, joined
 from braid.kernel.ports import DamagedBatch, FetchedColumns, Fingerprint
@@ -55,7 +53,6 @@ class PartitionWork:
         `where` which are wanted at all (None: all).
         """
         self.lease = lease
-        self._group = group
         self.stage = Stage.RESTORING
         self.topic_id = bytes(16)
         self.leader_epoch = -1  # the newest of those that took what was fetched or is done; -1: unknown
@@ -75,14 +72,14 @@ class PartitionWork:
         self._settling = settling
         self._may_start = may_start
         self._brake = brake or LaneBrake()
-        self._where = where
-        self._salt = crc32(str(lease.id).encode())
+        self._sieve = Sieve(group, where, lease.id.channel.lane, crc32(str(lease.id).encode()))
         self.skipped = 0  # by predicate
+        self.content = 0  # bytes of keys and values that were taken; who counts them begins anew
         self._order = order
         self.ordered = order is not None
-        self.one_by_one = self.ordered or may_start is not None  # something is asked of each before it is handed out
+        self.one_by_one = may_start is not None  # that is asked for each before it is handed out
         self._acked: list[Record] = []  # and not noted yet
-        self._acks_kept = 1 if self.ordered else limits.ACKS_KEPT_MAX
+        self._acks_kept = limits.ACKS_KEPT_MAX
         self._out = 0
         self._copying = 0  # of those out: on their way to the dlq lane
         self._first_failures: dict[int, int] = {}
@@ -221,47 +218,36 @@ class PartitionWork:
             return
         if self.until is not None:
             fetched = below(fetched, self.until)
-        progress, came = self.progress, False
-        before = progress.fetched
+        progress = self.progress
+        before, settled = progress.fetched, self.version
         for piece in in_order(fetched.parts, self._quarantined(fetched.damaged)):
-            came |= self._accept_damaged(piece) if isinstance(piece, QuarantinedBatch) else self._accept_part(piece)
+            if isinstance(piece, QuarantinedBatch):
+                self._accept_damaged(piece)
+            else:
+                self._accept_part(piece)
         progress.advance_fetched(fetched.next_offset)
         self.leader_epoch = max(self.leader_epoch, fetched.leader_epoch)
-        if came or progress.fetched != before:
+        if progress.fetched != before and self.version == settled:
             self.version += 1
 
-    def _accept_part(self, part: RecordColumns) -> bool:
-        """Lets those records wait for a handler that this group has to do with; what is left out is done when passed.
+    def _accept_part(self, part: RecordColumns) -> None:
+        """Lets records that are for this group wait for a handler; what is left out is done when passed."""
+        found = self._sieve.sift(part)
+        self.skipped += found.skipped
+        self.content += found.content
+        found = found.of(self.progress.deliver_many(found.part.offsets, found.times))
+        if len(found.part):
+            self.version += 1
+            self._weigh(int(found.sizes.sum()))
+            self._ready.put(Slice(self, *found[:3]))
 
-        Returns whether there are any.
-        """
-        part = without_canaries(part)
-        times = ingestion_times(part, part.headers[0])
-        others = of_other_groups(part, part.headers[1], self._group)
-        if others is not None:
-            part, times = part.of(~others), times[~others]
-        if self._where is not None:
-            chosen = chosen_by(self._where, part, times, self.lease.id.channel.lane, self._salt)
-            self.skipped += len(part) - int(np.count_nonzero(chosen))
-            part, times = part.of(chosen), times[chosen]
-        wanted = self.progress.deliver_many(part.offsets, times)
-        if not wanted.all():
-            part, times = part.of(wanted), times[wanted]
-        if not len(part):
-            return False
-        sizes = weights_bytes(part)
-        self._weigh(int(sizes.sum()))
-        self._ready.put(Slice(self, part, times, sizes))
-        return True
-
-    def _accept_damaged(self, batch: QuarantinedBatch) -> bool:
-        """Sends a batch nobody can decode its way; returns whether it has to go one."""
-        if not self.progress.deliver(batch.offset, batch.ingested_at):
-            return False
-        self._weigh(batch.size)
-        self._out += 1
-        self._quarantine(Record(batch, self), batch.batch)
-        return True
+    def _accept_damaged(self, batch: QuarantinedBatch) -> None:
+        """Sends a batch nobody can decode its way, where it has to go one."""
+        if self.progress.deliver(batch.offset, batch.ingested_at):
+            self.version += 1
+            self._weigh(batch.size)
+            self._out += 1
+            self._quarantine(Record(batch, self), batch.batch)
 
     def _weigh(self, size: int) -> None:
         self._bytes += size
@@ -302,6 +288,13 @@ class PartitionWork:
         self._out -= 1
         return False
 
+    def admitted(self, rows: Sequence[Row]) -> Sequence[Row]:
+        """Those whose turn has come, of records that are about to be handed out; the others wait here."""
+        assert self._order is not None, "asked of ordered work only"
+        found = [row for row in rows if self._order.admit(row)]
+        self._out -= len(rows) - len(found)
+        return found
+
     def admits_slice(self, waiting: Slice, count: int) -> bool:
         """As `admits`, for so many records of a slice together; it is emptied when it has to wait."""
         assert self._order is not None, "asked of ordered work only"
@@ -341,6 +334,8 @@ class PartitionWork:
         if not acked:
             self._ready.keeping.add(self)
         acked.append(record)
+        if self.ordered:
+            self._follow(record)
         if len(acked) >= self._acks_kept or self._ready.takers:
             self.note_acked()
 
@@ -353,8 +348,7 @@ class PartitionWork:
         if self.stage is not Stage.ENDED and self._progress is not None:
             self._progress.done_some([record.raw.offset for record in acked])
             self._records += len(acked)
-        for record in acked if self.ordered or self._first_failures else ():
-            self._follow(record)
+        for record in acked if self._first_failures else ():
             self._first_failures.pop(record.raw.offset, None)
         self._finished(len(acked), sum([record.raw.size for record in acked]))
 
@@ -437,7 +431,7 @@ class PartitionWork:
         if self._order is None or self.stage is not Stage.WORKING or isinstance(record.raw, QuarantinedBatch):
             return
         if (following := self._order.settled(record.raw)) is not None:
-            self._ready.put(Slice.of_rows(self, [following], admitted=True), first=True)
+            self._ready.follow(self, following)
 
     def _finish(self, record: Record) -> None:
         self._follow(record)

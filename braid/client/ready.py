@@ -3,17 +3,20 @@
 Where a partition of a lane is split, what its backlog cursors fetch waits in a queue beside the lane's, which has a
 part of the lane's turn, and no more than so many of its records are out at once (`BacklogQueue`).
 
-Where nothing is asked of a single record, a run of them is taken from its queue together and handed out one after
-another. Whatever changes who is next, or whether its records may be handed out, recalls what is left of the run.
+Where a lease's deadline is not asked for each record, a run of them is taken from its queue together and handed out one
+after another; of ordered ones those whose turn has come. Whatever changes who is next, or whether its records may be
+handed out, recalls what is left of the run.
 """
 
 import asyncio
 from collections import deque
 from collections.abc import Mapping
-from itertools import repeat
-from typing import TYPE_CHECKING, Protocol
+from functools import cached_property
+from itertools import groupby, repeat
+from operator import attrgetter
+from typing import TYPE_CHECKING, Protocol, cast
 
-from braid.client.record import Record
+from braid.client.record import Record, Row
 from braid.client.slices import Slice
 from braid.kernel import limits
 
@@ -58,7 +61,8 @@ class Ready:
         self._look_at = limits.RECORDS_BETWEEN_YIELDS  # of that: when to look at the time next
         self._rested_at = 0.0
         self.run: deque[Record] = deque()  # the next ones; whoever hands out `popleft`s
-        self._run_of: Slice | None = None
+        self._run_of: Slice | None = None  # it was taken from, unless it is ordered
+        self._run_work: PartitionWork | None = None  # whose its newest record is
         self.keeping: set[PartitionWork] = set()  # work that keeps acknowledgements it has not noted
         self._backlogs: dict[str, BacklogQueue] = {}  # by queue
         self._turns: dict[str, int] = {}  # records of a turn, by queue, where that is not its share's
@@ -76,6 +80,34 @@ class Ready:
         waiting.work.memory.waiting += len(waiting)
         for _ in range(min(len(waiting), len(self.takers))):
             self._wake()
+
+    def follow(self, work: "PartitionWork", row: Row) -> None:
+        """The turn of an ordered record has come: it is the next one of its lane, also before those of the run.
+
+        It joins the run while nothing else could be next: not beyond its lane's turn, nor the turn of everything else.
+        """
+        if self._may_join(work) and work.hand_out(1):
+            self._count(1)
+            self._left = max(0, self._left - 1)
+            self._run_work = work
+            self.run.appendleft(Record(row, work))
+            self._wake()
+        else:
+            self.put(Slice.of_rows(work, [row], admitted=True), first=True)
+
+    def _may_join(self, work: "PartitionWork") -> bool:
+        """Whether the run may become one record longer."""
+        name = work.queue
+        if work.one_by_one or name in self._backlogs or name in self._paused or (self.run and not self._runs(name)):
+            return False
+        own_turn = self._left > 0 and self._turn is self._queues.get(name)
+        return self._streak < self._look_at and (own_turn or not self._others_wait(name))
+
+    def _others_wait(self, name: str) -> bool:
+        """Whether another queue has something that may be handed out."""
+        if len(self._queues) == 1:
+            return False
+        return any(queue and other != name and other not in self._paused for other, queue in self._queues.items())
 
     def _queue(self, name: str) -> deque[Slice]:
         queue = self._queues.get(name)
@@ -136,7 +168,7 @@ class Ready:
             return None
         row = first.rows[first.index]
         first.index += 1
-        self._streak += 1
+        self._count(1)
         if not first:
             self._forget(queue)
         if work.ordered and not first.admitted and not work.admits(row):
@@ -147,39 +179,55 @@ class Ready:
         """The next record of a slice; some behind it become the run."""
         most = max(0, self._look_at - self._streak) or limits.RECORDS_BETWEEN_YIELDS
         most = min(most, self._room(first.work.queue, most))
-        if any(other is not queue and other and lane not in self._paused for lane, other in self._queues.items()):
-            most = min(most, self._left + 1)  # no more than its turn
         start, work = first.index, first.work
+        if self._others_wait(work.queue):
+            most = min(most, self._left + 1)  # no more than its turn
         count = min(most, len(first))
         if not work.hand_out(count):
             self._forget(queue)
             return None
         first.index += count
-        self._left = max(0, self._left - count + 1)
-        self._streak += count
+        self._count(count)
         if not first:
             self._forget(queue)
-        self._run_of = first
-        self.run.extend(map(Record, first.rows[start : first.index], repeat(work)))
-        return self.run.popleft()
+        rows = first.rows[start : first.index]
+        if work.ordered and not first.admitted:
+            rows = work.admitted(rows)
+        self._left = max(0, self._left - len(rows) + 1)
+        self._run_of, self._run_work = first, work
+        self.run.extend(map(Record, rows, repeat(work)))
+        return self.run.popleft() if rows else None
 
     def recall(self) -> None:
         """What is left of the run waits again: who comes next is decided anew."""
         first, count = self._run_of, len(self.run)
-        if first is None or not count:
+        if self._run_work is None or not count:
             return
-        self.run.clear()
         self._left = 0
+        if self._run_work.ordered:
+            self._recall_ordered(self._queues[self._run_work.queue])
+            return
+        assert first is not None, "it was taken from a slice"
         queue = self._queues[first.work.queue]
+        self.run.clear()
         if not first:  # all of it was taken
             queue.appendleft(first)
             first.work.memory.waiting += first.count
         first.index -= count
         first.work.take_back(count)
 
+    def _recall_ordered(self, queue: deque[Slice]) -> None:
+        """Their turn has come and they keep it; others of the slices they were taken from wait for theirs."""
+        for work, records in groupby(reversed(self.run), attrgetter("work")):
+            rows = [cast("Row", record.raw) for record in records][::-1]
+            queue.appendleft(Slice.of_rows(work, rows, admitted=True))
+            work.memory.waiting += len(rows)
+            work.take_back(len(rows))
+        self.run.clear()
+
     def _runs(self, lane: str) -> bool:
         """Whether the run is of this lane."""
-        return self._run_of is not None and self._run_of.work.queue == lane
+        return self._run_work is not None and self._run_work.queue == lane
 
     def take_slice_nowait(self, max_records: int) -> Slice | None:
         """As `take_nowait`, as many records of one partition as wait together."""
@@ -194,7 +242,7 @@ class Ready:
             if first.work.ordered and not first.admitted and not first.work.admits_slice(first, count):
                 self._forget(queue)
                 continue
-            self._streak += 1
+            self._count(1)
             taken = first.rest(max_records)
             if not first:
                 self._forget(queue)
@@ -286,15 +334,26 @@ class Ready:
         """
         if self._streak < self._look_at:
             return False
-        lasted = asyncio.get_running_loop().time() - self._rested_at
+        lasted = self._loop.time() - self._rested_at
         if self._streak >= limits.RECORDS_BETWEEN_YIELDS_MAX or lasted >= limits.YIELD_SECONDS:
             return True
         self._look_at = self._streak + limits.RECORDS_BETWEEN_YIELDS
         return False
 
+    def _count(self, count: int) -> None:
+        """So many are handed out. What is called soon from here is called once everything else had its turn."""
+        if not self._streak:
+            self._rested_at = self._loop.time()
+            self._loop.call_soon(self._rested)
+        self._streak += count
+
+    @cached_property
+    def _loop(self) -> asyncio.AbstractEventLoop:
+        """The consumer's, for good: asking which one runs is a system call, up to Python 3.11."""
+        return asyncio.get_running_loop()
+
     def _rested(self) -> None:
         self._streak, self._look_at = 0, limits.RECORDS_BETWEEN_YIELDS
-        self._rested_at = asyncio.get_running_loop().time()
 
     async def _wait(self) -> None:
         for work in list(self.keeping):  # nobody knows when the next acknowledgement comes

@@ -23,6 +23,7 @@ from braid.client import (
     lease_session,
     partition_work,
     restore,
+    sieve,
     spill,
 )
 from braid.client.channel_sender import ChannelSender
@@ -396,7 +397,7 @@ MUTANTS: Final = (
         [(constraints._Sieve, "__init__", sieve_without_drains), (layout, "borne", borne_without_drains)],
         ("operate", "kill-member"),
     ),
-    Mutant("the canary is a record", "I2", [(partition_work, "without_canaries", _with_canaries)], ("move-stream",)),
+    Mutant("the canary is a record", "I2", [(sieve, "without_canaries", _with_canaries)], ("move-stream",)),
     Mutant(
         "what a newcomer was given goes home",
         "I14",

@@ -115,12 +115,15 @@ async def test_a_callback_that_raises_hurts_nobody() -> None:
             killed(consumer)
 
 
+@pytest.mark.parametrize("ordering", ["none", "key"])
 @pytest.mark.parametrize(("record_seconds", "in_a_row"), [(0.0, RECORDS_BETWEEN_YIELDS_MAX), (0.001, 128)])
-def test_an_application_that_never_waits_does_not_starve_everything_else(record_seconds: float, in_a_row: int) -> None:
-    run_virtual(_never_waiting(record_seconds, in_a_row))
+def test_an_application_that_never_waits_does_not_starve_everything_else(
+    record_seconds: float, in_a_row: int, ordering: str
+) -> None:
+    run_virtual(_never_waiting(record_seconds, in_a_row, ordering))
 
 
-async def _never_waiting(record_seconds: float, in_a_row: int) -> None:
+async def _never_waiting(record_seconds: float, in_a_row: int, ordering: str) -> None:
     turns = 0
 
     async def others() -> None:
@@ -131,7 +134,7 @@ async def _never_waiting(record_seconds: float, in_a_row: int) -> None:
 
     async with bench() as at:
         at.fill(10_000)
-        async with member(at, "m", FIRST) as (consumer, _):
+        async with member(at, "m", FIRST, ordering=ordering) as (consumer, _):
             await asyncio.sleep(1.0)
             counting = asyncio.ensure_future(others())
             seen = 0

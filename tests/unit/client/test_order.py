@@ -10,13 +10,14 @@ import pytest
 
 from braid.client.order import Order
 from braid.client.partition_work import PartitionWork
+from braid.client.ready import Ready
 from braid.client.record import Record
 from braid.client.settings import Retry
 from braid.kafka.memory.log import NewRecord
 from braid.kernel.errors import Invalid
 from braid.kernel.ports import TopicPartition
 from tests.support.scripted_control import until, virtual
-from tests.unit.client.consuming import FIRST, TOPIC, Bench, bench, member, take
+from tests.unit.client.consuming import FIRST, TOPIC, Bench, bench, killed, member, take
 
 KEYS: Final = 7
 
@@ -201,6 +202,64 @@ class Raw:
 
     def __init__(self, key: bytes | None) -> None:
         self.key = key
+
+
+@virtual
+async def test_the_next_of_a_key_does_not_wait_for_what_was_taken_ahead() -> None:
+    async with bench() as at:
+        fill_keys(at, 100, lambda n: b"busy" if n % 2 == 0 else b"%d" % n)
+        async with member(at, "m", FIRST, ordering="key") as (consumer, _):
+            for offset in range(0, 40, 2):
+                [record] = await take(consumer, 1)
+                assert (record.key, record.offset) == (b"busy", offset)
+                assert len(consumer._ready.run) == 50, "the others were taken ahead"
+                at.sunk(record)
+                record.ack()
+            killed(consumer)
+
+
+@virtual
+async def test_a_lane_of_one_busy_key_leaves_another_lane_its_turns() -> None:
+    async with bench() as at:
+        fill_keys(at, 100, lambda n: b"busy")
+        at.fill(100, channel="logs/bulk/1")
+        async with member(at, "m", FIRST, "logs/bulk/1/0", ordering="key") as (consumer, _):
+            lanes = []
+            for _ in range(40):
+                [record] = await take(consumer, 1)
+                lanes.append(record.lane)
+                at.sunk(record)
+                record.ack()
+            assert lanes[:32].count("live") == lanes[:32].count("bulk") == 16
+            killed(consumer)
+
+
+@virtual
+async def test_what_was_taken_ahead_of_an_asked_back_lease_goes_to_the_next_holder() -> None:
+    async with bench() as at:
+        fill_keys(at, 100, lambda n: b"%d" % (n % 60))
+        async with member(at, "m", FIRST, ordering="key") as (consumer, _):
+            [first] = await take(consumer, 1)
+            assert len(consumer._ready.run) == 59
+            await at.control.revoke(0, FIRST)
+            await asyncio.sleep(1.0)
+            assert [(lease.stage, lease.in_flight) for lease in consumer.leases()] == [("draining", 100)]
+            at.sunk(first)
+            first.ack()
+            await until(lambda: consumer.leases() == [])
+            assert await consumer.take(0.5) is None
+            assert consumer._memory.used == 0
+        handler = Watched(at, 1, lambda record: record.key)
+        await handled(at, handler, "key", 100)
+        assert handler.in_order()
+        assert sorted(at.offsets()) == list(range(100))
+
+
+def test_an_ordered_run_that_is_never_recalled_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The control for the last one."""
+    monkeypatch.setattr(Ready, "recall", lambda self: None)
+    with pytest.raises(AssertionError):
+        test_what_was_taken_ahead_of_an_asked_back_lease_goes_to_the_next_holder()
 
 
 def test_the_turn_passes_in_the_order_of_coming() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from braid.client import partition_work
+from braid.client import sieve
 from braid.client.marks import ingestion_times
 from braid.client.record import ingestion_time
 from braid.client.where import Where, chosen_by, headers_asked
@@ -172,7 +172,7 @@ async def test_batches_hold_what_is_wanted_only() -> None:
 
 def test_a_predicate_that_forgets_what_it_let_through_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """The control: were wanted records passed like skipped ones, they would be claimed and not done."""
-    monkeypatch.setattr(partition_work, "chosen_by", lambda where, part, *about: np.zeros(len(part), np.bool_))
+    monkeypatch.setattr(sieve, "chosen_by", lambda where, part, *about: np.zeros(len(part), np.bool_))
 
     @virtual
     async def run() -> None:
