@@ -94,6 +94,8 @@ async def _cut_short(admin: KafkaAdmin, channel: Channel) -> Held | None:
     if not told:
         return None
     lost = united((*missing([channel.acknowledged], tuple(ends.values())), *channel.overwritten))
+    if lost == channel.lost:  # it was written on, not as far as it went before
+        return None
     return Held(tuple(told), ReportLoss(channel.ref, lost, "; ".join(told[:LOSS_TOLD_MAX])))
 
 

@@ -1,12 +1,18 @@
 """Clusters return without records: what they lost is told to the offset, that alone is given up, all else is there."""
 
 import random
+from collections.abc import Collection
 from typing import Final
 
 import pytest
 
-from services.registry import drain, work
-from services.registry.channels import Channel
+from braid.client import restore
+from braid.kafka.memory.fetcher import MemoryFetcher
+from braid.kafka.memory.log import Log
+from braid.kernel.offset_ranges import OffsetRange, united
+from braid.kernel.ports import Committed, KafkaAdmin, TopicPartition
+from services.registry import cuts, drain, work
+from services.registry.channels import Channel, Resumption
 from services.registry.drain import Held
 from tests.simulation.mutants import Mutant
 from tests.simulation.plan import Plan
@@ -47,6 +53,43 @@ def test_what_clusters_lose_is_told_and_given_up_to_the_offset() -> None:
     assert seen == set(SEEN)  # else it proves less than it says
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_logs_that_are_cut_short_while_they_carry_traffic_are_told_to_the_offset_and_consumed_from_there() -> None:
+    told = 0
+    for seed in range(SEEDS):
+        result = run(plan(seed, CUTS))
+        assert result.green, "\n".join([f"seed {seed}", *result.trace[-60:], result.message])
+        told += sum("overwritten=(OffsetRange" in line for line in result.trace)
+    assert told > SEEDS
+
+
+async def _look_at_nothing(admin: KafkaAdmin, channel: Channel, resumptions: Collection[Resumption]) -> cuts.Finding:
+    """Takes a log that goes on for one that lost nothing."""
+    return cuts.Finding((), (), "")
+
+
+_look: Final = cuts.look
+
+
+async def _believe_offsets(admin: KafkaAdmin, channel: Channel, resumptions: Collection[Resumption]) -> cuts.Finding:
+    """Tells a loss only from where a producer wrote on itself."""
+    found = await _look(admin, channel, resumptions)
+    seen = (
+        OffsetRange(each.partition, each.resumed, each.next - 1) for each in resumptions if each.resumed < each.next
+    )
+    return found._replace(lost=united(seen))
+
+
+async def _trust(committed: Committed, bounds: tuple[int, int], *how: object) -> tuple[int, int]:
+    """Believes a commit whatever leaders came since."""
+    return bounds
+
+
+def _any_log(self: MemoryFetcher, partition: TopicPartition, log: Log, position: int) -> None:
+    """Goes on at a position whatever lies below it."""
+
+
 async def _see_nothing_cut(admin: object, channel: Channel) -> Held | None:
     """Seals at once: its canary may come to lie where a lost record lay."""
     return None
@@ -75,6 +118,28 @@ def test_a_mutant_is_caught(mutant: Mutant, seeds: tuple[int, ...]) -> None:
     for seed in seeds:
         with mutant.at_work():
             result = run(plan(seed), lines=1)
+        if not result.green:
+            assert result.invariant.startswith(mutant.invariant), result.message
+            return
+    pytest.fail(f"{mutant.name} lived")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    "mutant",
+    [
+        Mutant("nobody looks for cuts", "I11 losses", [(cuts, "look", _look_at_nothing)]),
+        Mutant("a cut begins where it is seen", "I11 losses", [(cuts, "look", _believe_offsets)]),
+        Mutant("members go on behind a cut", "I1 zero loss", [(MemoryFetcher, "_check_same", _any_log)]),
+        Mutant("a commit outlives a cut", "I1 zero loss", [(restore, "_uncut", _trust)]),
+    ],
+    ids=lambda mutant: mutant.name,
+)
+def test_a_mutant_that_writes_on_is_caught(mutant: Mutant) -> None:
+    for seed in range(SEEDS):
+        with mutant.at_work():
+            result = run(plan(seed, CUTS), lines=1)
         if not result.green:
             assert result.invariant.startswith(mutant.invariant), result.message
             return

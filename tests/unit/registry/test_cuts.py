@@ -173,6 +173,20 @@ def test_its_drain_waits_for_a_person_although_nothing_is_missing_at_its_end() -
     play(scene)
 
 
+def test_its_drain_goes_on_where_it_was_not_written_on_as_far_as_it_went_before() -> None:
+    async def scene(mesh: Mesh) -> None:
+        producer = await cut_and_written_on(mesh)
+        await tell(producer, (0, 2, 20, 5))
+        await mesh.until_channel(CHANNEL, lambda channel: named(channel.lost) == [(0, 4, 19)], 5)
+        await mesh.move(to_cluster="west")
+        await mesh.until(lambda: len(producer.routes) > 1, 15, "no new route")
+        await producer.call.send(WatchRoutesRequest(channel_left=ChannelLeft(channel=CHANNEL, next_offsets={0: 20})))
+        await producer.acknowledge(producer.routes[-1].revision)
+        await mesh.until_channel(CHANNEL, lambda channel: bool(channel.end_offsets), 60)
+
+    play(scene)
+
+
 def test_a_log_that_is_found_shorter_still_adds_to_it() -> None:
     async def scene(mesh: Mesh) -> None:
         producer = await cut_and_written_on(mesh)
