@@ -6,7 +6,6 @@ handler. A backlog lies there already; a split gives it a fifth of the handlers.
 
 import asyncio
 import os
-import random
 import sys
 import time
 from collections.abc import Awaitable, Callable
@@ -17,7 +16,8 @@ from bench.asking import Asked
 from bench.consume import fill
 from bench.fixed_mesh import STREAM, TOPIC, FixedMesh
 from bench.ground import cores, play_on_a_broker
-from bench.rounds import Sample, rows
+from bench.lateness import PACE_PER_S, play, send_steadily, slowest_of_100
+from bench.rounds import rows
 from bench.tables import Table, made_with
 from braid.client.consumer import Consumer
 from braid.client.record import Record
@@ -27,8 +27,6 @@ from tests.support.patience import until
 
 HANDLER_SECONDS: Final = 0.005
 CONCURRENCY: Final = 64
-PACE_PER_S: Final = 100
-WARM_UP_RECORDS: Final = 200  # that nobody counts: connections are made, and code is seen for the first time
 SHARE: Final = 0.2
 AIM: Final = 1.5
 QUIET: Final = "no backlog"
@@ -66,7 +64,6 @@ class Contest:
         return await self._play(behind=True, policy=None)
 
     async def _play(self, *, behind: bool, policy: braid.Backlog | None) -> float:
-        sent: dict[int, float] = {}
         handled: dict[int, float] = {}
 
         async def handle(record: Record) -> None:
@@ -79,18 +76,12 @@ class Contest:
         async with settled as consumer, mesh.producer(STREAM, linger_ms=0) as producer:
             running = asyncio.ensure_future(consumer.run(handle))
             await _ready(consumer, producer, handled, policy is not None)
-            for number in range(WARM_UP_RECORDS + self._live):
-                began = time.perf_counter()
-                receipt = await producer.send(b"live")
-                if number >= WARM_UP_RECORDS:
-                    sent[receipt.offset] = began
-                await asyncio.sleep(max(0.0, began + 1 / PACE_PER_S - time.perf_counter()))
+            sent = await send_steadily(producer, self._live)
             await until(lambda: sent.keys() <= handled.keys(), "all live records", WAIT_SECONDS)
             left = end - sum(offset < end for offset in handled) if behind else 0
             assert policy is None or left > 0, "the backlog was done before the live records were: fill more"
             running.cancel()
-        took = sorted(handled[offset] - began for offset, began in sent.items())
-        return took[len(took) * 99 // 100 - 1]
+        return slowest_of_100(sent, handled)
 
     async def _group(self, behind: bool) -> tuple[str, int]:
         """A new group's name, at the backlog's beginning or at the log's end; and where that is."""
@@ -121,15 +112,7 @@ async def contest(bootstrap: str, how: Asked) -> Table:
     backlog = how.units * 100 + BEFORE_RECORDS
     await fill(AioKafka("bench").cluster(bootstrap, ""), backlog, partitions=1)
     contestants = Contest(bootstrap, how.units, backlog).contestants()
-    samples: dict[str, list[Sample]] = {name: [] for name in contestants}
-    dice = random.Random(1)
-    for number in range(how.rounds + 1):
-        for name in dice.sample(sorted(contestants), len(contestants)):
-            took = await contestants[name]()
-            print(f"round {number}: {name}: {took * 1e3:.1f} ms", file=sys.stderr, flush=True)
-            if number:  # the first is discarded
-                samples[name].append(Sample(1, 0.0, took))
-    found = {row.name: row for row in rows(samples, QUIET, "wall")}
+    found = {row.name: row for row in rows(await play(contestants, how.rounds), QUIET, "wall")}
     facts = {
         "work": f"{how.units:,} live records at {PACE_PER_S} a second, handlers of {HANDLER_SECONDS * 1e3:g} ms, "
         f"{CONCURRENCY} at once, {backlog:,} records behind; {cores()}",

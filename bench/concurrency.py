@@ -1,7 +1,9 @@
 """Handlers that wait 5 ms, many in flight over one partition: `python -m bench.concurrency`.
 
 The ceiling is what an event loop of this process does when as many tasks do nothing but wait: no client can be faster.
-Plain aiokafka beside it handles what a `getmany` brings together and commits, or one record after the other.
+All is played on asyncio's loop and once more on uvloop's, whose timers cost half. Plain aiokafka beside it hands every
+record to a task of its own, as many at once as a semaphore lets through, or handles what a `getmany` brings together,
+or one record after the other.
 """
 
 import asyncio
@@ -9,6 +11,7 @@ import os
 import sys
 from typing import Final
 
+import uvloop
 from aiokafka import AIOKafkaConsumer
 from aiokafka import TopicPartition as AioPartition
 
@@ -51,6 +54,7 @@ class Contest:
             AGAIN: self.alone,
             "braid run, no order": lambda: self.run("none"),
             f"braid run, by key, {KEYS:,} keys": lambda: self.run("key"),
+            "aiokafka and a semaphore": self.by_semaphore,
             "aiokafka, each getmany together": self.gathered,
             "aiokafka, one after the other": self.one_by_one,
         }
@@ -86,15 +90,37 @@ class Contest:
         await running
         return done
 
+    async def by_semaphore(self) -> int:
+        """A task a record, out of order; what may be committed nobody knows, so nothing is."""
+        consumer, _ = await self._aiokafka()
+        free, tasks = asyncio.Semaphore(self._in_flight), set[asyncio.Task[None]]()
+
+        async def handled(record: object) -> None:
+            await handle(record)
+            free.release()
+
+        done = 0
+        while done < self._records:
+            for found in (await consumer.getmany(timeout_ms=1_000, max_records=5_000)).values():
+                for record in found[: self._records - done]:
+                    await free.acquire()
+                    task = asyncio.create_task(handled(record))
+                    tasks.add(task)
+                    task.add_done_callback(tasks.discard)
+                    done += 1
+        await asyncio.gather(*tasks)
+        await consumer.stop()
+        return done
+
     async def gathered(self) -> int:
         """As many at once as are in flight; the slowest of them holds up the next ones."""
-        return await self._aiokafka(self._in_flight, self._records)
+        return await self._in_turns(self._in_flight, self._records)
 
     async def one_by_one(self) -> int:
         """The loop of every tutorial."""
-        return await self._aiokafka(1, min(ALONE_RECORDS, self._records))
+        return await self._in_turns(1, min(ALONE_RECORDS, self._records))
 
-    async def _aiokafka(self, at_once: int, records: int) -> int:
+    async def _aiokafka(self) -> tuple[AIOKafkaConsumer, AioPartition]:
         self._groups += 1
         consumer = AIOKafkaConsumer(
             bootstrap_servers=self._bootstrap, group_id=f"plain-{os.getpid()}-{self._in_flight}-{self._groups}",
@@ -104,6 +130,10 @@ class Contest:
         place = AioPartition(TOPIC, 0)
         consumer.assign([place])
         consumer.seek(place, 0)
+        return consumer, place
+
+    async def _in_turns(self, at_once: int, records: int) -> int:
+        consumer, place = await self._aiokafka()
         done = 0
         while done < records:
             for found in (await consumer.getmany(timeout_ms=1_000, max_records=at_once)).values():
@@ -123,22 +153,30 @@ async def contest(bootstrap: str, in_flight: int, how: Asked) -> Table:
         "work": f"{records:,} records of one partition, {in_flight} in flight, {HANDLER_SECONDS * 1e3:g} ms each: "
         f"ideal {in_flight / HANDLER_SECONDS:,.0f} a second; {cores()}",
         "peer": "as many tasks as are in flight, each of which only waits",
+        "event loop": asyncio.get_running_loop().__class__.__module__,
     }
-    return Table(f"concurrency-{in_flight}", "record", "wall", verdict(found, AGAIN), facts, found, made_with())
+    name = f"concurrency-{in_flight}{'-uvloop' if isinstance(asyncio.get_running_loop(), uvloop.Loop) else ''}"
+    return Table(name, "record", "wall", verdict(found, AGAIN), facts, found, made_with())
+
+
+async def filled(bootstrap: str, how: Asked) -> None:
+    """Makes the topic, with as many records as any of them wants."""
+    most = how.units * IN_FLIGHT[-1] // IN_FLIGHT[0]
+    await fill(AioKafka("bench").cluster(bootstrap, ""), most, partitions=1, keys=KEYS)
 
 
 async def contests(bootstrap: str, how: Asked) -> list[Table]:
-    """One table for each number in flight."""
-    most = how.units * IN_FLIGHT[-1] // IN_FLIGHT[0]
-    await fill(AioKafka("bench").cluster(bootstrap, ""), most, partitions=1, keys=KEYS)
+    """One table for each number in flight, on the loop that runs."""
     return [await contest(bootstrap, in_flight, how) for in_flight in IN_FLIGHT]
 
 
 def main() -> int:
     """Runs the benchmark on a broker of its own; 1 when a table is void."""
-    how = asked(__doc__, units=10_000, quick_units=300)
+    how = asked(__doc__, units=30_000, quick_units=300)
     with broker() as serving:
+        asyncio.run(filled(serving.bootstrap, how))
         tables = asyncio.run(contests(serving.bootstrap, how))
+        tables += uvloop.run(contests(serving.bootstrap, how))
     for table in tables:
         table.publish(how.directory)
     return int(any(table.verdict for table in tables) and not how.quick)

@@ -118,16 +118,18 @@ class Contest:
         return FixedMesh(self._bootstrap).consumer([STREAM], group=f"bench-{os.getpid()}-{self._groups}")
 
 
-async def fill(cluster: KafkaCluster, records: int, *, partitions: int = PARTITIONS, keys: int | None = None) -> None:
-    """Puts 100-byte records with Braid's headers into so many of the topic's partitions; None: each has its own key."""
+async def fill(
+    cluster: KafkaCluster, records: int, *, partitions: int = PARTITIONS, keys: int | None = None, topic: str = TOPIC
+) -> None:
+    """Puts 100-byte records with Braid's headers into so many partitions of a new topic; None: each has its own key."""
     admin, producer = cluster.admin(), cluster.producer(linger_ms=20, compression=None, max_batch_bytes=1 << 20)
-    await admin.create_topic(TOPIC, PARTITIONS, 1, {"retention.ms": "-1"})  # their times are long ago
+    await admin.create_topic(topic, PARTITIONS, 1, {"retention.ms": "-1"})  # their times are long ago
     await producer.start()
     pending = []
     for number in range(records):
         headers = [("braid-id", b"01J00000000000000000000000:%d" % number), ("braid-ts", b"1767225600000"),
                    ("braid-lane", b"live")]  # fmt: skip
-        place = TopicPartition(TOPIC, number % partitions)
+        place = TopicPartition(topic, number % partitions)
         key = b"%d" % (number if keys is None else number % keys)
         pending.append(await producer.send(place, bytes(100), key, headers, 1_767_225_600_000))
     for each in pending:
@@ -149,7 +151,7 @@ async def contest(bootstrap: str, how: Asked) -> Table:
 
 def main() -> int:
     """Runs the benchmark on a broker of its own; 1 when the run is void."""
-    return play_on_a_broker(__doc__, contest, units=200_000, quick_units=5_000)
+    return play_on_a_broker(__doc__, contest, units=600_000, quick_units=5_000)
 
 
 if __name__ == "__main__":

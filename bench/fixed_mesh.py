@@ -7,6 +7,7 @@ from typing import Final
 from braid.api.assigner.v1 import join_pb2
 from braid.client.lease_session import Held, LeaseListener
 from braid.client.mesh import MeshOfStreams
+from braid.client.receipts import Resumption
 from braid.client.route_watch import Reach, RouteSource
 from braid.client.routing import ActiveChannel, RouteTable, cluster_address
 from braid.client.settings import ConsumerSettings
@@ -30,9 +31,10 @@ class FixedLeases:
     member_id = "bench"
     attached = True
 
-    def __init__(self, listener: LeaseListener, bootstrap: str) -> None:
+    def __init__(self, listener: LeaseListener, bootstrap: str, channels: Sequence[ChannelId]) -> None:
         self._listener = listener
         self._bootstrap = bootstrap
+        self._channels = channels
 
     def may_start(self) -> bool:
         return True
@@ -43,7 +45,11 @@ class FixedLeases:
     async def run(self) -> None:
         address = cluster_address(CLUSTER, self._bootstrap)
         self._listener.granted(
-            [Held(LeaseId(CHANNEL, n), 1, address, TopicPartition(TOPIC, n)) for n in range(PARTITIONS)]
+            [
+                Held(LeaseId(channel, number), 1, address, TopicPartition(channel.topic("braid."), number))
+                for channel in self._channels
+                for number in range(PARTITIONS)
+            ]
         )
 
     async def guard(self) -> None:
@@ -91,6 +97,9 @@ class FixedRoute:
     def left(self, channel: str, next_offsets: Mapping[int, int]) -> None:
         return
 
+    def resumed(self, channel: str, resumption: Resumption) -> None:
+        return
+
     async def told(self) -> None:
         return
 
@@ -102,11 +111,13 @@ class FixedRoute:
 
 
 class FixedMesh(MeshOfStreams):
-    """A mesh of one channel that never moves."""
+    """A mesh of channels that never move."""
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: str, channels: Sequence[ChannelId] = (CHANNEL,)) -> None:
+        """Records are consumed from all `channels`, and sent to `CHANNEL` alone."""
         super().__init__(system_host(), AioKafka("bench"), "bench", "")
         self._bootstrap = bootstrap
+        self._channels = channels
 
     def _routes(
         self,
@@ -118,4 +129,4 @@ class FixedMesh(MeshOfStreams):
         return FixedRoute(self._bootstrap, on_route)
 
     def _leases(self, settings: ConsumerSettings, listener: LeaseListener, loads: Callable[[], object]) -> FixedLeases:
-        return FixedLeases(listener, self._bootstrap)
+        return FixedLeases(listener, self._bootstrap, self._channels)

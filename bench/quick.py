@@ -10,7 +10,20 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from bench import acks, commit, concurrency, consume, lag_decode, placement, poison, produce, spark, spark_micro
+from bench import (
+    acks,
+    commit,
+    concurrency,
+    consume,
+    envelope,
+    flood,
+    lag_decode,
+    placement,
+    poison,
+    produce,
+    spark,
+    spark_micro,
+)
 from bench.asking import Asked
 from bench.fixed_mesh import TOPIC
 from bench.ground import broker
@@ -21,6 +34,7 @@ from braid.kafka.cluster import AioKafka
 RECORDS: Final = 2_000
 REQUESTS: Final = 5
 IN_FLIGHT_RECORDS: Final = 200
+LIVE_RECORDS: Final = 100
 COMMITS: Final = 5_000
 PARTITIONS: Final = 200
 BATCHES: Final = spark_micro.STARTING + 1
@@ -51,6 +65,7 @@ async def without_a_broker(into: Path) -> list[Table]:
         await lag_decode.contest(quickly(COMMITS, into)),
         await placement.contest(quickly(PARTITIONS, into)),
         await acks.contest(quickly(COMMITS, into)),
+        await envelope.contest(quickly(REQUESTS, into)),
     ]
 
 
@@ -59,9 +74,12 @@ async def on_a_broker(bootstrap: str, into: Path) -> list[Table]:
     admin = AioKafka("bench").cluster(bootstrap, "").admin()
     tables = [await consume.contest(bootstrap, quickly(RECORDS, into))]
     await admin.delete_topic(TOPIC)
+    await concurrency.filled(bootstrap, quickly(IN_FLIGHT_RECORDS, into))
     tables += await concurrency.contests(bootstrap, quickly(IN_FLIGHT_RECORDS, into))
     await admin.delete_topic(TOPIC)
     tables.append(await poison.contest(bootstrap, quickly(RECORDS, into)))
+    await admin.delete_topic(TOPIC)
+    tables.append(await flood.contest(bootstrap, quickly(LIVE_RECORDS, into)))
     await admin.delete_topic(TOPIC)
     tables.append(await produce.contest(bootstrap, quickly(RECORDS, into)))
     await admin.delete_topic(TOPIC)

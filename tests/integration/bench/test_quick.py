@@ -19,6 +19,8 @@ TABLES: Final = (
     "concurrency-100",
     "concurrency-1000",
     "consume",
+    "envelope",
+    "flood",
     "poison",
     "produce",
     "commit-1",

@@ -6,6 +6,7 @@ import pytest
 
 from braid.client.partition_work import PartitionWork
 from braid.client.ready import Ready
+from braid.kernel.limits import RECORDS_BETWEEN_YIELDS, YIELD_SECONDS
 from tests.support.scripted_control import until, virtual
 from tests.unit.client.consuming import FIRST, TOPIC, bench, killed, member, take
 
@@ -109,6 +110,19 @@ async def test_while_somebody_waits_for_records_acknowledging_makes_room_at_once
                 at.sunk(record)
                 record.ack()
             assert await waiting is not None
+            killed(consumer)
+
+
+@virtual
+async def test_who_had_its_turn_meanwhile_is_not_given_another_one() -> None:
+    async with bench() as at:
+        at.fill(1_000)
+        async with member(at, "m", FIRST) as (consumer, _):
+            await asyncio.sleep(1.0)
+            for _ in range(6):
+                taken = [consumer._ready.take_quickly() for _ in range(RECORDS_BETWEEN_YIELDS)]
+                assert None not in taken
+                await asyncio.sleep(2 * YIELD_SECONDS)  # handlers do
             killed(consumer)
 
 
