@@ -14,7 +14,7 @@ class Resumption(NamedTuple):
     """A partition's acknowledgements before and after a connection ended: offsets.
 
     Attributes:
-        first: The first that came over the connection before.
+        first: The first that came over the connection before, of records that were sent over no other.
         next: The one after the last of them.
         resumed: The first that came over the other connection.
     """
@@ -30,11 +30,11 @@ class _Run:
 
     __slots__ = ("connection", "first", "next", "sender")
 
-    def __init__(self, sender: int, connection: int, offset: int) -> None:
+    def __init__(self, sender: int, written: Written) -> None:
         self.sender = sender
-        self.connection = connection
-        self.first = offset
-        self.next = offset + 1
+        self.connection = written.connection
+        self.first = -1 if written.again else written.offset
+        self.next = written.offset + 1
 
 
 class Receipts:
@@ -66,11 +66,14 @@ class Receipts:
             self._next[partition] = offset + 1
         run = self._runs.get(partition)
         if run is None:
-            self._runs[partition] = _Run(sender, written.connection, offset)
+            self._runs[partition] = _Run(sender, written)
         elif run.connection == written.connection and run.sender == sender:
             if offset >= run.next:
                 run.next = offset + 1
+            if run.first < 0 and not written.again:
+                run.first = offset
         elif (sender, written.connection) > (run.sender, run.connection):  # else one told late
-            self._runs[partition] = _Run(sender, written.connection, offset)
+            self._runs[partition] = _Run(sender, written)
             if self._resumed is not None:
-                self._resumed(Resumption(partition, run.first, run.next, offset))
+                first = run.first if run.first >= 0 else run.next - 1
+                self._resumed(Resumption(partition, first, run.next, offset))

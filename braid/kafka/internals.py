@@ -86,9 +86,12 @@ class _MissingTopics:
 def prepare(
     producer: AIOKafkaProducer,
     on_topics_missing: Callable[[Sequence[str]], None],
-    on_ended: Callable[[AioTopicPartition, asyncio.Future[RecordMetadata], Sequence[Taken]], None],
+    on_ended: Callable[[AioTopicPartition, asyncio.Future[RecordMetadata], Sequence[Taken], bool], None],
 ) -> None:
-    """Makes a producer that is not started ours; `on_ended` is told of each batch once, with what `offer` put in it."""
+    """Makes a producer that is not started ours.
+
+    `on_ended` is told of each batch once, with what `offer` put in it, and whether it was sent more than once.
+    """
     producer.client.__class__ = QuietClient
     producer.client.cluster.add_listener(_MissingTopics(producer, on_topics_missing))
     accumulator = producer._message_accumulator
@@ -102,7 +105,7 @@ def prepare(
 
         def ended(done: asyncio.Future[RecordMetadata]) -> None:
             _take_back_sequence(producer, batch, done)
-            on_ended(partition, done, batch.taken)
+            on_ended(partition, done, batch.taken, batch.retry_count > 1)
 
         batch.future.add_done_callback(ended)
         return batch

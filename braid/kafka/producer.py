@@ -214,7 +214,11 @@ class AioProducer:
             ended.cancel()
 
     def _on_ended(
-        self, partition: AioTopicPartition, done: asyncio.Future[RecordMetadata], taken: Sequence[internals.Taken]
+        self,
+        partition: AioTopicPartition,
+        done: asyncio.Future[RecordMetadata],
+        taken: Sequence[internals.Taken],
+        again: bool,
     ) -> None:
         """Tells whoever sent a batch's records what became of them."""
         error = ClusterUnavailable("the producer is closed") if done.cancelled() else done.exception()
@@ -224,7 +228,7 @@ class AioProducer:
             connection = self._came_over(partition)
             for offset, (record, settle) in enumerate(taken, told.offset):
                 stamp_ms = told.timestamp if stamped else record.stamp_ms
-                settle(record, Written(partition.topic, partition.partition, offset, stamp_ms, connection))
+                settle(record, Written(partition.topic, partition.partition, offset, stamp_ms, connection, again))
         elif isinstance(error, MessageSizeTooLargeError | RecordListTooLargeError):
             self._settle_refused(partition.topic, taken)
         else:

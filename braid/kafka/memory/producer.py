@@ -186,7 +186,7 @@ class MemoryProducer:
             batch = self._next_batch(queue)
             queue.sequence += 1
             try:
-                offset = await self._append(partition, [one.record for one in batch], queue.sequence)
+                offset, again = await self._append(partition, [one.record for one in batch], queue.sequence)
             except (RecordTooLarge, BatchTooLarge) as error:
                 self._refuse(batch, partition, int(error.metadata["limit"]))
             except BraidError as error:
@@ -194,7 +194,9 @@ class MemoryProducer:
                 self._known.discard(partition)
             else:
                 for at, one in enumerate(batch):
-                    written = Written(*partition, offset + at, one.record.timestamp_ms, self._link.cluster.starts)
+                    written = Written(
+                        *partition, offset + at, one.record.timestamp_ms, self._link.cluster.starts, again
+                    )
                     one.settle(one.sent, written)
             for _ in batch:
                 queue.size -= queue.pending.popleft().record.size()
@@ -212,13 +214,14 @@ class MemoryProducer:
             batch.append(one)
         return batch
 
-    async def _append(self, partition: TopicPartition, records: Sequence[NewRecord], sequence: int) -> int:
-        """Tries until the cluster answers; a topic that stays away is gone."""
+    async def _append(self, partition: TopicPartition, records: Sequence[NewRecord], sequence: int) -> tuple[int, bool]:
+        """Tries until the cluster answers; a topic that stays away is gone. Returns whether it tried more than once."""
         producer = self._producer_id if self._producer_id is not None else -1
         missing_since: float | None = None
+        again = False
         while True:
             try:
-                return await self._link.call(
+                offset = await self._link.call(
                     lambda: self._link.cluster.append(partition, records, producer, sequence), _REQUEST_SECONDS
                 )
             except ClusterUnavailable:
@@ -228,6 +231,9 @@ class MemoryProducer:
                 missing_since = missing_since if missing_since is not None else now
                 if now - missing_since > TOPIC_GONE_SECONDS:
                     raise
+            else:
+                return offset, again
+            again = True
             await asyncio.sleep(_BACKOFF_SECONDS)
 
     def _refuse(self, batch: Sequence[_Pending], partition: TopicPartition, limit: int) -> None:

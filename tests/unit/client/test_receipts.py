@@ -12,9 +12,9 @@ class Told:
         self.receipts = Receipts(self.resumed.append)
         self.sender = self.receipts.new_sender()
 
-    def take(self, *offsets: int, connection: int = 0, partition: int = 0) -> None:
+    def take(self, *offsets: int, connection: int = 0, partition: int = 0, again: bool = False) -> None:
         for offset in offsets:
-            self.receipts.take(self.sender, Written("t", partition, offset, 0, connection))
+            self.receipts.take(self.sender, Written("t", partition, offset, 0, connection, again))
 
 
 def test_they_go_as_far_as_the_highest_offset_whatever_order_they_are_told_in() -> None:
@@ -61,3 +61,13 @@ def test_a_repeated_record_whose_offset_the_broker_forgot_is_no_receipt() -> Non
     told = Told()
     told.take(-1)
     assert not told.receipts.next_offsets
+
+
+def test_a_record_that_was_sent_again_may_have_been_written_over_the_connection_before() -> None:
+    told = Told()
+    told.take(3, 4)
+    told.take(5, connection=1, again=True)
+    told.take(6, 7, connection=1)
+    told.take(8, connection=2, again=True)
+    told.take(12, connection=3)
+    assert told.resumed == [Resumption(0, 3, 5, 5), Resumption(0, 6, 8, 8), Resumption(0, 8, 9, 12)]

@@ -36,7 +36,13 @@ class _Record(NamedTuple):
     stamp_ms: int = 7
 
 
-def _tell(partition: AioTopicPartition, done: asyncio.Future[RecordMetadata], taken: Sequence[internals.Taken]) -> None:
+def _tell(
+    partition: AioTopicPartition,
+    done: asyncio.Future[RecordMetadata],
+    taken: Sequence[internals.Taken],
+    again: bool,
+) -> None:
+    assert not again
     for record, settle in taken:
         settle(record, done.exception() or done.result())
 
