@@ -21,6 +21,7 @@ from braid.client.receipts import Receipts, Resumption
 from braid.client.route_watch import Reach
 from braid.client.routing import ActiveChannel, RouteTable, StickyChoice, near, rendezvous
 from braid.client.settings import ProducerSettings
+from braid.client.turns import Turns
 from braid.client.watched import race
 from braid.client.zone_bytes import SENT, tally
 from braid.kafka.partitioner import partition_of
@@ -259,11 +260,13 @@ class ChannelMoves:
     async def _resend(self, route: RouteTable) -> None:
         """Sends again what has no channel, oldest first, then opens each lane that has somewhere to go."""
         closed = [lane for lane, gate in self._gates.items() if not gate.is_set() and route.lanes.get(lane)]
+        turns = Turns(self._host.clock)  # the first are on their way while the last are looked at
         for record in [record for record in self._outbox if record.channel is None and record.lane in closed]:
             if record.future.done():  # its caller was cancelled: nobody would hear of it
                 self._outbox.remove(record)
             else:
                 await self._send(record)
+            await turns.done()
         for record in [record for record in self._outbox if record.channel is None and record.lane in closed]:
             self._begin(record)  # it came meanwhile, and goes before whoever comes once the lane is open
         for lane in closed:
@@ -294,7 +297,8 @@ class ChannelMoves:
         sender = self._sender(route, channel)
         record.channel = channel.id
         try:
-            await sender.send(record, partition)
+            if not sender.offer(record, partition):
+                await sender.send(record, partition)
         except asyncio.CancelledError:
             record.channel = None
             raise

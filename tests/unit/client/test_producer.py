@@ -469,12 +469,19 @@ def test_no_acknowledged_record_is_lost_whatever_fails(seed: int) -> None:
 
 
 def test_a_producer_that_reports_what_no_broker_acknowledged_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    send = ChannelSender.send
+    offer, send = ChannelSender.offer, ChannelSender.send
+
+    def offer_and_believe(self: ChannelSender, record: Pending, partition: int) -> bool:
+        taken = offer(self, record, partition)
+        if taken:
+            self._settled(self, record, Written(self.channel.topic, partition, 0, 0))
+        return taken
 
     async def send_and_believe(self: ChannelSender, record: Pending, partition: int) -> None:
         await send(self, record, partition)
         self._settled(self, record, Written(self.channel.topic, partition, 0, 0))
 
+    monkeypatch.setattr(ChannelSender, "offer", offer_and_believe)
     monkeypatch.setattr(ChannelSender, "send", send_and_believe)
     receipts, written, _ = run_virtual(faulty_run(0))
     assert not {receipt.id for receipt in receipts} <= written
