@@ -126,6 +126,17 @@ async def test_who_had_its_turn_meanwhile_is_not_given_another_one() -> None:
             killed(consumer)
 
 
+def test_turns_that_are_not_seen_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The control for the test before."""
+
+    def count(ready: Ready, count: int) -> None:
+        ready._streak += count
+
+    monkeypatch.setattr(Ready, "_count", count)
+    with pytest.raises(AssertionError):
+        test_who_had_its_turn_meanwhile_is_not_given_another_one()
+
+
 def test_a_run_that_is_never_recalled_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """The control for the first test."""
     monkeypatch.setattr(Ready, "recall", lambda self: None)
