@@ -26,6 +26,15 @@ class Registry:
     def __init__(self, mesh: braid.Mesh) -> None:
         self._client = mesh.service("registry")
 
+    async def begin_alone(self, broker: KafkaBroker, stream: str) -> None:
+        """Cluster north, and a stream that stays on it."""
+        cluster = api.CreateClusterRequest(name="north", spec=cluster_pb2.ClusterSpec(bootstrap=broker.bootstrap))
+        await self._client.unary("CreateCluster", cluster, cluster_pb2.Cluster, timeout_seconds=CALL_SECONDS)
+        lanes = {"live": stream_pb2.LaneSpec(partitions=2)}
+        spec = stream_pb2.StreamSpec(lanes=lanes, clusters=["north"], replication_factor=1)
+        request = api.CreateStreamRequest(name=stream, spec=spec)
+        await self._client.unary("CreateStream", request, stream_pb2.Stream, timeout_seconds=CALL_SECONDS)
+
     async def begin(self, broker: KafkaBroker) -> None:
         """Cluster north, and the stream on it."""
         cluster = api.CreateClusterRequest(name="north", spec=cluster_pb2.ClusterSpec(bootstrap=broker.bootstrap))
@@ -35,9 +44,9 @@ class Registry:
         stream = api.CreateStreamRequest(name=STREAM, spec=spec)
         await self._client.unary("CreateStream", stream, stream_pb2.Stream, timeout_seconds=CALL_SECONDS)
 
-    async def channel(self) -> stream_pb2.Channel:
-        found = await self._client.unary("GetStream", api.GetStreamRequest(name=STREAM), stream_pb2.Stream)
-        return next(each for each in found.status.channels if each.name == CHANNEL)
+    async def channel(self, stream: str = STREAM) -> stream_pb2.Channel:
+        found = await self._client.unary("GetStream", api.GetStreamRequest(name=stream), stream_pb2.Stream)
+        return next(each for each in found.status.channels if each.name == f"{stream}/live/1")
 
     async def close(self, *accepted: stream_pb2.OffsetRange) -> stream_pb2.Channel:
         request = api.CloseChannelRequest(channel=CHANNEL, accept_loss=accepted, reason="its disk is gone")
@@ -125,3 +134,33 @@ async def everything_else_is_consumed(mesh: braid.Mesh, ids: set[str]) -> None:
         await until(lambda: found >= ids, lambda: f"{len(ids - found)} of {len(ids)} are missing", 60)
     await reading
     assert found == ids
+
+
+async def test_a_log_that_is_cut_short_and_written_on_at_once_is_told_to_the_offset(
+    west_alone: DevMesh, north: KafkaBroker
+) -> None:
+    """Its stream has nowhere else to go, so its producer waits for the broker, and fills the gap."""
+    stream = "shortened"
+    async with braid.connect(west_alone.ready.endpoint) as mesh:
+        registry = Registry(mesh)
+        await registry.begin_alone(north, stream)
+        async with mesh.producer(stream) as producer:
+            before = [receipt for _ in range(20) for receipt in await written(producer, 34)]
+            north.kill()
+            [log] = north.directory.rglob(f"{before[0].topic}-0/*.log")
+            with log.open("r+b") as file:
+                file.truncate(log.stat().st_size // 2)
+            await asyncio.to_thread(north.start)
+            after = [receipt for _ in range(20) for receipt in await written(producer, 34)]
+            cut = min(each.offset for each in after if each.partition == 0)
+            end = max(each.offset for each in before if each.partition == 0) + 1
+            assert 0 < cut < end
+
+            async def lost() -> bool:
+                return bool((await registry.channel(stream)).lost)
+
+            await until(lost, "the loss is told", 60)
+            channel = await registry.channel(stream)
+        expected = [stream_pb2.OffsetRange(partition=0, first=cut, last=end - 1)]
+        assert list(channel.lost) == list(channel.overwritten) == expected, channel.lost_evidence
+        assert channel.state == stream_pb2.CHANNEL_STATE_ACTIVE
