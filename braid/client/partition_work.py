@@ -428,9 +428,10 @@ class PartitionWork:
 
     def _follow(self, record: Record) -> None:
         """A record is settled: it is the turn of the next one of its key."""
-        if self._order is None or self.stage is not Stage.WORKING or isinstance(record.raw, QuarantinedBatch):
+        raw = record.raw
+        if self._order is None or self.stage is not Stage.WORKING or isinstance(raw, QuarantinedBatch):
             return
-        if (following := self._order.settled(record.raw)) is not None:
+        if (following := self._order.settled(raw)) is not None:
             self._ready.follow(self, following)
 
     def _finish(self, record: Record) -> None:

@@ -88,20 +88,26 @@ class Ready:
         """
         if self._may_join(work) and work.hand_out(1):
             self._count(1)
-            self._left = max(0, self._left - 1)
+            if self._left:
+                self._left -= 1
             self._run_work = work
             self.run.appendleft(Record(row, work))
-            self._wake()
+            if self.takers:
+                self._wake()
         else:
             self.put(Slice.of_rows(work, [row], admitted=True), first=True)
 
     def _may_join(self, work: "PartitionWork") -> bool:
         """Whether the run may become one record longer."""
         name = work.queue
-        if work.one_by_one or name in self._backlogs or name in self._paused or (self.run and not self._runs(name)):
+        if self._streak >= self._look_at or work.one_by_one or (self.run and not self._runs(name)):
             return False
-        own_turn = self._left > 0 and self._turn is self._queues.get(name)
-        return self._streak < self._look_at and (own_turn or not self._others_wait(name))
+        if name in self._backlogs or name in self._paused:
+            return False
+        return len(self._queues) == 1 or self._own_turn(name) or not self._others_wait(name)
+
+    def _own_turn(self, name: str) -> bool:
+        return self._left > 0 and self._turn is self._queues.get(name)
 
     def _others_wait(self, name: str) -> bool:
         """Whether another queue has something that may be handed out."""
