@@ -3,8 +3,8 @@
 The ceiling is what an event loop of this process does when as many tasks do nothing but wait: no client can be faster.
 All is played on asyncio's loop and once more on uvloop's, whose timers cost half. Plain aiokafka beside it hands every
 record to a task of its own, as many at once as a semaphore lets through, or handles what a `getmany` brings together,
-or one record after the other. The package pyrallel-consumer has that semaphore's idea; it asks for Python 3.12, which is
-not what this is measured on.
+or one record after the other. The package pyrallel-consumer has that semaphore's idea; it asks for Python 3.12, which
+is not what this is measured on.
 """
 
 import asyncio
