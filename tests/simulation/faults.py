@@ -21,6 +21,7 @@ from tests.support.checkers import facts
 
 _PAUSES: Final = (0.5, 1.0, 3.0)  # of a session or lease
 _LATENCY: Final = (0.0002, 0.001)
+APART_SECONDS: Final = 6.0  # everybody has written everywhere again by then
 
 
 class Faults:
@@ -36,6 +37,7 @@ class Faults:
         self._cluster_operator = ClusterOperator(world, dice)
         self._ailments = Ailments(world, dice)
         self._losing = Losing(world, dice)
+        self._shortened_at = -APART_SECONDS
 
     async def run(self) -> None:
         """Makes faults for as long as the plan says, then heals everything."""
@@ -298,7 +300,14 @@ class Faults:
         self._lose(self._losing.loss, self._dice.uniform(6.0, 25.0))
 
     def _shorten_logs(self) -> None:
-        """The same so soon that nobody has left it, and its logs are written on."""
+        """The same so soon that nobody has left it, and its logs are written on.
+
+        Not twice in a row: who wrote nothing in between but what the second took cannot tell that it is gone.
+        """
+        now = self._world.host.clock.elapsed()
+        if now < self._shortened_at + APART_SECONDS:
+            return
+        self._shortened_at = now
         self._lose(self._losing.tails, self._dice.uniform(0.3, 1.2))
 
     def _lose(self, drawn: Callable[[ObservedCluster], tuple[str, Callable[[], None]]], seconds: float) -> None:
