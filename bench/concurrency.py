@@ -87,8 +87,11 @@ class Contest:
         mesh = FixedMesh(self._bootstrap)
         async with mesh.consumer([STREAM], group=group, concurrency=self._in_flight, ordering=ordering) as consumer:
             running = asyncio.ensure_future(consumer.run(counted))
-            await all_done.wait()
+            waiting = asyncio.ensure_future(all_done.wait())
+            await asyncio.wait({running, waiting}, return_when=asyncio.FIRST_COMPLETED)
+            waiting.cancel()
         await running
+        assert done == self._records, "the consumer ended before all was handled"
         return done
 
     async def by_semaphore(self) -> int:
