@@ -297,7 +297,7 @@ class Faults:
 
     def _lose_cluster(self) -> None:
         """A cluster dies, and returns without some of what it had acknowledged."""
-        self._lose(self._losing.loss, self._dice.uniform(6.0, 25.0))
+        self._lose(self._losing.loss, 6.0, 25.0)
 
     def _shorten_logs(self) -> None:
         """The same so soon that nobody has left it, and its logs are written on.
@@ -308,9 +308,11 @@ class Faults:
         if now < self._shortened_at + APART_SECONDS:
             return
         self._shortened_at = now
-        self._lose(self._losing.tails, self._dice.uniform(0.3, 1.2))
+        self._lose(self._losing.tails, 0.3, 1.2)
 
-    def _lose(self, drawn: Callable[[ObservedCluster], tuple[str, Callable[[], None]]], seconds: float) -> None:
+    def _lose(
+        self, drawn: Callable[[ObservedCluster], tuple[str, Callable[[], None]]], least: float, most: float
+    ) -> None:
         cluster = self._losing.victim()
         if cluster is not None and self._deaths < self._world.plan.cluster_deaths_max:
             self._deaths += 1
@@ -321,7 +323,9 @@ class Faults:
                 lose()
                 cluster.start()
 
-            self._ail("dead", cluster.name, f"kill cluster {cluster.name}; {text}", seconds, heal)
+            self._ail(
+                "dead", cluster.name, f"kill cluster {cluster.name}; {text}", self._dice.uniform(least, most), heal
+            )
 
     def _pause_cluster(self) -> None:
         name = self._dice.choice(CLUSTERS)
