@@ -96,6 +96,7 @@ class Reconciler:
         self._configured: dict[_Key, StreamSpec] = {}
         self._said: dict[str, str] = {}
         self._suspected: dict[_Key, tuple[ReportLoss, float]] = {}
+        self._undecided: dict[_Key, frozenset[Resumption]] = {}  # beside a loss that is being recorded
 
     def wake(self) -> None:
         """Something changed: look at once."""
@@ -224,7 +225,8 @@ class Reconciler:
         elif isinstance(result, RecordProducersLeft):
             self._sessions.forget_receipts(job.stream.name, job.channel)
         elif isinstance(result, ReportOverwritten):
-            self._sessions.looked_at(job.stream.name, job.channel, job.resumptions)
+            decided = job.resumptions - self._undecided.pop(job.key, frozenset())
+            self._sessions.looked_at(job.stream.name, job.channel, decided)
         self.wake()
 
     def _believed(self, job: _Job, loss: ReportLoss | None) -> bool:
@@ -272,6 +274,7 @@ class Reconciler:
         found = await drain.look_for_cuts(self._access, job.cluster, job.channel, job.resumptions)
         waits = frozenset(found.open) if job.channel.state is ChannelState.ACTIVE else frozenset()
         if found.lost:
+            self._undecided[job.key] = waits
             return ReportOverwritten(job.channel.ref, found.lost, found.evidence)
         self._sessions.looked_at(job.stream.name, job.channel, job.resumptions - waits)
         return Held(("its logs are shorter than what producers saw of them",)) if waits else None

@@ -149,6 +149,18 @@ def test_what_was_lost_is_told_while_the_channel_carries_traffic() -> None:
     play(scene)
 
 
+def test_what_cannot_be_said_beside_a_loss_yet_is_said_once_the_log_has_grown() -> None:
+    async def scene(mesh: Mesh) -> None:
+        producer = await cut_and_written_on(mesh)
+        await tell(producer, (0, 2, 10, 5), (0, 15, 20, 6))
+        channel = await mesh.until_channel(CHANNEL, is_lost, 5)
+        assert named(channel.lost) == [(0, 4, 9)]
+        await mesh.append("east", TOPIC, 0, 10)
+        await mesh.until_channel(CHANNEL, lambda channel: named(channel.lost) == [(0, 4, 19)], 10)
+
+    play(scene)
+
+
 def test_its_drain_waits_for_a_person_although_nothing_is_missing_at_its_end() -> None:
     async def scene(mesh: Mesh) -> None:
         producer = await cut_and_written_on(mesh)
