@@ -129,10 +129,10 @@ def test_a_mutant_is_caught(mutant: Mutant, seeds: tuple[int, ...]) -> None:
 @pytest.mark.parametrize(
     ("mutant", "seeds"),
     [
-        (Mutant("nobody looks for cuts", "I11 losses", [(cuts, "look", _look_at_nothing)]), (0,)),
-        (Mutant("a cut begins where it is seen", "I11 losses", [(cuts, "look", _believe_offsets)]), (0,)),
-        (Mutant("members go on behind a cut", "I1 zero loss", [(MemoryFetcher, "_check_same", _any_log)]), (14, 27)),
-        (Mutant("a commit outlives a cut", "I1 zero loss", [(restore, "_uncut", _trust)]), (9,)),
+        (Mutant("nobody looks for cuts", "I1", [(cuts, "look", _look_at_nothing)]), (1,)),
+        (Mutant("a cut begins where it is seen", "I11 losses", [(cuts, "look", _believe_offsets)]), (1,)),
+        (Mutant("members go on behind a cut", "I1 zero loss", [(MemoryFetcher, "_check_same", _any_log)]), (22,)),
+        (Mutant("a commit outlives a cut", "I1 zero loss", [(restore, "_uncut", _trust)]), (1,)),
     ],
     ids=lambda value: value.name if isinstance(value, Mutant) else "",
 )
