@@ -89,8 +89,8 @@ class FetchedColumns(NamedTuple):
 class Written(NamedTuple):
     """The broker's acknowledgement of one record.
 
-    `connection` grows whenever it came over another connection than the one before of its client and partition; a record
-    that was sent `again` may have been written when it was sent first.
+    `connection` grows whenever it came over another connection than the one before of its client and partition; a
+    record that was sent `again` may have been written when it was sent first.
     """
 
     topic: str
