@@ -108,12 +108,21 @@ class Mutant:
                 patcher.stop()
 
 
-async def _ack_first(self: handling.Handling[Record], record: Record) -> None:
-    record.ack()
-    try:
-        await self._handler(record)
-    except Exception:  # noqa: BLE001 - as the original: a handler may raise anything
-        return
+_RUN: Final = handling.Handling.run
+
+
+async def _ack_first(self: handling.Handling[Record]) -> None:
+    handler = self._handler
+
+    async def acked_first(record: Record) -> None:
+        record.ack()
+        try:
+            await handler(record)
+        except Exception:  # noqa: BLE001 - as the original: a handler may raise anything
+            return
+
+    self._handler = acked_first
+    await _RUN(self)
 
 
 def _hears_nothing(self: circuits.Circuits, item: handlers.Handled, *, well: bool) -> None:
@@ -273,7 +282,7 @@ MUTANTS: Final = (
     Mutant(
         "commit before the sink",
         "I3",
-        [(handling.Handling, "_handle", _ack_first)],
+        [(handling.Handling, "run", _ack_first)],
         changes={"handling_seconds": 0.4},
     ),
     Mutant(

@@ -65,8 +65,8 @@ def test_a_producer_that_gives_up_by_itself(monkeypatch: pytest.MonkeyPatch) -> 
 
     async def append(
         self: producer.MemoryProducer, partition: TopicPartition, records: Sequence[log.NewRecord], sequence: int
-    ) -> int:
-        return await self._link.call(lambda: self._link.cluster.append(partition, records, 1, sequence))
+    ) -> tuple[int, bool]:
+        return await self._link.call(lambda: self._link.cluster.append(partition, records, 1, sequence)), False
 
     monkeypatch.setattr(producer.MemoryProducer, "_append", append)
     with pytest.raises((AssertionError, ClusterUnavailable)):

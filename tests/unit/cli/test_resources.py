@@ -80,7 +80,7 @@ async def test_json_lists_items() -> None:
     assert list(channel) == [
         *("apiVersion", "kind", "name", "stream", "lane", "generation", "cluster", "topic", "partitions", "state"),
         *("stranded", "weight", "topic_id", "end_offsets", "drain_step", "drain_holders", "state_since_ms"),
-        *("lost", "lost_evidence", "acknowledged", "closed", "waits_for"),
+        *("lost", "lost_evidence", "acknowledged", "closed", "waits_for", "overwritten"),
     ]
     assert (channel["generation"], channel["state"], channel["weight"]) == (1, "active", 1.0)
 
