@@ -91,7 +91,7 @@ class Contest:
             await asyncio.wait({running, waiting}, return_when=asyncio.FIRST_COMPLETED)
             waiting.cancel()
         await running
-        assert done == self._records, "the consumer ended before all was handled"
+        assert done >= self._records, "the consumer ended before all was handled"
         return done
 
     async def by_semaphore(self) -> int:

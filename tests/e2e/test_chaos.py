@@ -145,8 +145,8 @@ def _one_more(loss: facts.LossRecorded) -> facts.LossRecorded:
     return replace(loss, ranges=tuple(each._replace(last=each.last + 100_000) for each in loss.ranges))
 
 
-def _nothing_given_up(found: Facts) -> Facts:
-    return [fact for fact in found if not isinstance(fact, facts.GivenUp)]
+def _loss_passed_over(found: Facts) -> Facts:
+    return [fact for fact in found if not isinstance(fact, facts.GivenUp | facts.LossRecorded)]
 
 
 def _late_record(found: Facts) -> Facts:
@@ -172,7 +172,7 @@ def _late_record(found: Facts) -> Facts:
         ("I11 drains", _unsealed),
         ("I11 drains", _late_record),
         ("I1 receipts", _dropped_on_reroute),
-        ("I1 zero loss", _nothing_given_up),
+        ("I1 zero loss", _loss_passed_over),
         ("I11 losses", _loss_without_a_word),
         ("I11 losses", _loss_of_more),
     ],

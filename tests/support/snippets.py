@@ -84,7 +84,9 @@ def run_snippet(
             end = f"ended with {running.returncode}"
         except subprocess.TimeoutExpired:
             end = f"still ran after {timeout_seconds:g} s by the wall"
-            os.killpg(running.pid, signal.SIGKILL)  # and what it left in the background
+        finally:
+            if running.poll() is None:
+                os.killpg(running.pid, signal.SIGKILL)  # and what it left in the background
         printed.seek(0)
         said.seek(0)
         output = printed.read()
