@@ -38,6 +38,7 @@ FLAP_HOLD_SECONDS_MAX: Final = 300.0  # falls count no longer either
 SEND_REPORT_SECONDS: Final = 1.0  # what a host said of a cluster counts so long; it says it again while it lasts
 SEND_REPORTERS_MIN: Final = 3  # hosts that must agree while the registry's own looks succeed
 SEND_REPORTERS_SHARE: Final = 2 / 3  # of the hosts that use the cluster, where they are fewer
+SOLE_WITNESS_SECONDS: Final = 10.0  # of one host's complaints, where no other uses the cluster: its own trouble passes
 WITNESSES_ASKED_MAX: Final = 64  # producers asked at once whether they reach a cluster; of distinct hosts first
 WITNESSES_KEPT_MAX: Final = 20_000  # hosts heard of a cluster: one a session at most
 

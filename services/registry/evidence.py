@@ -3,6 +3,7 @@
 | The registry's look | Hosts that use the cluster | Evidence |
 |---|---|---|
 | succeeds | enough of them fail, more than reach it | bad: producers are cut off |
+| succeeds | that is one host, which alone uses it | the same, and weak: the trouble may be the host's own |
 | succeeds | otherwise | good; slow or half-dead as its own figures say |
 | fails | as many reach it as fail, by an answer since it failed first | bad, but only since that answer |
 | fails | otherwise | bad; decisive when every broker refused twice in a row and enough of them fail |
@@ -55,6 +56,7 @@ class Evidence:
         verdict: What it is if it goes on so.
         alive_at: When somebody saw an answer although the registry did not; None when that does not count.
         decisive: Strong enough to act upon at once.
+        sole_since: Since when one host has complained, where the evidence rests on it alone; None where it does not.
         slow, gaps: Why it counts as slow, or half-dead, although it works; ''.
     """
 
@@ -65,6 +67,7 @@ class Evidence:
     verdict: Verdict = Verdict.DEAD
     alive_at: float | None = None
     decisive: bool = False
+    sole_since: float | None = None
     slow: str = ""
     gaps: str = ""
 
@@ -84,7 +87,7 @@ def weigh(
     Args:
         look: The registry's own.
         hearsay: Of hosts that use the cluster.
-        bad_since: Beginning of the present run of bad evidence; None when there is none.
+        bad_since: Beginning of the present run of bad evidence that rests on more than one host; None for none.
         refused_looks: How many in a row were refused by every broker, this one included.
         slow: Why the cluster counts as slow at present; ''.
         gaps: What is gone of it; ''.
@@ -93,11 +96,12 @@ def weigh(
     if look.failed is not None:
         since = look.since if bad_since is None else bad_since
         return _failed(look, hearsay, since, refused_looks)
-    if hearsay.condemns:
-        said = f"{_hosts(hearsay.failing, hearsay)} do not reach it, the registry does"
-        return Evidence(min(look.since, hearsay.failing_since), look.until, False, said, Verdict.PRODUCERS_CUT_OFF)
-    if too_much_gone:
+    if too_much_gone and (hearsay.sole or not hearsay.condemns):  # what the registry sees itself outweighs one host
         return Evidence(look.since, look.until, False, gaps, Verdict.HALF_DEAD)
+    if hearsay.condemns:
+        since, sole_since = min(look.since, hearsay.failing_since), hearsay.complaining_since if hearsay.sole else None
+        said = f"{_hosts(hearsay.failing, hearsay)} do not reach it, the registry does"
+        return Evidence(since, look.until, False, said, Verdict.PRODUCERS_CUT_OFF, sole_since=sole_since)
     return Evidence(look.since, look.until, True, slow=slow, gaps=gaps)
 
 

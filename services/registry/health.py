@@ -5,7 +5,9 @@
          └──▶ HALF_DEAD    some of its partitions are gone
 
 - The first bad evidence makes a SUSPECT. Bad evidence that agreed for `down_after_seconds`, without one good in
-  between and without anybody who saw the cluster answer, makes it DOWN; decisive evidence does so at once.
+  between and without anybody who saw the cluster answer, makes it DOWN; decisive evidence does so at once. What one
+  host alone says, while the registry reaches the cluster, takes `sole_witness_seconds` of its complaints instead, and
+  counts for nothing when the registry's own looks fail after it: those take their own time.
 - A cluster that works but shows a symptom for long enough is SLOW or HALF_DEAD, until it has been well for
   `healthy_after_seconds`. Until then the worse of what was found stands: DOWN, SLOW, HALF_DEAD, FLAPPING.
 - From DOWN it comes back after `healthy_after_seconds` of nothing but good evidence. One that fell too often within
@@ -34,6 +36,7 @@ class Judgement:
 
     Attributes:
         bad_since: Beginning of the present run of bad evidence; None while the last was good.
+        firm_since: Beginning of its last part that rests on more than one host; None while there is none.
         good_since: Beginning of the present run of good evidence; None while the last was bad.
         slow_since: Since when every good evidence was slow; bad evidence says nothing of it.
         well_since: Beginning of the run of good evidence without any symptom.
@@ -46,6 +49,7 @@ class Judgement:
     verdict: Verdict = Verdict.UNTOLD
     slow_since: float | None = None
     well_since: float | None = None
+    firm_since: float | None = None
 
 
 def judge(
@@ -59,7 +63,8 @@ def judge(
     slow_since = (evidence.since if slow_since is None else slow_since) if evidence.slow else None
     symptom = bool(evidence.slow or evidence.gaps)
     well_since = None if symptom else evidence.since if well_since is None else well_since
-    seen = replace(judgement, bad_since=None, good_since=good_since, slow_since=slow_since, well_since=well_since)
+    seen = replace(judgement, bad_since=None, firm_since=None, good_since=good_since)
+    seen = replace(seen, slow_since=slow_since, well_since=well_since)
     return _after_good(seen, evidence, thresholds, hold_seconds)
 
 
@@ -73,11 +78,15 @@ def hold_seconds(falls_ms: Sequence[int], now_ms: int, thresholds: Thresholds = 
 
 def _after_bad(judgement: Judgement, evidence: Evidence, thresholds: Thresholds) -> Judgement:
     since = evidence.since if judgement.bad_since is None else judgement.bad_since
+    begun = evidence.since if judgement.firm_since is None else judgement.firm_since
     if evidence.alive_at is not None:  # somebody saw it answer: what was bad before did not mean its death
-        since = max(since, evidence.alive_at)
-    agreed = evidence.until - since >= thresholds.down_after_seconds
-    seen = replace(judgement, bad_since=since, good_since=None, well_since=None)
-    if agreed or evidence.decisive:
+        since, begun = max(since, evidence.alive_at), max(begun, evidence.alive_at)
+    seen = replace(judgement, bad_since=since, firm_since=begun, good_since=None, well_since=None)
+    needed = thresholds.down_after_seconds
+    if evidence.sole_since is not None:
+        begun, needed = max(since, evidence.sole_since), max(needed, thresholds.sole_witness_seconds)
+        seen = replace(seen, firm_since=None)
+    if evidence.until - begun >= needed or evidence.decisive:
         return replace(seen, health=Health.DOWN, reason=evidence.reason, verdict=evidence.verdict)
     if judgement.health is Health.DOWN:
         return replace(seen, reason=evidence.reason)

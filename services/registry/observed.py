@@ -62,12 +62,13 @@ class Observed:
     def patience(self, cluster: Cluster, now: float) -> float:
         """Seconds the next look may take: no longer than until a run of bad evidence is long enough, if one is on.
 
-        Nothing was answered since it began; a look that goes on beyond could only make the verdict late.
+        Nothing was answered since it began; a look that goes on beyond could only make the verdict late. While one
+        host alone complains looks do succeed, and have their full time.
         """
         thresholds = self.thresholds(cluster)
-        if self.judgement.bad_since is None or self.judgement.health is Health.DOWN:
+        if self.judgement.firm_since is None or self.judgement.health is Health.DOWN:
             return thresholds.look_timeout_seconds
-        left = self.judgement.bad_since + thresholds.down_after_seconds - now
+        left = self.judgement.firm_since + thresholds.down_after_seconds - now
         return min(thresholds.look_timeout_seconds, max(LAST_LOOK_SECONDS, left))
 
     def see_canary(self, survey: Survey, now: float) -> bool:
@@ -102,7 +103,7 @@ class Observed:
         evidence = weigh(
             look,
             hearsay,
-            bad_since=self.judgement.bad_since,
+            bad_since=self.judgement.firm_since,
             refused_looks=self._refused,
             slow=self._latency.slow(thresholds),
             gaps=self.gaps.reason(look.until),

@@ -22,6 +22,8 @@ class Thresholds:
         gone_share: Of its partitions; with more of them gone the cluster counts as dead.
         flap_falls: Within five minutes, until its return is held up; 0 for never.
         flap_hold_seconds: So long, and twice as long with each further fall.
+        sole_witness_seconds: Of complaints by the only host that uses the cluster, while the registry reaches it, until
+            it is dead; never less than `down_after_seconds`.
     """
 
     look_timeout_seconds: float = limits.PROBE_TIMEOUT_SECONDS
@@ -33,6 +35,7 @@ class Thresholds:
     gone_share: float = limits_health.GONE_SHARE_MAX
     flap_falls: float = limits_health.FLAP_FALLS
     flap_hold_seconds: float = limits_health.FLAP_HOLD_SECONDS
+    sole_witness_seconds: float = limits_health.SOLE_WITNESS_SECONDS
 
 
 # The least and the most a person may declare.
@@ -46,6 +49,7 @@ BOUNDS: Final[Mapping[str, tuple[float, float]]] = {
     "gone_share": (0.0, 1.0),
     "flap_falls": (0.0, float(limits_health.FLAP_FALLS_MAX)),
     "flap_hold_seconds": (1.0, limits_health.FLAP_HOLD_SECONDS_MAX),
+    "sole_witness_seconds": (0.5, 3_600.0),
 }
 NAMES: Final = tuple(field.name for field in fields(Thresholds))
 

@@ -12,10 +12,28 @@ from braid.kernel.limits_health import SEND_REPORT_SECONDS, SEND_REPORTERS_MIN, 
 
 @dataclass(slots=True)
 class Word:
-    """What a host said of a cluster last: when it saw an answer, when it complained."""
+    """What a host said of a cluster last: when it saw an answer, when it complained.
+
+    Attributes:
+        complains_since: The first of its complaints that followed each other without a pause, and without an answer in
+            between; what `complained_at` ends.
+    """
 
     reached_at: float = -inf
     complained_at: float = -inf
+    complains_since: float = -inf
+
+    def complain(self, now: float) -> None:
+        """Takes one more complaint. One that comes late begins anew: nobody knows what was in between."""
+        if now - self.complained_at > SEND_REPORT_SECONDS or self.reached_at >= self.complained_at:
+            self.complains_since = now
+        self.complained_at = max(self.complained_at, now)
+
+    def reach(self, at: float) -> None:
+        """Takes one more answer, seen then; it ends the complaints of before."""
+        self.reached_at = max(self.reached_at, at)
+        if self.complains_since <= at:
+            self.complains_since = self.complained_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +45,8 @@ class Hearsay:
         reaching: How many of them saw an answer lately.
         failing: How many complained lately, and saw no answer.
         reached_at: The newest answer any saw; -inf for none.
-        failing_since: The first complaint of those that fail; inf for none.
+        failing_since: The first of their last complaints, of those that fail; inf for none.
+        complaining_since: Since when one of them has complained without a pause and without an answer; inf for none.
     """
 
     hosts: int = 0
@@ -35,6 +54,12 @@ class Hearsay:
     failing: int = 0
     reached_at: float = -inf
     failing_since: float = inf
+    complaining_since: float = inf
+
+    @property
+    def sole(self) -> bool:
+        """Whether it is one host alone that fails, where too few use the cluster for others to agree with it."""
+        return self.failing == 1 and self.hosts < SEND_REPORTERS_MIN
 
     @property
     def condemns(self) -> bool:
@@ -61,12 +86,12 @@ class Witnesses:
     def complains(self, cluster: str, host: str, now: float) -> None:
         """A host does not reach a cluster."""
         if (word := self._word(cluster, host)) is not None:
-            word.complained_at = max(word.complained_at, now)
+            word.complain(now)
 
     def reached(self, cluster: str, host: str, at: float) -> None:
         """A host saw an answer of a cluster."""
         if (word := self._word(cluster, host)) is not None:
-            word.reached_at = max(word.reached_at, at)
+            word.reach(at)
 
     def complained(self, cluster: str, now: float) -> bool:
         """Whether anybody complained lately."""
@@ -82,13 +107,14 @@ class Witnesses:
         }
         self._words[cluster] = words
         reaching = [word for word in words.values() if now - word.reached_at <= SEND_REPORT_SECONDS]
-        failing = [word.complained_at for word in words.values() if now - word.reached_at > SEND_REPORT_SECONDS]
+        failing = [word for word in words.values() if now - word.reached_at > SEND_REPORT_SECONDS]
         return Hearsay(
             max(hosts, len(words)),
             len(reaching),
             len(failing),
             max((word.reached_at for word in reaching), default=-inf),
-            min(failing, default=inf),
+            min((word.complained_at for word in failing), default=inf),
+            min((word.complains_since for word in failing), default=inf),
         )
 
     def _word(self, cluster: str, host: str) -> Word | None:

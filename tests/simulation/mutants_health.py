@@ -61,7 +61,7 @@ HEALTH_MUTANTS: Final = (
     Mutant(
         "one witness condemns",
         "health",
-        [(witnesses.Hearsay, "condemns", property(_any_complaint))],
+        [(witnesses.Hearsay, "condemns", property(_any_complaint)), (witnesses.Hearsay, "sole", property(_never))],
         ("cut-voices",),
         _AILING,
     ),

@@ -4,8 +4,16 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+import pytest
+
 from braid.api.registry.v1 import cluster_pb2
-from braid.kernel.limits_health import CHANNEL_GONE_AFTER_SECONDS, FLAP_HOLD_SECONDS, SLOW_AFTER_SECONDS
+from braid.kernel.limits_health import (
+    CHANNEL_GONE_AFTER_SECONDS,
+    FLAP_HOLD_SECONDS,
+    SLOW_AFTER_SECONDS,
+    SOLE_WITNESS_SECONDS,
+)
+from services.registry.witnesses import Hearsay
 from tests.support.virtual_time import run_virtual
 from tests.unit.registry.mesh import ACTIVE, DRAINING, Mesh, Producer, open_producer, two_clusters
 
@@ -273,6 +281,101 @@ def test_all_hosts_there_are_may_be_fewer_than_three() -> None:
         assert (await mesh.cluster("east")).status.health == HEALTHY
         await complaining(mesh, producers, 3)
         await mesh.until_health("east", "DOWN", 1)
+
+    play(scene)
+
+
+def test_one_host_alone_condemns_a_cluster_that_the_registry_reaches_only_after_long_complaints() -> None:
+    async def scene(mesh: Mesh) -> None:
+        await two_clusters(mesh)
+        producers = await writing(mesh, ["host-a", "host-a"])  # twice the same
+        speaking = asyncio.ensure_future(complaining(mesh, producers, SOLE_WITNESS_SECONDS + 2))
+        assert await elapsed(mesh, "east", "DOWN", SOLE_WITNESS_SECONDS + 1) >= SOLE_WITNESS_SECONDS - 0.1
+        found = await mesh.cluster("east")
+        assert found.status.verdict == PRODUCERS_CUT_OFF and "1 of 1 hosts" in found.status.health_reason
+        await speaking
+
+    play(scene)
+
+
+async def interrupted(mesh: Mesh) -> None:
+    """One host alone complains for nine seconds, is silent for a while, and complains for nine more."""
+    await two_clusters(mesh)
+    producers = await writing(mesh, ["host-a"])
+    for _ in range(2):
+        await complaining(mesh, producers, SOLE_WITNESS_SECONDS - 1)
+        assert (await mesh.cluster("east")).status.health == SUSPECT
+        await asyncio.sleep(2)  # paused, and it says nothing of before
+
+
+def test_one_host_alone_that_falls_silent_begins_anew() -> None:
+    async def scene(mesh: Mesh) -> None:
+        await interrupted(mesh)
+        await mesh.until_health("east", "HEALTHY", 4)
+
+    play(scene)
+
+
+def test_that_would_be_a_death_if_one_host_were_believed_like_several(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Hearsay, "sole", property(lambda self: False))
+    with pytest.raises(AssertionError):
+        play(interrupted)
+
+
+def test_one_host_that_dies_while_it_complains_leaves_the_cluster_well() -> None:
+    async def scene(mesh: Mesh) -> None:
+        await two_clusters(mesh)
+        [producer] = await writing(mesh, ["host-a"])
+        await complaining(mesh, [producer], SOLE_WITNESS_SECONDS - 2)
+        await producer.call.close()
+        await mesh.until_health("east", "HEALTHY", 4)
+        assert mesh.active(await mesh.stream()) == ["east"]
+
+    play(scene)
+
+
+def test_a_registry_that_loses_it_while_one_host_complains_takes_its_usual_time() -> None:
+    async def scene(mesh: Mesh) -> None:
+        await two_clusters(mesh)
+        speaking = asyncio.ensure_future(complaining(mesh, await writing(mesh, ["host-a"]), 9))
+        await asyncio.sleep(5)
+        east = mesh.kafka.named("east")
+        east.pause()
+        await asyncio.sleep(0.9)  # one look fails, or two
+        east.resume()
+        await asyncio.sleep(0.5)
+        assert (await mesh.cluster("east")).status.health == SUSPECT
+        east.pause()
+        assert 1.2 < await elapsed(mesh, "east", "DOWN", 3) < 2.4
+        assert (await mesh.cluster("east")).status.verdict == DEAD
+        await speaking
+
+    play(scene)
+
+
+def test_looks_have_their_full_time_while_one_host_complains() -> None:
+    async def scene(mesh: Mesh) -> None:
+        await two_clusters(mesh)
+        speaking = asyncio.ensure_future(complaining(mesh, await writing(mesh, ["host-a"]), 8))
+        mesh.kafka.named("east").slow_seconds = 0.2  # a look takes three such requests: less than its time-out
+        await asyncio.sleep(8)
+        found = (await mesh.cluster("east")).status
+        assert (found.health, found.evidence.failed) == (SUSPECT, "")
+        await speaking
+
+    play(scene)
+
+
+def test_how_long_one_host_must_complain_may_be_declared() -> None:
+    async def scene(mesh: Mesh) -> None:
+        await mesh.start_registry("registry-0")
+        await mesh.start_assigner()
+        await mesh.create_cluster("east", health=cluster_pb2.HealthThresholds(sole_witness_seconds=3.0))
+        await mesh.create_cluster("west")
+        await mesh.create_stream(clusters=["east", "west"])
+        speaking = asyncio.ensure_future(complaining(mesh, await writing(mesh, ["host-a"]), 5))
+        assert 2.9 <= await elapsed(mesh, "east", "DOWN", 4) < 3.6
+        await speaking
 
     play(scene)
 

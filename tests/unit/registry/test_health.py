@@ -4,7 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from braid.kernel.limits_health import ALIVE_SLACK_SECONDS, FLAP_HOLD_SECONDS, FLAP_HOLD_SECONDS_MAX
+from braid.kernel.limits_health import (
+    ALIVE_SLACK_SECONDS,
+    FLAP_HOLD_SECONDS,
+    FLAP_HOLD_SECONDS_MAX,
+    SOLE_WITNESS_SECONDS,
+)
 from services.registry.clusters import Health, Verdict
 from services.registry.evidence import Evidence, Look, Part, weigh
 from services.registry.health import Judgement, hold_seconds, judge
@@ -193,6 +198,61 @@ def test_refusals_count_at_once_only_twice_in_a_row_and_with_witnesses() -> None
     assert not weigh(refused, Hearsay(hosts=2, failing=1, failing_since=9.9), refused_looks=2).decisive
 
 
+def alone(since: float) -> Hearsay:
+    """One host, the only one, which has complained since then, a moment ago last."""
+    return Hearsay(hosts=1, failing=1, failing_since=since, complaining_since=since)
+
+
+def test_only_one_host_that_alone_uses_it_makes_weak_evidence() -> None:
+    assert weigh(Look(10.0, 10.2), alone(9.5)).sole_since == 9.5
+    both = Hearsay(hosts=2, failing=2, failing_since=9.5, complaining_since=4.0)
+    assert weigh(Look(10.0, 10.2), both).sole_since is None
+    assert weigh(FAILED, alone(9.5)).sole_since is None  # the registry does not reach it either
+    gone = weigh(Look(10.0, 10.2), alone(9.5), gaps="3 of 4", too_much_gone=True)
+    assert (gone.verdict, gone.sole_since) == (Verdict.HALF_DEAD, None)
+    assert weigh(Look(10.0, 10.2), both, gaps="3 of 4", too_much_gone=True).verdict is Verdict.PRODUCERS_CUT_OFF
+
+
+def complaints(since: float, start: float, end: float) -> list[Evidence]:
+    """What looks four times a second show while one host alone complains."""
+    return [bad(at, at, sole_since=since) for at in (start + step / 4 for step in range(round((end - start) * 4) + 1))]
+
+
+def test_one_host_alone_condemns_after_its_own_time() -> None:
+    suspect = after(WELL, *complaints(0.0, 0.0, SOLE_WITNESS_SECONDS - 0.25))
+    assert suspect.health is Health.SUSPECT
+    assert after(suspect, *complaints(0.0, SOLE_WITNESS_SECONDS, SOLE_WITNESS_SECONDS)).health is Health.DOWN
+    late = after(WELL, *complaints(4.0, 0.0, SOLE_WITNESS_SECONDS))  # another host complained until then
+    assert late.health is Health.SUSPECT
+    assert after(late, *complaints(4.0, 10.25, 14.0)).health is Health.DOWN
+    again = after(suspect, good(9.8), *complaints(0.0, 10.0, 19.5))  # it saw answers, or others did
+    assert again.health is Health.SUSPECT
+
+
+def test_looks_that_fail_after_one_hosts_complaints_take_their_own_time() -> None:
+    suspect = after(WELL, *complaints(0.0, 0.0, 5.0))
+    once = after(suspect, bad(5.25, 5.25))
+    assert once.health is Health.SUSPECT
+    assert after(once, *complaints(0.0, 5.5, 9.75)).health is Health.SUSPECT
+    assert after(once, *complaints(0.0, 5.5, 6.0), bad(6.25, 7.0), bad(7.25, 7.5)).health is Health.SUSPECT
+    assert after(once, bad(6.0, 6.5)).health is Health.SUSPECT
+    assert after(once, bad(6.0, 6.75)).health is Health.DOWN
+    assert after(suspect, bad(5.25, 5.25, decisive=True)).health is Health.DOWN
+
+
+def test_one_hosts_complaints_take_no_less_time_than_agreement_does() -> None:
+    patient = Thresholds(down_after_seconds=30.0)
+    judgement = WELL
+    for evidence in complaints(0.0, 0.0, 29.75):
+        judgement = judge(judgement, evidence, patient)
+    assert judgement.health is Health.SUSPECT
+    assert judge(judgement, bad(30.0, 30.0, sole_since=0.0), patient).health is Health.DOWN
+    hasty = Thresholds(sole_witness_seconds=3.0)
+    assert judge(judge(WELL, bad(0.0, 0.0, sole_since=0.0), hasty), bad(3.0, 3.0, sole_since=0.0), hasty).health is (
+        Health.DOWN
+    )
+
+
 def test_a_failing_look_is_dated_back_to_the_first_recent_complaint() -> None:
     assert weigh(FAILED, Hearsay(hosts=9, failing=1, failing_since=9.5)).since == 9.5
 
@@ -233,7 +293,7 @@ def test_down_is_never_reached_without_agreement_nor_left_without_success(steps:
 
 SAID = st.tuples(
     st.floats(0.05, 3.0),
-    st.sampled_from(["good", "bad", "alive", "slow", "gaps"]),
+    st.sampled_from(["good", "bad", "alive", "sole", "slow", "gaps"]),
     st.sampled_from([0.0, 60.0]),
 )
 
@@ -242,17 +302,19 @@ SAID = st.tuples(
 def test_no_health_without_its_evidence(steps: list[tuple[float, str, float]]) -> None:
     """Down needs agreement without life; slow needs its time; healthy after trouble needs a run without any symptom."""
     judgement, at = WELL, 0.0
-    runs = {"bad": 0.0, "slow": 0.0, "well": 0.0}
+    runs = {"bad": 0.0, "sole": 0.0, "slow": 0.0, "well": 0.0}
     for wait, kind, hold in steps:
         at += wait
         before = judgement
         runs["bad"] = runs["bad"] + wait if kind == "bad" else 0.0
+        runs["sole"] = runs["sole"] + wait if kind in ("bad", "sole") else 0.0
         runs["slow"] = 0.0 if kind in ("good", "gaps") else runs["slow"] + wait
         runs["well"] = runs["well"] + wait if kind == "good" else 0.0
         evidence = {
             "good": Evidence(at, at, True),
             "bad": Evidence(at, at, False),
             "alive": Evidence(at, at, False, verdict=Verdict.REGISTRY_CUT_OFF, alive_at=at),
+            "sole": Evidence(at, at, False, verdict=Verdict.PRODUCERS_CUT_OFF, sole_since=0.0),
             "slow": Evidence(at, at, True, slow="slow"),
             "gaps": Evidence(at, at, True, gaps="gone"),
         }[kind]
@@ -261,7 +323,8 @@ def test_no_health_without_its_evidence(steps: list[tuple[float, str, float]]) -
             continue
         match judgement.health:
             case Health.DOWN:
-                assert kind == "bad" and runs["bad"] >= 1.5 - 1e-9
+                needed = SOLE_WITNESS_SECONDS if kind == "sole" else 1.5
+                assert kind in ("bad", "sole") and runs[kind] >= needed - 1e-9
             case Health.SLOW:
                 assert runs["slow"] >= 10.0 - 1e-9
             case Health.HALF_DEAD:

@@ -2,8 +2,10 @@
 
 from math import inf
 
+import pytest
+
 from braid.kernel.limits_health import SEND_REPORT_SECONDS, WITNESSES_KEPT_MAX
-from services.registry.witnesses import NOBODY, Witnesses
+from services.registry.witnesses import NOBODY, Hearsay, Witnesses
 
 
 def test_three_complaints_of_one_host_are_one() -> None:
@@ -44,6 +46,41 @@ def test_an_older_word_changes_nothing() -> None:
     witnesses.reached("east", "h", 10.0)
     witnesses.reached("east", "h", 3.0)
     assert witnesses.hearsay("east", 1, 10.0).reached_at == 10.0
+
+
+def since_of(*said: tuple[str, float]) -> float:
+    """Since when a host complains that said these: `bad` at a time, or `well` of an answer then, in this order."""
+    witnesses, last = Witnesses(), 0.0
+    for what, at in said:
+        if what == "bad":
+            witnesses.complains("east", "h", at)
+            last = at
+        else:
+            witnesses.reached("east", "h", at)
+    return witnesses.hearsay("east", 1, last + 0.1).complaining_since
+
+
+@pytest.mark.parametrize(
+    ("said", "since"),
+    [
+        ([("bad", 10.0), ("bad", 11.0), ("bad", 12.0)], 10.0),
+        ([("bad", 10.0), ("bad", 10.0), ("bad", 11.0), ("bad", 11.0)], 10.0),  # told twice
+        ([("bad", 10.0), ("bad", 11.1), ("bad", 12.0)], 11.1),  # told late, or its process was paused
+        ([("bad", 10.0), ("well", 10.2), ("bad", 10.9), ("bad", 11.8)], 10.9),  # an answer in between
+        ([("bad", 10.0), ("bad", 10.9), ("well", 10.5), ("bad", 11.8)], 10.9),  # the same, told later
+        ([("bad", 10.0), ("bad", 10.9), ("well", 9.5), ("bad", 11.8)], 10.0),  # one of before
+        ([("well", 9.9), ("bad", 10.0), ("bad", 10.9), ("bad", 11.8)], 10.0),
+    ],
+)
+def test_the_first_of_unbroken_complaints_is_kept(said: list[tuple[str, float]], since: float) -> None:
+    assert since_of(*said) == since
+
+
+def test_one_of_few_hosts_is_alone_and_one_of_many_is_not() -> None:
+    assert Hearsay(hosts=1, failing=1).sole and Hearsay(hosts=2, failing=1).sole
+    assert not Hearsay(hosts=2, failing=2).sole
+    assert not Hearsay(hosts=3, failing=1).sole
+    assert not NOBODY.sole
 
 
 def test_witnesses_are_bounded() -> None:

@@ -226,6 +226,7 @@ class HealthThresholds(_message.Message):
     GONE_SHARE_FIELD_NUMBER: _builtins.int
     FLAP_FALLS_FIELD_NUMBER: _builtins.int
     FLAP_HOLD_SECONDS_FIELD_NUMBER: _builtins.int
+    SOLE_WITNESS_SECONDS_FIELD_NUMBER: _builtins.int
     look_timeout_seconds: _builtins.float
     """A look that takes longer has failed."""
     down_after_seconds: _builtins.float
@@ -244,6 +245,10 @@ class HealthThresholds(_message.Message):
     """Within five minutes, until its return is held up; 0 for never."""
     flap_hold_seconds: _builtins.float
     """So long, and twice as long with each further fall."""
+    sole_witness_seconds: _builtins.float
+    """Of complaints by the only host that uses the cluster, while the registry reaches it, until it is dead; never less
+    than `down_after_seconds`.
+    """
     def __init__(
         self,
         *,
@@ -256,10 +261,11 @@ class HealthThresholds(_message.Message):
         gone_share: _builtins.float | None = ...,
         flap_falls: _builtins.float | None = ...,
         flap_hold_seconds: _builtins.float | None = ...,
+        sole_witness_seconds: _builtins.float | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_down_after_seconds", b"_down_after_seconds", "_flap_falls", b"_flap_falls", "_flap_hold_seconds", b"_flap_hold_seconds", "_gone_share", b"_gone_share", "_healthy_after_seconds", b"_healthy_after_seconds", "_look_timeout_seconds", b"_look_timeout_seconds", "_slow_after_seconds", b"_slow_after_seconds", "_slow_factor", b"_slow_factor", "_slow_floor_seconds", b"_slow_floor_seconds", "down_after_seconds", b"down_after_seconds", "flap_falls", b"flap_falls", "flap_hold_seconds", b"flap_hold_seconds", "gone_share", b"gone_share", "healthy_after_seconds", b"healthy_after_seconds", "look_timeout_seconds", b"look_timeout_seconds", "slow_after_seconds", b"slow_after_seconds", "slow_factor", b"slow_factor", "slow_floor_seconds", b"slow_floor_seconds"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_down_after_seconds", b"_down_after_seconds", "_flap_falls", b"_flap_falls", "_flap_hold_seconds", b"_flap_hold_seconds", "_gone_share", b"_gone_share", "_healthy_after_seconds", b"_healthy_after_seconds", "_look_timeout_seconds", b"_look_timeout_seconds", "_slow_after_seconds", b"_slow_after_seconds", "_slow_factor", b"_slow_factor", "_slow_floor_seconds", b"_slow_floor_seconds", "_sole_witness_seconds", b"_sole_witness_seconds", "down_after_seconds", b"down_after_seconds", "flap_falls", b"flap_falls", "flap_hold_seconds", b"flap_hold_seconds", "gone_share", b"gone_share", "healthy_after_seconds", b"healthy_after_seconds", "look_timeout_seconds", b"look_timeout_seconds", "slow_after_seconds", b"slow_after_seconds", "slow_factor", b"slow_factor", "slow_floor_seconds", b"slow_floor_seconds", "sole_witness_seconds", b"sole_witness_seconds"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_down_after_seconds", b"_down_after_seconds", "_flap_falls", b"_flap_falls", "_flap_hold_seconds", b"_flap_hold_seconds", "_gone_share", b"_gone_share", "_healthy_after_seconds", b"_healthy_after_seconds", "_look_timeout_seconds", b"_look_timeout_seconds", "_slow_after_seconds", b"_slow_after_seconds", "_slow_factor", b"_slow_factor", "_slow_floor_seconds", b"_slow_floor_seconds", "down_after_seconds", b"down_after_seconds", "flap_falls", b"flap_falls", "flap_hold_seconds", b"flap_hold_seconds", "gone_share", b"gone_share", "healthy_after_seconds", b"healthy_after_seconds", "look_timeout_seconds", b"look_timeout_seconds", "slow_after_seconds", b"slow_after_seconds", "slow_factor", b"slow_factor", "slow_floor_seconds", b"slow_floor_seconds"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_down_after_seconds", b"_down_after_seconds", "_flap_falls", b"_flap_falls", "_flap_hold_seconds", b"_flap_hold_seconds", "_gone_share", b"_gone_share", "_healthy_after_seconds", b"_healthy_after_seconds", "_look_timeout_seconds", b"_look_timeout_seconds", "_slow_after_seconds", b"_slow_after_seconds", "_slow_factor", b"_slow_factor", "_slow_floor_seconds", b"_slow_floor_seconds", "_sole_witness_seconds", b"_sole_witness_seconds", "down_after_seconds", b"down_after_seconds", "flap_falls", b"flap_falls", "flap_hold_seconds", b"flap_hold_seconds", "gone_share", b"gone_share", "healthy_after_seconds", b"healthy_after_seconds", "look_timeout_seconds", b"look_timeout_seconds", "slow_after_seconds", b"slow_after_seconds", "slow_factor", b"slow_factor", "slow_floor_seconds", b"slow_floor_seconds", "sole_witness_seconds", b"sole_witness_seconds"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__down_after_seconds: _TypeAlias = _typing.Literal["down_after_seconds"]  # noqa: Y015
     _WhichOneofArgType__down_after_seconds: _TypeAlias = _typing.Literal["_down_after_seconds", b"_down_after_seconds"]  # noqa: Y015
@@ -279,6 +285,8 @@ class HealthThresholds(_message.Message):
     _WhichOneofArgType__slow_factor: _TypeAlias = _typing.Literal["_slow_factor", b"_slow_factor"]  # noqa: Y015
     _WhichOneofReturnType__slow_floor_seconds: _TypeAlias = _typing.Literal["slow_floor_seconds"]  # noqa: Y015
     _WhichOneofArgType__slow_floor_seconds: _TypeAlias = _typing.Literal["_slow_floor_seconds", b"_slow_floor_seconds"]  # noqa: Y015
+    _WhichOneofReturnType__sole_witness_seconds: _TypeAlias = _typing.Literal["sole_witness_seconds"]  # noqa: Y015
+    _WhichOneofArgType__sole_witness_seconds: _TypeAlias = _typing.Literal["_sole_witness_seconds", b"_sole_witness_seconds"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__down_after_seconds) -> _WhichOneofReturnType__down_after_seconds | None: ...
     @_typing.overload
@@ -297,6 +305,8 @@ class HealthThresholds(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__slow_factor) -> _WhichOneofReturnType__slow_factor | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__slow_floor_seconds) -> _WhichOneofReturnType__slow_floor_seconds | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__sole_witness_seconds) -> _WhichOneofReturnType__sole_witness_seconds | None: ...
 
 Global___HealthThresholds: _TypeAlias = HealthThresholds  # noqa: Y015
 
