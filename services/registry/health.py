@@ -5,9 +5,9 @@
          └──▶ HALF_DEAD    some of its partitions are gone
 
 - The first bad evidence makes a SUSPECT. Bad evidence that agreed for `down_after_seconds`, without one good in
-  between and without anybody who saw the cluster answer, makes it DOWN; decisive evidence does so at once. What one
-  host alone says, while the registry reaches the cluster, takes `sole_witness_seconds` of its complaints instead, and
-  counts for nothing when the registry's own looks fail after it: those take their own time.
+  between and without anybody who saw the cluster answer, makes it DOWN; decisive evidence does so at once. Where one
+  host alone says so, while the registry reaches the cluster, it must have complained for `sole_witness_seconds` besides,
+  and what it said counts for nothing when the registry's own looks fail after it: those take their own time.
 - A cluster that works but shows a symptom for long enough is SLOW or HALF_DEAD, until it has been well for
   `healthy_after_seconds`. Until then the worse of what was found stands: DOWN, SLOW, HALF_DEAD, FLAPPING.
 - From DOWN it comes back after `healthy_after_seconds` of nothing but good evidence. One that fell too often within
@@ -82,11 +82,12 @@ def _after_bad(judgement: Judgement, evidence: Evidence, thresholds: Thresholds)
     if evidence.alive_at is not None:  # somebody saw it answer: what was bad before did not mean its death
         since, begun = max(since, evidence.alive_at), max(begun, evidence.alive_at)
     seen = replace(judgement, bad_since=since, firm_since=begun, good_since=None, well_since=None)
-    needed = thresholds.down_after_seconds
+    needed, complained = thresholds.down_after_seconds, True
     if evidence.sole_since is not None:
-        begun, needed = max(since, evidence.sole_since), max(needed, thresholds.sole_witness_seconds)
-        seen = replace(seen, firm_since=None)
-    if evidence.until - begun >= needed or evidence.decisive:
+        begun, seen = since, replace(seen, firm_since=None)
+        complained = evidence.until - evidence.sole_since >= max(needed, thresholds.sole_witness_seconds)
+    agreed = complained and evidence.until - begun >= needed
+    if agreed or evidence.decisive:
         return replace(seen, health=Health.DOWN, reason=evidence.reason, verdict=evidence.verdict)
     if judgement.health is Health.DOWN:
         return replace(seen, reason=evidence.reason)

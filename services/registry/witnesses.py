@@ -7,7 +7,13 @@ last word counts, and only for a while. Times are on the clock that stands while
 from dataclasses import dataclass, field
 from math import ceil, inf
 
-from braid.kernel.limits_health import SEND_REPORT_SECONDS, SEND_REPORTERS_MIN, SEND_REPORTERS_SHARE, WITNESSES_KEPT_MAX
+from braid.kernel.limits_health import (
+    COMPLAINT_PAUSE_SECONDS,
+    SEND_REPORT_SECONDS,
+    SEND_REPORTERS_MIN,
+    SEND_REPORTERS_SHARE,
+    WITNESSES_KEPT_MAX,
+)
 
 
 @dataclass(slots=True)
@@ -15,17 +21,22 @@ class Word:
     """What a host said of a cluster last: when it saw an answer, when it complained.
 
     Attributes:
-        complains_since: The first of its complaints that followed each other without a pause, and without an answer in
-            between; what `complained_at` ends.
+        complains_since: The first of its complaints that followed each other without a long pause, and without an
+            answer in between; what `complained_at` ends.
     """
 
     reached_at: float = -inf
     complained_at: float = -inf
     complains_since: float = -inf
 
+    @property
+    def newest(self) -> float:
+        """When it said anything last."""
+        return max(self.reached_at, self.complained_at)
+
     def complain(self, now: float) -> None:
-        """Takes one more complaint. One that comes late begins anew: nobody knows what was in between."""
-        if now - self.complained_at > SEND_REPORT_SECONDS or self.reached_at >= self.complained_at:
+        """Takes one more complaint. One that comes too late begins anew: nobody knows what was in between."""
+        if now - self.complained_at > COMPLAINT_PAUSE_SECONDS or self.reached_at >= self.complained_at:
             self.complains_since = now
         self.complained_at = max(self.complained_at, now)
 
@@ -46,7 +57,7 @@ class Hearsay:
         failing: How many complained lately, and saw no answer.
         reached_at: The newest answer any saw; -inf for none.
         failing_since: The first of their last complaints, of those that fail; inf for none.
-        complaining_since: Since when one of them has complained without a pause and without an answer; inf for none.
+        complaining_since: Since when one of them has complained, short pauses aside, without an answer; inf for none.
     """
 
     hosts: int = 0
@@ -100,16 +111,14 @@ class Witnesses:
 
     def hearsay(self, cluster: str, hosts: int, now: float) -> Hearsay:
         """What is known of a cluster that so many hosts use; what is old is forgotten."""
-        words = {
-            host: word
-            for host, word in self._words.get(cluster, {}).items()
-            if now - max(word.reached_at, word.complained_at) <= SEND_REPORT_SECONDS
-        }
+        words = self._words.get(cluster, {})
+        words = {host: word for host, word in words.items() if now - word.newest <= COMPLAINT_PAUSE_SECONDS}
         self._words[cluster] = words
-        reaching = [word for word in words.values() if now - word.reached_at <= SEND_REPORT_SECONDS]
-        failing = [word for word in words.values() if now - word.reached_at > SEND_REPORT_SECONDS]
+        lately = [word for word in words.values() if now - word.newest <= SEND_REPORT_SECONDS]
+        reaching = [word for word in lately if now - word.reached_at <= SEND_REPORT_SECONDS]
+        failing = [word for word in lately if now - word.reached_at > SEND_REPORT_SECONDS]
         return Hearsay(
-            max(hosts, len(words)),
+            max(hosts, len(lately)),
             len(reaching),
             len(failing),
             max((word.reached_at for word in reaching), default=-inf),

@@ -9,6 +9,7 @@ import pytest
 from braid.api.registry.v1 import cluster_pb2
 from braid.kernel.limits_health import (
     CHANNEL_GONE_AFTER_SECONDS,
+    COMPLAINT_PAUSE_SECONDS,
     FLAP_HOLD_SECONDS,
     SLOW_AFTER_SECONDS,
     SOLE_WITNESS_SECONDS,
@@ -305,13 +306,28 @@ async def interrupted(mesh: Mesh) -> None:
     for _ in range(2):
         await complaining(mesh, producers, SOLE_WITNESS_SECONDS - 1)
         assert (await mesh.cluster("east")).status.health == SUSPECT
-        await asyncio.sleep(2)  # paused, and it says nothing of before
+        await asyncio.sleep(COMPLAINT_PAUSE_SECONDS + 0.5)  # it may have been well meanwhile
 
 
 def test_one_host_alone_that_falls_silent_begins_anew() -> None:
     async def scene(mesh: Mesh) -> None:
         await interrupted(mesh)
         await mesh.until_health("east", "HEALTHY", 4)
+
+    play(scene)
+
+
+def test_a_short_silence_of_one_host_alone_is_no_answer() -> None:
+    async def scene(mesh: Mesh) -> None:
+        await two_clusters(mesh)
+        producers, began = await writing(mesh, ["host-a"]), mesh.me.host.clock.elapsed()
+        for _ in range(3):
+            await complaining(mesh, producers, 2)
+            await asyncio.sleep(1.2)  # its process was late, and forgave the cluster
+        speaking = asyncio.ensure_future(complaining(mesh, producers, 3))
+        await mesh.until_health("east", "DOWN", 3)
+        assert 0 <= mesh.me.host.clock.elapsed() - began - SOLE_WITNESS_SECONDS < 1.6
+        await speaking
 
     play(scene)
 

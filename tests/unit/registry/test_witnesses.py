@@ -57,6 +57,7 @@ def since_of(*said: tuple[str, float]) -> float:
             last = at
         else:
             witnesses.reached("east", "h", at)
+        witnesses.hearsay("east", 1, at)
     return witnesses.hearsay("east", 1, last + 0.1).complaining_since
 
 
@@ -65,8 +66,10 @@ def since_of(*said: tuple[str, float]) -> float:
     [
         ([("bad", 10.0), ("bad", 11.0), ("bad", 12.0)], 10.0),
         ([("bad", 10.0), ("bad", 10.0), ("bad", 11.0), ("bad", 11.0)], 10.0),  # told twice
-        ([("bad", 10.0), ("bad", 11.1), ("bad", 12.0)], 11.1),  # told late, or its process was paused
+        ([("bad", 10.0), ("bad", 13.0), ("bad", 14.0)], 10.0),  # told late, or its process was paused, for a while
+        ([("bad", 10.0), ("bad", 13.1), ("bad", 14.0)], 13.1),  # for too long
         ([("bad", 10.0), ("well", 10.2), ("bad", 10.9), ("bad", 11.8)], 10.9),  # an answer in between
+        ([("bad", 10.0), ("bad", 12.0), ("well", 11.0), ("bad", 13.0)], 12.0),  # in a pause
         ([("bad", 10.0), ("bad", 10.9), ("well", 10.5), ("bad", 11.8)], 10.9),  # the same, told later
         ([("bad", 10.0), ("bad", 10.9), ("well", 9.5), ("bad", 11.8)], 10.0),  # one of before
         ([("well", 9.9), ("bad", 10.0), ("bad", 10.9), ("bad", 11.8)], 10.0),
