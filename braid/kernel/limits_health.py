@@ -39,7 +39,7 @@ SEND_REPORT_SECONDS: Final = 1.0  # what a host said of a cluster counts so long
 SEND_REPORTERS_MIN: Final = 3  # hosts that must agree while the registry's own looks succeed
 SEND_REPORTERS_SHARE: Final = 2 / 3  # of the hosts that use the cluster, where they are fewer
 SOLE_WITNESS_SECONDS: Final = 10.0  # of one host's complaints, where no other uses the cluster: its own trouble passes
-COMPLAINT_PAUSE_SECONDS: Final = 3.0  # within them: a producer that was late blames nobody for a while, then says it again
+COMPLAINT_PAUSE_SECONDS: Final = 3.0  # within them: a producer that was late blames nobody for a while
 WITNESSES_ASKED_MAX: Final = 64  # producers asked at once whether they reach a cluster; of distinct hosts first
 WITNESSES_KEPT_MAX: Final = 20_000  # hosts heard of a cluster: one a session at most
 

@@ -6,7 +6,7 @@
 
 - The first bad evidence makes a SUSPECT. Bad evidence that agreed for `down_after_seconds`, without one good in
   between and without anybody who saw the cluster answer, makes it DOWN; decisive evidence does so at once. Where one
-  host alone says so, while the registry reaches the cluster, it must have complained for `sole_witness_seconds` besides,
+  host alone says so, while the registry reaches the cluster, it must have complained for `sole_witness_seconds` too,
   and what it said counts for nothing when the registry's own looks fail after it: those take their own time.
 - A cluster that works but shows a symptom for long enough is SLOW or HALF_DEAD, until it has been well for
   `healthy_after_seconds`. Until then the worse of what was found stands: DOWN, SLOW, HALF_DEAD, FLAPPING.

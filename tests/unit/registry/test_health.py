@@ -225,7 +225,7 @@ def test_one_host_alone_condemns_after_its_own_time() -> None:
     late = after(WELL, *complaints(4.0, 0.0, SOLE_WITNESS_SECONDS))  # another host complained until then
     assert late.health is Health.SUSPECT
     assert after(late, *complaints(4.0, 10.25, 14.0)).health is Health.DOWN
-    again = after(suspect, good(9.8), *complaints(0.0, 10.0, 11.25))  # it was silent for a moment, or others saw answers
+    again = after(suspect, good(9.8), *complaints(0.0, 10.0, 11.25))  # silent for a moment, or others saw answers
     assert again.health is Health.SUSPECT
     assert after(again, *complaints(0.0, 11.5, 11.5)).health is Health.DOWN
 
