@@ -280,22 +280,14 @@ class ChannelMoves:
         if record.future.done():
             self._outbox.remove(record)
             return
-        route = self._route
-        assert route is not None, "a lane's gate opens with the first route"
-        channel, partition = self._choose(route, record)
-        sender = self._sender(route, channel)
-        record.channel = channel.id
+        sender, partition = self._placed(record)
         try:
             sender.enqueue(record, partition)
         except BraidError as error:
             self._settle(sender, record, error)
 
     async def _send(self, record: Pending) -> None:
-        route = self._route
-        assert route is not None, "a lane's gate opens with the first route"
-        channel, partition = self._choose(route, record)
-        sender = self._sender(route, channel)
-        record.channel = channel.id
+        sender, partition = self._placed(record)
         try:
             if not sender.offer(record, partition):
                 await sender.send(record, partition)
@@ -305,6 +297,14 @@ class ChannelMoves:
         except BraidError as error:
             if not sender.left:
                 self._settle(sender, record, error)
+
+    def _placed(self, record: Pending) -> tuple[ChannelSender, int]:
+        """Gives a record its channel; returns who sends it there, and to which partition."""
+        route = self._route
+        assert route is not None, "a lane's gate opens with the first route"
+        channel, partition = self._choose(route, record)
+        record.channel = channel.id
+        return self._sender(route, channel), partition
 
     def _choose(self, route: RouteTable, record: Pending) -> tuple[ActiveChannel, int]:
         channels = route.lanes[record.lane]
