@@ -12,7 +12,6 @@ import asyncio
 import contextlib
 import itertools
 import sys
-import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
@@ -23,7 +22,7 @@ from aiokafka.errors import KafkaError
 
 import braid
 from bench.asking import asked
-from bench.loaded_stream import WORK, Fate, LoadedStream, first_elsewhere_ms
+from bench.loaded_stream import WORK, Fate, LoadedStream, first_elsewhere_ms, two_clusters
 from bench.rounds import Sample, rows
 from bench.tables import Table, made_with
 from bench.takeover import SHARE_MIN, percentile
@@ -172,10 +171,7 @@ class Play:
 
 async def play(losses: int, peer_losses: int) -> tuple[dict[str, list[float]], Fate]:
     """Returns milliseconds by row, and what became of every record."""
-    async with contextlib.AsyncExitStack() as stack:
-        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="braid-bench-")))
-        local = await stack.enter_async_context(DevMesh(directory / "mesh", clusters=("east", "west")))
-        mesh = await stack.enter_async_context(braid.connect(local.ready.endpoint, client_id="bench"))
+    async with two_clusters() as (local, mesh, directory):
         played = Play(local, mesh, directory)
         await played.run(losses, peer_losses)
     return played.found, Fate(*map(sum, zip(*played.fates, strict=True)))

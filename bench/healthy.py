@@ -12,7 +12,6 @@ import os
 import random
 import signal
 import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,7 +20,7 @@ from typing import Final, NamedTuple
 
 import braid
 from bench.asking import Asked, asked
-from bench.loaded_stream import WORK, Fate, LoadedStream
+from bench.loaded_stream import WORK, Fate, LoadedStream, two_clusters
 from bench.rounds import Sample, rows
 from bench.tables import Table, made_with
 from bench.takeover import SHARE_MIN
@@ -172,10 +171,7 @@ class Play:
 
 async def play(seconds: float) -> Play:
     """Plays so many seconds on a mesh of its own."""
-    async with contextlib.AsyncExitStack() as stack:
-        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="braid-bench-")))
-        local = await stack.enter_async_context(DevMesh(directory / "mesh", clusters=("east", "west")))
-        mesh = await stack.enter_async_context(braid.connect(local.ready.endpoint, client_id="bench"))
+    async with two_clusters() as (local, mesh, directory):
         played = Play(local, mesh, directory, random.Random(SEED))
         await played.run(seconds)
     return played

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import os
 import sys
+import tempfile
 import time
 from asyncio.subprocess import PIPE, Process
 from collections import Counter
@@ -114,6 +115,18 @@ class Resized(NamedTuple):
     at_ms: float
     generation: int
     left: int
+
+
+@contextlib.asynccontextmanager
+async def two_clusters() -> AsyncIterator[tuple[DevMesh, braid.Mesh, Path]]:
+    """A mesh of its own with two real clusters, a client of it, and a directory for what is measured."""
+    with tempfile.TemporaryDirectory(prefix="braid-bench-") as name:
+        directory = Path(name)
+        async with (
+            DevMesh(directory / "mesh", clusters=("east", "west")) as local,
+            braid.connect(local.ready.endpoint, client_id="bench") as mesh,
+        ):
+            yield local, mesh, directory
 
 
 class LoadedStream:

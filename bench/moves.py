@@ -7,21 +7,16 @@ one that minds pauses does: else full garbage collections are what is measured, 
 """
 
 import asyncio
-import contextlib
 import sys
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Final
 
-import braid
 from bench.asking import Asked, asked
-from bench.loaded_stream import WORK, Fate, LoadedStream, gap_ms
+from bench.loaded_stream import WORK, Fate, LoadedStream, gap_ms, two_clusters
 from bench.rounds import Sample, rows
 from bench.tables import Table, made_with
 from bench.takeover import SHARE_MIN, percentile
-from devmesh.mesh import DevMesh
 from tests.support.patience import Deadline
 
 MOVES: Final = 30
@@ -35,10 +30,7 @@ CALM: Final = "no move, longest pause in as long"
 async def play(moves: int) -> tuple[dict[str, list[float]], Fate]:
     """Moves a stream so often, the first time for nothing. Returns milliseconds by name, and what became of it all."""
     began: dict[str, list[float]] = {MOVED: [], CALM: []}
-    async with contextlib.AsyncExitStack() as stack:
-        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="braid-bench-")))
-        local = await stack.enter_async_context(DevMesh(directory / "mesh", clusters=("east", "west")))
-        mesh = await stack.enter_async_context(braid.connect(local.ready.endpoint, client_id="bench"))
+    async with two_clusters() as (local, mesh, directory):
         stream = LoadedStream(local, mesh, "bench", directory)
         async with stream.running():
             await asyncio.sleep(WARM_SECONDS)

@@ -7,21 +7,16 @@ a change. Nothing may be lost, nothing lie twice, no application see an error.
 """
 
 import asyncio
-import contextlib
 import sys
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Final, NamedTuple
 
-import braid
 from bench.asking import Asked, asked
-from bench.loaded_stream import LOAD, Fate, LoadedStream, Resized, gap_ms, taken_over_ms
+from bench.loaded_stream import LOAD, Fate, LoadedStream, Resized, gap_ms, taken_over_ms, two_clusters
 from bench.rounds import Sample, rows
 from bench.tables import Table, made_with
 from bench.takeover import SHARE_MIN, percentile
-from devmesh.mesh import DevMesh
 from tests.support.patience import Deadline
 
 TIMES: Final = 5  # to and fro each
@@ -76,10 +71,7 @@ async def change(stream: LoadedStream, size: int, before: int) -> Change:
 async def play(times: int) -> tuple[dict[str, list[float]], Fate]:
     """Changes a stream to and fro, the first time for nothing. Returns milliseconds by row, and what became of all."""
     changes: list[Change] = []
-    async with contextlib.AsyncExitStack() as stack:
-        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="braid-bench-")))
-        local = await stack.enter_async_context(DevMesh(directory / "mesh", clusters=("east", "west")))
-        mesh = await stack.enter_async_context(braid.connect(local.ready.endpoint, client_id="bench"))
+    async with two_clusters() as (local, mesh, directory):
         stream = LoadedStream(local, mesh, "bench", directory, SIZES[0])
         async with stream.running():
             await asyncio.sleep(WARM_SECONDS)
