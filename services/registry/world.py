@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from services.registry.channels import Channel, ChannelState
 from services.registry.clusters import Cluster
+from services.registry.loads import MeasuredLoad
 from services.registry.streams import Stream
 
 
@@ -14,16 +15,22 @@ class World:
 
     Attributes:
         broken: By cluster and topic, why a channel can go on no more although its cluster does. Only who leads knows.
+        loads: Of the clusters that were measured lately. Only who leads knows.
     """
 
     now_ms: int
     clusters: Mapping[str, Cluster]
     streams: Mapping[str, Stream]
     broken: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    loads: Mapping[str, MeasuredLoad] = field(default_factory=dict)
 
     def cluster(self, name: str) -> Cluster:
         """A cluster; one that does not exist is neither reachable nor takes traffic."""
         return self.clusters.get(name) or Cluster(name)
+
+    def load(self, name: str) -> MeasuredLoad | None:
+        """What was measured of a cluster lately; None when nothing was."""
+        return self.loads.get(name)
 
     def lost(self, channel: Channel) -> bool:
         """Whether the channel's topic went with a cluster that was replaced."""
