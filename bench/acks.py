@@ -54,6 +54,7 @@ class Contest:
             "records, made and acknowledged": self.by_record,
             "batches, all of each": lambda: self.batches([np.ones(BATCH, np.bool_)], repeated=100),
             "batches, a random half, then the other": lambda: self.batches([self._half, ~self._half], repeated=100),
+            "batches, all of each, beyond a record that is retried": self.beyond,
         }
 
     async def by_set(self) -> int:
@@ -91,18 +92,25 @@ class Contest:
             assert work.progress.base == count
         return count
 
-    async def batches(self, masks: list[NDArray[np.bool_]], *, repeated: int) -> int:
+    async def beyond(self) -> int:
+        """One record is never done, and tried again."""
+        progress = Progress(-1)
+        progress.deliver(-1, 0)
+        progress.attempt(-1)
+        return await self.batches([np.ones(BATCH, np.bool_)], repeated=100, progress=progress)
+
+    async def batches(self, masks: list[NDArray[np.bool_]], *, repeated: int, progress: Progress | None = None) -> int:
         """Many more than the others do: they take so little."""
-        progress = Progress(0)
+        progress = progress or Progress(0)
         times = np.zeros(BATCH, np.int64)
-        count = 0
+        stuck, count = progress.in_flight, 0
         while count < self._acks * repeated:
             offsets = np.arange(count, count + BATCH)
             progress.deliver_many(offsets, times)
             for mask in masks:
                 progress.done_many(offsets, mask)
             count += BATCH
-            assert progress.base == count
+            assert progress.base == (-1 if stuck else count)
         return count
 
 

@@ -2,7 +2,9 @@
 
 A record costs 17 bytes while it is tracked and no object of its own: delivered offsets, their ingestion times and
 one flag each lie in three parallel arrays in offset order. Acknowledging clears a flag; the low-water mark is found
-by a byte search (memchr) that never looks at the same flag twice, so everything is O(1) amortised.
+by a byte search (memchr) that never looks at the same flag twice. What lies below the fetch position and is not
+tracked is done, so the finished are dropped wherever they lie, once they are as many as the others: memory follows
+what is unfinished, however much was done beyond a record that is stuck. Everything is O(1) amortised.
 """
 
 from array import array
@@ -22,7 +24,7 @@ from braid.kernel.ranges import EMPTY, Ranges
 _NEVER: Final = 1 << 63
 _UNFINISHED: Final = 1
 _ARRAY_LEAST: Final = 32  # offsets
-_COMPACT_AT: Final = 4_096  # finished records kept in front before the arrays are shortened
+_COMPACT_AT: Final = 4_096  # finished records that are kept, at least, before the arrays are shortened
 
 
 class Progress:
@@ -41,6 +43,7 @@ class Progress:
         "_attempts",
         "_expired",
         "_fetched",
+        "_forgotten",
         "_head",
         "_head_ingested_at_ms",
         "_in_flight",
@@ -57,6 +60,7 @@ class Progress:
         """Begins at `base`: everything below counts as done, nothing at or above it was delivered."""
         self._origin = base
         self._fetched = base
+        self._forgotten = base  # finished records below it may be tracked no more
         self._offsets = array("q")
         self._times = array("q")
         self._unfinished = bytearray()
@@ -150,8 +154,9 @@ class Progress:
             Invalid: the record was never delivered here.
         """
         offsets = self._offsets
-        index = offset - offsets[0] if offsets else -1
-        if not (0 <= index < len(offsets) and offsets[index] == offset):
+        count = len(offsets)
+        index = offset - offsets[-1] + count - 1 if count else -1  # where the newest follow each other
+        if not (0 <= index < count and offsets[index] == offset):
             index = self._locate(offset)
             if index < 0:
                 return False
@@ -182,15 +187,17 @@ class Progress:
         Raises:
             Invalid: one of them was never delivered here; then nothing has changed.
         """
+        offsets = np.asarray(offsets, np.int64)
         if (together := self._together(offsets)) is not None:
-            return self._finish_among(together, mask)
-        wanted = np.asarray(offsets if mask is None else offsets[mask], np.int64)
-        positions, strangers = self._positions(wanted)
-        for stranger in strangers.tolist():
-            self._locate(stranger)
-        for offset in wanted.tolist() if self._attempts else ():
-            self._attempts.pop(offset, None)
-        return self._finish(positions)
+            newly = self._finish_among(together, mask)
+        else:
+            positions, strangers = self._positions(offsets if mask is None else offsets[mask])
+            for stranger in strangers.tolist():
+                self._locate(stranger)
+            newly = self._finish(positions)
+        if newly and self._attempts:
+            self._forget_attempts(offsets)
+        return newly
 
     def reject(self, offset: int) -> bool:
         """Notes that a delivered record is skipped in place, without a copy. Returns False when it was done already.
@@ -215,9 +222,8 @@ class Progress:
         """
         lost = self.done_ranges.add(0, self.base).gaps(start, end)
         first, last = bisect_left(self._offsets, start), bisect_left(self._offsets, end)
-        for offset in self._offsets[first:last] if self._attempts else ():
-            self._attempts.pop(offset, None)
         self._finish(np.arange(first, last))
+        self._attempts = {offset: count for offset, count in self._attempts.items() if not start <= offset < end}
         self.undeliverable(start, end)
         self._expired = self._expired.union(lost)
         return lost
@@ -255,13 +261,13 @@ class Progress:
         """The low-water mark: everything below is done. Reading it also frees what lies below."""
         head = self._unfinished.find(_UNFINISHED, self._head)
         if head < 0:
-            self._forget(len(self._offsets))
+            self._forget_all()
             self._pass_to(self._fetched)
             return self._fetched
         self._head = head
         base = self._offsets[head]
-        if head >= _COMPACT_AT and head * 2 >= len(self._offsets):
-            self._forget(head)
+        if len(self._offsets) - self._in_flight >= max(_COMPACT_AT, self._in_flight):
+            self._forget_finished()
         return base
 
     @property
@@ -338,7 +344,7 @@ class Progress:
     ) -> EnvelopeFields:
         """The progress of this moment as an immutable value, with what only the caller knows added to it."""
         base, oldest = self.base, self.oldest_unfinished()
-        self._attempts = {offset: count for offset, count in self._attempts.items() if offset >= base}
+        self._attempts = {offset: count for offset, count in self._attempts.items() if not self.is_done(offset)}
         self._rejected = self._rejected.union(Ranges.of_offsets(self._rejected_lately))
         self._rejected_lately.clear()
         return EnvelopeFields(
@@ -377,18 +383,17 @@ class Progress:
     def _locate(self, offset: int) -> int:
         """Index of a delivered record, -1 for one that was finished long enough ago to be forgotten."""
         offsets = self._offsets
-        first = offsets[0] if offsets else self._fetched
-        if self._origin <= offset < first:
-            return -1
         index = bisect_left(offsets, offset)
-        if index == len(offsets) or offsets[index] != offset:
-            raise Invalid(f"offset {offset} was never delivered", field="offset")
-        return index
+        if index < len(offsets) and offsets[index] == offset:
+            return index
+        if self._origin <= offset < self._forgotten:
+            return -1
+        raise Invalid(f"offset {offset} was never delivered", field="offset")
 
     def _together(self, wanted: NDArray[np.int64]) -> slice | None:
-        """Where the wanted offsets are, when they follow each other here as they do there, and none has attempts."""
+        """Where the wanted offsets are, when they follow each other here as they do there."""
         count = len(wanted)
-        if not count or self._attempts or not self._offsets:
+        if not count or not self._offsets:
             return None
         first = bisect_left(self._offsets, int(wanted[0]))
         if first + count > len(self._offsets) or self._offsets[first + count - 1] != wanted[-1]:
@@ -428,11 +433,28 @@ class Progress:
         self._in_flight -= newly
         return newly
 
-    def _forget(self, count: int) -> None:
-        """Drops the first records, all of them finished."""
-        if count and count == len(self._times):
-            self._head_ingested_at_ms = self._times[-1]
-        del self._offsets[:count], self._times[:count], self._unfinished[:count]
+    def _forget_attempts(self, finished: NDArray[np.int64]) -> None:
+        """Drops the attempts of what is done, of which some just became so."""
+        several = finished.tolist() if len(finished) < len(self._attempts) else list(self._attempts)
+        for offset in several:
+            if offset in self._attempts and self.is_done(offset):
+                del self._attempts[offset]
+
+    def _forget_all(self) -> None:
+        """Drops all records, all of them finished."""
+        if self._offsets:
+            self._head_ingested_at_ms, self._forgotten = self._times[-1], self._offsets[-1] + 1
+        del self._offsets[:], self._times[:], self._unfinished[:]
+        self._head = 0
+
+    def _forget_finished(self) -> None:
+        """Drops the finished records, but for the newest: it says when the newest was sent."""
+        keep = np.frombuffer(self._unfinished, np.uint8) == _UNFINISHED
+        keep[-1] = True
+        self._forgotten = self._offsets[-1]
+        self._offsets = array("q", np.frombuffer(self._offsets, np.int64)[keep].tobytes())
+        self._times = array("q", np.frombuffer(self._times, np.int64)[keep].tobytes())
+        self._unfinished = bytearray(np.frombuffer(self._unfinished, np.uint8)[keep].tobytes())
         self._head = 0
 
     def _ahead_ranges(self) -> Ranges:

@@ -1,6 +1,7 @@
 """The progress tracker agrees with a model made of plain sets, and never claims what is not done."""
 
 from collections.abc import Callable
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from braid.kernel import progress as tracker
 from braid.kernel.envelope import encode
 from braid.kernel.errors import Invalid
 from braid.kernel.limits import REJECTED_RANGES_KEPT_MAX
@@ -216,6 +218,38 @@ def test_memory_follows_the_window_not_the_offsets() -> None:
     assert len(progress._offsets) == 0
 
 
+@pytest.mark.parametrize("together", [False, True])
+def test_memory_follows_what_is_unfinished_while_one_record_is_stuck(together: bool) -> None:
+    progress = Progress(0)
+    progress.deliver_many(np.array([0]), np.array([7]))
+    for first in range(1, 200_000, 1_000):
+        batch = np.arange(first, first + 1_000)
+        progress.deliver_many(batch, batch)
+        if together:
+            progress.done_many(batch)
+        else:
+            assert progress.done_some(batch[::-1].tolist()) == 1_000
+        assert progress.base == 0
+        assert len(progress._offsets) < 10_000
+    assert progress.snapshot().done.edges == (1, 200_001)
+    assert progress.head_ingested_at_ms == 200_000
+    assert (progress.oldest_unfinished(), progress.done(5)) == ((0, 7), False)
+    progress.advance_fetched(200_010)
+    with pytest.raises(Invalid):
+        progress.done(200_005)
+
+
+def test_attempts_of_others_do_not_hide_a_batch() -> None:
+    progress = delivered(0, 100)
+    for offset in (3, 60, 90):
+        progress.attempt(offset)
+    assert progress.done_many(np.arange(50, 80)) == 30
+    assert progress.done_many(np.array([3, 4])) == 2
+    assert [progress.attempts(offset) for offset in (3, 60, 90)] == [0, 0, 1]
+    progress.expire(85, 95)
+    assert progress.snapshot().attempts == ()
+
+
 class Model(RuleBasedStateMachine):
     """Drives a tracker and plain sets side by side, with restores in between."""
 
@@ -227,6 +261,7 @@ class Model(RuleBasedStateMachine):
         self.claimed: set[int] = set()
         self.known: set[int] = set()
         self.rejected: set[int] = set()
+        self.tried: dict[int, int] = {}
 
     def _pass(self, end: int) -> None:
         self.claimed |= set(range(self.fetched, end)) - self.open
@@ -265,6 +300,13 @@ class Model(RuleBasedStateMachine):
         self.claimed.add(offset)
         if how == "reject":
             self.rejected.add(offset)
+
+    @precondition(lambda self: self.open)
+    @rule(data=st.data())
+    def attempt(self, data: st.DataObject) -> None:
+        offset = data.draw(st.sampled_from(sorted(self.open)))
+        self.tried[offset] = self.tried.get(offset, 0) + 1
+        assert self.progress.attempt(offset) == self.tried[offset]
 
     @precondition(lambda self: self.known)
     @rule(data=st.data(), together=st.booleans())
@@ -315,11 +357,29 @@ class Model(RuleBasedStateMachine):
         oldest = min(self.open, default=None)
         assert self.progress.oldest_unfinished() == (None if oldest is None else (oldest, oldest * 3))
         assert all(self.progress.is_done(offset) == (offset in self.claimed) for offset in range(self.fetched + 8))
+        self.tried = {offset: count for offset, count in self.tried.items() if offset not in self.claimed}
+        assert {each.offset: each.attempts for each in snapshot.attempts} == self.tried
         assert snapshot.rejected.clip(base, HORIZON * 2) == Ranges.of_offsets(o for o in self.rejected if o >= base)
 
 
 TestModel = Model.TestCase
 TestModel.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+
+
+class ForgetfulModel(Model):
+    """The same, where what is finished is dropped as soon as it is as much as what is not."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.least = patch.object(tracker, "_COMPACT_AT", 1)
+        self.least.start()
+
+    def teardown(self) -> None:
+        self.least.stop()
+
+
+TestForgetfulModel = ForgetfulModel.TestCase
+TestForgetfulModel.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
 
 
 @given(st.lists(st.integers(0, 199), unique=True), st.integers(1, 50))
