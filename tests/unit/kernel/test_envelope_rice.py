@@ -71,15 +71,19 @@ def test_each_coder_has_its_sets() -> None:
     assert encode_ranges(bursts, ANCHOR)[0] == Coder.RUNS
 
 
-@pytest.mark.parametrize(("unfinished", "size"), [(0.5, 60_000), (0.1, 127_000), (0.01, 750_000), (0.001, 5_200_000)])
+@pytest.mark.parametrize(("unfinished", "size"), [(0.5, 60_000), (0.1, 128_000), (0.01, 750_000), (0.001, 5_200_000)])
 def test_a_brokers_4096_units_hold_a_large_window(unfinished: float, size: int) -> None:
-    done = window(size, unfinished)
-    commit = encode(EnvelopeFields(base=ANCHOR, done=done))
-    assert not commit.truncated
-    assert decode(commit.offset, commit.metadata).fields.done == done
-    missing = size - done.count
-    entropy = (math.lgamma(size + 1) - math.lgamma(missing + 1) - math.lgamma(done.count + 1)) / math.log(2)
-    assert len(encode_ranges(done, ANCHOR)) * 8 <= entropy * 1.02
+    """Most windows of that size: by chance more or less of one is unfinished."""
+    whole = 0
+    for done in (window(size, unfinished, seed) for seed in range(5)):
+        commit = encode(EnvelopeFields(base=ANCHOR, done=done))
+        whole += not commit.truncated
+        if not commit.truncated:
+            assert decode(commit.offset, commit.metadata).fields.done == done
+        missing = size - done.count
+        entropy = (math.lgamma(size + 1) - math.lgamma(missing + 1) - math.lgamma(done.count + 1)) / math.log(2)
+        assert len(encode_ranges(done, ANCHOR)) * 8 <= entropy * 1.02
+    assert whole >= 3
 
 
 @given(sets, st.floats(0, 1))
