@@ -24,6 +24,7 @@ HALF_DEAD_AFTER_SECONDS: Final = 3.0  # a partition without a leader for so long
 GONE_SHARE_MAX: Final = 0.5  # of what is looked at; with more of it gone the cluster counts as dead
 CHANNEL_GONE_SHARE_MAX: Final = 0.2  # of a channel's partitions: keyed records of one wait in its producers' memory
 CHANNEL_GONE_AFTER_SECONDS: Final = 5.0  # without a leader, until the channel moves: moving costs a drain
+PARTITION_GONE_AFTER_SECONDS: Final = 15.0  # of any, until then: its keyed records fill what their producers may hold
 BROKER_FORGOTTEN_SECONDS: Final = 3_600.0  # one that went for good is named so long
 TOPICS_LOOK_SECONDS: Final = 2.0  # between two looks at the leaders of all our topics: larger answers than a canary's
 TOPICS_LOOK_MAX: Final = 500  # topics asked for at once

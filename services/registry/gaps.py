@@ -4,16 +4,15 @@ A partition without a leader is gone for its records; a broker whose partitions 
 for a moment is an election.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from braid.kernel.limits_health import (
     BROKER_FORGOTTEN_SECONDS,
-    CHANNEL_GONE_AFTER_SECONDS,
-    CHANNEL_GONE_SHARE_MAX,
     GONE_NAMED_MAX,
     HALF_DEAD_AFTER_SECONDS,
 )
 from braid.kernel.ports import TopicDescription, TopicPartition
+from services.registry.thresholds import Thresholds
 
 
 class Gaps:
@@ -105,18 +104,18 @@ class Gaps:
         since = {**self._hanging, **self._leaderless}
         return sorted(each for each, at in since.items() if now - at >= seconds)
 
-    def share(self, now: float) -> float:
+    def share(self, now: float, seconds: float = HALF_DEAD_AFTER_SECONDS) -> float:
         """Which part is gone: of our partitions, or of the canary's, one a broker, whichever is more."""
-        gone = self.gone(now)
+        gone = self.gone(now, seconds)
         if not gone:
             return 0.0
         heads, all_heads = sum(each.topic == self._canary for each in gone), self._sizes.get(self._canary, 0)
         ours = self.partitions - all_heads
         return max((len(gone) - heads) / max(1, ours), heads / max(1, all_heads))
 
-    def reason(self, now: float) -> str:
+    def reason(self, now: float, seconds: float = HALF_DEAD_AFTER_SECONDS) -> str:
         """What is gone, for people; '' when nothing is."""
-        gone = [f"{each.topic}/{each.partition}" for each in self.gone(now)]
+        gone = [f"{each.topic}/{each.partition}" for each in self.gone(now, seconds)]
         if not gone:
             return ""
         more = f" and {len(gone) - GONE_NAMED_MAX} more" if len(gone) > GONE_NAMED_MAX else ""
@@ -125,16 +124,28 @@ class Gaps:
             f"{len(gone)} of {self.partitions} partitions are gone: {', '.join(gone[:GONE_NAMED_MAX])}{more}{brokers}"
         )
 
-    def channels_gone(self, now: float) -> dict[str, str]:
-        """Topics of which too much has been gone for too long, each with the reason, for people."""
-        counts: dict[str, int] = {}
+    def channels_gone(self, now: float, thresholds: Thresholds) -> dict[str, str]:
+        """Topics that have lost too much for too long, each with the reason, for people.
+
+        That is many of its partitions, or a single one for longer: keyed records of that one wait in their producers,
+        until those can hold no more, of any key.
+        """
+        ages: dict[str, list[float]] = {}
         for each, since in self._leaderless.items():
-            if now - since >= CHANNEL_GONE_AFTER_SECONDS:
-                counts[each.topic] = counts.get(each.topic, 0) + 1
-        missing = [topic for topic, since in self._missing.items() if now - since >= CHANNEL_GONE_AFTER_SECONDS]
-        return dict.fromkeys(missing, "its topic is gone") | {
-            topic: f"{count} of its {self._sizes[topic]} partitions have had no leader for "
-            f"{CHANNEL_GONE_AFTER_SECONDS:g} s"
-            for topic, count in counts.items()
-            if topic != self._canary and count > CHANNEL_GONE_SHARE_MAX * self._sizes[topic]
-        }
+            if each.topic != self._canary:
+                ages.setdefault(each.topic, []).append(now - since)
+        after = thresholds.channel_gone_after_seconds
+        missing = [topic for topic, since in self._missing.items() if now - since >= after]
+        found = {topic: self._why_gone(topic, gone, thresholds) for topic, gone in ages.items()}
+        return dict.fromkeys(missing, "its topic is gone") | {topic: why for topic, why in found.items() if why}
+
+    def _why_gone(self, topic: str, ages: Sequence[float], thresholds: Thresholds) -> str:
+        """Why a topic has lost too much whose leaderless partitions are so old; '' when it has not."""
+        after, size = thresholds.channel_gone_after_seconds, self._sizes[topic]
+        count = sum(age >= after for age in ages)
+        if count > thresholds.channel_gone_share * size:
+            return f"{count} of its {size} partitions have had no leader for {after:g} s"
+        after = thresholds.partition_gone_after_seconds
+        if count := sum(age >= after for age in ages):
+            return f"{count} of its {size} partitions {'has' if count == 1 else 'have'} had no leader for {after:g} s"
+        return ""

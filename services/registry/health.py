@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from braid.kernel.limits_health import CLEARED_AFTER_SECONDS, FLAP_HOLD_SECONDS_MAX, FLAP_WINDOW_SECONDS
+from braid.kernel.limits_health import FLAP_HOLD_SECONDS_MAX, FLAP_WINDOW_SECONDS
 from services.registry.clusters import Health, Verdict
 from services.registry.evidence import Evidence
 from services.registry.thresholds import Thresholds
@@ -110,7 +110,7 @@ def _after_good(judgement: Judgement, evidence: Evidence, thresholds: Thresholds
         return replace(judgement, health=found, reason=reason, verdict=verdict)
     if judgement.health is Health.HEALTHY or well_since is None:
         return judgement
-    needed = {Health.SUSPECT: CLEARED_AFTER_SECONDS, Health.FLAPPING: hold}
+    needed = {Health.SUSPECT: thresholds.cleared_after_seconds, Health.FLAPPING: hold}
     if evidence.until - well_since < needed.get(judgement.health, thresholds.healthy_after_seconds):
         return judgement
     well = replace(judgement, health=Health.HEALTHY, reason="", verdict=Verdict.WELL)

@@ -83,6 +83,10 @@ class Observed:
         self.gaps.see_topics(survey.topics, now)
         self.gaps.miss_topics([topic for topic in asked if topic not in survey.topics], now)
 
+    def channels_gone(self, cluster: Cluster, now: float) -> dict[str, str]:
+        """Topics that have lost too much of them, each with the reason, for people."""
+        return self.gaps.channels_gone(now, self.thresholds(cluster))
+
     def partition(self, count: int, looks: int) -> TopicPartition:
         """The canary's partition whose turn it is, of so many: the next one that has a leader."""
         turns = [TopicPartition(self.canary, (looks + each) % count) for each in range(count)]
@@ -106,8 +110,8 @@ class Observed:
             bad_since=self.judgement.firm_since,
             refused_looks=self._refused,
             slow=self._latency.slow(thresholds),
-            gaps=self.gaps.reason(look.until),
-            too_much_gone=self.gaps.share(look.until) > thresholds.gone_share,
+            gaps=self.gaps.reason(look.until, thresholds.half_dead_after_seconds),
+            too_much_gone=self.gaps.share(look.until, thresholds.half_dead_after_seconds) > thresholds.gone_share,
         )
         hold = hold_seconds(cluster.falls_ms, now_ms, thresholds)
         self.judgement = judge(self.judgement, evidence, thresholds, hold)

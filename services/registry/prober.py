@@ -179,9 +179,9 @@ class Prober:
         while (cluster := self._replica.aggregates.state(CLUSTERS, name)).exists:
             if cluster.reachable:
                 await self._look_at_topics(cluster, observed)
-            self._tell_broken(name, observed if cluster.reachable else None)
+            self._tell_broken(name, observed.channels_gone(cluster, self._now()) if cluster.reachable else {})
             await self._replica.host.clock.sleep(TOPICS_LOOK_SECONDS)
-        self._tell_broken(name, None)
+        self._tell_broken(name, {})
 
     async def _look_at_topics(self, cluster: Cluster, observed: Observed) -> None:
         admin = self._access.admin(cluster, "probe")
@@ -200,8 +200,7 @@ class Prober:
         channels = [each for stream in streams for each in stream.channels if each.cluster == cluster]
         return [each.topic for each in channels if each.state in _LOOKED_AT]
 
-    def _tell_broken(self, name: str, observed: Observed | None) -> None:
-        gone = observed.gaps.channels_gone(self._now()) if observed is not None else {}
+    def _tell_broken(self, name: str, gone: Mapping[str, str]) -> None:
         others = {key: why for key, why in self.broken.items() if key[0] != name}
         broken = {**others, **{(name, topic): why for topic, why in gone.items()}}
         if broken != self.broken:

@@ -19,7 +19,12 @@ class Thresholds:
         slow_floor_seconds: An append that takes less is never slow.
         slow_factor: So many times the cluster's usual append is slow.
         slow_after_seconds: Of slow looks, until the cluster is.
+        cleared_after_seconds: Of success, until a suspicion that did not harden is over.
         gone_share: Of its partitions; with more of them gone the cluster counts as dead.
+        half_dead_after_seconds: Of a partition without a leader, or one that hangs, until it counts as gone.
+        channel_gone_share: Of a channel's partitions; with more of them gone its traffic leaves.
+        channel_gone_after_seconds: So long without leaders, until it does; or without its topic.
+        partition_gone_after_seconds: Of any one partition without a leader, until its channel's traffic leaves.
         flap_falls: Within five minutes, until its return is held up; 0 for never.
         flap_hold_seconds: So long, and twice as long with each further fall.
         sole_witness_seconds: Of complaints by the only host that uses the cluster, while the registry reaches it, until
@@ -32,7 +37,12 @@ class Thresholds:
     slow_floor_seconds: float = limits_health.SLOW_FLOOR_SECONDS
     slow_factor: float = limits_health.SLOW_FACTOR
     slow_after_seconds: float = limits_health.SLOW_AFTER_SECONDS
+    cleared_after_seconds: float = limits_health.CLEARED_AFTER_SECONDS
     gone_share: float = limits_health.GONE_SHARE_MAX
+    half_dead_after_seconds: float = limits_health.HALF_DEAD_AFTER_SECONDS
+    channel_gone_share: float = limits_health.CHANNEL_GONE_SHARE_MAX
+    channel_gone_after_seconds: float = limits_health.CHANNEL_GONE_AFTER_SECONDS
+    partition_gone_after_seconds: float = limits_health.PARTITION_GONE_AFTER_SECONDS
     flap_falls: float = limits_health.FLAP_FALLS
     flap_hold_seconds: float = limits_health.FLAP_HOLD_SECONDS
     sole_witness_seconds: float = limits_health.SOLE_WITNESS_SECONDS
@@ -46,7 +56,12 @@ BOUNDS: Final[Mapping[str, tuple[float, float]]] = {
     "slow_floor_seconds": (0.01, 10.0),
     "slow_factor": (1.5, 1_000.0),
     "slow_after_seconds": (1.0, 3_600.0),
+    "cleared_after_seconds": (0.5, 3_600.0),
     "gone_share": (0.0, 1.0),
+    "half_dead_after_seconds": (0.5, 600.0),
+    "channel_gone_share": (0.0, 1.0),
+    "channel_gone_after_seconds": (1.0, 3_600.0),
+    "partition_gone_after_seconds": (1.0, 86_400.0),
     "flap_falls": (0.0, float(limits_health.FLAP_FALLS_MAX)),
     "flap_hold_seconds": (1.0, limits_health.FLAP_HOLD_SECONDS_MAX),
     "sole_witness_seconds": (0.5, 3_600.0),

@@ -1,10 +1,17 @@
 """What is gone of a cluster: named, dated, and counted in shares."""
 
-from braid.kernel.limits_health import BROKER_FORGOTTEN_SECONDS, CHANNEL_GONE_AFTER_SECONDS, HALF_DEAD_AFTER_SECONDS
+from braid.kernel.limits_health import (
+    BROKER_FORGOTTEN_SECONDS,
+    CHANNEL_GONE_AFTER_SECONDS,
+    HALF_DEAD_AFTER_SECONDS,
+    PARTITION_GONE_AFTER_SECONDS,
+)
 from braid.kernel.ports import TopicDescription, TopicPartition
 from services.registry.gaps import Gaps
+from services.registry.thresholds import Thresholds
 
 CANARY = "braid.canary.registry"
+USUAL = Thresholds()
 
 
 def topic(name: str, *leaders: int, thin: tuple[int, ...] = ()) -> dict[str, TopicDescription]:
@@ -65,9 +72,33 @@ def test_a_channel_is_gone_with_more_than_its_share_for_long_enough() -> None:
     gaps = Gaps(CANARY)
     gaps.see_topics({**topic("few", 1, 2, 3, 4, -1), **topic("many", 1, -1, 3, 4)}, 0.0)
     gaps.see_topics(topic(CANARY, -1, 2), 0.0)
-    assert gaps.channels_gone(CHANNEL_GONE_AFTER_SECONDS - 0.1) == {}
-    assert list(gaps.channels_gone(CHANNEL_GONE_AFTER_SECONDS)) == ["many"]
-    assert "1 of its 4 partitions" in gaps.channels_gone(CHANNEL_GONE_AFTER_SECONDS)["many"]
+    assert gaps.channels_gone(CHANNEL_GONE_AFTER_SECONDS - 0.1, USUAL) == {}
+    assert list(gaps.channels_gone(CHANNEL_GONE_AFTER_SECONDS, USUAL)) == ["many"]
+    assert "1 of its 4 partitions" in gaps.channels_gone(CHANNEL_GONE_AFTER_SECONDS, USUAL)["many"]
+
+
+def test_a_channel_is_gone_with_any_partition_for_longer() -> None:
+    gaps = Gaps(CANARY)
+    gaps.see_topics({**topic("one", 1, 2, 3, 4, 5, 6, 7, -1), **topic("all", 1), **topic(CANARY, -1, 2)}, 0.0)
+    assert gaps.channels_gone(PARTITION_GONE_AFTER_SECONDS - 0.1, USUAL) == {}
+    told = "1 of its 8 partitions has had no leader for 15 s"
+    assert gaps.channels_gone(PARTITION_GONE_AFTER_SECONDS, USUAL) == {"one": told}
+    gaps.see_topics(topic("one", *[1] * 7, 2), PARTITION_GONE_AFTER_SECONDS)
+    assert gaps.channels_gone(99.0, USUAL) == {}
+
+
+def test_what_a_channel_may_lose_and_for_how_long_may_be_declared() -> None:
+    gaps = Gaps(CANARY)
+    gaps.see_topics(topic("t", 1, 2, -1, -1), 0.0)
+    gaps.miss_topics(["gone"], 0.0)
+    declared = Thresholds(channel_gone_share=0.5, channel_gone_after_seconds=2.0, partition_gone_after_seconds=60.0)
+    assert list(gaps.channels_gone(59.9, declared)) == ["gone"]
+    assert list(gaps.channels_gone(60.0, declared)) == ["gone", "t"]
+    assert list(gaps.channels_gone(2.0, Thresholds(channel_gone_share=0.4, channel_gone_after_seconds=2.0))) == [
+        "gone",
+        "t",
+    ]
+    assert gaps.gone(0.9, 1.0) == [] and gaps.share(1.0, 1.0) == 0.5 and gaps.reason(1.0, 1.0)
 
 
 def test_topics_nobody_uses_any_more_are_forgotten() -> None:
@@ -82,9 +113,11 @@ def test_a_channel_whose_topic_is_not_there_is_gone_and_its_cluster_is_not() -> 
     gaps.see_topics(topic("t", 1, 2), 0.0)
     gaps.miss_topics(["t", "never"], 1.0)
     gaps.miss_topics(["t", "never"], 4.0)
-    assert gaps.channels_gone(1.0 + CHANNEL_GONE_AFTER_SECONDS - 0.1) == {}
-    assert gaps.channels_gone(1.0 + CHANNEL_GONE_AFTER_SECONDS) == dict.fromkeys(("t", "never"), "its topic is gone")
+    assert gaps.channels_gone(1.0 + CHANNEL_GONE_AFTER_SECONDS - 0.1, USUAL) == {}
+    assert gaps.channels_gone(1.0 + CHANNEL_GONE_AFTER_SECONDS, USUAL) == dict.fromkeys(
+        ("t", "never"), "its topic is gone"
+    )
     assert gaps.share(99.0) == 0.0 and not gaps.reason(99.0)
     gaps.see_topics(topic("t", 1, 2), 9.0)
     gaps.keep_topics(["t"])
-    assert gaps.channels_gone(99.0) == {}
+    assert gaps.channels_gone(99.0, USUAL) == {}

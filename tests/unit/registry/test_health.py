@@ -74,6 +74,12 @@ def test_a_mere_suspicion_clears_sooner() -> None:
     assert after(WELL, bad(0.0, 0.0), good(1.0), good(3.0)).health is Health.HEALTHY
 
 
+def test_when_a_suspicion_is_over_may_be_declared() -> None:
+    doubted = after(WELL, bad(0.0, 0.0), good(1.0))
+    assert judge(doubted, good(3.0), Thresholds(cleared_after_seconds=2.5)).health is Health.SUSPECT
+    assert judge(doubted, good(1.5), Thresholds(cleared_after_seconds=0.5)).health is Health.HEALTHY
+
+
 # --- slow
 
 

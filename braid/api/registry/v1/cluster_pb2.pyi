@@ -227,6 +227,11 @@ class HealthThresholds(_message.Message):
     FLAP_FALLS_FIELD_NUMBER: _builtins.int
     FLAP_HOLD_SECONDS_FIELD_NUMBER: _builtins.int
     SOLE_WITNESS_SECONDS_FIELD_NUMBER: _builtins.int
+    CLEARED_AFTER_SECONDS_FIELD_NUMBER: _builtins.int
+    HALF_DEAD_AFTER_SECONDS_FIELD_NUMBER: _builtins.int
+    CHANNEL_GONE_SHARE_FIELD_NUMBER: _builtins.int
+    CHANNEL_GONE_AFTER_SECONDS_FIELD_NUMBER: _builtins.int
+    PARTITION_GONE_AFTER_SECONDS_FIELD_NUMBER: _builtins.int
     look_timeout_seconds: _builtins.float
     """A look that takes longer has failed."""
     down_after_seconds: _builtins.float
@@ -249,6 +254,16 @@ class HealthThresholds(_message.Message):
     """Of complaints by the only host that uses the cluster, while the registry reaches it, until it is dead; never less
     than `down_after_seconds`.
     """
+    cleared_after_seconds: _builtins.float
+    """Of success, until a suspicion that did not harden is over."""
+    half_dead_after_seconds: _builtins.float
+    """Of a partition without a leader, or one that hangs, until it counts as gone."""
+    channel_gone_share: _builtins.float
+    """Of a channel's partitions; with more of them gone its traffic leaves."""
+    channel_gone_after_seconds: _builtins.float
+    """So long without leaders, until it does; or without its topic."""
+    partition_gone_after_seconds: _builtins.float
+    """Of any one partition without a leader, until its channel's traffic leaves."""
     def __init__(
         self,
         *,
@@ -262,11 +277,22 @@ class HealthThresholds(_message.Message):
         flap_falls: _builtins.float | None = ...,
         flap_hold_seconds: _builtins.float | None = ...,
         sole_witness_seconds: _builtins.float | None = ...,
+        cleared_after_seconds: _builtins.float | None = ...,
+        half_dead_after_seconds: _builtins.float | None = ...,
+        channel_gone_share: _builtins.float | None = ...,
+        channel_gone_after_seconds: _builtins.float | None = ...,
+        partition_gone_after_seconds: _builtins.float | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_down_after_seconds", b"_down_after_seconds", "_flap_falls", b"_flap_falls", "_flap_hold_seconds", b"_flap_hold_seconds", "_gone_share", b"_gone_share", "_healthy_after_seconds", b"_healthy_after_seconds", "_look_timeout_seconds", b"_look_timeout_seconds", "_slow_after_seconds", b"_slow_after_seconds", "_slow_factor", b"_slow_factor", "_slow_floor_seconds", b"_slow_floor_seconds", "_sole_witness_seconds", b"_sole_witness_seconds", "down_after_seconds", b"down_after_seconds", "flap_falls", b"flap_falls", "flap_hold_seconds", b"flap_hold_seconds", "gone_share", b"gone_share", "healthy_after_seconds", b"healthy_after_seconds", "look_timeout_seconds", b"look_timeout_seconds", "slow_after_seconds", b"slow_after_seconds", "slow_factor", b"slow_factor", "slow_floor_seconds", b"slow_floor_seconds", "sole_witness_seconds", b"sole_witness_seconds"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_channel_gone_after_seconds", b"_channel_gone_after_seconds", "_channel_gone_share", b"_channel_gone_share", "_cleared_after_seconds", b"_cleared_after_seconds", "_down_after_seconds", b"_down_after_seconds", "_flap_falls", b"_flap_falls", "_flap_hold_seconds", b"_flap_hold_seconds", "_gone_share", b"_gone_share", "_half_dead_after_seconds", b"_half_dead_after_seconds", "_healthy_after_seconds", b"_healthy_after_seconds", "_look_timeout_seconds", b"_look_timeout_seconds", "_partition_gone_after_seconds", b"_partition_gone_after_seconds", "_slow_after_seconds", b"_slow_after_seconds", "_slow_factor", b"_slow_factor", "_slow_floor_seconds", b"_slow_floor_seconds", "_sole_witness_seconds", b"_sole_witness_seconds", "channel_gone_after_seconds", b"channel_gone_after_seconds", "channel_gone_share", b"channel_gone_share", "cleared_after_seconds", b"cleared_after_seconds", "down_after_seconds", b"down_after_seconds", "flap_falls", b"flap_falls", "flap_hold_seconds", b"flap_hold_seconds", "gone_share", b"gone_share", "half_dead_after_seconds", b"half_dead_after_seconds", "healthy_after_seconds", b"healthy_after_seconds", "look_timeout_seconds", b"look_timeout_seconds", "partition_gone_after_seconds", b"partition_gone_after_seconds", "slow_after_seconds", b"slow_after_seconds", "slow_factor", b"slow_factor", "slow_floor_seconds", b"slow_floor_seconds", "sole_witness_seconds", b"sole_witness_seconds"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_down_after_seconds", b"_down_after_seconds", "_flap_falls", b"_flap_falls", "_flap_hold_seconds", b"_flap_hold_seconds", "_gone_share", b"_gone_share", "_healthy_after_seconds", b"_healthy_after_seconds", "_look_timeout_seconds", b"_look_timeout_seconds", "_slow_after_seconds", b"_slow_after_seconds", "_slow_factor", b"_slow_factor", "_slow_floor_seconds", b"_slow_floor_seconds", "_sole_witness_seconds", b"_sole_witness_seconds", "down_after_seconds", b"down_after_seconds", "flap_falls", b"flap_falls", "flap_hold_seconds", b"flap_hold_seconds", "gone_share", b"gone_share", "healthy_after_seconds", b"healthy_after_seconds", "look_timeout_seconds", b"look_timeout_seconds", "slow_after_seconds", b"slow_after_seconds", "slow_factor", b"slow_factor", "slow_floor_seconds", b"slow_floor_seconds", "sole_witness_seconds", b"sole_witness_seconds"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_channel_gone_after_seconds", b"_channel_gone_after_seconds", "_channel_gone_share", b"_channel_gone_share", "_cleared_after_seconds", b"_cleared_after_seconds", "_down_after_seconds", b"_down_after_seconds", "_flap_falls", b"_flap_falls", "_flap_hold_seconds", b"_flap_hold_seconds", "_gone_share", b"_gone_share", "_half_dead_after_seconds", b"_half_dead_after_seconds", "_healthy_after_seconds", b"_healthy_after_seconds", "_look_timeout_seconds", b"_look_timeout_seconds", "_partition_gone_after_seconds", b"_partition_gone_after_seconds", "_slow_after_seconds", b"_slow_after_seconds", "_slow_factor", b"_slow_factor", "_slow_floor_seconds", b"_slow_floor_seconds", "_sole_witness_seconds", b"_sole_witness_seconds", "channel_gone_after_seconds", b"channel_gone_after_seconds", "channel_gone_share", b"channel_gone_share", "cleared_after_seconds", b"cleared_after_seconds", "down_after_seconds", b"down_after_seconds", "flap_falls", b"flap_falls", "flap_hold_seconds", b"flap_hold_seconds", "gone_share", b"gone_share", "half_dead_after_seconds", b"half_dead_after_seconds", "healthy_after_seconds", b"healthy_after_seconds", "look_timeout_seconds", b"look_timeout_seconds", "partition_gone_after_seconds", b"partition_gone_after_seconds", "slow_after_seconds", b"slow_after_seconds", "slow_factor", b"slow_factor", "slow_floor_seconds", b"slow_floor_seconds", "sole_witness_seconds", b"sole_witness_seconds"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__channel_gone_after_seconds: _TypeAlias = _typing.Literal["channel_gone_after_seconds"]  # noqa: Y015
+    _WhichOneofArgType__channel_gone_after_seconds: _TypeAlias = _typing.Literal["_channel_gone_after_seconds", b"_channel_gone_after_seconds"]  # noqa: Y015
+    _WhichOneofReturnType__channel_gone_share: _TypeAlias = _typing.Literal["channel_gone_share"]  # noqa: Y015
+    _WhichOneofArgType__channel_gone_share: _TypeAlias = _typing.Literal["_channel_gone_share", b"_channel_gone_share"]  # noqa: Y015
+    _WhichOneofReturnType__cleared_after_seconds: _TypeAlias = _typing.Literal["cleared_after_seconds"]  # noqa: Y015
+    _WhichOneofArgType__cleared_after_seconds: _TypeAlias = _typing.Literal["_cleared_after_seconds", b"_cleared_after_seconds"]  # noqa: Y015
     _WhichOneofReturnType__down_after_seconds: _TypeAlias = _typing.Literal["down_after_seconds"]  # noqa: Y015
     _WhichOneofArgType__down_after_seconds: _TypeAlias = _typing.Literal["_down_after_seconds", b"_down_after_seconds"]  # noqa: Y015
     _WhichOneofReturnType__flap_falls: _TypeAlias = _typing.Literal["flap_falls"]  # noqa: Y015
@@ -275,10 +301,14 @@ class HealthThresholds(_message.Message):
     _WhichOneofArgType__flap_hold_seconds: _TypeAlias = _typing.Literal["_flap_hold_seconds", b"_flap_hold_seconds"]  # noqa: Y015
     _WhichOneofReturnType__gone_share: _TypeAlias = _typing.Literal["gone_share"]  # noqa: Y015
     _WhichOneofArgType__gone_share: _TypeAlias = _typing.Literal["_gone_share", b"_gone_share"]  # noqa: Y015
+    _WhichOneofReturnType__half_dead_after_seconds: _TypeAlias = _typing.Literal["half_dead_after_seconds"]  # noqa: Y015
+    _WhichOneofArgType__half_dead_after_seconds: _TypeAlias = _typing.Literal["_half_dead_after_seconds", b"_half_dead_after_seconds"]  # noqa: Y015
     _WhichOneofReturnType__healthy_after_seconds: _TypeAlias = _typing.Literal["healthy_after_seconds"]  # noqa: Y015
     _WhichOneofArgType__healthy_after_seconds: _TypeAlias = _typing.Literal["_healthy_after_seconds", b"_healthy_after_seconds"]  # noqa: Y015
     _WhichOneofReturnType__look_timeout_seconds: _TypeAlias = _typing.Literal["look_timeout_seconds"]  # noqa: Y015
     _WhichOneofArgType__look_timeout_seconds: _TypeAlias = _typing.Literal["_look_timeout_seconds", b"_look_timeout_seconds"]  # noqa: Y015
+    _WhichOneofReturnType__partition_gone_after_seconds: _TypeAlias = _typing.Literal["partition_gone_after_seconds"]  # noqa: Y015
+    _WhichOneofArgType__partition_gone_after_seconds: _TypeAlias = _typing.Literal["_partition_gone_after_seconds", b"_partition_gone_after_seconds"]  # noqa: Y015
     _WhichOneofReturnType__slow_after_seconds: _TypeAlias = _typing.Literal["slow_after_seconds"]  # noqa: Y015
     _WhichOneofArgType__slow_after_seconds: _TypeAlias = _typing.Literal["_slow_after_seconds", b"_slow_after_seconds"]  # noqa: Y015
     _WhichOneofReturnType__slow_factor: _TypeAlias = _typing.Literal["slow_factor"]  # noqa: Y015
@@ -288,6 +318,12 @@ class HealthThresholds(_message.Message):
     _WhichOneofReturnType__sole_witness_seconds: _TypeAlias = _typing.Literal["sole_witness_seconds"]  # noqa: Y015
     _WhichOneofArgType__sole_witness_seconds: _TypeAlias = _typing.Literal["_sole_witness_seconds", b"_sole_witness_seconds"]  # noqa: Y015
     @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__channel_gone_after_seconds) -> _WhichOneofReturnType__channel_gone_after_seconds | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__channel_gone_share) -> _WhichOneofReturnType__channel_gone_share | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__cleared_after_seconds) -> _WhichOneofReturnType__cleared_after_seconds | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__down_after_seconds) -> _WhichOneofReturnType__down_after_seconds | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__flap_falls) -> _WhichOneofReturnType__flap_falls | None: ...
@@ -296,9 +332,13 @@ class HealthThresholds(_message.Message):
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__gone_share) -> _WhichOneofReturnType__gone_share | None: ...
     @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__half_dead_after_seconds) -> _WhichOneofReturnType__half_dead_after_seconds | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__healthy_after_seconds) -> _WhichOneofReturnType__healthy_after_seconds | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__look_timeout_seconds) -> _WhichOneofReturnType__look_timeout_seconds | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__partition_gone_after_seconds) -> _WhichOneofReturnType__partition_gone_after_seconds | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__slow_after_seconds) -> _WhichOneofReturnType__slow_after_seconds | None: ...
     @_typing.overload
