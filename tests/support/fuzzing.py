@@ -1,0 +1,133 @@
+"""Fuzzing of what reads bytes that others wrote, guided by coverage (Atheris, libFuzzer).
+
+`python -m tests.support.fuzzing envelope --seconds 60` fuzzes one of `TARGETS`, beginning with the golden vectors and
+whole batches; `--corpus DIRECTORY` keeps what was found interesting. It ends with a code other than 0 at the first
+input that breaks a promise, and leaves that beside it. Checksums are made right, so that what lies behind them is met.
+"""
+
+import argparse
+import contextlib
+import json
+import sys
+import tempfile
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+import atheris
+
+with atheris.instrument_imports(include=["braid.kernel", "braid.kafka"]):
+    from braid.kafka.batch import Inflater
+    from braid.kafka.chunk import Chunk
+    from braid.kernel.base32768 import pack, unpack
+    from braid.kernel.envelope import PREFIX, Kind, decode, encode
+    from braid.kernel.errors import Invalid, Unsupported
+    from braid.kernel.limits import ENVELOPE_UNITS_MAX, OFFSET_MAX
+    from braid.kernel.ports import Isolation, TopicPartition
+    from braid.kernel.progress_fields import EnvelopeFields, SpillPointer
+    from braid.kernel.spill import read_spilled, record_key
+    from tests.support.batches import CODECS, batch, packed, raw_batch
+
+GOLDEN: Final = Path(__file__).parents[1] / "golden" / "envelope"
+GROUP, PLACE = "indexer", TopicPartition("logs.live.0", 3)
+OFFSET: Final = 1_000
+TAKES_MAX: Final = 1_000
+MEMORY_MB: Final = 700
+
+
+def metadata(data: bytes) -> None:
+    """Any text beside a commit: it is read or refused, never raised at."""
+    decode(OFFSET, data.decode("utf-16", errors="replace"))
+
+
+def envelope(data: bytes) -> None:
+    """A body with a right checksum: what is read can be written, and is read again as it was."""
+    payload = zlib.crc32(data, zlib.crc32(OFFSET.to_bytes(8, "big"))).to_bytes(4, "big") + data
+    read = decode(OFFSET, PREFIX + pack(payload))
+    assert read.kind in (Kind.ENVELOPE, Kind.UNSUPPORTED, Kind.DAMAGED), read.kind
+    if read.kind is Kind.ENVELOPE:
+        again = decode(OFFSET, encode(read.fields, ENVELOPE_UNITS_MAX).metadata)
+        assert again.fields.claims.subtract(read.fields.claims).count == 0, "a claim came from nowhere"
+
+
+def spill(data: bytes) -> None:
+    """A record beside a commit, with a right checksum."""
+    key = record_key(GROUP, PLACE, 7, 0)
+    value = zlib.crc32(data, zlib.crc32(key)).to_bytes(4, "big") + data
+    pointer = SpillPointer(0, 0, 0, len(value), int.from_bytes(value[:4], "big"))
+    with contextlib.suppress(Invalid, Unsupported):
+        read_spilled(GROUP, PLACE, EnvelopeFields(base=OFFSET, epoch=7, spill=pointer), key, value, OFFSET_MAX)
+
+
+def records(data: bytes) -> None:
+    """A batch with a right checksum, in any codec, packed or as it is: records and columns agree, the rest is told."""
+    codec, how, payload = (data[0] if data else 0) % len(CODECS), data[1:2], data[2:]
+    if how >= b"\x80":
+        payload = packed(codec, payload)
+    whole = raw_batch(0, 50, payload, codec, count=how[0] % 64 if how else 0) + batch(50, 3)
+    one, many = _chunk(whole), _chunk(whole)
+    rows = [record.offset for taken in _turns(one) for record in taken.take(100, Inflater()).records]
+    parts = [part for taken in _turns(many) for part in taken.take_columns(100, Inflater(), ["n"]).parts]
+    assert rows == [offset for part in parts for offset in part.offsets.tolist()], "records and columns differ"
+    assert rows[-3:] == [50, 51, 52], "what follows was not reached"
+
+
+def _chunk(data: bytes) -> Chunk:
+    return Chunk(PLACE, 0, data, (), Isolation.READ_COMMITTED, end=53, suspect=0)
+
+
+def _turns(chunk: Chunk) -> Iterator[Chunk]:
+    for _ in range(TAKES_MAX):
+        if chunk.used_up:
+            return
+        if chunk.large:
+            chunk.open_large()
+        yield chunk
+    raise AssertionError("it is never used up")
+
+
+@atheris.instrument_func  # type: ignore[untyped-decorator]
+def planted(data: bytes) -> None:
+    """What must be found: a reader that breaks deep inside."""
+    if data[:1] == b"b" and data[1:2] == b"2" and data[2:3] == b":":
+        raise AssertionError("found")
+
+
+TARGETS: Final[Mapping[str, Callable[[bytes], None]]] = {
+    each.__name__: each for each in (metadata, envelope, spill, records, planted)
+}
+
+
+def beginnings(target: str) -> Iterator[bytes]:
+    """What a target is fed at first."""
+    for path in sorted(GOLDEN.glob("*.json")):
+        text = json.loads(path.read_text())
+        for found in text if isinstance(text, list) else [text]:
+            written = found.get("metadata", "")
+            yield written.encode("utf-16")
+            if written.startswith(PREFIX) and not written.isascii():
+                yield unpack(written[len(PREFIX) :])[4:]
+    for codec in CODECS:
+        yield bytes([codec, 3]) + batch(0, 3, codec)[61:]
+
+
+def main() -> None:
+    """Fuzzes one target. libFuzzer ends the process."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("target", choices=sorted(TARGETS))
+    parser.add_argument("--seconds", type=int, default=60)
+    parser.add_argument("--corpus", type=Path)
+    asked = parser.parse_args()
+    corpus = asked.corpus or Path(tempfile.mkdtemp(prefix="braid-fuzz-"))
+    corpus.mkdir(parents=True, exist_ok=True)
+    for number, data in enumerate(beginnings(asked.target)):
+        (corpus / f"beginning-{number}").write_bytes(data)
+    found = corpus.with_name(f"{corpus.name}-broken-")
+    options = [f"-max_total_time={asked.seconds}", f"-rss_limit_mb={MEMORY_MB}", "-timeout=10", "-max_len=4096"]
+    atheris.Setup([sys.argv[0], str(corpus), f"-artifact_prefix={found}", *options], TARGETS[asked.target])
+    atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    main()
