@@ -278,13 +278,13 @@ class Consumer:
         lane, cluster = work.lease.id.channel.lane, work.lease.cluster.name
         kept = self._works.clusters[cluster].committer
         late = kept.unreachable and work.dirty and work.committed_at > 0
-        short = self._retries.short_of_budget(lane)
+        short, parked = self._retries.short_of_budget(lane), self._retries.parked(lane)
         reasons = {
             f"lane {lane} is stopped: {self.stopped().get(lane, '')}": lane in self.stopped(),
             f"lane {lane} is paused": Hold.APPLICATION in self._holds.by(lane),
             f"{short:,} records of lane {lane} wait for the retry budget": short > 0,
-            f"{len(self._retries):,} records wait for another attempt: fetching pauses": self._memory.blocked,
-            f"the memory of lane {lane} is full: fetching pauses": work.memory.held_back and not self._memory.blocked,
+            f"{parked:,} records of lane {lane} wait for another attempt: fetching pauses": work.memory.blocked,
+            f"the memory of lane {lane} is full: fetching pauses": work.memory.held_back and not work.memory.blocked,
             f"no commit was answered lately by cluster {cluster}": late,
             "too much is not committed: fetching pauses": kept.stopped,
             "no assigner is in reach": not self._session.attached,
@@ -375,10 +375,10 @@ class Consumer:
             joined.cancel()
             refused.cancel()
 
-    def _retries_full(self, full: bool) -> None:
-        self._memory.blocked = full
+    def _retries_full(self, lane: str, full: bool) -> None:
+        self._memory.block(lane, full)
         if full:
-            _log.warning("%d records wait for a retry; fetching pauses", limits.PARKED_RETRIES_MAX)
+            _log.warning("%d records of lane %s wait for a retry; its fetching pauses", limits.PARKED_RETRIES_MAX, lane)
 
     async def _stop(self) -> None:
         self._closed = True

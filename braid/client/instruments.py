@@ -50,7 +50,7 @@ PARKED: Final = Declared(
 )  # fmt: skip
 PARKED_BOUND: Final = Declared(
     "braid.consumer.parked_bound", "up-down counter", "{message}", ("messaging.consumer.group.name",),
-    "So many may wait; at it a consumer fetches no more until some are through",
+    "So many of a lane may wait; at it a consumer fetches no more of that lane until some are through",
 )  # fmt: skip
 OVERDUE: Final = Declared(
     "braid.consumer.handlers_overdue", "up-down counter", "{handler}", ("messaging.consumer.group.name",),

@@ -26,7 +26,7 @@ def content_bytes(columns: RecordColumns, weights: NDArray[np.int64]) -> int:
 class LaneMemory:
     """One lane's part, so that no lane's backlog, and no paused lane, keeps another's records out."""
 
-    __slots__ = ("_bound", "fraction", "held_back", "share", "used", "waiting")
+    __slots__ = ("_bound", "blocked", "fraction", "held_back", "share", "used", "waiting")
 
     def __init__(self, bound: "MemoryBound", share: int, fraction: float = 1.0) -> None:
         self._bound = bound
@@ -34,6 +34,7 @@ class LaneMemory:
         self.fraction = fraction  # of the lane's part: the rest is for backlog cursors in it, or this is for those
         self.used = 0
         self.waiting = 0  # records nobody asked for yet: more of them only make memory cold
+        self.blocked = False  # whether something else than bytes is full
         self.held_back = False  # whether fetching of this lane waits for room
 
     def review(self) -> bool:
@@ -42,7 +43,7 @@ class LaneMemory:
         records_max = max(1, int(self._bound.ready_records_max * self.fraction))
         if self.held_back:
             bytes_max, records_max = bytes_max // 2 + 1, records_max // 2 + 1
-        self.held_back = self._bound.blocked or self.used >= bytes_max or self.waiting >= records_max
+        self.held_back = self.blocked or self.used >= bytes_max or self.waiting >= records_max
         return self.held_back
 
     def freed(self) -> None:
@@ -60,7 +61,6 @@ class MemoryBound:
         """`ready_records_max` of a lane may wait that nobody asked for yet."""
         self.max_bytes = max_bytes
         self.ready_records_max = ready_records_max
-        self._blocked = False
         self._shares = dict(shares)
         self._lanes: dict[str, LaneMemory] = {}
         self._backlogs: dict[str, LaneMemory] = {}
@@ -71,21 +71,18 @@ class MemoryBound:
         """Bytes over all lanes."""
         return sum(lane.used for lane in (*self._lanes.values(), *self._backlogs.values()))
 
-    @property
-    def blocked(self) -> bool:
-        """Whether something else than bytes is full."""
-        return self._blocked
-
-    @blocked.setter
-    def blocked(self, blocked: bool) -> None:
-        self._blocked = blocked
-        self.tell()
-
     def lane(self, name: str) -> LaneMemory:
         """A lane's part."""
         if name not in self._lanes:
             self._lanes[name] = LaneMemory(self, self._shares.get(name, 1))
         return self._lanes[name]
+
+    def block(self, name: str, blocked: bool) -> None:
+        """Something else of a lane than bytes is full, or is no more: fetching of it, and of its backlogs, waits."""
+        self.lane(name).blocked = blocked
+        if name in self._backlogs:
+            self._backlogs[name].blocked = blocked
+        self.tell()
 
     def divide(self, name: str, share: float) -> LaneMemory:
         """So much of a lane's part is for its backlog cursors from now on; returns that. With 0 the lane has all."""
@@ -93,6 +90,7 @@ class MemoryBound:
         lane.fraction = 1.0 - share
         if name not in self._backlogs:
             self._backlogs[name] = LaneMemory(self, lane.share)
+            self._backlogs[name].blocked = lane.blocked
         self._backlogs[name].fraction = share
         return self._backlogs[name]
 

@@ -1,7 +1,7 @@
 """Records that wait for another attempt, on a timer wheel, beside the partition and not in its way."""
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping
 
 from braid.client.brake import Brakes
@@ -16,7 +16,7 @@ from braid.kernel.timer_wheel import TimerWheel
 
 
 class Retries:
-    """Parks records and gives them back when their time has come; bounded by `limits.PARKED_RETRIES_MAX`.
+    """Parks records and gives them back when their time has come; of a lane `limits.PARKED_RETRIES_MAX` at most.
 
     A record whose handler failed waits for a token of its lane's budget, too, once its time has come. Of a lane that is
     stopped, records come back one at a time: enough to try it with.
@@ -25,13 +25,13 @@ class Retries:
     def __init__(
         self,
         host: Host,
-        full_changed: Callable[[bool], None],
+        full_changed: Callable[[str, bool], None],
         budget: RetryBudget | None,
         brakes: Brakes,
         stopped: Mapping[str, str],
         level: Level,
     ) -> None:
-        """`full_changed` hears when the bound is reached and when it is left; `stopped` are lanes that are.
+        """`full_changed` hears of a lane that reaches the bound, or leaves it; `stopped` are lanes that are.
 
         `level` follows how many are parked.
         """
@@ -43,17 +43,22 @@ class Retries:
         self._level = level
         self._wheel: TimerWheel[int] = TimerWheel(self._now_ms(), timers_max=limits.PARKED_TIMERS_MAX)
         self._parked: dict[int, Record] = {}
+        self._counts: Counter[str] = Counter()  # of those parked, by lane
         self._budgeted: dict[int, None] = {}  # of those parked: another attempt costs a token
         self._due: dict[str, deque[int]] = {}  # by lane, those whose time has come and who wait on
         self._budgets: dict[str, LaneBudget] = {}
         self._trying: dict[str, dict[tuple[PartitionWork, int], None]] = {}  # given back for a token
         self._any = asyncio.Event()
         self._number = 0
-        self._full = False
+        self._full: set[str] = set()
         self._failed: Record | None = None
 
     def __len__(self) -> int:
         return len(self._parked)
+
+    def parked(self, lane: str) -> int:
+        """How many records of a lane are parked."""
+        return self._counts[lane]
 
     def works(self) -> list[PartitionWork]:
         """The work of each record that is parked."""
@@ -73,6 +78,7 @@ class Retries:
         """Takes a record for a while."""
         self._number += 1
         self._parked[self._number] = record
+        self._counts[record.lane] += 1
         if record is self._failed:
             self._budgeted[self._number] = None
         self._trying.get(record.lane, {}).pop((record.work, record.offset), None)  # that token is spent
@@ -101,6 +107,7 @@ class Retries:
     def _give_back(self, number: int) -> None:
         self._budgeted.pop(number, None)
         record = self._parked.pop(number)
+        self._counts[record.lane] -= 1
         record.work.back(record)
 
     def _give_back_within_budget(self, lane: str, due: deque[int]) -> None:
@@ -138,10 +145,11 @@ class Retries:
 
     def _tell(self) -> None:
         self._level.set(len(self._parked))
-        full = len(self._parked) >= limits.PARKED_RETRIES_MAX
-        if full != self._full:
-            self._full = full
-            self._full_changed(full)
+        for lane, count in self._counts.items():
+            full = count >= limits.PARKED_RETRIES_MAX
+            if full != (lane in self._full):
+                self._full ^= {lane}
+                self._full_changed(lane, full)
 
     def _now_ms(self) -> int:
         return int(self._host.clock.elapsed() * 1000)

@@ -79,6 +79,8 @@ def test_too_many_parked_retries_are_named(monkeypatch: pytest.MonkeyPatch) -> N
             async with member(at, "m", FIRST) as (consumer, _):
                 for record in await take(consumer, 3):
                     record.retry(after_seconds=60.0)
-                assert consumer.explain()[0].blocked == ("3 records wait for another attempt: fetching pauses",)
+                assert consumer.explain()[0].blocked == (
+                    "3 records of lane live wait for another attempt: fetching pauses",
+                )
 
     scenario()

@@ -30,20 +30,21 @@ class Parked:
 
 def test_an_application_may_park_whatever_its_memory_holds() -> None:
     count = TIMERS_MAX + 5_000
-    full: list[bool] = []
+    full: list[tuple[str, bool]] = []
 
     async def run() -> list[Parked]:
         process = VirtualProcess(running_loop(), "app", 0)
-        retries = Retries(process.host, full.append, None, Brakes(None, lambda *_: None), {}, Level(None, {}))
+        brakes = Brakes(None, lambda *_: None)
+        retries = Retries(process.host, lambda *told: full.append(told), None, brakes, {}, Level(None, {}))
         records = [Parked(number) for number in range(count)]
         for record in records:
             retries.park(cast("Record", record), 1.0 + record.offset % 7)
-        assert (len(retries), full) == (count, [True])
+        assert (len(retries), full) == (count, [("live", True)])
         running = process.host.tasks.spawn(retries.run(), "retries")
         await process.host.clock.sleep(1.5)
         assert len(retries) == count - len(range(0, count, 7))
         await process.host.clock.sleep(8.0)
-        assert (len(retries), full) == (0, [True, False])
+        assert (len(retries), full) == (0, [("live", True), ("live", False)])
         running.cancel()
         return records
 

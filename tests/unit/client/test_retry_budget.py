@@ -52,13 +52,14 @@ class Dependency:
     def __init__(self, at: Bench) -> None:
         self.at = at
         self.away = True
+        self.error: type[Exception] = Retryable
         self.asked = 0
 
     async def __call__(self, record: Record) -> None:
         self.asked += 1
         await asyncio.sleep(0.001)
         if self.away:
-            raise Retryable("away")
+            raise self.error("away")
         self.at.sunk(record)
 
 
@@ -104,7 +105,9 @@ async def test_attempts_that_waited_longer_are_not_lost_with_their_holder() -> N
     async with bench() as at:
         at.fill(200)
         dependency = Dependency(at)
-        retry = Retry(backoff_seconds=NO_WAIT, budget=RetryBudget(per_second=0.5), circuit=None)
+        dependency.error = LookupError
+        budget = RetryBudget(per_second=0.5)
+        retry = Retry(max_attempts=1_000, backoff_seconds=NO_WAIT, budget=budget, circuit=None)
         async with member(at, "m", FIRST, retry=retry) as (consumer, client):
             running = asyncio.ensure_future(consumer.run(dependency))
             await asyncio.sleep(10.0)
@@ -153,7 +156,7 @@ async def test_at_the_bound_fetching_waits_and_goes_on_when_records_come_back() 
             assert limits.PARKED_RETRIES_MAX <= parked <= limits.PARKED_RETRIES_MAX + limits.READY_RECORDS_MAX + 2_000
             (told,) = consumer.explain()
             assert (told.parked, told.waiting) == (parked, 0)
-            assert told.blocked == (f"{parked:,} records wait for another attempt: fetching pauses",)
+            assert told.blocked == (f"{parked:,} records of lane live wait for another attempt: fetching pauses",)
             running = asyncio.ensure_future(consumer.run(at.handle))
             await until(lambda: at.watch.base(TOPIC) == 20_000, seconds=120.0)
             assert consumer.explain()[0].blocked == ()
