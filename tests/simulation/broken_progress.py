@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from braid.client.spill import Spill
 from braid.kernel.cursors import Part
 from braid.kernel.ports import TopicPartition
+from braid.kernel.progress import Progress
 from braid.kernel.progress_fields import EnvelopeFields
 from braid.kernel.spill import TOPIC
 
@@ -12,6 +13,12 @@ from braid.kernel.spill import TOPIC
 def from_the_head(parts: Sequence[Part], backlog_permille: int) -> EnvelopeFields:
     """States the live cursor's progress as if nothing lay behind it."""
     return parts[-1].fields
+
+
+def without_gaps(part: Part) -> Progress:
+    """Goes on behind all that was done, as if nothing before it were left to do."""
+    claims = part.fields.claims
+    return Progress(part.fields.base if claims.end is None else max(part.fields.base, claims.end))
 
 
 async def sent_at_once(self: Spill, place: TopicPartition, key: bytes, value: bytes | None) -> tuple[int, int]:

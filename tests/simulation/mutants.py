@@ -60,7 +60,7 @@ from services.registry import decommission, drain, reconciler
 from services.registry.channels import Channel, ChannelState
 from services.registry.commands import RecordSealed, StreamCommand
 from services.registry.world import World
-from tests.simulation.broken_progress import from_the_head, sent_at_once
+from tests.simulation.broken_progress import from_the_head, sent_at_once, without_gaps
 from tests.simulation.placed_wrongly import (
     borne_without_drains,
     row_without_bans,
@@ -306,6 +306,9 @@ MUTANTS: Final = (
         {"send_interval_seconds": 0.05},
     ),
     Mutant("gaps claimed", "I3", [(committer, "encode", _claim_gaps)], changes={"handling_seconds": 0.4}),
+    Mutant(
+        "gaps forgotten on a hand-over", "I3", [(restore, "tracker", without_gaps)], changes={"handling_seconds": 0.4}
+    ),
     Mutant("metadata beside another offset", "I10", [(committer, "encode", _other_offset)]),
     Mutant(
         "a start at the log's end", "I3", [(cluster_work, "restore", _restore_at_end)], ("move-stream", "kill-member")
