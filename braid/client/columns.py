@@ -86,6 +86,8 @@ class Batch:
             return
         if not self._work.ended:
             self._work.progress.done_many(self._offsets, None if count == len(chosen) else chosen)
+        if self._work.failures:
+            self._work.failures.forget(self._offsets[chosen].tolist())
         self._work.finished(count, int(self._slice.sizes[chosen].sum()))
 
     def retry(self, after_seconds: float = 0.0) -> None:

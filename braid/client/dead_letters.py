@@ -45,7 +45,8 @@ class DeadLetters:
         quarantined batch of a stream without the lane: its letter holds no more than the envelope will.
         """
         now_ms = self._host.clock.now_ms()
-        headers = dead_letter_headers(record, self._group, error, record.work.failed(record.offset, now_ms), now_ms)
+        first_ms = record.work.failures.note(record.offset, now_ms).first_ms
+        headers = dead_letter_headers(record, self._group, error, first_ms, now_ms)
         while not record.work.ended:
             try:
                 await self._send(record, headers)

@@ -66,6 +66,10 @@ class ThreadRecord(Record):
         """See `braid.Record.retry`."""
         self._tell(lambda: self._record.retry(after_seconds))
 
+    def postpone(self, after_seconds: float) -> None:
+        """See `braid.Record.postpone`."""
+        self._tell(lambda: self._record.postpone(after_seconds))
+
     def reject(self, reason: str) -> None:
         """See `braid.Record.reject`."""
         self._tell(lambda: self._record.reject(reason))

@@ -58,6 +58,14 @@ class Trouble(Protocol):
         ...
 
 
+class Again(Protocol):
+    """Brings a record back whose handler failed: `Retries.again`."""
+
+    def __call__(self, record: Record, delay_seconds: float, *, counts: bool) -> None:
+        """After so many seconds at least; `counts` if that was one of its attempts."""
+        ...
+
+
 class Handling(Generic[X]):
     """One call of `Consumer.run` or `run_batches`."""
 
@@ -71,13 +79,13 @@ class Handling(Generic[X]):
         *,
         in_threads: bool,
         trouble: Trouble,
-        again: Callable[[Record, float], None],
+        again: Again,
         overdue_changed: Callable[[], None],
         observer: Observer | None = None,
     ) -> None:
         """`watch` runs what the consumer cannot live without; what runs `in_threads` does not end when cancelled.
 
-        `trouble` hears of errors; `again` brings back a record whose handler failed, after so many seconds at least.
+        `trouble` hears of errors; `again` brings back a record whose handler failed.
         """
         self._host = host
         self._elapsed = host.clock.elapsed
@@ -297,19 +305,21 @@ class Handling(Generic[X]):
         if verdict is Verdict.REJECTED:
             record.reject(str(error))
             return
-        record.work.failed(record.offset, self._host.clock.now_ms())
-        another = verdict is Verdict.ANOTHER_ATTEMPT and attempt < self._retry.max_attempts
-        if verdict is Verdict.NOT_ITS_FAULT or another:
-            self._again(record, self._wait_seconds(attempt, error))
+        times = record.work.failures.note(record.offset, self._host.clock.now_ms()).times
+        if verdict is Verdict.NOT_ITS_FAULT:
+            self._again(record, self._wait_seconds(times, error), counts=False)
+        elif verdict is Verdict.ANOTHER_ATTEMPT and attempt < self._retry.max_attempts:
+            self._again(record, self._wait_seconds(attempt, error), counts=True)
         elif record.lane == DLQ_LANE:
             record.reject(f"failed {attempt} times: {error}")
         else:
             record.dead_letter(error)
 
-    def _wait_seconds(self, attempt: int, error: BaseException) -> float:
+    def _wait_seconds(self, times: int, error: BaseException) -> float:
+        """Until the next attempt, after so many that failed."""
         if isinstance(error, Retryable) and error.after_seconds is not None:
             return error.after_seconds
-        return self._retry.delay_seconds(attempt, self._host.randomness.uniform(0, 1))
+        return self._retry.delay_seconds(times, self._host.randomness.uniform(0, 1))
 
 
 def _busy_with(item: Handled, before: BusyTime | None, now: float) -> BusyTime:

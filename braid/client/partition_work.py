@@ -8,6 +8,7 @@ from zlib import crc32
 
 from braid.client.brake import LaneBrake
 from braid.client.busy import BusyTime
+from braid.client.failures import Failures
 from braid.client.lease_session import Held
 from braid.client.memory import LaneMemory
 from braid.client.order import Order
@@ -82,7 +83,7 @@ class PartitionWork:
         self._acks_kept = limits.ACKS_KEPT_MAX
         self._out = 0
         self._copying = 0  # of those out: on their way to the dlq lane
-        self._first_failures: dict[int, int] = {}
+        self.failures = Failures()
         self._uncopied: dict[int, int] = {}  # first and last offset of quarantined batches without a copy
         self._drained = asyncio.Event()
         self.gone = asyncio.Event()  # the lease is
@@ -314,10 +315,6 @@ class PartitionWork:
         """A slice that waits no longer: what was not taken of it will never be handed out here."""
         self._free(int(waiting.sizes.sum()))
 
-    def failed(self, offset: int, now_ms: int) -> int:
-        """Notes when an attempt failed; returns when the first one did, as far as this holder knows (ms)."""
-        return self._first_failures.setdefault(offset, now_ms)
-
     # --- settling (called by Record and Batch)
 
     def attempts(self, offset: int) -> int:
@@ -348,8 +345,8 @@ class PartitionWork:
         if self.stage is not Stage.ENDED and self._progress is not None:
             self._progress.done_some([record.raw.offset for record in acked])
             self._records += len(acked)
-        for record in acked if self._first_failures else ():
-            self._first_failures.pop(record.raw.offset, None)
+        if self.failures:
+            self.failures.forget(record.raw.offset for record in acked)
         self._finished(len(acked), sum([record.raw.size for record in acked]))
 
     def finished(self, count: int, size: int) -> None:
@@ -373,10 +370,14 @@ class PartitionWork:
         self._finish(record)
 
     def retry(self, record: Record, after_seconds: float) -> None:
-        """The record is to come back."""
+        """The record is to come back; an attempt failed."""
         if self.stage is not Stage.ENDED:
             self.progress.attempt(record.offset)
             self.version += 1
+        self.postpone(record, after_seconds)
+
+    def postpone(self, record: Record, after_seconds: float) -> None:
+        """The record is to come back."""
         self._out -= 1
         if self.stage is Stage.WORKING:
             self._settling.park(record, after_seconds)
@@ -437,8 +438,7 @@ class PartitionWork:
     def _finish(self, record: Record) -> None:
         self._follow(record)
         self._uncopied.pop(record.offset, None)
-        if self._first_failures:
-            self._first_failures.pop(record.offset, None)
+        self.failures.forget((record.offset,))
         self._finished(1, record.size)
 
     def _finished(self, count: int, size: int) -> None:

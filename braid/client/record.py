@@ -241,7 +241,7 @@ class Record:
 
     @property
     def attempt(self) -> int:
-        """1 for the first attempt, over restarts and hand-overs."""
+        """1 for the first attempt, over restarts and hand-overs; what was not its fault counts as none."""
         return self.work.attempts(self.offset) + 1
 
     @property
@@ -260,6 +260,12 @@ class Record:
         if not self._settled:
             self._settled = True
             self.work.retry(self, after_seconds)
+
+    def postpone(self, after_seconds: float) -> None:
+        """Not now, through no fault of its own: as `retry`, and counts as no attempt."""
+        if not self._settled:
+            self._settled = True
+            self.work.postpone(self, after_seconds)
 
     def reject(self, reason: str) -> None:
         """Not ours: skipped in place, without a copy; the commit envelope states it."""

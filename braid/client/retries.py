@@ -68,10 +68,13 @@ class Retries:
         """How many records of a lane wait on though their time has come: their retries would be too many."""
         return 0 if lane in self._stopped else len(self._due.get(lane, ()))
 
-    def again(self, record: Record, delay_seconds: float) -> None:
-        """A record whose handler failed is to be tried again."""
+    def again(self, record: Record, delay_seconds: float, *, counts: bool) -> None:
+        """A record whose handler failed is to be tried again; `counts` if that was one of its attempts."""
         self._failed = record
-        record.retry(delay_seconds)
+        if counts:
+            record.retry(delay_seconds)
+        else:
+            record.postpone(delay_seconds)
         self._failed = None
 
     def park(self, record: Record, delay_seconds: float) -> None:
@@ -139,7 +142,7 @@ class Retries:
         budget, trying = self._budgets[lane], self._trying.get(lane, {})
         budget.earn(self._brakes.lane(lane).done, now)
         for work, offset in list(trying):
-            if work.ended or not work.attempts(offset):  # done: nothing is known of its attempts any more
+            if work.ended or work.progress.is_done(offset):
                 del trying[work, offset]
                 budget.give_back()
 

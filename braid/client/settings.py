@@ -136,9 +136,9 @@ class Retry:
         dead_letters: How many records may be dead-lettered before the consumer stops with their lane; None for any.
         permanent: Errors that another attempt would not mend: their records are dead-lettered at once.
         retryable: Errors that are not the record's fault (its database is away): it is tried again however often, and
-            never dead-lettered for them. Of the classes named here and above, the one nearest to an error's own
-            counts; an error under none of them is tried `max_attempts` times. `braid.Retryable` and `braid.Reject`,
-            raised by a handler, stand in the same order of classes.
+            never dead-lettered for them, nor are those attempts. Of the classes named here and above, the one nearest
+            to an error's own counts; an error under none of them is tried `max_attempts` times. `braid.Retryable` and
+            `braid.Reject`, raised by a handler, stand in the same order of classes.
         budget: How many retries a lane may cost; None for any.
         circuit: When to stop with a lane because of errors that are not its records' fault; None for never.
     """

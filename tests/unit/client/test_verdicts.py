@@ -2,13 +2,16 @@
 
 import asyncio
 from collections import Counter
+from itertools import pairwise
 
 import pytest
 
+from braid.client.columns import Batch
 from braid.client.record import Record
 from braid.client.settings import Retry
 from braid.client.verdicts import Verdict, Verdicts
 from braid.kernel.errors import Invalid, Reject, Retryable, Unavailable
+from braid.kernel.ids import LeaseId
 from tests.support.scripted_control import until, virtual
 from tests.unit.client.consuming import FIRST, TOPIC, bench, killed, member
 
@@ -96,12 +99,12 @@ async def test_each_record_goes_the_way_of_its_error() -> None:
 
 
 @virtual
-async def test_what_is_nobodys_fault_is_tried_on_by_the_next_holder_with_the_attempts_it_had() -> None:
+async def test_what_is_nobodys_fault_is_tried_on_by_the_next_holder_and_counts_as_no_attempt() -> None:
     seen: list[int] = []
 
     async def handle(record: Record) -> None:
         seen.append(record.attempt)
-        if record.attempt <= 5:
+        if len(seen) <= 5:
             raise Retryable("away")
         at.sunk(record)
 
@@ -119,5 +122,53 @@ async def test_what_is_nobodys_fault_is_tried_on_by_the_next_holder_with_the_att
             running = asyncio.ensure_future(consumer.run(handle))
             await until(lambda: at.watch.base(TOPIC) == 1)
         await running
-        assert seen == [1, 2, 3, 4, 5, 6]
+        assert seen == [1] * 6
         assert at.control.records("logs/dlq/1") == []
+
+
+@virtual
+async def test_after_an_outage_a_record_has_all_its_attempts_still() -> None:
+    began: list[float] = []
+
+    async def handle(record: Record) -> None:
+        began.append(asyncio.get_running_loop().time())
+        if len(began) <= 6:
+            raise Retryable("away")
+        if len(began) <= 8:
+            raise ValueError("its own fault")
+        at.sunk(record)
+
+    async with bench() as at:
+        at.fill(1)
+        retry = Retry(max_attempts=3, backoff_seconds=(0.5, 8.0))
+        async with member(at, "m", FIRST, retry=retry) as (consumer, _):
+            running = asyncio.ensure_future(consumer.run(handle))
+            await until(lambda: at.watch.base(TOPIC) == 1)
+            assert not consumer._works._works[LeaseId.parse(FIRST)].failures
+        await running
+        assert at.control.records("logs/dlq/1") == []
+        waits = [later - earlier for earlier, later in pairwise(began)]
+        assert [0.25 * 2**n <= wait <= 0.5 * 2**n + 0.1 for n, wait in enumerate(waits[:5])] == [True] * 5
+
+
+@virtual
+async def test_rows_that_failed_together_and_are_done_leave_nothing_behind() -> None:
+    async def handle(batch: Batch) -> None:
+        if len(batch) > 1:
+            raise ValueError("one of them")
+        at.watch.done("east", TOPIC, 0, batch.records["offset"].to_pylist()[0])
+
+    async with bench() as at:
+        at.fill(20)
+        async with member(at, "m", FIRST, retry=Retry(backoff_seconds=QUICK)) as (consumer, _):
+            running = asyncio.ensure_future(consumer.run_batches(handle))
+            await until(lambda: at.watch.base(TOPIC) == 20)
+            assert not consumer._works._works[LeaseId.parse(FIRST)].failures
+        await running
+
+
+def test_attempts_used_up_by_what_is_nobodys_fault_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The control for the test before."""
+    monkeypatch.setattr(Record, "postpone", Record.retry)
+    with pytest.raises(AssertionError):
+        test_after_an_outage_a_record_has_all_its_attempts_still()

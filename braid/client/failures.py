@@ -1,0 +1,40 @@
+"""What one member knows of handlers that failed over records of a lease, whosever fault it was. Pure."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+
+class Failed(NamedTuple):
+    """Over one record.
+
+    Attributes:
+        first_ms: When first, milliseconds since the epoch.
+        times: How often.
+    """
+
+    first_ms: int
+    times: int
+
+
+class Failures:
+    """By offset, of records that are not done; `bool` says whether there are any."""
+
+    __slots__ = ("_known",)
+
+    def __init__(self) -> None:
+        """None."""
+        self._known: dict[int, Failed] = {}
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def note(self, offset: int, now_ms: int) -> Failed:
+        """One more; returns what is known with it."""
+        known = self._known.get(offset)
+        self._known[offset] = found = Failed(now_ms, 1) if known is None else Failed(known.first_ms, known.times + 1)
+        return found
+
+    def forget(self, offsets: Iterable[int]) -> None:
+        """These records are done."""
+        for offset in offsets if self._known else ():
+            self._known.pop(offset, None)
