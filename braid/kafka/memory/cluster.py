@@ -12,6 +12,7 @@ from typing import Final, TypeVar
 
 from braid.kafka.memory.groups import Groups
 from braid.kafka.memory.log import Log, NewRecord
+from braid.kafka.memory.retention import Cleaner, kept_from
 from braid.kernel.errors import (
     AlreadyExists,
     BatchTooLarge,
@@ -74,7 +75,15 @@ class MemoryCluster:
     and `slow_seconds` that every request takes more, there and back.
     """
 
-    def __init__(self, name: str, bootstrap: str, *, auto_creates_topics: bool = False, brokers: int = 1) -> None:
+    def __init__(
+        self,
+        name: str,
+        bootstrap: str,
+        now_ms: Callable[[], int],
+        *,
+        auto_creates_topics: bool = False,
+        brokers: int = 1,
+    ) -> None:
         self.name = name
         self.bootstrap = bootstrap
         self.auto_creates_topics = auto_creates_topics
@@ -92,6 +101,7 @@ class MemoryCluster:
         self._topics: dict[str, _Topic] = {}
         self._ids = 0
         self._producers = 0
+        self._cleaner = Cleaner(now_ms)
         self._in_sockets: list[Callable[[], None]] = []
         self.changes = 0  # so many times anything changed
         self._waits = 0
@@ -101,6 +111,7 @@ class MemoryCluster:
 
     def kill(self) -> None:
         """kill -9: connections break, what was not answered is not done; logs and groups stay."""
+        self._clean()
         self.running = False
         self.paused = False
         waiting, self._in_sockets = self._in_sockets, []
@@ -112,18 +123,22 @@ class MemoryCluster:
         """Serves again, under the next leader epoch. Fine when it runs."""
         if not self.running:
             self.running = True
+            self._cleaner.begin()
             self._leader_epoch += 1
             self.starts += 1
             self.notify()
 
     def pause(self) -> None:
         """SIGSTOP: requests are taken and not answered."""
+        self._clean()
         self.paused = True
         self.notify()
 
     def resume(self) -> None:
         """SIGCONT: what was taken meanwhile is done now, also for clients that gave up."""
         self.paused = False
+        self._cleaner.go_on()
+        self._clean()
         waiting, self._in_sockets = self._in_sockets, []
         for serve in waiting:
             serve()
@@ -366,7 +381,17 @@ class MemoryCluster:
     def _lacks_copies(self, topic: str, partition: int) -> bool:
         return bool(self._stopped) and len(self._copies(topic, partition)) < self._topics[topic].copies
 
+    def _clean(self) -> None:
+        """Deletes what retention has deleted by now."""
+        if not self.running or self.paused or (looked_ms := self._cleaner.looked_ms()) is None:
+            return
+        for topic in self._topics.values():
+            config = {**_TOPIC_DEFAULTS, **topic.config}
+            for log in topic.logs:
+                log.expire(kept_from(log, config, looked_ms))
+
     def _topic(self, topic: str) -> _Topic:
+        self._clean()
         if topic not in self._topics:
             raise NotFound(f"topic {topic} does not exist")
         return self._topics[topic]

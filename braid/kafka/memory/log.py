@@ -2,7 +2,7 @@
 
 import zlib
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -64,6 +64,7 @@ class Log:
     # Last sequence and base offset by producer: a batch sent again is answered, not written again.
     producers: dict[int, tuple[int, int]] = field(default_factory=dict)
     damaged: dict[int, str] = field(default_factory=dict)  # by base offset of the batch, what is wrong with it
+    size: int = 0  # bytes of what is there, as a broker's disk would hold them
 
     def append(self, new: Sequence[NewRecord], leader_epoch: int, producer: int, sequence: int) -> int:
         """Writes records and returns the first one's offset. Producer -1 writes without sequence."""
@@ -76,6 +77,7 @@ class Log:
         crc = zlib.crc32(repr(records).encode())
         self.batches.append(Batch(self.end, leader_epoch, crc, records))
         self.end += len(records)
+        self.size += sum(record.size() for record in new)
         return self.batches[-1].base
 
     def read(self, offset: int, limit: int, max_bytes: int) -> Read:
@@ -127,9 +129,21 @@ class Log:
         times = (record for batch in self.batches for record in batch.records if record.offset >= self.start)
         return next((record.offset for record in times if record.timestamp >= timestamp_ms), self.end)
 
+    def first_since(self, timestamp_ms: int) -> int:
+        """The base of the first batch with a record at or after a time, or the end: what lies before it is older."""
+        for batch in self.batches[max(0, self._index(self.start)) :]:
+            kept = [record.timestamp for record in batch.records if record.offset >= self.start]
+            if kept and max(kept) >= timestamp_ms:
+                return max(batch.base, self.start)
+        return self.end
+
     def expire(self, start: int) -> None:
         """Moves the start, as retention does."""
-        self.start = min(max(self.start, start), self.end)
+        start = min(max(self.start, start), self.end)
+        if start > self.start:
+            gone = self.batches[max(0, self._index(self.start)) : self._index(start - 1) + 1]
+            self.size -= _size(each for batch in gone for each in batch.records if self.start <= each.offset < start)
+            self.start = start
 
     def compact(self) -> None:
         """Keeps the newest record of each key, unless that is a tombstone, and the last of all as Kafka does."""
@@ -139,6 +153,7 @@ class Log:
             for batch in self.batches
             if (kept := [each for each in batch.records if _stays(each, newest, self.end)])
         ]
+        self._weigh()
 
     def truncate(self, end: int) -> None:
         """Loses what is at and after an offset, as an unclean election does, with the sequences of what is lost."""
@@ -151,9 +166,17 @@ class Log:
         self.batches = kept
         self.damaged = {base: why for base, why in self.damaged.items() if base < self.end}
         self.producers = {producer: at for producer, at in self.producers.items() if at[1] < self.end}
+        self._weigh()
+
+    def _weigh(self) -> None:
+        self.size = _size(each for batch in self.batches for each in batch.records if each.offset >= self.start)
 
     def _index(self, offset: int) -> int:
         return bisect_right(self.batches, offset, key=lambda batch: batch.base) - 1
+
+
+def _size(records: Iterable[MemoryRecord]) -> int:
+    return sum(NewRecord(each.timestamp, each.key, each.value, tuple(each.headers)).size() for each in records)
 
 
 def _stays(record: MemoryRecord, newest: Mapping[bytes | None, int], end: int) -> bool:

@@ -42,7 +42,9 @@ class MemoryKafka:
     ) -> MemoryCluster:
         """A new running cluster; its bootstrap address is `<name>:9092` unless given."""
         address = bootstrap or f"{name}:9092"
-        cluster = MemoryCluster(name, address, auto_creates_topics=auto_creates_topics, brokers=brokers)
+        cluster = MemoryCluster(
+            name, address, self._clock.now_ms, auto_creates_topics=auto_creates_topics, brokers=brokers
+        )
         self._clusters[name] = cluster
         return cluster
 

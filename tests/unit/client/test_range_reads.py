@@ -29,7 +29,7 @@ class World:
     async def start(self) -> "World":
         await self.cluster.admin().create_topic(PLACE.topic, 1, 1, {})
         for number in range(10):
-            self.east.append(PLACE, [NewRecord(1, None, b"%d" % number, ())])
+            self.east.append(PLACE, [NewRecord(self.host.clock.now_ms(), None, b"%d" % number, ())])
         return self
 
     async def read(self, start: int, end: int) -> tuple[list[int], list[tuple[int, int]]]:

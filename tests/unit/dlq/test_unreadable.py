@@ -40,7 +40,7 @@ class World:
         admin = self.process.cluster("east:9092", "").admin()
         await admin.create_topic(CHANNEL.topic, 1, 1, {})
         for number in range(10):
-            self.east.append(PLACE, [NewRecord(1, None, b"%d" % number, ())])
+            self.east.append(PLACE, [NewRecord(self.host.clock.now_ms(), None, b"%d" % number, ())])
         return self
 
     @property
