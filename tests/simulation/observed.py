@@ -157,7 +157,7 @@ class ObservedCluster(MemoryCluster):
         self, name: str, bootstrap: str, clock: Clock, journal: Journal, lag: Callable[[], float], brokers: int
     ) -> None:
         """`lag` draws how many seconds later a partition's leader learns of its topic's changed configuration."""
-        super().__init__(name, bootstrap, brokers=brokers)
+        super().__init__(name, bootstrap, clock.now_ms, brokers=brokers)
         self._clock = clock
         self._journal = journal
         self._lag = lag
