@@ -17,6 +17,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Protocol, cast
 
 from braid.client.record import Record, Row
+from braid.client.round_robin import RoundRobin
 from braid.client.slices import Slice
 from braid.kernel import limits
 
@@ -50,9 +51,7 @@ class Ready:
         """`shares` by lane; a lane that is not named has share 1."""
         self._shares = dict(shares)
         self._queues: dict[str, deque[Slice]] = {}
-        self._order: deque[str] = deque()
-        self._turn: deque[Slice] = deque()  # the queue whose turn it is
-        self._left = 0  # records of its turn
+        self._round = RoundRobin(self._may_hand_out, self._turn_of)
         self._paused: set[str] = set()
         self.takers: deque[asyncio.Future[None]] = deque()  # who waits for a record
         self._error: BaseException | None = None
@@ -88,8 +87,8 @@ class Ready:
         """
         if self._may_join(work) and work.hand_out(1):
             self._count(1)
-            if self._left:
-                self._left -= 1
+            if self._round.left:
+                self._round.left -= 1
             self._run_work = work
             self.run.appendleft(Record(row, work))
             if self.takers:
@@ -107,7 +106,7 @@ class Ready:
         return len(self._queues) == 1 or self._own_turn(name) or not self._others_wait(name)
 
     def _own_turn(self, name: str) -> bool:
-        return self._left > 0 and self._turn is self._queues.get(name)
+        return self._round.left > 0 and self._round.name == name
 
     def _others_wait(self, name: str) -> bool:
         """Whether another queue has something that may be handed out."""
@@ -119,7 +118,7 @@ class Ready:
         queue = self._queues.get(name)
         if queue is None:
             queue = self._queues[name] = deque()
-            self._order.append(name)
+            self._round.add(name)
         return queue
 
     def divide(self, name: str, backlog: BacklogQueue | None) -> None:
@@ -148,7 +147,7 @@ class Ready:
             there.append(waiting)
             work.memory.waiting -= waiting.count
             memory.waiting += waiting.count
-        self._left = 0
+        self._round.end_turn()
 
     def stir(self, name: str) -> None:
         """Fewer records of a backlog are out: who waits for a record may get one of its others."""
@@ -187,7 +186,7 @@ class Ready:
         most = min(most, self._room(first.work.queue, most))
         start, work = first.index, first.work
         if self._others_wait(work.queue):
-            most = min(most, self._left + 1)  # no more than its turn
+            most = min(most, self._round.left + 1)  # no more than its turn
         count = min(most, len(first))
         if not work.hand_out(count):
             self._forget(queue)
@@ -199,7 +198,7 @@ class Ready:
         rows = first.rows[start : first.index]
         if work.ordered and not first.admitted:
             rows = work.admitted(rows)
-        self._left = max(0, self._left - len(rows) + 1)
+        self._round.charge(len(rows) - 1, lent=True)
         self._run_of, self._run_work = first, work
         self.run.extend(map(Record, rows, repeat(work)))
         return self.run.popleft() if rows else None
@@ -209,7 +208,7 @@ class Ready:
         first, count = self._run_of, len(self.run)
         if self._run_work is None or not count:
             return
-        self._left = 0
+        self._round.end_turn()
         if self._run_work.ordered:
             self._recall_ordered(self._queues[self._run_work.queue])
             return
@@ -240,8 +239,7 @@ class Ready:
         self.recall()
         while (queue := self._next_queue()) is not None:
             first = queue[0]
-            max_records = min(max_records, self._room(first.work.queue, max_records))
-            count = min(max_records, len(first))
+            count = min(self._room(first.work.queue, max_records), len(first))
             if not first.work.hand_out(count):
                 self._forget(queue)
                 continue
@@ -249,9 +247,10 @@ class Ready:
                 self._forget(queue)
                 continue
             self._count(1)
-            taken = first.rest(max_records)
+            taken = first.rest(count)
             if not first:
                 self._forget(queue)
+            self._round.charge(count - 1, lent=not self._others_wait(first.work.queue))
             return taken
         return None
 
@@ -289,7 +288,7 @@ class Ready:
         """Hands out nothing of this lane."""
         self.recall()
         self._paused.update(self._of_lane(lane))
-        self._left = 0
+        self._round.end_turn()
 
     def resume(self, lane: str) -> None:
         """Hands this lane out again."""
@@ -377,18 +376,18 @@ class Ready:
             raise
 
     def _next_queue(self) -> deque[Slice] | None:
-        if self._left > 0 and self._turn and (not self._backlogs or self._room(self._turn[0].work.queue, 1) > 0):
-            self._left -= 1
-            return self._turn
-        for _ in range(len(self._order)):
-            lane = self._order[0]
-            self._order.rotate(-1)
-            if self._queues[lane] and lane not in self._paused and self._room(lane, 1) > 0:
-                self._turn = self._queues[lane]
-                turn = self._turns.get(lane) or self._shares.get(lane, 1) * limits.RECORDS_PER_SHARE
-                self._left = turn - 1
-                return self._turn
-        return None
+        name = self._round.next()
+        return None if name is None else self._queues[name]
+
+    def _may_hand_out(self, name: str) -> bool:
+        """Whether something of a queue may be handed out."""
+        if not self._queues[name] or name in self._paused:
+            return False
+        return not self._backlogs or self._room(name, 1) > 0
+
+    def _turn_of(self, name: str) -> int:
+        """How many of a queue's records are handed out in a row."""
+        return self._turns.get(name) or self._shares.get(name, 1) * limits.RECORDS_PER_SHARE
 
     def _wake(self) -> None:
         while self.takers:

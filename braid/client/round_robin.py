@@ -1,0 +1,70 @@
+"""Whose turn it is, by deficit round robin (Shreedhar and Varghese, 1995), which charges what was taken. Pure.
+
+What is taken together may be more than what is left of a turn; then it is owed, and paid with the turns that come. What
+is taken while nobody else waits is lent: it is owed to nobody.
+"""
+
+from collections import deque
+from collections.abc import Callable
+
+
+class RoundRobin:
+    """Over queues, by name.
+
+    Attributes:
+        name: Whose turn it is; empty before the first.
+        left: What is left of it.
+    """
+
+    __slots__ = ("_debts", "_order", "_turn_of", "_waits", "left", "name")
+
+    def __init__(self, waits: Callable[[str], bool], turn_of: Callable[[str], int]) -> None:
+        """`waits` says whether something may be taken from a queue, `turn_of` how long its turn is (1 at least)."""
+        self._waits = waits
+        self._turn_of = turn_of
+        self._order: deque[str] = deque()
+        self._debts: dict[str, int] = {}
+        self.name = ""
+        self.left = 0
+
+    def add(self, name: str) -> None:
+        """One more queue."""
+        self._order.append(name)
+
+    def next(self) -> str | None:
+        """The queue that is next, whose turn is charged with one; None when nothing may be taken from any."""
+        if self.left > 0 and self._waits(self.name):
+            self.left -= 1
+            return self.name
+        if not any(map(self._waits, self._order)):
+            return None
+        while True:
+            for _ in range(len(self._order)):
+                name = self._order[0]
+                self._order.rotate(-1)
+                turn = self._pay(name, 1) if self._debts else self._turn_of(name)
+                if turn > 0 and self._waits(name):
+                    self.name, self.left = name, turn - 1
+                    return name
+            rounds = min(self._debts.get(name, 0) // self._turn_of(name) for name in self._order if self._waits(name))
+            for name in self._order if rounds else ():
+                self._pay(name, rounds)
+
+    def charge(self, more: int, *, lent: bool) -> None:
+        """So much more was taken than the one that `next` charged; `lent` when nobody else waits."""
+        self.left -= more
+        if self.left < 0:
+            if not lent:
+                self._debts[self.name] = self._debts.get(self.name, 0) - self.left
+            self.left = 0
+
+    def end_turn(self) -> None:
+        """Who is next is decided anew."""
+        self.left = 0
+
+    def _pay(self, name: str, turns: int) -> int:
+        """Pays a debt with so many turns; returns what is left of them."""
+        left = self._turn_of(name) * turns - self._debts.pop(name, 0)
+        if left < 0:
+            self._debts[name] = -left
+        return left
