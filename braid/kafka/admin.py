@@ -13,7 +13,14 @@ from aiokafka.protocol.offset import OffsetRequest
 from aiokafka.protocol.produce import ProduceRequest
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
+from braid.kafka.admin_schemas import (
+    DescribeLogDirsRequest,
+    FeaturesRequest,
+    finalized_features,
+    supported_features,
+)
 from braid.kafka.errors import (
+    CLUSTER_AUTHORIZATION_FAILED,
     LEADER_RETRY,
     MESSAGE_TOO_LARGE,
     OFFSET_OUT_OF_RANGE,
@@ -24,7 +31,7 @@ from braid.kafka.errors import (
 )
 from braid.kafka.schemas import RESOURCE_BROKER, RESOURCE_TOPIC, AlterTopicConfigRequest
 from braid.kafka.wire import ANY_BROKER, ClusterMetadata, TopicMetadata, Wire, bounded
-from braid.kernel.errors import ClusterUnavailable, NotFound, RecordTooLarge, TopicSealed
+from braid.kernel.errors import ClusterUnavailable, NotFound, RecordTooLarge, Refused, TopicSealed
 from braid.kernel.limits import (
     KAFKA_ANSWER_BACKOFF_SECONDS,
     KAFKA_CALL_SECONDS,
@@ -32,8 +39,10 @@ from braid.kernel.limits import (
     TOPIC_GONE_SECONDS,
 )
 from braid.kernel.ports import (
+    BrokerDescription,
     ClusterDescription,
     Fingerprint,
+    LogDir,
     OffsetAt,
     Survey,
     TopicDescription,
@@ -81,15 +90,32 @@ class AioAdmin:
             if not found.brokers:
                 raise ClusterUnavailable("the cluster has no broker that serves")
             config = await self._config(RESOURCE_BROKER, str(min(found.brokers)), min(found.brokers))
-        return ClusterDescription(
-            cluster_id=found.cluster_id,
-            controller=found.controller,
-            brokers={node: f"{host}:{port}" for node, (host, port) in sorted(found.brokers.items())},
-            auto_creates_topics=config.get("auto.create.topics.enable", "true") == "true",
-            offset_metadata_max_units=int(config.get("offset.metadata.max.bytes", "4096")),
-            offsets_retention_minutes=int(config.get("offsets.retention.minutes", "10080")),
-            default_config=config,
-        )
+        brokers = {node: f"{host}:{port}" for node, (host, port) in sorted(found.brokers.items())}
+        return ClusterDescription.configured(found.cluster_id, found.controller, brokers, config)
+
+    async def describe_broker(self, broker: int) -> BrokerDescription:
+        """See `KafkaAdmin.describe_broker`."""
+        async with bounded(KAFKA_CALL_SECONDS, f"describing broker {broker}"):
+            config = await self._config(RESOURCE_BROKER, str(broker), broker)
+            try:
+                told = (await self._wire.ask(broker, FeaturesRequest())).tags
+            except NotImplementedError:  # older than features
+                told = {}
+        return BrokerDescription(config, finalized_features(told), supported_features(told))
+
+    async def log_dirs(self, broker: int) -> Sequence[LogDir]:
+        """See `KafkaAdmin.log_dirs`."""
+        async with bounded(KAFKA_CALL_SECONDS, f"reading the disks of broker {broker}"):
+            try:
+                told = await self._wire.ask(broker, DescribeLogDirsRequest())
+            except NotImplementedError as error:
+                raise Refused("brokers older than Kafka 3.3 do not tell the room on their disks") from error
+        if told.error_code == CLUSTER_AUTHORIZATION_FAILED:
+            raise Refused(
+                f"broker {broker} does not tell us of its disks", remedy="allow our principal to describe the cluster"
+            )
+        check(told.error_code, f"the disks of broker {broker}")
+        return [LogDir(each.total_bytes, each.usable_bytes, each.sizes) for each in told.dirs if not each.error_code]
 
     async def describe_topics(self, topics: Sequence[str]) -> Mapping[str, TopicDescription]:
         """See `KafkaAdmin.describe_topics`."""
@@ -143,6 +169,18 @@ class AioAdmin:
         """See `KafkaAdmin.topic_config`."""
         async with bounded(KAFKA_CALL_SECONDS, f"reading the configuration of topic {topic}"):
             return await self._config(RESOURCE_TOPIC, topic, ANY_BROKER)
+
+    async def topic_configs(self, topics: Sequence[str], names: Sequence[str]) -> Mapping[str, Mapping[str, str]]:
+        """See `KafkaAdmin.topic_configs`."""
+        request = DescribeConfigsRequest([(RESOURCE_TOPIC, topic, list(names)) for topic in topics])
+        async with bounded(KAFKA_CALL_SECONDS, "reading the configuration of topics"):
+            answer = await self._wire.ask(ANY_BROKER, request)
+        found: dict[str, Mapping[str, str]] = {}
+        for code, message, _, topic, entries in answer.resources:
+            if code != UNKNOWN_TOPIC:
+                check(code, f"topic {topic}", message)
+                found[topic] = {key: value for key, value, *_ in entries if value is not None}
+        return found
 
     async def alter_topic_config(self, topic: str, changes: Mapping[str, str]) -> None:
         """See `KafkaAdmin.alter_topic_config`."""
@@ -285,7 +323,7 @@ class AioAdmin:
 def _described(found: ClusterMetadata) -> dict[str, TopicDescription]:
     return {
         name: TopicDescription(
-            name, told.topic_id, _leaders(told), told.thin, [told.epochs[at] for at in sorted(told.epochs)]
+            name, told.topic_id, _leaders(told), told.thin, [told.epochs[at] for at in sorted(told.epochs)], told.copies
         )
         for name, told in sorted(found.topics.items())
         if told.error_code == 0

@@ -42,7 +42,7 @@ FAILURES: Final = (
 class TopicMetadata:
     """A topic in a metadata answer; `leaders` by partition, -1 where there is none; `thin` lack copies in step.
 
-    `epochs` are the leaders' numbers, by partition.
+    `epochs` are the leaders' numbers, by partition; `copies` those of the partition that has the fewest.
     """
 
     error_code: int
@@ -50,6 +50,7 @@ class TopicMetadata:
     leaders: Mapping[int, int]
     thin: Sequence[int] = ()
     epochs: Mapping[int, int] = field(default_factory=dict)
+    copies: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +115,7 @@ class Wire:
                 {partition: leader for _, partition, leader, *_ in partitions},
                 [number for _, number, _, _, replicas, in_step, *_ in partitions if len(in_step) < len(replicas)],
                 {partition: epoch for _, partition, _, epoch, *_ in partitions},
+                min((len(replicas) for _, _, _, _, replicas, *_ in partitions), default=1),
             )
             for code, name, topic_id, _, partitions, *_ in answer.topics
         }

@@ -5,10 +5,12 @@ from collections.abc import Mapping, Sequence
 from braid.kafka.memory.link import Link
 from braid.kafka.memory.log import NewRecord
 from braid.kernel.ports import (
+    BrokerDescription,
     ClusterDescription,
     Committed,
     Fingerprint,
     Generation,
+    LogDir,
     OffsetAt,
     Survey,
     TopicDescription,
@@ -27,6 +29,14 @@ class MemoryAdmin:
     async def describe_cluster(self) -> ClusterDescription:
         """See `KafkaAdmin.describe_cluster`."""
         return await self._link.call(self._cluster.describe)
+
+    async def describe_broker(self, broker: int) -> BrokerDescription:
+        """See `KafkaAdmin.describe_broker`."""
+        return await self._link.call(lambda: self._cluster.describe_broker(broker))
+
+    async def log_dirs(self, broker: int) -> Sequence[LogDir]:
+        """See `KafkaAdmin.log_dirs`."""
+        return await self._link.call(lambda: self._cluster.log_dirs(broker))
 
     async def describe_topics(self, topics: Sequence[str]) -> Mapping[str, TopicDescription]:
         """See `KafkaAdmin.describe_topics`."""
@@ -53,6 +63,10 @@ class MemoryAdmin:
     async def topic_config(self, topic: str) -> Mapping[str, str]:
         """See `KafkaAdmin.topic_config`."""
         return await self._link.call(lambda: self._cluster.topic_config(topic))
+
+    async def topic_configs(self, topics: Sequence[str], names: Sequence[str]) -> Mapping[str, Mapping[str, str]]:
+        """See `KafkaAdmin.topic_configs`."""
+        return await self._link.call(lambda: self._cluster.topic_configs(topics, names))
 
     async def alter_topic_config(self, topic: str, changes: Mapping[str, str]) -> None:
         """See `KafkaAdmin.alter_topic_config`."""

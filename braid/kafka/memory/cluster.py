@@ -24,10 +24,12 @@ from braid.kernel.errors import (
     TopicSealed,
 )
 from braid.kernel.ports import (
+    BrokerDescription,
     ClusterDescription,
     Committed,
     Fingerprint,
     Generation,
+    LogDir,
     Survey,
     TopicDescription,
     TopicPartition,
@@ -36,6 +38,8 @@ from braid.kernel.ports import (
 T = TypeVar("T")
 
 BROKER: Final = 1
+_DISK_BYTES: Final = 1 << 40
+_FEATURES: Final = {"metadata.version": 30}
 _TOPIC_DEFAULTS: Final = {
     "cleanup.policy": "delete",
     "compression.type": "producer",
@@ -91,6 +95,9 @@ class MemoryCluster:
         self.running = True
         self.paused = False
         self.slow_seconds = 0.0
+        self.disk_bytes = _DISK_BYTES
+        self.filled_bytes: dict[int, int] = {}  # of a broker's disk, by whatever else lies there
+        self.set_on: dict[int, dict[str, str]] = {}  # by broker, what it alone is set to
         self._brokers = range(BROKER, BROKER + brokers)
         self._stopped: set[int] = set()
         self.cluster_id = f"{name}-1"
@@ -254,6 +261,28 @@ class MemoryCluster:
             offsets_retention_minutes=10_080,
         )
 
+    def describe_broker(self, broker: int) -> BrokerDescription:
+        """See `KafkaAdmin.describe_broker`."""
+        self._check_serves(broker)
+        config = {
+            "auto.create.topics.enable": str(self.auto_creates_topics).lower(),
+            "offset.metadata.max.bytes": str(self.groups.metadata_max_units),
+            "offsets.retention.minutes": "10080",
+        }
+        return BrokerDescription({**config, **self.set_on.get(broker, {})}, _FEATURES, _FEATURES)
+
+    def log_dirs(self, broker: int) -> list[LogDir]:
+        """See `KafkaAdmin.log_dirs`: one disk a broker, filled by its copies and by `filled_bytes`."""
+        self._check_serves(broker)
+        sizes = {
+            TopicPartition(name, number): log.size
+            for name, topic in self._topics.items()
+            for number, log in enumerate(topic.logs)
+            if broker in self._placed(name, number)
+        }
+        used = sum(sizes.values()) + self.filled_bytes.get(broker, 0)
+        return [LogDir(self.disk_bytes, max(0, self.disk_bytes - used), sizes)]
+
     def describe_topics(self, topics: Sequence[str] | None) -> dict[str, TopicDescription]:
         """Those that exist; all when None."""
         names = self._topics if topics is None else [name for name in topics if name in self._topics]
@@ -264,6 +293,7 @@ class MemoryCluster:
                 [self._leader(name, number) for number in range(len(self._topics[name].logs))],
                 [number for number in range(len(self._topics[name].logs)) if self._lacks_copies(name, number)],
                 [self._leader_epoch] * len(self._topics[name].logs),
+                self._topics[name].copies,
             )
             for name in sorted(names)
         }
@@ -296,6 +326,11 @@ class MemoryCluster:
     def topic_config(self, topic: str) -> dict[str, str]:
         """Defaults, overridden."""
         return {**_TOPIC_DEFAULTS, **self._topic(topic).config}
+
+    def topic_configs(self, topics: Sequence[str], names: Sequence[str]) -> dict[str, Mapping[str, str]]:
+        """See `KafkaAdmin.topic_configs`."""
+        known = {topic: self.topic_config(topic) for topic in topics if topic in self._topics}
+        return {topic: {name: config[name] for name in names if name in config} for topic, config in known.items()}
 
     def alter_topic_config(self, topic: str, changes: Mapping[str, str]) -> None:
         """See `KafkaAdmin.alter_topic_config`."""
@@ -371,9 +406,15 @@ class MemoryCluster:
 
     def _copies(self, topic: str, partition: int) -> list[int]:
         """Brokers with a copy that serve; the first one leads."""
+        return [broker for broker in self._placed(topic, partition) if broker not in self._stopped]
+
+    def _placed(self, topic: str, partition: int) -> list[int]:
         brokers, copies = self._brokers, self._topics[topic].copies
-        placed = [brokers[(partition + each) % len(brokers)] for each in range(copies)]
-        return [broker for broker in placed if broker not in self._stopped]
+        return [brokers[(partition + each) % len(brokers)] for each in range(copies)]
+
+    def _check_serves(self, broker: int) -> None:
+        if broker not in self._serving():
+            raise ClusterUnavailable(f"broker {broker} of cluster {self.name} does not answer")
 
     def _leader(self, topic: str, partition: int) -> int:
         return next(iter(self._copies(topic, partition)), -1)

@@ -15,7 +15,6 @@ from braid.kernel.ports.host import (
     Threads,
 )
 from braid.kernel.ports.kafka import (
-    ClusterDescription,
     Committed,
     DamagedBatch,
     FetchedColumns,
@@ -24,20 +23,25 @@ from braid.kernel.ports.kafka import (
     Generation,
     Isolation,
     Kafka,
-    KafkaAdmin,
     KafkaCluster,
     KafkaFetcher,
     KafkaMembership,
     KafkaOffsets,
     KafkaProducer,
     KafkaRecord,
-    OffsetAt,
     Sendable,
     SendableT,
-    Survey,
-    TopicDescription,
     TopicPartition,
     Written,
+)
+from braid.kernel.ports.kafka_admin import (
+    BrokerDescription,
+    ClusterDescription,
+    KafkaAdmin,
+    LogDir,
+    OffsetAt,
+    Survey,
+    TopicDescription,
 )
 from braid.kernel.ports.rpc import (
     Caller,
@@ -68,6 +72,7 @@ from braid.kernel.ports.store import (
 __all__ = [
     "Appended",
     "Batch",
+    "BrokerDescription",
     "CallOptions",
     "Caller",
     "Clock",
@@ -98,6 +103,7 @@ __all__ = [
     "KafkaRecord",
     "Leader",
     "Loaded",
+    "LogDir",
     "OffsetAt",
     "Randomness",
     "RpcChannel",

@@ -1,12 +1,14 @@
 """The contract of `KafkaAdmin`: topics, configuration, offsets of logs, seals, fingerprints."""
 
+import asyncio
+from collections.abc import Callable
 from typing import Final
 
 import pytest
 
-from braid.kernel.errors import AlreadyExists, Invalid, NotFound, RecordTooLarge, TopicSealed
-from braid.kernel.ports import OffsetAt, TopicPartition
-from tests.contract.kafka.rig import FIRST_MS, Body, Rig, values_of, write
+from braid.kernel.errors import AlreadyExists, ClusterUnavailable, Invalid, NotFound, RecordTooLarge, TopicSealed
+from braid.kernel.ports import LogDir, OffsetAt, TopicPartition
+from tests.contract.kafka.rig import ENOUGH_SECONDS, FIRST_MS, Body, Rig, values_of, write
 
 
 async def a_cluster_describes_itself(rig: Rig) -> None:
@@ -18,6 +20,52 @@ async def a_cluster_describes_itself(rig: Rig) -> None:
     assert described.offset_metadata_max_units == 4096
     assert described.offsets_retention_minutes == 10_080
     assert (await rig.new_admin().describe_cluster()).cluster_id == described.cluster_id
+
+
+async def a_broker_describes_itself(rig: Rig) -> None:
+    survey = await rig.admin.survey([])
+    told = await rig.admin.describe_broker(survey.brokers[0])
+    assert told.config["auto.create.topics.enable"] == "false"
+    assert told.config["offset.metadata.max.bytes"] == "4096"
+    assert 7 <= told.finalized["metadata.version"] <= told.supported["metadata.version"]
+    with pytest.raises(ClusterUnavailable):
+        await rig.admin.describe_broker(99)
+
+
+async def a_broker_tells_the_room_on_its_disk_and_what_lies_there(rig: Rig) -> None:
+    (broker,) = (await rig.admin.survey([])).brokers
+    name = await rig.topic(2)
+    written, empty = TopicPartition(name, 0), TopicPartition(name, 1)
+    before = await _disk(rig, broker, lambda disk: written in disk.sizes and empty in disk.sizes)
+    assert 0 < before.usable_bytes <= before.total_bytes
+    assert (before.sizes[written], before.sizes[empty]) == (0, 0)
+    await write(await rig.producer(), written, *[b"x" * 10_000] * 3)
+    (after,) = await rig.admin.log_dirs(broker)
+    assert 30_000 < after.sizes[written] < 32_000 and after.sizes[empty] == 0
+    await rig.admin.delete_topic(name)
+    await _disk(rig, broker, lambda disk: written not in disk.sizes)
+    with pytest.raises(ClusterUnavailable):
+        await rig.admin.log_dirs(99)
+
+
+async def _disk(rig: Rig, broker: int, expected: Callable[[LogDir], bool]) -> LogDir:
+    """A broker's one disk, once it is as expected: brokers make and delete logs after they have said so."""
+    async with asyncio.timeout(ENOUGH_SECONDS):
+        while True:
+            (disk,) = await rig.admin.log_dirs(broker)
+            if expected(disk):
+                return disk
+            await asyncio.sleep(0.1)
+
+
+async def settings_of_many_topics_are_read_at_once(rig: Rig) -> None:
+    plain, own = await rig.topic(1), await rig.topic(1, {"min.insync.replicas": "2"})
+    names = ["min.insync.replicas", "unclean.leader.election.enable"]
+    assert await rig.admin.topic_configs([plain, "no-such-topic", own], names) == {
+        plain: {"min.insync.replicas": "1", "unclean.leader.election.enable": "false"},
+        own: {"min.insync.replicas": "2", "unclean.leader.election.enable": "false"},
+    }
+    assert (await rig.admin.describe_topics([own]))[own].copies == 1
 
 
 async def topics_are_created_described_and_deleted(rig: Rig) -> None:
@@ -146,6 +194,9 @@ async def fingerprints_tell_logs_apart(rig: Rig) -> None:
 
 BODIES: Final[list[Body]] = [
     a_cluster_describes_itself,
+    a_broker_describes_itself,
+    a_broker_tells_the_room_on_its_disk_and_what_lies_there,
+    settings_of_many_topics_are_read_at_once,
     topics_are_created_described_and_deleted,
     a_survey_tells_brokers_controller_and_topics_at_once,
     bad_topics_are_refused,

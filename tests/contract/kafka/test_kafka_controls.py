@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from braid.kafka.memory import link, log, producer
-from braid.kafka.memory.cluster import MemoryCluster
+from braid.kafka.memory.cluster import _TOPIC_DEFAULTS, MemoryCluster
 from braid.kafka.memory.fetcher import MemoryFetcher
 from braid.kafka.memory.groups import Groups
 from braid.kernel.errors import ClusterUnavailable, Fenced
@@ -92,6 +92,27 @@ def test_calls_without_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     real = link.Link.call
     monkeypatch.setattr(link.Link, "call", lambda self, operation, seconds=0.0: real(self, operation, 60.0))
     with pytest.raises((AssertionError, TimeoutError)):
+        run_on_memory(body)
+
+
+def test_a_disk_that_does_not_fill(monkeypatch: pytest.MonkeyPatch) -> None:
+    body = admin_bodies.a_broker_tells_the_room_on_its_disk_and_what_lies_there
+    run_on_memory(body)
+    real = MemoryCluster.log_dirs
+    monkeypatch.setattr(
+        MemoryCluster,
+        "log_dirs",
+        lambda self, broker: [replace(each, sizes=dict.fromkeys(each.sizes, 0)) for each in real(self, broker)],
+    )
+    with pytest.raises(AssertionError):
+        run_on_memory(body)
+
+
+def test_settings_of_topics_without_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    body = admin_bodies.settings_of_many_topics_are_read_at_once
+    run_on_memory(body)
+    monkeypatch.setattr(MemoryCluster, "topic_config", lambda self, topic: dict(_TOPIC_DEFAULTS))
+    with pytest.raises(AssertionError):
         run_on_memory(body)
 
 

@@ -1,0 +1,180 @@
+"""What Braid asks of a cluster beside its records: topics, configuration, logs, brokers and their disks."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from braid.kernel.ports.kafka import Fingerprint, TopicPartition, Written
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDescription:
+    """A topic as its cluster describes it. `leaders[p]` is the broker leading partition p, or -1.
+
+    `under_replicated` are the partitions that have fewer copies in step than they should, `leader_epochs` the number of
+    each partition's leader so far, as the broker that was asked knows it; empty where it is unknown. `copies` are those
+    of the partition that has the fewest, in step or not.
+    """
+
+    name: str
+    topic_id: bytes
+    leaders: Sequence[int]
+    under_replicated: Sequence[int] = ()
+    leader_epochs: Sequence[int] = ()
+    copies: int = 1
+
+    @property
+    def partitions(self) -> int:
+        """The number of partitions."""
+        return len(self.leaders)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterDescription:
+    """A cluster as it describes itself."""
+
+    cluster_id: str
+    controller: int
+    brokers: Mapping[int, str]
+    auto_creates_topics: bool
+    offset_metadata_max_units: int
+    offsets_retention_minutes: int
+    default_config: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def configured(
+        cls, cluster_id: str, controller: int, brokers: Mapping[int, str], config: Mapping[str, str]
+    ) -> "ClusterDescription":
+        """As a broker with this configuration describes it; what it does not tell is Kafka's default."""
+        return cls(
+            cluster_id,
+            controller,
+            brokers,
+            auto_creates_topics=config.get("auto.create.topics.enable", "true") == "true",
+            offset_metadata_max_units=int(config.get("offset.metadata.max.bytes", "4096")),
+            offsets_retention_minutes=int(config.get("offsets.retention.minutes", "10080")),
+            default_config=config,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerDescription:
+    """One broker as it describes itself.
+
+    Attributes:
+        config: What it is set to; values that brokers keep secret are left out.
+        finalized: The level of each feature that its cluster has agreed on, such as `metadata.version`; empty where
+            brokers tell none.
+        supported: The highest level of each feature that this broker could go to.
+    """
+
+    config: Mapping[str, str]
+    finalized: Mapping[str, int] = field(default_factory=dict)
+    supported: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class LogDir:
+    """One of a broker's directories of logs, and the disk it lies on (KIP-827).
+
+    Attributes:
+        total_bytes: Of the disk; -1 when the broker does not say.
+        usable_bytes: Of the disk, what the broker may still take; -1 as above.
+        sizes: Bytes of each partition's copy there, without its indexes.
+    """
+
+    total_bytes: int
+    usable_bytes: int
+    sizes: Mapping["TopicPartition", int]
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """One answer of any broker: who leads the cluster, which brokers serve, and those of the topics that exist."""
+
+    controller: int
+    brokers: Sequence[int]
+    topics: Mapping[str, TopicDescription]
+
+
+class OffsetAt(Enum):
+    """Special positions in a log, as ListOffsets numbers them."""
+
+    LATEST = -1
+    EARLIEST = -2
+
+
+class KafkaAdmin(Protocol):
+    """Topics, configuration and offsets of logs on one cluster. Every call ends within `limits.KAFKA_CALL_SECONDS`.
+
+    Every method raises `ClusterUnavailable` when the cluster does not answer in time; `NotFound` for an unknown topic.
+    `metadata["refused"]` of the former is there when every broker refused to connect.
+    """
+
+    async def describe_cluster(self) -> ClusterDescription:
+        """Reads identity, brokers and the configuration that matters to Braid."""
+        ...
+
+    async def describe_broker(self, broker: int) -> BrokerDescription:
+        """Reads one broker's own configuration, and the features it knows."""
+        ...
+
+    async def log_dirs(self, broker: int) -> Sequence[LogDir]:
+        """DescribeLogDirs: one broker's disks, and the sizes of all copies there. A failed disk is left out.
+
+        Raises:
+            Refused: whoever asks may not describe the cluster.
+        """
+        ...
+
+    async def describe_topics(self, topics: Sequence[str]) -> Mapping[str, TopicDescription]:
+        """Describes those of the topics that exist. Never creates one."""
+        ...
+
+    async def survey(self, topics: Sequence[str]) -> Survey:
+        """Describes the cluster and those of the topics that exist, in one request. Never creates one."""
+        ...
+
+    async def list_topics(self) -> Sequence[str]:
+        """Names of all topics, sorted."""
+        ...
+
+    async def create_topic(
+        self, topic: str, partitions: int, replication_factor: int, config: Mapping[str, str]
+    ) -> None:
+        """Creates a topic. Raises `AlreadyExists`, `Invalid`."""
+        ...
+
+    async def delete_topic(self, topic: str) -> None:
+        """Deletes a topic; a topic that is not there is fine."""
+        ...
+
+    async def topic_config(self, topic: str) -> Mapping[str, str]:
+        """Reads a topic's effective configuration."""
+        ...
+
+    async def topic_configs(self, topics: Sequence[str], names: Sequence[str]) -> Mapping[str, Mapping[str, str]]:
+        """Reads some settings of those of the topics that exist, in one request."""
+        ...
+
+    async def alter_topic_config(self, topic: str, changes: Mapping[str, str]) -> None:
+        """Sets some of a topic's configuration, leaving the rest (incremental alter)."""
+        ...
+
+    async def offsets_at(self, at: Mapping["TopicPartition", OffsetAt | int]) -> Mapping["TopicPartition", int]:
+        """ListOffsets: each log's start, its end, or the first offset at or after a time (ms; the end if none)."""
+        ...
+
+    async def try_append(self, partition: "TopicPartition", value: bytes, timeout_seconds: float) -> "Written":
+        """Appends one record with `acks=all` outside any producer. Raises `TopicSealed` when the topic is sealed."""
+        ...
+
+    async def fingerprint(self, partition: "TopicPartition", offset: int) -> "Fingerprint | None":
+        """Reads the log's identity below an offset; None when that part of the log is gone or nothing is below it."""
+        ...
+
+    async def close(self) -> None:
+        """Frees connections."""
+        ...
