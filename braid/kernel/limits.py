@@ -201,6 +201,7 @@ SPARE_GRACE_SECONDS: Final = 60.0  # a channel made for a move may stand by so l
 RETIRED_CHANNELS_KEPT: Final = 64  # of a stream, in memory; its history keeps all
 RECONCILE_SECONDS: Final = 0.25  # between two looks at the world when nothing changed
 WORK_RETRY_SECONDS: Final = 0.5  # before a step of a channel is tried again
+TAIL_LOOK_SECONDS: Final = 30.0  # between two looks at whether retention may be as declared again: nothing waits for it
 WORK_AT_ONCE: Final = 64  # channels worked on at the same time
 DRAIN_GROUPS_PAGE: Final = 500  # groups asked for in one call
 CREATE_WAIT_SECONDS: Final = 8.0  # a create or move waits so long for its topics; the reconciler finishes the rest

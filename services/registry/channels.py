@@ -100,6 +100,7 @@ class Channel:
         activated_epoch: Epoch of the leader that put it on the route: that leader has seen every producer of it.
         drain_revision: Route revision that dropped it; 0 before.
         planned: Whether its cluster was well when it was dropped.
+        endangered: Its cluster was away while it carried traffic, and its topic is not known to keep everything since.
         retention_lifted: Its topic keeps everything.
         producers_left, sealed, end_offsets: Steps of the drain that are done.
         retention_restored: Its topic keeps its stream's retention again.
@@ -125,6 +126,7 @@ class Channel:
     activated_epoch: int = 0
     drain_revision: int = 0
     planned: bool = False
+    endangered: bool = False
     retention_lifted: bool = False
     producers_left: bool = False
     sealed: bool = False
@@ -148,6 +150,11 @@ class Channel:
     def live(self) -> bool:
         """Whether its topic exists or may exist."""
         return self.state is not ChannelState.RETIRED
+
+    @property
+    def keeps_everything(self) -> bool:
+        """Whether its topic's retention is lifted, or is to be before anything else."""
+        return self.endangered or self.retention_lifted or self.state is ChannelState.DRAINING
 
     @property
     def known_ends(self) -> tuple[int, ...]:

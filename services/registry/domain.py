@@ -235,11 +235,13 @@ def _record(state: Stream, command: _Record) -> Sequence[StreamEvent]:
             waits = channel.state is ChannelState.PROVISIONING and not channel.retiring
             return [ChannelProvisioned(command.ref, command.topic_id, command.kafka_cluster_id)] if waits else []
         case RecordRetentionLifted():
-            wanted = channel.state is ChannelState.DRAINING and not channel.retention_lifted
-            return [RetentionLifted(command.ref)] if wanted else []
+            drains = channel.state is ChannelState.DRAINING and not channel.retention_lifted
+            carries = channel.state is ChannelState.ACTIVE and channel.endangered
+            return [RetentionLifted(command.ref)] if drains or carries else []
         case RecordRetentionRestored():
-            wanted = channel.state is ChannelState.DRAINED and not channel.retention_restored
-            return [RetentionRestored(command.ref)] if wanted else []
+            drained = channel.state is ChannelState.DRAINED and not channel.retention_restored
+            safe = channel.state is ChannelState.ACTIVE and channel.retention_lifted and not channel.endangered
+            return [RetentionRestored(command.ref)] if drained or safe else []
         case ReportLoss() | ReportOverwritten():
             return _lose(channel, command)
         case CloseChannel():
@@ -415,13 +417,14 @@ def _channel_evolved(channel: Channel, event: _ChannelEvent, now_ms: int) -> Cha
         case RetirementIntended():
             return replace(channel, retiring=True)
         case ChannelStranded():
-            return replace(channel, stranded=True)
+            return replace(channel, stranded=True, endangered=channel.state is ChannelState.ACTIVE)
         case ChannelReturned():
             return replace(channel, stranded=False)
         case RetentionLifted():
-            return replace(channel, retention_lifted=True)
+            return replace(channel, retention_lifted=True, endangered=False)
         case RetentionRestored():
-            return replace(channel, retention_lifted=False, retention_restored=True)
+            drained = channel.state is ChannelState.DRAINED
+            return replace(channel, retention_lifted=False, retention_restored=drained)
 
 
 def _traffic_moved(state: Stream, event: TrafficMoved, context: Context) -> Stream:

@@ -9,32 +9,48 @@ from dataclasses import dataclass
 
 from braid.kernel.errors import TopicSealed
 from braid.kernel.ids import SEAL_CANARY
-from braid.kernel.limits import LOSS_TOLD_MAX, SEAL_SETTLE_SECONDS, TRY_APPEND_SECONDS, WORK_AT_ONCE
+from braid.kernel.limits import (
+    LOSS_TOLD_MAX,
+    SEAL_SETTLE_SECONDS,
+    TAIL_LOOK_SECONDS,
+    TRY_APPEND_SECONDS,
+    WORK_AT_ONCE,
+    WORK_RETRY_SECONDS,
+)
 from braid.kernel.offset_ranges import Ranges, united
 from braid.kernel.ports import Clock, KafkaAdmin, OffsetAt, TopicPartition
 from services.registry import cuts
 from services.registry.access import Access
-from services.registry.channels import Channel, Resumption
+from services.registry.channels import Channel, ChannelState, Resumption
 from services.registry.clusters import Cluster
 from services.registry.commands import (
     RecordDrained,
     RecordEndOffsets,
     RecordRetentionLifted,
+    RecordRetentionRestored,
     RecordSealed,
     ReportLoss,
     StreamCommand,
 )
 from services.registry.losses import below, missing, undone
 from services.registry.peers import Peers
-from services.registry.topics import KEEP_EVERYTHING, SEALED
+from services.registry.streams import Stream
+from services.registry.topics import HOUR_MS, KEEP_EVERYTHING, SEALED
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """The step is not done: who or what holds it, for people; and what seems to be lost, if anything does."""
+    """The step is not done.
+
+    Attributes:
+        holders: Who or what holds it, for people.
+        loss: What seems to be lost, if anything does.
+        seconds: When to try again.
+    """
 
     holders: tuple[str, ...]
     loss: ReportLoss | None = None
+    seconds: float = WORK_RETRY_SECONDS
 
 
 def partitions_of(channel: Channel) -> Sequence[TopicPartition]:
@@ -53,12 +69,38 @@ async def look_for_cuts(
 
 
 async def lift_retention(access: Access, cluster: Cluster, channel: Channel) -> StreamCommand | Held:
-    """From now on the topic keeps everything."""
+    """From now on the topic keeps everything.
+
+    A channel whose topic could not be found, and which carries traffic still, has it again.
+    """
     admin = access.admin(cluster)
     if stranger := await _stranger(admin, channel):
         return stranger
     await admin.alter_topic_config(channel.topic, KEEP_EVERYTHING)
+    if channel.state is ChannelState.ACTIVE and channel.lost != channel.overwritten:
+        return ReportLoss(channel.ref, (), "its topic is there again")
     return RecordRetentionLifted(channel.ref)
+
+
+async def await_tail(
+    access: Access, peers: Peers, cluster: Cluster, stream: Stream, channel: Channel, now_ms: int
+) -> StreamCommand | Held:
+    """Whether retention may be as declared again for a channel that carries traffic, and kept everything for a while.
+
+    It may once it would take nothing that a group has to do: what is left is younger than the stream's retention, and
+    the strand allowance comes on top.
+    """
+    admin, partitions = access.admin(cluster), partitions_of(channel)
+    if stranger := await _stranger(admin, channel):
+        return Held(stranger.holders)  # it carries traffic: others see that its topic is gone
+    await _settle_config(admin, channel, KEEP_EVERYTHING)
+    groups = await peers.groups(stream.name, channel.ref.lane)
+    bases = {group: await _bases(access, cluster, group, channel) for group in groups}
+    starts = await admin.offsets_at(dict.fromkeys(partitions, OffsetAt.EARLIEST))
+    young = await admin.offsets_at(dict.fromkeys(partitions, now_ms - stream.spec.retention_hours * HOUR_MS))
+    left = {group: records_left(done, starts, young) for group, done in bases.items()}
+    holders = tuple(f"{group} ({count} records past their retention)" for group, count in left.items() if count)
+    return Held(holders, seconds=TAIL_LOOK_SECONDS) if holders else RecordRetentionRestored(channel.ref)
 
 
 async def seal(access: Access, cluster: Cluster, channel: Channel, clock: Clock) -> StreamCommand | Held:

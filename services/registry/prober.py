@@ -7,7 +7,7 @@ itself does not count (`lateness.py`).
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from functools import partial
 
 from braid.kernel.errors import AlreadyExists, BraidError, ClusterUnavailable
@@ -71,6 +71,10 @@ class Prober:
     def observed(self, name: str) -> Observed | None:
         """What was seen of a cluster in this term."""
         return self._observed.get(name)
+
+    def answering(self) -> Collection[str]:
+        """Clusters whose last look succeeded."""
+        return {name for name, each in self._observed.items() if each.judgement.good_since is not None}
 
     async def run(self) -> None:
         """Probes until cancelled."""

@@ -11,7 +11,7 @@ from services.registry.clusters import Cluster
 from services.registry.commands import IntendRetirement, RecordProvisioned, RecordRetired, StreamCommand
 from services.registry.peers import Peers
 from services.registry.streams import Stream, StreamSpec
-from services.registry.topics import drained_retention, reconfigurable, topic_config
+from services.registry.topics import KEEP_EVERYTHING, drained_retention, reconfigurable, topic_config
 
 COPIES_DEFAULT = 3
 
@@ -51,10 +51,11 @@ async def create_topic(access: Access, cluster: Cluster, stream: Stream, channel
 
 
 async def reconfigure_topic(access: Access, cluster: Cluster, stream: Stream, channel: Channel) -> None:
-    """Brings a topic in use to its stream's declaration, but for the size limit."""
+    """Brings a topic in use to its stream's declaration, but for the size limit, and retention that is lifted."""
     spec = stream.spec
     config = topic_config(spec.retention_hours, spec.max_record_bytes, spec.replication_factor, spec.topic_config)
-    await access.admin(cluster).alter_topic_config(channel.topic, reconfigurable(config))
+    kept = KEEP_EVERYTHING if channel.keeps_everything else {}
+    await access.admin(cluster).alter_topic_config(channel.topic, {**reconfigurable(config), **kept})
 
 
 async def restore_retention(access: Access, cluster: Cluster, stream: Stream, channel: Channel) -> None:

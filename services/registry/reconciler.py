@@ -5,8 +5,9 @@ most one step of work under way; a step that fails is tried again after a while,
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 from braid.kernel.errors import BraidError
 from braid.kernel.limits import (
@@ -80,8 +81,9 @@ class Reconciler:
         sessions: Sessions,
         placing: asyncio.Lock,
         broken: Callable[[], Mapping[tuple[str, str], str]],
+        answering: Callable[[], Collection[str]],
     ) -> None:
-        """`placing` is held from a look at clusters to the append that rests on it; `broken` is `World.broken`."""
+        """`placing` is held from a look at clusters to the append that rests on it; the others are parts of `World`."""
         self.holders: dict[_Key, tuple[str, ...]] = {}
         self.problems: dict[_Key, BraidError] = {}
         self._replica = replica
@@ -90,10 +92,11 @@ class Reconciler:
         self._sessions = sessions
         self._placing = placing
         self._broken = broken
+        self._answering = answering
         self._crew = Crew(replica.host)
         self._wake = Signal()
-        self._not_before: dict[_Key, float] = {}
-        self._configured: dict[_Key, StreamSpec] = {}
+        self._not_before: dict[_Key, dict[Work | None, float]] = {}  # by step: one that may wait long holds up no other
+        self._configured: dict[_Key, tuple[StreamSpec, bool]] = {}
         self._said: dict[str, str] = {}
         self._suspected: dict[_Key, tuple[ReportLoss, float]] = {}
         self._undecided: dict[_Key, frozenset[Resumption]] = {}  # beside a loss that is being recorded
@@ -123,7 +126,7 @@ class Reconciler:
 
     def _world(self) -> World:
         world = read_world(self._replica.aggregates, self._replica.host.clock.now_ms())
-        return replace(world, broken=self._broken())
+        return replace(world, broken=self._broken(), answering=self._answering())
 
     # --- decisions
 
@@ -181,25 +184,32 @@ class Reconciler:
     # --- work
 
     def _start_work(self, world: World) -> None:
+        """Starts what is due, as much as may go on at once; first what retention threatens, whatever else goes on."""
         now = self._replica.host.clock.elapsed()
-        for stream in world.streams.values():
-            for channel in stream.channels:
-                job = self._job(world, stream, channel)
-                if job is None or now < self._not_before.get(job.key, 0.0) or len(self._crew) >= WORK_AT_ONCE:
-                    continue
-                self._crew.start(f"{stream.name}/{channel.ref}", lambda job=job: self._work(job))  # type: ignore[misc]
+        jobs = [
+            job
+            for stream in world.streams.values()
+            for channel in stream.channels
+            if (job := self._job(world, stream, channel))
+        ]
+        for job in sorted(jobs, key=lambda job: job.work is not Work.LIFT_RETENTION):
+            at_once = 2 * WORK_AT_ONCE if job.work is Work.LIFT_RETENTION else WORK_AT_ONCE
+            if len(self._crew) < at_once and now >= self._not_before.get(job.key, {}).get(job.work, 0.0):
+                self._crew.start(f"{job.stream.name}/{job.channel.ref}", partial(self._work, job))
 
     def _job(self, world: World, stream: Stream, channel: Channel) -> _Job | None:
         cluster = world.cluster(channel.cluster)
         work = next_work(world, channel)
         there = cluster.reachable and not world.lost(channel) and channel.state in CONSUMABLE
+        if work is Work.LIFT_RETENTION:
+            return _Job(stream, channel, cluster, work)
         if there and (resumed := self._sessions.resumptions(stream.name, channel)):
             return _Job(stream, channel, cluster, Work.LOOK_FOR_CUTS, resumed)
-        if work is not None:
-            return _Job(stream, channel, cluster, work)
         in_use = channel.state in _CONFIGURED and not channel.retiring and not world.in_trouble(channel)
-        stale = self._configured.get((stream.name, channel.ref)) != stream.spec
-        return _Job(stream, channel, cluster, None) if in_use and stale else None
+        stale = self._configured.get((stream.name, channel.ref)) != (stream.spec, channel.keeps_everything)
+        if in_use and stale and work in (None, Work.AWAIT_TAIL):
+            return _Job(stream, channel, cluster, None)
+        return _Job(stream, channel, cluster, work) if work is not None else None
 
     async def _work(self, job: _Job) -> None:
         """One attempt at one step."""
@@ -214,7 +224,7 @@ class Reconciler:
         if isinstance(result, Held):
             self.holders[job.key] = result.holders
             if loss is None or not believed:
-                self._later(job)
+                self._later(job, result.seconds)
                 return
             result = loss
         self.holders.pop(job.key, None)
@@ -245,7 +255,7 @@ class Reconciler:
         match job.work:
             case None:
                 await provision.reconfigure_topic(access, cluster, job.stream, channel)
-                self._configured[job.key] = job.stream.spec
+                self._configured[job.key] = (job.stream.spec, channel.keeps_everything)
                 return None
             case Work.CREATE_TOPIC:
                 return await provision.create_topic(access, cluster, job.stream, channel)
@@ -261,6 +271,9 @@ class Reconciler:
                 return await drain.read_end_offsets(access, cluster, channel)
             case Work.AWAIT_GROUPS:
                 return await drain.await_groups(access, self._peers, cluster, job.stream.name, channel)
+            case Work.AWAIT_TAIL:
+                now_ms = self._replica.host.clock.now_ms()
+                return await drain.await_tail(access, self._peers, cluster, job.stream, channel, now_ms)
             case Work.RESTORE_RETENTION:
                 await provision.restore_retention(access, cluster, job.stream, channel)
                 return RecordRetentionRestored(channel.ref)
@@ -297,5 +310,5 @@ class Reconciler:
             channel = str(job.channel.id(job.stream.name))
             self._replica.log.warning("channel waits", channel=channel, work=job.name, error=str(error))
 
-    def _later(self, job: _Job) -> None:
-        self._not_before[job.key] = self._replica.host.clock.elapsed() + WORK_RETRY_SECONDS
+    def _later(self, job: _Job, seconds: float = WORK_RETRY_SECONDS) -> None:
+        self._not_before[job.key] = {job.work: self._replica.host.clock.elapsed() + seconds}

@@ -1,7 +1,7 @@
 """One term of leadership: what lives only while this replica leads, composed and ended together."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from braid.kernel.ports import Kafka
@@ -48,7 +48,9 @@ class Term:
         began = replica.host.clock.elapsed()
         self.sessions = Sessions(tuning.producer_session_seconds, replica.leader_epoch, began)
         witnesses, lateness = Witnesses(), Lateness(began)
-        self.reconciler = Reconciler(replica, self.access, peers, self.sessions, self.placing, self._broken)
+        self.reconciler = Reconciler(
+            replica, self.access, peers, self.sessions, self.placing, self._broken, self._answering
+        )
         self.producers = Producers(
             replica, self.sessions, witnesses, lateness, self.changed, self.reconciler.producers_moved
         )
@@ -78,6 +80,9 @@ class Term:
 
     def _broken(self) -> Mapping[tuple[str, str], str]:
         return self.prober.broken
+
+    def _answering(self) -> Collection[str]:
+        return self.prober.answering()
 
     def _on_change(self, change: Change | Reloaded) -> None:
         if isinstance(change, Change) and change.history.kind == STREAMS.name:

@@ -1,7 +1,8 @@
 """What one channel needs done in the outside world next. Pure; `provision.py` and `drain.py` do it.
 
 Every step ends in an event, so a new leader goes on where the last one stopped. The order is that of a safe drain: keep
-everything, producers leave, seal, read the end, wait for groups.
+everything, producers leave, seal, read the end, wait for groups. A channel that carries traffic keeps everything, too,
+from the moment its cluster answers again after it was away, until groups have done what retention would take.
 """
 
 from enum import Enum
@@ -20,6 +21,7 @@ class Work(Enum):
     SEAL = "seal"
     READ_END_OFFSETS = "read end offsets"
     AWAIT_GROUPS = "await groups"
+    AWAIT_TAIL = "await tail"
     RESTORE_RETENTION = "restore retention"
     RETIRE = "retire"
 
@@ -32,8 +34,14 @@ _STEPS = {
 
 
 def next_work(world: World, channel: Channel) -> Work | None:
-    """The channel's next step; None when there is none, or its cluster cannot be reached for it."""
+    """The channel's next step; None when there is none, or its cluster cannot be reached for it.
+
+    Keeping everything does not wait until a cluster that returns is trusted again: its brokers look after retention
+    soon after they have started.
+    """
     reachable = world.cluster(channel.cluster).reachable
+    if _to_be_kept(world, channel) and (reachable or channel.cluster in world.answering):
+        return Work.LIFT_RETENTION
     if channel.state is ChannelState.DRAINING:
         return _drain_work(channel, reachable and not world.lost(channel))
     if not channel.live or not reachable:
@@ -42,17 +50,28 @@ def next_work(world: World, channel: Channel) -> Work | None:
         return Work.RETIRE
     if channel.state is ChannelState.PROVISIONING:
         return Work.CREATE_TOPIC
+    if channel.state is ChannelState.ACTIVE:
+        return Work.AWAIT_TAIL if channel.retention_lifted and not channel.endangered else None
     drained = channel.state is ChannelState.DRAINED and not world.lost(channel)
     if drained and channel.closed and not channel.sealed:
         return Work.SEAL  # it was closed while its cluster was away; nobody may write to it any more
     return Work.RESTORE_RETENTION if drained and not channel.retention_restored else None
 
 
+def _to_be_kept(world: World, channel: Channel) -> bool:
+    """Whether its topic must keep everything and does not yet.
+
+    Producers of a draining channel that lost something are awaited first: its topic may be gone.
+    """
+    if world.lost(channel):
+        return False
+    if channel.state is ChannelState.ACTIVE:
+        return channel.endangered
+    drains = channel.state is ChannelState.DRAINING and not channel.retention_lifted
+    return drains and (channel.producers_left or not channel.lost)
+
+
 def _drain_work(channel: Channel, reachable: bool) -> Work | None:
-    """Producers of a channel that lost something are awaited even though its topic cannot be kept: it may be gone."""
-    keeps = channel.producers_left or not channel.lost
-    if reachable and not channel.retention_lifted and keeps:
-        return Work.LIFT_RETENTION
     if not channel.producers_left:
         return Work.AWAIT_PRODUCERS
     if not reachable or channel.drain_step is None:

@@ -15,6 +15,7 @@ class World:
 
     Attributes:
         broken: By cluster and topic, why a channel can go on no more although its cluster does. Only who leads knows.
+        answering: Clusters whose last look succeeded, trusted or not. Only who leads knows.
         loads: Of the clusters that were measured lately. Only who leads knows.
     """
 
@@ -22,6 +23,7 @@ class World:
     clusters: Mapping[str, Cluster]
     streams: Mapping[str, Stream]
     broken: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    answering: Collection[str] = ()
     loads: Mapping[str, MeasuredLoad] = field(default_factory=dict)
 
     def cluster(self, name: str) -> Cluster:

@@ -12,8 +12,9 @@ from braid.kafka.memory.log import Log
 from braid.kernel.offset_ranges import OffsetRange, united
 from braid.kernel.ports import Committed, KafkaAdmin, TopicPartition
 from services.registry import cuts, drain, work
-from services.registry.channels import Channel, Resumption
+from services.registry.channels import Channel, ChannelState, Resumption
 from services.registry.drain import Held
+from services.registry.world import World
 from tests.simulation.mutants import Mutant
 from tests.simulation.plan import Plan
 from tests.simulation.run import run
@@ -95,13 +96,9 @@ async def _see_nothing_cut(admin: object, channel: Channel) -> Held | None:
     return None
 
 
-def _keep_first(channel: Channel, reachable: bool) -> work.Work | None:
+def _keep_first(world: World, channel: Channel) -> bool:
     """Waits for a topic that is gone before it asks whether producers have left."""
-    if reachable and not channel.retention_lifted:
-        return work.Work.LIFT_RETENTION
-    if not channel.producers_left:
-        return work.Work.AWAIT_PRODUCERS
-    return None if not reachable or channel.drain_step is None else work._STEPS[channel.drain_step]
+    return channel.state is ChannelState.DRAINING and not channel.retention_lifted and not world.lost(channel)
 
 
 @pytest.mark.slow
@@ -110,7 +107,7 @@ def _keep_first(channel: Channel, reachable: bool) -> work.Work | None:
     ("mutant", "seeds"),
     [
         (Mutant("a canary hides a loss", "I11 losses", [(drain, "_cut_short", _see_nothing_cut)]), (1, 10)),
-        (Mutant("producers of a lost topic are not awaited", "I13", [(work, "_drain_work", _keep_first)]), (8,)),
+        (Mutant("producers of a lost topic are not awaited", "I13", [(work, "_to_be_kept", _keep_first)]), (8,)),
     ],
     ids=lambda value: value.name if isinstance(value, Mutant) else "",
 )

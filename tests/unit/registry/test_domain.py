@@ -34,6 +34,8 @@ from services.registry.events import (
     FailoverBlocked,
     FailoverUnblocked,
     MoveProposed,
+    RetentionLifted,
+    RetentionRestored,
     StreamCreated,
     TrafficMoved,
 )
@@ -179,6 +181,24 @@ def test_stranded_marks_what_can_be_consumed_and_only_once() -> None:
     assert history.channel("live", 1).stranded and not history.channel("live", 2).stranded
     assert len(history.run(MarkReturned("east"))) == 2
     assert not history.channel("live", 1).stranded
+
+
+def test_what_was_away_while_it_carried_traffic_keeps_everything_until_that_is_safe() -> None:
+    history = created()
+    restore, lift = RecordRetentionRestored(ONE), RecordRetentionLifted(ONE)
+    assert history.run(lift) == history.run(restore) == []
+    history.run(MarkStranded("east"))
+    assert history.channel("live", 1).keeps_everything
+    assert history.run(restore) == [], "it may be eaten"
+    history.run(MarkReturned("east"))
+    assert history.run(lift) == [RetentionLifted(ONE)]
+    assert history.run(lift) == []
+    history.run(MarkStranded("east"))
+    assert history.run(restore) == [], "it was away again"
+    assert history.run(lift) == [RetentionLifted(ONE)]
+    assert history.run(restore) == [RetentionRestored(ONE)]
+    assert not history.channel("live", 1).keeps_everything
+    assert not history.channel("live", 1).retention_restored, "that of a drained channel is to come"
 
 
 def test_a_block_is_recorded_once_and_ends_when_the_traffic_leaves() -> None:

@@ -252,6 +252,23 @@ def test_a_drain_keeps_everything_first_and_waits_for_its_cluster() -> None:
         assert next_work(away, draining) is (None if draining.producers_left else Work.AWAIT_PRODUCERS)
 
 
+def test_what_was_away_keeps_everything_as_soon_as_its_cluster_answers() -> None:
+    history = created()
+    well, away = world(history, cluster("east")), world(history, down("east"))
+    answering = replace(away, answering={"east"})
+    draining = replace(history.channel("live", 1), state=ChannelState.DRAINING)
+    active = replace(history.channel("live", 1), state=ChannelState.ACTIVE, endangered=True)
+    for channel in (draining, active):
+        assert next_work(away, channel) is not Work.LIFT_RETENTION
+        assert next_work(answering, channel) is Work.LIFT_RETENTION
+        assert next_work(well, channel) is Work.LIFT_RETENTION
+    lifted = replace(active, endangered=False, retention_lifted=True)
+    assert next_work(answering, lifted) is None
+    assert next_work(well, lifted) is Work.AWAIT_TAIL
+    assert next_work(well, replace(lifted, endangered=True)) is Work.LIFT_RETENTION, "it was away again"
+    assert next_work(well, replace(lifted, retention_lifted=False)) is None
+
+
 def test_nothing_is_stranded_but_what_is_consumed() -> None:
     history = created()
     spare = provision(history, "live", "west", 4)
