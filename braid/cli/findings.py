@@ -20,7 +20,7 @@ from braid.api.registry.v1.cluster_pb2 import (
 )
 from braid.api.registry.v1.stream_pb2 import CHANNEL_STATE_ACTIVE, CHANNEL_STATE_STANDBY, Stream
 from braid.cli.documents import enum_text
-from braid.cli.listing import halted
+from braid.cli.listing import halted, waits_for_a_person
 from braid.cli.offsets import offsets_text
 from braid.cli.times import age_text
 from braid.kernel.errors import BraidError
@@ -355,7 +355,7 @@ def _lost(name: str, stream: Stream) -> list[Finding]:
             f"bring them back, or go on without: braid close channel {channel.name} --dry-run",
         )
         for channel in stream.status.channels
-        if channel.lost and channel.drain_step
+        if waits_for_a_person(channel)
     ]
 
 
@@ -378,7 +378,7 @@ def _halted(name: str, stream: Stream) -> list[Finding]:
             "halted",
             Level.FAIL,
             f"{channel.name} is not consumed, to keep the order: {', '.join(channel.waits_for)} comes first",
-            f"bring that one's cluster back, or go on without it: braid release channel {channel.name}",
+            f"bring back what that one lacks, or go on without it: braid release channel {channel.name}",
         )
         for channel in halted(stream)
     ]

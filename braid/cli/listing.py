@@ -183,8 +183,12 @@ def stream_state(stream: stream_pb2.Stream) -> str:
         return "NO ROUTE"
     if stream.status.blocked_reason:
         return "BLOCKED"
+    if halted(stream):
+        return "HALTED"
+    if any(waits_for_a_person(each) for each in channels):
+        return "LOST"
     if any(each.stranded for each in channels):
-        return "HALTED" if halted(stream) else "STRANDED"
+        return "STRANDED"
     return "DRAINING" if any(each.state == stream_pb2.CHANNEL_STATE_DRAINING for each in channels) else "OK"
 
 
@@ -204,7 +208,7 @@ def channel_item(channel: stream_pb2.Channel) -> Item:
 
 def waits_for(channel: stream_pb2.Channel) -> str:
     """What a draining channel waits for, and who holds it."""
-    if channel.lost and channel.drain_step:
+    if waits_for_a_person(channel):
         return f"a person: {offsets_text(channel.lost)} lost; braid close channel {channel.name} --dry-run"
     if channel.stranded:
         return f"cluster {channel.cluster}"
@@ -218,10 +222,15 @@ def _order_text(channel: stream_pb2.Channel) -> str:
     return f"the order: {', '.join(channel.waits_for)} to be drained first" if channel.waits_for else ""
 
 
+def waits_for_a_person(channel: stream_pb2.Channel) -> bool:
+    """Whether a drain cannot end by itself: its cluster lost something of it."""
+    return bool(channel.lost and channel.drain_step)
+
+
 def halted(stream: stream_pb2.Stream) -> list[stream_pb2.Channel]:
-    """Channels of an ordered stream that are not consumed while an older one is stranded."""
-    stranded = {each.name for each in stream.status.channels if each.stranded}
-    return [each for each in stream.status.channels if stranded.intersection(each.waits_for)]
+    """Channels of an ordered stream that are not consumed while an older one is stranded, or waits for a person."""
+    stuck = {each.name for each in stream.status.channels if each.stranded or waits_for_a_person(each)}
+    return [each for each in stream.status.channels if stuck.intersection(each.waits_for)]
 
 
 def cluster_item(cluster: cluster_pb2.Cluster) -> Item:

@@ -6,10 +6,11 @@ import json
 from tests.unit.cli.mesh import Shell, virtual
 
 
-async def with_a_lost_channel() -> Shell:
+async def with_a_lost_channel(*flags: str) -> Shell:
     """A stream that failed over to west; east came back as another cluster, without its records."""
     shell = await Shell().start("east", "west")
-    assert (await shell.braid("create", "stream", "logs", "--lane", "live=2", "--clusters", "east,west")).code == 0
+    create = ("create", "stream", "logs", "--lane", "live=2", "--clusters", "east,west", *flags)
+    assert (await shell.braid(*create)).code == 0
     await asyncio.sleep(1.0)
     east = shell.kafka.named("east")
     east.kill()
@@ -25,6 +26,7 @@ async def test_what_is_lost_is_told_by_every_command_that_looks_and_closed_only_
     shell = await with_a_lost_channel()
     waiting = (await shell.braid("get", "channels", "logs/live", "-o", "wide")).out
     assert "a person: 0:0-,1:0- lost; braid close channel logs/live/1 --dry-run" in waiting
+    assert "LOST" in (await shell.braid("get", "streams")).out
     told = (await shell.braid("events", "--for", "stream/logs", "-o", "json")).out
     assert '"RecordsLost"' in told and "its cluster was east-1, now east-2 answers there" in told
     doctor = (await shell.braid("doctor")).out
@@ -81,3 +83,18 @@ async def test_an_ordered_stream_says_that_it_halts_and_goes_on_when_a_person_sa
     again = await shell.braid("release", "channel", "logs/live/1")
     assert again.code == 4 and "waits for no other" in again.err
     assert (await shell.braid("release", "channel", "logs/live/9")).code == 4
+
+
+@virtual
+async def test_an_ordered_stream_halts_behind_what_a_returned_cluster_lost() -> None:
+    shell = await with_a_lost_channel("--ordered")
+    channels = (await shell.braid("get", "channels", "logs/live", "-o", "wide")).out
+    assert "STRANDED" not in channels, "its cluster is back"
+    assert "HALTED" in (await shell.braid("get", "streams")).out
+    doctor = " ".join((await shell.braid("doctor")).out.split())
+    assert "logs/live/2 is not consumed, to keep the order: logs/live/1 comes first" in doctor
+    assert (await shell.braid("release", "channel", "logs/live/2")).code == 0
+    assert "LOST" in (await shell.braid("get", "streams")).out
+    assert (await shell.braid("close", "channel", "logs/live/1", "--accept-loss", "0:0-,1:0-")).code == 0
+    assert (await shell.braid("close", "channel", "logs/dlq/1", "--accept-loss", "0:0-")).code == 0
+    assert "OK" in (await shell.braid("get", "streams")).out
