@@ -19,6 +19,7 @@ SLOW_LOOKS: Final = 9  # whose middle one is looked at: a single fast or slow on
 SLOW_TIMEOUT_PART: Final = 2 / 3  # of a look's time-out: beyond, a cluster is slow though it always was
 USUAL_QUANTILE: Final = 0.9  # of a cluster's appends that are faster than its usual time
 USUAL_STEP: Final = 3e-4  # a look's part in the usual time: what doubles is the new usual after ten minutes
+USUAL_TOLD_PART: Final = 0.2  # of what is slow here: so much it must change for the usual time to be written down anew
 USUAL_LOOKS_MIN: Final = 40  # before there is a usual time: ten seconds
 HALF_DEAD_AFTER_SECONDS: Final = 3.0  # a partition without a leader for so long; elections take less
 GONE_SHARE_MAX: Final = 0.5  # of what is looked at; with more of it gone the cluster counts as dead

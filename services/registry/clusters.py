@@ -76,6 +76,7 @@ class Cluster:
         emptied: Nothing was left on it.
         verdict: Why its health is what it is.
         falls_ms: When its traffic had to leave, the last times.
+        usual_append_seconds: Nine of its ten appends take less; 0 where nobody knows.
     """
 
     name: str
@@ -95,6 +96,7 @@ class Cluster:
     emptied: bool = False
     verdict: Verdict = Verdict.UNTOLD
     falls_ms: tuple[int, ...] = ()
+    usual_append_seconds: float = 0.0
 
     @property
     def etag(self) -> str:
@@ -158,6 +160,13 @@ class SetHealth:
 
 
 @dataclass(frozen=True, slots=True)
+class LearnAppendTime:
+    """Writes down what is usual here, for the next leader; the shell asks when that is worth an event."""
+
+    usual_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class Cordon:
     """Takes the cluster out of the choice for new traffic, or back into it."""
 
@@ -200,6 +209,7 @@ ClusterCommand = (
     RegisterCluster
     | UpdateCluster
     | SetHealth
+    | LearnAppendTime
     | Cordon
     | Decommission
     | CancelDecommission
@@ -234,6 +244,13 @@ class ClusterHealthChanged:
     health: Health
     reason: str
     verdict: Verdict = Verdict.UNTOLD
+
+
+@dataclass(frozen=True, slots=True)
+class AppendTimeLearnt:
+    """What its appends usually take."""
+
+    usual_seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,6 +295,7 @@ ClusterEvent = (
     ClusterRegistered
     | ClusterUpdated
     | ClusterHealthChanged
+    | AppendTimeLearnt
     | ClusterCordoned
     | DecommissionIntended
     | DecommissionCancelled
@@ -330,6 +348,9 @@ class ClusterDecider:
             case SetHealth():
                 changed = (command.health, command.verdict) != (state.health, state.verdict)
                 return [ClusterHealthChanged(command.health, command.reason, command.verdict)] if changed else []
+            case LearnAppendTime():
+                known = command.usual_seconds == state.usual_append_seconds
+                return [] if known else [AppendTimeLearnt(command.usual_seconds)]
             case Cordon():
                 return _cordon(state, command)
             case Decommission() | CancelDecommission() | RecordEmptied():
@@ -408,12 +429,14 @@ def _evolved(state: Cluster, event: ClusterEvent, now_ms: int) -> Cluster:
             return replace(state, spec=event.spec)
         case ClusterHealthChanged():
             return _health_changed(state, event, now_ms)
+        case AppendTimeLearnt():
+            return replace(state, usual_append_seconds=event.usual_seconds)
         case ClusterCordoned():
             return replace(state, cordoned=event.cordoned)
         case DecommissionIntended() | DecommissionCancelled() | ClusterEmptied():
             return _decommission_evolved(state, event, now_ms)
         case ClusterIdentityChanged():
-            return replace(state, kafka_cluster_id=event.kafka_cluster_id)
+            return replace(state, kafka_cluster_id=event.kafka_cluster_id, usual_append_seconds=0.0)
         case ClusterDeleted():
             return Cluster(state.name, changes=state.changes)
 

@@ -109,6 +109,8 @@ def _of_cluster(event: ClusterEvent) -> Message:
             return pb.ClusterHealthChanged(
                 health=health_number(event.health), reason=event.reason, verdict=verdict_number(event.verdict)
             )
+        case c.AppendTimeLearnt():
+            return pb.AppendTimeLearnt(usual_seconds=event.usual_seconds)
         case c.ClusterCordoned():
             return pb.ClusterCordoned(cordoned=event.cordoned)
         case c.ClusterIdentityChanged():
@@ -253,6 +255,7 @@ _READERS: Final[Mapping[str, Callable[[pb.RegistryEvent], object]]] = {
         m.cluster_health_changed.reason,
         _read_verdict(m.cluster_health_changed.verdict),
     ),
+    "append_time_learnt": lambda m: c.AppendTimeLearnt(m.append_time_learnt.usual_seconds),
     "cluster_cordoned": lambda m: c.ClusterCordoned(m.cluster_cordoned.cordoned),
     "cluster_identity_changed": lambda m: c.ClusterIdentityChanged(
         m.cluster_identity_changed.kafka_cluster_id, m.cluster_identity_changed.previous_kafka_cluster_id

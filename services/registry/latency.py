@@ -5,10 +5,17 @@ Estimating Quantiles, 2013; here by a part of itself, and by larger ones while i
 lasts becomes usual, what is seen for seconds does not.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 
-from braid.kernel.limits_health import SLOW_LOOKS, SLOW_TIMEOUT_PART, USUAL_LOOKS_MIN, USUAL_QUANTILE, USUAL_STEP
+from braid.kernel.limits_health import (
+    SLOW_LOOKS,
+    SLOW_TIMEOUT_PART,
+    USUAL_LOOKS_MIN,
+    USUAL_QUANTILE,
+    USUAL_STEP,
+    USUAL_TOLD_PART,
+)
 from services.registry.thresholds import Thresholds
 
 
@@ -38,9 +45,14 @@ class Latency:
         return Latency(usual, self.looks + 1, (*self.recent, seconds)[-SLOW_LOOKS:])
 
     @property
+    def settled(self) -> bool:
+        """Whether there are enough appends of late to tell what is present."""
+        return len(self.recent) == SLOW_LOOKS
+
+    @property
     def present(self) -> float:
         """The middle one of the last appends; 0 before there are enough."""
-        return median(self.recent) if len(self.recent) == SLOW_LOOKS else 0.0
+        return median(self.recent) if self.settled else 0.0
 
     def bound(self, thresholds: Thresholds) -> float:
         """Seconds beyond which an append is slow here."""
@@ -54,3 +66,18 @@ class Latency:
         if self.present <= self.bound(thresholds):
             return ""
         return f"an append takes {self.present * 1e3:.0f} ms, {self.usual * 1e3:.0f} ms is usual"
+
+    def tells(self, known: float, thresholds: Thresholds) -> bool:
+        """Whether the usual time is worth writing down where `known` was last; 0 where nothing was.
+
+        That is so at first, and where another append than before is slow: most clusters are so fast that it never is.
+        """
+        if self.looks < USUAL_LOOKS_MIN or not self.usual:
+            return False
+        before = replace(self, usual=known).bound(thresholds)
+        return not known or abs(self.bound(thresholds) - before) > USUAL_TOLD_PART * before
+
+
+def inherited(usual: float) -> Latency:
+    """What a new leader begins with: the time that was written down, as good as if it had seen it for long."""
+    return Latency(usual, round(1 / USUAL_STEP)) if usual else Latency()

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 from braid.kernel.limits_health import FLAP_WINDOW_SECONDS, LAST_LOOK_SECONDS
 from braid.kernel.ports import Survey, TopicPartition
-from services.registry.clusters import Cluster, Health
+from services.registry.clusters import Cluster, Health, Verdict
 from services.registry.evidence import Look, Part, weigh
 from services.registry.gaps import Gaps
 from services.registry.health import Judgement, hold_seconds, judge
-from services.registry.latency import Latency
+from services.registry.latency import Latency, inherited
 from services.registry.thresholds import Thresholds, thresholds_of
 from services.registry.topics import canary_topic
 from services.registry.witnesses import Hearsay
@@ -52,7 +52,8 @@ class Observed:
         self.gaps = Gaps(self.canary)
         self.snapshot: Snapshot | None = None
         self._usual = usual
-        self._latency = Latency()
+        self._latency = inherited(cluster.usual_append_seconds)
+        self._was_slow = cluster.health_reason if cluster.verdict is Verdict.SLOW else ""
         self._refused = 0
 
     def thresholds(self, cluster: Cluster) -> Thresholds:
@@ -87,6 +88,11 @@ class Observed:
         """Topics that have lost too much of them, each with the reason, for people."""
         return self.gaps.channels_gone(now, self.thresholds(cluster))
 
+    def append_time(self, cluster: Cluster) -> float:
+        """What its appends usually take, where that is worth writing down; else 0."""
+        told = self._latency.tells(cluster.usual_append_seconds, self.thresholds(cluster))
+        return self._latency.usual if told else 0.0
+
     def partition(self, count: int, looks: int) -> TopicPartition:
         """The canary's partition whose turn it is, of so many: the next one that has a leader."""
         turns = [TopicPartition(self.canary, (looks + each) % count) for each in range(count)]
@@ -109,7 +115,7 @@ class Observed:
             hearsay,
             bad_since=self.judgement.firm_since,
             refused_looks=self._refused,
-            slow=self._latency.slow(thresholds),
+            slow=self._latency.slow(thresholds) if self._latency.settled else self._was_slow,
             gaps=self.gaps.reason(look.until, thresholds.half_dead_after_seconds),
             too_much_gone=self.gaps.share(look.until, thresholds.half_dead_after_seconds) > thresholds.gone_share,
         )

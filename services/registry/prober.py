@@ -17,7 +17,7 @@ from braid.kernel.ports import KafkaAdmin, Survey, TopicPartition
 from braid.runtime.replica import Replica
 from services.registry.access import Access
 from services.registry.channels import CONSUMABLE, ChannelState
-from services.registry.clusters import Cluster, ClusterCommand, Health, ObserveIdentity, SetHealth
+from services.registry.clusters import Cluster, ClusterCommand, Health, LearnAppendTime, ObserveIdentity, SetHealth
 from services.registry.crew import Crew
 from services.registry.evidence import Look, Part
 from services.registry.histories import CLUSTERS, STREAMS
@@ -117,6 +117,8 @@ class Prober:
                 judged = observed.see_look(cluster, look, partition, self._hearsay(name, look), clock.now_ms())
                 if (judged.health, judged.verdict) != (cluster.health, cluster.verdict):
                     await self._record(name, SetHealth(judged.health, judged.reason, judged.verdict), "probe")
+                if usual := observed.append_time(cluster):
+                    await self._record(name, LearnAppendTime(usual), "probe")
             await clock.sleep(self._interval)
 
     async def _look(

@@ -35,6 +35,7 @@ CLUSTER_EVENTS: Final[dict[str, c.ClusterEvent]] = {
     "cluster_registered": c.ClusterRegistered(CLUSTER, "kafka-1"),
     "cluster_updated": c.ClusterUpdated(CLUSTER),
     "cluster_health_changed": c.ClusterHealthChanged(Health.DOWN, "no answer"),
+    "append_time_learnt": c.AppendTimeLearnt(0.005),
     "cluster_cordoned": c.ClusterCordoned(True),
     "cluster_identity_changed": c.ClusterIdentityChanged("kafka-2", "kafka-1"),
     "cluster_deleted": c.ClusterDeleted(),

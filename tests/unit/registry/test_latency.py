@@ -3,7 +3,7 @@
 import random
 
 from braid.kernel.limits_health import SLOW_FLOOR_SECONDS, USUAL_LOOKS_MIN
-from services.registry.latency import Latency
+from services.registry.latency import Latency, inherited
 from services.registry.thresholds import Thresholds
 
 USUAL = Thresholds()
@@ -59,3 +59,25 @@ def test_declared_numbers_count() -> None:
     near = fed(fed(Latency(), drawn(400, 0.002, 0.004)), [0.1] * 9)
     assert near.slow(Thresholds(slow_floor_seconds=0.05)) and not near.slow(USUAL)
     assert not near.slow(Thresholds(slow_floor_seconds=0.05, slow_factor=100.0))
+
+
+# --- what a leader leaves to the next
+
+
+def test_the_usual_time_is_written_down_once_it_is_known_and_when_another_append_is_slow() -> None:
+    new = fed(Latency(), [0.05] * (USUAL_LOOKS_MIN - 1))
+    assert not new.tells(0.0, USUAL)
+    known = new.after(0.05)
+    assert known.tells(0.0, USUAL) and not known.tells(0.05, USUAL)
+    assert not fed(known, drawn(200, 0.04, 0.055)).tells(0.05, USUAL)
+    assert fed(Latency(), [0.06] * 50).tells(0.045, USUAL)
+    assert not fed(Latency(), [0.03] * 50).tells(0.002, USUAL)  # the floor decides, now as before
+    assert not fed(Latency(), [0.0] * 50).tells(0.0, USUAL)
+
+
+def test_who_inherits_a_usual_time_judges_by_it_at_once_and_changes_it_as_slowly() -> None:
+    heir = inherited(0.05)
+    assert not heir.settled and not heir.slow(USUAL)
+    slow = fed(heir, [0.42] * 9)
+    assert slow.slow(USUAL) and not fed(inherited(0.0), [0.42] * 60).slow(USUAL)
+    assert fed(heir, [0.42] * 40).usual < 0.055
