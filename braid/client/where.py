@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from braid.client.marks import MARKS
 from braid.kernel import limits
 from braid.kernel.errors import Invalid
-from braid.kernel.ids import check_name
+from braid.kernel.ids import LeaseId, check_name
 from braid.kernel.record_columns import Cells, RecordColumns, pieces_at
 
 _Mask = NDArray[np.bool_]
@@ -60,12 +61,18 @@ class Where:
         if self.since is not None and self.until is not None and self.since >= self.until:
             raise Invalid("must be before until", field="where.since")
         if not 0 < self.sampled <= 1:
-            raise Invalid("must be above 0 and at most 1", field="where.sampled")
+            remedy = "give a part: 0.1 is one record of ten"
+            raise Invalid("must be above 0 and at most 1", field="where.sampled", remedy=remedy)
 
 
 def headers_asked(where: Where | None) -> tuple[str, ...]:
     """The headers that columns are asked for: those every consumer needs, and the predicate's."""
     return tuple(dict.fromkeys((*MARKS, *(where.headers if where is not None else ()))))
+
+
+def salt_of(lease: LeaseId) -> int:
+    """A partition's own number, the same for all who read it."""
+    return crc32(str(lease).encode())
 
 
 def chosen_by(where: Where, part: RecordColumns, times: NDArray[np.int64], lane: str, salt: int) -> _Mask:
@@ -76,7 +83,7 @@ def chosen_by(where: Where, part: RecordColumns, times: NDArray[np.int64], lane:
         part: Records as columns with the headers that `headers_asked` names.
         times: Their ingestion times, ms since the epoch.
         lane: The lane they came by.
-        salt: Their partition's own number, so that not the same offsets are sampled of all.
+        salt: Their partition's `salt_of`, so that not the same offsets are sampled of all.
     """
     if where.lanes and lane not in where.lanes:
         return np.zeros(len(part), np.bool_)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 
+from braid.client.where import Where
 from braid.kernel import limits
 from braid.kernel.errors import Invalid, Unsupported
 from braid.kernel.ids import LeaseId, check_name
@@ -21,7 +22,7 @@ Position = str | datetime | Mapping[LeaseId, int]
 
 _MESH: Final = ("endpoint", "stream", "clientId", "zone")
 _READ: Final = (
-    *("lanes", "failOnDataLoss", "includeHeaders", "minPartitions", "clusterWaitSeconds"),
+    *("lanes", "where", "failOnDataLoss", "includeHeaders", "minPartitions", "clusterWaitSeconds"),
     *("startingOffsets", "startingTimestamp"),
 )
 _BATCH: Final = (*_MESH, *_READ, "endingOffsets", "endingTimestamp", "group")
@@ -30,6 +31,10 @@ _WRITE: Final = (*_MESH, "lane", "compression", "deliveryTimeoutSeconds")
 _SPARKS_OWN: Final = frozenset({"path", "checkpointlocation", "queryname", "outputmode", "mergeschema"})
 _ASYNCHRONOUS: Final = "asyncProgressTrackingEnabled"
 _COMPRESSIONS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
+_WHERE_KINDS: Final[Mapping[str, type | tuple[type, ...]]] = {
+    "headers": dict, "keyPrefix": str, "lanes": list, "since": str, "until": str, "sampled": (int, float)
+}  # fmt: skip
+_WHERE_REMEDY: Final = 'for example {"headers": {"kind": "order"}, "keyPrefix": "eu-", "since": "2026-01-31T14:00:00Z"}'
 _log = logging.getLogger("braid.spark")
 
 
@@ -58,6 +63,7 @@ class ReadOptions:
         mesh: The mesh and stream.
         group: Whose progress a streaming read is; empty for a batch read.
         lanes: Only these; every lane but `dlq` when empty.
+        where: Which records become rows, decided before they do; all when None.
         start: `earliest`, `latest`, a time, or (batch) an offset by lease; a streaming read uses it only where the
             group has no progress.
         end: `latest`, a time, or an offset by lease (batch).
@@ -72,6 +78,7 @@ class ReadOptions:
     mesh: MeshOptions
     group: str = ""
     lanes: tuple[str, ...] = ()
+    where: Where | None = None
     start: Position = EARLIEST
     end: Position = LATEST
     min_partitions: int = 0
@@ -105,6 +112,7 @@ def batch_options(options: Mapping[str, str]) -> ReadOptions:
     return ReadOptions(
         mesh=_mesh(given),
         lanes=given.names("lanes"),
+        where=_where(given),
         start=given.position("startingOffsets", "startingTimestamp", EARLIEST, (EARLIEST,)),
         end=given.position("endingOffsets", "endingTimestamp", LATEST, (LATEST,)),
         min_partitions=given.whole("minPartitions"),
@@ -142,6 +150,7 @@ def stream_options(options: Mapping[str, str]) -> ReadOptions:
         mesh=_mesh(given),
         group=given.name("group", "the group whose member the query becomes"),
         lanes=given.names("lanes"),
+        where=_where(given),
         start=start,
         max_offsets_per_trigger=given.whole("maxOffsetsPerTrigger"),
         lease_seconds=lease_seconds,
@@ -271,6 +280,35 @@ class _Given:
             return _offsets(by_offset, offsets)
         either = " or ".join([*words, '{"<stream>/<lane>/<generation>/<partition>": offset}'])
         raise Invalid(f"{by_offset!r} is no position", field=offsets, remedy=f"use {either}")
+
+
+def _where(given: _Given) -> Where | None:
+    """A predicate from JSON, as `Where` names its parts in Spark's spelling; texts are UTF-8."""
+    text = given.text("where", "")
+    if not text:
+        return None
+    try:
+        parsed = json.loads(text)
+    except ValueError:
+        raise Invalid(f"{text!r} is not JSON", field="where", remedy=_WHERE_REMEDY) from None
+    if not isinstance(parsed, dict) or (unknown := sorted(parsed.keys() - _WHERE_KINDS.keys())):
+        what = f"{unknown[0]!r} is no part of it" if isinstance(parsed, dict) else f"{text!r} is no object"
+        raise Invalid(what, field="where", remedy=_WHERE_REMEDY)
+    for name, value in parsed.items():
+        if not isinstance(value, _WHERE_KINDS[name]) or isinstance(value, bool):
+            raise Invalid(f"{value!r} is not what it takes", field=f"where.{name}", remedy=_WHERE_REMEDY)
+    headers = parsed.get("headers", {})
+    for name, value in headers.items():
+        if not isinstance(value, str):
+            raise Invalid(f"{value!r} of {name} is no text", field="where.headers", remedy=_WHERE_REMEDY)
+    return Where(
+        headers={name: value.encode() for name, value in headers.items()},
+        key_prefix=parsed.get("keyPrefix", "").encode(),
+        lanes=parsed.get("lanes", ()),
+        since=_time(parsed["since"], "where.since") if "since" in parsed else None,
+        until=_time(parsed["until"], "where.until") if "until" in parsed else None,
+        sampled=parsed.get("sampled", 1.0),
+    )
 
 
 def _time(text: str, name: str) -> datetime:

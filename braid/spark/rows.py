@@ -27,12 +27,12 @@ from pyspark.sql.types import (
 from braid.client.cell_arrays import as_text, binary_of
 from braid.client.marks import ingestion_times, of_other_groups
 from braid.client.record import ID_HEADER, INGESTED_HEADER, REPLAY_GROUP_HEADER
+from braid.client.where import Where, chosen_by, headers_asked, salt_of
 from braid.kernel.ports import KafkaRecord
 from braid.kernel.ranges import Ranges
-from braid.kernel.record_columns import RecordColumns
+from braid.kernel.record_columns import RecordColumns, columns_of
 from braid.spark.plan import LogRange
 
-COLUMN_HEADERS: Final = (ID_HEADER, INGESTED_HEADER, REPLAY_GROUP_HEADER)  # that `build_columns` needs
 SCHEMA: Final = StructType(
     [
         StructField("stream", StringType()),
@@ -64,6 +64,11 @@ _KEY, _VALUE = attrgetter("key"), attrgetter("value")
 def arrow_schema() -> pa.Schema:
     """`SCHEMA` as Spark wants it from a data source."""
     return to_arrow_schema(SCHEMA, timezone="UTC")
+
+
+def column_headers(where: Where | None) -> tuple[str, ...]:
+    """The headers that `RowBuilder.build_columns` needs: those of every consumer, the predicate's, the record's id."""
+    return tuple(dict.fromkeys((*headers_asked(where), ID_HEADER)))
 
 
 class Marks(NamedTuple):
@@ -105,19 +110,28 @@ def marks(raws: Sequence[KafkaRecord], group: str) -> Marks:
 class RowBuilder:
     """Builds the rows of one range."""
 
-    def __init__(self, log: LogRange, *, group: str, include_headers: bool) -> None:
-        """`group` is the streaming read's, whose own replays alone are rows; empty for a batch read."""
+    def __init__(self, log: LogRange, *, group: str, include_headers: bool, where: Where | None = None) -> None:
+        """`group` is the streaming read's, whose own replays alone are rows; empty for a batch read.
+
+        What `where` does not choose is no row, and was read as all else.
+        """
         self._group = group
         self._include_headers = include_headers
+        self._where = where
+        self._salt = salt_of(log.lease)
+        self._ids_at = column_headers(where).index(ID_HEADER)
         self._skip = Ranges.of_edges(log.skip)
         channel = log.lease.channel
         self._same = (channel.stream, channel.lane, log.cluster, log.topic, log.lease.partition)
         self._constants: list[pa.Array] = []
 
     def build(self, raws: Sequence[KafkaRecord]) -> pa.RecordBatch:
-        """The rows of these records, in their order, without those that are done or another group's."""
+        """The rows of these records, in their order, without those that are done, another group's or not chosen."""
         if self._skip:
             raws = [raw for raw in raws if raw.offset not in self._skip]
+        if self._where is not None:
+            part = columns_of(raws, column_headers(self._where))
+            raws = list(compress(raws, self._chosen(self._where, part)))
         found = marks(raws, self._group)
         if found.others:
             wanted = np.ones(len(raws), np.bool_)
@@ -139,19 +153,19 @@ class RowBuilder:
         return pa.RecordBatch.from_arrays(columns, schema=schema)
 
     def build_columns(self, parts: Sequence[RecordColumns]) -> pa.RecordBatch:
-        """`build` without headers, of columns with `COLUMN_HEADERS`."""
+        """`build` without headers, of columns with `column_headers`."""
         schema = arrow_schema()
         if not parts:
             return pa.RecordBatch.from_pylist([], schema=schema)
         parts = [self._wanted(part) for part in parts]
-        times = [ingestion_times(part, part.headers[1]) for part in parts]
+        times = [ingestion_times(part, part.headers[0]) for part in parts]
         columns = [
             *self._repeated(sum(map(len, parts))),
             pa.array(_joined([part.offsets for part in parts]), pa.int64()),
             _timestamps(_joined([part.timestamps for part in parts]), schema.field("timestamp").type),
             pa.array(_joined([part.timestamp_types for part in parts]).astype(np.int32)),
             _timestamps(_joined(times), schema.field("ingested_at").type),
-            as_text(binary_of([(part.data, part.headers[0]) for part in parts])),
+            as_text(binary_of([(part.data, part.headers[self._ids_at]) for part in parts])),
             binary_of([(part.data, part.keys) for part in parts]),
             binary_of([(part.data, part.values) for part in parts]),
             pa.nulls(sum(map(len, parts)), schema.field("headers").type),
@@ -159,14 +173,18 @@ class RowBuilder:
         return pa.RecordBatch.from_arrays(columns, schema=schema)
 
     def _wanted(self, part: RecordColumns) -> RecordColumns:
-        """Without those that are done or another group's."""
+        """Without those that are done, another group's or not chosen."""
         if self._skip:
             done = np.zeros(len(part), np.bool_)
             for start, end in self._skip:
                 done[slice(*part.offsets.searchsorted((start, end)))] = True
             part = part.of(~done) if done.any() else part
-        others = of_other_groups(part, part.headers[2], self._group) if self._group else None
-        return part if others is None else part.of(~others)
+        others = of_other_groups(part, part.headers[1], self._group) if self._group else None
+        part = part if others is None else part.of(~others)
+        return part if self._where is None else part.of(self._chosen(self._where, part))
+
+    def _chosen(self, where: Where, part: RecordColumns) -> NDArray[np.bool_]:
+        return chosen_by(where, part, ingestion_times(part, part.headers[0]), self._same[1], self._salt)
 
     def _repeated(self, count: int) -> list[pa.Array]:
         """The columns that are the same in every row, cut from longer ones made before."""

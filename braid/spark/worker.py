@@ -22,7 +22,7 @@ from braid.spark.loop import ProcessLoop, process_loop
 from braid.spark.memory import keep_freed_memory
 from braid.spark.options import ReadOptions
 from braid.spark.plan import LogRange, beside
-from braid.spark.rows import COLUMN_HEADERS, RowBuilder
+from braid.spark.rows import RowBuilder, column_headers
 
 _log = logging.getLogger("braid.spark")
 _Key = tuple[int, str, str, str, str, str, float]
@@ -124,7 +124,7 @@ async def _next(reader: RangeReader, options: ReadOptions, end: int) -> RangeRec
     rows_max = max(1, min(limits.SPARK_READ_RECORDS, end - reader.position))
     if options.include_headers:
         return await reader.read(rows_max)
-    return await reader.read_columns(rows_max, COLUMN_HEADERS)
+    return await reader.read_columns(rows_max, column_headers(options.where))
 
 
 async def _begin_together(reader: RangeReader, ranges: Mapping[TopicPartition, LogRange]) -> None:
@@ -136,11 +136,11 @@ async def _next_together(
 ) -> Sequence[tuple[TopicPartition, RangeRecords | RangeColumns]]:
     if options.include_headers:
         return await reader.read_together(rows_max)
-    return await reader.read_columns_together(rows_max, COLUMN_HEADERS)
+    return await reader.read_columns_together(rows_max, column_headers(options.where))
 
 
 def _builder(options: ReadOptions, log: LogRange) -> RowBuilder:
-    return RowBuilder(log, group=options.group, include_headers=options.include_headers)
+    return RowBuilder(log, group=options.group, include_headers=options.include_headers, where=options.where)
 
 
 def _built(builder: RowBuilder, found: RangeRecords | RangeColumns) -> pa.RecordBatch:

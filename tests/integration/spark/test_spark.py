@@ -182,6 +182,9 @@ def test_a_frame_is_written_and_read_back(local: DevMesh, spark: SparkSession) -
         number = bytes(row.value)[1:]
         assert (row.lane, bytes(row.key)) == (("live", "bulk")[int(number) % 2], b"%d" % (int(number) % 7))
         assert bytes({header.key: header.value for header in row.headers}["n"]) == number
+    for with_headers in ("true", "false"):
+        chosen = read(spark, local, "written", includeHeaders=with_headers, where='{"headers": {"n": "77"}}').collect()
+        assert [bytes(row.value) for row in chosen] == [b"v77"]
 
 
 def test_a_query_writes_to_another_stream(local: DevMesh, spark: SparkSession, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from braid.client.where import Where
 from braid.kernel.errors import BraidError, Invalid
 from braid.kernel.ids import LeaseId
 from braid.spark.options import batch_options, stream_options, write_options
@@ -40,6 +41,16 @@ def test_a_time_is_milliseconds_or_iso_8601(text: str) -> None:
     assert batch_options({**MESH, "startingTimestamp": text}).start == datetime(2026, 1, 1, tzinfo=UTC)
 
 
+def test_a_predicate_is_json() -> None:
+    text = '{"headers": {"kind": "Größe"}, "keyPrefix": "eu-", "since": "1767225600000", "sampled": 0.5}'
+    expected = Where(
+        headers={"kind": "Größe".encode()}, key_prefix=b"eu-", since=datetime(2026, 1, 1, tzinfo=UTC), sampled=0.5
+    )
+    assert batch_options({**MESH, "where": text}).where == expected
+    assert stream_options({**MESH, "group": "g", "where": text}).where == expected
+    assert batch_options(MESH).where is None
+
+
 def test_offsets_are_given_by_lease() -> None:
     options = batch_options({**MESH, "startingOffsets": '{"logs/live/1/0": 23, "logs/live/1/1": -2}'})
     assert options.start == {LeaseId.parse("logs/live/1/0"): 23, LeaseId.parse("logs/live/1/1"): -2}
@@ -70,6 +81,13 @@ def test_offsets_are_given_by_lease() -> None:
         ({"subscribe": "logs"}, "subscribe", "stream"),
         ({"kafka.bootstrap.servers": "x:1"}, "kafka.bootstrap.servers", "leave it out"),
         ({"maxOffsetsPerTrigger": "5"}, "maxoffsetspertrigger", "leave it out"),
+        ({"where": "kind = order"}, "where", "for example"),
+        ({"where": "[]"}, "where", "for example"),
+        ({"where": '{"header": {}}'}, "where", "for example"),
+        ({"where": '{"headers": {"kind": 3}}'}, "where.headers", "for example"),
+        ({"where": '{"keyPrefix": 3}'}, "where.keyPrefix", "for example"),
+        ({"where": '{"since": "noon"}'}, "where.since", "milliseconds"),
+        ({"where": '{"sampled": 2}'}, "where.sampled", "one record of ten"),
     ],
 )
 def test_a_bad_option_of_a_batch_read_is_named_with_its_remedy(wrong: dict[str, str], field: str, says: str) -> None:

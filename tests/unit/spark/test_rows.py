@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -11,11 +12,12 @@ from hypothesis import strategies as st
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
+from braid.client.where import Where, chosen_by, headers_asked, salt_of
 from braid.kernel.errors import Invalid
 from braid.kernel.ids import LeaseId
 from braid.kernel.record_columns import columns_of
 from braid.spark.plan import LogRange
-from braid.spark.rows import COLUMN_HEADERS, SCHEMA, RowBuilder
+from braid.spark.rows import SCHEMA, RowBuilder, column_headers
 from braid.spark.source import BraidDataSource
 from braid.spark.writer import check_frame, outgoing_rows
 
@@ -33,14 +35,16 @@ class Raw(NamedTuple):
     timestamp_type: int = 0
 
 
-def build(raws: Sequence[Raw], *, group: str = "", headers: bool = False, log: LogRange = LOG) -> pa.RecordBatch:
+def build(
+    raws: Sequence[Raw], *, group: str = "", headers: bool = False, log: LogRange = LOG, where: Where | None = None
+) -> pa.RecordBatch:
     """The rows; without headers, columns have to make the same, in one part and in several."""
-    builder = RowBuilder(log, group=group, include_headers=headers)
+    builder = RowBuilder(log, group=group, include_headers=headers, where=where)
     found = builder.build(raws)
     found.validate(full=True)
     if not headers:
         for size in (max(1, len(raws)), 2):
-            parts = [columns_of(raws[at : at + size], COLUMN_HEADERS) for at in range(0, len(raws), size)]
+            parts = [columns_of(raws[at : at + size], column_headers(where)) for at in range(0, len(raws), size)]
             same = builder.build_columns(parts)
             same.validate(full=True)
             assert same.equals(found)
@@ -121,6 +125,39 @@ def test_another_groups_replays_are_left_out_of_a_group_and_not_of_a_batch_read(
     raws = [Raw(0), Raw(1, [("braid-replay-group", b"mine")]), Raw(2, [("braid-replay-group", b"yours")])]
     assert build(raws, group="mine").column("offset").to_pylist() == [0, 1]
     assert build(raws, group="").column("offset").to_pylist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("headers", [False, True])
+@pytest.mark.parametrize(
+    ("where", "offsets"),
+    [
+        (Where(headers={"kind": b"order"}), [1, 3]),
+        (Where(headers={"braid-id": b"01ABC:7"}), [3]),
+        (Where(key_prefix=b"eu-"), [2, 3]),
+        (Where(since=NOON.replace(microsecond=5_000)), [1]),
+        (Where(until=NOON.replace(microsecond=5_000), key_prefix=b"eu-"), [2, 3]),
+        (Where(lanes=["bulk"]), []),
+    ],
+)
+def test_what_a_predicate_does_not_choose_is_no_row(where: Where, offsets: list[int], headers: bool) -> None:
+    order = ("kind", b"order")
+    raws = [
+        Raw(0, [("kind", b"orders")]),
+        Raw(1, [order, ("braid-ts", b"%d" % (NOON_MS + 5))]),
+        Raw(2, key=b"eu-1"),
+        Raw(3, [order, ("braid-id", b"01ABC:7")], key=b"eu-2"),
+    ]
+    assert build(raws, where=where, headers=headers).column("offset").to_pylist() == offsets
+
+
+def test_a_sample_is_the_sdks() -> None:
+    raws = [Raw(offset) for offset in range(1_000)]
+    where = Where(sampled=0.3)
+    part = columns_of(raws, headers_asked(where))
+    times = np.full(len(raws), NOON_MS)
+    chosen = chosen_by(where, part, times, LOG.lease.channel.lane, salt_of(LOG.lease))
+    assert build(raws, where=where).column("offset").to_pylist() == np.flatnonzero(chosen).tolist()
+    assert 200 < chosen.sum() < 400
 
 
 def test_constant_columns_are_reused_for_batches_of_any_length() -> None:
