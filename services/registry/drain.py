@@ -17,7 +17,7 @@ from braid.kernel.limits import (
     WORK_AT_ONCE,
     WORK_RETRY_SECONDS,
 )
-from braid.kernel.offset_ranges import Ranges, united
+from braid.kernel.offset_ranges import OPEN, Ranges, united
 from braid.kernel.ports import Clock, KafkaAdmin, OffsetAt, TopicPartition
 from services.registry import cuts
 from services.registry.access import Access
@@ -117,15 +117,18 @@ async def seal(access: Access, cluster: Cluster, channel: Channel, clock: Clock)
         return short
     if await _settle_config(admin, channel, {**KEEP_EVERYTHING, **SEALED}):
         await clock.sleep(SEAL_SETTLE_SECONDS)
+    return await _held_open(admin, channel) or RecordSealed(channel.ref)
+
+
+async def _held_open(admin: KafkaAdmin, channel: Channel) -> Held | None:
+    """What holds a drain that is not sealed on every partition's leader; each is asked by a canary."""
     partitions = partitions_of(channel)
     refused: list[bool] = []
     for start in range(0, len(partitions), WORK_AT_ONCE):
         some = partitions[start : start + WORK_AT_ONCE]
         refused += await asyncio.gather(*(_refuses(admin, partition) for partition in some))
-    if all(refused):
-        return RecordSealed(channel.ref)
     open_yet = [str(number) for number, each in enumerate(refused) if not each]
-    return Held((f"partitions {', '.join(open_yet)} still take records",))
+    return Held((f"partitions {', '.join(open_yet)} still take records",)) if open_yet else None
 
 
 async def _cut_short(admin: KafkaAdmin, channel: Channel) -> Held | None:
@@ -184,9 +187,11 @@ async def read_end_offsets(access: Access, cluster: Cluster, channel: Channel) -
     return RecordEndOffsets(channel.ref, tuple(ends.values()))
 
 
-async def _ends(admin: KafkaAdmin, channel: Channel) -> Mapping[TopicPartition, int]:
-    """Where each partition ends now, in order."""
-    partitions = partitions_of(channel)
+async def _ends(
+    admin: KafkaAdmin, channel: Channel, leaderless: Collection[TopicPartition] = ()
+) -> Mapping[TopicPartition, int]:
+    """Where each partition that has a leader ends now, in order."""
+    partitions = [each for each in partitions_of(channel) if each not in leaderless]
     found = await admin.offsets_at(dict.fromkeys(partitions, OffsetAt.LATEST))
     return {partition: found[partition] for partition in partitions}
 
@@ -201,11 +206,14 @@ async def await_groups(
 
     The question is asked again after the reads: a group that registered (or whose idle expiry ended) in between holds
     the drain. One that registers after the second answer finds what any later one does: a channel that is drained.
+
+    Before it ends the seal is proved once more, and the ends read behind it: whatever keeps topics' configuration may
+    have taken it off since, and a late writer was acknowledged then.
     """
     admin = access.admin(cluster)
     if stranger := await _stranger(admin, channel):
         return stranger
-    await _settle_config(admin, channel, KEEP_EVERYTHING)
+    await _settle_config(admin, channel, {**KEEP_EVERYTHING, **SEALED})
     survey = await _survey(access, peers, cluster, stream, channel)
     recorded, ends = survey.recorded, survey.ends
     if any(ends[partition] > recorded[partition] for partition in ends):
@@ -220,19 +228,29 @@ async def await_groups(
         return Held(tuple(holders), ReportLoss(channel.ref, lost, "; ".join(told[:LOSS_TOLD_MAX])) if lost else None)
     if changed := sorted({*survey.bases} ^ {*await peers.groups(stream, channel.ref.lane)}):
         return Held(tuple(f"{group} (came or went just now)" for group in changed))
-    return RecordDrained(channel.ref, tuple(survey.bases))
+    return await _moved_on(admin, channel, ends) or RecordDrained(channel.ref, tuple(survey.bases))
+
+
+async def _moved_on(admin: KafkaAdmin, channel: Channel, ends: Mapping[TopicPartition, int]) -> Held | None:
+    """What holds a drain whose seal was taken off since it was recorded, or was off while its groups were asked."""
+    if unsealed := await _held_open(admin, channel):
+        return unsealed
+    return Held(("its logs changed just now",)) if await _ends(admin, channel) != ends else None
 
 
 async def given_up(access: Access, peers: Peers, cluster: Cluster, stream: str, channel: Channel) -> Ranges | None:
     """What closing the channel now would give up: what is lost of it, and what groups have not done of the rest.
 
-    None while the channel has steps to go that need nobody's help.
+    A partition without a leader tells nothing: it counts as it ended after the seal, and without a seal on all of them
+    as much as of a cluster that is away. None while the channel has steps to go that need nobody's help.
     """
-    if await _stranger(access.admin(cluster), channel):
+    admin = access.admin(cluster)
+    if await _stranger(admin, channel):
         return below(channel.known_ends)
+    leaderless = await _leaderless(admin, channel)
     if channel.end_offsets is None:
-        return None
-    survey = await _survey(access, peers, cluster, stream, channel)
+        return below((OPEN,) * channel.partitions) if leaderless else None
+    survey = await _survey(access, peers, cluster, stream, channel, leaderless)
     starts, ends = tuple(survey.starts.values()), tuple(survey.ends.values())
     left = [undone(tuple(bases.values()), starts, ends) for bases in survey.bases.values()]
     return united((*survey.lost(), *(each for ranges in left for each in ranges)))
@@ -276,17 +294,31 @@ class _Survey:
         return [f"{group} ({count} records)" for group, count in left.items() if count]
 
 
-async def _survey(access: Access, peers: Peers, cluster: Cluster, stream: str, channel: Channel) -> _Survey:
+async def _survey(
+    access: Access,
+    peers: Peers,
+    cluster: Cluster,
+    stream: str,
+    channel: Channel,
+    leaderless: Collection[TopicPartition] = (),
+) -> _Survey:
+    """Reads all there is to know; of leaderless partitions what was known before."""
     admin, partitions = access.admin(cluster), partitions_of(channel)
     groups = await peers.groups(stream, channel.ref.lane)
     bases = {group: await _bases(access, cluster, group, channel) for group in groups}
-    starts = await admin.offsets_at(dict.fromkeys(partitions, OffsetAt.EARLIEST))
+    led = [each for each in partitions if each not in leaderless]
     recorded = dict(zip(partitions, channel.end_offsets or (), strict=True))
     receipts = dict(zip(partitions, channel.acknowledged, strict=True)) if channel.acknowledged else {}
-    ends = await _ends(admin, channel)
+    starts = {**dict.fromkeys(partitions, 0), **await admin.offsets_at(dict.fromkeys(led, OffsetAt.EARLIEST))}
+    ends = {**recorded, **await _ends(admin, channel, leaderless)}
     return _Survey(
         bases, {each: starts[each] for each in partitions}, ends, recorded, receipts, channel.lost, channel.overwritten
     )
+
+
+async def _leaderless(admin: KafkaAdmin, channel: Channel) -> Collection[TopicPartition]:
+    leaders = (await admin.describe_topics([channel.topic]))[channel.topic].leaders
+    return [TopicPartition(channel.topic, number) for number, leader in enumerate(leaders) if leader < 0]
 
 
 async def _bases(access: Access, cluster: Cluster, group: str, channel: Channel) -> Mapping[TopicPartition, int]:

@@ -252,6 +252,10 @@ async def _believe_sealed(access: object, cluster: object, channel: Channel, clo
     return RecordSealed(channel.ref)
 
 
+async def _believe_shut(admin: KafkaAdmin, channel: Channel, ends: Mapping[TopicPartition, int]) -> None:
+    """Does not prove the seal once more."""
+
+
 async def _believe_refused(admin: KafkaAdmin, partition: TopicPartition) -> bool:
     """A leader that has not heard of the seal yet takes what a late writer sends."""
     return True
@@ -387,7 +391,12 @@ MUTANTS: Final = (
         ("kill-cluster",),
     ),
     Mutant("a late writer forgotten", "I11", [(drain, "_refuses", _believe_refused)], ("move-stream",)),
-    Mutant("a drain without the seal", "I11", [(drain, "seal", _believe_sealed)], ("move-stream",)),
+    Mutant(
+        "a drain without the seal",
+        "I11",
+        [(drain, "seal", _believe_sealed), (drain, "SEALED", {}), (drain, "_moved_on", _believe_shut)],
+        ("move-stream",),
+    ),
     Mutant(
         "a cluster called empty while a channel drains",
         "I11",

@@ -1,14 +1,16 @@
 """What happens between the steps of a drain, or within one: the drain holds, and says why."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 import pytest
 
 from braid.kafka.memory.log import NewRecord
-from braid.kernel.ports import TopicPartition
+from braid.kernel.errors import TopicSealed
+from braid.kernel.ports import KafkaAdmin, TopicPartition
 from services.registry import drain
+from services.registry.channels import Channel
 from tests.support.virtual_time import run_virtual
 from tests.unit.registry.mesh import DRAINED, DRAINING, Mesh, open_producer, two_clusters
 
@@ -87,6 +89,62 @@ def test_a_batch_that_reached_all_copies_after_the_end_was_read_is_waited_for() 
         await drained(mesh)
 
     play(scene)
+
+
+UNSEALED = {"max.message.bytes": "1048588"}
+
+
+def test_a_seal_that_is_taken_off_is_put_on_again_and_who_was_acknowledged_meanwhile_is_waited_for() -> None:
+    async def scene(mesh: Mesh) -> None:
+        await ended(mesh)
+        mesh.kafka.named("east").alter_topic_config(TOPIC, UNSEALED)  # by what keeps topics as somebody declared them
+        await mesh.append("east", TOPIC, 0)
+        await asyncio.sleep(2)
+        with pytest.raises(TopicSealed):
+            await mesh.append("east", TOPIC, 0)
+        await mesh.commit("east", "indexer", TOPIC, 10)
+        await held_by(mesh, "indexer (1 records)")
+        await mesh.commit("east", "indexer", TOPIC, 11)
+        await drained(mesh)
+
+    play(scene)
+
+
+async def drained_over(mesh: Mesh, monkeypatch: pytest.MonkeyPatch) -> int:
+    """The seal is taken off while groups are counted for the last time: records beyond the end of what was drained."""
+    await ended(mesh)
+    east = mesh.kafka.named("east")
+    real, writes = drain.records_left, [1]
+
+    def unsealing(*arguments: Any) -> int:
+        left = real(*arguments)
+        if not left and writes:
+            writes.clear()
+            east.alter_topic_config(TOPIC, UNSEALED)
+            east.append(FIRST, [NewRecord(mesh.me.host.clock.now_ms(), None, b"late", ())])
+        return left
+
+    monkeypatch.setattr(drain, "records_left", unsealing)
+    await mesh.commit("east", "indexer", TOPIC, 10)
+    await asyncio.sleep(10)
+    if (await mesh.channel(CHANNEL)).state != DRAINED:
+        return 0
+    return east.log(FIRST).end - (await mesh.channel(CHANNEL)).end_offsets[0]
+
+
+def test_the_seal_is_proved_again_before_a_drain_ends_and_a_drain_without_that_is_caught(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def beyond() -> int:
+        return await drained_over(Mesh(), monkeypatch)
+
+    async def believe(admin: KafkaAdmin, channel: Channel, ends: Mapping[TopicPartition, int]) -> None:
+        """Takes a seal that was recorded for one that holds."""
+
+    assert run_virtual(beyond()) == 0
+    monkeypatch.undo()
+    monkeypatch.setattr(drain, "_moved_on", believe)
+    assert run_virtual(beyond()) == 1
 
 
 def test_a_log_shorter_than_what_was_seen_of_it_ends_no_drain() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from braid.kernel.errors import TopicSealed
-from braid.kernel.ports import Clock, HistoryId, TopicPartition
+from braid.kernel.ports import Clock, HistoryId, KafkaAdmin, TopicPartition
 from services.registry import drain
 from services.registry.access import Access
 from services.registry.channels import Channel
@@ -92,7 +92,13 @@ def test_a_drain_without_the_seal_is_found(monkeypatch: pytest.MonkeyPatch) -> N
     async def no_seal(access: Access, cluster: Cluster, channel: Channel, clock: Clock) -> RecordSealed:
         return RecordSealed(channel.ref)
 
+    async def believe(admin: KafkaAdmin, channel: Channel, ends: Mapping[TopicPartition, int]) -> None:
+        """The seal is not proved once more either."""
+
     monkeypatch.setattr(drain, "seal", no_seal)
+    assert play() == [], "what comes after the seal holds alone, too"
+    monkeypatch.setattr(drain, "SEALED", {})
+    monkeypatch.setattr(drain, "_moved_on", believe)
     assert any("acknowledged after the end was read" in each for each in play())
 
 

@@ -1,14 +1,20 @@
 """A cluster returns without its records: the loss is told by range, nothing ends in silence, a person can close."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from typing import Any, cast
 
 import pytest
 
 from braid.api.registry.v1 import registry_service_pb2 as api
 from braid.api.registry.v1.route_pb2 import ChannelLeft, WatchRoutesRequest
-from braid.api.registry.v1.stream_pb2 import CHANNEL_STATE_RETIRED, DRAIN_STEP_GROUPS, Channel, OffsetRange
+from braid.api.registry.v1.stream_pb2 import (
+    CHANNEL_STATE_RETIRED,
+    DRAIN_STEP_GROUPS,
+    DRAIN_STEP_SEAL,
+    Channel,
+    OffsetRange,
+)
 from braid.kernel.errors import BraidError, Refused
 from braid.kernel.limits import LOSS_SEEN_SECONDS
 from braid.kernel.offset_ranges import Ranges
@@ -247,8 +253,10 @@ def test_a_log_whose_end_shows_late_is_no_loss(monkeypatch: pytest.MonkeyPatch) 
         east = mesh.kafka.named("east")
         real, late = drain._ends, True
 
-        async def ends(admin: KafkaAdmin, channel: channels.Channel) -> Mapping[TopicPartition, int]:
-            found = dict(await real(admin, channel))
+        async def ends(
+            admin: KafkaAdmin, channel: channels.Channel, leaderless: Collection[TopicPartition] = ()
+        ) -> Mapping[TopicPartition, int]:
+            found = dict(await real(admin, channel, leaderless))
             return {**found, FIRST: 7} if late and FIRST in found else found
 
         monkeypatch.setattr(drain, "_ends", ends)
@@ -275,6 +283,51 @@ def test_a_stranded_channel_is_closed_by_naming_all_that_nobody_knows_to_be_done
         east.start()
         await mesh.until(lambda: east.topic_config(TOPIC)["max.message.bytes"] == "0", 20, "it is not sealed")
         await mesh.until(lambda: east.topic_config(TOPIC)["retention.ms"] != "-1", 20, "it is kept for ever")
+
+    play(scene)
+
+
+async def half_dead(mesh: Mesh) -> Producer:
+    """Ten records on one of two brokers of east, of which a group has done four, and three on the other, all done."""
+    await mesh.start_registry("registry-0")
+    await mesh.start_assigner()
+    await mesh.create_cluster("east", brokers=2)
+    await mesh.create_cluster("west")
+    await mesh.create_stream(clusters=["east", "west"], replication_factor=1)
+    mesh.assigner.groups["indexer"] = False
+    await mesh.append("east", TOPIC, 0, 10)
+    await mesh.append("east", TOPIC, 1, 3)
+    await mesh.commit("east", "indexer", TOPIC, 4, 3)
+    producer = await open_producer(mesh)
+    await mesh.until(lambda: bool(producer.routes), 2, "no route")
+    await producer.acknowledge(producer.routes[-1].revision)
+    return producer
+
+
+def test_a_channel_that_cannot_be_sealed_for_want_of_a_leader_is_closed_as_one_that_is_away() -> None:
+    async def scene(mesh: Mesh) -> None:
+        producer = await half_dead(mesh)
+        mesh.kafka.named("east").stop_broker(2)  # and its disk is gone
+        await leave(mesh, producer)
+        await mesh.until_channel(CHANNEL, lambda channel: channel.drain_step == DRAIN_STEP_SEAL, 30)
+        await asyncio.sleep(5)
+        assert "0:0-,1:0-" in (await refusal(mesh)).message
+        assert (await close(mesh, (0, 0, -1), (1, 0, -1))).channel.state == DRAINED
+
+    play(scene)
+
+
+@pytest.mark.parametrize("broker", [1, 2], ids=["not done", "done"])
+def test_what_a_sealed_channel_had_where_nobody_leads_any_more_is_named_as_it_ended(broker: int) -> None:
+    async def scene(mesh: Mesh) -> None:
+        producer = await half_dead(mesh)
+        await mesh.move(to_cluster="west")
+        await leave(mesh, producer)
+        await mesh.until_channel(CHANNEL, at_its_groups, 10)
+        mesh.kafka.named("east").stop_broker(broker)
+        await asyncio.sleep(5)
+        assert named((await close(mesh, dry_run=True)).given_up) == [(0, 4, 9)]
+        assert (await close(mesh, (0, 4, 9))).channel.state == DRAINED
 
     play(scene)
 
