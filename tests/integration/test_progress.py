@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from aiokafka import AIOKafkaProducer
 
 import braid
 from braid.api.assigner.v1 import assigner_service_pb2 as assigner_api
@@ -16,7 +17,7 @@ from braid.api.registry.v1 import cluster_pb2, stream_pb2
 from braid.api.registry.v1 import registry_service_pb2 as api
 from braid.client.ports import system_ports
 from braid.kernel.envelope import decode
-from braid.kernel.ports import TopicPartition
+from braid.kernel.ports import Committed, TopicPartition
 from braid.kernel.progress_fields import SpillPointer
 from devmesh.brokers import KafkaBroker
 from devmesh.mesh import DevMesh
@@ -107,14 +108,18 @@ async def comes_again(mesh: DevMesh, stream: str, expected: Collection[int]) -> 
     assert sorted(found) == sorted([*expected, last.offset])
 
 
-async def pointer_of(north: KafkaBroker, stream: str) -> SpillPointer | None:
-    """Where the group's commit points, if anywhere."""
+async def committed_of(north: KafkaBroker, place: TopicPartition) -> Committed:
+    """What the group that is called like the stream has committed."""
     offsets = system_ports("test").kafka.cluster(north.bootstrap, "").offsets()
-    place = TopicPartition(f"braid.{stream}.live.1", 0)
     try:
-        committed = (await offsets.committed(stream, [place]))[place]
+        return (await offsets.committed(place.topic.split(".")[1], [place]))[place]
     finally:
         await offsets.close()
+
+
+async def pointer_of(north: KafkaBroker, stream: str) -> SpillPointer | None:
+    """Where the group's commit points, if anywhere."""
+    committed = await committed_of(north, TopicPartition(f"braid.{stream}.live.1", 0))
     assert len(committed.metadata) <= UNITS
     return decode(committed.offset, committed.metadata).fields.spill
 
@@ -175,3 +180,35 @@ async def test_a_split_comes_back_at_both_places_after_its_holder_left(
             await until(lambda: len(handled) == SCATTERED + 2, "all of it", 120.0)
         await running
     assert sorted(handled) == list(range(SCATTERED + 2)), "each once"
+
+
+async def test_control_and_aborted_offsets_are_done_and_a_restart_goes_on_behind_them(
+    mesh_of_north: tuple[DevMesh, KafkaBroker],
+) -> None:
+    mesh, north = mesh_of_north
+    await filled(mesh, "transacted", "north", 1)
+    place, writing = (
+        TopicPartition("braid.transacted.live.1", 0),
+        {"transactional_id": "transacted", "client_id": "test"},
+    )
+    async with AIOKafkaProducer(bootstrap_servers=north.bootstrap, **writing) as writer:
+        for keep in (True, False, False):
+            await writer.begin_transaction()
+            await writer.send_and_wait(place.topic, b"kept" if keep else b"aborted", partition=0)
+            await (writer.commit_transaction() if keep else writer.abort_transaction())
+    found: list[bytes | None] = []
+    async with (
+        braid.connect(mesh.ready.endpoint, client_id="first") as client,
+        client.consumer(["transacted"], group="transacted") as consumer,
+    ):
+
+        async def all_done() -> bool:
+            for record in await consumer.take_many(10, 0.5):
+                found.append(record.value)
+                record.ack()
+            committed = await committed_of(north, place)
+            return committed.offset == 7
+
+        await until(all_done, "the group's offset is behind the last marker", 60.0)
+    assert found == [b"0", b"kept"], "of offsets 0 to 6: a record, a record, its marker, two aborted ones with theirs"
+    await comes_again(mesh, "transacted", [])
