@@ -50,12 +50,16 @@ class RecordProvisioned:
 
 @dataclass(frozen=True, slots=True)
 class MoveTraffic:
-    """Changes the route: some channels become active (or change weight), others begin to drain."""
+    """Changes the route: some channels become active (or change weight), others begin to drain.
+
+    What somebody `asked_for` is no failover, however ill the cluster is that is left.
+    """
 
     activate: tuple[ChannelWeight, ...]
     drain: tuple[ChannelRef, ...]
     planned: bool
     reason: str
+    asked_for: bool = False
 
 
 @dataclass(frozen=True, slots=True)

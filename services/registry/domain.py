@@ -172,7 +172,9 @@ def _move(state: Stream, command: MoveTraffic) -> Sequence[StreamEvent]:
     for lane in sorted({ref.lane for ref in activated}):
         left = {channel.ref for channel in state.active(lane)} - set(command.drain)
         check_order(state, lane, len(left | {ref for ref in activated if ref.lane == lane}), "lanes")
-    moved = TrafficMoved(state.route_revision + 1, command.activate, command.drain, command.planned, command.reason)
+    moved = TrafficMoved(
+        state.route_revision + 1, command.activate, command.drain, command.planned, command.reason, command.asked_for
+    )
     return [moved, *_unblocked(state, set(command.drain))]
 
 
@@ -202,7 +204,7 @@ def _notice(
             here = [each for each in state.channels if each.cluster == command.cluster and each.stranded]
             return [ChannelReturned(each.ref) for each in here]
         case BlockFailover():
-            known = command.cluster in state.blocked
+            known = state.blocked.get(command.cluster) == command.reason
             return [] if known else [FailoverBlocked(command.cluster, command.reason)]
         case UnblockFailover():
             waiting = command.cluster in state.blocked or command.cluster in state.proposed
@@ -442,7 +444,7 @@ def _traffic_moved(state: Stream, event: TrafficMoved, context: Context) -> Stre
         else:
             channels.append(channel)
     failovers = state.failovers_ms
-    if event.draining and not event.planned:
+    if event.draining and not event.planned and not event.asked_for:
         failovers = (*failovers, context.now_ms)[-FAILOVERS_MAX:]
     return replace(
         state,

@@ -47,13 +47,17 @@ class ChannelProvisioned:
 
 @dataclass(frozen=True, slots=True)
 class TrafficMoved:
-    """The route changed: some channels became active, others began to drain."""
+    """The route changed: some channels became active, others began to drain.
+
+    Somebody `asked_for` it, unless it was a failover; told since that counts.
+    """
 
     route_revision: int
     activated: tuple[ChannelWeight, ...]
     draining: tuple[ChannelRef, ...]
     planned: bool
     reason: str
+    asked_for: bool = False
 
 
 @dataclass(frozen=True, slots=True)

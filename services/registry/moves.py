@@ -7,7 +7,7 @@ from braid.kernel.errors import FailoverBlocked, Invalid, NotFound, Refused
 from services.registry.channels import Channel, ChannelRef, ChannelState, ChannelWeight
 from services.registry.commands import MoveTraffic
 from services.registry.streams import Stream, check_partitions
-from services.registry.world import Room, World, choose_target, why_no_target
+from services.registry.world import Room, Wanted, World, find_target, rank, why_no_target
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,8 @@ def as_command(world: World, stream: Stream, moves: Sequence[LaneMove], reason: 
             activate.append(ChannelWeight(move.to, move.share or move.weight + target.weight))
     drain = [channel for move in moves for channel in move.drain]
     planned = not any(world.in_trouble(channel) for channel in drain)
-    return MoveTraffic(tuple(activate), tuple(channel.ref for channel in drain), planned, reason or "asked for")
+    refs = tuple(channel.ref for channel in drain)
+    return MoveTraffic(tuple(activate), refs, planned, reason or "asked for", asked_for=True)
 
 
 def _check(world: World, stream: Stream, order: MoveOrder) -> None:
@@ -156,15 +157,17 @@ def _target(world: World, stream: Stream, lane: str, partitions: int, exclude: C
 
     A stream that names no clusters leaves a standby where it is for a cluster that is emptier even with the lane on it.
     """
-    best = choose_target(world, stream, partitions, exclude, room)
+    wanted = Wanted(partitions, exclude)
+    best = find_target(world, stream, wanted, room)
+    waiting: list[str] = []
     for channel in stream.channels:
         waits = channel.ref.lane == lane and channel.spare and channel.partitions == partitions
         fits = world.cluster(channel.cluster).takes_traffic and room.has(channel.cluster, partitions)
-        if not waits or not fits or channel.cluster in exclude or world.lost(channel):
-            continue
-        if stream.spec.clusters or room.used(channel.cluster) <= room.used(best) + partitions:
-            return channel.cluster
-    return best
+        if waits and fits and channel.cluster not in exclude and not world.lost(channel):
+            waiting.append(channel.cluster)
+    standby = min(waiting, key=lambda name: rank(world, stream, wanted, room, name), default=best)
+    stays = stream.spec.clusters or room.used(standby) <= room.used(best) + partitions
+    return standby if stays else best
 
 
 def standby_on(world: World, stream: Stream, lane: str, cluster: str, partitions: int) -> ChannelRef | None:

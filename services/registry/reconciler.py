@@ -12,11 +12,11 @@ from functools import partial
 from braid.kernel.errors import BraidError
 from braid.kernel.limits import (
     LOSS_SEEN_SECONDS,
-    MOVES_PER_ROUND_MAX,
     RECONCILE_SECONDS,
     WORK_AT_ONCE,
     WORK_RETRY_SECONDS,
 )
+from braid.kernel.limits_failover import DECIDE_SECONDS, MOVES_PER_ROUND_MAX
 from braid.runtime.replica import Replica
 from services.registry import drain, provision
 from services.registry.access import Access
@@ -118,9 +118,10 @@ class Reconciler:
                 woken = self._wake.next()
                 if await self._move(self._world()):
                     continue
-                await self._decide(self._world())
+                decided = await self._decide(self._world())
                 self._start_work(self._world())
-                await wait_for(woken, RECONCILE_SECONDS)
+                if decided:
+                    await wait_for(woken, RECONCILE_SECONDS)
         finally:
             await self._crew.stop()
 
@@ -137,14 +138,20 @@ class Reconciler:
             moved += await self._execute(decision.stream, decision.command, decision.cause)
         return moved == MOVES_PER_ROUND_MAX
 
-    async def _decide(self, world: World) -> None:
-        for decision in plan(world):
+    async def _decide(self, world: World) -> bool:
+        """Whether all was decided. Thousands of decisions give way to moves in between, and are planned anew."""
+        decisions, clock = plan(world), self._replica.host.clock
+        began = clock.elapsed()
+        for decision in decisions:
+            if clock.elapsed() - began > DECIDE_SECONDS:
+                return False
             if isinstance(decision.command, PlanChannel):
                 await self._place(decision, decision.command)
             else:
                 await self._execute(decision.stream, decision.command, decision.cause)
         for empty in plan_emptied(world):
             await self._call_empty(empty)
+        return True
 
     async def _place(self, decision: Decision, command: PlanChannel) -> None:
         """Plans a channel, unless its cluster was closed since the plan was made."""

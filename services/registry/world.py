@@ -54,63 +54,138 @@ class World:
 
 
 class Room:
-    """Partitions of active channels per cluster, kept up to date while a plan gives room away."""
+    """Partitions per cluster, in use by active channels or promised to spares; up to date while a plan gives it away.
+
+    Capacity bounds what is in use; a promise only makes the next spare go elsewhere, where there is a choice.
+    """
 
     def __init__(self, world: World) -> None:
         self._world = world
         self._used: dict[str, int] = {}
+        self._promised: dict[str, int] = {}
         for stream in world.streams.values():
             for channel in stream.channels:
                 if channel.state is ChannelState.ACTIVE:
                     self.take(channel.cluster, channel.partitions)
+                elif channel.spare:
+                    self.promise(channel.cluster, channel.partitions)
 
     def take(self, cluster: str, partitions: int) -> None:
         """Uses room up."""
         self._used[cluster] = self._used.get(cluster, 0) + partitions
 
+    def promise(self, cluster: str, partitions: int) -> None:
+        """Counts a spare that would use so much, were it active."""
+        self._promised[cluster] = self._promised.get(cluster, 0) + partitions
+
+    def activate(self, spare: Channel) -> None:
+        """A promise is kept."""
+        self.promise(spare.cluster, -spare.partitions)
+        self.take(spare.cluster, spare.partitions)
+
     def copy(self) -> "Room":
         """The same, to give away what may have to be taken back."""
         made = Room.__new__(Room)
-        made._world, made._used = self._world, dict(self._used)
+        made._world, made._used, made._promised = self._world, dict(self._used), dict(self._promised)
         return made
 
     def used(self, cluster: str) -> int:
         """Partitions in use."""
         return self._used.get(cluster, 0)
 
-    def has(self, cluster: str, partitions: int) -> bool:
-        """Whether a cluster has headroom for so many more."""
+    def promised(self, cluster: str) -> int:
+        """Partitions of spares."""
+        return self._promised.get(cluster, 0)
+
+    def has(self, cluster: str, partitions: int, *, promises: bool = False) -> bool:
+        """Whether a cluster has headroom for so many more; with `promises`, even if all its spares became active."""
         capacity = self._world.cluster(cluster).spec.capacity
-        return not capacity or self.used(cluster) + partitions <= capacity
+        taken = self.used(cluster) + (self.promised(cluster) if promises else 0)
+        return not capacity or taken + partitions <= capacity
 
 
-def candidates(world: World, stream: Stream, room: Room) -> Sequence[str]:
-    """Clusters the stream may use, best first: in the order it declares, else the least used first."""
-    if stream.spec.clusters:
-        return stream.spec.clusters
-    existing = [name for name, cluster in world.clusters.items() if cluster.exists]
-    return sorted(existing, key=lambda name: (room.used(name), name))
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a cluster is looked for: so many partitions of a lane, on none of the clusters excluded.
+
+    Attributes:
+        spare: It is to carry on when one of those fails.
+        together: Where the stream's other lanes would go.
+    """
+
+    partitions: int
+    exclude: Collection[str] = ()
+    spare: bool = False
+    together: Collection[str] = ()
+
+
+Rank = tuple[int, bool, bool, bool, int, int, float, str]
+
+
+def rank(world: World, stream: Stream, wanted: Wanted, room: Room, name: str) -> Rank:
+    """How good a cluster is among those that may take traffic (healthy, open, with room): the least is the best.
+
+    In this order: the stream's own preference; for a spare, another zone than those of the clusters it stands in for,
+    since what takes a cluster down (power, a switch) takes its neighbours too; room for all that is promised there;
+    the stream's other lanes, so that its producers have few clusters to talk to; load in partitions, promised ones
+    included where a spare is placed, so that a cluster's death spreads its streams; free share of the fullest disk,
+    where it was measured; name. A planned move minds no zone: nothing has failed.
+    """
+    clusters, load = stream.spec.clusters, world.load(name)
+    zones = {world.cluster(each).spec.zone for each in wanted.exclude} - {""} if wanted.spare else set()
+    used, promised = room.used(name), room.promised(name)
+    return (
+        clusters.index(name) if name in clusters else len(clusters),
+        world.cluster(name).spec.zone in zones,
+        not room.has(name, wanted.partitions, promises=True),
+        name not in wanted.together,
+        used + promised if wanted.spare else used,
+        promised,
+        -load.free_share if load else 0.0,
+        name,
+    )
+
+
+def find_target(world: World, stream: Stream, wanted: Wanted, room: Room) -> str:
+    """The best cluster that may take what is wanted; '' when there is none."""
+    refused = refusals(world, stream, wanted, room)
+    free = [name for name in _named(world, stream) if name not in refused and name not in wanted.exclude]
+    return min(free, key=lambda name: rank(world, stream, wanted, room, name), default="")
 
 
 def choose_target(world: World, stream: Stream, partitions: int, exclude: Collection[str], room: Room) -> str:
-    """The best cluster that is healthy, uncordoned and has headroom; '' when there is none."""
-    for name in candidates(world, stream, room):
-        if name not in exclude and world.cluster(name).takes_traffic and room.has(name, partitions):
-            return name
-    return ""
+    """The best cluster for an active channel; '' when there is none."""
+    return find_target(world, stream, Wanted(partitions, exclude), room)
+
+
+def refusals(world: World, stream: Stream, wanted: Wanted, room: Room) -> Mapping[str, str]:
+    """Why clusters that the stream may use and are not excluded cannot take what is wanted. In an order that lasts."""
+    reasons: dict[str, str] = {}
+    for name in _named(world, stream):
+        cluster = world.cluster(name)
+        if name in wanted.exclude:
+            continue
+        if cluster.closed:
+            reasons[name] = f"is {cluster.closed}"
+        elif not cluster.takes_traffic:
+            reasons[name] = f"is {cluster.health.name}"
+        elif not room.has(name, wanted.partitions):
+            reasons[name] = f"has no headroom for {wanted.partitions} partitions"
+    return reasons
 
 
 def why_no_target(world: World, stream: Stream, partitions: int, exclude: Collection[str], room: Room) -> str:
-    """Says of every candidate why it cannot take so many partitions."""
-    reasons: list[str] = []
-    for name in candidates(world, stream, room):
-        cluster = world.cluster(name)
-        if name in exclude or not cluster.exists:
-            continue
-        if cluster.closed:
-            reasons.append(f"{name} is {cluster.closed}")
-        elif not cluster.takes_traffic:
-            reasons.append(f"{name} is {cluster.health.name}")
-        elif not room.has(name, partitions):
-            reasons.append(f"{name} has no headroom for {partitions} partitions")
-    return "no cluster can take the traffic: " + (", ".join(reasons) or "there is no other cluster")
+    """Says of every cluster why it cannot take so many partitions."""
+    return none_can(refusals(world, stream, Wanted(partitions, exclude), room))
+
+
+def none_can(reasons: Mapping[str, str]) -> str:
+    """The message that no cluster can take the traffic, with the reason of each."""
+    told = ", ".join(f"{name} {reason}" for name, reason in reasons.items())
+    return "no cluster can take the traffic: " + (told or "there is no other cluster")
+
+
+def _named(world: World, stream: Stream) -> Sequence[str]:
+    """Clusters the stream may use."""
+    names = stream.spec.clusters or sorted(world.clusters)
+    return [name for name in names if world.cluster(name).exists]

@@ -204,7 +204,9 @@ def test_what_was_away_while_it_carried_traffic_keeps_everything_until_that_is_s
 def test_a_block_is_recorded_once_and_ends_when_the_traffic_leaves() -> None:
     history = created()
     assert history.run(BlockFailover("east", "no target")) == [FailoverBlocked("east", "no target")]
-    assert history.run(BlockFailover("east", "another reason")) == []
+    assert history.run(BlockFailover("east", "no target")) == []
+    assert history.run(BlockFailover("east", "another reason")) == [FailoverBlocked("east", "another reason")]
+    assert dict(history.state.blocked) == {"east": "another reason"}
     provision(history, "live", "west", 4)
     provision(history, "dlq", "west", 1)
     first = history.run(MoveTraffic((ChannelWeight(TWO, 1.0),), (ONE,), False, "east DOWN"))

@@ -74,7 +74,8 @@ def test_a_cluster_down_moves_all_lanes_in_one_event_and_strands_what_it_holds()
     settle(history, cluster("east"), cluster("west"))
     commands = settle(history, down("east"), cluster("west"))
     moves = [command for command in commands if isinstance(command, MoveTraffic)]
-    assert len(moves) == 1 and not moves[0].planned and moves[0].reason == "cluster east is DOWN: no answer"
+    assert len(moves) == 1 and not moves[0].planned
+    assert moves[0].reason == "cluster east is DOWN: no answer; to west: standby"
     assert where(history, ChannelState.ACTIVE) == [("dlq", "west"), ("live", "west")]
     assert all(channel.stranded for channel in history.state.channels if channel.state is ChannelState.DRAINING)
     settle(history, cluster("east"), cluster("west"))

@@ -1,0 +1,40 @@
+"""How many streams change over to one cluster at once, when traffic leaves another by itself. Pure.
+
+A stream changes over until its producers let go of what they left, which is their first load on the target; but no
+longer than `CHANGE_OVER_SECONDS` here, for a producer that hangs must not hold up other streams.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterator
+
+from braid.kernel.limits_failover import ARRIVALS_AT_ONCE, CHANGE_OVER_SECONDS
+from services.registry.channels import Channel, DrainStep
+from services.registry.streams import Stream
+from services.registry.world import World
+
+
+class Arrivals:
+    """The places left on each cluster."""
+
+    def __init__(self, world: World) -> None:
+        self._coming: Counter[str] = Counter()
+        for stream in world.streams.values():
+            self._coming.update({*_changing_over_to(world, stream)})
+
+    def join(self, clusters: Collection[str]) -> bool:
+        """Whether there is a place on each for one more stream; it is taken then."""
+        if any(self._coming[cluster] >= ARRIVALS_AT_ONCE for cluster in clusters):
+            return False
+        self._coming.update(clusters)
+        return True
+
+
+def _changing_over_to(world: World, stream: Stream) -> Iterator[str]:
+    for channel in stream.channels:
+        if channel.drain_step is DrainStep.PRODUCERS and _lately(world, channel):
+            yield from (active.cluster for active in stream.active(channel.ref.lane))
+
+
+def _lately(world: World, channel: Channel) -> bool:
+    """A time to come was written by another host's clock, and says nothing."""
+    return 0 <= world.now_ms - channel.state_since_ms < CHANGE_OVER_SECONDS * 1_000
