@@ -76,7 +76,8 @@ async def restore(
     What did not fit the commit is read by `spilled`, given what the commit says and the log's end; where that finds
     nothing, or is not there, the commit's own claims are all.
 
-    No commit: the log's start. Offsets below the log's start: stated as expired. The topic the commit speaks of, but
+    No commit: the topic is younger than the group's registration, which fixed where all others start; so all of it is
+    to be done. Offsets below the log's start: stated as expired. The topic the commit speaks of, but
     with an end below what it claims: the claims below that end. The same where the log was cut short and written on
     since: what lies there was taken by later leaders than any the commit knows of (KIP-101). A log that is not the one
     the commit speaks of (another topic id, another batch below the base): the log's start. All with a warning that
@@ -102,7 +103,10 @@ async def restore(
         claimed = await _claimed(group, partition, offsets, admin)
         seen = _seen(claimed, await _uncut(claimed.committed, await _bounds(partition, admin), partition, admin))
     if seen.committed.offset < 0:
-        return Restored(Progress(seen.start), described.topic_id)
+        progress, gone = Progress(0), list(_unseen(seen))
+        progress.expire(0, seen.start)
+        _tell(group, partition, gone)
+        return Restored(progress, described.topic_id, findings=gone)
     findings = list(_doubts(seen, described.topic_id))
     if not _same_log(seen, described.topic_id):
         _tell(group, partition, findings)
@@ -127,6 +131,13 @@ async def restore(
     return Restored(
         trackers[-1], described.topic_id, behind, backlog_permille(fields), findings, _newest_leader(fields)
     )
+
+
+def _unseen(seen: "_Seen") -> Iterator[Finding]:
+    """What left a log of which nothing is committed."""
+    if seen.start:
+        text = f"{seen.start} offsets left the log, and of none is it known that it was done"
+        yield Finding("expired", 0, seen.start, text)
 
 
 def _doubts(seen: "_Seen", topic_id: bytes) -> Iterator[Finding]:

@@ -110,6 +110,9 @@ CASES = {
     "truncated below its base": Case(far_truncated, 30, told("truncated", 30, 70), later=1),
     "recreated": Case(recreated, 0, told("recreated", 0, 50)),
     "expired": Case(expired, 70, told("expired", 50, 60)),
+    "expired before anything was committed": Case(
+        lambda at: at.control.clusters["east"].expire(PLACE, 65), 65, told("expired", 0, 65)
+    ),
     "compacted": Case(compacted, COUNT - 1),
     "damaged": Case(lambda at: commit(at, 50, flipped(at)), 50, told("damaged")),
     "moved beside its metadata": Case(lambda at: commit(at, 55, ours(at)), 55, told("damaged", 55)),
