@@ -26,7 +26,8 @@ What an application's process tells by OpenTelemetry's metrics, where it has a r
 _INSTRUMENT: Final = re.compile(r"create_(?:observable_)?(counter|up_down_counter|gauge|histogram)")
 _SECTION: Final = re.compile(r"^# --- (.+)$")
 _METRIC: Final = re.compile(r"(braid|kafka)_[a-z_]+")
-_DECLARED: Final = re.compile(r"(Gauge|Counter|Histogram|MetricFamily|seconds)\(\s*\"")
+_DECLARED: Final = re.compile(r"(Gauge|Counter|Histogram|MetricFamily|seconds)\(\s*\"|SampledMetric\(")
+_SAMPLED: Final = "SampledMetric"  # its registry comes before name and text
 _OWNER: Final = re.compile(r"make_([a-z]+)_metrics")
 _KINDS: Final = {
     "Gauge": "gauge",
@@ -36,6 +37,7 @@ _KINDS: Final = {
     "Histogram": "histogram",
     "HistogramMetricFamily": "histogram",
     "seconds": "histogram",
+    _SAMPLED: "gauge",
 }
 
 
@@ -139,16 +141,17 @@ def metrics_of(text: str, service: str) -> Iterator[Metric]:
 
 def _metrics_in(part: ast.stmt, service: str, tuples: Mapping[str, tuple[str, ...]]) -> Iterator[Metric]:
     for node in ast.walk(part):
-        if not isinstance(node, ast.Call) or len(node.args) < 2:
+        if not isinstance(node, ast.Call):
             continue
         called = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
-        name, meaning = _text(node.args[0]), _text(node.args[1])
-        if called not in _KINDS or not _METRIC.fullmatch(name):
+        args = node.args[1:] if called == _SAMPLED else node.args
+        if called not in _KINDS or len(args) < 2 or not _METRIC.fullmatch(name := _text(args[0])):
             continue
         keywords = [each.value for each in node.keywords if each.arg in ("labels", "labelnames")]
-        labels = [*node.args[2:3], *keywords]
-        suffix = "_total" if _KINDS[called] == "counter" and not name.endswith("_total") else ""
-        yield Metric(name + suffix, _KINDS[called], _labels(labels[0], tuples) if labels else (), meaning, service)
+        labels = [*args[2:3], *keywords]
+        kind = "counter" if any(each.arg == "counter" for each in node.keywords) else _KINDS[called]
+        suffix = "_total" if kind == "counter" and not name.endswith("_total") else ""
+        yield Metric(name + suffix, kind, _labels(labels[0], tuples) if labels else (), _text(args[1]), service)
 
 
 def _labels(node: ast.expr, tuples: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:

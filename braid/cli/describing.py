@@ -6,6 +6,7 @@ from typing import Final
 from braid.api.registry.v1 import cluster_pb2
 from braid.cli import histories
 from braid.cli.cluster_health import evidence_lines, with_evidence
+from braid.cli.cluster_loads import load_lines
 from braid.cli.decommissioning import progress_lines
 from braid.cli.documents import Document, Value, from_document
 from braid.cli.getting import not_found
@@ -18,7 +19,7 @@ from braid.cli.times import age_text, clock_text
 
 _EVENTS_SHOWN: Final = 10
 _LABEL_COLUMNS: Final = 26
-_SHOWN_APART: Final = ("channels", "topic_id", "decommission", "evidence")
+_SHOWN_APART: Final = ("channels", "topic_id", "decommission", "evidence", "load")
 
 
 async def describe_item(session: Session, kind: Kind, name: str, format: Format) -> int:
@@ -39,6 +40,8 @@ async def describe_item(session: Session, kind: Kind, name: str, format: Format)
     if isinstance(rules := item.document.get("rules"), dict):
         parts.insert(1, "\n".join(rule_lines(rules, session.now_ms)))
     if told := _decommission(session, item):
+        parts.insert(1, told)
+    if told := _load(session, item):
         parts.insert(1, told)
     if told := _evidence(item):
         parts.insert(1, told)
@@ -122,6 +125,16 @@ def _evidence(item: Item) -> str:
     from_document(written, found, "status.evidence")
     from_document(item.document.get("spec"), spec, "spec")
     return "\n".join(evidence_lines(found, spec.health))
+
+
+def _load(session: Session, item: Item) -> str:
+    status = item.document.get("status")
+    written = status.get("load") if isinstance(status, dict) else None
+    if not isinstance(written, dict):
+        return ""
+    found = cluster_pb2.ClusterLoad()
+    from_document(written, found, "status.load")
+    return "\n".join(load_lines(found, session.now_ms))
 
 
 def _table(session: Session, kind: Kind, items: Sequence[Item]) -> str:

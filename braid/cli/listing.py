@@ -10,6 +10,7 @@ from braid.api.assigner.v1 import group_pb2, rules_pb2
 from braid.api.registry.v1 import cluster_pb2, stream_pb2
 from braid.api.registry.v1 import registry_service_pb2 as registry_api
 from braid.cli import deadletters, replays
+from braid.cli.cluster_loads import free_text, taken_text
 from braid.cli.documents import Document, enum_text, to_document
 from braid.cli.kinds import CHANNEL, CLUSTER, DEADLETTER, GROUP, LEASE, MEMBER, REPLAY, STREAM, Kind, Scope
 from braid.cli.offsets import offsets_text
@@ -52,6 +53,8 @@ COLUMNS: Final[Mapping[Kind, Columns]] = {
             Column("ACTIVE"),
             Column("DRAINING"),
             Column("CAPACITY", wide=True),
+            Column("DISK FREE", wide=True),
+            Column("TAKES", wide=True),
             Column("KAFKA-ID", wide=True),
             Column("PROFILE", wide=True),
             Column("REASON", wide=True),
@@ -247,6 +250,8 @@ def cluster_item(cluster: cluster_pb2.Cluster) -> Item:
         str(cluster.status.active_channels),
         str(cluster.status.draining_channels),
         str(cluster.spec.capacity or "any"),
+        free_text(status.load),
+        taken_text(status.load),
         cluster.status.kafka_cluster_id,
         cluster.spec.security_profile,
         cluster.status.health_reason,

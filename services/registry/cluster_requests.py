@@ -8,10 +8,7 @@ from braid.kernel.errors import (
     AlreadyExists,
     ClusterAutoCreatesTopics,
     ClusterUnavailable,
-    CorruptHistory,
-    NotLeader,
     Refused,
-    Unavailable,
 )
 from braid.kernel.ids import check_name
 from braid.kernel.ports import Caller, ClusterDescription
@@ -30,7 +27,6 @@ from services.registry.clusters import (
 from services.registry.decommission import departures, left_on
 from services.registry.desk import Desk, page_of
 from services.registry.histories import CLUSTERS
-from services.registry.observed import Snapshot
 from services.registry.prober import prepare_canary
 from services.registry.specs import read_cluster_spec
 from services.registry.term import Term
@@ -46,7 +42,11 @@ class ClusterRequests:
     async def get(self, request: api.GetClusterRequest, caller: Caller) -> cluster_pb2.Cluster:
         """One cluster, as this replica knows it; the leader knows what its health is judged by."""
         cluster = self._desk.cluster(request.name)
-        return cluster_message(cluster, self._desk.world(), self._evidence(cluster.name))
+        leading = self._desk.leading()
+        observed = leading.prober.observed(cluster.name) if leading is not None else None
+        evidence = observed.snapshot if observed is not None else None
+        unmeasured = leading.measurer.problems.get(cluster.name, "") if leading is not None else ""
+        return cluster_message(cluster, self._desk.world(), evidence, unmeasured)
 
     async def list(self, request: api.ListClustersRequest, caller: Caller) -> api.ListClustersResponse:
         """Clusters by name."""
@@ -175,11 +175,3 @@ class ClusterRequests:
 
     def _message(self, cluster: Cluster) -> cluster_pb2.Cluster:
         return cluster_message(cluster, self._desk.world())
-
-    def _evidence(self, name: str) -> Snapshot | None:
-        """What a cluster's health was judged by lately: only the leader knows."""
-        try:
-            observed = self._desk.term().prober.observed(name)
-        except (NotLeader, Unavailable, CorruptHistory):
-            return None
-        return observed.snapshot if observed is not None else None

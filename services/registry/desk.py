@@ -1,10 +1,11 @@
 """What every request handler needs: the world, the term, executing a caller's command or only previewing it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 from braid.kernel.decider import Context
-from braid.kernel.errors import Invalid, NotFound
+from braid.kernel.errors import CorruptHistory, Invalid, NotFound, NotLeader, Unavailable
 from braid.kernel.ids import check_name
 from braid.kernel.limits import PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX
 from braid.kernel.ports import Caller
@@ -12,6 +13,7 @@ from braid.runtime.kinds import Kind
 from braid.runtime.replica import Replica
 from services.registry.clusters import Cluster
 from services.registry.histories import CLUSTERS, STREAMS, read_world
+from services.registry.loads import MeasuredLoad
 from services.registry.streams import Stream
 from services.registry.term import Term
 from services.registry.world import World
@@ -31,8 +33,20 @@ class Desk:
         self.term = term
 
     def world(self) -> World:
-        """The world as this replica knows it."""
-        return read_world(self.replica.aggregates, self.replica.host.clock.now_ms())
+        """The world as this replica knows it; the leader knows clusters' loads, too."""
+        world = read_world(self.replica.aggregates, self.replica.host.clock.now_ms())
+        return replace(world, loads=self._loads())
+
+    def _loads(self) -> Mapping[str, MeasuredLoad]:
+        leading = self.leading()
+        return leading.measurer.loads if leading is not None else {}
+
+    def leading(self) -> Term | None:
+        """The present term; None where this replica does not lead."""
+        try:
+            return self.term()
+        except (NotLeader, Unavailable, CorruptHistory):
+            return None
 
     def cluster(self, name: str) -> Cluster:
         """A cluster that exists. Raises `Invalid`, `NotFound`."""

@@ -34,6 +34,7 @@ from services.registry.crew import Crew, Signal, wait_for
 from services.registry.decommission import ClusterDecision, left_on, plan_emptied
 from services.registry.drain import Held
 from services.registry.histories import CLUSTERS, STREAMS, read_world
+from services.registry.loads import MeasuredLoad
 from services.registry.peers import Peers
 from services.registry.policy import Decision, plan, plan_moves
 from services.registry.sessions import Sessions
@@ -82,6 +83,7 @@ class Reconciler:
         placing: asyncio.Lock,
         broken: Callable[[], Mapping[tuple[str, str], str]],
         answering: Callable[[], Collection[str]],
+        loads: Callable[[], Mapping[str, MeasuredLoad]],
     ) -> None:
         """`placing` is held from a look at clusters to the append that rests on it; the others are parts of `World`."""
         self.holders: dict[_Key, tuple[str, ...]] = {}
@@ -93,6 +95,7 @@ class Reconciler:
         self._placing = placing
         self._broken = broken
         self._answering = answering
+        self._loads = loads
         self._crew = Crew(replica.host)
         self._wake = Signal()
         self._not_before: dict[_Key, dict[Work | None, float]] = {}  # by step: one that may wait long holds up no other
@@ -127,7 +130,7 @@ class Reconciler:
 
     def _world(self) -> World:
         world = read_world(self._replica.aggregates, self._replica.host.clock.now_ms())
-        return replace(world, broken=self._broken(), answering=self._answering())
+        return replace(world, broken=self._broken(), answering=self._answering(), loads=self._loads())
 
     # --- decisions
 

@@ -11,6 +11,7 @@ from services.registry.desk import Desk
 from services.registry.histories import CLUSTERS, STREAMS
 from services.registry.peers import AssignerPeers
 from services.registry.servicer import NAME, registry_rpc
+from services.registry.servicer_metrics import Gauges
 from services.registry.term import Term, Tuning
 
 TUNING_DEFAULT = Tuning(PRODUCER_SESSION_SECONDS, PROBE_INTERVAL_SECONDS, PROBE_TIMEOUT_SECONDS)
@@ -24,6 +25,7 @@ class RegistryService:
         self._kafka = kafka
         self._tuning = tuning
         self._term: Term | None = None
+        self._gauges: Gauges | None = None
 
     @property
     def name(self) -> str:
@@ -41,8 +43,10 @@ class RegistryService:
 
     async def lead(self, replica: Replica) -> None:
         """See `Service.lead`."""
+        self._gauges = self._gauges or Gauges(replica.metrics)
+        peers = AssignerPeers(replica.client("assigner"))
         try:
-            self._term = Term(replica, self._kafka, AssignerPeers(replica.client("assigner")), self._tuning)
+            self._term = Term(replica, self._kafka, peers, self._tuning, self._gauges)
         except NotLeader:  # over before it began
             return
         try:

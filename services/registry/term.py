@@ -11,10 +11,13 @@ from services.registry.access import Access
 from services.registry.crew import Signal
 from services.registry.histories import STREAMS
 from services.registry.lateness import Lateness
+from services.registry.loads import MeasuredLoad
+from services.registry.measurer import Measurer
 from services.registry.peers import Peers
 from services.registry.prober import Prober
 from services.registry.producers import Producers
 from services.registry.reconciler import Reconciler
+from services.registry.servicer_metrics import Gauges
 from services.registry.sessions import Sessions
 from services.registry.streams import Stream
 from services.registry.thresholds import Thresholds
@@ -38,7 +41,7 @@ class Term:
         placing: Held from a look at clusters to the append that puts a channel on one, calls one empty or forgets it.
     """
 
-    def __init__(self, replica: Replica, kafka: Kafka, peers: Peers, tuning: Tuning) -> None:
+    def __init__(self, replica: Replica, kafka: Kafka, peers: Peers, tuning: Tuning, gauges: Gauges) -> None:
         """Prepares a term for the leadership held now. Raises `NotLeader`."""
         self._replica = replica
         self.changed = Signal()
@@ -48,8 +51,9 @@ class Term:
         began = replica.host.clock.elapsed()
         self.sessions = Sessions(tuning.producer_session_seconds, replica.leader_epoch, began)
         witnesses, lateness = Witnesses(), Lateness(began)
+        self.measurer = Measurer(replica, self.access, gauges)
         self.reconciler = Reconciler(
-            replica, self.access, peers, self.sessions, self.placing, self._broken, self._answering
+            replica, self.access, peers, self.sessions, self.placing, self._broken, self._answering, self._loads
         )
         self.producers = Producers(
             replica, self.sessions, witnesses, lateness, self.changed, self.reconciler.producers_moved
@@ -68,18 +72,24 @@ class Term:
     async def run(self) -> None:
         """Leads until cancelled."""
         unsubscribe = self._replica.aggregates.subscribe(self._on_change)
-        probing = self._replica.host.tasks.spawn(self.prober.run(), f"{self._replica.instance} prober")
+        tasks, instance = self._replica.host.tasks, self._replica.instance
+        probing = tasks.spawn(self.prober.run(), f"{instance} prober")
+        measuring = tasks.spawn(self.measurer.run(), f"{instance} measurer")
         try:
             await self.reconciler.run()
         finally:
             unsubscribe()
             self.changed.fire()
-            probing.cancel()
-            await probing.ended()
+            for task in (probing, measuring):
+                task.cancel()
+                await task.ended()
             await self.access.close()
 
     def _broken(self) -> Mapping[tuple[str, str], str]:
         return self.prober.broken
+
+    def _loads(self) -> Mapping[str, MeasuredLoad]:
+        return self.measurer.loads
 
     def _answering(self) -> Collection[str]:
         return self.prober.answering()

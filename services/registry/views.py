@@ -12,6 +12,7 @@ from services.registry.channels import Channel, ChannelRef, ChannelState, DrainS
 from services.registry.clusters import Cluster
 from services.registry.codec import health_number, range_messages, verdict_number
 from services.registry.decommission import Departure, Stage, progress
+from services.registry.loads import MeasuredLoad
 from services.registry.moves import LaneMove
 from services.registry.observed import Snapshot
 from services.registry.specs import cluster_spec_message, stream_spec_message, thresholds_message
@@ -47,8 +48,17 @@ _STAGES: Final = {
 }
 
 
-def cluster_message(cluster: Cluster, world: World, evidence: Snapshot | None = None) -> cluster_pb2.Cluster:
-    """A cluster with what it carries; `evidence` is what its health was judged by lately, where that is known."""
+def cluster_message(
+    cluster: Cluster, world: World, evidence: Snapshot | None = None, unmeasured: str = ""
+) -> cluster_pb2.Cluster:
+    """A cluster with what it carries.
+
+    Args:
+        cluster: The cluster.
+        world: What it is part of.
+        evidence: What its health was judged by lately, where that is known.
+        unmeasured: Why its load was not measured lately, where that is known.
+    """
     here = [
         channel.state
         for stream in world.streams.values()
@@ -66,6 +76,7 @@ def cluster_message(cluster: Cluster, world: World, evidence: Snapshot | None = 
         decommission=_decommission_message(cluster, world) if cluster.decommissioning else None,
         verdict=verdict_number(cluster.verdict),
         evidence=_evidence_message(evidence) if evidence is not None else None,
+        load=_load_message(world.load(cluster.name), unmeasured),
     )
     return cluster_pb2.Cluster(
         name=cluster.name,
@@ -95,6 +106,20 @@ def _evidence_message(seen: Snapshot) -> cluster_pb2.HealthEvidence:
         hosts_failing=seen.hearsay.failing,
         falls=seen.falls,
         thresholds=thresholds_message({name: getattr(seen.thresholds, name) for name in NAMES}),
+    )
+
+
+def _load_message(load: MeasuredLoad | None, unmeasured: str) -> cluster_pb2.ClusterLoad | None:
+    if load is None:
+        return cluster_pb2.ClusterLoad(unmeasured=unmeasured) if unmeasured else None
+    return cluster_pb2.ClusterLoad(
+        measured_ms=load.measured_ms,
+        broker=load.broker,
+        free_bytes=load.free_bytes,
+        total_bytes=load.total_bytes,
+        bytes_per_s=load.bytes_per_s,
+        silent_brokers=load.silent,
+        unmeasured=unmeasured,
     )
 
 

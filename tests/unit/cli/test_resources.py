@@ -47,6 +47,9 @@ async def test_json_is_stable() -> None:
     document = json.loads((await shell.braid("get", "cluster", "east", "-o", "json")).out)
     assert document["metadata"].pop("create_time_ms") > 1_700_000_000_000
     assert document["status"].pop("health_since_ms") > 1_700_000_000_000
+    load = document["status"].pop("load")
+    assert [load.pop(each) > 0 for each in ("measured_ms", "free_bytes", "total_bytes")] == [True] * 3
+    assert load == {"broker": 1, "bytes_per_s": 0.0, "silent_brokers": [], "unmeasured": ""}
     assert document == {
         "apiVersion": "braid/v1",
         "kind": "Cluster",

@@ -103,12 +103,16 @@ def one():
     print("braid_e", "no metric")
 def make_dlq_metrics():
     seconds("braid_f_seconds", "F")
+SampledMetric(registry, "braid_g", "G", ("cluster",))
+SampledMetric(registry, "braid_h", "H", _LABELS, counter=True)
 """
     assert [(each.name, each.kind, each.labels, each.service) for each in metrics_of(text, "x")] == [
         ("braid_a", "gauge", ("stream", "lane", "group"), "x"),
         ("kafka_b", "gauge", ("stream", "lane"), "x"),
         ("braid_c_total", "counter", (), "x"),
         ("braid_f_seconds", "histogram", (), "dlq"),
+        ("braid_g", "gauge", ("cluster",), "x"),
+        ("braid_h_total", "counter", ("stream", "lane"), "x"),
     ]
 
 

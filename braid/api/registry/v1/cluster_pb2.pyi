@@ -364,6 +364,7 @@ class ClusterStatus(_message.Message):
     DECOMMISSION_FIELD_NUMBER: _builtins.int
     VERDICT_FIELD_NUMBER: _builtins.int
     EVIDENCE_FIELD_NUMBER: _builtins.int
+    LOAD_FIELD_NUMBER: _builtins.int
     health: Global___ClusterHealth.ValueType
     health_reason: _builtins.str
     """Why, for people."""
@@ -384,6 +385,10 @@ class ClusterStatus(_message.Message):
     def evidence(self) -> Global___HealthEvidence:
         """What the health was judged by lately; only the leading registry knows."""
 
+    @_builtins.property
+    def load(self) -> Global___ClusterLoad:
+        """How much it carries, as its brokers say; only the leading registry knows."""
+
     def __init__(
         self,
         *,
@@ -397,14 +402,62 @@ class ClusterStatus(_message.Message):
         decommission: Global___Decommission | None = ...,
         verdict: Global___HealthVerdict.ValueType = ...,
         evidence: Global___HealthEvidence | None = ...,
+        load: Global___ClusterLoad | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["decommission", b"decommission", "evidence", b"evidence"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["decommission", b"decommission", "evidence", b"evidence", "load", b"load"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["active_channels", b"active_channels", "cordoned", b"cordoned", "decommission", b"decommission", "draining_channels", b"draining_channels", "evidence", b"evidence", "health", b"health", "health_reason", b"health_reason", "health_since_ms", b"health_since_ms", "kafka_cluster_id", b"kafka_cluster_id", "verdict", b"verdict"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["active_channels", b"active_channels", "cordoned", b"cordoned", "decommission", b"decommission", "draining_channels", b"draining_channels", "evidence", b"evidence", "health", b"health", "health_reason", b"health_reason", "health_since_ms", b"health_since_ms", "kafka_cluster_id", b"kafka_cluster_id", "load", b"load", "verdict", b"verdict"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ClusterStatus: _TypeAlias = ClusterStatus  # noqa: Y015
+
+@_typing.final
+class ClusterLoad(_message.Message):
+    """What a cluster's brokers say of their disks and logs."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MEASURED_MS_FIELD_NUMBER: _builtins.int
+    BROKER_FIELD_NUMBER: _builtins.int
+    FREE_BYTES_FIELD_NUMBER: _builtins.int
+    TOTAL_BYTES_FIELD_NUMBER: _builtins.int
+    BYTES_PER_S_FIELD_NUMBER: _builtins.int
+    SILENT_BROKERS_FIELD_NUMBER: _builtins.int
+    UNMEASURED_FIELD_NUMBER: _builtins.int
+    measured_ms: _builtins.int
+    """When it was measured; 0 when it was not, lately."""
+    broker: _builtins.int
+    """The broker with the fullest disk: the smallest part of it is free."""
+    free_bytes: _builtins.int
+    """Of that disk."""
+    total_bytes: _builtins.int
+    bytes_per_s: _builtins.float
+    """Taken by all logs over the last minute, each partition counted once however many copies it has; 0 until a second look."""
+    unmeasured: _builtins.str
+    """Why the last look told nothing; empty when it did."""
+    @_builtins.property
+    def silent_brokers(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Brokers that did not tell; a disk of theirs may be fuller."""
+
+    def __init__(
+        self,
+        *,
+        measured_ms: _builtins.int = ...,
+        broker: _builtins.int = ...,
+        free_bytes: _builtins.int = ...,
+        total_bytes: _builtins.int = ...,
+        bytes_per_s: _builtins.float = ...,
+        silent_brokers: _abc.Iterable[_builtins.int] | None = ...,
+        unmeasured: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["broker", b"broker", "bytes_per_s", b"bytes_per_s", "free_bytes", b"free_bytes", "measured_ms", b"measured_ms", "silent_brokers", b"silent_brokers", "total_bytes", b"total_bytes", "unmeasured", b"unmeasured"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ClusterLoad: _TypeAlias = ClusterLoad  # noqa: Y015
 
 @_typing.final
 class HealthEvidence(_message.Message):
