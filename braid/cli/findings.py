@@ -346,17 +346,17 @@ def _lanes(name: str, stream: Stream) -> list[Finding]:
 
 
 def _lost(name: str, stream: Stream) -> list[Finding]:
-    return [
-        Finding(
-            name,
-            "lost",
-            Level.FAIL,
-            f"{channel.name} on cluster {channel.cluster}: {offsets_text(channel.lost)} ({channel.lost_evidence})",
-            f"bring them back, or go on without: braid close channel {channel.name} --dry-run",
-        )
-        for channel in stream.status.channels
-        if waits_for_a_person(channel)
-    ]
+    """A drain waits for a person; a channel that carries traffic goes on, with whatever it lost told."""
+    findings: list[Finding] = []
+    for channel in stream.status.channels:
+        told = f"{channel.name} on cluster {channel.cluster}: {offsets_text(channel.lost)} ({channel.lost_evidence})"
+        if waits_for_a_person(channel):
+            remedy = f"bring them back, or go on without: braid close channel {channel.name} --dry-run"
+            findings.append(Finding(name, "lost", Level.FAIL, told, remedy))
+        elif channel.lost and channel.state == CHANNEL_STATE_ACTIVE:
+            remedy = f"it carries on without them; since when: braid events --for {name}"
+            findings.append(Finding(name, "lost", Level.WARN, told, remedy))
+    return findings
 
 
 def _stranded(name: str, stream: Stream) -> list[Finding]:

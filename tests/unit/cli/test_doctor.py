@@ -241,6 +241,10 @@ def test_streams() -> None:
     assert found(standby) == [("route", Level.FAIL)]
     assert found(active, standby, blocked="no cluster") == [("blocked", Level.FAIL)]
     assert found(active, standby, stranded) == [("stranded", Level.WARN)]
+    cut = Channel(name="logs/live/1", state=CHANNEL_STATE_ACTIVE, lane="live", cluster="east")
+    cut.lost.add(partition=0, first=7, last=9)
+    assert found(cut, standby) == [("lost", Level.WARN)]
+    assert "0:7-9" in check_stream(stream(cut, standby))[0].message
 
 
 @virtual
