@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from braid.kernel.errors import BraidError
 from braid.kernel.ids import ChannelId
+from braid.kernel.limits_buffers import PRODUCER_COPIES, PRODUCER_HEADER_BYTES, PRODUCER_RECORD_BYTES
 
 Headers = Sequence[tuple[str, bytes]]
 
@@ -31,6 +32,7 @@ class Pending:
         "deadline",
         "future",
         "headers",
+        "held",
         "id",
         "key",
         "lane",
@@ -61,6 +63,7 @@ class Pending:
         self.stamp_ms = stamp_ms
         self.id = id
         self.size = size
+        self.held = held_bytes(size, headers)
         self.channel: ChannelId | None = None
         self.deadline = deadline
         self.future: asyncio.Future[Receipt] = asyncio.get_running_loop().create_future()
@@ -74,8 +77,16 @@ def record_bytes(key: bytes | None, value: bytes | None, headers: Headers) -> in
     return size
 
 
+def held_bytes(size: int, headers: Headers) -> int:
+    """About what a record of `size` bytes holds of memory until its fate is known, Kafka's client's copy included."""
+    return int(size * PRODUCER_COPIES) + PRODUCER_RECORD_BYTES + len(headers) * PRODUCER_HEADER_BYTES
+
+
 class Outbox:
-    """Copies in order of sending, and the bound on their bytes: who would pass it waits, first come first served."""
+    """Copies in order of sending, and the bound on what they hold of memory.
+
+    Who would pass it waits, first come first served.
+    """
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
@@ -93,7 +104,7 @@ class Outbox:
 
     @property
     def bytes(self) -> int:
-        """What the copies weigh."""
+        """What the copies hold."""
         return self._bytes
 
     def oldest(self) -> Pending | None:
@@ -104,24 +115,24 @@ class Outbox:
         """Waits until there is any record."""
         await self._filled.wait()
 
-    def try_reserve(self, size: int) -> bool:
-        """Takes `size` bytes when they fit and nobody waits before; False when `reserve` must be asked instead."""
-        if self._closed is not None or self._waiting or not self._fits(size):
+    def try_reserve(self, held: int) -> bool:
+        """Takes `held` bytes when they fit and nobody waits before; False when `reserve` must be asked instead."""
+        if self._closed is not None or self._waiting or not self._fits(held):
             return False
-        self._bytes += size
+        self._bytes += held
         return True
 
-    async def reserve(self, size: int) -> None:
-        """Waits until `size` bytes fit (one record always fits into an empty outbox), and takes them.
+    async def reserve(self, held: int) -> None:
+        """Waits until `held` bytes fit (one record always fits into an empty outbox), and takes them.
 
         Raises:
             BraidError: what `close` was given.
         """
         if self._closed is not None:
             raise self._closed
-        if self._waiting or not self._fits(size):
+        if self._waiting or not self._fits(held):
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            entry = (size, waiter)
+            entry = (held, waiter)
             self._waiting.append(entry)
             try:
                 await waiter
@@ -129,7 +140,7 @@ class Outbox:
                 self._forget(entry)
                 raise
             return
-        self._bytes += size
+        self._bytes += held
 
     def close(self, error: BraidError) -> None:
         """Takes no more records: whoever waits for room, or asks for some, gets the error."""
@@ -150,7 +161,7 @@ class Outbox:
             return False
         if not self._records:
             self._filled.clear()
-        self._bytes -= record.size
+        self._bytes -= record.held
         self._wake()
         return True
 
@@ -158,14 +169,14 @@ class Outbox:
         """The records in flight to a channel, in order."""
         return [record for record in self._records.values() if record.channel == channel]
 
-    def _fits(self, size: int) -> bool:
-        return self._bytes == 0 or self._bytes + size <= self._max_bytes
+    def _fits(self, held: int) -> bool:
+        return self._bytes == 0 or self._bytes + held <= self._max_bytes
 
     def _wake(self) -> None:
         while self._waiting and self._fits(self._waiting[0][0]):
-            size, waiter = self._waiting.popleft()
+            held, waiter = self._waiting.popleft()
             if not waiter.done():
-                self._bytes += size
+                self._bytes += held
                 waiter.set_result(None)
 
     def _forget(self, entry: tuple[int, asyncio.Future[None]]) -> None:

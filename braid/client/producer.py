@@ -13,7 +13,7 @@ from typing import NamedTuple, Self
 from braid.client.channel_moves import ChannelMoves
 from braid.client.channel_sender import ChannelSender
 from braid.client.instruments import instruments, operation
-from braid.client.outbox import Headers, Outbox, Pending, Receipt, record_bytes
+from braid.client.outbox import Headers, Outbox, Pending, Receipt, held_bytes, record_bytes
 from braid.client.record import ID_HEADER, INGESTED_HEADER
 from braid.client.route_watch import RouteSource
 from braid.client.routing import DLQ_LANE, RouteTable
@@ -119,7 +119,7 @@ class Producer:
 
     @property
     def buffered_bytes(self) -> int:
-        """What the copies of unacknowledged records weigh."""
+        """What the copies of unacknowledged records hold of memory: what `max_buffer_bytes` bounds."""
         return self._outbox.bytes
 
     @property
@@ -290,8 +290,9 @@ class Producer:
                 remedy="raise the stream's max_record_bytes, or split the record",
             )
         stamp_ms = outgoing.timestamp if outgoing.timestamp is not None else now_ms
-        if not self._outbox.try_reserve(size):
-            await self._outbox.reserve(size)
+        held = held_bytes(size, headers)
+        if not self._outbox.try_reserve(held):
+            await self._outbox.reserve(held)
         record = Pending(
             sequence, lane, outgoing.key, outgoing.value, headers, stamp_ms, size,
             id=identity, deadline=self._host.clock.elapsed() + self._settings.delivery_timeout_seconds,

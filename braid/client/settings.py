@@ -23,7 +23,8 @@ class ProducerSettings:
     """Of one producer.
 
     Attributes:
-        max_buffer_bytes: Bound on copies of unacknowledged records; then `send` waits.
+        max_buffer_bytes: Bound on the memory that unacknowledged records hold, as estimated: their bytes twice (one
+            copy is in a batch), and about a kilobyte of objects for each; then `send` waits.
         delivery_timeout_seconds: A record not acknowledged by then raises `DeliveryUnknown`.
         compression: None, `gzip`, `snappy`, `lz4` or `zstd`.
         linger_ms: How long a batch may wait to fill.
