@@ -19,7 +19,7 @@ from braid.client.crossing import Crossing
 from braid.client.outbox import Outbox, Pending
 from braid.client.receipts import Receipts, Resumption
 from braid.client.route_watch import Reach
-from braid.client.routing import ActiveChannel, RouteTable, StickyChoice, near, rendezvous
+from braid.client.routing import ActiveChannel, RouteTable, StickyChoice, rendezvous
 from braid.client.settings import ProducerSettings
 from braid.client.turns import Turns
 from braid.client.watched import race
@@ -108,6 +108,8 @@ class ChannelMoves:
             return True
         if not taken:
             record.channel = None
+        elif record.key is None:
+            self._sticky[record.lane].went(record.size)
         return taken
 
     async def submit(self, record: Pending) -> None:
@@ -304,6 +306,8 @@ class ChannelMoves:
         assert route is not None, "a lane's gate opens with the first route"
         channel, partition = self._choose(route, record)
         record.channel = channel.id
+        if record.key is None:
+            self._sticky[record.lane].went(record.size)
         return self._sender(route, channel), partition
 
     def _choose(self, route: RouteTable, record: Pending) -> tuple[ActiveChannel, int]:
@@ -312,8 +316,8 @@ class ChannelMoves:
             channel = rendezvous(channels, record.key)
             return channel, partition_of(record.key, channel.partitions)
         if record.lane not in self._sticky:
-            self._sticky[record.lane] = StickyChoice(int(self._host.randomness.uniform(0, 1 << 16)))
-        return self._sticky[record.lane].choose(near(channels, route.clusters, self._zone), record.size, self._gone)
+            self._sticky[record.lane] = StickyChoice(int(self._host.randomness.uniform(0, 1 << 16)), self._zone)
+        return self._sticky[record.lane].choose(channels, self._gone)
 
     def _sender(self, route: RouteTable, channel: ActiveChannel) -> ChannelSender:
         sender = self._senders.get(channel.id)

@@ -2,7 +2,8 @@
 
 Keyed records: the channel by weighted rendezvous hashing (Thaler & Ravishankar 1998; logarithmic weights as in
 draft-ietf-bess-weighted-hrw), the partition by Kafka's murmur2. Keyless records stick to one partition for a while, as
-KIP-480 and KIP-794 have it, so that batches fill, and leave it when it has no leader.
+KIP-480 and KIP-794 have it, so that batches fill, and leave it when it has no leader. Weights come before zones: among
+channels of equal weight a keyless record goes to one in its producer's zone, and nothing else about a zone counts.
 """
 
 import math
@@ -24,13 +25,14 @@ DLQ_LANE: Final = "dlq"
 
 @dataclass(frozen=True, slots=True)
 class ActiveChannel:
-    """A channel that takes records."""
+    """A channel that takes records; `zone` is its cluster's, empty where none is declared."""
 
     id: ChannelId
     cluster: str
     topic: str
     partitions: int
     weight: float
+    zone: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +58,12 @@ class RouteTable:
     @classmethod
     def of(cls, route: Route) -> Self:
         """Reads the wire form."""
+        clusters = {cluster.name: cluster for cluster in route.clusters}
         return cls(
             stream=route.stream,
             revision=route.revision,
-            lanes={lane.lane: tuple(map(_channel, lane.channels)) for lane in route.lanes},
-            clusters={cluster.name: cluster for cluster in route.clusters},
+            lanes={lane.lane: tuple(_channel(each, clusters) for each in lane.channels) for lane in route.lanes},
+            clusters=clusters,
             max_record_bytes=route.max_record_bytes,
             planned={ChannelId.parse(dropped.channel): dropped.planned for dropped in route.dropped},
         )
@@ -94,8 +97,9 @@ def cluster_address(name: str, bootstrap: str, zone: str = "") -> ClusterAddress
     return ClusterAddress(name=name, bootstrap=bootstrap, zone=zone)
 
 
-def _channel(wire: RouteChannel) -> ActiveChannel:
-    return ActiveChannel(ChannelId.parse(wire.channel), wire.cluster, wire.topic, wire.partitions, wire.weight)
+def _channel(wire: RouteChannel, clusters: Mapping[str, ClusterAddress]) -> ActiveChannel:
+    zone = clusters[wire.cluster].zone if wire.cluster in clusters else ""
+    return ActiveChannel(ChannelId.parse(wire.channel), wire.cluster, wire.topic, wire.partitions, wire.weight, zone)
 
 
 def rendezvous(channels: Sequence[ActiveChannel], key: bytes) -> ActiveChannel:
@@ -105,13 +109,11 @@ def rendezvous(channels: Sequence[ActiveChannel], key: bytes) -> ActiveChannel:
     return max(channels, key=lambda channel: (_score(channel, key), channel.id))
 
 
-def near(
-    channels: Sequence[ActiveChannel], clusters: Mapping[str, ClusterAddress], zone: str
-) -> Sequence[ActiveChannel]:
-    """Those of the channels that lie in the producer's zone; all of them when none does or it has no zone."""
-    if not zone or len(channels) == 1:
-        return channels
-    return [channel for channel in channels if clusters[channel.cluster].zone == zone] or channels
+def near(channels: Sequence[ActiveChannel], chosen: ActiveChannel, zone: str) -> Sequence[ActiveChannel]:
+    """Those in the producer's zone that weigh what `chosen` does; only `chosen` when it is there, or none is."""
+    if not zone or chosen.zone == zone:
+        return (chosen,)
+    return [each for each in channels if each.zone == zone and math.isclose(each.weight, chosen.weight)] or (chosen,)
 
 
 def _score(channel: ActiveChannel, key: bytes) -> float:
@@ -123,29 +125,46 @@ def _score(channel: ActiveChannel, key: bytes) -> float:
 class StickyChoice:
     """Chooses partitions for the keyless records of one lane; one producer's own state."""
 
-    def __init__(self, turn: int) -> None:
-        """`turn` decides where it starts, so that producers spread."""
+    def __init__(self, turn: int, zone: str = "") -> None:
+        """`turn` decides where it starts, so that producers spread; `zone` is the producer's."""
         self._turn = turn
+        self._zone = zone
         self._bytes = 0
+        self._among: tuple[Sequence[ActiveChannel], Mapping[ChannelId, Collection[int]]] | None = None
+        self._chosen: tuple[ActiveChannel, int] | None = None
 
     def choose(
-        self, channels: Sequence[ActiveChannel], size: int, gone: Mapping[ChannelId, Collection[int]] = NOTHING_GONE
+        self, channels: Sequence[ActiveChannel], gone: Mapping[ChannelId, Collection[int]] = NOTHING_GONE
     ) -> tuple[ActiveChannel, int]:
-        """The channel and partition of the next keyless record of `size` bytes.
+        """The channel and partition of the next keyless record; the same until `went` says that enough went there.
 
         Args:
-            channels: Those that take records.
-            size: Of the record.
-            gone: By channel, partitions that are avoided, for as long as there is another.
+            channels: Those that take records; not changed afterwards.
+            gone: By channel, partitions that are avoided, for as long as there is another; not changed afterwards.
         """
+        # Every record passes here: the choice holds for a turn, unless what there is to choose from is another.
+        if self._chosen is None or self._among is None or self._among[0] is not channels or self._among[1] is not gone:
+            self._among = channels, gone
+            self._chosen = self._choose(channels, gone)
+        return self._chosen
+
+    def went(self, size: int) -> None:
+        """A record of `size` bytes went where the choice was."""
         self._bytes += size
-        if self._bytes > STICKY_BYTES:
-            self._bytes = size
+        if self._bytes >= STICKY_BYTES:
+            self._bytes = 0
             self._turn += 1
-        if gone:  # seldom: every record passes here
-            channels = [each for each in channels if len(gone.get(each.id, ())) < each.partitions] or channels
-        # By weight among channels, in turns among the chosen one's partitions.
-        channel = channels[0] if len(channels) == 1 else rendezvous(channels, self._turn.to_bytes(8, "big"))
+            self._chosen = None
+
+    def _choose(
+        self, channels: Sequence[ActiveChannel], gone: Mapping[ChannelId, Collection[int]]
+    ) -> tuple[ActiveChannel, int]:
+        """By weight among channels, then by zone among equals, in turns among the chosen one's partitions."""
+        there = [each for each in channels if len(gone.get(each.id, ())) < each.partitions] or channels
+        channel = there[0]
+        if len(there) > 1:
+            turn = self._turn.to_bytes(8, "big")
+            channel = rendezvous(near(there, rendezvous(there, turn), self._zone), turn)
         partition = self._turn % channel.partitions
         return channel, _next_there(channel, partition, gone[channel.id]) if channel.id in gone else partition
 

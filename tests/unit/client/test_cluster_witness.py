@@ -1,10 +1,11 @@
 """What a producer says of clusters when it is asked, and what it does about partitions without a leader."""
 
 import asyncio
+from collections.abc import Collection, Mapping, Sequence
 
 from braid.api.registry.v1.route_pb2 import ReachAnswer
 from braid.client.outbox import Receipt
-from braid.client.routing import ActiveChannel, StickyChoice
+from braid.client.routing import NOTHING_GONE, STICKY_BYTES, ActiveChannel, StickyChoice
 from braid.kernel.ids import ChannelId
 from tests.support.scripted_control import Control, virtual
 
@@ -90,22 +91,32 @@ def channel(generation: int, partitions: int, weight: float = 1.0) -> ActiveChan
     return ActiveChannel(ChannelId("logs", "live", generation), "east", f"t{generation}", partitions, weight)
 
 
+def chosen(
+    choice: StickyChoice,
+    channels: Sequence[ActiveChannel],
+    gone: Mapping[ChannelId, Collection[int]] = NOTHING_GONE,
+    size: int = STICKY_BYTES,
+) -> list[tuple[ActiveChannel, int]]:
+    """Where fifty records of a size go."""
+    found: list[tuple[ActiveChannel, int]] = []
+    for _ in range(50):
+        found.append(choice.choose(channels, gone))
+        choice.went(size)
+    return found
+
+
 def test_the_sticky_choice_passes_over_what_is_gone_for_as_long_as_it_is() -> None:
     one, choice = channel(1, 4), StickyChoice(0)
     gone = {one.id: [0, 1, 3]}
-    assert {choice.choose([one], 10, gone)[1] for _ in range(50)} == {2}
-    assert {choice.choose([one], 10)[1] for _ in range(50)} == {0}  # all are there again
+    assert {partition for _, partition in chosen(choice, [one], gone, 10)} == {2}
+    assert {partition for _, partition in chosen(choice, [one], size=10)} == {0}  # all are there again
 
 
 def test_a_channel_that_is_gone_whole_leaves_its_records_to_the_others() -> None:
     one, other, choice = channel(1, 2, 99.0), channel(2, 2), StickyChoice(0)
-    found = {choice.choose([one, other], 17_000, {one.id: [0, 1]})[0].id for _ in range(50)}
-    assert found == {other.id}
+    assert {each.id for each, _ in chosen(choice, [one, other], {one.id: [0, 1]})} == {other.id}
 
 
 def test_when_everything_is_gone_records_wait_where_their_turn_is() -> None:
     one = channel(1, 3)
-    with_all, without = StickyChoice(5), StickyChoice(5)
-    gone = {one.id: [0, 1, 2]}
-    for _ in range(20):
-        assert with_all.choose([one], 9_000, gone) == without.choose([one], 9_000)
+    assert chosen(StickyChoice(5), [one], {one.id: [0, 1, 2]}) == chosen(StickyChoice(5), [one])
