@@ -280,13 +280,11 @@ async def open_producer(
     return producer
 
 
-async def two_clusters(
-    mesh: Mesh, *, registries: int = 1, retention_hours: int = 0, ordered: bool = False
-) -> stream_pb2.Stream:
+async def two_clusters(mesh: Mesh, *, registries: int = 1, **spec: object) -> stream_pb2.Stream:
     """Registries, an assigner, clusters east and west, stream `logs` on east."""
     for number in range(registries):
         await mesh.start_registry(f"registry-{number}")
     await mesh.start_assigner()
     await mesh.create_cluster("east", zone="a")
     await mesh.create_cluster("west", zone="b")
-    return await mesh.create_stream(clusters=["east", "west"], retention_hours=retention_hours, ordered=ordered)
+    return await mesh.create_stream(clusters=["east", "west"], **spec)  # type: ignore[arg-type]

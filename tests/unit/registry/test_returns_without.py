@@ -12,12 +12,15 @@ from braid.api.registry.v1.stream_pb2 import (
     CHANNEL_STATE_RETIRED,
     DRAIN_STEP_GROUPS,
     DRAIN_STEP_SEAL,
+    FAILOVER_MODE_AUTOMATIC,
+    FAILOVER_MODE_OFF,
     Channel,
+    FailoverMode,
     OffsetRange,
 )
 from braid.kernel.errors import BraidError, Refused
 from braid.kernel.limits import LOSS_SEEN_SECONDS
-from braid.kernel.offset_ranges import Ranges
+from braid.kernel.offset_ranges import OPEN, Ranges
 from braid.kernel.ports import HistoryId, KafkaAdmin, TopicPartition
 from services.registry import channels, drain
 from services.registry.events import ChannelClosed, ChannelDrained, RecordsLost, StreamEvent
@@ -56,9 +59,9 @@ async def lost(mesh: Mesh) -> list[Ranges]:
     return [event.ranges for event in found if event.ref == ("live", 1)]
 
 
-async def filled(mesh: Mesh) -> Producer:
+async def filled(mesh: Mesh, failover: FailoverMode.ValueType = FAILOVER_MODE_AUTOMATIC) -> Producer:
     """Ten records on east, of which a group has done four; their producer has receipts for all."""
-    await two_clusters(mesh)
+    await two_clusters(mesh, failover=failover)
     mesh.assigner.groups["indexer"] = False
     await mesh.append("east", TOPIC, 0, 10)
     await mesh.commit("east", "indexer", TOPIC, 4, 0)
@@ -283,6 +286,42 @@ def test_a_stranded_channel_is_closed_by_naming_all_that_nobody_knows_to_be_done
         east.start()
         await mesh.until(lambda: east.topic_config(TOPIC)["max.message.bytes"] == "0", 20, "it is not sealed")
         await mesh.until(lambda: east.topic_config(TOPIC)["retention.ms"] != "-1", 20, "it is kept for ever")
+
+    play(scene)
+
+
+@pytest.mark.parametrize("replaced", [True, False], ids=["another cluster", "the same, empty"])
+def test_a_channel_in_use_whose_cluster_returns_empty_is_told_and_a_move_names_how_much(replaced: bool) -> None:
+    async def scene(mesh: Mesh) -> None:
+        producer = await filled(mesh, failover=FAILOVER_MODE_OFF)
+        east = mesh.kafka.named("east")
+        east.kill()
+        await mesh.until_channel(CHANNEL, lambda channel: channel.stranded, 10)
+        east.empty(replaced=replaced)
+        east.start()
+        channel = await mesh.until_channel(CHANNEL, is_lost, 40)
+        assert channel.state == ACTIVE and named(channel.lost) == [(0, 0, -1), (1, 0, -1)]
+        await mesh.move(to_cluster="west")
+        await leave(mesh, producer)
+        await mesh.until_channel(CHANNEL, lambda channel: named(channel.lost) == [(0, 0, 9)], 30)
+        assert (await close(mesh, (0, 0, 9))).channel.state == DRAINED
+
+    play(scene)
+
+
+def test_a_loss_of_a_channel_in_use_that_was_none_is_taken_back() -> None:
+    async def scene(mesh: Mesh) -> None:
+        await filled(mesh, failover=FAILOVER_MODE_OFF)
+        east = mesh.kafka.named("east")
+        east.kill()
+        await mesh.until_channel(CHANNEL, lambda channel: channel.stranded, 10)
+        topics, east._topics = east._topics, {}
+        east.start()
+        await mesh.until_channel(CHANNEL, is_lost, 40)
+        east._topics = topics  # a disk that was mounted late
+        await mesh.until_channel(CHANNEL, lambda channel: not channel.lost, 5)
+        await asyncio.sleep(60)
+        assert await lost(mesh) == [((0, 0, OPEN), (1, 0, OPEN)), ()]
 
     play(scene)
 
