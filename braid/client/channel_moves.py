@@ -19,14 +19,14 @@ from braid.client.crossing import Crossing
 from braid.client.outbox import Outbox, Pending
 from braid.client.receipts import Receipts, Resumption
 from braid.client.route_watch import Reach
-from braid.client.routing import ActiveChannel, RouteTable, StickyChoice, rendezvous
+from braid.client.routing import NOTHING_GONE, ActiveChannel, RouteTable, StickyChoice, rendezvous
 from braid.client.settings import ProducerSettings
 from braid.client.turns import Turns
 from braid.client.watched import race
 from braid.client.zone_bytes import SENT, tally
 from braid.kafka.partitioner import partition_of
 from braid.kernel import limits
-from braid.kernel.errors import BraidError, Invalid, TopicSealed, Unavailable
+from braid.kernel.errors import BraidError, Invalid, TopicSealed, Unavailable, Withdrawn
 from braid.kernel.ids import ChannelId
 from braid.kernel.ports import Host, Kafka, Written
 
@@ -72,7 +72,7 @@ class ChannelMoves:
         self._crossing = Crossing()
         self._sticky: dict[str, StickyChoice] = {}
         self._ending: dict[ChannelSender, None] = {}
-        self._gone: dict[ChannelId, Collection[int]] = {}
+        self._gone: Mapping[ChannelId, Collection[int]] = NOTHING_GONE
         self._closed = False
 
     @property
@@ -153,9 +153,12 @@ class ChannelMoves:
             sender.forgive(now)
 
     def look_at_leaders(self) -> None:
-        """Takes note of partitions without a leader: records that may go to any other do not go there."""
+        """Takes note of partitions without a leader: records that may go to any other do so, even those that wait."""
         found = {channel: sender.leaderless() for channel, sender in self._senders.items()}
-        self._gone = {channel: partitions for channel, partitions in found.items() if partitions}
+        self._gone = {channel: partitions for channel, partitions in found.items() if partitions} or NOTHING_GONE
+        for channel, partitions in self._gone.items():
+            if self._has_leaders(channel.lane):
+                self._senders[channel].withdraw(partitions)
 
     async def close(self) -> None:
         """Leaves every channel at once, and lets go who waits for a lane."""
@@ -277,6 +280,11 @@ class ChannelMoves:
 
     # --- one record
 
+    def _has_leaders(self, lane: str) -> bool:
+        """Whether a record without a key has anywhere to go that takes it."""
+        channels = self._route.lanes.get(lane, ()) if self._route is not None else ()
+        return any(len(self._gone.get(each.id, ())) < each.partitions for each in channels)
+
     def _begin(self, record: Pending) -> None:
         """Sends a record whose turn it is, and waits for nothing: where it must wait it does so in its channel."""
         if record.future.done():
@@ -345,11 +353,16 @@ class ChannelMoves:
         return self._receipts[channel]
 
     def _settle(self, sender: ChannelSender, record: Pending, result: Written | BraidError) -> None:
-        """The fate of a record, or the need to send it again."""
+        """The fate of a record, or the need to send it elsewhere or again."""
         if isinstance(result, (Written, Invalid)):
             self._on_settled(sender, record, result)
             if self._crossing:
                 self._go_on(self._crossing.settled(record))
+            return
+        if isinstance(result, Withdrawn):
+            record.channel = None
+            if self._gate(record.lane).is_set():  # else it is sent when its lane opens
+                self._begin(record)
             return
         channel = sender.channel.id
         self._gate(channel.lane).clear()

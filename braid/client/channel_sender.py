@@ -13,7 +13,7 @@ from braid.client.outbox import Pending
 from braid.client.receipts import Receipts
 from braid.client.routing import ActiveChannel
 from braid.client.zone_bytes import Tally
-from braid.kernel.errors import BraidError, ClusterUnavailable
+from braid.kernel.errors import BraidError, ClusterUnavailable, Withdrawn
 from braid.kernel.ports import Host, KafkaProducer, Task, TopicPartition, Written
 
 Settled = Callable[["ChannelSender", Pending, Written | BraidError], None]
@@ -97,6 +97,18 @@ class ChannelSender:
     def leaderless(self) -> Collection[int]:
         """Partitions that take nothing now, as the client heard last."""
         return self._producer.leaderless(self.channel.topic)
+
+    def withdraw(self, partitions: Collection[int]) -> None:
+        """Gives back records without a key that wait for these partitions and were in no request: `Withdrawn`."""
+        for line in [line for partition, line in self._lines.items() if partition in partitions]:
+            found = [turn for turn in line.waiting if turn.record.key is None and not turn.over.done()]
+            if found:
+                line.waiting = deque(turn for turn in line.waiting if turn.record.key is not None or turn.over.done())
+            for turn in found:
+                turn.taken = True
+                self._fewer()
+                turn.over.set_exception(Withdrawn(f"channel {self.channel.id} was not asked to take it"))
+            self._producer.withdraw(line.where)
 
     def cluster_id(self) -> str:
         """The cluster's own id, as the client heard last; empty before it did."""
@@ -260,7 +272,10 @@ class ChannelSender:
         self._prepared.set()
 
     def _finish(self, record: Pending, result: Written | BraidError) -> None:
-        self._one_less()
+        if isinstance(result, Withdrawn):  # which is no word from the cluster
+            self._fewer()
+        else:
+            self._one_less()
         if self._left:  # heard, and no longer of interest
             return
         if isinstance(result, Written):
@@ -282,8 +297,11 @@ class ChannelSender:
             self._quiet_since = self._host.clock.elapsed()
 
     def _one_less(self) -> None:
-        self._count -= 1
         self._quiet_since = self._host.clock.elapsed()
+        self._fewer()
+
+    def _fewer(self) -> None:
+        self._count -= 1
         if not self._count:
             self._idle.set()
 

@@ -21,7 +21,7 @@ from aiokafka.structs import RecordMetadata
 from aiokafka.structs import TopicPartition as AioTopicPartition
 
 from braid.kafka.wire import hang_up
-from braid.kernel.errors import BraidError
+from braid.kernel.errors import BraidError, Withdrawn
 from braid.kernel.limits import KAFKA_METADATA_PACE_SECONDS, KAFKA_REQUEST_MS, TOPIC_GONE_SECONDS
 from braid.kernel.ports import SendableT, TopicPartition, Written
 
@@ -176,6 +176,41 @@ def offer(
         return False
     batch.taken.append((record, settle))
     return True
+
+
+def withdraw(producer: AIOKafkaProducer, partition: TopicPartition) -> Sequence[Taken]:
+    """Takes the records without a key out of a partition's newest batch, unless that was in a request.
+
+    Until it is, a batch has no place in the producer's sequence and nobody can have written it. The rest is batched
+    anew, in its order.
+    """
+    accumulator = producer._message_accumulator
+    queued = accumulator._batches.get(partition)
+    if accumulator._closed or accumulator._exception is not None or not queued or queued[-1].retry_count:
+        return ()
+    taken: list[Taken] = queued[-1].taken
+    found = [each for each in taken if each[0].key is None]
+    if not found:
+        return ()
+    _discard(producer, partition)
+    for record, settle in taken:
+        if record.key is not None and not offer(producer, partition, record, settle):
+            # Other times to count from may take more room than there was.
+            accumulator._append_batch(accumulator.create_builder(), AioTopicPartition(*partition))
+            offer(producer, partition, record, settle)
+    return found
+
+
+def _discard(producer: AIOKafkaProducer, partition: TopicPartition) -> None:
+    """Forgets the newest batch of a partition, as if it had never been; whoever waits for its room tries again."""
+    queues = producer._message_accumulator._batches
+    batch = queues[partition].pop()
+    if not queues[partition]:
+        del queues[partition]  # the sender takes up the first batch of each that is there
+    batch.taken = []
+    if not batch._drain_waiter.done():
+        batch._drain_waiter.set_result(None)
+    batch.failure(Withdrawn("the batch was taken apart before it was sent"))
 
 
 async def room(producer: AIOKafkaProducer, partition: TopicPartition) -> None:

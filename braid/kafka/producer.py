@@ -27,6 +27,7 @@ from braid.kernel.errors import (
     NotFound,
     RecordTooLarge,
     TopicSealed,
+    Withdrawn,
 )
 from braid.kernel.limits import (
     KAFKA_BACKOFF_MS,
@@ -154,6 +155,12 @@ class AioProducer:
     def leaderless(self, topic: str) -> Collection[int]:
         """See `KafkaProducer.leaderless`."""
         return internals.leaderless(self._producer, topic) if self._producer is not None else ()
+
+    def withdraw(self, partition: TopicPartition) -> None:
+        """See `KafkaProducer.withdraw`."""
+        if self._producer is not None:
+            for record, settle in internals.withdraw(self._producer, partition):
+                settle(record, Withdrawn(f"{partition.topic} partition {partition.partition} was not asked to take it"))
 
     def cluster_id(self) -> str:
         """See `KafkaProducer.cluster_id`."""

@@ -251,6 +251,12 @@ class Compacted(BraidError):
     reason = "COMPACTED"
 
 
+class Withdrawn(Refused):
+    """A record was taken back from Kafka's client before it was in any request: it was not written there."""
+
+    reason = "WITHDRAWN"
+
+
 class OffsetOutOfRange(Refused):
     """A fetch position lies outside the log; `metadata` names `topic`, `partition` and `offset`."""
 

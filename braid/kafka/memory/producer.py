@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from braid.kafka.memory.link import Link
 from braid.kafka.memory.log import NewRecord
-from braid.kernel.errors import BatchTooLarge, BraidError, ClusterUnavailable, NotFound, RecordTooLarge
+from braid.kernel.errors import BatchTooLarge, BraidError, ClusterUnavailable, NotFound, RecordTooLarge, Withdrawn
 from braid.kernel.limits import (
     KAFKA_BACKOFF_MS,
     KAFKA_RECORD_OVERHEAD_BYTES,
@@ -31,9 +31,10 @@ class _Pending(NamedTuple):
 
 @dataclass(slots=True)
 class _Queue:
-    """What waits for one partition, and the task that writes it in order."""
+    """What waits for one partition, and the task that writes it in order; the first `asked` are in a request."""
 
     pending: deque[_Pending] = field(default_factory=deque)
+    asked: int = 0
     size: int = 0
     sequence: int = 0
     writer: asyncio.Task[None] | None = None
@@ -134,6 +135,20 @@ class MemoryProducer:
         described = self._link.cluster.describe_topics([topic])
         return [number for told in described.values() for number, leader in enumerate(told.leaders) if leader < 0]
 
+    def withdraw(self, partition: TopicPartition) -> None:
+        """See `KafkaProducer.withdraw`."""
+        queue = self._queues.get(partition)
+        waiting = list(queue.pending)[queue.asked :] if queue is not None else []
+        found = [one for one in waiting if one.record.key is None]
+        if queue is None or not found:
+            return
+        asked = list(queue.pending)[: queue.asked]
+        queue.pending = deque([*asked, *(one for one in waiting if one.record.key is not None)])
+        queue.size -= sum(one.record.size() for one in found)
+        queue.drained.set()
+        queue.drained = asyncio.Event()
+        _fail_all(found, Withdrawn(f"{partition.topic} partition {partition.partition} was not asked to take it"))
+
     def cluster_id(self) -> str:
         """See `KafkaProducer.cluster_id`."""
         return "" if self._producer_id is None else self._link.cluster.cluster_id
@@ -184,6 +199,9 @@ class MemoryProducer:
             if self._linger_seconds:
                 await asyncio.sleep(self._linger_seconds)
             batch = self._next_batch(queue)
+            if not batch:  # withdrawn meanwhile
+                break
+            queue.asked = len(batch)
             queue.sequence += 1
             try:
                 offset, again = await self._append(partition, [one.record for one in batch], queue.sequence)
@@ -198,6 +216,7 @@ class MemoryProducer:
                         *partition, offset + at, one.record.timestamp_ms, self._link.cluster.starts, again
                     )
                     one.settle(one.sent, written)
+            queue.asked = 0
             for _ in batch:
                 queue.size -= queue.pending.popleft().record.size()
             queue.drained.set()

@@ -211,6 +211,14 @@ class KafkaProducer(Protocol):
         """Partitions of a topic that had no leader when the cluster last told; asks nobody, and waits for nothing."""
         ...
 
+    def withdraw(self, partition: TopicPartition) -> None:
+        """Takes back a partition's records without a key that were in no request yet: `Withdrawn` settles them.
+
+        They are never written there. Records with a key stay, in their order, and so does what was in a request: it may
+        have been written. Records of `offer` are settled within this call.
+        """
+        ...
+
     def cluster_id(self) -> str:
         """The cluster's own id, as it last told; empty until it did. Known once a record was acknowledged."""
         ...

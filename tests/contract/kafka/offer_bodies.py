@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import pytest
 
-from braid.kernel.errors import BraidError, ClusterUnavailable, RecordTooLarge, TopicSealed
+from braid.kernel.errors import BraidError, ClusterUnavailable, RecordTooLarge, TopicSealed, Withdrawn
 from braid.kernel.ports import KafkaProducer, TopicPartition, Written
 from tests.contract.kafka.rig import ENOUGH_SECONDS, Body, Rig, values_of, write
 
@@ -104,10 +104,32 @@ async def abandoning_settles_what_was_offered(rig: Rig) -> None:
     assert not producer.offer(partition, Offered(b"late"), told.settle)
 
 
+async def what_is_withdrawn_is_never_written_and_the_rest_keeps_its_order(rig: Rig) -> None:
+    partition = await rig.partition()
+    producer, told = await rig.producer(linger_ms=1_000), Told()
+    await _known(producer, partition)
+    offered = [Offered(b"%d" % at, b"k" if at % 3 else None) for at in range(12)]
+    assert all(producer.offer(partition, record, told.settle) for record in offered)
+    sent = await producer.send(partition, b"sent", None, [], 1)
+    producer.withdraw(partition)
+    assert [record for record, _ in told.fates] == [record for record in offered if record.key is None]
+    assert all(isinstance(fate, Withdrawn) for _, fate in told.fates)
+    with pytest.raises(Withdrawn):
+        await sent
+    fates = (await told.all(12))[4:]
+    stayed = [record for record in offered if record.key is not None]
+    assert [record for record, _ in fates] == stayed
+    assert [fate.offset for _, fate in fates if isinstance(fate, Written)] == list(range(8))
+    producer.withdraw(partition)  # nothing waits
+    assert [one.offset for one in await write(producer, partition, b"after")] == [8]
+    assert await values_of(rig, partition) == [*(record.value for record in stayed), b"after"]
+
+
 BODIES: list[Body] = [
     offers_are_settled_in_their_order_and_never_at_once,
     offers_and_sends_share_one_order,
     an_offer_that_would_have_to_wait_is_not_taken,
     a_sealed_topic_refuses_each_offer,
     abandoning_settles_what_was_offered,
+    what_is_withdrawn_is_never_written_and_the_rest_keeps_its_order,
 ]

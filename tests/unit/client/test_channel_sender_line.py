@@ -55,6 +55,9 @@ class FullAtFirst:
         """Every partition has a leader."""
         return ()
 
+    def withdraw(self, partition: TopicPartition) -> None:
+        """It has taken nothing that was in no request."""
+
     def cluster_id(self) -> str:
         """It told none."""
         return ""

@@ -189,3 +189,65 @@ async def test_records_of_a_missing_topic_can_be_failed_also_after_an_attempt() 
     assert not accumulator._pending_batches
     assert not accumulator._batches
     await producer.stop()
+
+
+async def test_records_without_a_key_are_withdrawn_and_the_others_stay_in_order() -> None:
+    producer = await _producer()
+    accumulator, told = producer._message_accumulator, list[object]()
+    for value, key in ((b"a", None), (b"b", b"k"), (b"c", None), (b"d", b"k")):
+        assert internals.offer(producer, OURS, _Record(value, key), lambda record, outcome: told.append(record))
+    waiting = asyncio.create_task(internals.room(producer, OURS))
+    await asyncio.sleep(0)
+    assert [record.value for record, _ in internals.withdraw(producer, OURS)] == [b"a", b"c"]
+    assert not internals.withdraw(producer, OURS)
+    await waiting  # there may be room now
+    assert internals.offer(producer, OURS, _Record(b"e", b"k"), lambda record, outcome: told.append(record))
+    batch = accumulator._pop_batch(PARTITION)
+    assert [record.value for record, _ in batch.taken] == [b"b", b"d", b"e"] and batch.record_count == 3
+    assert producer._txn_manager.sequence_number(PARTITION) == 3 and not accumulator._batches
+    assert not told
+    batch.done(base_offset=0, timestamp=-1)
+    await asyncio.sleep(0)
+    assert [record.value for record in told if isinstance(record, _Record)] == [b"b", b"d", b"e"]
+    await producer.stop()
+
+
+async def test_a_batch_that_is_withdrawn_whole_leaves_nothing_for_the_sender() -> None:
+    producer = await _producer()
+    accumulator = producer._message_accumulator
+    outcome = await _append(producer, b"a")
+    assert len(internals.withdraw(producer, OURS)) == 1
+    assert not accumulator._batches and not accumulator._pending_batches
+    assert accumulator.drain_by_nodes([]) == ({}, False)
+    await asyncio.sleep(0)
+    assert not outcome.done() and producer._txn_manager.sequence_number(PARTITION) == 0
+    await producer.stop()
+
+
+async def test_a_batch_that_was_in_a_request_is_not_withdrawn() -> None:
+    producer = await _producer()
+    accumulator = producer._message_accumulator
+    await _append(producer, b"a")
+    batch = accumulator._pop_batch(PARTITION)
+    assert not internals.withdraw(producer, OURS), "under way"
+    accumulator.reenqueue(batch)
+    assert not internals.withdraw(producer, OURS), "to be tried again"
+    assert list(accumulator._batches[PARTITION]) == [batch]
+    await producer.stop()
+
+
+async def test_what_stays_gets_a_second_batch_where_one_has_no_room_for_it_any_more() -> None:
+    producer = await _producer()
+    kept, count = list[bytes](), 0
+    assert internals.offer(producer, OURS, _Record(b"", stamp_ms=0), lambda *_: None)
+    assert internals.offer(producer, OURS, _Record(b"", b"k", stamp_ms=1 << 40), lambda *_: None)
+    while internals.offer(producer, OURS, _Record(b"%d" % count, b"k", stamp_ms=0), lambda *_: None):
+        kept.append(b"%d" % count)
+        count += 1
+    assert len(internals.withdraw(producer, OURS)) == 1
+    batches = producer._message_accumulator._batches[PARTITION]
+    assert len(batches) == 2
+    assert [record.value for batch in batches for record, _ in batch.taken] == [b"", *kept]
+    assert sum(batch.record_count for batch in batches) == 1 + len(kept)
+    internals.abandon(producer, ClusterUnavailable("gone"))
+    await producer.stop()
