@@ -17,6 +17,7 @@ BENCHMARKS: Final = (
     "backlog",
     "flood",
     "poison",
+    "bombs",
     "acks",
     "envelope",
     "produce",

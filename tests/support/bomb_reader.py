@@ -31,34 +31,39 @@ class Cost(NamedTuple):
     stall_seconds: float
 
 
-def _resident(field: str) -> int:
+def resident(field: str) -> int:
+    """Bytes of this process that are in memory (`VmRSS`), or were at most (`VmHWM`)."""
     found = re.search(rf"{field}:\s+(\d+) kB", Path("/proc/self/status").read_text())
     assert found is not None, "Linux tells it"
     return int(found.group(1)) * 1024
 
 
-def _forget_peak() -> None:
+def forget_peak() -> None:
+    """From now on `VmHWM` counts anew."""
     Path("/proc/self/clear_refs").write_text("5")
 
 
-async def _worst_stall() -> float:
-    """In processor time of the whole process: what the machine withholds meanwhile does not count."""
-    worst = 0.0
+async def worst_stall() -> float:
+    """Until it is cancelled: the longest that the event loop was held up, in seconds.
+
+    In processor time of the whole process: what the machine withholds meanwhile does not count.
+    """
+    worst, before = 0.0, time.process_time()
     try:
         while True:
-            before = time.process_time()
             await asyncio.sleep(_TICK_SECONDS)
-            worst = max(worst, time.process_time() - before)
+            now = time.process_time()
+            worst, before = max(worst, now - before), now
     except asyncio.CancelledError:
-        return worst
+        return max(worst, time.process_time() - before)
 
 
 async def read(fetcher: KafkaFetcher, partition: TopicPartition, end: int) -> Cost:
     """Reads a partition to its end."""
     gc.collect()
-    _forget_peak()
-    before = _resident("VmRSS")
-    stall = asyncio.create_task(_worst_stall())
+    forget_peak()
+    before = resident("VmRSS")
+    stall = asyncio.create_task(worst_stall())
     offsets: list[int] = []
     damaged: list[DamagedBatch] = []
     fetcher.assign({partition: 0})
@@ -70,7 +75,7 @@ async def read(fetcher: KafkaFetcher, partition: TopicPartition, end: int) -> Co
             position = fetched.next_offset
     fetcher.assign({})
     stall.cancel()
-    return Cost(offsets, damaged, _resident("VmHWM") - before, await stall)
+    return Cost(offsets, damaged, resident("VmHWM") - before, await stall)
 
 
 async def main(bootstrap: str, warm: str, topic: str, end: int) -> None:
