@@ -32,6 +32,7 @@ _MOVE: Final = """Move a stream's traffic to another cluster, under load. What w
   braid move stream logs --to west --percent 10        a trial: a tenth of the records
   braid move stream logs --to west --percent 0         take the trial back; 100 completes it
   braid move stream logs --spread east=3,west=1        on both, by weight
+  braid move stream logs --to west --wait              until what it left is drained
   braid get channels logs -w               watch the old channels drain
 """
 _CORDON: Final = """Take a cluster out of the choice for new traffic. What it carries stays.
@@ -86,6 +87,12 @@ def _move(
         int, typer.Option(metavar="N", show_default=False, help="Another number of them, for the lanes named.")
     ] = 0,
     reason: Annotated[str, typer.Option(metavar="TEXT", help="Kept in the stream's history.")] = "",
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Until the old channels are drained, saying what they wait for.")
+    ] = False,
+    timeout: Annotated[
+        float, typer.Option(metavar="SECONDS", help="Wait at most so long.")
+    ] = DECOMMISSION_WAIT_SECONDS,
     dry_run: DryRunOption = False,
     output: Annotated[str, typer.Option("-o", "--output", metavar="FORMAT", help="table, json or yaml.")] = "table",
     endpoint: EndpointOption = "",
@@ -111,7 +118,7 @@ def _move(
         reason=reason,
         dry_run=dry_run,
     )
-    execute(endpoint, context, lambda session: _move_stream(session, request, format))
+    execute(endpoint, context, lambda session: _move_stream(session, request, format, timeout if wait else 0.0))
 
 
 def parse_spread(text: str) -> dict[str, float]:
@@ -186,7 +193,9 @@ async def _empty(session: "Session", request: "DecommissionClusterRequest", form
     return await wait_empty(session, request.name, wait_seconds)
 
 
-async def _move_stream(session: "Session", request: "MoveStreamRequest", format: Format) -> int:
+async def _move_stream(
+    session: "Session", request: "MoveStreamRequest", format: Format, wait_seconds: float = 0.0
+) -> int:
     from braid.api.registry.v1.registry_service_pb2 import MoveStreamResponse
     from braid.cli.documents import to_document
     from braid.cli.listing import all_clusters, all_streams
@@ -208,7 +217,11 @@ async def _move_stream(session: "Session", request: "MoveStreamRequest", format:
         session.terminal.print(_told(moved, request))
     else:
         session.terminal.print(render_document(format, to_document(moved)))
-    return 0
+    if wait_seconds <= 0 or request.dry_run:
+        return 0
+    from braid.cli.move_progress import wait_drained
+
+    return await wait_drained(session, moved, format, wait_seconds)
 
 
 def _told(moved: "MoveStreamResponse", request: "MoveStreamRequest") -> str:
