@@ -42,8 +42,12 @@ SEND_REPORTERS_MIN: Final = 3  # hosts that must agree while the registry's own 
 SEND_REPORTERS_SHARE: Final = 2 / 3  # of the hosts that use the cluster, where they are fewer
 SOLE_WITNESS_SECONDS: Final = 10.0  # of one host's complaints, where no other uses the cluster: its own trouble passes
 COMPLAINT_PAUSE_SECONDS: Final = 3.0  # within them: a producer that was late blames nobody for a while
-WITNESSES_ASKED_MAX: Final = 64  # producers asked at once whether they reach a cluster; of distinct hosts first
+WITNESSES_ASKED_MAX: Final = 64  # producers, and processes of consumers, asked at once; of distinct hosts first
 WITNESSES_KEPT_MAX: Final = 20_000  # hosts heard of a cluster: one a session at most
+READERS_MAX: Final = 20_000  # streams of consumers' processes at one registry; further ones are refused
+CLUSTERS_READ_MAX: Final = 1_000  # clusters named by one of them; the rest is not heard
+CONTACT_LOOK_SECONDS: Final = 0.25  # how often a process of consumers looks whether its clusters answer
+UNKNOWN_CALL_TRIES: Final = 6  # an RPC unknown so often in a row, the leader asked for anew each time: it has none
 
 # --- a registry's own lateness
 LATENESS_PULSE_SECONDS: Final = 0.1  # how often a registry looks whether it is late itself

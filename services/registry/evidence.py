@@ -5,8 +5,13 @@
 | succeeds | enough of them fail, more than reach it | bad: producers are cut off |
 | succeeds | that is one host, which alone uses it | the same, and weak: the trouble may be the host's own |
 | succeeds | otherwise | good; slow or half-dead as its own figures say |
-| fails | as many reach it as fail, by an answer since it failed first | bad, but only since that answer |
+| fails at metadata | as many reach it as fail, by an answer since it failed first | bad, but only since that answer |
+| fails later | the same, of those that write there | the same |
 | fails | otherwise | bad; decisive when every broker refused twice in a row and enough of them fail |
+
+"Enough of them" are of all hosts that use it, or of those that write there alone: an answer to a fetch does not make up
+for records that are not taken. For the same reason it acquits only where the look failed at metadata. Where brokers
+answer the registry it is not cut off, and its own look at their logs outweighs readers.
 
 Instants are seconds on a clock that does not step, and stands while the registry itself is late (`lateness.py`).
 """
@@ -16,7 +21,7 @@ from enum import Enum
 
 from braid.kernel.limits_health import ALIVE_SLACK_SECONDS, REFUSED_LOOKS_MIN
 from services.registry.clusters import Verdict
-from services.registry.witnesses import NOBODY, Hearsay
+from services.registry.witnesses import NOBODY, Heard, Hearsay
 
 
 class Part(Enum):
@@ -75,6 +80,7 @@ class Evidence:
 def weigh(
     look: Look,
     hearsay: Hearsay = NOBODY,
+    writers: Hearsay | None = None,
     *,
     bad_since: float | None = None,
     refused_looks: int = 0,
@@ -86,38 +92,55 @@ def weigh(
 
     Args:
         look: The registry's own.
-        hearsay: Of hosts that use the cluster.
+        hearsay: Of all hosts that use the cluster.
+        writers: Of those that write there; None where all do.
         bad_since: Beginning of the present run of bad evidence that rests on more than one host; None for none.
         refused_looks: How many in a row were refused by every broker, this one included.
         slow: Why the cluster counts as slow at present; ''.
         gaps: What is gone of it; ''.
         too_much_gone: Whether that is more than it may lose.
     """
+    heard = Heard(hearsay, hearsay if writers is None else writers)
     if look.failed is not None:
         since = look.since if bad_since is None else bad_since
-        return _failed(look, hearsay, since, refused_looks)
-    if too_much_gone and (hearsay.sole or not hearsay.condemns):  # what the registry sees itself outweighs one host
+        return _failed(look, heard, since, refused_looks)
+    against = _against(heard)
+    if too_much_gone and (against is None or against.sole):  # what the registry sees itself outweighs one host
         return Evidence(look.since, look.until, False, gaps, Verdict.HALF_DEAD)
-    if hearsay.condemns:
-        since, sole_since = min(look.since, hearsay.failing_since), hearsay.complaining_since if hearsay.sole else None
-        said = f"{_hosts(hearsay.failing, hearsay)} do not reach it, the registry does"
+    if against is not None:
+        since, sole_since = min(look.since, against.failing_since), against.complaining_since if against.sole else None
+        said = f"{_hosts(against.failing, against, heard)} do not reach it, the registry does"
         return Evidence(since, look.until, False, said, Verdict.PRODUCERS_CUT_OFF, sole_since=sole_since)
     return Evidence(look.since, look.until, True, slow=slow, gaps=gaps)
 
 
-def _failed(look: Look, hearsay: Hearsay, bad_since: float, refused_looks: int) -> Evidence:
+def _against(heard: Heard) -> Hearsay | None:
+    """Whose complaints outweigh a look that succeeds; one host alone only where no others do."""
+    condemning = [each for each in heard if each.condemns]
+    return next((each for each in condemning if not each.sole), next(iter(condemning), None))
+
+
+def _failed(look: Look, heard: Heard, bad_since: float, refused_looks: int) -> Evidence:
     assert look.failed is not None, "the look failed"
     reason = f"{look.failed.value}: {look.reason}"
-    if hearsay.acquits and hearsay.reached_at > bad_since + ALIVE_SLACK_SECONDS:
-        said = f"the registry's look fails ({reason}), {_hosts(hearsay.reaching, hearsay)} reach it"
-        alive_at = hearsay.reached_at
+    hearsay = heard.everyone
+    believed = _believed(look, heard)
+    alive_at = believed.reached_at
+    if believed.acquits and believed.reaching >= hearsay.failing and alive_at > bad_since + ALIVE_SLACK_SECONDS:
+        said = f"the registry's look fails ({reason}), {_hosts(believed.reaching, believed, heard)} reach it"
         return Evidence(look.since, look.until, False, said, Verdict.REGISTRY_CUT_OFF, alive_at)
-    decisive = refused_looks >= REFUSED_LOOKS_MIN and hearsay.condemns
+    decisive = refused_looks >= REFUSED_LOOKS_MIN and _against(heard) is not None
     if hearsay.failing:
-        reason = f"{reason}; {_hosts(hearsay.failing, hearsay)} do not reach it either"
+        reason = f"{reason}; {_hosts(hearsay.failing, hearsay, heard)} do not reach it either"
     since = min(look.since, hearsay.failing_since)
     return Evidence(since, look.until, False, reason, Verdict.DEAD, decisive=decisive)
 
 
-def _hosts(count: int, hearsay: Hearsay) -> str:
-    return f"{count} of {hearsay.hosts} hosts that use it"
+def _believed(look: Look, heard: Heard) -> Hearsay:
+    """Whose answers may hold a failing look back."""
+    return heard.everyone if look.failed is Part.METADATA else heard.writers
+
+
+def _hosts(count: int, hearsay: Hearsay, heard: Heard) -> str:
+    use = "use" if hearsay == heard.everyone else "write to"
+    return f"{count} of {hearsay.hosts} hosts that {use} it"

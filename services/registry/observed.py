@@ -15,7 +15,7 @@ from services.registry.health import Judgement, hold_seconds, judge
 from services.registry.latency import Latency, inherited
 from services.registry.thresholds import Thresholds, thresholds_of
 from services.registry.topics import canary_topic
-from services.registry.witnesses import Hearsay
+from services.registry.witnesses import Heard, Hearsay
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class Observed:
         return next((each for each in turns if self.gaps.has_leader(each)), turns[0])
 
     def see_look(
-        self, cluster: Cluster, look: Look, partition: TopicPartition | None, hearsay: Hearsay, now_ms: int
+        self, cluster: Cluster, look: Look, partition: TopicPartition | None, heard: Heard, now_ms: int
     ) -> Judgement:
         """What to believe after one more look, which came as far as a partition of the canary's."""
         thresholds = self.thresholds(cluster)
@@ -112,7 +112,7 @@ class Observed:
             self.gaps.hangs(partition, look.since)
         evidence = weigh(
             look,
-            hearsay,
+            *heard,
             bad_since=self.judgement.firm_since,
             refused_looks=self._refused,
             slow=self._latency.slow(thresholds) if self._latency.settled else self._was_slow,
@@ -121,7 +121,7 @@ class Observed:
         )
         hold = hold_seconds(cluster.falls_ms, now_ms, thresholds)
         self.judgement = judge(self.judgement, evidence, thresholds, hold)
-        self._picture(cluster, look, hearsay, now_ms)
+        self._picture(cluster, look, heard.everyone, now_ms)
         return self.judgement
 
     def _picture(self, cluster: Cluster, look: Look, hearsay: Hearsay, now_ms: int) -> None:

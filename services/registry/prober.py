@@ -26,7 +26,7 @@ from services.registry.observed import Observed
 from services.registry.provision import COPIES_DEFAULT
 from services.registry.thresholds import Thresholds
 from services.registry.topics import CANARY_CONFIG, canary_topic
-from services.registry.witnesses import NOBODY, Hearsay, Witnesses
+from services.registry.witnesses import SILENCE, Heard, Users, Witnesses
 
 _CANARY = b"braid: a cluster is probed here"
 _CANARY_PARTITIONS_MAX = 6  # one per broker: a single broker's death must not make its cluster look dead
@@ -51,10 +51,10 @@ class Prober:
         usual: Thresholds,
         *,
         interval_seconds: float,
-        ask: Callable[[str], int],
+        ask: Callable[[str], Users],
         on_broken: Callable[[], None],
     ) -> None:
-        """`ask` asks who uses a cluster, and tells how many hosts do; `on_broken` hears when `broken` changed."""
+        """`ask` asks who uses a cluster, and tells on how many hosts; `on_broken` hears when `broken` changed."""
         self.broken: Mapping[tuple[str, str], str] = {}
         self._replica = replica
         self._access = access
@@ -65,7 +65,7 @@ class Prober:
         self._ask = ask
         self._on_broken = on_broken
         self._observed: dict[str, Observed] = {}
-        self._hosts: dict[str, int] = {}
+        self._users: dict[str, Users] = {}
         self._crew = Crew(replica.host)
 
     def observed(self, name: str) -> Observed | None:
@@ -114,7 +114,7 @@ class Prober:
                 if well and (was_bad or clock.elapsed() - identified >= IDENTITY_CHECK_SECONDS):
                     identified = clock.elapsed()
                     await self._identify(cluster)
-                judged = observed.see_look(cluster, look, partition, self._hearsay(name, look), clock.now_ms())
+                judged = observed.see_look(cluster, look, partition, self._heard(name, look), clock.now_ms())
                 if (judged.health, judged.verdict) != (cluster.health, cluster.verdict):
                     await self._record(name, SetHealth(judged.health, judged.reason, judged.verdict), "probe")
                 if usual := observed.append_time(cluster):
@@ -161,11 +161,11 @@ class Prober:
 
     # --- witnesses
 
-    def _hearsay(self, name: str, look: Look) -> Hearsay:
+    def _heard(self, name: str, look: Look) -> Heard:
         """What others say; nothing while nobody has a doubt."""
-        if name not in self._hosts:
-            return NOBODY
-        return self._witnesses.hearsay(name, self._hosts[name], look.until)
+        if name not in self._users:
+            return SILENCE
+        return self._witnesses.heard(name, self._users[name], look.until)
 
     async def _watch_witnesses(self, name: str, observed: Observed) -> None:
         """While a cluster is doubted, asks who uses it, so that answers are there when a look has failed."""
@@ -173,9 +173,9 @@ class Prober:
             judged = observed.judgement
             doubted = judged.bad_since is not None and judged.health is not Health.DOWN
             if doubted or self._witnesses.complained(name, self._now()):
-                self._hosts[name] = self._ask(name)
+                self._users[name] = self._ask(name)
             else:
-                self._hosts.pop(name, None)
+                self._users.pop(name, None)
             await self._replica.host.clock.sleep(self._interval)
 
     # --- leaders of our topics

@@ -5,6 +5,7 @@ mean for drains is in `sessions.py`.
 """
 
 from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 
 from braid.api.registry.v1.route_pb2 import (
     ChannelLeft,
@@ -89,8 +90,8 @@ class Producers:
         """A stream's history moved on: note who owes an acknowledgement. Called at once, in the order of events."""
         self._sessions.route_changed(stream.name, stream.route_revision, self._replica.host.clock.elapsed())
 
-    def ask(self, cluster: str) -> int:
-        """Asks producers whether they reach a cluster, one of each host first; how many hosts have any there."""
+    def ask(self, cluster: str) -> AbstractSet[str]:
+        """Asks producers whether they reach a cluster, one of each host first; which hosts have any there."""
         streams = self._replica.aggregates.states(STREAMS)
         there = {name for name, stream in streams.items() if _writes_to(stream, cluster)}
         sessions = self._sessions.connected(there)
@@ -100,7 +101,7 @@ class Producers:
             session.questions.add(cluster)
         if sessions:
             self._changed.fire()
-        return len(first)
+        return first.keys()
 
     def _stream(self, name: str) -> Stream:
         self._replica.require_leader()

@@ -1,6 +1,7 @@
 """The registry's RPCs by name.
 
-What they do is in `cluster_requests.py`, `stream_requests.py`, `servicer_closing.py`, `producers.py` and `watch.py`.
+What they do is in `cluster_requests.py`, `stream_requests.py`, `servicer_closing.py`, `servicer_readers.py`,
+`producers.py` and `watch.py`.
 """
 
 from collections.abc import AsyncIterator, Mapping
@@ -8,6 +9,7 @@ from typing import Final
 
 from braid.api.registry.v1 import registry_service_pb2 as api
 from braid.api.registry.v1.route_pb2 import WatchChannelsRequest, WatchChannelsResponse, WatchRoutesRequest
+from braid.api.registry.v1.witness_pb2 import WatchClustersRequest
 from braid.kernel.errors import CorruptHistory, NotLeader, Unavailable
 from braid.kernel.ports import Caller, DuplexServing, RpcService, UnaryHandler
 from braid.rpc.methods import duplex, method_path, server_stream, service_path, unary
@@ -28,6 +30,9 @@ def registry_rpc(desk: Desk) -> RpcService:
     async def watch_routes(call: DuplexServing) -> None:
         await desk.term().producers.serve(call)
 
+    async def watch_clusters(call: DuplexServing) -> None:
+        await desk.term().readers.serve(call)
+
     async def watch(request: WatchChannelsRequest, caller: Caller) -> AsyncIterator[WatchChannelsResponse]:
         async for message in watch_channels(desk.replica, desk.term().changed, request):
             yield message
@@ -42,7 +47,10 @@ def registry_rpc(desk: Desk) -> RpcService:
         name=service_path(NAME),
         unary={method_path(NAME, name): entry for name, entry in unaries.items()},
         server_stream={method_path(NAME, "WatchChannels"): server_stream(WatchChannelsRequest, watch)},
-        duplex={method_path(NAME, "WatchRoutes"): duplex(WatchRoutesRequest, watch_routes)},
+        duplex={
+            method_path(NAME, "WatchRoutes"): duplex(WatchRoutesRequest, watch_routes),
+            method_path(NAME, "WatchClusters"): duplex(WatchClustersRequest, watch_clusters),
+        },
     )
 
 

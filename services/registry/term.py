@@ -18,10 +18,11 @@ from services.registry.prober import Prober
 from services.registry.producers import Producers
 from services.registry.reconciler import Reconciler
 from services.registry.servicer_metrics import Gauges
+from services.registry.servicer_readers import Readers
 from services.registry.sessions import Sessions
 from services.registry.streams import Stream
 from services.registry.thresholds import Thresholds
-from services.registry.witnesses import Witnesses
+from services.registry.witnesses import Users, Witnesses
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,7 @@ class Tuning:
 
 
 class Term:
-    """Runs the reconciler and the prober, and holds the producers' sessions.
+    """Runs the reconciler and the prober, and holds the producers' sessions and what consumers say of clusters.
 
     Attributes:
         changed: Fires with every change.
@@ -58,6 +59,7 @@ class Term:
         self.producers = Producers(
             replica, self.sessions, witnesses, lateness, self.changed, self.reconciler.producers_moved
         )
+        self.readers = Readers(replica, witnesses, lateness)
         self.prober = Prober(
             replica,
             self.access,
@@ -65,7 +67,7 @@ class Term:
             lateness,
             Thresholds(look_timeout_seconds=tuning.probe_timeout_seconds),
             interval_seconds=tuning.probe_interval_seconds,
-            ask=self.producers.ask,
+            ask=self._ask,
             on_broken=self.reconciler.wake,
         )
 
@@ -80,10 +82,16 @@ class Term:
         finally:
             unsubscribe()
             self.changed.fire()
+            self.readers.close()
             for task in (probing, measuring):
                 task.cancel()
                 await task.ended()
             await self.access.close()
+
+    def _ask(self, cluster: str) -> Users:
+        """Asks who writes to a cluster and who reads it; each host counts once, whoever speaks for it."""
+        writing = self.producers.ask(cluster)
+        return Users(len(writing | self.readers.ask(cluster, writing)), len(writing))
 
     def _broken(self) -> Mapping[tuple[str, str], str]:
         return self.prober.broken

@@ -1,11 +1,16 @@
 """What others say of clusters: hosts whose producers and consumers reach them, or do not. No I/O.
 
 A host is one witness, however many of its processes speak: what ails one of them, or its network, ails it alone. The
-last word counts, and only for a while. Times are on the clock that stands while the registry is late (`lateness.py`).
+last word counts, and only for a while. A host has two, one of those who write there and one of those who read: an
+answer to a fetch proves less than one to an append, so where its producers said anything, that is what it says. Times
+are on the clock that stands while the registry is late (`lateness.py`).
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from math import ceil, inf
+from typing import NamedTuple
 
 from braid.kernel.limits_health import (
     COMPLAINT_PAUSE_SECONDS,
@@ -14,6 +19,20 @@ from braid.kernel.limits_health import (
     SEND_REPORTERS_SHARE,
     WITNESSES_KEPT_MAX,
 )
+
+
+class Use(Enum):
+    """What those who speak do with a cluster."""
+
+    WRITES = "writes"
+    READS = "reads"
+
+
+class Users(NamedTuple):
+    """How many hosts use a cluster; on how many of them somebody writes there."""
+
+    hosts: int
+    writing: int
 
 
 @dataclass(slots=True)
@@ -88,46 +107,72 @@ class Hearsay:
 NOBODY = Hearsay()
 
 
+class Heard(NamedTuple):
+    """What is known from all hosts that use a cluster, each counted once; and from those that write there, alone."""
+
+    everyone: Hearsay
+    writers: Hearsay
+
+
+SILENCE = Heard(NOBODY, NOBODY)
+
+
 @dataclass(slots=True)
 class Witnesses:
     """All that hosts said in a term of leadership."""
 
-    _words: dict[str, dict[str, Word]] = field(default_factory=dict)
+    _words: dict[str, dict[str, dict[Use, Word]]] = field(default_factory=dict)
 
-    def complains(self, cluster: str, host: str, now: float) -> None:
+    def complains(self, cluster: str, host: str, now: float, use: Use = Use.WRITES) -> None:
         """A host does not reach a cluster."""
-        if (word := self._word(cluster, host)) is not None:
+        if (word := self._word(cluster, host, use)) is not None:
             word.complain(now)
 
-    def reached(self, cluster: str, host: str, at: float) -> None:
+    def reached(self, cluster: str, host: str, at: float, use: Use = Use.WRITES) -> None:
         """A host saw an answer of a cluster."""
-        if (word := self._word(cluster, host)) is not None:
+        if (word := self._word(cluster, host, use)) is not None:
             word.reach(at)
 
     def complained(self, cluster: str, now: float) -> bool:
         """Whether anybody complained lately."""
-        words = self._words.get(cluster, {})
-        return any(now - word.complained_at <= SEND_REPORT_SECONDS for word in words.values())
+        hosts = self._words.get(cluster, {}).values()
+        return any(now - word.complained_at <= SEND_REPORT_SECONDS for words in hosts for word in words.values())
 
-    def hearsay(self, cluster: str, hosts: int, now: float) -> Hearsay:
-        """What is known of a cluster that so many hosts use; what is old is forgotten."""
-        words = self._words.get(cluster, {})
-        words = {host: word for host, word in words.items() if now - word.newest <= COMPLAINT_PAUSE_SECONDS}
-        self._words[cluster] = words
-        lately = [word for word in words.values() if now - word.newest <= SEND_REPORT_SECONDS]
-        reaching = [word for word in lately if now - word.reached_at <= SEND_REPORT_SECONDS]
-        failing = [word for word in lately if now - word.reached_at > SEND_REPORT_SECONDS]
-        return Hearsay(
-            max(hosts, len(lately)),
-            len(reaching),
-            len(failing),
-            max((word.reached_at for word in reaching), default=-inf),
-            min((word.complained_at for word in failing), default=inf),
-            min((word.complains_since for word in failing), default=inf),
-        )
+    def heard(self, cluster: str, users: Users, now: float) -> Heard:
+        """What is known of a cluster with these users; what is old is forgotten."""
+        kept = {
+            host: words
+            for host, words in self._words.get(cluster, {}).items()
+            if any(now - word.newest <= COMPLAINT_PAUSE_SECONDS for word in words.values())
+        }
+        self._words[cluster] = kept
+        spoken = {host: _spoken(words, now) for host, words in kept.items()}
+        everyone = [words[use] for host, words in kept.items() if (use := spoken[host]) is not None]
+        writers = [words[Use.WRITES] for host, words in kept.items() if spoken[host] is Use.WRITES]
+        return Heard(_counted(everyone, users.hosts, now), _counted(writers, users.writing, now))
 
-    def _word(self, cluster: str, host: str) -> Word | None:
-        words = self._words.setdefault(cluster, {})
-        if host not in words and len(words) >= WITNESSES_KEPT_MAX:
+    def _word(self, cluster: str, host: str, use: Use) -> Word | None:
+        hosts = self._words.setdefault(cluster, {})
+        if host not in hosts and len(hosts) >= WITNESSES_KEPT_MAX:
             return None
-        return words.setdefault(host, Word())
+        return hosts.setdefault(host, {}).setdefault(use, Word())
+
+
+def _spoken(words: Mapping[Use, Word], now: float) -> Use | None:
+    """Who speaks for a host: those who write there, if they said anything lately; None while nobody did."""
+    lately = [use for use, word in words.items() if now - word.newest <= SEND_REPORT_SECONDS]
+    return Use.WRITES if Use.WRITES in lately else next(iter(lately), None)
+
+
+def _counted(words: list[Word], hosts: int, now: float) -> Hearsay:
+    """Of so many hosts, what those say of whom there is a word."""
+    reaching = [word for word in words if now - word.reached_at <= SEND_REPORT_SECONDS]
+    failing = [word for word in words if now - word.reached_at > SEND_REPORT_SECONDS]
+    return Hearsay(
+        max(hosts, len(words)),
+        len(reaching),
+        len(failing),
+        max((word.reached_at for word in reaching), default=-inf),
+        min((word.complained_at for word in failing), default=inf),
+        min((word.complains_since for word in failing), default=inf),
+    )

@@ -76,7 +76,7 @@ class MemoryCluster:
     """A cluster, by default of one broker.
 
     Faults: `kill`, `start`, `pause`, `resume`, `empty`, `truncate`, `expire`, `damage`; `stop_broker`, `start_broker`;
-    and `slow_seconds` that every request takes more, there and back.
+    `slow_seconds` that every request takes more, there and back; and `full`: it serves what it has and takes no record.
     """
 
     def __init__(
@@ -98,6 +98,7 @@ class MemoryCluster:
         self.disk_bytes = _DISK_BYTES
         self.filled_bytes: dict[int, int] = {}  # of a broker's disk, by whatever else lies there
         self.set_on: dict[int, dict[str, str]] = {}  # by broker, what it alone is set to
+        self.full = False
         self._brokers = range(BROKER, BROKER + brokers)
         self._stopped: set[int] = set()
         self.cluster_id = f"{name}-1"
@@ -354,9 +355,11 @@ class MemoryCluster:
             NotFound: no such topic or partition.
             TopicSealed: the topic refuses every append.
             RecordTooLarge, BatchTooLarge: it is larger than `max.message.bytes` (`metadata['limit']`).
-            ClusterUnavailable: the partition has no leader.
+            ClusterUnavailable: the partition has no leader, or the cluster is full.
         """
         log = self.led_log(partition)
+        if self.full:
+            raise ClusterUnavailable(f"cluster {self.name} has too few copies in step")
         limit = int(self.topic_config(partition.topic)["max.message.bytes"])
         if limit == 0:
             raise TopicSealed(f"topic {partition.topic} is sealed")

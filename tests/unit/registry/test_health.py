@@ -195,6 +195,59 @@ def test_the_registry_does_not_reach_it_and_its_users_do(hearsay: Hearsay, alive
     assert evidence.verdict is (Verdict.DEAD if alive_at is None else Verdict.REGISTRY_CUT_OFF)
 
 
+NEWS = {"hosts": 20, "reached_at": 10.1, "failing_since": 9.5}
+MANY_READ = Hearsay(**NEWS, reaching=10)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("part", "everyone", "writers", "alive"),
+    [
+        (Part.METADATA, MANY_READ, NOBODY, True),
+        (Part.APPEND, MANY_READ, NOBODY, False),  # a full disk, or too few copies: fetches are answered
+        (Part.FETCH, MANY_READ, NOBODY, False),
+        (Part.APPEND, MANY_READ, Hearsay(hosts=1, reaching=1, reached_at=10.1), True),
+        (Part.METADATA, Hearsay(hosts=5, reaching=1, failing=2, reached_at=10.1), NOBODY, False),
+        (
+            Part.APPEND,
+            Hearsay(hosts=5, reaching=1, failing=2, reached_at=10.1),
+            Hearsay(hosts=1, reaching=1, reached_at=10.1),
+            False,
+        ),
+    ],
+)
+def test_answers_to_fetches_acquit_only_where_the_look_failed_at_metadata(
+    part: Part, everyone: Hearsay, writers: Hearsay, alive: bool
+) -> None:
+    evidence = weigh(Look(10.0, 10.2, part, "no answer"), everyone, writers, bad_since=9.0)
+    assert evidence.verdict is (Verdict.REGISTRY_CUT_OFF if alive else Verdict.DEAD)
+
+
+@pytest.mark.parametrize(
+    ("everyone", "writers", "condemned"),
+    [
+        # readers on ten hosts that fail outweigh writers on two that do not
+        (Hearsay(hosts=12, failing=10, reaching=2), Hearsay(hosts=2, reaching=2), True),
+        # three readers of many do not
+        (Hearsay(hosts=100, failing=3, reaching=50), NOBODY, False),
+        # readers on ten hosts that reach it do not make up for writers on three that do not
+        (Hearsay(hosts=13, failing=3, reaching=10), Hearsay(hosts=3, failing=3), True),
+        (Hearsay(hosts=13, failing=3, reaching=10), Hearsay(hosts=6, failing=3, reaching=3), False),
+        # nor for two, where no others write
+        (Hearsay(hosts=12, failing=2, reaching=10), Hearsay(hosts=2, failing=2), True),
+    ],
+)
+def test_readers_are_believed_against_it_and_not_for_it(everyone: Hearsay, writers: Hearsay, condemned: bool) -> None:
+    assert weigh(Look(10.0, 10.2), everyone, writers).good is not condemned
+
+
+def test_a_host_that_alone_writes_is_believed_late_although_others_read() -> None:
+    writer = Hearsay(hosts=1, failing=1, failing_since=9.5, complaining_since=4.0)
+    evidence = weigh(Look(10.0, 10.2), Hearsay(hosts=11, failing=1, reaching=10), writer)
+    assert evidence.sole_since == 4.0 and "1 of 1 hosts that write to it" in evidence.reason
+    both = Hearsay(hosts=2, failing=2, failing_since=9.5, complaining_since=4.0)
+    assert weigh(Look(10.0, 10.2), both, writer).sole_since is None  # somebody agrees
+
+
 def test_refusals_count_at_once_only_twice_in_a_row_and_with_witnesses() -> None:
     refused = Look(10.0, 10.0, Part.METADATA, "refused", refused=True)
     failing = Hearsay(hosts=1, failing=1, failing_since=9.9)

@@ -27,65 +27,66 @@ from braid.api.mesh.v1 import event_pb2 as braid_dot_api_dot_mesh_dot_v1_dot_eve
 from braid.api.registry.v1 import cluster_pb2 as braid_dot_api_dot_registry_dot_v1_dot_cluster__pb2
 from braid.api.registry.v1 import route_pb2 as braid_dot_api_dot_registry_dot_v1_dot_route__pb2
 from braid.api.registry.v1 import stream_pb2 as braid_dot_api_dot_registry_dot_v1_dot_stream__pb2
+from braid.api.registry.v1 import witness_pb2 as braid_dot_api_dot_registry_dot_v1_dot_witness__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n,braid/api/registry/v1/registry_service.proto\x12\x15\x62raid.api.registry.v1\x1a braid/api/mesh/v1/endpoint.proto\x1a\x1d\x62raid/api/mesh/v1/event.proto\x1a#braid/api/registry/v1/cluster.proto\x1a!braid/api/registry/v1/route.proto\x1a\"braid/api/registry/v1/stream.proto\"!\n\x11GetClusterRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"<\n\x13ListClustersRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"a\n\x14ListClustersResponse\x12\x30\n\x08\x63lusters\x18\x01 \x03(\x0b\x32\x1e.braid.api.registry.v1.Cluster\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"g\n\x14\x43reateClusterRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x30\n\x04spec\x18\x02 \x01(\x0b\x32\".braid.api.registry.v1.ClusterSpec\x12\x0f\n\x07\x64ry_run\x18\x03 \x01(\x08\"u\n\x14UpdateClusterRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x30\n\x04spec\x18\x02 \x01(\x0b\x32\".braid.api.registry.v1.ClusterSpec\x12\x0c\n\x04\x65tag\x18\x03 \x01(\t\x12\x0f\n\x07\x64ry_run\x18\x04 \x01(\x08\"2\n\x14\x44\x65leteClusterRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04\x65tag\x18\x02 \x01(\t\"6\n\x14\x43ordonClusterRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08\x63ordoned\x18\x02 \x01(\x08\"w\n\x1a\x44\x65\x63ommissionClusterRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\tcancelled\x18\x02 \x01(\x08\x12\x17\n\x0f\x64iscard_drained\x18\x03 \x01(\x08\x12\x0e\n\x06reason\x18\x04 \x01(\t\x12\x0f\n\x07\x64ry_run\x18\x05 \x01(\x08\"\x84\x01\n\x1b\x44\x65\x63ommissionClusterResponse\x12/\n\x07\x63luster\x18\x01 \x01(\x0b\x32\x1e.braid.api.registry.v1.Cluster\x12\x34\n\ndepartures\x18\x02 \x03(\x0b\x32 .braid.api.registry.v1.Departure\"f\n\tDeparture\x12\x0e\n\x06stream\x18\x01 \x01(\t\x12\x31\n\x05moves\x18\x02 \x03(\x0b\x32\".braid.api.registry.v1.ChannelMove\x12\x16\n\x0e\x62locked_reason\x18\x03 \x01(\t\" \n\x10GetStreamRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\";\n\x12ListStreamsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"^\n\x13ListStreamsResponse\x12.\n\x07streams\x18\x01 \x03(\x0b\x32\x1d.braid.api.registry.v1.Stream\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"e\n\x13\x43reateStreamRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12/\n\x04spec\x18\x02 \x01(\x0b\x32!.braid.api.registry.v1.StreamSpec\x12\x0f\n\x07\x64ry_run\x18\x03 \x01(\x08\"s\n\x13UpdateStreamRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12/\n\x04spec\x18\x02 \x01(\x0b\x32!.braid.api.registry.v1.StreamSpec\x12\x0c\n\x04\x65tag\x18\x03 \x01(\t\x12\x0f\n\x07\x64ry_run\x18\x04 \x01(\x08\"1\n\x13\x44\x65leteStreamRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04\x65tag\x18\x02 \x01(\t\"\xed\x01\n\x11MoveStreamRequest\x12\x0e\n\x06stream\x18\x01 \x01(\t\x12\r\n\x05lanes\x18\x02 \x03(\t\x12\x12\n\nto_cluster\x18\x03 \x01(\t\x12\x19\n\x11\x61way_from_cluster\x18\x04 \x01(\t\x12\x12\n\npartitions\x18\x05 \x01(\x05\x12\x0e\n\x06reason\x18\x06 \x01(\t\x12\x0f\n\x07\x64ry_run\x18\x07 \x01(\x08\x12\x33\n\x06spread\x18\x08 \x03(\x0b\x32#.braid.api.registry.v1.ClusterShare\x12\x14\n\x07percent\x18\t \x01(\x01H\x00\x88\x01\x01\x42\n\n\x08_percent\"/\n\x0c\x43lusterShare\x12\x0f\n\x07\x63luster\x18\x01 \x01(\t\x12\x0e\n\x06weight\x18\x02 \x01(\x01\"~\n\x0b\x43hannelMove\x12\x0c\n\x04lane\x18\x01 \x01(\t\x12\x15\n\rfrom_channels\x18\x02 \x03(\t\x12\x12\n\nto_channel\x18\x03 \x01(\t\x12\x12\n\nto_cluster\x18\x04 \x01(\t\x12\x12\n\npartitions\x18\x05 \x01(\x05\x12\x0e\n\x06weight\x18\x06 \x01(\x01\"v\n\x12MoveStreamResponse\x12\x31\n\x05moves\x18\x01 \x03(\x0b\x32\".braid.api.registry.v1.ChannelMove\x12-\n\x06stream\x18\x02 \x01(\x0b\x32\x1d.braid.api.registry.v1.Stream\"v\n\x13ListChannelsRequest\x12\x0e\n\x06stream\x18\x01 \x01(\t\x12\x0f\n\x07\x63luster\x18\x02 \x01(\t\x12\x11\n\tpage_size\x18\x03 \x01(\x05\x12\x12\n\npage_token\x18\x04 \x01(\t\x12\x17\n\x0finclude_retired\x18\x05 \x01(\x08\"a\n\x14ListChannelsResponse\x12\x30\n\x08\x63hannels\x18\x01 \x03(\x0b\x32\x1e.braid.api.registry.v1.Channel\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\x80\x01\n\x13\x43loseChannelRequest\x12\x0f\n\x07\x63hannel\x18\x01 \x01(\t\x12\x37\n\x0b\x61\x63\x63\x65pt_loss\x18\x02 \x03(\x0b\x32\".braid.api.registry.v1.OffsetRange\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x0f\n\x07\x64ry_run\x18\x04 \x01(\x08\"8\n\x15ReleaseChannelRequest\x12\x0f\n\x07\x63hannel\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"}\n\x14\x43loseChannelResponse\x12/\n\x07\x63hannel\x18\x01 \x01(\x0b\x32\x1e.braid.api.registry.v1.Channel\x12\x34\n\x08given_up\x18\x02 \x03(\x0b\x32\".braid.api.registry.v1.OffsetRange2\x98\x10\n\x0fRegistryService\x12V\n\nGetCluster\x12(.braid.api.registry.v1.GetClusterRequest\x1a\x1e.braid.api.registry.v1.Cluster\x12g\n\x0cListClusters\x12*.braid.api.registry.v1.ListClustersRequest\x1a+.braid.api.registry.v1.ListClustersResponse\x12\\\n\rCreateCluster\x12+.braid.api.registry.v1.CreateClusterRequest\x1a\x1e.braid.api.registry.v1.Cluster\x12\\\n\rUpdateCluster\x12+.braid.api.registry.v1.UpdateClusterRequest\x1a\x1e.braid.api.registry.v1.Cluster\x12\\\n\rDeleteCluster\x12+.braid.api.registry.v1.DeleteClusterRequest\x1a\x1e.braid.api.registry.v1.Cluster\x12\\\n\rCordonCluster\x12+.braid.api.registry.v1.CordonClusterRequest\x1a\x1e.braid.api.registry.v1.Cluster\x12|\n\x13\x44\x65\x63ommissionCluster\x12\x31.braid.api.registry.v1.DecommissionClusterRequest\x1a\x32.braid.api.registry.v1.DecommissionClusterResponse\x12S\n\tGetStream\x12\'.braid.api.registry.v1.GetStreamRequest\x1a\x1d.braid.api.registry.v1.Stream\x12\x64\n\x0bListStreams\x12).braid.api.registry.v1.ListStreamsRequest\x1a*.braid.api.registry.v1.ListStreamsResponse\x12Y\n\x0c\x43reateStream\x12*.braid.api.registry.v1.CreateStreamRequest\x1a\x1d.braid.api.registry.v1.Stream\x12Y\n\x0cUpdateStream\x12*.braid.api.registry.v1.UpdateStreamRequest\x1a\x1d.braid.api.registry.v1.Stream\x12Y\n\x0c\x44\x65leteStream\x12*.braid.api.registry.v1.DeleteStreamRequest\x1a\x1d.braid.api.registry.v1.Stream\x12\x61\n\nMoveStream\x12(.braid.api.registry.v1.MoveStreamRequest\x1a).braid.api.registry.v1.MoveStreamResponse\x12g\n\x0c\x43loseChannel\x12*.braid.api.registry.v1.CloseChannelRequest\x1a+.braid.api.registry.v1.CloseChannelResponse\x12^\n\x0eReleaseChannel\x12,.braid.api.registry.v1.ReleaseChannelRequest\x1a\x1e.braid.api.registry.v1.Channel\x12g\n\x0cListChannels\x12*.braid.api.registry.v1.ListChannelsRequest\x1a+.braid.api.registry.v1.ListChannelsResponse\x12l\n\rWatchChannels\x12+.braid.api.registry.v1.WatchChannelsRequest\x1a,.braid.api.registry.v1.WatchChannelsResponse0\x01\x12h\n\x0bWatchRoutes\x12).braid.api.registry.v1.WatchRoutesRequest\x1a*.braid.api.registry.v1.WatchRoutesResponse(\x01\x30\x01\x12\x62\n\rListEndpoints\x12\'.braid.api.mesh.v1.ListEndpointsRequest\x1a(.braid.api.mesh.v1.ListEndpointsResponse\x12Y\n\nListEvents\x12$.braid.api.mesh.v1.ListEventsRequest\x1a%.braid.api.mesh.v1.ListEventsResponse\x12V\n\x0bWatchEvents\x12%.braid.api.mesh.v1.WatchEventsRequest\x1a\x1e.braid.api.mesh.v1.EventRecord0\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n,braid/api/registry/v1/registry_service.proto\x12\x15\x62raid.api.registry.v1\x1a braid/api/mesh/v1/endpoint.proto\x1a\x1d\x62raid/api/mesh/v1/event.proto\x1a#braid/api/registry/v1/cluster.proto\x1a!braid/api/registry/v1/route.proto\x1a\"braid/api/registry/v1/stream.proto\x1a#braid/api/registry/v1/witness.proto\"!\n\x11GetClusterRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"<\n\x13ListClustersRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"a\n\x14ListClustersResponse\x12\x30\n\x08\x63lusters\x18\x01 \x03(\x0b\x32\x1e.braid.api.registry.v1.Cluster\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"g\n\x14\x43reateClusterRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x30\n\x04spec\x18\x02 \x01(\x0b\x32\".braid.api.registry.v1.ClusterSpec\x12\x0f\n\x07\x64ry_run\x18\x03 \x01(\x08\"u\n\x14UpdateClusterRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x30\n\x04spec\x18\x02 \x01(\x0b\x32\".braid.api.registry.v1.ClusterSpec\x12\x0c\n\x04\x65tag\x18\x03 \x01(\t\x12\x0f\n\x07\x64ry_run\x18\x04 \x01(\x08\"2\n\x14\x44\x65leteClusterRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04\x65tag\x18\x02 \x01(\t\"6\n\x14\x43ordonClusterRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08\x63ordoned\x18\x02 \x01(\x08\"w\n\x1a\x44\x65\x63ommissionClusterRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\tcancelled\x18\x02 \x01(\x08\x12\x17\n\x0f\x64iscard_drained\x18\x03 \x01(\x08\x12\x0e\n\x06reason\x18\x04 \x01(\t\x12\x0f\n\x07\x64ry_run\x18\x05 \x01(\x08\"\x84\x01\n\x1b\x44\x65\x63ommissionClusterResponse\x12/\n\x07\x63luster\x18\x01 \x01(\x0b\x32\x1e.braid.api.registry.v1.Cluster\x12\x34\n\ndepartures\x18\x02 \x03(\x0b\x32 .braid.api.registry.v1.Departure\"f\n\tDeparture\x12\x0e\n\x06stream\x18\x01 \x01(\t\x12\x31\n\x05moves\x18\x02 \x03(\x0b\x32\".braid.api.registry.v1.ChannelMove\x12\x16\n\x0e\x62locked_reason\x18\x03 \x01(\t\" \n\x10GetStreamRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\";\n\x12ListStreamsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"^\n\x13ListStreamsResponse\x12.\n\x07streams\x18\x01 \x03(\x0b\x32\x1d.braid.api.registry.v1.Stream\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"e\n\x13\x43reateStreamRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12/\n\x04spec\x18\x02 \x01(\x0b\x32!.braid.api.registry.v1.StreamSpec\x12\x0f\n\x07\x64ry_run\x18\x03 \x01(\x08\"s\n\x13UpdateStreamRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12/\n\x04spec\x18\x02 \x01(\x0b\x32!.braid.api.registry.v1.StreamSpec\x12\x0c\n\x04\x65tag\x18\x03 \x01(\t\x12\x0f\n\x07\x64ry_run\x18\x04 \x01(\x08\"1\n\x13\x44\x65leteStreamRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04\x65tag\x18\x02 \x01(\t\"\xed\x01\n\x11MoveStreamRequest\x12\x0e\n\x06stream\x18\x01 \x01(\t\x12\r\n\x05lanes\x18\x02 \x03(\t\x12\x12\n\nto_cluster\x18\x03 \x01(\t\x12\x19\n\x11\x61way_from_cluster\x18\x04 \x01(\t\x12\x12\n\npartitions\x18\x05 \x01(\x05\x12\x0e\n\x06reason\x18\x06 \x01(\t\x12\x0f\n\x07\x64ry_run\x18\x07 \x01(\x08\x12\x33\n\x06spread\x18\x08 \x03(\x0b\x32#.braid.api.registry.v1.ClusterShare\x12\x14\n\x07percent\x18\t \x01(\x01H\x00\x88\x01\x01\x42\n\n\x08_percent\"/\n\x0c\x43lusterShare\x12\x0f\n\x07\x63luster\x18\x01 \x01(\t\x12\x0e\n\x06weight\x18\x02 \x01(\x01\"~\n\x0b\x43hannelMove\x12\x0c\n\x04lane\x18\x01 \x01(\t\x12\x15\n\rfrom_channels\x18\x02 \x03(\t\x12\x12\n\nto_channel\x18\x03 \x01(\t\x12\x12\n\nto_cluster\x18\x04 \x01(\t\x12\x12\n\npartitions\x18\x05 \x01(\x05\x12\x0e\n\x06weight\x18\x06 \x01(\x01\"v\n\x12MoveStreamResponse\x12\x31\n\x05moves\x18\x01 \x03(\x0b\x32\".braid.api.registry.v1.ChannelMove\x12-\n\x06stream\x18\x02 \x01(\x0b\x32\x1d.braid.api.registry.v1.Stream\"v\n\x13ListChannelsRequest\x12\x0e\n\x06stream\x18\x01 \x01(\t\x12\x0f\n\x07\x63luster\x18\x02 \x01(\t\x12\x11\n\tpage_size\x18\x03 \x01(\x05\x12\x12\n\npage_token\x18\x04 \x01(\t\x12\x17\n\x0finclude_retired\x18\x05 \x01(\x08\"a\n\x14ListChannelsResponse\x12\x30\n\x08\x63hannels\x18\x01 \x03(\x0b\x32\x1e.braid.api.registry.v1.Channel\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\x80\x01\n\x13\x43loseChannelRequest\x12\x0f\n\x07\x63hannel\x18\x01 \x01(\t\x12\x37\n\x0b\x61\x63\x63\x65pt_loss\x18\x02 \x03(\x0b\x32\".braid.api.registry.v1.OffsetRange\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x0f\n\x07\x64ry_run\x18\x04 \x01(\x08\"8\n\x15ReleaseChannelRequest\x12\x0f\n\x07\x63hannel\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"}\n\x14\x43loseChannelResponse\x12/\n\x07\x63hannel\x18\x01 \x01(\x0b\x32\x1e.braid.api.registry.v1.Channel\x12\x34\n\x08given_up\x18\x02 \x03(\x0b\x32\".braid.api.registry.v1.OffsetRange2\x88\x11\n\x0fRegistryService\x12V\n\nGetCluster\x12(.braid.api.registry.v1.GetClusterRequest\x1a\x1e.braid.api.registry.v1.Cluster\x12g\n\x0cListClusters\x12*.braid.api.registry.v1.ListClustersRequest\x1a+.braid.api.registry.v1.ListClustersResponse\x12\\\n\rCreateCluster\x12+.braid.api.registry.v1.CreateClusterRequest\x1a\x1e.braid.api.registry.v1.Cluster\x12\\\n\rUpdateCluster\x12+.braid.api.registry.v1.UpdateClusterRequest\x1a\x1e.braid.api.registry.v1.Cluster\x12\\\n\rDeleteCluster\x12+.braid.api.registry.v1.DeleteClusterRequest\x1a\x1e.braid.api.registry.v1.Cluster\x12\\\n\rCordonCluster\x12+.braid.api.registry.v1.CordonClusterRequest\x1a\x1e.braid.api.registry.v1.Cluster\x12|\n\x13\x44\x65\x63ommissionCluster\x12\x31.braid.api.registry.v1.DecommissionClusterRequest\x1a\x32.braid.api.registry.v1.DecommissionClusterResponse\x12S\n\tGetStream\x12\'.braid.api.registry.v1.GetStreamRequest\x1a\x1d.braid.api.registry.v1.Stream\x12\x64\n\x0bListStreams\x12).braid.api.registry.v1.ListStreamsRequest\x1a*.braid.api.registry.v1.ListStreamsResponse\x12Y\n\x0c\x43reateStream\x12*.braid.api.registry.v1.CreateStreamRequest\x1a\x1d.braid.api.registry.v1.Stream\x12Y\n\x0cUpdateStream\x12*.braid.api.registry.v1.UpdateStreamRequest\x1a\x1d.braid.api.registry.v1.Stream\x12Y\n\x0c\x44\x65leteStream\x12*.braid.api.registry.v1.DeleteStreamRequest\x1a\x1d.braid.api.registry.v1.Stream\x12\x61\n\nMoveStream\x12(.braid.api.registry.v1.MoveStreamRequest\x1a).braid.api.registry.v1.MoveStreamResponse\x12g\n\x0c\x43loseChannel\x12*.braid.api.registry.v1.CloseChannelRequest\x1a+.braid.api.registry.v1.CloseChannelResponse\x12^\n\x0eReleaseChannel\x12,.braid.api.registry.v1.ReleaseChannelRequest\x1a\x1e.braid.api.registry.v1.Channel\x12g\n\x0cListChannels\x12*.braid.api.registry.v1.ListChannelsRequest\x1a+.braid.api.registry.v1.ListChannelsResponse\x12l\n\rWatchChannels\x12+.braid.api.registry.v1.WatchChannelsRequest\x1a,.braid.api.registry.v1.WatchChannelsResponse0\x01\x12h\n\x0bWatchRoutes\x12).braid.api.registry.v1.WatchRoutesRequest\x1a*.braid.api.registry.v1.WatchRoutesResponse(\x01\x30\x01\x12n\n\rWatchClusters\x12+.braid.api.registry.v1.WatchClustersRequest\x1a,.braid.api.registry.v1.WatchClustersResponse(\x01\x30\x01\x12\x62\n\rListEndpoints\x12\'.braid.api.mesh.v1.ListEndpointsRequest\x1a(.braid.api.mesh.v1.ListEndpointsResponse\x12Y\n\nListEvents\x12$.braid.api.mesh.v1.ListEventsRequest\x1a%.braid.api.mesh.v1.ListEventsResponse\x12V\n\x0bWatchEvents\x12%.braid.api.mesh.v1.WatchEventsRequest\x1a\x1e.braid.api.mesh.v1.EventRecord0\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'braid.api.registry.v1.registry_service_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_GETCLUSTERREQUEST']._serialized_start=244
-  _globals['_GETCLUSTERREQUEST']._serialized_end=277
-  _globals['_LISTCLUSTERSREQUEST']._serialized_start=279
-  _globals['_LISTCLUSTERSREQUEST']._serialized_end=339
-  _globals['_LISTCLUSTERSRESPONSE']._serialized_start=341
-  _globals['_LISTCLUSTERSRESPONSE']._serialized_end=438
-  _globals['_CREATECLUSTERREQUEST']._serialized_start=440
-  _globals['_CREATECLUSTERREQUEST']._serialized_end=543
-  _globals['_UPDATECLUSTERREQUEST']._serialized_start=545
-  _globals['_UPDATECLUSTERREQUEST']._serialized_end=662
-  _globals['_DELETECLUSTERREQUEST']._serialized_start=664
-  _globals['_DELETECLUSTERREQUEST']._serialized_end=714
-  _globals['_CORDONCLUSTERREQUEST']._serialized_start=716
-  _globals['_CORDONCLUSTERREQUEST']._serialized_end=770
-  _globals['_DECOMMISSIONCLUSTERREQUEST']._serialized_start=772
-  _globals['_DECOMMISSIONCLUSTERREQUEST']._serialized_end=891
-  _globals['_DECOMMISSIONCLUSTERRESPONSE']._serialized_start=894
-  _globals['_DECOMMISSIONCLUSTERRESPONSE']._serialized_end=1026
-  _globals['_DEPARTURE']._serialized_start=1028
-  _globals['_DEPARTURE']._serialized_end=1130
-  _globals['_GETSTREAMREQUEST']._serialized_start=1132
-  _globals['_GETSTREAMREQUEST']._serialized_end=1164
-  _globals['_LISTSTREAMSREQUEST']._serialized_start=1166
-  _globals['_LISTSTREAMSREQUEST']._serialized_end=1225
-  _globals['_LISTSTREAMSRESPONSE']._serialized_start=1227
-  _globals['_LISTSTREAMSRESPONSE']._serialized_end=1321
-  _globals['_CREATESTREAMREQUEST']._serialized_start=1323
-  _globals['_CREATESTREAMREQUEST']._serialized_end=1424
-  _globals['_UPDATESTREAMREQUEST']._serialized_start=1426
-  _globals['_UPDATESTREAMREQUEST']._serialized_end=1541
-  _globals['_DELETESTREAMREQUEST']._serialized_start=1543
-  _globals['_DELETESTREAMREQUEST']._serialized_end=1592
-  _globals['_MOVESTREAMREQUEST']._serialized_start=1595
-  _globals['_MOVESTREAMREQUEST']._serialized_end=1832
-  _globals['_CLUSTERSHARE']._serialized_start=1834
-  _globals['_CLUSTERSHARE']._serialized_end=1881
-  _globals['_CHANNELMOVE']._serialized_start=1883
-  _globals['_CHANNELMOVE']._serialized_end=2009
-  _globals['_MOVESTREAMRESPONSE']._serialized_start=2011
-  _globals['_MOVESTREAMRESPONSE']._serialized_end=2129
-  _globals['_LISTCHANNELSREQUEST']._serialized_start=2131
-  _globals['_LISTCHANNELSREQUEST']._serialized_end=2249
-  _globals['_LISTCHANNELSRESPONSE']._serialized_start=2251
-  _globals['_LISTCHANNELSRESPONSE']._serialized_end=2348
-  _globals['_CLOSECHANNELREQUEST']._serialized_start=2351
-  _globals['_CLOSECHANNELREQUEST']._serialized_end=2479
-  _globals['_RELEASECHANNELREQUEST']._serialized_start=2481
-  _globals['_RELEASECHANNELREQUEST']._serialized_end=2537
-  _globals['_CLOSECHANNELRESPONSE']._serialized_start=2539
-  _globals['_CLOSECHANNELRESPONSE']._serialized_end=2664
-  _globals['_REGISTRYSERVICE']._serialized_start=2667
-  _globals['_REGISTRYSERVICE']._serialized_end=4739
+  _globals['_GETCLUSTERREQUEST']._serialized_start=281
+  _globals['_GETCLUSTERREQUEST']._serialized_end=314
+  _globals['_LISTCLUSTERSREQUEST']._serialized_start=316
+  _globals['_LISTCLUSTERSREQUEST']._serialized_end=376
+  _globals['_LISTCLUSTERSRESPONSE']._serialized_start=378
+  _globals['_LISTCLUSTERSRESPONSE']._serialized_end=475
+  _globals['_CREATECLUSTERREQUEST']._serialized_start=477
+  _globals['_CREATECLUSTERREQUEST']._serialized_end=580
+  _globals['_UPDATECLUSTERREQUEST']._serialized_start=582
+  _globals['_UPDATECLUSTERREQUEST']._serialized_end=699
+  _globals['_DELETECLUSTERREQUEST']._serialized_start=701
+  _globals['_DELETECLUSTERREQUEST']._serialized_end=751
+  _globals['_CORDONCLUSTERREQUEST']._serialized_start=753
+  _globals['_CORDONCLUSTERREQUEST']._serialized_end=807
+  _globals['_DECOMMISSIONCLUSTERREQUEST']._serialized_start=809
+  _globals['_DECOMMISSIONCLUSTERREQUEST']._serialized_end=928
+  _globals['_DECOMMISSIONCLUSTERRESPONSE']._serialized_start=931
+  _globals['_DECOMMISSIONCLUSTERRESPONSE']._serialized_end=1063
+  _globals['_DEPARTURE']._serialized_start=1065
+  _globals['_DEPARTURE']._serialized_end=1167
+  _globals['_GETSTREAMREQUEST']._serialized_start=1169
+  _globals['_GETSTREAMREQUEST']._serialized_end=1201
+  _globals['_LISTSTREAMSREQUEST']._serialized_start=1203
+  _globals['_LISTSTREAMSREQUEST']._serialized_end=1262
+  _globals['_LISTSTREAMSRESPONSE']._serialized_start=1264
+  _globals['_LISTSTREAMSRESPONSE']._serialized_end=1358
+  _globals['_CREATESTREAMREQUEST']._serialized_start=1360
+  _globals['_CREATESTREAMREQUEST']._serialized_end=1461
+  _globals['_UPDATESTREAMREQUEST']._serialized_start=1463
+  _globals['_UPDATESTREAMREQUEST']._serialized_end=1578
+  _globals['_DELETESTREAMREQUEST']._serialized_start=1580
+  _globals['_DELETESTREAMREQUEST']._serialized_end=1629
+  _globals['_MOVESTREAMREQUEST']._serialized_start=1632
+  _globals['_MOVESTREAMREQUEST']._serialized_end=1869
+  _globals['_CLUSTERSHARE']._serialized_start=1871
+  _globals['_CLUSTERSHARE']._serialized_end=1918
+  _globals['_CHANNELMOVE']._serialized_start=1920
+  _globals['_CHANNELMOVE']._serialized_end=2046
+  _globals['_MOVESTREAMRESPONSE']._serialized_start=2048
+  _globals['_MOVESTREAMRESPONSE']._serialized_end=2166
+  _globals['_LISTCHANNELSREQUEST']._serialized_start=2168
+  _globals['_LISTCHANNELSREQUEST']._serialized_end=2286
+  _globals['_LISTCHANNELSRESPONSE']._serialized_start=2288
+  _globals['_LISTCHANNELSRESPONSE']._serialized_end=2385
+  _globals['_CLOSECHANNELREQUEST']._serialized_start=2388
+  _globals['_CLOSECHANNELREQUEST']._serialized_end=2516
+  _globals['_RELEASECHANNELREQUEST']._serialized_start=2518
+  _globals['_RELEASECHANNELREQUEST']._serialized_end=2574
+  _globals['_CLOSECHANNELRESPONSE']._serialized_start=2576
+  _globals['_CLOSECHANNELRESPONSE']._serialized_end=2701
+  _globals['_REGISTRYSERVICE']._serialized_start=2704
+  _globals['_REGISTRYSERVICE']._serialized_end=4888
 # @@protoc_insertion_point(module_scope)

@@ -382,7 +382,9 @@ class SendErrors(_message.Message):
     REASON_FIELD_NUMBER: _builtins.int
     cluster: _builtins.str
     channel: _builtins.str
+    """`<stream>/<lane>/<generation>`; empty from consumers, whose fetches go wrong."""
     count: _builtins.int
+    """Records that wait; 0 from consumers."""
     reason: _builtins.str
     def __init__(
         self,
@@ -457,7 +459,7 @@ Global___ReachQuestion: _TypeAlias = ReachQuestion  # noqa: Y015
 
 @_typing.final
 class ReachAnswer(_message.Message):
-    """Whether a producer reaches a cluster."""
+    """Whether a cluster is reached."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -466,9 +468,11 @@ class ReachAnswer(_message.Message):
     IN_FLIGHT_FIELD_NUMBER: _builtins.int
     cluster: _builtins.str
     acknowledged_ms_ago: _builtins.int
-    """Since its last acknowledgement from there; -1 when there was none."""
+    """Since a producer's last acknowledgement from there, or the last answer to a fetch or commit of a process's
+    consumers; -1 when there was none.
+    """
     in_flight: _builtins.int
-    """Records that are sent and not acknowledged."""
+    """Records that are sent and not acknowledged; 0 from consumers."""
     def __init__(
         self,
         *,
