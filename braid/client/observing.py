@@ -161,6 +161,7 @@ class _WatchedFetcher:
         self.pause = fetcher.pause
         self.resume = fetcher.resume
         self.close = fetcher.close
+        self.contact = fetcher.contact
 
     async def fetch(self, max_records: int, timeout_seconds: float) -> Sequence[FetchedRecords]:
         began = Moment(self._clock)

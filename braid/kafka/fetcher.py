@@ -11,7 +11,7 @@ goes on by itself from where it was.
 import asyncio
 import contextlib
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -20,7 +20,8 @@ from aiokafka.protocol.fetch import FetchRequest
 from braid.kafka.batch import Frame, Inflater, NoFrame, read_frame
 from braid.kafka.chunk import Chunk
 from braid.kafka.errors import OFFSET_OUT_OF_RANGE
-from braid.kafka.wire import Wire
+from braid.kafka.owing import Owing
+from braid.kafka.wire import ClusterMetadata, Wire
 from braid.kernel.errors import BraidError, ClusterUnavailable, OffsetOutOfRange
 from braid.kernel.limits import (
     INFLATED_TURN_BYTES,
@@ -32,10 +33,11 @@ from braid.kernel.limits import (
     KAFKA_FETCH_WAIT_MS,
     KAFKA_METADATA_AGE_MS,
 )
-from braid.kernel.ports import FetchedColumns, FetchedRecords, Isolation, TopicPartition
+from braid.kernel.ports import Contact, FetchedColumns, FetchedRecords, Isolation, TopicPartition
 
 _BACKOFF_SECONDS = KAFKA_BACKOFF_MS / 1_000
 _METADATA_AGE_SECONDS = KAFKA_METADATA_AGE_MS / 1_000
+_SERVED = (0, OFFSET_OUT_OF_RANGE)  # codes of a broker that leads the partition
 _Fetched = TypeVar("_Fetched", FetchedRecords, FetchedColumns)
 
 
@@ -94,21 +96,29 @@ class AioFetcher:
         self._openings: dict[TopicPartition, asyncio.Task[None]] = {}
         self._looks: dict[TopicPartition, asyncio.Task[None]] = {}
         self._opening = asyncio.Lock()  # so that one bomb at a time takes its memory
+        self._owing = Owing()
+        self._starting = False
+        self._asking_since: float | None = None  # for metadata, until it is answered
 
     async def start(self) -> None:
         """See `KafkaFetcher.start`."""
+        self._starting = True
+        self._note_wants()
         while True:
             try:
-                await self._wire.metadata([])
+                await self._metadata([])
                 break
             except ClusterUnavailable:
                 await asyncio.sleep(_BACKOFF_SECONDS)
+        self._starting = False
+        self._note_wants()
         self._pump = asyncio.create_task(self._run(), name="kafka-fetcher")
 
     def assign(self, positions: Mapping[TopicPartition, int]) -> None:
         """See `KafkaFetcher.assign`."""
         kept = self._assigned
         self._assigned = {partition: kept.get(partition) or _Assigned(at) for partition, at in positions.items()}
+        self._note_wants()
         self._wake_pump.set()
 
     def pause(self, partitions: Sequence[TopicPartition]) -> None:
@@ -116,12 +126,14 @@ class AioFetcher:
         for partition in partitions:
             if partition in self._assigned:
                 self._assigned[partition].paused = True
+        self._note_wants()
 
     def resume(self, partitions: Sequence[TopicPartition]) -> None:
         """See `KafkaFetcher.resume`."""
         for partition in partitions:
             if partition in self._assigned:
                 self._assigned[partition].paused = False
+        self._note_wants()
         self._wake_pump.set()
         self._arrived.set()
 
@@ -140,6 +152,12 @@ class AioFetcher:
         return await self._wait(
             max_records, timeout_seconds, lambda chunk, limit: chunk.take_columns(limit, self._inflater, names)
         )
+
+    def contact(self) -> Contact:
+        """See `KafkaFetcher.contact`."""
+        lines = (self._line, self._beside)
+        due = [since + line.wait_ms / 1_000 for line in lines for since in line.since.values()]
+        return self._owing.contact(due if self._asking_since is None else [*due, self._asking_since], self._now())
 
     async def close(self) -> None:
         """See `KafkaFetcher.close`."""
@@ -264,14 +282,31 @@ class AioFetcher:
     def _leaderless(self) -> bool:
         return any(self._leaders.get(partition, -1) < 0 for partition in self._assigned)
 
+    def _note_wants(self) -> None:
+        wanted = self._starting or any(not state.paused for state in self._assigned.values())
+        self._owing.wants(self._now(), anything=wanted)
+
+    async def _metadata(self, topics: Sequence[str]) -> ClusterMetadata:
+        """As the wire's own; an answer is due from the first time that it is asked for in vain."""
+        asked = self._asking_since = self._now()
+        try:
+            return await self._wire.metadata(topics)
+        except ClusterUnavailable:
+            self._owing.in_vain(asked)
+            raise
+        finally:
+            self._asking_since = None
+
     async def _find_leaders(self) -> None:
-        found = await self._wire.metadata(sorted({partition.topic for partition in self._assigned}))
+        found = await self._metadata(sorted({partition.topic for partition in self._assigned}))
         self._metadata_at = self._now()
         self._leaders = {
             TopicPartition(topic, number): leader
             for topic, told in found.topics.items()
             for number, leader in told.leaders.items()
         }
+        if all(state.paused or self._leaders.get(at, -1) < 0 for at, state in self._assigned.items()):
+            self._owing.excused()
 
     def _wanted_by_broker(self, now: float) -> dict[int, list[TopicPartition]]:
         wanted: dict[int, list[TopicPartition]] = defaultdict(list)
@@ -283,8 +318,10 @@ class AioFetcher:
 
     async def _request(self, line: _Line, broker: int, asked: Mapping[TopicPartition, _Assigned]) -> None:
         offsets = {partition: state.position for partition, state in asked.items()}
+        due = line.since[broker] + line.wait_ms / 1_000
         try:
             answer = await line.wire.ask(broker, self._fetch_request(offsets, line.wait_ms))
+            self._note_answer({code for _, told in answer.topics for _, code, *_ in told})
             for topic, told in answer.topics:
                 for number, code, end, _, _, aborted, replica, data in told:
                     partition = TopicPartition(topic, number)
@@ -294,6 +331,7 @@ class AioFetcher:
                         self._settle(partition, state, code, end, aborted or (), data or b"")
                         state.replica = replica if replica >= 0 and not code else -1 if code else state.replica
         except ClusterUnavailable:
+            self._owing.in_vain(min(due, self._now()))
             self._metadata_at = float("-inf")
             for state in asked.values():
                 state.replica = -1
@@ -303,6 +341,13 @@ class AioFetcher:
                 state.asked = False
             del line.tasks[broker], line.since[broker]
             self._wake_pump.set()
+
+    def _note_answer(self, codes: Collection[int]) -> None:
+        """One that only says that others lead shows a broker that lives, and no record that is served."""
+        if not codes or any(code in _SERVED for code in codes):
+            self._owing.answered(self._now())
+        else:
+            self._owing.excused()
 
     def _fetch_request(
         self, offsets: Mapping[TopicPartition, int], wait_ms: int, max_bytes: int | None = None

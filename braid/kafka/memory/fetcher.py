@@ -6,9 +6,10 @@ from functools import partial
 
 from braid.kafka.memory.link import Link
 from braid.kafka.memory.log import Log
+from braid.kafka.owing import Owing
 from braid.kernel.errors import ClusterUnavailable, NotFound, OffsetOutOfRange
 from braid.kernel.limits import KAFKA_BACKOFF_MS
-from braid.kernel.ports import FetchedColumns, FetchedRecords, TopicPartition
+from braid.kernel.ports import Contact, FetchedColumns, FetchedRecords, TopicPartition
 from braid.kernel.record_columns import columns_of
 
 _BACKOFF_SECONDS = KAFKA_BACKOFF_MS / 1_000
@@ -23,31 +24,40 @@ class MemoryFetcher:
         self._positions: dict[TopicPartition, int] = {}
         self._paused: set[TopicPartition] = set()
         self._epochs: dict[TopicPartition, int] = {}  # of the leader that took what was fetched last
+        self._starting = False
         self._started = False
+        self._owing = Owing()
 
     async def start(self) -> None:
         """See `KafkaFetcher.start`."""
+        self._starting = True
+        self._note()
         while not self._started:
             try:
                 await self._link.call(self._link.cluster.describe)
                 self._started = True
             except ClusterUnavailable:
                 await asyncio.sleep(_BACKOFF_SECONDS)
+        self._starting = False
+        self._note()
 
     def assign(self, positions: Mapping[TopicPartition, int]) -> None:
         """See `KafkaFetcher.assign`."""
         self._positions = {partition: self._positions.get(partition, at) for partition, at in positions.items()}
         self._paused.intersection_update(positions)
         self._epochs = {partition: at for partition, at in self._epochs.items() if partition in positions}
+        self._note()
         self._link.cluster.notify()
 
     def pause(self, partitions: Sequence[TopicPartition]) -> None:
         """See `KafkaFetcher.pause`."""
         self._paused.update(partition for partition in partitions if partition in self._positions)
+        self._note()
 
     def resume(self, partitions: Sequence[TopicPartition]) -> None:
         """See `KafkaFetcher.resume`."""
         self._paused.difference_update(partitions)
+        self._note()
         self._link.cluster.notify()
 
     async def fetch(self, max_records: int, timeout_seconds: float) -> Sequence[FetchedRecords]:
@@ -78,6 +88,11 @@ class MemoryFetcher:
             for found in await self.fetch(max_records, timeout_seconds)
         ]
 
+    def contact(self) -> Contact:
+        """See `KafkaFetcher.contact`."""
+        self._note()
+        return self._owing.contact((), asyncio.get_running_loop().time())
+
     async def close(self) -> None:
         """See `KafkaFetcher.close`."""
         self._positions = {}
@@ -85,9 +100,23 @@ class MemoryFetcher:
     def _reachable(self) -> bool:
         return self._started and self._link.answers
 
+    def _note(self) -> None:
+        """What the answers of a real broker, which holds no fetch for long, would show now."""
+        now, wanted = asyncio.get_running_loop().time(), [at for at in self._positions if at not in self._paused]
+        self._owing.wants(now, anything=self._starting or bool(wanted))
+        if not self._link.answers:
+            self._owing.in_vain(now)
+        elif any(self._link.cluster.end(at) is not None for at in wanted) and self._started:
+            self._owing.answered(now)
+        else:
+            self._owing.excused()
+
     def _answered(self, seen: int) -> bool:
         """Whether the broker, after more than so many changes, answers a fetch: some position is not its log's end."""
-        if self._link.cluster.changes == seen or not self._reachable():
+        if self._link.cluster.changes == seen:
+            return False
+        if not self._reachable():
+            self._note()
             return False
         for partition, position in self._positions.items():
             if partition not in self._paused and self._link.cluster.end(partition) not in (position, None):

@@ -5,6 +5,7 @@ Adapters live in `host` (clock, randomness, ids, tasks), `stores` (event store),
 Simulation runs the services and the SDK unchanged over the twins.
 """
 
+from braid.kernel.ports.contact import Contact
 from braid.kernel.ports.host import (
     Clock,
     Host,
@@ -78,6 +79,7 @@ __all__ = [
     "Clock",
     "ClusterDescription",
     "Committed",
+    "Contact",
     "DamagedBatch",
     "DuplexCall",
     "DuplexHandler",

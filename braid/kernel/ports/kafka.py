@@ -5,6 +5,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from braid.kernel.errors import BraidError
+from braid.kernel.ports.contact import Contact
 from braid.kernel.ports.kafka_admin import KafkaAdmin
 
 if TYPE_CHECKING:
@@ -265,6 +266,14 @@ class KafkaFetcher(Protocol):
         self, max_records: int, timeout_seconds: float, names: Sequence[str]
     ) -> Sequence[FetchedColumns]:
         """As `fetch`, from the same positions, as columns: keys, values, and the headers of these names."""
+        ...
+
+    def contact(self) -> Contact:
+        """Whether the cluster answers fetches, which takes no request.
+
+        An answer is due when a broker has had a fetch for longer than it may hold one, or when metadata is asked for in
+        vain. None is due while all is paused, or where only leaders are missing.
+        """
         ...
 
     async def close(self) -> None:

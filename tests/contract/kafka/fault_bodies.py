@@ -82,6 +82,31 @@ async def a_frozen_cluster_times_calls_out_and_goes_on(rig: Rig) -> None:
     assert await values_of(rig, partition) == [b"before", b"pending", b"after"]
 
 
+async def a_fetcher_tells_what_it_is_owed(rig: Rig) -> None:
+    partition = await rig.partition()
+    fetcher = await rig.fetcher({partition: 0})
+
+    async def until(answered: bool) -> None:
+        async with asyncio.timeout(ENOUGH_SECONDS):
+            while (fetcher.contact().owed_seconds < 0.5 and fetcher.contact().answered_seconds_ago < 1.0) != answered:
+                assert list(await fetcher.fetch(10, 0.1)) == []
+
+    await until(answered=True)  # although it has nothing
+    for fail, mend in ((rig.faults.pause, rig.faults.resume), (rig.faults.kill, rig.faults.start)):
+        await fail()
+        await until(answered=False)
+        owed = fetcher.contact().owed_seconds
+        async with asyncio.timeout(ENOUGH_SECONDS):
+            while fetcher.contact().owed_seconds <= owed + 2.5:  # beyond a request's time
+                assert fetcher.contact().owed_seconds >= owed
+                assert list(await fetcher.fetch(10, 0.1)) == []
+        fetcher.pause([partition])
+        assert fetcher.contact().owed_seconds == 0.0
+        fetcher.resume([partition])
+        await mend()
+        await until(answered=True)
+
+
 async def _is_refused(rig: Rig) -> bool:
     """Whether a cluster that does not answer is told from one that nobody listens for."""
     with pytest.raises(ClusterUnavailable) as told:
@@ -133,4 +158,5 @@ async def _abandoned_at_once(producer: KafkaProducer, partition: TopicPartition)
 BODIES: Final[list[Body]] = [
     a_killed_cluster_fails_calls_and_comes_back,
     a_frozen_cluster_times_calls_out_and_goes_on,
+    a_fetcher_tells_what_it_is_owed,
 ]

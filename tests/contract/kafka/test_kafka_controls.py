@@ -10,7 +10,7 @@ from braid.kafka.memory.cluster import _TOPIC_DEFAULTS, MemoryCluster
 from braid.kafka.memory.fetcher import MemoryFetcher
 from braid.kafka.memory.groups import Groups
 from braid.kernel.errors import ClusterUnavailable, Fenced
-from braid.kernel.ports import Committed, FetchedColumns, Generation, TopicPartition
+from braid.kernel.ports import Committed, Contact, FetchedColumns, Generation, TopicPartition
 from tests.contract.kafka import admin_bodies, fault_bodies, flow_bodies, membership_bodies, offsets_bodies
 from tests.contract.kafka.memory_rig import run_on_memory
 
@@ -172,4 +172,12 @@ def test_a_membership_that_lets_strays_in(monkeypatch: pytest.MonkeyPatch) -> No
     run_on_memory(body)
     monkeypatch.setattr(Groups, "occupy", lambda self, name: True)
     with pytest.raises((AssertionError, MISSED)):
+        run_on_memory(body)
+
+
+def test_a_fetcher_that_owes_nothing_while_its_cluster_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    body = fault_bodies.a_fetcher_tells_what_it_is_owed
+    run_on_memory(body)
+    monkeypatch.setattr(MemoryFetcher, "contact", lambda self: Contact(0.0, 0.0))
+    with pytest.raises(TimeoutError):
         run_on_memory(body)

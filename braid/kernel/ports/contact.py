@@ -1,0 +1,23 @@
+"""How a client of a cluster stands with it."""
+
+from dataclasses import dataclass
+from math import inf
+
+
+@dataclass(frozen=True, slots=True)
+class Contact:
+    """Whether requests to a cluster are answered, as of now.
+
+    Attributes:
+        owed_seconds: For how long an answer has been due; 0 while none is.
+        answered_seconds_ago: Since the newest answer; infinite before the first.
+    """
+
+    owed_seconds: float = 0.0
+    answered_seconds_ago: float = inf
+
+    def joined(self, other: "Contact") -> "Contact":
+        """Of two clients of one cluster together."""
+        return Contact(
+            max(self.owed_seconds, other.owed_seconds), min(self.answered_seconds_ago, other.answered_seconds_ago)
+        )
