@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from braid.client.columns import Batch
     from braid.client.consumer import Consumer
     from braid.client.explaining import Explained
+    from braid.client.lane_rules import LaneRule, Late
     from braid.client.lease_view import Lease
     from braid.client.mesh import Mesh, connect
     from braid.client.outbox import Receipt
@@ -69,6 +70,8 @@ __all__ = [
     "HandlerTimeout",
     "HeldLease",
     "Invalid",
+    "LaneRule",
+    "Late",
     "Lease",
     "LeaseLost",
     "Mesh",
@@ -97,6 +100,7 @@ _HOMES = {
     "braid.client.columns": ("Batch",),
     "braid.client.consumer": ("Consumer",),
     "braid.client.explaining": ("Explained",),
+    "braid.client.lane_rules": ("LaneRule", "Late"),
     "braid.client.lease_view": ("Lease",),
     "braid.client.mesh": (
         "Mesh",

@@ -218,6 +218,7 @@ class Mesh:
         delivery_timeout_seconds: float = limits.DELIVERY_TIMEOUT_SECONDS,
         compression: str | None = None,
         linger_ms: int = 5,
+        lane_rule: braid.LaneRule | None = None,
     ) -> Producer:
         """See `braid.Mesh.producer`."""
         return Producer(
@@ -227,6 +228,7 @@ class Mesh:
                 delivery_timeout_seconds=delivery_timeout_seconds,
                 compression=compression,
                 linger_ms=linger_ms,
+                lane_rule=lane_rule,
             ),
             self._thread,
         )

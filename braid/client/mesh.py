@@ -10,6 +10,7 @@ from braid.api.registry.v1.route_pb2 import ProducerHello
 from braid.client import lease_session, route_watch
 from braid.client.consumer import Consumer
 from braid.client.heartbeats import Heartbeats
+from braid.client.lane_rules import LaneRule
 from braid.client.lease_session import LeaseKeeper, LeaseListener, LeaseSession
 from braid.client.producer import Producer
 from braid.client.route_watch import RouteSource, RouteWatch
@@ -43,10 +44,11 @@ class MeshOfStreams:
         delivery_timeout_seconds: float = limits.DELIVERY_TIMEOUT_SECONDS,
         compression: str | None = None,
         linger_ms: int = 5,
+        lane_rule: LaneRule | None = None,
     ) -> Producer:
         """A producer for one stream; settings as `ProducerSettings` explains them. Raises `Invalid` naming a field."""
         check_name(stream, "stream")
-        settings = ProducerSettings(max_buffer_bytes, delivery_timeout_seconds, compression, linger_ms)
+        settings = ProducerSettings(max_buffer_bytes, delivery_timeout_seconds, compression, linger_ms, lane_rule)
         return self._make_producer(stream, settings)
 
     def consumer(

@@ -65,6 +65,7 @@ class Producer:
         self.id = host.ids.ulid()
         self._host = host
         self._settings = settings
+        self._lane_rule = settings.lane_rule
         self._outbox = Outbox(settings.max_buffer_bytes)
         self._submitting: dict[int, asyncio.Task[object]] = {}
         self._sequence = 0
@@ -147,7 +148,7 @@ class Producer:
         Args:
             value: The record's value; None for a tombstone.
             key: Records of one key stay in one partition of a channel, in order.
-            lane: None for `live`, or the only lane the stream has.
+            lane: None for what the producer's `lane_rule` says, else `live`, or the only lane the stream has.
             headers: Further headers; names that begin with `braid-` are Braid's own.
             timestamp: The record's own time, milliseconds since the epoch; None for now.
             id: Keeps the identity of a record that is delivered again; None for a new one.
@@ -276,8 +277,11 @@ class Producer:
         """Makes our copy of a record, waiting while the buffer is full."""
         self._check_open()
         route = self._moves.route
-        lane = route.lane(outgoing.lane)
         now_ms = self._host.clock.now_ms()
+        named = outgoing.lane
+        if named is None and self._lane_rule is not None:
+            named = self._lane_rule(outgoing, now_ms)
+        lane = route.lane(named)
         self._sequence += 1
         sequence = self._sequence
         identity = id or f"{self.id}:{sequence}"

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
+from braid.client.lane_rules import LaneRule
 from braid.client.where import Where
 from braid.kernel import limits
 from braid.kernel.errors import Invalid
@@ -28,12 +29,14 @@ class ProducerSettings:
         delivery_timeout_seconds: A record not acknowledged by then raises `DeliveryUnknown`.
         compression: None, `gzip`, `snappy`, `lz4` or `zstd`.
         linger_ms: How long a batch may wait to fill.
+        lane_rule: Says the lane of a record that names none, for example `Late(60, "bulk")`.
     """
 
     max_buffer_bytes: int = limits.PRODUCER_BUFFER_BYTES
     delivery_timeout_seconds: float = limits.DELIVERY_TIMEOUT_SECONDS
     compression: str | None = None
     linger_ms: int = 5
+    lane_rule: LaneRule | None = None
 
     def __post_init__(self) -> None:
         if self.max_buffer_bytes < 1:
