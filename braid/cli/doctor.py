@@ -1,7 +1,6 @@
 """`doctor`: asks every part of a mesh how it is, and says what to do about what is wrong."""
 
 import asyncio
-import contextlib
 import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Final
@@ -11,13 +10,13 @@ import typer
 from braid.cli.errors import EXIT_REFUSED
 from braid.cli.execution import ContextOption, EndpointOption, execute
 from braid.cli.output import API_VERSION, TABLE_COLUMNS_MAX, Format, parse_format, render_document
-from braid.kernel.errors import BraidError, Unavailable
+from braid.kernel.errors import BraidError
 from braid.kernel.limits import CLI_PROBE_SECONDS
 
 if TYPE_CHECKING:
-    from braid.api.registry.v1.cluster_pb2 import Cluster
+    from braid.cli.cluster_findings import ClusterFacts
     from braid.cli.documents import Document
-    from braid.cli.findings import ClusterFacts, Finding, ReplicaFacts
+    from braid.cli.findings import Finding, ReplicaFacts
     from braid.cli.session import Session
     from braid.rpc.mesh_client import KnownEndpoint
 
@@ -63,6 +62,8 @@ async def _examine(session: "Session", format: Format) -> int:
 async def all_findings(session: "Session") -> list["Finding"]:
     """Runs every check; parts that cannot be read are findings too."""
     from braid.cli import findings
+    from braid.cli.cluster_asking import ask_cluster
+    from braid.cli.cluster_findings import check_cluster, check_versions
     from braid.cli.listing import all_clusters, all_streams
 
     replicas = await asyncio.gather(*(_ask_replica(session, each) for each in await session.endpoints()))
@@ -75,9 +76,9 @@ async def all_findings(session: "Session") -> list["Finding"]:
     except BraidError as error:
         message = f"clusters and streams cannot be read: {error.message}"
         return [*found, findings.Finding("registry", "reads", findings.Level.FAIL, message, error.remedy)]
-    facts = await asyncio.gather(*(_ask_cluster(session, each) for each in clusters))
-    found += [finding for each in facts for finding in findings.check_cluster(each)]
-    found += findings.check_versions(facts)
+    facts = await asyncio.gather(*(ask_cluster(session, each, streams) for each in clusters))
+    found += [finding for each in facts for finding in check_cluster(each)]
+    found += check_versions(facts)
     found += [finding for each in streams for finding in findings.check_stream(each)]
     found += await _ask_groups(session, facts)
     if not clusters:
@@ -137,27 +138,6 @@ async def _ask_replica(session: "Session", known: "KnownEndpoint") -> "ReplicaFa
         return facts
     skew = (answer.time_ms - (asked_ms + answered_ms) / 2) / 1_000
     return facts._replace(skew_seconds=skew, doubt_seconds=(answered_ms - asked_ms) / 2_000)
-
-
-async def _ask_cluster(session: "Session", cluster: "Cluster") -> "ClusterFacts":
-    """Asks a Kafka cluster from here, with this process's own credentials."""
-    from braid.cli.cluster_health import with_evidence
-    from braid.cli.findings import ClusterFacts
-
-    admin = None
-    with contextlib.suppress(BraidError):  # then what was listed has to do
-        cluster = await with_evidence(session, cluster.name)
-    try:
-        admin = session.ports.kafka.cluster(cluster.spec.bootstrap, cluster.spec.security_profile).admin()
-        async with asyncio.timeout(CLI_PROBE_SECONDS):
-            return ClusterFacts(cluster, await admin.describe_cluster())
-    except BraidError as error:
-        return ClusterFacts(cluster, None, error)
-    except TimeoutError:
-        return ClusterFacts(cluster, None, Unavailable(f"no answer in {CLI_PROBE_SECONDS:g} s"))
-    finally:
-        if admin is not None:
-            await admin.close()
 
 
 def _table(findings: Sequence["Finding"]) -> str:

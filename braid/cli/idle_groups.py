@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from braid.api.assigner.v1.group_pb2 import FENCING_NONE, Group
-from braid.cli.findings import ClusterFacts, Finding, Level
+from braid.cli.cluster_findings import ClusterFacts
+from braid.cli.findings import Finding, Level
 from braid.cli.times import age_text
 from braid.kernel.limits import GROUP_IDLE_EXPIRY_SECONDS
 

@@ -8,3 +8,4 @@ LOAD_LOOKS: Final = 6  # over which bytes a second are averaged: a minute; a bur
 LOAD_KEPT_SECONDS: Final = 60.0  # what is older counts as not measured: several looks have failed
 LOAD_BROKERS_AT_ONCE: Final = 4  # asked for their disks: some that hang delay the others little
 LOAD_PARTITIONS_MAX: Final = 50_000  # of one cluster whose growth is followed, in 15 MB; the rest adds to no rate
+TOPICS_READ_MAX: Final = 500  # whose settings are asked for at once

@@ -14,8 +14,9 @@ from braid.api.registry.v1.cluster_pb2 import (
     HealthEvidence,
     HealthThresholds,
 )
+from braid.cli.cluster_findings import ClusterFacts, check_cluster
 from braid.cli.cluster_health import change_thresholds, evidence_lines
-from braid.cli.findings import ClusterFacts, Level, check_cluster
+from braid.cli.findings import Level
 from braid.kernel.errors import Invalid
 from braid.kernel.ports import ClusterDescription
 from tests.unit.cli.mesh import Shell, virtual

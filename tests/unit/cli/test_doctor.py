@@ -24,17 +24,8 @@ from braid.api.registry.v1.stream_pb2 import (
     StreamSpec,
     StreamStatus,
 )
-from braid.cli.findings import (
-    ClusterFacts,
-    Level,
-    ReplicaFacts,
-    check_clocks,
-    check_cluster,
-    check_lag,
-    check_services,
-    check_stream,
-    check_versions,
-)
+from braid.cli.cluster_findings import ClusterFacts, check_cluster, check_versions
+from braid.cli.findings import Level, ReplicaFacts, check_clocks, check_lag, check_services, check_stream
 from braid.cli.idle_groups import check_groups
 from braid.kernel.errors import Exhausted, Unavailable
 from braid.kernel.ports import ClusterDescription
