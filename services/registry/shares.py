@@ -1,7 +1,8 @@
 """A lane's traffic shared by several clusters: a spread by weights, or a few of a hundred records for a trial. Pure.
 
 A share is a channel of its own, active beside the others; producers choose by weight (keys by rendezvous, so that a
-changed weight moves few of them). What has no share any more drains as after any move.
+changed weight moves few of them). What has no share any more drains as after any move. All shares have the lane's
+number of partitions: with another one each of them gets a new channel, and the old ones drain.
 """
 
 import math
@@ -10,7 +11,7 @@ from collections.abc import Sequence
 from braid.kernel.errors import FailoverBlocked, Invalid, Refused
 from services.registry.channels import Channel
 from services.registry.moves import LaneMove, MoveOrder, check_exists, check_lanes, check_target, standby_on
-from services.registry.streams import Stream, check_order
+from services.registry.streams import Stream, check_order, check_partitions
 from services.registry.world import Room, World, why_no_target
 
 _WEIGHT_MAX = 1e6
@@ -40,8 +41,9 @@ def plan_shares(world: World, stream: Stream, order: MoveOrder) -> Sequence[Lane
         active = stream.active(lane)
         wanted = order.spread or _trial(stream, lane, active, order.to_cluster, order.percent or 0.0)
         check_order(stream, lane, len(wanted), "spread" if order.spread else "percent")
-        if not _is_so(stream, lane, active, wanted):
-            moves += _lane_moves(world, stream, lane, wanted, room)
+        partitions = order.partitions or stream.spec.lanes[lane]
+        if not _is_so(active, wanted, partitions):
+            moves += _lane_moves(world, stream, lane, wanted, partitions, room)
     return moves
 
 
@@ -51,9 +53,7 @@ def _check(world: World, stream: Stream, order: MoveOrder) -> None:
     if not order.spread and (not order.to_cluster or order.away_from_cluster):
         raise Invalid("a percentage is of a cluster", field="to_cluster", remedy="name it, and no other")
     if order.partitions:
-        raise Invalid(
-            "shares have the lane's partitions", field="partitions", remedy="change them by a move of its own"
-        )
+        check_partitions(order.partitions, "partitions")
     check_lanes(stream, order)
     if order.percent is not None:
         if not 0.0 <= order.percent <= 100.0:
@@ -87,17 +87,18 @@ def _trial(stream: Stream, lane: str, active: Sequence[Channel], cluster: str, p
     return [*(left if percent < 100.0 else []), *([(cluster, percent)] if percent > 0.0 else [])]
 
 
-def _is_so(stream: Stream, lane: str, active: Sequence[Channel], wanted: _Shares) -> bool:
+def _is_so(active: Sequence[Channel], wanted: _Shares, partitions: int) -> bool:
     """Whether the lane's traffic is shared like that already, whatever the weights add up to."""
-    fitting = {each.cluster: each.weight for each in active if each.partitions == stream.spec.lanes[lane]}
+    fitting = {each.cluster: each.weight for each in active if each.partitions == partitions}
     if len(fitting) != len(active) or fitting.keys() != {cluster for cluster, _ in wanted}:
         return False
     has, wants = sum(fitting.values()), sum(weight for _, weight in wanted)
     return all(abs(fitting[cluster] / has - weight / wants) < _SAME for cluster, weight in wanted)
 
 
-def _lane_moves(world: World, stream: Stream, lane: str, wanted: _Shares, room: Room) -> Sequence[LaneMove]:
-    partitions = stream.spec.lanes[lane]
+def _lane_moves(
+    world: World, stream: Stream, lane: str, wanted: _Shares, partitions: int, room: Room
+) -> Sequence[LaneMove]:
     there = {each.cluster: each for each in stream.active(lane) if each.partitions == partitions}
     clusters = {cluster for cluster, _ in wanted}
     drain = tuple(

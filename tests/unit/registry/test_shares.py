@@ -73,6 +73,30 @@ def test_the_others_keep_their_proportions() -> None:
     assert carry_out(history, spread(north=1, east=1), *clusters) == {"east": 1, "north": 1}
 
 
+@pytest.mark.parametrize(
+    ("order", "shares"), [(trial(25), {"east": 75, "west": 25}), (spread(east=3, west=1), {"east": 3, "west": 1})]
+)
+@pytest.mark.parametrize("partitions", [8, 2], ids=["grows", "shrinks"])
+def test_a_lane_gets_another_number_of_partitions_and_its_shares_at_once(
+    order: MoveOrder, shares: Weights, partitions: int
+) -> None:
+    order = replace(order, partitions=partitions)
+    history = ready("west")
+    carry_out(history, trial(10))
+    moves = plan_shares(world(history), history.state, order)
+    assert [(move.cluster, move.to, move.partitions) for move in moves] == [
+        ("east", None, partitions),
+        ("west", None, partitions),
+    ]
+    assert [channel.cluster for move in moves for channel in move.drain] == ["east", "west"]
+    for name in ("east", "west"):
+        provision(history, "live", name, partitions)
+    assert carry_out(history, order) == shares
+    assert {each.partitions for each in history.state.active("live")} == {partitions}
+    assert history.state.spec.lanes["live"] == partitions
+    assert plan_shares(world(history), history.state, order) == []
+
+
 @pytest.mark.parametrize("order", [trial(25), spread(east=3, west=1), spread(west=10, east=30)])
 def test_what_is_so_already_is_no_move(order: MoveOrder) -> None:
     history = ready("west")
@@ -127,7 +151,8 @@ def test_a_cluster_that_dies_leaves_its_share_to_the_others() -> None:
         (MoveOrder(percent=10.0), BOTH, Invalid, "to_cluster"),
         (MoveOrder(away_from_cluster="east", percent=10.0), BOTH, Invalid, "to_cluster"),
         (replace(trial(10), lanes=("nope",)), BOTH, Invalid, "lanes"),
-        (replace(trial(10), partitions=8), BOTH, Invalid, "partitions"),
+        (replace(trial(10), partitions=-1), BOTH, Invalid, "partitions"),
+        (replace(spread(east=1, west=1), partitions=10**6), BOTH, Invalid, "partitions"),
         (replace(spread(east=1), to_cluster="west"), BOTH, Invalid, "spread"),
         (spread(east=1, west=0), BOTH, Invalid, "spread[1]"),
         (spread(east=1, west=float("inf")), BOTH, Invalid, "spread[1]"),
@@ -190,6 +215,20 @@ def test_producers_are_told_shares_and_what_was_taken_back_drains() -> None:
         await producer.acknowledge(producer.routes[-1].revision)
         await mesh.until_channel("logs/live/2", lambda channel: channel.state == DRAINED, 10)
         assert await weights(mesh) == {"east": 100}
+
+    play(scene)
+
+
+def test_a_spread_with_another_number_of_partitions_is_one_move() -> None:
+    async def scene(mesh: Mesh) -> None:
+        await two_clusters(mesh)
+        shares = [api.ClusterShare(cluster="east", weight=3), api.ClusterShare(cluster="west", weight=1)]
+        await mesh.move(spread=shares, lanes=["live"], partitions=5)
+        assert await weights(mesh) == {"east": 3, "west": 1}
+        channels = (await mesh.stream()).status.channels
+        active = [each for each in channels if each.lane == "live" and each.state == stream_pb2.CHANNEL_STATE_ACTIVE]
+        assert [each.partitions for each in active] == [5, 5]
+        await mesh.until_channel("logs/live/1", lambda channel: channel.state == DRAINED, 10)
 
     play(scene)
 
