@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from braid.kernel.limits_health import SLOW_AFTER_SECONDS
-from tests.simulation.world import CLUSTERS, PRODUCERS, SERVICES, World
+from tests.simulation.world import PRODUCERS, SERVICES, World
 from tests.support.checkers.checking import Instant
 from tests.support.checkers.facts import Acknowledged, Ailing, Fact, Folded
 
@@ -54,7 +54,7 @@ class Ailments:
 
     def blink(self, longest: float = BLINK_SECONDS) -> Ailment:
         """A cluster stops for a moment."""
-        name = self._dice.choice(CLUSTERS)
+        name = self._dice.choice(self._world.plan.clusters)
         cluster, seconds = self._world.kafka.named(name), self._dice.uniform(longest / 2, longest)
         resume = cluster.resume if cluster.running and not cluster.paused else lambda: None
         if cluster.running:
@@ -71,7 +71,7 @@ class Ailments:
 
     def slow(self) -> Ailment:
         """A cluster takes many times longer for everything, and still answers in time."""
-        name = self._dice.choice(CLUSTERS)
+        name = self._dice.choice(self._world.plan.clusters)
         cluster = self._world.kafka.named(name)
         cluster.slow_seconds = self._dice.uniform(*SLOW_SECONDS)
 
@@ -82,7 +82,7 @@ class Ailments:
 
     def broker(self) -> Ailment:
         """One of a cluster's brokers is gone."""
-        name, broker = self._dice.choice(CLUSTERS), self._dice.randint(1, self._world.plan.brokers)
+        name, broker = self._dice.choice(self._world.plan.clusters), self._dice.randint(1, self._world.plan.brokers)
         cluster = self._world.kafka.named(name)
         cluster.stop_broker(broker)
         text = f"stop broker {broker} of {name}"
@@ -90,7 +90,7 @@ class Ailments:
 
     def cut(self, kind: str, names: str) -> Ailment:
         """All processes whose names begin so are cut off from a cluster."""
-        cluster = self._dice.choice(CLUSTERS)
+        cluster = self._dice.choice(self._world.plan.clusters)
         cut = [name for name in (*SERVICES, *PRODUCERS) if name.startswith(names)]
         views = [self._world.running[name].kafka for name in cut]
         for view in views:

@@ -11,7 +11,7 @@ from braid.api.registry.v1 import registry_service_pb2 as api
 from braid.kernel.ports import HistoryId
 from tests.simulation.applications import STREAM
 from tests.simulation.operations import Operation
-from tests.simulation.world import CLUSTERS, World
+from tests.simulation.world import World
 from tests.support.checkers.checking import Instant
 from tests.support.checkers.facts import Fact, Folded
 
@@ -25,7 +25,7 @@ class ClusterOperator:
 
     def emptying(self) -> Operation:
         """A cluster is to be emptied."""
-        name, discard = self._dice.choice(CLUSTERS), self._dice.random() < 0.6
+        name, discard = self._dice.choice(self._world.plan.clusters), self._dice.random() < 0.6
         asked = api.DecommissionClusterRequest(name=name, discard_drained=discard)
         undone = api.DecommissionClusterRequest(name=name, cancelled=True)
         text = f"decommission {name}{' and discard' if discard else ''}"
@@ -34,16 +34,18 @@ class ClusterOperator:
     def sharing(self) -> Operation:
         """The stream is to be on both clusters, or a trial is begun, changed or taken back."""
         if self._dice.random() < 0.3:
-            shares = [api.ClusterShare(cluster=name, weight=self._dice.choice((1, 3))) for name in CLUSTERS]
+            shares = [
+                api.ClusterShare(cluster=name, weight=self._dice.choice((1, 3))) for name in self._world.plan.clusters
+            ]
             asked = api.MoveStreamRequest(stream=STREAM, spread=shares)
             return Operation("spread", "MoveStream", asked, None, api.MoveStreamResponse)
-        name, percent = self._dice.choice(CLUSTERS), self._dice.choice((0, 10, 50, 100))
+        name, percent = self._dice.choice(self._world.plan.clusters), self._dice.choice((0, 10, 50, 100))
         asked = api.MoveStreamRequest(stream=STREAM, to_cluster=name, percent=percent)
         return Operation(f"{percent} % to {name}", "MoveStream", asked, None, api.MoveStreamResponse)
 
     def resizing(self) -> Operation:
         """A lane is to have another number of partitions."""
-        name, partitions = self._dice.choice(CLUSTERS), self._dice.choice((1, 2, 4, 6))
+        name, partitions = self._dice.choice(self._world.plan.clusters), self._dice.choice((1, 2, 4, 6))
         asked = api.MoveStreamRequest(stream=STREAM, lanes=["live"], to_cluster=name, partitions=partitions)
         return Operation(f"{partitions} partitions on {name}", "MoveStream", asked, None, api.MoveStreamResponse)
 

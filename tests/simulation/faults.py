@@ -16,7 +16,7 @@ from tests.simulation.losing import Losing
 from tests.simulation.observed import ObservedCluster
 from tests.simulation.operations import Operation, Operator, carry_out
 from tests.simulation.splitting import splitting
-from tests.simulation.world import CLUSTERS, MEMBERS, PRODUCERS, SERVICES, Slowness, World
+from tests.simulation.world import MEMBERS, PRODUCERS, SERVICES, Slowness, World
 from tests.support.checkers import facts
 
 _PAUSES: Final = (0.5, 1.0, 3.0)  # of a session or lease
@@ -219,7 +219,7 @@ class Faults:
 
     def _cut_cluster(self) -> None:
         name = self._dice.choice((*SERVICES, *MEMBERS, *PRODUCERS))
-        kafka, cluster = self._world.running[name].kafka, self._dice.choice(CLUSTERS)
+        kafka, cluster = self._world.running[name].kafka, self._dice.choice(self._world.plan.clusters)
         kafka.cut(cluster)
         self._begin(f"cut {name} from {cluster}", self._dice.uniform(0.2, 10.0), lambda: kafka.mend(cluster))
 
@@ -288,7 +288,7 @@ class Faults:
     # --- clusters
 
     def _kill_cluster(self) -> None:
-        name = self._dice.choice(CLUSTERS)
+        name = self._dice.choice(self._world.plan.clusters)
         cluster = self._world.kafka.named(name)
         if cluster.running and self._deaths < self._world.plan.cluster_deaths_max:
             self._deaths += 1
@@ -328,7 +328,7 @@ class Faults:
             )
 
     def _pause_cluster(self) -> None:
-        name = self._dice.choice(CLUSTERS)
+        name = self._dice.choice(self._world.plan.clusters)
         cluster = self._world.kafka.named(name)
         if cluster.running and not cluster.paused and self._deaths < self._world.plan.cluster_deaths_max:
             self._deaths += 1
@@ -373,6 +373,6 @@ class Faults:
         self._ail(ailment.kind, ailment.cluster, ailment.text, ailment.seconds, ailment.heal)
 
     def _move_stream(self) -> None:
-        cluster = self._dice.choice(CLUSTERS)
+        cluster = self._dice.choice(self._world.plan.clusters)
         self._world.journal.say(f"FAULT planned move to {cluster}")
         self._world.host.tasks.spawn(self._world.move(cluster), "move")

@@ -12,7 +12,7 @@ from braid.api.registry.v1 import stream_pb2
 from braid.kernel.errors import BraidError
 from tests.simulation.applications import STREAM
 from tests.simulation.observed import ObservedCluster
-from tests.simulation.world import CLUSTERS, World
+from tests.simulation.world import World
 
 ASK_SECONDS: Final = 1.0
 
@@ -27,7 +27,7 @@ class Losing:
 
     def victim(self) -> ObservedCluster | None:
         """A cluster that may lose something: the stream must have somewhere to go meanwhile."""
-        cluster = self._world.kafka.observed[self._dice.choice(CLUSTERS)]
+        cluster = self._world.kafka.observed[self._dice.choice(self._world.plan.clusters)]
         well = all(each.running and not each.paused for each in self._world.kafka.observed.values())
         return cluster if well else None
 

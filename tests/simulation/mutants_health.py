@@ -4,10 +4,13 @@ from dataclasses import replace
 from typing import Any, Final
 
 from braid.api.registry.v1 import route_pb2
-from services.registry import health, lateness, producers, witnesses
+from services.registry import failover, health, lateness, policy, producers, witnesses
 from services.registry.evidence import Evidence
+from services.registry.streams import Stream
 from services.registry.thresholds import Thresholds
+from services.registry.world import Room, World
 from tests.simulation.mutants import Mutant
+from tests.simulation.plan import THREE_CLUSTERS
 
 
 def _heedless(self: lateness.Lateness, now: float) -> float:
@@ -31,6 +34,13 @@ _after_bad: Final = health._after_bad
 
 def _down_at_once(judgement: health.Judgement, evidence: Evidence, thresholds: Thresholds) -> health.Judgement:
     return _after_bad(judgement, evidence, replace(thresholds, down_after_seconds=0.0))
+
+
+def _any_spare(world: World, stream: Stream, lane: str, room: Room) -> bool:
+    """A spare counts whatever ails its cluster."""
+    return any(
+        world.cluster(each.cluster).reachable for each in stream.channels if each.spare and each.ref.lane == lane
+    )
 
 
 _AILING: Final[dict[str, Any]] = {
@@ -78,5 +88,12 @@ HEALTH_MUTANTS: Final = (
         [(health, "_after_bad", _down_at_once)],
         ("gasp-cluster",),
         _AILING,
+    ),
+    Mutant(
+        "a spare counts that can take nothing",
+        "traffic",
+        [(policy, "covered", _any_spare), (failover, "covered", _any_spare)],
+        ("slow-cluster", "stop-broker"),
+        {**_AILING, "clusters": THREE_CLUSTERS, "fault_seconds": 120.0, "fault_interval_seconds": 8.0},
     ),
 )

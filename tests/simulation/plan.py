@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+TWO_CLUSTERS: Final = ("east", "west")
+THREE_CLUSTERS: Final = (*TWO_CLUSTERS, "north")
 FAULTS_ALL: Final = (
     "kill-service",
     "kill-member",
@@ -48,6 +50,7 @@ class Plan:
         handling_seconds: Longest time a handler takes.
         fault_interval_seconds: Mean time between two faults.
         faults: Kinds of faults, with repetition as weight.
+        clusters: The stream may be on, the best first.
         cluster_deaths_max: The registry's flap guard leaves more to a person.
         mates: Further members in some member processes; their heartbeats travel together.
         mated: How many of these processes there are.
@@ -68,6 +71,7 @@ class Plan:
     handling_seconds: float = 0.05
     fault_interval_seconds: float = 2.5
     faults: Sequence[str] = FAULTS_ALL
+    clusters: Sequence[str] = TWO_CLUSTERS
     cluster_deaths_max: int = 2
     mates: int = 0
     mated: int = 1
@@ -95,4 +99,10 @@ def plan_of(seed: int, fault_seconds: float = 60.0) -> Plan:
     )
     splits = ("split-lease",) * dice.choice((0, 0, 1, 4))
     sinks = ("sink-away",) * random.Random(f"sinks/{seed}").choice((0, 0, 1, 3))
-    return replace(planned, faults=(*faults, *splits, *sinks), metadata_units=dice.choice((0, 0, FEW_UNITS)))
+    third = random.Random(f"clusters/{seed}").random() < 0.3
+    return replace(
+        planned,
+        faults=(*faults, *splits, *sinks),
+        metadata_units=dice.choice((0, 0, FEW_UNITS)),
+        clusters=THREE_CLUSTERS if third else TWO_CLUSTERS,
+    )

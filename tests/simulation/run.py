@@ -13,6 +13,7 @@ from tests.simulation.emptying import HonestlyEmpty
 from tests.simulation.faults import Faults
 from tests.simulation.histories import KINDS
 from tests.simulation.journal import InvariantViolated, Journal
+from tests.simulation.leaving import AnsweredTrouble
 from tests.simulation.operations import KeptRules
 from tests.simulation.ordering import KeptOrder
 from tests.simulation.plan import Plan, plan_of
@@ -110,7 +111,7 @@ def _checkers(plan: Plan, now: Callable[[], float]) -> list[Checker]:
         KeptRules(),
         HonestlyEmpty(),
     ]
-    checkers += [HonestHealth(now)] if plan.ailing else []
+    checkers += [HonestHealth(now), AnsweredTrouble(now)] if plan.ailing else []
     checkers += [KeptOrder()] if plan.ordered else []
     return [*checkers, ExclusiveHolders(GROUP)] if plan.exclusive else checkers
 

@@ -1,4 +1,4 @@
-"""The mesh of a run: two registries, two assigners, three members, two producers, two clusters, one store.
+"""The mesh of a run: two registries, two assigners, three members, two producers, two or three clusters, one store.
 
 Everything is the real code over twins in memory on one virtual clock. Here processes start and end; what befalls them
 is `faults`' business, what must hold is the checkers'.
@@ -32,7 +32,6 @@ from tests.simulation.plan import Plan
 from tests.support.checkers import facts
 from tests.support.virtual_time import VirtualProcess, VirtualTimeLoop
 
-CLUSTERS: Final = ("east", "west")
 SERVICES: Final = ("registry-0", "registry-1", "assigner-0", "assigner-1")
 MEMBERS: Final = ("member-0", "member-1", "member-2")
 PRODUCERS: Final = ("producer-0", "producer-1")
@@ -90,7 +89,7 @@ class World:
             latency=lambda: self.host.randomness.uniform(0.0002, 0.002),
             lag=lambda: max(0.0, self.host.randomness.uniform(-0.5, 1.0)),
         )
-        for name in CLUSTERS:
+        for name in plan.clusters:
             made = self.kafka.add_cluster(name, brokers=plan.brokers)
             made.groups.metadata_max_units = plan.metadata_units or made.groups.metadata_max_units
         directory = Directory(MemoryTransport(self.network, "operator"), self.host, ENDPOINTS)
@@ -103,7 +102,7 @@ class World:
         """Starts everything, and declares clusters and stream."""
         for name in SERVICES:
             self.start_process(name)
-        for name in CLUSTERS:
+        for name in self.plan.clusters:
             health = cluster_pb2.HealthThresholds(**self.plan.thresholds) if self.plan.thresholds else None
             spec = cluster_pb2.ClusterSpec(bootstrap=f"{name}:9092", zone=name, health=health)
             await self.registry.unary(
@@ -111,7 +110,7 @@ class World:
             )
         lanes = {lane: stream_pb2.LaneSpec(partitions=count) for lane, count in LANES.items()}
         declared = stream_pb2.StreamSpec(
-            lanes=lanes, clusters=CLUSTERS, replication_factor=1, ordered=self.plan.ordered
+            lanes=lanes, clusters=self.plan.clusters, replication_factor=1, ordered=self.plan.ordered
         )
         await self.registry.unary(
             "CreateStream", api.CreateStreamRequest(name=STREAM, spec=declared), stream_pb2.Stream
