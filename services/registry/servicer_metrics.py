@@ -1,10 +1,12 @@
 """The registry's own metrics, told while it leads."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 
 from braid.runtime.sampled import SampledMetric
 from braid.runtime.telemetry import Metrics
 from services.registry.loads import MeasuredLoad
+from services.registry.streams import Stream
 
 
 class Gauges:
@@ -24,6 +26,15 @@ class Gauges:
             "What a cluster's logs took over the last minute, each partition counted once",
             ("cluster",),
         )
+
+        self._blocked = SampledMetric(
+            registry, "braid_failover_blocked", "Streams whose traffic cannot leave a cluster it should", ("cluster",)
+        )
+
+    def show_blocked(self, streams: Iterable[Stream]) -> None:
+        """How many streams are blocked, by the cluster they cannot leave; one that holds none has no row."""
+        counts = Counter(cluster for stream in streams for cluster in stream.blocked)
+        self._blocked.replace({(cluster,): count for cluster, count in counts.items()})
 
     def show_loads(self, loads: Mapping[str, MeasuredLoad]) -> None:
         """Clusters' loads as they are now; one that is not measured has no rows."""

@@ -9,6 +9,7 @@ from braid.runtime.kinds import Change, Reloaded
 from braid.runtime.replica import Replica
 from services.registry.access import Access
 from services.registry.crew import Signal
+from services.registry.events import FailoverBlocked, FailoverUnblocked, StreamDeleted
 from services.registry.histories import STREAMS
 from services.registry.lateness import Lateness
 from services.registry.loads import MeasuredLoad
@@ -23,6 +24,8 @@ from services.registry.sessions import Sessions
 from services.registry.streams import Stream
 from services.registry.thresholds import Thresholds
 from services.registry.witnesses import Users, Witnesses
+
+_OF_BLOCKS = (FailoverBlocked, FailoverUnblocked, StreamDeleted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +48,7 @@ class Term:
     def __init__(self, replica: Replica, kafka: Kafka, peers: Peers, tuning: Tuning, gauges: Gauges) -> None:
         """Prepares a term for the leadership held now. Raises `NotLeader`."""
         self._replica = replica
+        self._gauges = gauges
         self.changed = Signal()
         self.placing = asyncio.Lock()
         self.peers = peers
@@ -74,6 +78,7 @@ class Term:
     async def run(self) -> None:
         """Leads until cancelled."""
         unsubscribe = self._replica.aggregates.subscribe(self._on_change)
+        self._show_blocked()
         tasks, instance = self._replica.host.tasks, self._replica.instance
         probing = tasks.spawn(self.prober.run(), f"{instance} prober")
         measuring = tasks.spawn(self.measurer.run(), f"{instance} measurer")
@@ -81,6 +86,7 @@ class Term:
             await self.reconciler.run()
         finally:
             unsubscribe()
+            self._gauges.show_blocked(())
             self.changed.fire()
             self.readers.close()
             for task in (probing, measuring):
@@ -106,5 +112,10 @@ class Term:
         if isinstance(change, Change) and change.history.kind == STREAMS.name:
             assert isinstance(change.state, Stream)
             self.producers.routes_changed(change.state)
+        if isinstance(change, Reloaded) or any(isinstance(each.event, _OF_BLOCKS) for each in change.events):
+            self._show_blocked()
         self.reconciler.wake()
         self.changed.fire()
+
+    def _show_blocked(self) -> None:
+        self._gauges.show_blocked(self._replica.aggregates.states(STREAMS).values())

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Final
 
-from braid.kernel import limits, limits_health
+from braid.kernel import limits, limits_failover, limits_health
 from braid.kernel.errors import Invalid
 
 
@@ -29,6 +29,7 @@ class Thresholds:
         flap_hold_seconds: So long, and twice as long with each further fall.
         sole_witness_seconds: Of complaints by the only host that uses the cluster, while the registry reaches it, until
             it is dead; never less than `down_after_seconds`.
+        disk_free_share: Of its brokers' fullest disk; with less of it free, as measured, it takes no new traffic.
     """
 
     look_timeout_seconds: float = limits.PROBE_TIMEOUT_SECONDS
@@ -46,6 +47,7 @@ class Thresholds:
     flap_falls: float = limits_health.FLAP_FALLS
     flap_hold_seconds: float = limits_health.FLAP_HOLD_SECONDS
     sole_witness_seconds: float = limits_health.SOLE_WITNESS_SECONDS
+    disk_free_share: float = limits_failover.DISK_FREE_SHARE_MIN
 
 
 # The least and the most a person may declare.
@@ -65,6 +67,7 @@ BOUNDS: Final[Mapping[str, tuple[float, float]]] = {
     "flap_falls": (0.0, float(limits_health.FLAP_FALLS_MAX)),
     "flap_hold_seconds": (1.0, limits_health.FLAP_HOLD_SECONDS_MAX),
     "sole_witness_seconds": (0.5, 3_600.0),
+    "disk_free_share": (0.0, 0.9),
 }
 NAMES: Final = tuple(field.name for field in fields(Thresholds))
 

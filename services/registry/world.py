@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from braid.kernel.limits_failover import DISK_FREE_SHARE_MIN
 from services.registry.channels import Channel, ChannelState
 from services.registry.clusters import Cluster
 from services.registry.loads import MeasuredLoad
@@ -56,7 +57,8 @@ class World:
 class Room:
     """Partitions per cluster, in use by active channels or promised to spares; up to date while a plan gives it away.
 
-    Capacity bounds what is in use; a promise only makes the next spare go elsewhere, where there is a choice.
+    Capacity bounds what is in use, and a disk that is nearly full lets nothing more in; a promise only makes the next
+    spare go elsewhere, where there is a choice.
     """
 
     def __init__(self, world: World) -> None:
@@ -99,9 +101,16 @@ class Room:
 
     def has(self, cluster: str, partitions: int, *, promises: bool = False) -> bool:
         """Whether a cluster has headroom for so many more; with `promises`, even if all its spares became active."""
-        capacity = self._world.cluster(cluster).spec.capacity
+        return not self.full(cluster, partitions, promises=promises)
+
+    def full(self, cluster: str, partitions: int, *, promises: bool = False) -> str:
+        """Why a cluster has no headroom for so many more, by what is declared and by what was measured; ''."""
+        spec, load = self._world.cluster(cluster).spec, self._world.load(cluster)
         taken = self.used(cluster) + (self.promised(cluster) if promises else 0)
-        return not capacity or taken + partitions <= capacity
+        if spec.capacity and taken + partitions > spec.capacity:
+            return f"has no headroom for {partitions} partitions"
+        least = spec.health.get("disk_free_share", DISK_FREE_SHARE_MIN)
+        return f"has less than {100 * least:g} % of a disk free" if load and load.free_share < least else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,8 +178,8 @@ def refusals(world: World, stream: Stream, wanted: Wanted, room: Room) -> Mappin
             reasons[name] = f"is {cluster.closed}"
         elif not cluster.takes_traffic:
             reasons[name] = f"is {cluster.health.name}"
-        elif not room.has(name, wanted.partitions):
-            reasons[name] = f"has no headroom for {wanted.partitions} partitions"
+        elif full := room.full(name, wanted.partitions):
+            reasons[name] = full
     return reasons
 
 

@@ -18,6 +18,7 @@ from services.registry.commands import (
     StreamCommand,
 )
 from services.registry.decommission import Stage, progress
+from services.registry.loads import MeasuredLoad
 from services.registry.policy import plan
 from services.registry.streams import Stream, StreamSpec
 from services.registry.work import Work, next_work
@@ -35,12 +36,14 @@ class House:
     Attributes:
         held: Steps of work nobody does.
         moves: Per look at the world, which streams moved.
+        loads: What was measured of clusters.
     """
 
     clusters: dict[str, Cluster]
     streams: dict[str, StreamHistory] = field(default_factory=dict)
     held: set[Work] = field(default_factory=set)
     moves: list[list[str]] = field(default_factory=list)
+    loads: dict[str, MeasuredLoad] = field(default_factory=dict)
 
     def set(self, *clusters: Cluster) -> "House":
         self.clusters.update({each.name: each for each in clusters})
@@ -57,7 +60,7 @@ class House:
     def world(self) -> World:
         now_ms = max([history.now_ms for history in self.streams.values()], default=0)
         states = {name: history.state for name, history in self.streams.items()}
-        return World(now_ms, self.clusters, states)
+        return World(now_ms, self.clusters, states, loads=self.loads)
 
     def look(self) -> bool:
         """One look at the world; whether anything was done."""

@@ -14,6 +14,7 @@ from services.registry.channels import Channel, ChannelState
 from services.registry.clusters import Cluster, ClusterSpec, Health
 from services.registry.commands import MoveTraffic, PlanChannel, StreamCommand
 from services.registry.events import FailoverBlocked, StreamEvent, TrafficMoved
+from services.registry.loads import MeasuredLoad
 from services.registry.moves import MoveOrder, as_command, plan_move
 from services.registry.policy import plan
 from services.registry.streams import FailoverMode, Stream, StreamSpec
@@ -174,6 +175,14 @@ def test_a_spare_without_room_is_replaced_before_it_is_needed() -> None:
     assert {*found.where(ChannelState.STANDBY)} == {"west", "north"}
     found.set(cluster("west", health=Health.SUSPECT)).settle()
     assert len(found.where(ChannelState.STANDBY)) == 2, "what may pass makes nothing"
+
+
+def test_traffic_that_must_leave_passes_over_a_cluster_whose_disk_is_nearly_full() -> None:
+    found = at_rest().set(down("east"))
+    found.loads = {"west": MeasuredLoad(0, 3, 1, 100, 0.0)}
+    found.settle()
+    assert {*found.where(ChannelState.ACTIVE)} == {"north"}
+    assert moved(found).reason.endswith("to north: standby; west has less than 5 % of a disk free")
 
 
 # --- what is told

@@ -93,6 +93,19 @@ def test_between_equals_the_emptier_disk_then_the_name() -> None:
     assert best(replace(found, loads={"west": full}), SPARE) == "west", "measured before unknown"
 
 
+@pytest.mark.parametrize(
+    ("declared", "free", "goes"), [({}, 4, ""), ({}, 6, "north"), ({"disk_free_share": 0.3}, 20, "")]
+)
+def test_a_cluster_whose_fullest_disk_is_nearly_full_has_no_room(
+    declared: dict[str, float], free: int, goes: str
+) -> None:
+    north = cluster("north", spec=ClusterSpec("north:9092", health=declared))
+    found = replace(world(north), loads={"north": MeasuredLoad(0, 1, free, 100, 0.0)})
+    assert best(found, SPARE) == goes
+    told = refusals(found, stream(), SPARE, Room(found)).get("north", "")
+    assert told == (goes == "") * f"has less than {30 if declared else 5} % of a disk free"
+
+
 def test_refusals_are_in_an_order_that_lasts() -> None:
     found = world(cluster("north", cordoned=True), cluster("west", cordoned=True), other=busy("north"))
     anywhere = refusals(found, stream(), SPARE, Room(found))

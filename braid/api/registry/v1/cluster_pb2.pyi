@@ -232,6 +232,7 @@ class HealthThresholds(_message.Message):
     CHANNEL_GONE_SHARE_FIELD_NUMBER: _builtins.int
     CHANNEL_GONE_AFTER_SECONDS_FIELD_NUMBER: _builtins.int
     PARTITION_GONE_AFTER_SECONDS_FIELD_NUMBER: _builtins.int
+    DISK_FREE_SHARE_FIELD_NUMBER: _builtins.int
     look_timeout_seconds: _builtins.float
     """A look that takes longer has failed."""
     down_after_seconds: _builtins.float
@@ -264,6 +265,8 @@ class HealthThresholds(_message.Message):
     """So long without leaders, until it does; or without its topic."""
     partition_gone_after_seconds: _builtins.float
     """Of any one partition without a leader, until its channel's traffic leaves."""
+    disk_free_share: _builtins.float
+    """Of its brokers' fullest disk; with less of it free, as measured, the cluster takes no new traffic. 0 for whatever."""
     def __init__(
         self,
         *,
@@ -282,10 +285,11 @@ class HealthThresholds(_message.Message):
         channel_gone_share: _builtins.float | None = ...,
         channel_gone_after_seconds: _builtins.float | None = ...,
         partition_gone_after_seconds: _builtins.float | None = ...,
+        disk_free_share: _builtins.float | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_channel_gone_after_seconds", b"_channel_gone_after_seconds", "_channel_gone_share", b"_channel_gone_share", "_cleared_after_seconds", b"_cleared_after_seconds", "_down_after_seconds", b"_down_after_seconds", "_flap_falls", b"_flap_falls", "_flap_hold_seconds", b"_flap_hold_seconds", "_gone_share", b"_gone_share", "_half_dead_after_seconds", b"_half_dead_after_seconds", "_healthy_after_seconds", b"_healthy_after_seconds", "_look_timeout_seconds", b"_look_timeout_seconds", "_partition_gone_after_seconds", b"_partition_gone_after_seconds", "_slow_after_seconds", b"_slow_after_seconds", "_slow_factor", b"_slow_factor", "_slow_floor_seconds", b"_slow_floor_seconds", "_sole_witness_seconds", b"_sole_witness_seconds", "channel_gone_after_seconds", b"channel_gone_after_seconds", "channel_gone_share", b"channel_gone_share", "cleared_after_seconds", b"cleared_after_seconds", "down_after_seconds", b"down_after_seconds", "flap_falls", b"flap_falls", "flap_hold_seconds", b"flap_hold_seconds", "gone_share", b"gone_share", "half_dead_after_seconds", b"half_dead_after_seconds", "healthy_after_seconds", b"healthy_after_seconds", "look_timeout_seconds", b"look_timeout_seconds", "partition_gone_after_seconds", b"partition_gone_after_seconds", "slow_after_seconds", b"slow_after_seconds", "slow_factor", b"slow_factor", "slow_floor_seconds", b"slow_floor_seconds", "sole_witness_seconds", b"sole_witness_seconds"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_channel_gone_after_seconds", b"_channel_gone_after_seconds", "_channel_gone_share", b"_channel_gone_share", "_cleared_after_seconds", b"_cleared_after_seconds", "_disk_free_share", b"_disk_free_share", "_down_after_seconds", b"_down_after_seconds", "_flap_falls", b"_flap_falls", "_flap_hold_seconds", b"_flap_hold_seconds", "_gone_share", b"_gone_share", "_half_dead_after_seconds", b"_half_dead_after_seconds", "_healthy_after_seconds", b"_healthy_after_seconds", "_look_timeout_seconds", b"_look_timeout_seconds", "_partition_gone_after_seconds", b"_partition_gone_after_seconds", "_slow_after_seconds", b"_slow_after_seconds", "_slow_factor", b"_slow_factor", "_slow_floor_seconds", b"_slow_floor_seconds", "_sole_witness_seconds", b"_sole_witness_seconds", "channel_gone_after_seconds", b"channel_gone_after_seconds", "channel_gone_share", b"channel_gone_share", "cleared_after_seconds", b"cleared_after_seconds", "disk_free_share", b"disk_free_share", "down_after_seconds", b"down_after_seconds", "flap_falls", b"flap_falls", "flap_hold_seconds", b"flap_hold_seconds", "gone_share", b"gone_share", "half_dead_after_seconds", b"half_dead_after_seconds", "healthy_after_seconds", b"healthy_after_seconds", "look_timeout_seconds", b"look_timeout_seconds", "partition_gone_after_seconds", b"partition_gone_after_seconds", "slow_after_seconds", b"slow_after_seconds", "slow_factor", b"slow_factor", "slow_floor_seconds", b"slow_floor_seconds", "sole_witness_seconds", b"sole_witness_seconds"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_channel_gone_after_seconds", b"_channel_gone_after_seconds", "_channel_gone_share", b"_channel_gone_share", "_cleared_after_seconds", b"_cleared_after_seconds", "_down_after_seconds", b"_down_after_seconds", "_flap_falls", b"_flap_falls", "_flap_hold_seconds", b"_flap_hold_seconds", "_gone_share", b"_gone_share", "_half_dead_after_seconds", b"_half_dead_after_seconds", "_healthy_after_seconds", b"_healthy_after_seconds", "_look_timeout_seconds", b"_look_timeout_seconds", "_partition_gone_after_seconds", b"_partition_gone_after_seconds", "_slow_after_seconds", b"_slow_after_seconds", "_slow_factor", b"_slow_factor", "_slow_floor_seconds", b"_slow_floor_seconds", "_sole_witness_seconds", b"_sole_witness_seconds", "channel_gone_after_seconds", b"channel_gone_after_seconds", "channel_gone_share", b"channel_gone_share", "cleared_after_seconds", b"cleared_after_seconds", "down_after_seconds", b"down_after_seconds", "flap_falls", b"flap_falls", "flap_hold_seconds", b"flap_hold_seconds", "gone_share", b"gone_share", "half_dead_after_seconds", b"half_dead_after_seconds", "healthy_after_seconds", b"healthy_after_seconds", "look_timeout_seconds", b"look_timeout_seconds", "partition_gone_after_seconds", b"partition_gone_after_seconds", "slow_after_seconds", b"slow_after_seconds", "slow_factor", b"slow_factor", "slow_floor_seconds", b"slow_floor_seconds", "sole_witness_seconds", b"sole_witness_seconds"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_channel_gone_after_seconds", b"_channel_gone_after_seconds", "_channel_gone_share", b"_channel_gone_share", "_cleared_after_seconds", b"_cleared_after_seconds", "_disk_free_share", b"_disk_free_share", "_down_after_seconds", b"_down_after_seconds", "_flap_falls", b"_flap_falls", "_flap_hold_seconds", b"_flap_hold_seconds", "_gone_share", b"_gone_share", "_half_dead_after_seconds", b"_half_dead_after_seconds", "_healthy_after_seconds", b"_healthy_after_seconds", "_look_timeout_seconds", b"_look_timeout_seconds", "_partition_gone_after_seconds", b"_partition_gone_after_seconds", "_slow_after_seconds", b"_slow_after_seconds", "_slow_factor", b"_slow_factor", "_slow_floor_seconds", b"_slow_floor_seconds", "_sole_witness_seconds", b"_sole_witness_seconds", "channel_gone_after_seconds", b"channel_gone_after_seconds", "channel_gone_share", b"channel_gone_share", "cleared_after_seconds", b"cleared_after_seconds", "disk_free_share", b"disk_free_share", "down_after_seconds", b"down_after_seconds", "flap_falls", b"flap_falls", "flap_hold_seconds", b"flap_hold_seconds", "gone_share", b"gone_share", "half_dead_after_seconds", b"half_dead_after_seconds", "healthy_after_seconds", b"healthy_after_seconds", "look_timeout_seconds", b"look_timeout_seconds", "partition_gone_after_seconds", b"partition_gone_after_seconds", "slow_after_seconds", b"slow_after_seconds", "slow_factor", b"slow_factor", "slow_floor_seconds", b"slow_floor_seconds", "sole_witness_seconds", b"sole_witness_seconds"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__channel_gone_after_seconds: _TypeAlias = _typing.Literal["channel_gone_after_seconds"]  # noqa: Y015
     _WhichOneofArgType__channel_gone_after_seconds: _TypeAlias = _typing.Literal["_channel_gone_after_seconds", b"_channel_gone_after_seconds"]  # noqa: Y015
@@ -293,6 +297,8 @@ class HealthThresholds(_message.Message):
     _WhichOneofArgType__channel_gone_share: _TypeAlias = _typing.Literal["_channel_gone_share", b"_channel_gone_share"]  # noqa: Y015
     _WhichOneofReturnType__cleared_after_seconds: _TypeAlias = _typing.Literal["cleared_after_seconds"]  # noqa: Y015
     _WhichOneofArgType__cleared_after_seconds: _TypeAlias = _typing.Literal["_cleared_after_seconds", b"_cleared_after_seconds"]  # noqa: Y015
+    _WhichOneofReturnType__disk_free_share: _TypeAlias = _typing.Literal["disk_free_share"]  # noqa: Y015
+    _WhichOneofArgType__disk_free_share: _TypeAlias = _typing.Literal["_disk_free_share", b"_disk_free_share"]  # noqa: Y015
     _WhichOneofReturnType__down_after_seconds: _TypeAlias = _typing.Literal["down_after_seconds"]  # noqa: Y015
     _WhichOneofArgType__down_after_seconds: _TypeAlias = _typing.Literal["_down_after_seconds", b"_down_after_seconds"]  # noqa: Y015
     _WhichOneofReturnType__flap_falls: _TypeAlias = _typing.Literal["flap_falls"]  # noqa: Y015
@@ -323,6 +329,8 @@ class HealthThresholds(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__channel_gone_share) -> _WhichOneofReturnType__channel_gone_share | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__cleared_after_seconds) -> _WhichOneofReturnType__cleared_after_seconds | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__disk_free_share) -> _WhichOneofReturnType__disk_free_share | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__down_after_seconds) -> _WhichOneofReturnType__down_after_seconds | None: ...
     @_typing.overload
