@@ -105,8 +105,9 @@ class ChannelSender:
             if found:
                 line.waiting = deque(turn for turn in line.waiting if turn.record.key is not None or turn.over.done())
             for turn in found:
-                turn.taken = True
-                self._fewer()
+                turn.taken, quiet_since = True, self._quiet_since
+                self._one_less()
+                self._quiet_since = quiet_since  # nobody heard from the cluster
                 turn.over.set_exception(Withdrawn(f"channel {self.channel.id} was not asked to take it"))
             self._producer.withdraw(line.where)
 
@@ -272,16 +273,16 @@ class ChannelSender:
         self._prepared.set()
 
     def _finish(self, record: Pending, result: Written | BraidError) -> None:
-        if isinstance(result, Withdrawn):  # which is no word from the cluster
-            self._fewer()
-        else:
-            self._one_less()
+        quiet_since = self._quiet_since
+        self._one_less()
         if self._left:  # heard, and no longer of interest
             return
         if isinstance(result, Written):
             self._acknowledged_at = self._quiet_since  # of just now
             self._acknowledged.bytes += record.size
             self._receipts.take(self._number, result)
+        elif isinstance(result, Withdrawn):  # which is no word from the cluster
+            self._quiet_since = quiet_since
         self._settled(self, record, result)
 
     def _over(self, record: Pending, over: "asyncio.Future[None]") -> None:
@@ -297,11 +298,8 @@ class ChannelSender:
             self._quiet_since = self._host.clock.elapsed()
 
     def _one_less(self) -> None:
-        self._quiet_since = self._host.clock.elapsed()
-        self._fewer()
-
-    def _fewer(self) -> None:
         self._count -= 1
+        self._quiet_since = self._host.clock.elapsed()
         if not self._count:
             self._idle.set()
 

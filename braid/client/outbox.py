@@ -54,7 +54,9 @@ class Pending:
         *,
         id: str,
         deadline: float,
+        held: int = 0,
     ) -> None:
+        """`held` is what it takes of the outbox's bound."""
         self.sequence = sequence
         self.lane = lane
         self.key = key
@@ -63,7 +65,7 @@ class Pending:
         self.stamp_ms = stamp_ms
         self.id = id
         self.size = size
-        self.held = held_bytes(size, headers)
+        self.held = held
         self.channel: ChannelId | None = None
         self.deadline = deadline
         self.future: asyncio.Future[Receipt] = asyncio.get_running_loop().create_future()

@@ -299,7 +299,7 @@ class Producer:
             await self._outbox.reserve(held)
         record = Pending(
             sequence, lane, outgoing.key, outgoing.value, headers, stamp_ms, size,
-            id=identity, deadline=self._host.clock.elapsed() + self._settings.delivery_timeout_seconds,
+            id=identity, deadline=self._host.clock.elapsed() + self._settings.delivery_timeout_seconds, held=held,
         )  # fmt: skip
         self._outbox.add(record)
         return record

@@ -9,7 +9,7 @@ import pytest
 from aiokafka import AIOKafkaProducer
 from aiokafka.protocol.metadata import MetadataResponse_v1
 
-from braid.client import outbox, producer
+from braid.client import producer
 from braid.client.outbox import Headers
 from braid.client.producer import Outgoing
 from braid.kafka import internals
@@ -95,6 +95,5 @@ def test_a_bound_on_payloads_alone_is_caught(monkeypatch: pytest.MonkeyPatch) ->
     def payload(size: int, headers: Headers) -> int:
         return size
 
-    for module in (outbox, producer):
-        monkeypatch.setattr(module, "held_bytes", payload)
+    monkeypatch.setattr(producer, "held_bytes", payload)
     assert run_virtual(held_when_full(20, 0)) > 5 * BOUND_BYTES
