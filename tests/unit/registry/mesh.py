@@ -84,6 +84,7 @@ class Mesh:
         self.tuning = Tuning(session_seconds, 0.25, 0.75)
         self.replicas: dict[str, Replica] = {}
         self.processes: dict[str, VirtualProcess] = {}
+        self.stores: dict[str, MemoryStore] = {}
         self.views: dict[str, MemoryProcess] = {}
         self._number = 0
         transport = MemoryTransport(self.network, "test")
@@ -105,12 +106,17 @@ class Mesh:
         process = VirtualProcess(running_loop(), f"{name}.{self._number}", 1)
         transport = MemoryTransport(self.network, process.name)
         address = f"{process.name}:{port + self._number}"
-        store = MemoryStore(process.host, self.server)
+        store = self.stores[name] = MemoryStore(process.host, self.server)
         replica = Replica(service, process.host, store, transport, address=address, instance=name)
         process.host.tasks.spawn(replica.run(), "run")
         await replica.ready()
         self.replicas[name], self.processes[name] = replica, process
         return replica
+
+    def slow_appends(self, seconds: float) -> None:
+        """Every append takes so long from now on."""
+        for store in self.stores.values():
+            store.latency = lambda operation: seconds / 2 if operation == "append" else 0.0
 
     def kill(self, name: str) -> None:
         """kill -9."""

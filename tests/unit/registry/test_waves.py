@@ -1,11 +1,16 @@
 """A cluster with many streams dies: all their traffic moves before anything else is done about it."""
 
+import asyncio
+from math import inf
 from typing import Final
 
 import pytest
 
+from braid.api.registry.v1 import cluster_pb2
+from braid.api.registry.v1 import registry_service_pb2 as api
 from braid.runtime.kinds import Change, Reloaded
 from services.registry import policy, reconciler
+from services.registry.clusters import ClusterHealthChanged, Health
 from services.registry.events import TrafficMoved
 from services.registry.histories import STREAMS
 from services.registry.policy import Decision
@@ -59,3 +64,45 @@ def test_a_registry_that_moves_when_its_turn_comes_is_caught(monkeypatch: pytest
 
     monkeypatch.setattr(reconciler, "plan_moves", nothing_first)
     assert run_virtual(others_before_the_last_move()) > 0
+
+
+APPEND_SECONDS: Final = 0.05
+MANY: Final = 40
+
+
+async def wait_behind_others() -> float:
+    """Seconds from a cluster's death as the registry tells it to the move, while spares of many streams are planned."""
+    mesh = Mesh()
+    await two_clusters(mesh)
+    for name in ("north", "south"):
+        await mesh.create_cluster(name)
+    for number in range(MANY):
+        await mesh.create_stream(f"logs-{number}", clusters=["west", "north", "south"])
+    await mesh.until_channel("logs/live/2", lambda channel: channel.topic_id != b"", 5)
+    replica = await mesh.leader()
+    clock = replica.host.clock
+    told: dict[str, float] = {}
+
+    def note(change: Change | Reloaded) -> None:
+        for record in change.events if isinstance(change, Change) else ():
+            moved = isinstance(record.event, TrafficMoved) and not record.event.planned
+            down = isinstance(record.event, ClusterHealthChanged) and record.event.health is Health.DOWN
+            if moved or down:
+                told.setdefault("moved" if moved else "down", clock.elapsed())
+
+    replica.aggregates.subscribe(note)
+    mesh.kafka.named("east").kill()
+    await asyncio.sleep(1.2)  # not long before it is called down
+    mesh.slow_appends(APPEND_SECONDS)
+    await mesh.client.unary("CordonCluster", api.CordonClusterRequest(name="north", cordoned=True), cluster_pb2.Cluster)
+    await mesh.until(lambda: "moved" in told, 30, "traffic stays on east")
+    return told["moved"] - told["down"]
+
+
+def test_traffic_waits_for_no_pile_of_other_decisions() -> None:
+    assert run_virtual(wait_behind_others()) < 1.0
+
+
+def test_a_registry_that_decides_everything_first_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reconciler, "DECIDE_SECONDS", inf)
+    assert run_virtual(wait_behind_others()) > 2.0
