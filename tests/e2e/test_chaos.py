@@ -1,7 +1,7 @@
 """A real mesh under more than twenty kills keeps every promise; and every check of it can turn red."""
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, TypeVar
@@ -15,12 +15,14 @@ from tests.e2e.chaos.clusters import OffsetCommit, decode_commit, takes_records
 from tests.e2e.chaos.histories import Histories
 from tests.e2e.chaos.journals import Journals
 from tests.e2e.chaos.judging import handled_again, judge
+from tests.e2e.chaos.liveness import gaps, stalls
 from tests.e2e.chaos.load import CLUSTERS as CHAOS_CLUSTERS
 from tests.e2e.chaos.plan import CLUSTERS, SMALL
 from tests.e2e.chaos.run import Report
 from tests.support.checkers import facts
 
 KILLS_MIN: Final = 20
+STILL_MS: Final = 60_000
 Facts = list[facts.Fact]
 F = TypeVar("F")
 
@@ -38,8 +40,11 @@ def test_the_run_had_something_to_check(report: Report) -> None:
     kinds = (facts.Acknowledged, facts.Processed, facts.Rejected, facts.DeadLettered, facts.Committed)
     histories = (facts.LeaseGranted, facts.SealRecorded, facts.EndsRecorded, facts.DrainRecorded, facts.Folded)
     losses = (facts.Destroyed, facts.LossRecorded, facts.GivenUp)
-    assert not [kind.__name__ for kind in (*kinds, *histories, *losses) if not report.counts.get(kind.__name__)]
+    topics = (facts.TopicCreated,)
+    found = (*kinds, *histories, *losses, *topics)
+    assert not [kind.__name__ for kind in found if not report.counts.get(kind.__name__)]
     assert report.figures["sealed_topics_tried"]
+    assert report.figures["seal_recorded_to_tried_ms"]
     assert report.given_up, "records that nobody had consumed were lost by design"
     assert {cluster for route in report.routes for cluster in route.shares} == {*CHAOS_CLUSTERS}
 
@@ -57,7 +62,10 @@ def _index(found: Facts, kind: type[F], fits: Callable[[F], bool] = lambda fact:
 
 
 def _lost(found: Facts) -> Facts:
-    value = next(fact.value for fact in found if isinstance(fact, facts.Processed))
+    """What was processed is not, of a topic of which nothing was given up."""
+    excused = {fact.topic for fact in found if isinstance(fact, facts.GivenUp)}
+    done = (fact for fact in found if isinstance(fact, facts.Processed))
+    value = next(fact.value for fact in done if facts.Topic(fact.place.cluster, fact.place.topic) not in excused)
     return [fact for fact in found if not (isinstance(fact, facts.Processed) and fact.value == value)]
 
 
@@ -149,6 +157,30 @@ def _loss_passed_over(found: Facts) -> Facts:
     return [fact for fact in found if not isinstance(fact, facts.GivenUp | facts.LossRecorded)]
 
 
+def _refused_not(found: Facts) -> Facts:
+    """What is recorded as sealed takes records."""
+    at = _index(found, facts.SealRecorded)
+    seal = found[at]
+    assert isinstance(seal, facts.SealRecorded)
+    found[at] = replace(seal, refuses=False)
+    return found
+
+
+def _risen(found: Facts) -> Facts:
+    """A topic that was drained and deleted is there again: somebody's late record brought it back."""
+    drained = next(fact.topic for fact in found if isinstance(fact, facts.DrainRecorded))
+    return [*found, facts.TopicDeleted(drained), facts.TopicCreated(drained)]
+
+
+def _deleted_first(found: Facts) -> Facts:
+    drained = {fact.topic for fact in found if isinstance(fact, facts.DrainRecorded)}
+    written = _index(found, facts.Appended, lambda fact: facts.Topic(fact.place.cluster, fact.place.topic) in drained)
+    record = found[written]
+    assert isinstance(record, facts.Appended)
+    gone = facts.TopicDeleted(facts.Topic(record.place.cluster, record.place.topic))
+    return [*found[: written + 1], gone, *found[written + 1 :]]
+
+
 def _late_record(found: Facts) -> Facts:
     ends = next(fact for fact in found if isinstance(fact, facts.EndsRecorded) and fact.offsets[0])
     late = facts.Appended(facts.Place(*ends.topic, 0, ends.offsets[0]), b"late")
@@ -171,6 +203,9 @@ def _late_record(found: Facts) -> Facts:
         ("I11 drains", _drained_first),
         ("I11 drains", _unsealed),
         ("I11 drains", _late_record),
+        ("I11 drains", _refused_not),
+        ("I11 drains", _risen),
+        ("I11 drains", _deleted_first),
         ("I1 receipts", _dropped_on_reroute),
         ("I1 zero loss", _loss_passed_over),
         ("I11 losses", _loss_without_a_word),
@@ -180,6 +215,18 @@ def _late_record(found: Facts) -> Facts:
 def test_a_changed_run_turns_its_checker_red(report: Report, invariant: str, mutate: Callable[[Facts], Facts]) -> None:
     assert not judge(report.found, only=invariant)
     assert judge(mutate(list(report.found)), only=invariant)
+
+
+@pytest.mark.parametrize(
+    ("kinds", "said"),
+    [(("acked",), "was without an acknowledgement"), (("processed", "rejected"), "had work and none of it settled")],
+)
+def test_work_that_stood_still_is_noticed(report: Report, kinds: Sequence[str], said: str) -> None:
+    begin = report.acts[len(report.acts) // 4].begin_ms
+    still = range(begin, begin + STILL_MS)
+    lines = [line for line in report.lines if line.kind not in kinds or line.ms not in still]
+    found = stalls([replace(act) for act in report.acts], gaps(lines, report.marks, lambda line: None))
+    assert any(said in each for each in found)
 
 
 def test_a_history_that_reads_differently_is_noticed() -> None:

@@ -1,6 +1,8 @@
-"""Parts of the chaos run that need no processes: decks, disks, what its timeline shows."""
+"""Parts of the chaos run that need no processes: decks, disks, how long work stood still, what its timeline shows."""
 
+import struct
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -17,11 +19,13 @@ from braid.api.registry.v1.events_pb2 import (
 )
 from tests.e2e.chaos.catalogue import FAULTS
 from tests.e2e.chaos.disks import Disk, batches_in, records_in
-from tests.e2e.chaos.field import Mark
+from tests.e2e.chaos.field import Field, Mark, StuckError
 from tests.e2e.chaos.journals import Line
+from tests.e2e.chaos.liveness import Act, excused, gaps, late, stalls
 from tests.e2e.chaos.load import fate_of
 from tests.e2e.chaos.plan import CLUSTERS, FURTHER, SMALL, deck
-from tests.e2e.chaos.run import Report
+from tests.e2e.chaos.quorum_log import METADATA_TOPIC
+from tests.e2e.chaos.run import PROMISED, Report
 from tests.e2e.chaos.series import SLICE_MS, Route, lag, routes, throughput
 from tests.e2e.chaos.timeline import page_of
 from tests.support.checkers import facts
@@ -90,6 +94,116 @@ def test_what_was_written_only_in_part_is_not_there() -> None:
     whole, torn = batch(0, b"a"), batch(1, b"b")[:-3]
     assert [each.base_offset for each in batches_in(whole + torn)] == [0]
     assert [each.value for each in records_in(whole + torn, TOPIC, 0)] == [b"a"]
+
+
+def framed(kind: int, message: bytes) -> bytes:
+    """As a controller writes it."""
+    return bytes([1, kind, 0]) + message + b"\0"
+
+
+def topic_record(name: str, number: int) -> bytes:
+    """A topic is made."""
+    return framed(2, bytes([len(name) + 1]) + name.encode() + struct.pack(">QQ", 0, number))
+
+
+def test_a_disk_tells_which_topics_were_made_and_deleted(tmp_path: Path) -> None:
+    found = disk(tmp_path)
+    log = tmp_path / "clusters" / "east" / "data" / f"{METADATA_TOPIC}-0"
+    log.mkdir()
+    gone = framed(9, struct.pack(">QQ", 0, 1))
+    records = (topic_record(TOPIC, 1), topic_record("another", 2), framed(3, b"what else there is"), gone)
+    (log / "00000000000000000000.log").write_bytes(batch(0, *records))
+    topic = facts.Topic("east", TOPIC)
+    assert found.topic_changes() == [(1_000, facts.TopicCreated(topic)), (1_003, facts.TopicDeleted(topic))]
+    (log / "00000000000000000004.log").write_bytes(batch(4, b"\x01\x02\x07"))
+    with pytest.raises(ValueError, match="offset 4 has frame 1, kind 2, version 7"):
+        found.topic_changes()
+
+
+# --- how long work stood still
+
+
+def sent_by(process: str, *times: int, lane: str = "live") -> list[Line]:
+    """Acknowledgements; of what never waits."""
+    topic = f"braid.orders.{lane}.1"
+    return [Line(process, "acked", ms, value_of("poison"), "east", topic) for ms in times]
+
+
+def standstill(lines: Sequence[Line], marks: Sequence[Mark] = (), acts: Sequence[Act] = ()) -> list[str]:
+    """What is said of it."""
+    return list(stalls(acts, gaps(lines, marks, lambda line: None)))
+
+
+def act(fault: str, begin_ms: int, end_ms: int | None = None, given: float = 1.0) -> Act:
+    """One of a deck."""
+    return Act("deck", fault, begin_ms, end_ms, False, given)
+
+
+def test_a_producer_without_an_acknowledgement_stands_still() -> None:
+    lines = [*sent_by("producer-0", 0, 7_000, 8_000), *sent_by("producer-1", *range(0, 8_000, 500))]
+    (said,) = standstill(lines, acts=[act("kill registry leader", 0, 8_000)])
+    assert said == "producer-0 in lane live was without an acknowledgement for 7.0 s, during: kill registry leader"
+    assert not standstill(lines, acts=[act("kill cluster", 0, 8_000)]), "what a lost cluster may cost"
+    assert not standstill(lines, acts=[act("kill registry leader", 0, 8_000, given=0.5)]), "the machine gave half"
+    assert not standstill(lines, acts=[act("kill registry leader", 0, 3_000), act("kill cluster", 3_000, 8_000)])
+    assert not standstill(lines, [Mark("producer-0", "frozen", 100, 6_000)], [act("freeze producer", 0, 8_000)])
+    assert standstill(lines, [Mark("producer-0", "frozen", 100, 900)], [act("freeze producer", 0, 8_000)])
+    assert standstill(lines, acts=[act("kill registry leader", 0, 100)]), "what a fault left behind"
+
+
+def test_a_producer_that_never_goes_on_stands_still_and_one_that_ended_does_not() -> None:
+    acts = [act("kill registry leader", 0)]
+    on = sent_by("producer-1", *range(0, 9_000, 500))
+    assert standstill([*sent_by("producer-0", 0, 500), *on], acts=acts)
+    assert not standstill([*sent_by("producer-0", 0, 500), Line("producer-0", "ended", 600), *on], acts=acts)
+
+
+def test_one_lane_does_not_hide_another() -> None:
+    lines = [*sent_by("producer-0", 0, 9_000, lane="bulk"), *sent_by("producer-0", *range(0, 9_000, 500))]
+    (said,) = standstill(lines, acts=[act("move", 0, 9_000)])
+    assert "lane bulk" in said
+
+
+def test_a_partition_with_work_and_none_of_it_settled_stands_still() -> None:
+    values = [value_of("fine", number) for number in range(4)]
+    lines = [line("acked", 1_000 * number, value) for number, value in enumerate(values)]
+    lines.append(line("ended", 3_000, b""))
+    done = [line("processed", at, value) for at, value in zip((500, 9_000, 9_100, 9_200), values, strict=True)]
+    acts = [act("kill member", 0, 10_000)]
+    (said,) = standstill([*lines, *done], acts=acts)
+    assert said == f"{TOPIC}/0 on east had work and none of it settled for 8.0 s, during: kill member"
+    assert acts[0].works_seconds == 8.0
+    assert not standstill([*lines, *done], [Mark("east", "killed", 1_500, 7_000)], acts)
+    assert standstill([*lines, *done], [Mark("east", "takes the stream", 1_500, 7_000, hit=False)], acts)
+    assert not standstill([*lines, *done], acts=[act("kill all assigners", 0, 10_000)])
+    assert standstill([*lines, *done[:1], line("started", 9_000, b"")], acts=acts), "to the end"
+    idle = [line("acked", 0, values[0]), line("processed", 100, values[0]), line("acked", 9_000, values[1])]
+    said = "".join(standstill([*idle, line("processed", 9_100, values[1])], acts=acts))
+    assert "had work" not in said, "nothing to do is no standstill"
+
+
+def test_outages_excuse_only_their_own_time() -> None:
+    assert excused(0, 10, []) == 10
+    assert excused(0, 10, [(2, 5), (20, 30)]) == 5
+    assert excused(0, 10, [(6, 8)]) == 6
+    assert excused(0, 10, [(-5, 3)]) == 7
+    assert excused(0, 10, [(-5, 30)]) == 0
+
+
+@pytest.mark.parametrize(("given", "found"), [(1.0, ["owned_after_healing_seconds: 9.0, promised 4"]), (0.5, [])])
+def test_a_late_figure_is_named_where_the_machine_gave_its_time(given: float, found: list[str]) -> None:
+    seconds = {"owned_after_healing_seconds": [9.0], "lag_zero_after_healing_seconds": [9.0]}
+    assert late(PROMISED, seconds, dict.fromkeys(seconds, given)) == found
+
+
+async def test_a_fault_in_which_a_run_got_stuck_is_on_its_timeline() -> None:
+    field = Field.__new__(Field)
+    field.marks = []
+    with pytest.raises(StuckError), field.marked("east", "killed"):
+        raise StuckError
+    with field.marked("west", "killed"):
+        pass
+    assert [(mark.subject, mark.end_ms is None) for mark in field.marks] == [("east", True), ("west", False)]
 
 
 # --- what a timeline shows
@@ -161,13 +275,20 @@ def test_throughput_is_counted_by_cluster_and_slice() -> None:
 def test_a_page_shows_faults_routes_throughput_and_lag() -> None:
     lines = [line("acked", 10 * each, b"%d" % zlib.crc32(b"%d" % each), "west") for each in range(1_000)]
     report = Report(7, ["kill <cluster>"], kills=1, lines=lines)
-    report.marks = [Mark("west", "returned <empty>", 3_000, 6_000)]
+    report.marks = [
+        Mark("west", "returned <empty>", 3_000, 6_000),
+        Mark("north", "takes the stream", 7_000, 8_000, hit=False),
+        Mark("east", "frozen", 9_000),
+    ]
+    report.acts = [Act("deck", "freeze cluster", 9_000, hit=False, sends_seconds=2.5)]
     report.routes = [Route("live", 0, 10_000, {"west": 60.0, "north": 40.0})]
     report.lag = lag(lines, lambda _: None)
     page = page_of(report)
     for told in (
         "every invariant held",
-        "west returned &lt;empty&gt;, 3000 ms, at 3.0 s",
+        "west returned &lt;empty&gt;, healed after 3.0 s, at 3.0 s",
+        "east frozen, healed after never, at 9.0 s",
+        "<td>9.0 s<td>deck<td>freeze cluster<td>never<td>2.5 s of 10<td>under 1 s of 20",
         "live: west 60 %, north 40 %, from 0.0 s to 10.0 s",
         "≤ 100 a second",
         "not yet settled: ≤ ",

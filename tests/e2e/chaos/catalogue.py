@@ -1,32 +1,58 @@
-"""All faults of a chaos run by name; `plan.py` says which are played."""
+"""All faults of a chaos run by name, and how long work may stand still in each; `plan.py` says which are played."""
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
-from tests.e2e.chaos import faults, losing, operating
+from tests.e2e.chaos import faults, losing, operating, pairs
 from tests.e2e.chaos.faults import Fault
 
-FAULTS: Final[Mapping[str, Fault]] = {
-    "kill member": faults.kill_member,
-    "freeze member for half a lease": faults.pause_member(0.5),
-    "freeze member for 1.5 leases": faults.pause_member(1.5),
-    "freeze member for 3 leases": faults.pause_member(3.0),
-    "kill producer": faults.kill_producer,
-    "freeze producer": faults.pause_producer,
-    "kill registry leader": faults.kill_leader("registry"),
-    "kill assigner leader": faults.kill_leader("assigner"),
-    "freeze registry leader": faults.pause_leader("registry"),
-    "freeze assigner leader": faults.pause_leader("assigner"),
-    "kill all registries": faults.kill_all("registry"),
-    "kill all assigners": faults.kill_all("assigner"),
-    "kill cluster": faults.kill_cluster,
-    "freeze cluster": faults.pause_cluster,
-    "move": faults.move,
-    "move without leader": faults.move_without_leader,
-    "grow": operating.grow,
-    "shrink": operating.shrink,
-    "spread": operating.spread,
-    "decommission": operating.decommission,
-    "cluster returns empty": losing.return_empty,
-    "cluster returns cut short": losing.return_cut,
+
+class Kind(NamedTuple):
+    """A fault, and what it may cost while it lasts (I13).
+
+    Attributes:
+        play: Does it and heals it.
+        sends_seconds: A producer that was left alone may be without an acknowledgement for so long, in each lane.
+        works_seconds: A partition whose cluster runs may have work and none of it settled for so long.
+    """
+
+    play: Fault
+    sends_seconds: float
+    works_seconds: float
+
+
+# Twice what is aimed at, and room for a machine that others use as well.
+_UNTOUCHED: Final = 5.0  # nothing that carries this work was hit
+_MOVED: Final = 5.0  # producers change over in order; members are granted the new channel's partitions
+_FAILED_OVER: Final = 10.0  # found out, decided, told; and the same for its members
+_LEASE_OVER: Final = 8.0  # a lease of 2 s runs out, then it is granted anew
+_NOT_GRANTED: Final = 15.0  # leases may run out while nobody grants any, until an assigner is back and leads
+_RETURNED: Final = 20.0  # a broker accepts members again once its former session is over; then they restore
+
+FAULTS: Final[Mapping[str, Kind]] = {
+    "kill member": Kind(faults.kill_member, _UNTOUCHED, _UNTOUCHED),
+    "freeze member for half a lease": Kind(faults.pause_member(0.5), _UNTOUCHED, _UNTOUCHED),
+    "freeze member for 1.5 leases": Kind(faults.pause_member(1.5), _UNTOUCHED, _LEASE_OVER),
+    "freeze member for 3 leases": Kind(faults.pause_member(3.0), _UNTOUCHED, _LEASE_OVER),
+    "kill producer": Kind(faults.kill_producer, _UNTOUCHED, _UNTOUCHED),
+    "freeze producer": Kind(faults.pause_producer, _UNTOUCHED, _UNTOUCHED),
+    "kill registry leader": Kind(faults.kill_leader("registry"), _UNTOUCHED, _UNTOUCHED),
+    "kill assigner leader": Kind(faults.kill_leader("assigner"), _UNTOUCHED, _NOT_GRANTED),
+    "freeze registry leader": Kind(faults.pause_leader("registry"), _UNTOUCHED, _UNTOUCHED),
+    "freeze assigner leader": Kind(faults.pause_leader("assigner"), _UNTOUCHED, _NOT_GRANTED),
+    "kill all registries": Kind(faults.kill_all("registry"), _UNTOUCHED, _UNTOUCHED),
+    "kill all assigners": Kind(faults.kill_all("assigner"), _UNTOUCHED, _NOT_GRANTED),
+    "kill cluster": Kind(faults.kill_cluster, _FAILED_OVER, _RETURNED),
+    "freeze cluster": Kind(faults.pause_cluster, _FAILED_OVER, _RETURNED),
+    "move": Kind(faults.move, _MOVED, _MOVED),
+    "move without leader": Kind(faults.move_without_leader, _MOVED, _MOVED),
+    "move to a dying cluster": Kind(pairs.move_to_the_dying, _FAILED_OVER, _RETURNED),
+    "grow": Kind(operating.grow, _MOVED, _MOVED),
+    "shrink": Kind(operating.shrink, _MOVED, _MOVED),
+    "spread": Kind(operating.spread, _MOVED, _MOVED),
+    "decommission": Kind(operating.decommission, _MOVED, _MOVED),
+    "decommissioned cluster dies": Kind(pairs.emptied_dies, _FAILED_OVER, _RETURNED),
+    "cluster returns empty": Kind(losing.return_empty, _FAILED_OVER, _RETURNED),
+    "cluster returns cut short": Kind(losing.return_cut, _FAILED_OVER, _RETURNED),
+    "cluster returns cut short amid a repartition": Kind(losing.return_cut_amid_repartition, _FAILED_OVER, _RETURNED),
 }

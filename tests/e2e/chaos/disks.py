@@ -1,4 +1,4 @@
-"""A dead cluster's disk: what it holds, read without a broker, and what a fault takes from it.
+"""A cluster's disk: what it holds, read without a broker, and what a fault takes from it when the cluster is dead.
 
 A log's directory is `<topic>-<partition>`, its segments are batches one after the other, as Kafka's protocol has them
 (record batch, magic 2): eight bytes of base offset, four of length, then the rest. A cluster of one node has written to
@@ -7,7 +7,7 @@ its files (though perhaps not synced) whatever it acknowledged, so a process tha
 
 import shutil
 import struct
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -15,6 +15,7 @@ from aiokafka.record.memory_records import MemoryRecords
 
 from devmesh.files import MeshFiles
 from tests.e2e.chaos.clusters import OFFSETS_TOPIC, RawRecord, Timed, commit_facts, record_facts
+from tests.e2e.chaos.quorum_log import METADATA_TOPIC, topic_changes
 from tests.support.checkers import facts
 
 _HEAD: Final = struct.Struct(">qi")  # base offset; length of what follows
@@ -45,13 +46,19 @@ class Disk:
         """Where a log ends."""
         return max((record.offset + 1 for record in self._records(log)), default=0)
 
-    def told(self) -> list[Timed]:
-        """What all of it tells: records, dead letters, commits."""
-        found = [each for log in self.logs() for each in self.log_facts(log)]
+    def told(self, apart: Collection[facts.Topic] = ()) -> list[Timed]:
+        """What all of it tells, some topics apart: records, dead letters, commits."""
+        logs = (log for log in self.logs() if facts.Topic(log.cluster, log.topic) not in apart)
+        found = [each for log in logs for each in self.log_facts(log)]
         for path in self._data.glob(f"{OFFSETS_TOPIC}-*"):
             for record in self._records(_log_of(self.cluster, path)):
                 found += commit_facts(self.cluster, self._group, record)
         return found
+
+    def topic_changes(self) -> list[Timed]:
+        """Topics that its cluster ever made and deleted, as its own metadata log has them."""
+        records = self._records(facts.LogId(self.cluster, METADATA_TOPIC, 0))
+        return topic_changes(self.cluster, self._prefix, records)
 
     def log_facts(self, log: facts.LogId, first: int = 0) -> list[Timed]:
         """What a log tells from an offset on."""

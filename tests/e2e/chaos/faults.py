@@ -9,14 +9,17 @@ freeze a process for a share of a lease or session: there the time is the fault.
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
 from itertools import pairwise
 from typing import Final
 
 from braid.kernel.limits import SESSION_TTL_SECONDS
 from tests.e2e.chaos.field import Field, StuckError, now_ms
+from tests.e2e.chaos.journals import Line
 from tests.e2e.chaos.load import LEASE_SECONDS, MEMBERS, PRODUCERS
 
 Fault = Callable[[Field, random.Random], Awaitable[None]]
+Verb = Callable[[str], Awaitable[str]]
 RECENT_MS: Final = 1_000
 STALL_BEFORE_MS: Final = 1_000
 
@@ -25,31 +28,30 @@ async def kill_member(field: Field, chance: random.Random) -> None:
     """Kills the member that processed last, so inside its commit interval; another goes on with its partitions."""
     line = await field.first("processed", now_ms(), lambda line: True, "a record processed")
     name, worked = line.process, _worked(field, line.process)
-    at = now_ms()
-    field.fleet.kill(name)
-    field.kills += 1
-    survivor = await field.first(
-        "processed",
-        at,
-        lambda line: line.process != name and line.log in worked,
-        f"another member with a record of {name}'s partitions",
-    )
-    field.measured("member_killed_to_first_record_ms", survivor.ms - at)
-    field.mark(name, "killed", at)
-    await field.progress()
-    field.fleet.start(name)
+    with field.marked(name, "killed") as mark:
+        field.fleet.kill(name)
+        field.kills += 1
+        survivor = await field.first(
+            "processed",
+            mark.begin_ms,
+            lambda line: line.process != name and line.log in worked,
+            f"another member with a record of {name}'s partitions",
+        )
+        field.measured("member_killed_to_first_record_ms", survivor.ms - mark.begin_ms)
+        await field.progress()
+        field.fleet.start(name)
 
 
 def pause_member(leases: float) -> Fault:
-    """Freezes a member for a share of its lease; past it the others go on with its partitions."""
+    """Freezes a member at work for a share of its lease; past it the others go on with its partitions."""
 
     async def fault(field: Field, chance: random.Random) -> None:
-        name, at = chance.choice(MEMBERS), now_ms()
-        field.fleet.pause(name)
-        field.kills += 1
-        await asyncio.sleep(leases * LEASE_SECONDS)
-        field.fleet.resume(name)
-        field.mark(name, f"frozen {leases:g} leases", at)
+        name = chance.choice(_at_work(field))
+        with field.marked(name, f"frozen {leases:g} leases"):
+            field.fleet.pause(name)
+            field.kills += 1
+            await asyncio.sleep(leases * LEASE_SECONDS)
+            field.fleet.resume(name)
         await field.progress()
 
     return fault
@@ -57,23 +59,23 @@ def pause_member(leases: float) -> Fault:
 
 async def kill_producer(field: Field, chance: random.Random) -> None:
     """Kills a producer in the middle of its sends."""
-    name, at = chance.choice(PRODUCERS), now_ms()
-    field.fleet.kill(name)
-    field.kills += 1
-    field.fleet.start(name)
-    field.mark(name, "killed", at)
-    await field.first("acked", at, lambda line: line.process == name, f"{name} acknowledged anew")
+    name = chance.choice(PRODUCERS)
+    with field.marked(name, "killed") as mark:
+        field.fleet.kill(name)
+        field.kills += 1
+        field.fleet.start(name)
+        await field.first("acked", mark.begin_ms, lambda line: line.process == name, f"{name} acknowledged anew")
     await field.progress()
 
 
 async def pause_producer(field: Field, chance: random.Random) -> None:
     """Freezes a producer; the others go on."""
-    name, at = chance.choice(PRODUCERS), now_ms()
-    field.fleet.pause(name)
-    field.kills += 1
-    await field.progress()
-    field.fleet.resume(name)
-    field.mark(name, "frozen", at)
+    name = chance.choice(PRODUCERS)
+    with field.marked(name, "frozen"):
+        field.fleet.pause(name)
+        field.kills += 1
+        await field.progress()
+        field.fleet.resume(name)
     await field.first("acked", now_ms(), lambda line: line.process == name, f"{name} goes on")
 
 
@@ -81,14 +83,14 @@ def kill_leader(service: str) -> Fault:
     """Kills a service's leader; another replica leads."""
 
     async def fault(field: Field, chance: random.Random) -> None:
-        name, at = await field.leader(service), now_ms()
-        await field.mesh.kill(name)
-        field.kills += 1
-        await field.progress()
-        await field.next_leader(service, name)
-        field.measured(f"{service}_leader_killed_to_next_ms", now_ms() - at)
-        await field.mesh.start(name)
-        field.mark(name, "leader killed", at)
+        name = await field.leader(service)
+        with field.marked(name, "leader killed") as mark:
+            await field.mesh.kill(name)
+            field.kills += 1
+            await field.progress()
+            await field.next_leader(service, name)
+            field.measured(f"{service}_leader_killed_to_next_ms", now_ms() - mark.begin_ms)
+            await field.mesh.start(name)
 
     return fault
 
@@ -97,12 +99,12 @@ def pause_leader(service: str) -> Fault:
     """Freezes a service's leader beyond its session; it comes back to find another one."""
 
     async def fault(field: Field, chance: random.Random) -> None:
-        name, at = await field.leader(service), now_ms()
-        await field.mesh.pause(name)
-        field.kills += 1
-        await asyncio.sleep(1.5 * SESSION_TTL_SECONDS)
-        await field.mesh.resume(name)
-        field.mark(name, "leader frozen 1.5 sessions", at)
+        name = await field.leader(service)
+        with field.marked(name, "leader frozen 1.5 sessions"):
+            await field.mesh.pause(name)
+            field.kills += 1
+            await asyncio.sleep(1.5 * SESSION_TTL_SECONDS)
+            await field.mesh.resume(name)
         await field.progress()
 
     return fault
@@ -113,13 +115,13 @@ def kill_all(service: str) -> Fault:
 
     async def fault(field: Field, chance: random.Random) -> None:
         names = [name for name in field.mesh.ready.services if name.startswith(service)]
-        at = now_ms()
-        await asyncio.gather(*(field.mesh.kill(name) for name in names))
-        field.kills += len(names)
-        await field.progress(processed=0)  # members' leases may end: acknowledgements must not
-        await asyncio.gather(*(field.mesh.start(name) for name in names))
-        for name in names:
-            field.mark(name, "killed with all others", at)
+        with ExitStack() as marks:
+            for name in names:
+                marks.enter_context(field.marked(name, "killed with all others"))
+            await asyncio.gather(*(field.mesh.kill(name) for name in names))
+            field.kills += len(names)
+            await field.progress(processed=0)  # members' leases may end: acknowledgements must not
+            await asyncio.gather(*(field.mesh.start(name) for name in names))
         await field.progress()
 
     return fault
@@ -127,67 +129,66 @@ def kill_all(service: str) -> Fault:
 
 async def kill_cluster(field: Field, chance: random.Random) -> None:
     """Kills the cluster that carries the traffic; it returns after the traffic went elsewhere."""
-    await _lose_cluster(field, chance, "killed", field.mesh.kill, field.mesh.start)
+    await _lose_cluster(field, "killed", field.mesh.kill, field.mesh.start)
 
 
 async def pause_cluster(field: Field, chance: random.Random) -> None:
     """Freezes the cluster that carries the traffic: connections stay open, nothing answers."""
-    await _lose_cluster(field, chance, "frozen", field.mesh.pause, field.mesh.resume)
+    await _lose_cluster(field, "frozen", field.mesh.pause, field.mesh.resume)
 
 
-async def _lose_cluster(
-    field: Field,
-    chance: random.Random,
-    how: str,
-    lose: Callable[[str], Awaitable[str]],
-    heal: Callable[[str], Awaitable[str]],
-) -> None:
-    """A stream fails over by itself only so often; beyond that a person would decide, here by a move in order."""
-    if not field.may_fail_over():
-        await move(field, chance)
-        return
+async def _lose_cluster(field: Field, how: str, lose: Verb, heal: Verb) -> None:
     await field.healthy()
-    name, at = field.carrier(), now_ms()
-    await lose(name)
-    field.kills += 1
-    line = await field.first(
-        "acked", at, lambda line: line.cluster != name and ".live." in line.topic, "acknowledged by another cluster"
-    )
-    field.measured(f"cluster_{how}_to_first_ack_elsewhere_ms", line.ms - at)
-    await field.progress()
-    await heal(name)
-    field.mark(name, how, at)
+    name = field.carrier()
+    with field.marked(name, how) as mark:
+        await lose(name)
+        field.kills += 1
+        by_itself = await left_behind(field, name)
+        line = await arrived(field, name, mark.begin_ms)
+        if by_itself:
+            field.measured(f"cluster_{how}_to_first_ack_elsewhere_ms", line.ms - mark.begin_ms)
+        await field.progress()
+        await heal(name)
+
+
+async def left_behind(field: Field, name: str) -> bool:
+    """Whether the stream leaves a lost cluster by itself. It does so only so often; beyond that a person moves it."""
+    if field.may_fail_over():
+        return True
+    with field.marked(name, "left by hand, for it was lost too often", hit=False):
+        await field.moved_away(name)
+    return False
 
 
 async def move(field: Field, chance: random.Random) -> None:
     """Moves the stream in order."""
     await field.healthy()
-    source, at = field.carrier(), now_ms()
+    source = field.carrier()
     target = field.other(source, chance)
-    await field.move(target)
-    await arrived(field, source, at)
-    await field.progress()
-    field.measured("planned_move_stall_ms", stall_ms(field, at - STALL_BEFORE_MS, now_ms()))
-    field.mark(target, f"takes the stream from {source}", at)
+    with field.marked(target, f"takes the stream from {source}", hit=False) as mark:
+        await field.move(target)
+        await arrived(field, source, mark.begin_ms)
+        await field.progress()
+        field.measured("planned_move_stall_ms", stall_ms(field, mark.begin_ms - STALL_BEFORE_MS, now_ms()))
 
 
 async def move_without_leader(field: Field, chance: random.Random) -> None:
     """Moves the stream and kills the registry's leader right after: its successor finishes."""
     await field.healthy()
-    source, at, leader = field.carrier(), now_ms(), await field.leader("registry")
-    await field.move(field.other(source, chance))
-    await field.mesh.kill(leader)
-    field.kills += 1
-    await arrived(field, source, at)
-    await field.progress()
-    await field.mesh.start(leader)
-    field.mark(leader, "killed in a move", at)
+    source, leader = field.carrier(), await field.leader("registry")
+    with field.marked(leader, "killed in a move") as mark:
+        await field.move(field.other(source, chance))
+        await field.mesh.kill(leader)
+        field.kills += 1
+        await arrived(field, source, mark.begin_ms)
+        await field.progress()
+        await field.mesh.start(leader)
 
 
-async def arrived(field: Field, source: str, since_ms: int) -> None:
-    """Waits for the first record that is acknowledged elsewhere."""
-    await field.first(
-        "acked", since_ms, lambda line: line.cluster != source and ".live." in line.topic, "the move arrived"
+async def arrived(field: Field, source: str, since_ms: int) -> Line:
+    """The first record of lane live that is acknowledged elsewhere."""
+    return await field.first(
+        "acked", since_ms, lambda line: line.cluster != source and ".live." in line.topic, f"acknowledged off {source}"
     )
 
 
@@ -199,6 +200,12 @@ def stall_ms(field: Field, begin_ms: int, end_ms: int) -> float:
         times = [time for time in times if time <= end_ms]
         longest = max([longest, *(after - before for before, after in pairwise(times))])
     return longest
+
+
+def _at_work(field: Field) -> list[str]:
+    """Members that processed something just now: one that has only just come back may hold nothing."""
+    lines = field.journals.recent("processed", now_ms() - RECENT_MS)
+    return sorted({line.process for line in lines}) or list(MEMBERS)
 
 
 def _worked(field: Field, name: str) -> set[tuple[str, str, int]]:

@@ -7,7 +7,8 @@ progress, never by time.
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -47,12 +48,17 @@ class StuckError(AssertionError):
 
 @dataclass
 class Mark:
-    """Something of the timeline: what was done to whom, from when to when (wall clock, milliseconds)."""
+    """Something of the timeline: what was done to whom, from when to when (wall clock, milliseconds).
+
+    `end_ms` is None until it is healed, and stays None where the run got stuck before that. What was only asked of a
+    subject that worked on was no `hit`.
+    """
 
     subject: str
     what: str
     begin_ms: int
-    end_ms: int
+    end_ms: int | None = None
+    hit: bool = True
 
 
 @dataclass
@@ -130,9 +136,13 @@ class Field:
         """Keeps a measurement."""
         self.figures.setdefault(name, []).append(value_ms)
 
-    def mark(self, subject: str, what: str, begin_ms: int) -> None:
-        """Adds to the timeline what ends now."""
-        self.marks.append(Mark(subject, what, begin_ms, now_ms()))
+    @contextmanager
+    def marked(self, subject: str, what: str, *, hit: bool = True) -> Iterator[Mark]:
+        """Adds to the timeline what begins now and is healed with the block; `what` may be told better meanwhile."""
+        mark = Mark(subject, what, now_ms(), hit=hit)
+        self.marks.append(mark)
+        yield mark
+        mark.end_ms = now_ms()
 
     # --- the control plane's view; None or empty while it does not answer
 
@@ -166,7 +176,7 @@ class Field:
         return chance.choice([name for name in self.mesh.ready.clusters if name != cluster])
 
     def disk(self, cluster: str) -> Disk:
-        """The disk of a cluster, which must not run."""
+        """The disk of a cluster, which must not run while it is tampered with."""
         return Disk(Path(self.mesh.ready.dir), cluster, TOPIC_PREFIX, GROUP)
 
     def gave_up_ms(self, line: Line) -> int | None:
@@ -229,6 +239,17 @@ class Field:
             reason="chaos",
         )
         await self.client.service("registry").unary("MoveStream", request, MoveStreamResponse, timeout_seconds=30.0)
+
+    async def moved_away(self, source: str) -> None:
+        """A person moves everything of the stream off a cluster, again and again until that is accepted."""
+        request = MoveStreamRequest(stream=STREAM, away_from_cluster=source, reason="chaos")
+
+        async def move() -> bool:
+            registry = self.client.service("registry")
+            await registry.unary("MoveStream", request, MoveStreamResponse, timeout_seconds=30.0)
+            return True
+
+        await self.asked(move, f"the stream moved off {source} by hand")
 
     async def asked(self, look: Callable[[], Awaitable[bool]], what: str, seconds: float = PROGRESS_SECONDS) -> None:
         """Asks until something is so, refusals included. Raises `StuckError` naming it, and the last refusal."""

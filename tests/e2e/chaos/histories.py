@@ -57,9 +57,20 @@ class Histories:
         records = self.records.get(str(HistoryId(service, "stream", stream)), {})
         return [records[sequence] for sequence in sorted(records)]
 
-    def facts(self) -> list[tuple[int, Fact]]:
-        """What they tell, with the wall clock of each in milliseconds; each history in order."""
-        return [fact for history in sorted(self.records) for fact in _Telling(history, self.records[history]).facts()]
+    def facts(self, refuses: Mapping[Topic, bool]) -> list[tuple[int, Fact]]:
+        """What they tell, with the wall clock of each in milliseconds; each history in order.
+
+        Args:
+            refuses: Of topics that are recorded as sealed, whether they refused when that was tried.
+        """
+        told = (_Telling(history, self.records[history], refuses) for history in sorted(self.records))
+        return [fact for each in told for fact in each.facts()]
+
+    def sealed_ms(self, stream: str) -> dict[Topic, int]:
+        """When each of a stream's topics was recorded as sealed."""
+        history = str(HistoryId("registry", "stream", stream))
+        told = _Telling(history, self.records.get(history, {}), {}).facts()
+        return {fact.topic: at for at, fact in told if isinstance(fact, facts.SealRecorded)}
 
     def keep(self, record: EventRecord) -> None:
         """Takes an event; notes it when it was read before and was another."""
@@ -71,10 +82,11 @@ class Histories:
 class _Telling:
     """Tells one history as facts. Its clock never runs backwards: sequences say what was first."""
 
-    def __init__(self, history: str, records: Mapping[int, EventRecord]) -> None:
+    def __init__(self, history: str, records: Mapping[int, EventRecord], refuses: Mapping[Topic, bool]) -> None:
         self._history = HistoryId(*history.split("/", 2))
         self._records = [records[sequence] for sequence in sorted(records)]
         self._topics: dict[tuple[str, int], Topic] = {}
+        self._refuses = refuses
 
     def facts(self) -> Iterator[tuple[int, Fact]]:
         now = 0
@@ -109,8 +121,9 @@ class _Telling:
         match event.WhichOneof("event"):
             case "channel_planned":
                 self._planned(event.channel_planned)
-            case "channel_sealed":  # whether it refuses is tried on the cluster itself when the run is over
-                yield facts.SealRecorded(self._topic(event.channel_sealed.channel), True)
+            case "channel_sealed":  # where its cluster died at once nobody could try it: that is no evidence against it
+                topic = self._topic(event.channel_sealed.channel)
+                yield facts.SealRecorded(topic, self._refuses.get(topic, True))
             case "end_offsets_read":
                 topic = self._topic(event.end_offsets_read.channel)
                 yield facts.EndsRecorded(topic, tuple(event.end_offsets_read.offsets))

@@ -4,16 +4,19 @@ Members stand still for a moment before the cluster dies, so that records are lo
 lost must be told to the offset, and a person gives up exactly that; everything else goes on.
 """
 
+import asyncio
 import random
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from braid.api.registry.v1.registry_service_pb2 import CloseChannelRequest, CloseChannelResponse
 from braid.api.registry.v1.stream_pb2 import Channel, ChannelState
 from braid.kernel.offset_ranges import OffsetRange, Ranges
 from tests.e2e.chaos.disks import Disk
-from tests.e2e.chaos.faults import arrived, move
-from tests.e2e.chaos.field import Field, now_ms
+from tests.e2e.chaos.faults import arrived, left_behind
+from tests.e2e.chaos.field import Field, Mark, now_ms
 from tests.e2e.chaos.load import MEMBERS
+from tests.e2e.chaos.operating import larger, repartition, smaller
 from tests.support.checkers import facts
 
 UNREAD_MIN: Final = 60  # acknowledged records that nobody has consumed when the cluster dies
@@ -25,39 +28,58 @@ _DRAINING: Final = ChannelState.CHANNEL_STATE_DRAINING
 
 async def return_empty(field: Field, chance: random.Random) -> None:
     """The cluster that carries the stream dies; it returns on an empty disk, as another Kafka cluster."""
-    if not field.may_fail_over():
-        await move(field, chance)
-        return
-    name, at = await _dies_with_unread_records(field)
-    disk = field.disk(name)
-    field.kept += disk.told()
-    ends = {log: disk.end(log) for log in disk.logs()}
-    field.archived |= {facts.Topic(log.cluster, log.topic) for log in ends}
-    field.kept += [(now_ms(), facts.Destroyed(log, 0, end)) for log, end in ends.items()]
-    disk.replace()
-    await _returns(field, name, "returned empty", at)
+    await field.healthy()
+    name = field.carrier()
+    with field.marked(name, "returned empty") as mark:
+        await _dies_with_unread_records(field, name)
+        disk = field.disk(name)
+        field.kept += [*disk.told(), *disk.topic_changes()]
+        ends = {log: disk.end(log) for log in disk.logs()}
+        field.archived |= {facts.Topic(log.cluster, log.topic) for log in ends}
+        field.kept += [(now_ms(), facts.Destroyed(log, 0, end)) for log, end in ends.items()]
+        disk.replace()
+        await field.mesh.start(name)
+        await _told(field, mark)
+    await field.progress()
 
 
 async def return_cut(field: Field, chance: random.Random) -> None:
     """The cluster that carries the stream dies; it returns without the end of one log."""
-    if not field.may_fail_over():
-        await move(field, chance)
-        return
-    name, at = await _dies_with_unread_records(field)
-    disk = field.disk(name)
-    log = _longest(field, disk)
-    cut, end = disk.batch(log, CUT_SHARE), disk.end(log)
-    field.kept += disk.log_facts(log, cut.base_offset)
-    field.kept.append((now_ms(), facts.Destroyed(log, cut.base_offset, end)))
-    disk.cut(log, cut)
-    how = f"returned without {log.topic}/{log.partition} from {cut.base_offset} up to {end}"
-    await _returns(field, name, how, at)
+    await _return_cut(field, _nothing_else)
 
 
-async def _dies_with_unread_records(field: Field) -> tuple[str, int]:
-    """Returns its name, and when it died."""
+async def return_cut_amid_repartition(field: Field, chance: random.Random) -> None:
+    """The same; and nobody has told what is lost when the lane, elsewhere by now, gets another number of partitions."""
+    change = chance.choice((smaller, larger))
+
+    async def meanwhile() -> None:
+        await repartition(field, field.carrier(), change)
+
+    await _return_cut(field, meanwhile)
+
+
+async def _return_cut(field: Field, meanwhile: Callable[[], Awaitable[None]]) -> None:
     await field.healthy()
     name = field.carrier()
+    with field.marked(name, "returned cut short") as mark:
+        await _dies_with_unread_records(field, name)
+        disk = field.disk(name)
+        log = _longest(field, disk)
+        cut, end = disk.batch(log, CUT_SHARE), disk.end(log)
+        field.kept += disk.log_facts(log, cut.base_offset)
+        field.kept.append((now_ms(), facts.Destroyed(log, cut.base_offset, end)))
+        disk.cut(log, cut)
+        mark.what = f"returned without {log.topic}/{log.partition} from {cut.base_offset} up to {end}"
+        await asyncio.gather(field.mesh.start(name), meanwhile())
+        await _told(field, mark)
+    await field.progress()
+
+
+async def _nothing_else() -> None:
+    """What happens meanwhile where nothing does."""
+
+
+async def _dies_with_unread_records(field: Field, name: str) -> None:
     for member in MEMBERS:
         field.fleet.pause(member)
     await field.progress(acked=UNREAD_MIN, processed=0)
@@ -66,17 +88,16 @@ async def _dies_with_unread_records(field: Field) -> tuple[str, int]:
     for member in MEMBERS:
         field.fleet.resume(member)
     field.kills += 1 + len(MEMBERS)
+    await left_behind(field, name)
     await arrived(field, name, at)
     await field.progress()
-    return name, at
 
 
-async def _returns(field: Field, name: str, how: str, at: int) -> None:
-    await field.mesh.start(name)
-    await field.asked(lambda: _all_given_up(field, name), f"what {name} lost is told and given up", TOLD_SECONDS)
-    field.measured("loss_told_and_given_up_ms", now_ms() - at)
-    field.mark(name, how, at)
-    await field.progress()
+async def _told(field: Field, mark: Mark) -> None:
+    """Waits until what a cluster lost is told and given up."""
+    what = f"what {mark.subject} lost is told and given up"
+    await field.asked(lambda: _all_given_up(field, mark.subject), what, TOLD_SECONDS)
+    field.measured("loss_told_and_given_up_ms", now_ms() - mark.begin_ms)
 
 
 async def _all_given_up(field: Field, name: str) -> bool:

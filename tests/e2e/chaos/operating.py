@@ -34,67 +34,103 @@ _KEPT: Final = (
 
 async def grow(field: Field, chance: random.Random) -> None:
     """Twice the partitions, on the same cluster or another one."""
-    await _repartition(field, chance, lambda count: min(PARTITIONS_MAX, 2 * count))
+    await _repartition(field, chance, larger)
 
 
 async def shrink(field: Field, chance: random.Random) -> None:
     """Half the partitions, likewise."""
-    await _repartition(field, chance, lambda count: max(PARTITIONS_MIN, count // 2))
+    await _repartition(field, chance, smaller)
+
+
+def larger(count: int) -> int:
+    """Twice as many partitions, up to a bound."""
+    return min(PARTITIONS_MAX, 2 * count)
+
+
+def smaller(count: int) -> int:
+    """Half as many partitions."""
+    return max(PARTITIONS_MIN, count // 2)
 
 
 async def spread(field: Field, chance: random.Random) -> None:
     """A share of the records goes to another cluster for a while; then the trial is taken back, or completed."""
     await field.healthy()
-    source, at = field.carrier(), now_ms()
-    target, percent = field.other(source, chance), chance.choice(SHARES)
-    await field.move(target, LANE, percent=percent)
-    await arrived(field, source, at)
-    await field.first("acked", now_ms(), lambda line: line.cluster == source, "the rest stays where it is")
-    await field.progress()
-    both, ending = now_ms(), chance.choice((0.0, 100.0))
-    await field.move(target, LANE, percent=ending)
-    left, stays = (target, source) if ending == 0.0 else (source, target)
-    await _one_active(field)
-    await field.first("acked", both, lambda line: line.cluster == stays, f"all of it on {stays}")
-    await field.progress()
-    field.mark(target, f"has {percent:g} % of {LANE}, then {ending:g} %: {left} is left", at)
+    source = field.carrier()
+    target, percent, ending = field.other(source, chance), chance.choice(SHARES), chance.choice((0.0, 100.0))
+    with field.marked(target, f"has {percent:g} % of {LANE}, then {ending:g} %", hit=False) as mark:
+        await field.move(target, LANE, percent=percent)
+        await arrived(field, source, mark.begin_ms)
+        await field.first("acked", now_ms(), lambda line: line.cluster == source, "the rest stays where it is")
+        await field.progress()
+        both = now_ms()
+        await field.move(target, LANE, percent=ending)
+        left, stays = (target, source) if ending == 0.0 else (source, target)
+        mark.what += f": {left} is left"
+        await _one_active(field)
+        await field.first("acked", both, lambda line: line.cluster == stays, f"all of it on {stays}")
+        await field.progress()
 
 
 async def decommission(field: Field, chance: random.Random) -> None:
     """Empties the cluster that carries the stream, forgets it, and declares it again."""
     await field.healthy()
-    name, at = field.carrier(), now_ms()
-    spec = await _cluster(field, name)
+    name = field.carrier()
+    with field.marked(name, "emptied, forgotten, declared again", hit=False) as mark:
+        spec = await leave(field, name)
+        await arrived(field, name, mark.begin_ms)
+        await forget(field, name)
+        field.measured("decommissioned_ms", now_ms() - mark.begin_ms)
+        await field.progress()
+        await declare(field, spec)
+    await field.progress()
+
+
+async def leave(field: Field, name: str) -> Cluster:
+    """Begins to empty a cluster; returns it as it was declared."""
+    known = await _cluster(field, name)
     await _ask_to_leave(field, name, discard=False)
-    await arrived(field, name, at)
+    return known
+
+
+async def forget(field: Field, name: str) -> None:
+    """Waits until all that a cluster being emptied still holds is done, keeps what it tells, and deletes it."""
     await field.asked(lambda: _drained(field, name), f"everything on {name} drained")
     await _archive(field, name)
     await _ask_to_leave(field, name, discard=True)
     await field.asked(lambda: _empty(field, name), f"{name} empty")
     registry = field.client.service("registry")
     await registry.unary("DeleteCluster", DeleteClusterRequest(name=name), Cluster, timeout_seconds=CALL_SECONDS)
-    field.measured("decommissioned_ms", now_ms() - at)
-    await field.progress()
-    request = CreateClusterRequest(name=name, spec=spec.spec)
+
+
+async def declare(field: Field, known: Cluster) -> None:
+    """Declares a cluster again as it was."""
+    request = CreateClusterRequest(name=known.name, spec=known.spec)
+    registry = field.client.service("registry")
     await registry.unary("CreateCluster", request, Cluster, timeout_seconds=CALL_SECONDS)
-    field.mark(name, "emptied, forgotten, declared again", at)
-    await field.progress()
 
 
 async def _repartition(field: Field, chance: random.Random, change: Callable[[int], int]) -> None:
-    """Where nothing is left to change, back to the middle."""
     await field.healthy()
-    source, at = field.carrier(), now_ms()
+    source = field.carrier()
+    target = chance.choice((source, field.other(source, chance)))
+    await repartition(field, target, change)
+
+
+async def repartition(field: Field, target: str, change: Callable[[int], int]) -> None:
+    """Lane live has another number of partitions; where nothing is left to change, back to the middle."""
     [now] = [each for each in await field.channels() if each.lane == LANE and each.state == _ACTIVE]
     count = change(now.partitions)
     count = 2 if count == now.partitions else count
-    target = chance.choice((source, field.other(source, chance)))
-    await field.move(target, LANE, partitions=count)
-    there = f"records in {count} partitions"
-    await field.first("acked", at, lambda line: line.topic != now.topic and ".live." in line.topic, there)
-    await field.progress()
-    field.measured("repartition_stall_ms", stall_ms(field, at - STALL_BEFORE_MS, now_ms()))
-    field.mark(target, f"{LANE} has {count} partitions, {now.partitions} before", at)
+    with field.marked(target, f"{LANE} has {count} partitions, {now.partitions} before", hit=False) as mark:
+        await field.move(target, LANE, partitions=count)
+        await field.first(
+            "acked",
+            mark.begin_ms,
+            lambda line: line.topic != now.topic and ".live." in line.topic,
+            f"records in {count} partitions",
+        )
+        await field.progress()
+        field.measured("repartition_stall_ms", stall_ms(field, mark.begin_ms - STALL_BEFORE_MS, now_ms()))
 
 
 async def _one_active(field: Field) -> None:

@@ -30,7 +30,14 @@ CLUSTERS: Final = (
     "spread",
     "cluster returns empty",
 )
-FURTHER: Final = ("shrink", "decommission", "cluster returns cut short")
+FURTHER: Final = (
+    "shrink",
+    "decommission",
+    "decommissioned cluster dies",
+    "move to a dying cluster",
+    "cluster returns cut short",
+    "cluster returns cut short amid a repartition",
+)
 
 
 def deck(seed: int, *, whole: bool = True) -> list[str]:

@@ -16,7 +16,6 @@ import braid
 from braid.api.registry.v1.registry_service_pb2 import CreateStreamRequest
 from braid.api.registry.v1.stream_pb2 import ChannelState, LaneSpec, Stream, StreamSpec
 from braid.host.system import system_host
-from braid.kafka.cluster import AioKafka
 from braid.kernel.errors import BraidError
 from braid.kernel.ports import HistoryId
 from braid.runtime.fold import Fold
@@ -25,12 +24,14 @@ from devmesh.files import MeshFiles
 from devmesh.mesh import DevMesh
 from tests.e2e.chaos import judging
 from tests.e2e.chaos.catalogue import FAULTS
-from tests.e2e.chaos.clusters import group_facts, takes_records, topic_facts
+from tests.e2e.chaos.clusters import group_facts, topic_facts
 from tests.e2e.chaos.field import Field, Mark, StuckError, now_ms
 from tests.e2e.chaos.fleet import Fleet
 from tests.e2e.chaos.histories import KINDS, Histories
 from tests.e2e.chaos.journals import Journals, Line
+from tests.e2e.chaos.liveness import Act, gaps, late, stalls
 from tests.e2e.chaos.load import CLUSTERS, GROUP, MEMBERS, PARTITIONS, PRODUCERS, STREAM, TOPIC_PREFIX, fate_of
+from tests.e2e.chaos.seals import Seals
 from tests.e2e.chaos.series import Route, lag, routes, span
 from tests.support.checkers import Violation, facts
 from tests.support.patience import Deadline
@@ -40,7 +41,9 @@ START_SECONDS = 60.0
 OWNED_SECONDS = 4.0
 LAG_SECONDS = 30.0
 DRAIN_SECONDS = 90.0
-SLACK = 4.0  # waited for longer than promised, so that a report says how long it took
+PROMISED = {"owned_after_healing_seconds": OWNED_SECONDS, "lag_zero_after_healing_seconds": LAG_SECONDS}
+PATIENCE = 4.0  # waited for longer than promised, so that a report says how long it took
+DECK = "deck"  # whose acts they are on the timeline
 Say = Callable[[str], None]
 
 
@@ -60,6 +63,7 @@ class Report:
         found: The facts, in order.
         lines: The applications' logs.
         marks: The timeline.
+        acts: The faults on it, one after the other.
         routes: Which cluster carried which lane when.
         lag: By slice of time, how many records were acknowledged and not settled.
         given_up: Records that no member settled, and a person gave up by name.
@@ -77,6 +81,7 @@ class Report:
     found: list[facts.Fact] = field(default_factory=list)
     lines: list[Line] = field(default_factory=list)
     marks: list[Mark] = field(default_factory=list)
+    acts: list[Act] = field(default_factory=list)
     routes: list[Route] = field(default_factory=list)
     lag: list[int] = field(default_factory=list)
     given_up: int = 0
@@ -84,7 +89,7 @@ class Report:
 
     def to_json(self) -> str:
         """All but facts and lines."""
-        large = ("found", "lines", "marks", "routes", "lag", "violations")
+        large = ("found", "lines", "marks", "acts", "routes", "lag", "violations")
         small = {name: value for name, value in vars(self).items() if name not in large}
         return json.dumps({**small, "violations": [str(each) for each in self.violations]}, indent=1) + "\n"
 
@@ -129,19 +134,23 @@ class _Play:
         self._report = report
         self._say = say
         self._histories = Histories()
+        self._seals = Seals(field)
         self._timed: list[judging.Timed] = []
 
     async def run(self, decks: Iterator[Sequence[str]]) -> None:
         """From the stream's creation to everything read back."""
         try:
-            await self._begin()
-            await self._break(decks)
-            await self._heal()
-            await self._read()
-        except StuckError as error:
-            self._violated("I13 liveness", str(error))
+            async with self._seals.watched():
+                await self._begin()
+                await self._break(decks)
+                await self._heal()
+            await self._read(self._cluster)
+            await self._try_sealed()
+        except (StuckError, BraidError) as error:
+            during = self._report.acts[-1].what if self._report.acts else "start"
+            self._violated("I13 liveness", f"{during}: {error}")
             self._field.fleet.ask()
-            await self._read()
+            await self._read(self._disk)
         finally:
             report, run = self._report, self._field
             run.journals.poll()
@@ -152,6 +161,8 @@ class _Play:
             settled = {line.value for line in report.lines if line.kind in ("processed", "rejected")}
             acked = (line for line in report.lines if line.kind == "acked" and line.value not in settled)
             report.given_up = sum(run.gave_up_ms(line) is not None for line in acked)
+            for stall in stalls(report.acts, gaps(report.lines, report.marks, run.gave_up_ms)):
+                self._violated("I13 liveness", stall)
             report.found = judging.in_order([*judging.line_facts(report.lines), *self._timed])
 
     async def _begin(self) -> None:
@@ -168,36 +179,44 @@ class _Play:
         chance = random.Random(f"choices/{self._report.seed}")
         for deck in decks:
             for name in deck:
-                begun = time.monotonic()
-                self._report.faults.append(name)
-                await FAULTS[name](self._field, chance)
-                counts = self._field.journals.counts
-                self._say(
-                    f"{self._field.kills:3} kills  {name:32} {time.monotonic() - begun:5.1f} s   "
-                    f"{counts['acked']} acknowledged, {counts['processed']} processed"
-                )
+                await self._act(name, chance)
                 await self._read_histories()
+
+    async def _act(self, name: str, chance: random.Random) -> None:
+        act, given = Act(DECK, name, now_ms(), hit=False), Deadline(0.0)
+        self._report.faults.append(name)
+        self._report.acts.append(act)
+        try:
+            await FAULTS[name].play(self._field, chance)
+        finally:
+            act.given = given.share
+        act.end_ms = now_ms()
+        counts = self._field.journals.counts
+        self._say(
+            f"{self._field.kills:3} kills  {name:44} {(act.end_ms - act.begin_ms) / 1_000:5.1f} s   "
+            f"{counts['acked']} acknowledged, {counts['processed']} processed"
+        )
 
     async def _heal(self) -> None:
         run = self._field
         begun = time.monotonic()
-        await self._within("owned_after_healing_seconds", OWNED_SECONDS, run.owned(SLACK * OWNED_SECONDS), begun)
+        await self._within("owned_after_healing_seconds", run.owned(PATIENCE * OWNED_SECONDS), begun)
         await run.fleet.end("producer")
         begun = time.monotonic()
-        settled = run.until(self._settled, "everything acknowledged is settled", SLACK * LAG_SECONDS)
-        await self._within("lag_zero_after_healing_seconds", LAG_SECONDS, settled, begun)
+        settled = run.until(self._settled, "everything acknowledged is settled", PATIENCE * LAG_SECONDS)
+        await self._within("lag_zero_after_healing_seconds", settled, begun)
         begun = time.monotonic()
         await run.drained(DRAIN_SECONDS)
         run.measured("drained_after_quiet_seconds", time.monotonic() - begun)
         await run.fleet.end("member")
 
-    async def _within(self, name: str, promised: float, waiting: Awaitable[None], begun: float) -> None:
-        there = Deadline(promised)
+    async def _within(self, name: str, waiting: Awaitable[None], begun: float) -> None:
+        there = Deadline(PROMISED[name])
         await waiting
         seconds = time.monotonic() - begun
         self._field.measured(name, seconds)
         self._report.given[name] = there.share
-        self._say(f"{name}: {seconds:.1f} (promised {promised:g}; the machine gave {there.share:.0%})")
+        self._say(f"{name}: {seconds:.1f} (promised {PROMISED[name]:g}; the machine gave {there.share:.0%})")
 
     def _settled(self) -> bool:
         lines = self._field.journals.lines
@@ -215,20 +234,32 @@ class _Play:
             except BraidError as error:
                 self._say(f"histories of {service} not read this time: {error}")
 
-    async def _read(self) -> None:
-        """Everything that tells what really happened."""
+    async def _read(self, cluster: Callable[[str], Awaitable[list[judging.Timed]]]) -> None:
+        """Everything that tells what really happened; of a cluster by a way that goes however it is."""
         await self._read_histories()
-        self._timed += self._histories.facts()
+        self._timed += self._histories.facts(self._seals.refuses)
+        for topic, at in self._histories.sealed_ms(STREAM).items():
+            if topic in self._seals.tried_ms:
+                self._field.measured("seal_recorded_to_tried_ms", self._seals.tried_ms[topic] - at)
         for change in self._histories.changed:
             self._violated("I8 histories", change)
-        info = await self._field.mesh.info()
-        for name, cluster in info.clusters.items():
-            for topic, told in (await topic_facts(name, cluster.bootstrap, TOPIC_PREFIX)).items():
-                self._timed += [] if facts.Topic(name, topic) in self._field.archived else told
-            self._timed += await group_facts(name, cluster.bootstrap, GROUP)
+        for name in self._field.mesh.ready.clusters:
+            self._timed += [*await cluster(name), *self._field.disk(name).topic_changes()]
         self._timed += self._field.kept
         await self._read_folds()
-        await self._try_sealed()
+
+    async def _cluster(self, name: str) -> list[judging.Timed]:
+        """What a cluster that runs tells."""
+        bootstrap = self._field.mesh.ready.clusters[name].bootstrap
+        topics = (await topic_facts(name, bootstrap, TOPIC_PREFIX)).items()
+        told = [
+            each for topic, found in topics if facts.Topic(name, topic) not in self._field.archived for each in found
+        ]
+        return told + await group_facts(name, bootstrap, GROUP)
+
+    async def _disk(self, name: str) -> list[judging.Timed]:
+        """What a cluster's disk tells, of one that may be dead or frozen."""
+        return self._field.disk(name).told(self._field.archived)
 
     async def _read_folds(self) -> None:
         """Each history as a replica that starts now would fold it: the store's snapshot and the tail after it."""
@@ -252,21 +283,15 @@ class _Play:
             self._timed.append((now_ms(), facts.Folded("reloaded", history, fold.sequence, state)))
 
     async def _try_sealed(self) -> None:
-        """A topic that was sealed refuses a record now, where there still is one."""
-        info = await self._field.mesh.info()
-        kafka = AioKafka("chaos")
+        """A topic that was sealed refuses a record to the end, where there still is one."""
         for channel in await self._field.channels():
             if channel.state != ChannelState.CHANNEL_STATE_DRAINED:
                 continue
-            admin = kafka.cluster(info.clusters[channel.cluster].bootstrap, "").admin()
-            try:
-                if channel.topic not in await admin.describe_topics([channel.topic]):
-                    continue
-                for number in await takes_records(admin, channel.topic, channel.partitions):
-                    self._violated("I11 drains", f"{channel.name} is drained; partition {number} takes records")
-                self._field.measured("sealed_topics_tried", channel.generation)
-            finally:
-                await admin.close()
+            if (taking := await self._seals.try_again(channel)) is None:
+                continue
+            for number in taking:
+                self._violated("I11 drains", f"{channel.name} is drained; partition {number} takes records")
+            self._field.measured("sealed_topics_tried", channel.generation)
 
     def _violated(self, invariant: str, message: str) -> None:
         self._report.violations.append(Violation(invariant, message, 0))
@@ -274,6 +299,7 @@ class _Play:
 
 def _judge(report: Report, say: Say) -> None:
     report.violations += judging.judge(report.found)
+    report.violations += [Violation("I13 liveness", each, 0) for each in late(PROMISED, report.figures, report.given)]
     report.counts = dict(Counter(type(fact).__name__ for fact in report.found))
     report.repeats = judging.repeats(report.found)
     for violation in report.violations:

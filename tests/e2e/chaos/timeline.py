@@ -6,7 +6,9 @@ from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from tests.e2e.chaos.catalogue import FAULTS
 from tests.e2e.chaos.field import Mark
+from tests.e2e.chaos.liveness import Act
 from tests.e2e.chaos.load import CLUSTERS
 from tests.e2e.chaos.series import SLICE_MS, Route, span, throughput
 
@@ -23,11 +25,15 @@ TICKS_MAX: Final = 24
 _STEPS: Final = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1_800, 3_600)  # seconds between two ticks
 _COLOURS: Final[Mapping[str, str]] = dict(zip(CLUSTERS, ("#2b6cb0", "#dd8833", "#2f9e6e"), strict=True))
 _FAULT: Final = "#c53030"
+_ASKED: Final = "#718096"
+_LIGHT: Final = "#a0aec0"
 _LAG: Final = "#6b46c1"
+_ACT: Final = ' class="act"'
 _PAGE: Final = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Chaos {seed}</title>
 <style>body{{font:13px system-ui,sans-serif;margin:24px;max-width:1420px;color:#222}}
 svg{{background:#fcfcfc;border:1px solid #ddd;display:block}}
 .bad{{color:#b00}}td,th{{padding:2px 12px 2px 0;vertical-align:top;text-align:left}}
+.act td{{font-weight:600;border-top:1px solid #ddd}}
 text{{font:11px system-ui,sans-serif;fill:#333}}
 .key{{display:inline-block;width:11px;height:11px;margin:0 4px 0 14px;vertical-align:-1px}}
 .on{{fill:#fff;pointer-events:none}}</style>
@@ -57,7 +63,7 @@ def page_of(report: "Report") -> str:
         f"<tr><td>{escape(name)}<td>{', '.join(f'{value:.4g}' for value in values)}"
         for name, values in sorted(report.figures.items())
     )
-    keys = [*_COLOURS.items(), ("from a fault to its healing", _FAULT), ("lag", _LAG)]
+    keys = [*_COLOURS.items(), ("from a fault to its healing", _FAULT), ("asked for", _ASKED), ("lag", _LAG)]
     plot = _Plot(report)
     drawing = "".join(plot.draw())
     return _PAGE.format(
@@ -77,6 +83,17 @@ def page_of(report: "Report") -> str:
         happened="".join(plot.happened()),
         figures=figures,
     )
+
+
+def _length(mark: Mark) -> str:
+    return "never" if mark.end_ms is None else f"{(mark.end_ms - mark.begin_ms) / 1_000:.1f} s"
+
+
+def _stood(act: Act) -> str:
+    """Two cells: how long a producer and how long a partition stood still, of what the kind of fault may cost."""
+    kind = FAULTS[act.what]
+    pairs = ((act.sends_seconds, kind.sends_seconds), (act.works_seconds, kind.works_seconds))
+    return "".join(f"<td>{f'{still:.1f}' if still else 'under 1'} s of {may:g}" for still, may in pairs)
 
 
 class _Plot:
@@ -100,12 +117,12 @@ class _Plot:
         yield from panels
 
     def happened(self) -> Iterator[str]:
-        """Rows of a table: every fault, in order, with when it began and how long it took to heal."""
-        yield "<tr><th>at<th>whom<th>what<th>healed after"
-        for mark in sorted(self._report.marks, key=lambda mark: mark.begin_ms):
-            seconds = (mark.end_ms - mark.begin_ms) / 1_000
-            told = f"{escape(mark.subject)}<td>{escape(mark.what)}<td>{seconds:.1f} s"
-            yield f"<tr><td>{self._seconds(mark.begin_ms)}<td>{told}"
+        """Rows of a table: every fault, in order, with when it began, how long it took and what stood still in it."""
+        yield "<tr><th>at<th>whom<th>what<th>healed after<th>longest without an acknowledgement<th>without work"
+        for mark in sorted([*self._report.acts, *self._report.marks], key=lambda mark: mark.begin_ms):
+            told = f"{escape(mark.subject)}<td>{escape(mark.what)}<td>{_length(mark)}"
+            stood = _stood(mark) if isinstance(mark, Act) else ""
+            yield f"<tr{_ACT if stood else ''}><td>{self._seconds(mark.begin_ms)}<td>{told}{stood}"
 
     def _x(self, ms: int) -> float:
         return LEFT + (WIDTH - LEFT - RIGHT) * (min(ms, self._end) - self._begin) / (self._end - self._begin)
@@ -121,7 +138,7 @@ class _Plot:
             x = self._x(self._begin + second * 1_000)
             yield f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{GAP - 6}" y2="{self.top}" stroke="#e4e4e4"/>'
             yield f'<text x="{x + 2:.1f}" y="{GAP - 10}">{second} s</text>'
-        for mark in self._report.marks:
+        for mark in (mark for mark in self._report.marks if mark.hit):
             x = self._x(mark.begin_ms)
             yield f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{GAP - 6}" y2="{self.top}" stroke="{_FAULT}" opacity=".18"/>'
 
@@ -179,20 +196,23 @@ class _Plot:
             yield f'<text class="on" x="{begin + 4:.1f}" y="{self.top + 13}">{escape(told.partition(" ")[0])}</text>'
 
     def _marks(self) -> Iterator[str]:
-        """A row a subject; clusters first."""
+        """A row a subject: the deck, clusters, the rest."""
         self.top += GAP // 2
-        subjects = {mark.subject for mark in self._report.marks}
-        for subject in [*(each for each in CLUSTERS if each in subjects), *sorted(subjects - {*CLUSTERS})]:
+        marks = [*self._report.acts, *self._report.marks]
+        first = [*dict.fromkeys(act.subject for act in self._report.acts), *CLUSTERS]
+        subjects = {mark.subject for mark in marks}
+        for subject in [*(each for each in first if each in subjects), *sorted(subjects - {*first})]:
             yield f'<text x="4" y="{self.top + 14}">{escape(subject)}</text>'
-            for mark in self._report.marks:
-                if mark.subject == subject:
-                    yield self._mark(mark)
+            mine = [mark for mark in marks if mark.subject == subject]
+            yield from (self._mark(mark, number) for number, mark in enumerate(mine))
             self.top += ROW
 
-    def _mark(self, mark: Mark) -> str:
-        title = f"{mark.subject} {mark.what}, {mark.end_ms - mark.begin_ms} ms, at {self._seconds(mark.begin_ms)}"
-        begin, end = self._x(mark.begin_ms), self._x(mark.end_ms)
-        bar = self._bar(begin, end, self.top, 18, _FAULT, title)
+    def _mark(self, mark: Mark, number: int) -> str:
+        """Of a deck every other one is light: they follow one another without a gap."""
+        title = f"{mark.subject} {mark.what}, healed after {_length(mark)}, at {self._seconds(mark.begin_ms)}"
+        begin, end = self._x(mark.begin_ms), self._x(self._end if mark.end_ms is None else mark.end_ms)
+        light = isinstance(mark, Act) and number % 2
+        bar = self._bar(begin, end, self.top, 18, _FAULT if mark.hit else _LIGHT if light else _ASKED, title)
         fits = len(mark.what) * 6 < end - begin
         label = f'<text class="on" x="{begin + 4:.1f}" y="{self.top + 13}">{escape(mark.what)}</text>'
         return bar + (label if fits else "")
