@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, cast
 
@@ -23,6 +24,7 @@ from braid.client.lease_view import Lease, view
 from braid.client.lease_works import LeaseWorks, OpenLeases, Shared
 from braid.client.memory import MemoryBound
 from braid.client.partition_work import PartitionWork
+from braid.client.places import Place
 from braid.client.producer import Producer
 from braid.client.ready import Ready
 from braid.client.record import Record
@@ -32,7 +34,7 @@ from braid.client.watched import Run, watched
 from braid.kernel import limits
 from braid.kernel.errors import BraidError, Invalid, Unavailable
 from braid.kernel.ids import LeaseId
-from braid.kernel.ports import Host, Kafka, Task
+from braid.kernel.ports import Host, Kafka, Task, Threads
 
 if TYPE_CHECKING:
     from braid.client.columns import Batch
@@ -131,7 +133,7 @@ class Consumer:
             Invalid: `concurrency` asks for more threads than `limits.HANDLER_THREADS_MAX`.
         """
         self._take_as("records")
-        await self._handle(Supply(self._ready.take_quickly, self._ready.take), handler, ThreadRecord)
+        await self._handle(lambda place: Supply(place.take_quickly, place.take), handler, ThreadRecord)
 
     async def run_batches(
         self, handler: Callable[["Batch"], object], *, max_records: int = limits.FETCH_RECORDS_MAX
@@ -147,31 +149,35 @@ class Consumer:
         """
         from braid.client.columns import Batch, ThreadBatch  # pyarrow is loaded by who wants columns
 
-        async def take() -> Batch | None:
-            taken = await self._ready.take_slice(max_records)
+        async def take(place: Place) -> Batch | None:
+            taken = await place.take_slice(max_records)
             return None if taken is None else Batch(taken)
 
         self._take_as("batches")
-        await self._handle(Supply(lambda: None, take), handler, ThreadBatch)
+        await self._handle(lambda place: Supply(lambda: None, partial(take, place)), handler, ThreadBatch)
 
     async def _handle(
-        self, supply: Supply[X], handler: Callable[[X], object], for_thread: Callable[[X, Tell], X]
+        self, supply: Callable[[Place], Supply[X]], handler: Callable[[X], object], for_thread: Callable[[X, Tell], X]
     ) -> None:
         threads = open_threads(self._host.tasks, handler, self._settings.concurrency)
         call = handler if threads is None else InThreads(handler, for_thread, threads)
         awaited = cast("Callable[[X], Awaitable[object]]", call)
-        handling = Handling(
-            self._host,
-            supply,
-            self._settings,
-            awaited,
-            self._watched,
-            in_threads=threads is not None,
-            trouble=self._circuits,
-            again=self._retries.again,
-            overdue_changed=self._overdue_changed,
-            observer=self._works.observer,
-        )
+        with self._ready.places(self._settings.concurrency) as places:
+            handling = Handling(
+                self._host,
+                list(map(supply, places)),
+                self._settings,
+                awaited,
+                self._watched,
+                in_threads=threads is not None,
+                trouble=self._circuits,
+                again=self._retries.again,
+                overdue_changed=self._overdue_changed,
+                observer=self._works.observer,
+            )
+            await self._run(handling, threads)
+
+    async def _run(self, handling: Handling[X], threads: Threads | None) -> None:
         self._handlings.append(handling)
         try:
             await handling.run()

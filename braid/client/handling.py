@@ -72,7 +72,7 @@ class Handling(Generic[X]):
     def __init__(
         self,
         host: Host,
-        supply: Supply[X],
+        supplies: Sequence[Supply[X]],
         settings: ConsumerSettings,
         handler: Callable[[X], Awaitable[object]],
         watch: Callable[[Run, str], Task],
@@ -83,13 +83,14 @@ class Handling(Generic[X]):
         overdue_changed: Callable[[], None],
         observer: Observer | None = None,
     ) -> None:
-        """`watch` runs what the consumer cannot live without; what runs `in_threads` does not end when cancelled.
+        """`supplies` has one for each handler; what runs `in_threads` does not end when cancelled.
 
-        `trouble` hears of errors; `again` brings back a record whose handler failed.
+        `watch` runs what the consumer cannot live without, `trouble` hears of errors, `again` brings back a record
+        whose handler failed.
         """
         self._host = host
         self._elapsed = host.clock.elapsed
-        self._supply = supply
+        self._supplies = supplies
         self._retry = settings.retry
         self._verdicts = Verdicts(settings.retry)
         self._concurrency = settings.concurrency
@@ -116,7 +117,7 @@ class Handling(Generic[X]):
     async def run(self) -> None:
         """Handles records until the consumer closes or refuses to go on."""
         self._slots = [
-            self._watch(partial(self._slot, number), f"handler-{number}") for number in range(self._concurrency)
+            self._watch(partial(self._slot, number), f"handler-{number}") for number in range(len(self._supplies))
         ]
         overseer = None if self._timeout_seconds is None else self._watch(self._oversee, "handler-time")
         try:
@@ -149,7 +150,7 @@ class Handling(Generic[X]):
 
     async def _slot(self, number: int) -> None:
         """Handles one after another. Every record passes here: nothing is done for each that many can share."""
-        current, elapsed, take_quickly, probes = self._current, self._elapsed, self._supply.take_quickly, self._probes
+        current, elapsed, probes, take_quickly = self._current, self._elapsed, self._probes, self._supplies[number][0]
         lost, late, overdue, timed = self._lost, self._late, self._overdue, self._timeout_seconds is not None
         handler = self._handler if self._observer is None else self._observed
         task = asyncio.current_task()
@@ -161,7 +162,7 @@ class Handling(Generic[X]):
                 if item is None:
                     self._idle(number, busy)
                     busy = None
-                    if (item := await self._next()) is None:
+                    if (item := await self._next(number)) is None:
                         return
                 if probes:
                     self._trouble.took(item)
@@ -199,9 +200,9 @@ class Handling(Generic[X]):
             if self._overdue:
                 self._in_time_again(number)
 
-    async def _next(self) -> X | None:
+    async def _next(self, number: int) -> X | None:
         try:
-            return await self._supply.take()
+            return await self._supplies[number].take()
         except BraidError:
             return None  # `Consumer.run` raises it
 

@@ -89,6 +89,7 @@ class PartitionWork:
         self.gone = asyncio.Event()  # the lease is
         self._records = 0
         self._bytes = 0
+        ready.open(self.queue)
         self.busy = BusyTime()  # cursors of a lease share one
 
     # --- life

@@ -10,12 +10,14 @@ handed out, recalls what is left of the run.
 
 import asyncio
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from itertools import groupby, repeat
 from operator import attrgetter
 from typing import TYPE_CHECKING, Protocol, cast
 
+from braid.client.places import Place, roles
 from braid.client.record import Record, Row
 from braid.client.round_robin import RoundRobin
 from braid.client.slices import Slice
@@ -51,9 +53,15 @@ class Ready:
         """`shares` by lane; a lane that is not named has share 1."""
         self._shares = dict(shares)
         self._queues: dict[str, deque[Slice]] = {}
+        self._lanes: list[str] = []
         self._round = RoundRobin(self._may_hand_out, self._turn_of)
+        self._rounds: dict[str, RoundRobin] = {}  # by lane with a backlog: between its two queues
+        self._charged: RoundRobin | None = None  # by which the queue was chosen that is taken from
         self._paused: set[str] = set()
-        self.takers: deque[asyncio.Future[None]] = deque()  # who waits for a record
+        self.takers: deque[asyncio.Future[None]] = deque()  # who waits for a record of any lane
+        self._keepers: dict[str, deque[asyncio.Future[None]]] = {}  # by lane, who waits for one of that alone
+        self._handlers: list[list[Place]] = []
+        self._divided = False  # whether handlers have lanes of their own
         self._error: BaseException | None = None
         self._closed = False
         self._streak = 0  # records handed out since everything else had its turn
@@ -66,6 +74,35 @@ class Ready:
         self._backlogs: dict[str, BacklogQueue] = {}  # by queue
         self._turns: dict[str, int] = {}  # records of a turn, by queue, where that is not its share's
 
+    def open(self, lane: str) -> None:
+        """There are leases of a lane."""
+        if lane not in self._lanes:
+            self._lanes.append(lane)
+            self._queue(lane)
+            self._divide_handlers()
+
+    @contextmanager
+    def places(self, count: int) -> Iterator[Sequence[Place]]:
+        """For so many handlers."""
+        made = [Place(self) for _ in range(count)]
+        self._handlers.append(made)
+        self._divide_handlers()
+        try:
+            yield made
+        finally:
+            self._handlers.remove(made)
+            self._divide_handlers()
+
+    def _divide_handlers(self) -> None:
+        """Between the lanes there are now."""
+        self.recall()
+        shares = {lane: self._shares.get(lane, 1) for lane in self._lanes}
+        for handlers in self._handlers:
+            for place, role in zip(handlers, roles(len(handlers), shares), strict=True):
+                place.lane, place.helps = role
+        self._divided = any(place.lane for handlers in self._handlers for place in handlers)
+        self._wake_all()
+
     def put(self, waiting: Slice, *, first: bool = False) -> None:
         """Adds records behind those of their lane, or before them."""
         lane = waiting.work.queue
@@ -77,8 +114,8 @@ class Ready:
         else:
             queue.append(waiting)
         waiting.work.memory.waiting += len(waiting)
-        for _ in range(min(len(waiting), len(self.takers))):
-            self._wake()
+        for _ in range(min(len(waiting), self._waiting_takers(lane))):
+            self._wake(lane)
 
     def follow(self, work: "PartitionWork", row: Row) -> None:
         """The turn of an ordered record has come: it is the next one of its lane, also before those of the run.
@@ -91,8 +128,8 @@ class Ready:
                 self._round.left -= 1
             self._run_work = work
             self.run.appendleft(Record(row, work))
-            if self.takers:
-                self._wake()
+            if self.takers or self._divided:
+                self._wake(work.queue)
         else:
             self.put(Slice.of_rows(work, [row], admitted=True), first=True)
 
@@ -103,7 +140,8 @@ class Ready:
             return False
         if name in self._backlogs or name in self._paused:
             return False
-        return len(self._queues) == 1 or self._own_turn(name) or not self._others_wait(name)
+        own_turn = self._round.left > 0 and self._round.name == name and not self._divided
+        return len(self._queues) == 1 or own_turn or not self._others_wait(name)
 
     def _own_turn(self, name: str) -> bool:
         return self._round.left > 0 and self._round.name == name
@@ -112,7 +150,10 @@ class Ready:
         """Whether another queue has something that may be handed out."""
         if len(self._queues) == 1:
             return False
-        return any(queue and other != name and other not in self._paused for other, queue in self._queues.items())
+        for other, queue in self._queues.items():  # noqa: SIM110 - a generator takes twice as long, for each record
+            if queue and other != name and other not in self._paused:
+                return True
+        return False
 
     def _queue(self, name: str) -> deque[Slice]:
         queue = self._queues.get(name)
@@ -129,10 +170,14 @@ class Ready:
             return
         records = self._shares.get(known.lane, 1) * limits.RECORDS_PER_SHARE
         if backlog is None:
-            del self._backlogs[name]
+            del self._backlogs[name], self._rounds[known.lane]
             self._turns.pop(known.lane, None)
         else:
             self._backlogs[name] = backlog
+            self._queue(name)
+            own = self._rounds[backlog.lane] = RoundRobin(self._may_hand_out, self._turn_of)
+            own.add(backlog.lane)
+            own.add(name)
             self._turns[name] = max(1, round(records * backlog.share))
             self._turns[known.lane] = max(1, records - self._turns[name])
             if known.lane in self._paused:
@@ -152,13 +197,13 @@ class Ready:
     def stir(self, name: str) -> None:
         """Fewer records of a backlog are out: who waits for a record may get one of its others."""
         if self._queues.get(name):
-            self._wake()
+            self._wake(name)
 
-    def take_nowait(self) -> Record | None:
+    def take_nowait(self, place: Place | None = None) -> Record | None:
         """The next record whose lease still works, or None. Dropped ones on the way give their bytes back."""
-        if self.run:
+        if self.run and (place is None or place.helps or self.runs(place.lane)):
             return self.run.popleft()
-        while (queue := self._next_queue()) is not None:
+        while (queue := self._next_queue(place)) is not None:
             first = queue[0]
             record = self._take_one(queue, first) if first.work.one_by_one else self._take_run(queue, first)
             if record is not None:
@@ -186,7 +231,8 @@ class Ready:
         most = min(most, self._room(first.work.queue, most))
         start, work = first.index, first.work
         if self._others_wait(work.queue):
-            most = min(most, self._round.left + 1)  # no more than its turn
+            # No more than its turn; and where handlers have lanes of their own, each takes for itself.
+            most = min(most, 1 if self._divided else self._round.left + 1)
         count = min(most, len(first))
         if not work.hand_out(count):
             self._forget(queue)
@@ -198,7 +244,7 @@ class Ready:
         rows = first.rows[start : first.index]
         if work.ordered and not first.admitted:
             rows = work.admitted(rows)
-        self._round.charge(len(rows) - 1, lent=True)
+        self._charge(len(rows) - 1, lent=True)
         self._run_of, self._run_work = first, work
         self.run.extend(map(Record, rows, repeat(work)))
         return self.run.popleft() if rows else None
@@ -234,10 +280,14 @@ class Ready:
         """Whether the run is of this lane."""
         return self._run_work is not None and self._run_work.queue == lane
 
-    def take_slice_nowait(self, max_records: int) -> Slice | None:
+    def runs(self, lane: str) -> bool:
+        """Whether the run is of this lane, or of its backlog."""
+        return self._run_work is not None and self._run_work.lease.id.channel.lane == lane
+
+    def take_slice_nowait(self, max_records: int, place: Place | None = None) -> Slice | None:
         """As `take_nowait`, as many records of one partition as wait together."""
         self.recall()
-        while (queue := self._next_queue()) is not None:
+        while (queue := self._next_queue(place)) is not None:
             first = queue[0]
             count = min(self._room(first.work.queue, max_records), len(first))
             if not first.work.hand_out(count):
@@ -250,34 +300,35 @@ class Ready:
             taken = first.rest(count)
             if not first:
                 self._forget(queue)
-            self._round.charge(count - 1, lent=not self._others_wait(first.work.queue))
+            self._charge(count - 1, lent=not self._others_wait(first.work.queue))
             return taken
         return None
 
-    def take_quickly(self) -> Record | None:
+    def take_quickly(self, place: Place) -> Record | None:
         """As `take_nowait`, or None when `take` has to see to it: now and then everything else needs a turn."""
-        if self.run:
-            return self.run.popleft()
         if self._error is not None or self._must_rest():
             return None
-        return self.take_nowait()
+        if (lane := place.lane) and not self._backlogs and self._may_hand_out(lane) and self._others_wait(lane):
+            queue = self._queues[lane]
+            return self._take_one(queue, queue[0])  # None: `take` goes on
+        return self.take_nowait(place)
 
-    async def take(self) -> Record | None:
+    async def take(self, place: Place | None = None) -> Record | None:
         """The next record, waiting for one; None once closed and empty. Raises what `fail` was given."""
         while await self._may_take():
-            record = self.take_nowait()
+            record = self.take_nowait(place)
             if record is not None or self._closed:
                 return record
-            await self._wait()
+            await self._wait(place)
         return None
 
-    async def take_slice(self, max_records: int) -> Slice | None:
+    async def take_slice(self, max_records: int, place: Place | None = None) -> Slice | None:
         """As `take`, as many records of one partition as wait together."""
         while await self._may_take():
-            taken = self.take_slice_nowait(max_records)
+            taken = self.take_slice_nowait(max_records, place)
             if taken is not None or self._closed:
                 return taken
-            await self._wait()
+            await self._wait(place)
         return None
 
     def is_paused(self, lane: str) -> bool:
@@ -360,24 +411,46 @@ class Ready:
     def _rested(self) -> None:
         self._streak, self._look_at = 0, limits.RECORDS_BETWEEN_YIELDS
 
-    async def _wait(self) -> None:
+    async def _wait(self, place: Place | None) -> None:
         for work in list(self.keeping):  # nobody knows when the next acknowledgement comes
             work.note_acked()
+        takers = self.takers
+        if place is not None and not place.helps:
+            takers = self._keepers.setdefault(place.lane, deque())
+            if self.takers and any(map(self._may_hand_out, self._queues)):
+                self._wake()  # what this one was called for is taken, by somebody who was called for another
         taker: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.takers.append(taker)
+        takers.append(taker)
         try:
             await taker
             self._rested()
         except asyncio.CancelledError:
             if taker.done() and not taker.cancelled():
-                self._wake()  # pass the turn on
-            elif taker in self.takers:
-                self.takers.remove(taker)
+                for name, queue in self._queues.items():
+                    if queue:
+                        self._wake(name)  # pass the turn on
+            elif taker in takers:
+                takers.remove(taker)
             raise
 
-    def _next_queue(self) -> deque[Slice] | None:
-        name = self._round.next()
+    def _next_queue(self, place: Place | None) -> deque[Slice] | None:
+        """The queue to take from: of the lane the place is for, else the one whose turn it is."""
+        name = None
+        if place is not None and place.lane:
+            self._charged = self._rounds.get(place.lane)
+            if self._charged is not None:
+                name = self._charged.next()
+            elif self._may_hand_out(place.lane):
+                name = place.lane
+        if name is None and (place is None or place.helps):
+            self._charged = self._round
+            name = self._round.next()
         return None if name is None else self._queues[name]
+
+    def _charge(self, more: int, *, lent: bool) -> None:
+        """So many more than one were taken from the queue that was chosen last."""
+        if self._charged is not None:
+            self._charged.charge(more, lent=lent)
 
     def _may_hand_out(self, name: str) -> bool:
         """Whether something of a queue may be handed out."""
@@ -389,13 +462,25 @@ class Ready:
         """How many of a queue's records are handed out in a row."""
         return self._turns.get(name) or self._shares.get(name, 1) * limits.RECORDS_PER_SHARE
 
-    def _wake(self) -> None:
-        while self.takers:
-            taker = self.takers.popleft()
-            if not taker.done():
-                taker.set_result(None)
-                return
+    def _lane_of(self, name: str) -> str:
+        return self._backlogs[name].lane if name in self._backlogs else name
+
+    def _waiting_takers(self, name: str) -> int:
+        """How many wait who may take from a queue."""
+        return len(self.takers) + len(self._keepers.get(self._lane_of(name), ()))
+
+    def _wake(self, name: str = "") -> None:
+        """Calls one who waits: for a record of this queue, those first who wait for nothing else."""
+        for takers in (self._keepers.get(self._lane_of(name)), self.takers):
+            while takers:
+                taker = takers.popleft()
+                if not taker.done():
+                    taker.set_result(None)
+                    return
 
     def _wake_all(self) -> None:
-        while self.takers:
-            self._wake()
+        for takers in (self.takers, *self._keepers.values()):
+            while takers:
+                taker = takers.popleft()
+                if not taker.done():
+                    taker.set_result(None)

@@ -212,7 +212,8 @@ class ConsumerSettings:
         ordering: Which records of a partition may be worked on at once: `none`, all; `key`, those of unlike keys,
             so that each key's are handled one after another; `partition`, one. A record that is retried holds up
             those behind it. With an order, records are taken one by one or as batches, not both.
-        concurrency: Handlers at once in `run`.
+        concurrency: Handlers at once in `run`. They are divided between lanes by their shares; those of a lane that has
+            nothing for them work for the others, but one of each, so that no lane waits for another's slow handlers.
         retry: What follows when a handler raises.
         ownership: `at_least_once`, or `exclusive`: two live holders of a partition never overlap. Handlers of `run`
             are cancelled when their lease ends; a lease with records that are not settled is not given back but

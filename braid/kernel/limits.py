@@ -66,6 +66,7 @@ IN_FLIGHT_BYTES_MAX: Final = 64 << 20  # fetched, not done
 DEAD_LETTER_HEADERS_BYTES_MAX: Final = 12 << 10  # beyond its record; with framing it fits BATCH_OVERHEAD_BYTES
 RECOMMIT_SECONDS: Final = 30.0  # idle progress is committed again: a stale holder may have overwritten it
 RECORDS_PER_SHARE: Final = 4  # handed out of a lane in a row, for each unit of its share
+HANDLERS_PER_LANE_MIN: Final = 2  # one that a lane keeps and one it lends; with fewer, all work for all lanes in turns
 RECORDS_BETWEEN_YIELDS: Final = 128  # handed out without waiting; then, if they took
 YIELD_SECONDS: Final = 0.005  # or more, everything else gets its turn, such as heartbeats;
 RECORDS_BETWEEN_YIELDS_MAX: Final = 2_048  # and after so many in any case
@@ -81,9 +82,7 @@ PARKED_TIMERS_MAX: Final = 4_000_000  # records parked by hand fill 1 GiB, the m
 DEAD_LETTER_TRACEBACK_BYTES_MAX: Final = 6 << 10
 DEAD_LETTER_TEXT_BYTES_MAX: Final = 2 << 10  # any other text in a dead letter's headers
 RECORD_BYTES_MAX_DEFAULT: Final = 1 << 20
-DETACHED_SECONDS_MAX: Final = (
-    900.0  # a member cut off so long stops beside whoever has its leases now; outages end sooner
-)
+DETACHED_SECONDS_MAX: Final = 900.0  # a member cut off so long stops beside who has its leases now; outages end sooner
 RECONNECT_SECONDS_MIN: Final = 0.05  # first pause before a session is opened anew
 RECONNECT_SECONDS_MAX: Final = 1.0  # longest such pause; a leader change takes about two
 FIRST_ROUTE_SECONDS: Final = 15.0  # opening a producer or consumer waits so long for the mesh

@@ -1,18 +1,22 @@
 """Lanes of one consumer: what befalls one of them, or floods it, leaves the others what is theirs."""
 
 import asyncio
+from collections import Counter
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from braid.client.columns import Batch
 from braid.client.memory import MemoryBound
+from braid.client.places import ANY, roles
 from braid.client.record import Record
 from braid.client.round_robin import RoundRobin
 from braid.client.settings import Retry
 from braid.kernel import limits
 from braid.kernel.errors import Retryable
 from tests.support.scripted_control import until, virtual
-from tests.unit.client.consuming import FIRST, bench, killed, member
+from tests.unit.client.consuming import FIRST, Bench, bench, killed, member
 
 BULK = "logs/bulk/1"
 BULK_FIRST = f"{BULK}/0"
@@ -96,3 +100,111 @@ def test_batches_that_count_as_one_record_are_caught(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(RoundRobin, "charge", lambda self, more, *, lent: None)
     with pytest.raises(AssertionError):
         test_batches_of_lanes_are_as_many_records_as_their_shares_say()
+
+
+async def waited_by_live(at: Bench, **settings: object) -> list[float]:
+    """How long records of live waited that came one by one, where slow ones of bulk had every handler they may have."""
+    at.fill(2_000, channel=BULK)
+    loop, waited = asyncio.get_running_loop(), list[float]()
+
+    async def handle(record: Record) -> None:
+        if record.lane == "bulk":
+            await asyncio.sleep(30.0)
+        else:
+            waited.append(loop.time() - sent_at)
+        at.sunk(record)
+
+    async with member(at, "m", FIRST, BULK_FIRST, **settings) as (consumer, _):
+        running = asyncio.ensure_future(consumer.run(handle))
+        await asyncio.sleep(5.0)
+        for number in range(1, 11):
+            sent_at = loop.time()
+            at.fill(1)
+            await until(lambda wanted=number: len(waited) == wanted, seconds=100.0)  # type: ignore[misc]
+        killed(consumer)
+    running.cancel()
+    return waited
+
+
+@virtual
+async def test_no_lane_waits_for_slow_handlers_of_another() -> None:
+    async with bench() as at:
+        assert max(await waited_by_live(at, lanes={"live": 8, "bulk": 2}, concurrency=10)) < 0.5
+        at.watch.untrue.clear()
+
+
+def test_handlers_that_are_not_divided_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The control for the test before."""
+    monkeypatch.setattr(limits, "HANDLERS_PER_LANE_MIN", 1_000)
+    with pytest.raises(AssertionError):
+        test_no_lane_waits_for_slow_handlers_of_another()
+
+
+@virtual
+async def test_handlers_are_divided_by_shares_and_lent_but_for_one_of_each_lane() -> None:
+    async with bench() as at:
+        at.fill(2_000, channel=BULK)
+        at_once: Counter[str] = Counter()
+
+        async def handle(record: Record) -> None:
+            at_once[record.lane] += 1
+            await asyncio.sleep(1.0)
+            at_once[record.lane] -= 1
+            at.sunk(record)
+
+        async with member(at, "m", FIRST, BULK_FIRST, lanes={"live": 8, "bulk": 2}, concurrency=10) as (consumer, _):
+            running = asyncio.ensure_future(consumer.run(handle))
+            await asyncio.sleep(3.5)
+            assert at_once == {"bulk": 9}, "all but the one that live keeps"
+            at.fill(300)
+            await asyncio.sleep(0.1)
+            assert at_once["live"] == 1
+            await asyncio.sleep(3.0)
+            assert at_once == {"live": 8, "bulk": 2}, "what was lent is back"
+            consumer.pause("bulk")
+            await asyncio.sleep(3.0)
+            assert +at_once == {"live": 9}
+            consumer.resume("bulk")
+            await asyncio.sleep(3.0)
+            assert at_once == {"live": 8, "bulk": 2}
+            killed(consumer)
+        running.cancel()
+
+
+@virtual
+async def test_batches_and_what_few_handlers_take_come_of_all_lanes() -> None:
+    async with bench() as at:
+        at.fill(100)
+        at.fill(100, channel=BULK)
+
+        async def handle(batch: Batch) -> None:
+            await asyncio.sleep(0.1)
+            for record in batch.unsettled():
+                at.sunk(record)
+                record.ack()
+
+        for name, concurrency in (("few", 1), ("many", 20)):
+            async with member(at, name, FIRST, BULK_FIRST, concurrency=concurrency) as (consumer, _):
+                running = asyncio.ensure_future(consumer.run_batches(handle, max_records=10))
+                before = len(at.sink)
+                await until(lambda: len(at.sink) >= before + 100)  # noqa: B023 - waited for at once
+                at.fill(50)
+                at.fill(50, channel=BULK)
+            await running
+        assert len(at.offsets()) + len(at.offsets("braid.logs.bulk.1")) == len(set(at.sink))
+
+
+@given(st.integers(1, 200), st.dictionaries(st.sampled_from("abcdef"), st.integers(1, 20), min_size=1))
+def test_every_handler_has_a_role_and_every_lane_one_that_it_keeps(handlers: int, shares: dict[str, int]) -> None:
+    found = roles(handlers, shares)
+    assert len(found) == handlers
+    if len(shares) == 1 or handlers < 2 * len(shares):
+        assert set(found) == {ANY}
+        return
+    parts = Counter(role.lane for role in found)
+    assert parts.keys() == shares.keys()
+    assert Counter(role.lane for role in found if not role.helps) == dict.fromkeys(shares, 1)
+    whole = sum(shares.values())
+    for lane, share in shares.items():
+        assert parts[lane] <= handlers * share / whole + 1
+        assert parts[lane] == 1 or parts[lane] >= handlers * share / whole - len(shares)

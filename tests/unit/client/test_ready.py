@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from braid.client.partition_work import PartitionWork
+from braid.client.places import Place
 from braid.client.ready import Ready
 from braid.kernel.limits import RECORDS_BETWEEN_YIELDS, YIELD_SECONDS
 from tests.support.scripted_control import until, virtual
@@ -119,8 +120,9 @@ async def test_who_had_its_turn_meanwhile_is_not_given_another_one() -> None:
         at.fill(1_000)
         async with member(at, "m", FIRST) as (consumer, _):
             await asyncio.sleep(1.0)
+            place = Place(consumer._ready)
             for _ in range(6):
-                taken = [consumer._ready.take_quickly() for _ in range(RECORDS_BETWEEN_YIELDS)]
+                taken = [place.take_quickly() for _ in range(RECORDS_BETWEEN_YIELDS)]
                 assert None not in taken
                 await asyncio.sleep(2 * YIELD_SECONDS)  # handlers do
             killed(consumer)
