@@ -178,15 +178,15 @@ def _lanes(name: str, stream: Stream) -> list[Finding]:
 
 
 def _lost(name: str, stream: Stream) -> list[Finding]:
-    """A drain waits for a person; a channel that carries traffic goes on, with whatever it lost told."""
+    """A drain waits for a person; what carries traffic, or is drained, does not: what it lost is told all the same."""
     findings: list[Finding] = []
     for channel in stream.status.channels:
         told = f"{channel.name} on cluster {channel.cluster}: {offsets_text(channel.lost)} ({channel.lost_evidence})"
         if waits_for_a_person(channel):
             remedy = f"bring them back, or go on without: braid close channel {channel.name} --dry-run"
             findings.append(Finding(name, "lost", Level.FAIL, told, remedy))
-        elif channel.lost and channel.state == CHANNEL_STATE_ACTIVE:
-            remedy = f"it carries on without them; since when: braid events --for {name}"
+        elif channel.lost and not channel.closed:
+            remedy = f"nothing waits for them; since when: braid events --for {name}"
             findings.append(Finding(name, "lost", Level.WARN, told, remedy))
     return findings
 

@@ -12,7 +12,6 @@ from braid.kernel.decider import Context
 from braid.kernel.errors import AlreadyExists, Conflict, Invalid, NotFound, Refused
 from braid.kernel.ids import ChannelId, check_name
 from braid.kernel.limits import FAILOVERS_MAX, RETIRED_CHANNELS_KEPT
-from braid.kernel.offset_ranges import united
 from services.registry.channels import CONSUMABLE, SPARE, Channel, ChannelRef, ChannelState
 from services.registry.clusters import check_etag
 from services.registry.commands import (
@@ -66,6 +65,7 @@ from services.registry.events import (
     StreamUpdated,
     TrafficMoved,
 )
+from services.registry.losses import late_receipts, lose
 from services.registry.streams import Stream, check_order, check_partitions, check_stream_spec
 
 
@@ -245,7 +245,7 @@ def _record(state: Stream, command: _Record) -> Sequence[StreamEvent]:
             safe = channel.state is ChannelState.ACTIVE and channel.retention_lifted and not channel.endangered
             return [RetentionRestored(command.ref)] if drained or safe else []
         case ReportLoss() | ReportOverwritten():
-            return _lose(channel, command)
+            return lose(channel, command)
         case CloseChannel():
             return _close(channel, command)
         case ReleaseChannel():
@@ -254,20 +254,6 @@ def _record(state: Stream, command: _Record) -> Sequence[StreamEvent]:
             return _intend_retirement(channel)
         case _:
             return _drain(channel, command)
-
-
-def _lose(channel: Channel, command: ReportLoss | ReportOverwritten) -> Sequence[StreamEvent]:
-    """What is overwritten only grows; the rest may be found again."""
-    if channel.state not in CONSUMABLE:
-        return []
-    if isinstance(command, ReportOverwritten):
-        overwritten = united((*channel.overwritten, *command.ranges))
-        lost = united((*channel.lost, *overwritten))
-    else:
-        overwritten, lost = channel.overwritten, united((*command.ranges, *channel.overwritten))
-    if (lost, overwritten) == (channel.lost, channel.overwritten):
-        return []
-    return [RecordsLost(command.ref, lost, command.evidence, overwritten)]
 
 
 def _intend_retirement(channel: Channel) -> Sequence[StreamEvent]:
@@ -301,6 +287,8 @@ def _drain(
     channel: Channel, command: RecordProducersLeft | RecordSealed | RecordEndOffsets | RecordDrained
 ) -> Sequence[StreamEvent]:
     """The order of a drain is enforced here, whatever the shell believes."""
+    if isinstance(command, RecordProducersLeft) and channel.producers_left:
+        return late_receipts(channel, command)
     if channel.state is ChannelState.DRAINED:
         unsealed = channel.closed and not channel.sealed and isinstance(command, RecordSealed)
         return [ChannelSealed(command.ref)] if unsealed else []
@@ -310,8 +298,7 @@ def _drain(
         case RecordProducersLeft():
             if command.route_revision < channel.drain_revision:
                 raise Refused(f"route {command.route_revision} still names channel {channel.ref}")
-            left = ProducersLeft(command.ref, command.route_revision, command.expired, command.acknowledged)
-            return [] if channel.producers_left else [left]
+            return [ProducersLeft(command.ref, command.route_revision, command.expired, command.acknowledged)]
         case RecordSealed():
             _require(channel.producers_left, channel, "its producers may still write")
             return [] if channel.sealed else [ChannelSealed(command.ref)]

@@ -9,6 +9,9 @@ from collections.abc import Iterable, Sequence
 
 from braid.kernel.errors import Refused
 from braid.kernel.offset_ranges import OPEN, OffsetRange, Ranges, ranges_text, united
+from services.registry.channels import CONSUMABLE, Channel, ChannelState
+from services.registry.commands import RecordProducersLeft, ReportLoss, ReportOverwritten
+from services.registry.events import ProducersLeft, RecordsLost, StreamEvent
 
 
 def below(ends: Sequence[int]) -> Ranges:
@@ -43,3 +46,34 @@ def check_accepted(accepted: Ranges, would: Ranges, channel: str) -> None:
     message = f"closing channel {channel} gives up {ranges_text(would) or 'nothing'}, and --accept-loss {named}"
     flag = f" --accept-loss {ranges_text(would)}" if would else ""
     raise Refused(message, field="accept_loss", remedy=f"if that is what you want: braid close channel {channel}{flag}")
+
+
+def lose(channel: Channel, command: ReportLoss | ReportOverwritten) -> Sequence[StreamEvent]:
+    """What follows from a loss that was seen. What is overwritten only grows; the rest may be found again."""
+    if channel.state not in CONSUMABLE:
+        return []
+    if isinstance(command, ReportOverwritten):
+        overwritten = united((*channel.overwritten, *command.ranges))
+        lost = united((*channel.lost, *overwritten))
+    else:
+        overwritten, lost = channel.overwritten, united((*command.ranges, *channel.overwritten))
+    if (lost, overwritten) == (channel.lost, channel.overwritten):
+        return []
+    return [RecordsLost(command.ref, lost, command.evidence, overwritten)]
+
+
+def late_receipts(channel: Channel, command: RecordProducersLeft) -> Sequence[StreamEvent]:
+    """A producer that was not waited for, being stopped or cut off, is back and tells how far its receipts go.
+
+    What drains is held against them. What is drained was sealed, and all of it read then: what lay beyond was lost.
+    """
+    known = channel.acknowledged or (0,) * channel.partitions
+    grown = tuple(max(pair) for pair in zip(known, command.acknowledged or known, strict=True))
+    if grown == known or not channel.live:
+        return []
+    told = ProducersLeft(channel.ref, command.route_revision, command.expired, grown)
+    beyond = missing([grown], channel.end_offsets) if channel.end_offsets else ()
+    if channel.state is not ChannelState.DRAINED or not beyond:
+        return [told]
+    evidence = "a producer that came back after the drain has receipts beyond its end"
+    return [told, RecordsLost(channel.ref, united((*channel.lost, *beyond)), evidence, channel.overwritten)]

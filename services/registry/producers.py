@@ -34,6 +34,7 @@ from services.registry.views import route_message
 from services.registry.witnesses import Witnesses
 
 PROTOCOL_VERSION = 1
+_MAY_HAVE_LOST = (*CONSUMABLE, ChannelState.DRAINED)
 
 
 class Producers:
@@ -180,15 +181,15 @@ class Producers:
             self._witnesses.reached(answer.cluster, session.host, at)
 
     def _take_receipts(self, stream: Stream, left: ChannelLeft) -> None:
-        """Only of channels whose producers are, or will be, waited for: the rest is recorded, or none of this stream's.
+        """Of channels that may still lose something, or may have lost it while the producer was not waited for.
 
         One that still is on the route was left because it broke; its producer may never send to it again, and then
         says nothing more of it.
         """
         for channel in stream.channels:
-            waits = channel.state in CONSUMABLE and not channel.producers_left
-            if waits and str(channel.id(stream.name)) == left.channel:
+            if channel.state in _MAY_HAVE_LOST and str(channel.id(stream.name)) == left.channel:
                 self._sessions.take_receipts(stream.name, channel, left.next_offsets)
+                self._on_acknowledged()
 
     def _take_resumed(self, stream: Stream, told: LogResumed) -> None:
         """Of channels whose records are not all done yet: where those went, somebody may still need to know."""

@@ -209,6 +209,9 @@ class Reconciler:
 
     def _job(self, world: World, stream: Stream, channel: Channel) -> _Job | None:
         cluster = world.cluster(channel.cluster)
+        told_late = channel.producers_left and not channel.retiring
+        if told_late and self._sessions.receipts(stream.name, channel):
+            return _Job(stream, channel, cluster, Work.AWAIT_PRODUCERS)
         work = next_work(world, channel)
         there = cluster.reachable and not world.lost(channel) and channel.state in CONSUMABLE
         if work is Work.LIFT_RETENTION:
@@ -243,7 +246,7 @@ class Reconciler:
         if result is not None and not await self._execute(job.stream.name, result, cause):
             self._later(job)
         elif isinstance(result, RecordProducersLeft):
-            self._sessions.forget_receipts(job.stream.name, job.channel)
+            self._sessions.forget_receipts(job.stream.name, job.channel, result.acknowledged)
         elif isinstance(result, ReportOverwritten):
             decided = job.resumptions - self._undecided.pop(job.key, frozenset())
             self._sessions.looked_at(job.stream.name, job.channel, decided)
@@ -303,10 +306,11 @@ class Reconciler:
         return Held(("its logs are shorter than what producers saw of them",)) if waits else None
 
     def _producers_left(self, job: _Job) -> StreamCommand | Held:
+        """Also what one told that came back after nobody was waited for any more."""
         current = self._replica.aggregates.state(STREAMS, job.stream.name).route_revision
         now = self._replica.host.clock.elapsed()
         standing = self._sessions.standing(job.stream.name, job.channel, current, now)
-        if standing.holders:
+        if standing.holders and not job.channel.producers_left:
             return Held(tuple(standing.holders))
         receipts = self._sessions.receipts(job.stream.name, job.channel)
         return RecordProducersLeft(job.channel.ref, current, tuple(standing.expired), receipts)

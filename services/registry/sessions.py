@@ -119,9 +119,10 @@ class Sessions:
         known = self._receipts.get((stream, channel.ref))
         return tuple(known.get(number, 0) for number in range(channel.partitions)) if known else ()
 
-    def forget_receipts(self, stream: str, channel: Channel) -> None:
-        """They are recorded."""
-        self._receipts.pop((stream, channel.ref), None)
+    def forget_receipts(self, stream: str, channel: Channel, recorded: tuple[int, ...]) -> None:
+        """These are recorded; what was told meanwhile is not."""
+        if self.receipts(stream, channel) == recorded:
+            self._receipts.pop((stream, channel.ref), None)
 
     def take_resumptions(self, stream: str, channel: Channel, told: Sequence[Resumption]) -> None:
         """A producer's logs went on over other connections; what is told again was perhaps looked at already."""

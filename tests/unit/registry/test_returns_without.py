@@ -22,7 +22,7 @@ from braid.kernel.errors import BraidError, Refused
 from braid.kernel.limits import LOSS_SEEN_SECONDS
 from braid.kernel.offset_ranges import OPEN, Ranges
 from braid.kernel.ports import HistoryId, KafkaAdmin, TopicPartition
-from services.registry import channels, drain
+from services.registry import channels, domain, drain
 from services.registry.events import ChannelClosed, ChannelDrained, RecordsLost, StreamEvent
 from tests.support.virtual_time import run_virtual
 from tests.unit.registry.mesh import ACTIVE, DRAINED, DRAINING, STANDBY, Mesh, Producer, open_producer, two_clusters
@@ -288,6 +288,42 @@ def test_a_stranded_channel_is_closed_by_naming_all_that_nobody_knows_to_be_done
         await mesh.until(lambda: east.topic_config(TOPIC)["retention.ms"] != "-1", 20, "it is kept for ever")
 
     play(scene)
+
+
+async def told_late(mesh: Mesh, *, done: bool) -> list[Ranges]:
+    """Losses of a truncated log that are told when its producer, which nobody waited for any more, is back."""
+    await filled(mesh)
+    east = mesh.kafka.named("east")
+    east.kill()
+    await mesh.until_channel(CHANNEL, lambda channel: channel.drain_step == DRAIN_STEP_SEAL, 60)
+    east.truncate(FIRST, 7)
+    east.start()
+    await mesh.until_channel(CHANNEL, at_its_groups, 30)
+    if done:
+        await mesh.commit("east", "indexer", TOPIC, 7, 0)
+        await mesh.until_channel(CHANNEL, lambda channel: channel.state == DRAINED, 10)
+    assert await lost(mesh) == []
+    await open_producer(mesh, left=[ChannelLeft(channel=CHANNEL, next_offsets={0: 10})])
+    await asyncio.sleep(LOSS_SEEN_SECONDS + 5)
+    await open_producer(mesh, left=[ChannelLeft(channel=CHANNEL, next_offsets={0: 10})])
+    await asyncio.sleep(5)
+    return await lost(mesh)
+
+
+@pytest.mark.parametrize("done", [False, True], ids=["drains", "drained"])
+def test_what_a_producer_tells_that_was_not_waited_for_counts(done: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scene(mesh: Mesh) -> None:
+        assert await told_late(mesh, done=done) == [((0, 7, 9),)], "told once"
+        channel = await mesh.channel(CHANNEL)
+        assert channel.state == (DRAINED if done else DRAINING)
+        assert named(channel.lost) == [(0, 7, 9)] and list(channel.acknowledged) == [10, 0]
+
+    async def unheard(mesh: Mesh) -> None:
+        assert await told_late(mesh, done=done) == [], "the control: nobody misses them"
+
+    play(scene)
+    monkeypatch.setattr(domain, "late_receipts", lambda channel, command: [])
+    play(unheard)
 
 
 @pytest.mark.parametrize("replaced", [True, False], ids=["another cluster", "the same, empty"])
