@@ -18,7 +18,7 @@ from braid.client.where import headers_asked
 from braid.client.zone_bytes import Tally
 from braid.kernel import limits
 from braid.kernel.errors import BraidError
-from braid.kernel.ports import Generation, Host, Isolation, KafkaCluster, Task
+from braid.kernel.ports import Contact, Generation, Host, Isolation, KafkaCluster, Task
 
 
 class ClusterWork:
@@ -134,6 +134,11 @@ class ClusterWork:
         self.intake.review()
         if self._behind is not None:
             self._behind.review()
+
+    def contact(self) -> Contact:
+        """Whether the cluster answers fetches and commits."""
+        found = self.intake.contact().joined(self.committer.contact())
+        return found if self._behind is None else found.joined(self._behind.contact())
 
     def remove(self, work: PartitionWork) -> None:
         """Ends fetching and committing a lease."""

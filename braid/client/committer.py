@@ -19,6 +19,7 @@ from braid.kernel.errors import BraidError, ClusterUnavailable, Fenced, Invalid,
 from braid.kernel.ids import LeaseId
 from braid.kernel.ports import (
     Committed,
+    Contact,
     Fingerprint,
     Generation,
     Host,
@@ -123,6 +124,10 @@ class Committer:
         self._stale = False
         self._lent.set()
         self._resumed()
+
+    def contact(self) -> Contact:
+        """When the newest commit was answered; none is owed: an idle member commits nothing."""
+        return Contact(answered_seconds_ago=self._host.clock.elapsed() - self._answered_at)
 
     @property
     def unreachable(self) -> bool:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 
 from braid.client.brake import Brakes
 from braid.client.circuits import Circuits
+from braid.client.cluster_watch import ClusterWatch
 from braid.client.dead_letters import DeadLetters
 from braid.client.explaining import Explained, explained
 from braid.client.handlers import InThreads, Tell, ThreadRecord, X, open_threads
@@ -55,9 +56,14 @@ class Consumer:
         *,
         zone: str,
         settings: ConsumerSettings,
+        cluster_watch: ClusterWatch | None = None,
     ) -> None:
-        """`open_leases` gets who hears of leases, and what fills heartbeats; `open_producer` writes dead letters."""
+        """`open_leases` gets who hears of leases, and what fills heartbeats; `open_producer` writes dead letters.
+
+        `cluster_watch` tells the registry of clusters that do not answer; None where there is none.
+        """
         self._host = host
+        self._cluster_watch = cluster_watch
         self._settings = settings
         self._ready = Ready(settings.lanes)
         ready_records_max = max(limits.READY_RECORDS_MAX, limits.READY_RECORDS_PER_HANDLER * settings.concurrency)
@@ -107,6 +113,8 @@ class Consumer:
         if self._refusal is not None:
             await self._stop()
             raise self._refusal
+        if self._cluster_watch is not None:
+            self._cluster_watch.add(self._works)
         return self
 
     async def __aexit__(
@@ -389,6 +397,8 @@ class Consumer:
     async def _stop(self) -> None:
         self._closed = True
         self._ready.close()
+        if self._cluster_watch is not None:
+            self._cluster_watch.remove(self._works)
         self._works.end_all()
         self._levels.clear()
         tasks = [*self._tasks, *self._background.values()]

@@ -10,7 +10,7 @@ from braid.client.partition_work import PartitionWork
 from braid.client.zone_bytes import Tally
 from braid.kernel import limits
 from braid.kernel.errors import BraidError, ClusterUnavailable, OffsetOutOfRange
-from braid.kernel.ports import Host, KafkaFetcher, TopicPartition
+from braid.kernel.ports import Contact, Host, KafkaFetcher, TopicPartition
 
 _log = logging.getLogger("braid.consumer")
 
@@ -71,6 +71,10 @@ class Intake:
     def review(self) -> None:
         """Something may be fetched again."""
         self._respect_bound()
+
+    def contact(self) -> Contact:
+        """Whether the cluster answers fetches."""
+        return self._fetcher.contact()
 
     async def close(self) -> None:
         """Stops the client."""

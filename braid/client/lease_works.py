@@ -29,7 +29,7 @@ from braid.client.zone_bytes import FETCHED, tally
 from braid.kernel import limits
 from braid.kernel.errors import BraidError, ClusterUnavailable, NotFound
 from braid.kernel.ids import LeaseId
-from braid.kernel.ports import Generation, Host, Kafka, Task
+from braid.kernel.ports import Contact, Generation, Host, Kafka, Task
 
 _log = logging.getLogger("braid.consumer")
 OpenLeases = Callable[[LeaseListener, Callable[[], join_pb2.Heartbeat]], LeaseKeeper]
@@ -348,6 +348,11 @@ class LeaseWorks:
             )
             self.clusters[name].start()
         return self.clusters[name]
+
+    def contacts(self) -> dict[str, Contact]:
+        """By cluster on which leases lie, whether it answers."""
+        read = {work.lease.cluster.name for work in self._works.values()}
+        return {name: cluster.contact() for name, cluster in self.clusters.items() if name in read}
 
     def _loads(self) -> join_pb2.Heartbeat:
         """What the work costs, idle leases left out; of records taken without `run`, one by one, only the number."""

@@ -8,6 +8,7 @@ from typing import Self
 from braid.api.assigner.v1 import group_pb2, join_pb2
 from braid.api.registry.v1.route_pb2 import ProducerHello
 from braid.client import lease_session, route_watch
+from braid.client.cluster_watch import ClusterWatch
 from braid.client.consumer import Consumer
 from braid.client.heartbeats import Heartbeats
 from braid.client.lane_rules import LaneRule
@@ -29,6 +30,8 @@ from braid.rpc.mesh_client import Directory, ServiceClient
 
 class MeshOfStreams:
     """What every mesh offers, wherever its routes and leases come from."""
+
+    _cluster_watch: ClusterWatch | None = None  # where there is a registry to tell
 
     def __init__(self, host: Host, kafka: Kafka, client_id: str, zone: str) -> None:
         self._host = host
@@ -116,6 +119,7 @@ class MeshOfStreams:
             lambda stream: self._make_producer(stream, ProducerSettings()),
             zone=self._zone,
             settings=settings,
+            cluster_watch=self._cluster_watch,
         )
 
     def _routes(
@@ -153,6 +157,7 @@ class Mesh(MeshOfStreams):
         super().__init__(host, kafka, client_id, zone)
         self._directory = Directory(transport, host, endpoints)
         self._heartbeats = Heartbeats(host, self.service("assigner"))
+        self._cluster_watch = ClusterWatch(host, self.service("registry"), client_id)
         self._open_seconds = open_seconds
 
     async def __aenter__(self) -> Self:
@@ -166,6 +171,8 @@ class Mesh(MeshOfStreams):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._cluster_watch is not None:
+            await self._cluster_watch.close()
         await self._heartbeats.close()
         await self._directory.close()
 

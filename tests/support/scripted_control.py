@@ -11,11 +11,11 @@ from typing import Final
 
 from braid.api.assigner.v1 import join_pb2
 from braid.api.mesh.v1.endpoint_pb2 import ClusterAddress, Endpoint, ListEndpointsRequest, ListEndpointsResponse
-from braid.api.registry.v1 import route_pb2
+from braid.api.registry.v1 import route_pb2, witness_pb2
 from braid.client.mesh import Mesh
 from braid.kafka.memory import MemoryKafka, MemoryProcess
 from braid.kafka.memory.log import MemoryRecord
-from braid.kernel.errors import BraidError, Unavailable
+from braid.kernel.errors import BraidError, Unavailable, Unsupported
 from braid.kernel.ids import ChannelId, LeaseId, make_epoch
 from braid.kernel.ports import Caller, DuplexServing, Generation, RpcService, TopicPartition
 from braid.rpc.memory_network import MemoryNetwork
@@ -69,6 +69,25 @@ class Joined:
 
 
 @dataclass
+class Witness:
+    """A process of consumers: what it said of clusters, and a way to ask it."""
+
+    hello: witness_pb2.WitnessHello
+    call: DuplexServing
+    read: list[list[str]] = field(default_factory=list)
+    complaints: list[str] = field(default_factory=list)
+    answers: list[route_pb2.ReachAnswer] = field(default_factory=list)
+    ended: bool = False
+
+    async def ask(self, cluster: str) -> int:
+        """Asks when a cluster answered last; milliseconds, or -1."""
+        before, question = len(self.answers), route_pb2.ReachQuestion(cluster=cluster)
+        await self.call.send(witness_pb2.WatchClustersResponse(reach=question))
+        await until(lambda: len(self.answers) > before, 1.0)
+        return self.answers[-1].acknowledged_ms_ago
+
+
+@dataclass
 class Channel:
     """What the control plane knows of a channel."""
 
@@ -105,6 +124,9 @@ class Control:
     max_record_bytes: int = 1 << 20
     brokers: int = 1
     reaches: list[tuple[str, route_pb2.ReachAnswer]] = field(default_factory=list)
+    witnesses: list[Witness] = field(default_factory=list)
+    knows_witnesses: bool = True  # an older registry does not
+    refused_witnesses: int = 0
 
     def __post_init__(self) -> None:
         loop = running_loop()
@@ -129,6 +151,9 @@ class Control:
             {},
             {
                 method_path("registry", "WatchRoutes"): duplex(route_pb2.WatchRoutesRequest, self._watch_routes),
+                method_path("registry", "WatchClusters"): duplex(
+                    witness_pb2.WatchClustersRequest, self._watch_clusters
+                ),
                 method_path("assigner", "Join"): duplex(join_pb2.JoinRequest, self._join),
             },
         )
@@ -229,6 +254,30 @@ class Control:
                     self.reaches.append((first.hello.host, message.reach))
         finally:
             self._watches.remove(call)
+
+    async def _watch_clusters(self, call: DuplexServing) -> None:
+        if not self.knows_witnesses:
+            self.refused_witnesses += 1
+            raise Unsupported("unknown method")
+        first = await call.receive()
+        assert isinstance(first, witness_pb2.WatchClustersRequest)
+        witness = Witness(first.hello, call, [list(first.hello.clusters.names)])
+        self.witnesses.append(witness)
+        await call.send(witness_pb2.WatchClustersResponse(welcome=witness_pb2.WitnessWelcome(protocol_version=1)))
+        try:
+            while (message := await call.receive()) is not None:
+                assert isinstance(message, witness_pb2.WatchClustersRequest)
+                match message.WhichOneof("message"):
+                    case "clusters":
+                        witness.read.append(list(message.clusters.names))
+                    case "errors":
+                        witness.complaints.append(message.errors.cluster)
+                    case "reach":
+                        witness.answers.append(message.reach)
+        except Unavailable:
+            pass
+        finally:
+            witness.ended = True
 
     # --- the assigner
 

@@ -37,7 +37,9 @@ class WatchClustersRequest(_message.Message):
     def reach(self) -> _route_pb2.ReachAnswer: ...
     @_builtins.property
     def errors(self) -> _route_pb2.SendErrors:
-        """A fetch has gone without an answer for so long that it counts against its cluster; said again while that lasts."""
+        """Fetches have gone without an answer for so long that it counts against their cluster: said once, with each answer
+        while that lasts, and unasked ever less often.
+        """
 
     def __init__(
         self,
