@@ -1,18 +1,20 @@
 """What ails clusters in a run, in each way a verdict knows; and whether what the registry concludes has its cause.
 
-A cluster may be called down only when it is dead, when too much of it is gone, or when nobody who uses it gets an
-answer and somebody was cut off; slow only when it is; half-dead only when a broker is gone. Pauses of a fifth of a
-second and a registry that is late itself are no cause of anything.
+A cluster may be called down only when it is dead or takes no records, when too much of it is gone, when nobody who
+uses it gets an answer and somebody was cut off, or when all who read it were; slow only when it is; half-dead only when
+a broker is gone. Pauses of a fifth of a second and a registry that is late itself are no cause of anything. One that
+takes no records for long must be called down, whoever reads it.
 """
 
 import json
 import random
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from braid.kernel.limits_health import SLOW_AFTER_SECONDS
-from tests.simulation.world import PRODUCERS, SERVICES, World
+from braid.kernel.limits_health import SLOW_AFTER_SECONDS, SOLE_WITNESS_SECONDS
+from tests.simulation.world import MEMBERS, PRODUCERS, SERVICES, World
 from tests.support.checkers.checking import Instant
 from tests.support.checkers.facts import Acknowledged, Ailing, Fact, Folded
 
@@ -21,6 +23,7 @@ GASP_SECONDS: Final = 1.2  # a look fails meanwhile, and producers may complain
 SLOW_SECONDS: Final = (0.12, 0.2)  # a request; a look takes three
 LATELY_SECONDS: Final = 4.0  # what ended so long ago explains nothing any more
 SILENT_SECONDS: Final = 1.4  # without an acknowledgement, before anybody may conclude a death: a little less than DOWN
+FULL_SECONDS: Final = 5.0  # a cluster that took no records for so long is down
 DEAD_SECONDS: Final = 0.6  # the least death that is seen at once: two refusals, and producers that say so
 
 
@@ -41,6 +44,7 @@ class Ailments:
     def __init__(self, world: World, dice: random.Random) -> None:
         self._world = world
         self._dice = dice
+        self._fillings: Counter[str] = Counter()  # of each cluster, so many at present
 
     def noted(self, kind: str, cluster: str, heal: Callable[[], None]) -> Callable[[], None]:
         """Tells the checkers that something ails a cluster; returns what ends it, and tells them that too."""
@@ -88,10 +92,23 @@ class Ailments:
         text = f"stop broker {broker} of {name}"
         return Ailment("broker", name, text, self._dice.uniform(2.0, 15.0), lambda: cluster.start_broker(broker))
 
-    def cut(self, kind: str, names: str) -> Ailment:
+    def full(self) -> Ailment:
+        """A cluster serves what it has, and takes no records."""
+        name = self._dice.choice(self._world.plan.clusters)
+        cluster = self._world.kafka.named(name)
+        self._fillings[name] += 1
+        cluster.full = True
+
+        def heal() -> None:
+            self._fillings[name] -= 1
+            cluster.full = self._fillings[name] > 0
+
+        return Ailment("full", name, f"fill cluster {name}", self._dice.uniform(1.0, 15.0), heal)
+
+    def cut(self, kind: str, *names: str) -> Ailment:
         """All processes whose names begin so are cut off from a cluster."""
         cluster = self._dice.choice(self._world.plan.clusters)
-        cut = [name for name in (*SERVICES, *PRODUCERS) if name.startswith(names)]
+        cut = [name for name in (*SERVICES, *PRODUCERS, *MEMBERS) if name.startswith(names)]
         views = [self._world.running[name].kafka for name in cut]
         for view in views:
             view.cut(cluster)
@@ -100,7 +117,8 @@ class Ailments:
             for view in views:
                 view.mend(cluster)
 
-        return Ailment(kind, cluster, f"cut {names}* from {cluster}", self._dice.uniform(3.0, 15.0), heal)
+        text = f"cut {', '.join(f'{name}*' for name in names)} from {cluster}"
+        return Ailment(kind, cluster, text, self._dice.uniform(3.0, 15.0), heal)
 
 
 @dataclass(slots=True)
@@ -129,9 +147,10 @@ class HonestHealth(Instant):
     invariant = "health has its cause"
     heeds: Sequence[type] = (Folded, Ailing, Acknowledged)
 
-    def __init__(self, now: Callable[[], float]) -> None:
-        """`now` is the time of the run."""
+    def __init__(self, now: Callable[[], float], *, one_host: bool = False) -> None:
+        """`now` is the time of the run; `one_host` says that all who use clusters run on one."""
         self._now = now
+        self._alone_seconds = SOLE_WITNESS_SECONDS if one_host else 0.0
         self._spells: dict[str, list[_Spell]] = {}
         self._acknowledged: dict[str, float] = {}
         self._states: dict[str, tuple[int, str]] = {}
@@ -142,6 +161,7 @@ class HonestHealth(Instant):
             self._acknowledged[fact.place.cluster] = self._now()
         elif isinstance(fact, Ailing):
             self._note(fact)
+            yield from self._overlooked(fact)
         elif isinstance(fact, Folded) and (fact.history.service, fact.history.kind) == ("registry", "cluster"):
             yield from self._judge(fact)
 
@@ -151,6 +171,17 @@ class HonestHealth(Instant):
             spells.append(_Spell(fact.ailment, self._now()))
         else:
             next(each for each in spells if each.kind == fact.ailment and each.until is None).until = self._now()
+
+    def _overlooked(self, fact: Ailing) -> Iterator[str]:
+        """What came to its end without having been seen."""
+        if fact.ailment != "full" or fact.begins:
+            return
+        seconds = next(each for each in reversed(self._spells[fact.cluster]) if each.kind == "full").seconds(
+            self._now()
+        )
+        _, health = self._states.get(fact.cluster, (0, "HEALTHY"))
+        if seconds >= FULL_SECONDS and health != "DOWN":
+            yield f"{fact.cluster} has taken no records for {seconds:.1f} s, and is called {health}"
 
     def _judge(self, fact: Folded) -> Iterator[str]:
         name = fact.history.id
@@ -171,12 +202,16 @@ class HonestHealth(Instant):
         spells = [each for each in self._spells.get(cluster, ()) if each.recent(now)]
         match health:
             case "DOWN":
-                dead = any(each.kind == "dead" and each.seconds(now) >= DEAD_SECONDS for each in spells)
+                dead = any(each.kind in ("dead", "full") and each.seconds(now) >= DEAD_SECONDS for each in spells)
+                unread = any(each.kind == "member" and each.seconds(now) >= SILENT_SECONDS for each in spells)
+                if dead or unread:
+                    return True
+                cut = any(each.kind == "producer" and each.seconds(now) >= self._alone_seconds for each in spells)
                 silent = now - self._acknowledged.get(cluster, 0.0) >= SILENT_SECONDS
-                return dead or (silent and any(each.kind in ("registry", "producer", "broker") for each in spells))
+                return silent and (cut or any(each.kind in ("registry", "broker") for each in spells))
             case "SLOW":
                 return any(each.kind == "slow" and each.seconds(now) >= SLOW_AFTER_SECONDS - 1 for each in spells)
             case "HALF_DEAD":
-                return any(each.kind == "broker" for each in spells)
+                return any(each.kind in ("broker", "full") for each in spells)
             case _:
                 return True

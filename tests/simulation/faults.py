@@ -366,6 +366,15 @@ class Faults:
     def _cut_producers(self) -> None:
         self._ail_as(self._ailments.cut("producer", "producer"))
 
+    def _cut_members(self) -> None:
+        self._ail_as(self._ailments.cut("member", "member"))
+
+    def _cut_applications(self) -> None:
+        self._ail_as(self._ailments.cut("producer", "producer", "member"))
+
+    def _fill_cluster(self) -> None:
+        self._ail_as(self._ailments.full())
+
     def _cut_voices(self) -> None:
         self._ail_as(self._ailments.cut("producer", PRODUCERS[0]))
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 from typing import Any, Final
 
 from braid.api.registry.v1 import route_pb2
-from services.registry import failover, health, lateness, policy, producers, witnesses
-from services.registry.evidence import Evidence
+from services.registry import evidence, failover, health, lateness, policy, producers, witnesses
+from services.registry.evidence import Evidence, Look
 from services.registry.streams import Stream
 from services.registry.thresholds import Thresholds
 from services.registry.world import Room, World
@@ -27,6 +27,10 @@ def _any_complaint(self: witnesses.Hearsay) -> bool:
 
 def _never(self: witnesses.Hearsay) -> bool:
     return False
+
+
+def _whoever_answers(look: Look, heard: witnesses.Heard) -> witnesses.Hearsay:
+    return heard.everyone
 
 
 _after_bad: Final = health._after_bad
@@ -81,6 +85,20 @@ HEALTH_MUTANTS: Final = (
         [(witnesses.Hearsay, "acquits", property(_never))],
         ("cut-registries",),
         _AILING,
+    ),
+    Mutant(
+        "readers acquit a cluster that takes no appends",
+        "health",
+        [(evidence, "_believed", _whoever_answers)],
+        ("fill-cluster",),
+        _AILING,
+    ),
+    Mutant(
+        "a host that alone uses a cluster is believed like several",
+        "health",
+        [(witnesses.Hearsay, "sole", property(_never))],
+        ("cut-applications",),
+        {**_AILING, "one_host": True, "fault_interval_seconds": 8.0},
     ),
     Mutant(
         "a moment's silence is a death",

@@ -58,6 +58,7 @@ class Plan:
         ailing: Whether nothing befalls who judges clusters and who is asked about them but what ails clusters.
         brokers: Of each cluster.
         voices: Producers in the first producer process.
+        one_host: Whether all producers and members run on one.
         metadata_units: That clusters accept beside a committed offset; 0 for as many as Kafka does.
         thresholds: By which clusters' health is judged, where not by the usual ones.
     """
@@ -79,6 +80,7 @@ class Plan:
     ailing: bool = False
     brokers: int = 1
     voices: int = 1
+    one_host: bool = False
     metadata_units: int = 0
     thresholds: Mapping[str, float] = field(default_factory=dict)
 

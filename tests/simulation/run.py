@@ -111,7 +111,7 @@ def _checkers(plan: Plan, now: Callable[[], float]) -> list[Checker]:
         KeptRules(),
         HonestlyEmpty(),
     ]
-    checkers += [HonestHealth(now), AnsweredTrouble(now)] if plan.ailing else []
+    checkers += [HonestHealth(now, one_host=plan.one_host), AnsweredTrouble(now)] if plan.ailing else []
     checkers += [KeptOrder()] if plan.ordered else []
     return [*checkers, ExclusiveHolders(GROUP)] if plan.exclusive else checkers
 

@@ -2,12 +2,14 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 import pytest
 
+from braid.kernel.limits_health import SOLE_WITNESS_SECONDS
 from braid.kernel.ports import HistoryId
-from tests.simulation.ailments import LATELY_SECONDS, SILENT_SECONDS, HonestHealth
+from tests.simulation.ailments import FULL_SECONDS, LATELY_SECONDS, SILENT_SECONDS, HonestHealth
 from tests.simulation.plan import Plan
 from tests.simulation.run import run
 from tests.support.checkers.facts import Acknowledged, Ailing, Fact, Folded, Place
@@ -15,6 +17,7 @@ from tests.support.checkers.facts import Acknowledged, Ailing, Fact, Folded, Pla
 THRESHOLDS: Final = {"slow_floor_seconds": 0.08, "slow_after_seconds": 10.0}
 AILMENTS: Final = (
     *("slow-cluster", "stop-broker", "cut-registries", "cut-producers", "cut-voices", "kill-cluster", "pause-cluster"),
+    *("fill-cluster", "cut-members"),
     *("blink-cluster", "blink-cluster", "stall-registry", "stall-registry", "kill-member"),
 )
 NO_AILMENTS: Final = ("blink-cluster", "blink-cluster", "stall-registry")
@@ -46,6 +49,18 @@ def test_what_ails_clusters_is_named_and_nothing_else_is() -> None:
         assert result.green, "\n".join([f"seed {seed}", *result.trace[-60:], result.message])
         seen |= {each for each in VERDICTS if any(f"<Verdict.{each}:" in line for line in result.trace)}
     assert seen == set(VERDICTS)  # else it proves less than it says
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_one_host_that_alone_uses_clusters_is_believed_late() -> None:
+    cut_off = 0
+    for seed in range(3):
+        alone = replace(plan(seed, ("cut-applications", "kill-member", "stall-registry"), 120.0, 8.0), one_host=True)
+        result = run(alone)
+        assert result.green, "\n".join([f"seed {seed}", *result.trace[-60:], result.message])
+        cut_off += sum("Health.DOWN" in line and "PRODUCERS_CUT_OFF" in line for line in result.trace)
+    assert cut_off > 0  # else it proves less than it says
 
 
 @pytest.mark.timeout(600)
@@ -97,6 +112,8 @@ def acknowledged() -> Acknowledged:
         ("HALF_DEAD", "dead", 10.0, 0.0, True),
         ("HALF_DEAD", "broker", 4.0, 0.0, False),
         ("SUSPECT", "", 0.0, 0.0, False),
+        ("DOWN", "full", 1.5, 0.0, False),
+        ("DOWN", "member", 1.5, 0.0, False),
     ],
 )
 def test_the_checker_asks_for_a_cause(health: str, ailment: str, lasts: float, since: float, wrong: bool) -> None:
@@ -110,6 +127,25 @@ def test_the_checker_asks_for_a_cause(health: str, ailment: str, lasts: float, s
     clock[0] += since
     assert bool(_told(checker, folded(2, health))) == wrong
     assert _told(checker, folded(2, health)) == []
+
+
+@pytest.mark.parametrize(("health", "wrong"), [("DOWN", False), ("SUSPECT", True)])
+def test_the_checker_asks_that_a_full_cluster_is_seen(health: str, wrong: bool) -> None:
+    clock = [100.0]
+    checker = HonestHealth(lambda: clock[0])
+    _told(checker, Ailing("east", "full", begins=True))
+    clock[0] += FULL_SECONDS
+    assert _told(checker, folded(1, health)) == []
+    assert bool(_told(checker, Ailing("east", "full", begins=False))) == wrong
+
+
+def test_the_checker_gives_one_host_its_time() -> None:
+    for one_host in (False, True):
+        clock = [100.0]
+        checker = HonestHealth(lambda clock=clock: clock[0], one_host=one_host)  # type: ignore[misc]
+        _told(checker, Ailing("east", "producer", begins=True))
+        clock[0] += SOLE_WITNESS_SECONDS - 1
+        assert bool(_told(checker, folded(1, "DOWN"))) == one_host
 
 
 def test_an_acknowledgement_of_just_now_contradicts_a_death_by_hearsay() -> None:

@@ -7,7 +7,7 @@ is `faults`' business, what must hold is the checkers'.
 import asyncio
 from collections.abc import Callable, Sequence
 from contextvars import copy_context
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from braid.api.registry.v1 import cluster_pb2, stream_pb2
@@ -126,6 +126,8 @@ class World:
         process = VirtualProcess(
             self._loop, f"{name}.{life}", self.plan.seed, on_failure=lambda error: self._crashed(name, error)
         )
+        if self.plan.one_host and name not in SERVICES:
+            process.host = replace(process.host, name="application")
         process.on_kill(lambda: self.network.kill(name))
         running = self.running[name] = Running(process, self.kafka.process())
         self.journal.say(f"START {process.name}")

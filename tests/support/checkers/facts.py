@@ -194,7 +194,9 @@ class Steady:
 
 @dataclass(frozen=True, slots=True)
 class Ailing:
-    """Something ails a cluster from now on, or no more: `dead`, `slow`, `broker`, `registry` and `producer` cut off."""
+    """Something ails a cluster from now on, or no more: `dead`, `full`, `slow`, `broker`; somebody is cut off from it:
+    `registry`, `producer`, `member`.
+    """
 
     cluster: str
     ailment: str
