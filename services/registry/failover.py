@@ -8,13 +8,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from braid.kernel.limits import FAILOVER_WINDOW_SECONDS, FAILOVERS_MAX
-from braid.kernel.limits_failover import PASSED_OVER_NAMED_MAX
 from services.registry.arrivals import Arrivals
 from services.registry.channels import Channel, ChannelState, ChannelWeight
 from services.registry.commands import BlockFailover, MoveTraffic, ProposeMove, StreamCommand, UnblockFailover
+from services.registry.reasons import CARRIES_TOO, STANDBY, Choice, chosen
 from services.registry.spares import covered, place, ready, why_none
 from services.registry.streams import FailoverMode, Stream
-from services.registry.world import Room, Wanted, World, none_can, refusals
+from services.registry.world import Room, World, none_can
 
 _Step = tuple[StreamCommand, str]
 
@@ -115,18 +115,18 @@ def _way(world: World, stream: Stream, channel: Channel, room: Room, ways: Seque
     lane = channel.ref.lane
     for other in stream.active(lane):
         if not world.in_trouble(other):
-            return _Way(channel, other.cluster, "carries the lane too")
+            return _Way(channel, other.cluster, CARRIES_TOO)
     for way in ways:
         if way.channel.ref.lane == lane:
             return _Way(channel, way.to, way.why)
     if spare := ready(world, stream, lane, room):
         room.activate(spare)
-        return _Way(channel, spare.cluster, "standby", spare)
+        return _Way(channel, spare.cluster, STANDBY, spare)
     if not _is_dead(world, channel) or covered(world, stream, lane, room) or place(world, stream, lane, room):
         return None
     if spare := ready(world, stream, lane, room, last_resort=True):
         room.activate(spare)
-        return _Way(channel, spare.cluster, f"standby, {world.cluster(spare.cluster).health.name}", spare)
+        return _Way(channel, spare.cluster, f"{STANDBY}, {world.cluster(spare.cluster).health.name}", spare)
     return None
 
 
@@ -137,25 +137,8 @@ def _is_dead(world: World, channel: Channel) -> bool:
 def _move(world: World, stream: Stream, ways: Sequence[_Way], room: Room) -> MoveTraffic:
     activate = tuple(ChannelWeight(way.spare.ref, way.channel.weight) for way in ways if way.spare)
     drain = tuple(way.channel for way in ways)
-    whys = [_why(world, drain, name) for name in sorted({channel.cluster for channel in drain})]
-    reason = "; ".join([*whys, *_where_to(ways), *_passed_over(world, stream, ways, room)])
+    left = sorted({channel.cluster for channel in drain})
+    choices = [Choice(way.channel.ref.lane, way.to, way.why) for way in ways]
+    whys = [_why(world, drain, name) for name in left]
+    reason = "; ".join([*whys, *chosen(world, stream, room, choices, left)])
     return MoveTraffic(activate, tuple(channel.ref for channel in drain), False, reason)
-
-
-def _where_to(ways: Sequence[_Way]) -> Sequence[str]:
-    """Which cluster takes it and why, by lane where lanes part."""
-    lanes: dict[str, list[str]] = {}
-    for way in ways:
-        lanes.setdefault(f"to {way.to}: {way.why}", []).append(way.channel.ref.lane)
-    if len(lanes) == 1:
-        return [*lanes]
-    return [f"{text} ({', '.join(sorted({*named}))})" for text, named in sorted(lanes.items())]
-
-
-def _passed_over(world: World, stream: Stream, ways: Sequence[_Way], room: Room) -> Sequence[str]:
-    """Which clusters could not take it, and why."""
-    named = {way.to for way in ways} | {way.channel.cluster for way in ways}
-    partitions = max(way.channel.partitions for way in ways)
-    reasons = [f"{name} {why}" for name, why in refusals(world, stream, Wanted(partitions, named), room).items()]
-    more = len(reasons) - PASSED_OVER_NAMED_MAX
-    return [*reasons[:PASSED_OVER_NAMED_MAX], *([f"{more} more cannot"] if more > 0 else [])]

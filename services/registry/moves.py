@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from braid.kernel.errors import FailoverBlocked, Invalid, NotFound, Refused
 from services.registry.channels import Channel, ChannelRef, ChannelState, ChannelWeight
 from services.registry.commands import MoveTraffic
+from services.registry.reasons import CARRIES_TOO, STANDBY, Choice, chosen
 from services.registry.streams import Stream, check_partitions
 from services.registry.world import Room, Wanted, World, find_target, rank, why_no_target
 
@@ -30,7 +31,8 @@ class MoveOrder:
 class LaneMove:
     """One lane's part: channels that begin to drain, and the one that takes their share (None: to be provisioned).
 
-    `joins` says that it carries a share of the lane already; `share`, unless 0, is the weight it has afterwards.
+    `joins` says that it carries a share of the lane already; `share`, unless 0, is the weight it has afterwards. `why`
+    tells why there, where nobody named the cluster.
     """
 
     lane: str
@@ -40,6 +42,7 @@ class LaneMove:
     partitions: int
     joins: bool = False
     share: float = 0.0
+    why: str = ""
 
     @property
     def weight(self) -> float:
@@ -80,8 +83,10 @@ def as_command(world: World, stream: Stream, moves: Sequence[LaneMove], reason: 
             activate.append(ChannelWeight(move.to, move.share or move.weight + target.weight))
     drain = [channel for move in moves for channel in move.drain]
     planned = not any(world.in_trouble(channel) for channel in drain)
-    refs = tuple(channel.ref for channel in drain)
-    return MoveTraffic(tuple(activate), refs, planned, reason or "asked for", asked_for=True)
+    refs, left = tuple(channel.ref for channel in drain), {channel.cluster for channel in drain}
+    choices = [Choice(move.lane, move.cluster, move.why) for move in moves if move.why]
+    whys = chosen(world, stream, Room(world), choices, left) if choices else ()
+    return MoveTraffic(tuple(activate), refs, planned, "; ".join([reason or "asked for", *whys]), asked_for=True)
 
 
 def _check(world: World, stream: Stream, order: MoveOrder) -> None:
@@ -132,13 +137,16 @@ def _lane_move(world: World, stream: Stream, lane: str, order: MoveOrder, room: 
     if order.away_from_cluster:
         stays = sorted((each for each in stays if _takes(world, each)), key=lambda each: room.used(each.cluster))
     if stays:
-        return LaneMove(lane, drain, stays[0].ref, stays[0].cluster, partitions, joins=True)
+        why = CARRIES_TOO if order.away_from_cluster else ""
+        return LaneMove(lane, drain, stays[0].ref, stays[0].cluster, partitions, joins=True, why=why)
     exclude = {order.away_from_cluster} - {""}
     shared = {channel.cluster for channel in active if order.away_from_cluster and channel.partitions == partitions}
     cluster = order.to_cluster or _target(world, stream, lane, partitions, exclude | shared, room)
     if not cluster or not room.has(cluster, partitions):
         raise FailoverBlocked(why_no_target(world, stream, partitions, exclude, room), field="lanes")
-    return LaneMove(lane, drain, standby_on(world, stream, lane, cluster, partitions), cluster, partitions)
+    to = standby_on(world, stream, lane, cluster, partitions)
+    why = STANDBY if order.away_from_cluster else ""
+    return LaneMove(lane, drain, to, cluster, partitions, why=why)
 
 
 def _leaves(channel: Channel, order: MoveOrder, partitions: int) -> bool:

@@ -106,7 +106,8 @@ def test_a_move_off_a_healthy_cluster_is_a_planned_one_that_says_why() -> None:
     leaving = replace(LEAVING, decommission_reason="disks")
     found = house("logs").set(leaving).settle()
     moved = next(e for e in reversed(found.streams["logs"].events) if type(e).__name__ == "TrafficMoved")
-    assert moved.planned and moved.reason == "cluster east is being decommissioned: disks"  # type: ignore[union-attr]
+    why = "cluster east is being decommissioned: disks; to west: standby"
+    assert moved.planned and moved.reason == why  # type: ignore[union-attr]
 
 
 def test_streams_leave_in_waves_no_larger_than_the_limit() -> None:

@@ -77,6 +77,19 @@ def test_a_move_off_a_dead_cluster_is_not_planned() -> None:
     assert not as_command(now, history.state, moves, "").planned
 
 
+def test_a_move_that_chose_says_why_there_and_one_that_was_told_where_does_not() -> None:
+    history = created()
+    for lane, partitions in history.state.spec.lanes.items():
+        provision(history, lane, "west", partitions)
+    state = replace(history.state, spec=replace(history.state.spec, clusters=()))
+    now = world(history, *BOTH, cluster("north", cordoned=True))
+    away, told = (
+        plan_move(now, state, order) for order in (MoveOrder(away_from_cluster="east"), MoveOrder(to_cluster="west"))
+    )
+    assert as_command(now, state, away, "disks").reason == "disks; to west: standby; north is cordoned"
+    assert as_command(now, state, told, "disks").reason == "disks"
+
+
 def test_a_suspect_source_is_still_worth_waiting_for() -> None:
     history = created()
     provision(history, "live", "west", 4)
