@@ -14,15 +14,17 @@ from services.registry.world import World
 
 
 class Arrivals:
-    """The places left on each cluster."""
+    """The places left on each cluster; counted when somebody asks, which at rest nobody does."""
 
     def __init__(self, world: World) -> None:
-        self._coming: Counter[str] = Counter()
-        for stream in world.streams.values():
-            self._coming.update({*_changing_over_to(world, stream)})
+        self._world = world
+        self._coming: Counter[str] | None = None
 
     def join(self, clusters: Collection[str]) -> bool:
         """Whether there is a place on each for one more stream; it is taken then."""
+        if self._coming is None:
+            streams = self._world.streams.values()
+            self._coming = Counter(name for each in streams for name in {*_changing_over_to(self._world, each)})
         if any(self._coming[cluster] >= ARRIVALS_AT_ONCE for cluster in clusters):
             return False
         self._coming.update(clusters)

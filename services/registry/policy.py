@@ -46,17 +46,21 @@ def plan_moves(world: World) -> Sequence[Decision]:
 
     They are in the whole plan, too, which takes so long for thousands of streams that producers should not wait for it.
     """
+    troubled = [stream for stream in world.streams.values() if stream.exists and _in_trouble(world, stream)]
+    if not troubled:
+        return []
     room, arrivals = Room(world), Arrivals(world)
     moves: list[Decision] = []
-    for name in sorted(world.streams):
-        stream = world.streams[name]
-        if not stream.exists or not any(must_leave(world, channel) for channel in stream.channels):
-            continue
+    for stream in sorted(troubled, key=lambda stream: stream.name):
         steps = leaving(world, stream, room, arrivals)
-        moves += (Decision(name, command, cause) for command, cause in steps if isinstance(command, MoveTraffic))
+        moves += (Decision(stream.name, each, cause) for each, cause in steps if isinstance(each, MoveTraffic))
         if len(moves) >= MOVES_PER_ROUND_MAX:
             break
     return moves[:MOVES_PER_ROUND_MAX]
+
+
+def _in_trouble(world: World, stream: Stream) -> bool:
+    return any(must_leave(world, channel) for channel in stream.channels)
 
 
 def plan(world: World) -> Sequence[Decision]:

@@ -8,11 +8,6 @@ from services.registry.streams import Stream
 from services.registry.world import Rank, Room, Wanted, World, find_target, rank, refusals
 
 
-def homeless(world: World, stream: Stream, lane: str) -> bool:
-    """Whether no active channel of a lane may stay where it is, or there is none: a spare is needed now."""
-    return all(world.in_trouble(channel) for channel in stream.active(lane))
-
-
 def ready(world: World, stream: Stream, lane: str, room: Room, *, last_resort: bool = False) -> Channel | None:
     """The best standby that may take the lane's traffic now: of the lane's present shape, if there is a choice.
 
@@ -39,9 +34,10 @@ def covered(world: World, stream: Stream, lane: str, room: Room) -> bool:
     While the lane needs one, a spare counts only if it could take the traffic, or soon can; else also one whose cluster
     is unwell, for that may pass.
     """
-    taken, needed = _carrying(stream, lane), homeless(world, stream, lane)
+    active = stream.active(lane)
+    taken = {channel.cluster for channel in active}
     elsewhere = [spare for spare in _spares(stream, lane) if spare.cluster not in taken]
-    if needed:
+    if all(world.in_trouble(channel) for channel in active):
         return any(_able(world, spare, room) and not _late(world, spare) for spare in elsewhere)
     return any(_stands_by(world, spare, room) for spare in elsewhere)
 
