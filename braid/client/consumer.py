@@ -19,6 +19,7 @@ from braid.client.dead_letters import DeadLetters
 from braid.client.explaining import Explained, explained
 from braid.client.handlers import InThreads, Tell, ThreadRecord, X, open_threads
 from braid.client.handling import Handling, Supply
+from braid.client.held_back import HeldBack
 from braid.client.holds import Hold, Holds
 from braid.client.instruments import Levels
 from braid.client.lease_view import Lease, view
@@ -75,7 +76,8 @@ class Consumer:
         )
         budget, stopped = settings.retry.budget, self._circuits.reasons
         self._levels = Levels(settings.group)
-        self._retries = Retries(host, self._retries_full, budget, self._brakes, stopped, self._levels.parked)
+        self._held_back = HeldBack(self._memory, self._levels.held_back)
+        self._retries = Retries(host, self._held_back.parked, budget, self._brakes, stopped, self._levels.parked)
         self._dead_letters = DeadLetters(host, settings.group, open_producer)
         shared = Shared(self._ready, self._memory, self._retries, self._dead_letters, self._brakes)
         self._works = LeaseWorks(host, kafka, open_leases, _Owner(self), shared, zone=zone, settings=settings)
@@ -279,7 +281,10 @@ class Consumer:
         """By lease, what its records are doing now, and what keeps it from doing more."""
         now_ms, parked = self._host.clock.now_ms(), self._retries.works()
         return [
-            explained(work, parked, now_ms, self._blocked(work), self._overdue(work.lease.id)) for work in self._works
+            explained(
+                work, parked, now_ms, self._blocked(work), self._overdue(work.lease.id), self._ready.ahead(work.cursors)
+            )
+            for work in self._works
         ]
 
     def _overdue(self, lease: LeaseId | None = None) -> int:
@@ -292,13 +297,13 @@ class Consumer:
         lane, cluster = work.lease.id.channel.lane, work.lease.cluster.name
         kept = self._works.clusters[cluster].committer
         late = kept.unreachable and work.dirty and work.committed_at > 0
-        short, parked = self._retries.short_of_budget(lane), self._retries.parked(lane)
+        short, parked = self._retries.short_of_budget(lane), self._held_back.reasons
         reasons = {
             f"lane {lane} is stopped: {self.stopped().get(lane, '')}": lane in self.stopped(),
             f"lane {lane} is paused": Hold.APPLICATION in self._holds.by(lane),
             f"{short:,} records of lane {lane} wait for the retry budget": short > 0,
-            f"{parked:,} records of lane {lane} wait for another attempt: fetching pauses": work.memory.blocked,
-            f"the memory of lane {lane} is full: fetching pauses": work.memory.held_back and not work.memory.blocked,
+            f"{parked.get(lane, '')}: fetching pauses": lane in parked,
+            f"the memory of lane {lane} is full: fetching pauses": work.memory.held_back and lane not in parked,
             f"no commit was answered lately by cluster {cluster}": late,
             "too much is not committed: fetching pauses": kept.stopped,
             "no assigner is in reach": not self._session.attached,

@@ -47,11 +47,15 @@ class Explained(NamedTuple):
 
 
 def explained(
-    work: PartitionWork, parked: Iterable[PartitionWork], now_ms: int, blocked: Sequence[str], overdue: int
+    work: PartitionWork, parked: Iterable[PartitionWork], now_ms: int, blocked: Sequence[str], overdue: int, ahead: int
 ) -> Explained:
-    """What is to be told of one lease; `parked` is the work of every record that waits for another attempt."""
+    """What is to be told of one lease.
+
+    `parked` is the work of every record that waits for another attempt; `ahead` counts those that were taken from their
+    queue for whoever asks next.
+    """
     waits = sum(each in work.cursors for each in parked)
-    handled, copying = work.handled, work.copying
+    handled, copying = work.handled - ahead, work.copying
     in_flight = sum(each.progress.in_flight for each in work.cursors if each.restored)
     oldest, head = work.oldest_unfinished_ms(), work.progress.oldest_unfinished() if work.restored else None
     return Explained(

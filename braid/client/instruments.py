@@ -60,7 +60,11 @@ STOPPED: Final = Declared(
     "braid.consumer.lanes_stopped", "up-down counter", "{lane}", ("messaging.consumer.group.name",),
     "Lanes that consumers stopped with, for dead letters or by their circuit",
 )  # fmt: skip
-CATALOGUE: Final = (OPERATION, SENT, CONSUMED, PROCESS, PARKED, PARKED_BOUND, OVERDUE, STOPPED)
+HELD_BACK: Final = Declared(
+    "braid.consumer.lanes_held_back", "up-down counter", "{lane}", ("messaging.consumer.group.name",),
+    "Lanes of which nothing more is fetched: too many records wait for another attempt, or they fill their memory",
+)  # fmt: skip
+CATALOGUE: Final = (OPERATION, SENT, CONSUMED, PROCESS, PARKED, PARKED_BOUND, OVERDUE, STOPPED, HELD_BACK)
 
 
 class Instruments:
@@ -76,6 +80,7 @@ class Instruments:
         self.parked_bound = _up_down(meter, PARKED_BOUND)
         self.overdue = _up_down(meter, OVERDUE)
         self.stopped = _up_down(meter, STOPPED)
+        self.held_back = _up_down(meter, HELD_BACK)
 
 
 class Level:
@@ -102,10 +107,11 @@ class Levels:
         self.parked_bound = Level(found.parked_bound if found else None, attributes)
         self.overdue = Level(found.overdue if found else None, attributes)
         self.stopped = Level(found.stopped if found else None, attributes)
+        self.held_back = Level(found.held_back if found else None, attributes)
 
     def clear(self) -> None:
         """The consumer is gone."""
-        for level in (self.parked, self.parked_bound, self.overdue, self.stopped):
+        for level in (self.parked, self.parked_bound, self.overdue, self.stopped, self.held_back):
             level.set(0)
 
 

@@ -1,6 +1,6 @@
 """The bound on fetched records that are not done, over all clusters of a consumer, divided between lanes. No I/O."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,10 +79,21 @@ class MemoryBound:
 
     def block(self, name: str, blocked: bool) -> None:
         """Something else of a lane than bytes is full, or is no more: fetching of it, and of its backlogs, waits."""
-        self.lane(name).blocked = blocked
+        if self.lane(name).blocked != blocked:
+            for memory in self._of_lane(name):
+                memory.blocked = blocked
+            self.tell()
+
+    def kept_full_by(self, name: str, size: int) -> bool:
+        """Whether a lane is held back, and will be until some of so many bytes are freed."""
+        held_back = any(memory.held_back for memory in self._of_lane(name))
+        return held_back and 2 * size > sum(self.part_bytes(memory) for memory in self._of_lane(name))
+
+    def _of_lane(self, name: str) -> Iterator[LaneMemory]:
+        """Its own, and that of its backlogs."""
+        yield self.lane(name)
         if name in self._backlogs:
-            self._backlogs[name].blocked = blocked
-        self.tell()
+            yield self._backlogs[name]
 
     def divide(self, name: str, share: float) -> LaneMemory:
         """So much of a lane's part is for its backlog cursors from now on; returns that. With 0 the lane has all."""

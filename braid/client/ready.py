@@ -331,6 +331,10 @@ class Ready:
             await self._wait(place)
         return None
 
+    def ahead(self, works: Sequence["PartitionWork"]) -> int:
+        """How many records of these were taken from their queues that nobody has yet."""
+        return sum(record.work in works for record in self.run)
+
     def is_paused(self, lane: str) -> bool:
         """Whether no records of a lane are handed out."""
         return lane in self._paused

@@ -16,7 +16,7 @@ from braid.kernel.timer_wheel import TimerWheel
 
 
 class Retries:
-    """Parks records and gives them back when their time has come; of a lane `limits.PARKED_RETRIES_MAX` at most.
+    """Parks records and gives them back when their time has come; what bounds them hears how many there are.
 
     A record whose handler failed waits for a token of its lane's budget, too, once its time has come. Of a lane that is
     stopped, records come back one at a time: enough to try it with.
@@ -25,18 +25,18 @@ class Retries:
     def __init__(
         self,
         host: Host,
-        full_changed: Callable[[str, bool], None],
+        parked: Callable[[str, int, int], None],
         budget: RetryBudget | None,
         brakes: Brakes,
         stopped: Mapping[str, str],
         level: Level,
     ) -> None:
-        """`full_changed` hears of a lane that reaches the bound, or leaves it; `stopped` are lanes that are.
+        """`parked` hears how many records of a lane are, and of how many bytes; `stopped` are lanes that are.
 
         `level` follows how many are parked.
         """
         self._host = host
-        self._full_changed = full_changed
+        self._tell_parked = parked
         self._budget = budget
         self._brakes = brakes
         self._stopped = stopped
@@ -44,6 +44,7 @@ class Retries:
         self._wheel: TimerWheel[int] = TimerWheel(self._now_ms(), timers_max=limits.PARKED_TIMERS_MAX)
         self._parked: dict[int, Record] = {}
         self._counts: Counter[str] = Counter()  # of those parked, by lane
+        self._sizes: Counter[str] = Counter()  # their bytes
         self._budgeted: dict[int, None] = {}  # of those parked: another attempt costs a token
         self._due: dict[str, deque[int]] = {}  # by lane, those whose time has come and who wait on
         self._budgets: dict[str, LaneBudget] = {}
@@ -82,12 +83,13 @@ class Retries:
         self._number += 1
         self._parked[self._number] = record
         self._counts[record.lane] += 1
+        self._sizes[record.lane] += record.size
         if record is self._failed:
             self._budgeted[self._number] = None
         self._trying.get(record.lane, {}).pop((record.work, record.offset), None)  # that token is spent
         self._wheel.schedule(self._number, self._now_ms() + max(0, int(delay_seconds * 1000)))
         self._any.set()
-        self._tell()
+        self._tell(record.lane)
 
     async def run(self) -> None:
         """Gives records back until cancelled."""
@@ -103,7 +105,7 @@ class Retries:
                 self._give_back_within_budget(lane, self._due[lane])
                 if not self._due[lane]:
                     del self._due[lane]
-            self._tell()
+            self._tell(*self._counts)
             if not self._parked:
                 self._any.clear()
 
@@ -111,6 +113,7 @@ class Retries:
         self._budgeted.pop(number, None)
         record = self._parked.pop(number)
         self._counts[record.lane] -= 1
+        self._sizes[record.lane] -= record.size
         record.work.back(record)
 
     def _give_back_within_budget(self, lane: str, due: deque[int]) -> None:
@@ -146,13 +149,10 @@ class Retries:
                 del trying[work, offset]
                 budget.give_back()
 
-    def _tell(self) -> None:
+    def _tell(self, *lanes: str) -> None:
         self._level.set(len(self._parked))
-        for lane, count in self._counts.items():
-            full = count >= limits.PARKED_RETRIES_MAX
-            if full != (lane in self._full):
-                self._full ^= {lane}
-                self._full_changed(lane, full)
+        for lane in lanes:
+            self._tell_parked(lane, self._counts[lane], self._sizes[lane])
 
     def _now_ms(self) -> int:
         return int(self._host.clock.elapsed() * 1000)

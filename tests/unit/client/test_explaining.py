@@ -4,11 +4,12 @@ import asyncio
 
 import pytest
 
+from braid.client.ready import Ready
 from braid.client.record import Record
 from braid.client.settings import DeadLetterLimits, Retry
 from braid.kernel import limits
 from tests.support.scripted_control import until, virtual
-from tests.unit.client.consuming import FIRST, bench, member, take
+from tests.unit.client.consuming import FIRST, bench, killed, member, take
 
 
 @virtual
@@ -27,6 +28,31 @@ async def test_every_fetched_record_is_told_of_once() -> None:
             )
             await asyncio.sleep(20.0)
             assert consumer.explain()[0].oldest_seconds >= 20.0
+
+
+@virtual
+async def test_what_was_taken_ahead_is_not_handled_by_anybody_yet() -> None:
+    async with bench() as at:
+        at.fill(100)
+        async with member(at, "m", FIRST, concurrency=10) as (consumer, _):
+
+            async def handle(record: Record) -> None:
+                await asyncio.sleep(5.0)
+                at.sunk(record)
+
+            running = asyncio.ensure_future(consumer.run(handle))
+            await asyncio.sleep(3.0)
+            (told,) = consumer.explain()
+            assert (told.handled, told.waiting) == (10, 90)
+            killed(consumer)
+        running.cancel()
+
+
+def test_a_run_that_counts_as_handled_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The control for the test before."""
+    monkeypatch.setattr(Ready, "ahead", lambda self, works: 0)
+    with pytest.raises(AssertionError):
+        test_what_was_taken_ahead_is_not_handled_by_anybody_yet()
 
 
 @virtual

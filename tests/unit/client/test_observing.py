@@ -12,6 +12,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 from braid.client import instruments
 from braid.client.columns import Batch
+from braid.client.memory import MemoryBound
 from braid.client.producer import Outgoing
 from braid.client.record import Record
 from braid.client.settings import Circuit, Retry
@@ -19,7 +20,7 @@ from braid.kernel import limits
 from braid.kernel.errors import DeliveryUnknown, Retryable
 from tests.support.scripted_control import until
 from tests.support.virtual_time import run_virtual
-from tests.unit.client.consuming import FIRST, TOPIC, Bench, bench, killed, member
+from tests.unit.client.consuming import FIRST, TOPIC, Bench, bench, killed, member, take
 
 Sums = Mapping[tuple[str, ...], float]
 
@@ -131,6 +132,45 @@ def test_levels_follow_the_consumer_and_end_with_it(metrics: InMemoryMetricReade
     run_virtual(run())
     assert seen["bound"] == limits.PARKED_RETRIES_MAX
     assert [now(name) for name in ("parked", "parked_bound", "lanes_stopped", "handlers_overdue")] == [0, 0, 0, 0]
+
+
+def test_a_lane_whose_memory_is_full_of_parked_records_is_told_once(
+    metrics: InMemoryMetricReader, caplog: pytest.LogCaptureFixture
+) -> None:
+    def now() -> float:
+        name = "braid.consumer.lanes_held_back"
+        return measured(metrics, name, "messaging.consumer.group.name").get(("g",), 0)
+
+    async def run() -> None:
+        async with bench() as at:
+            at.fill(2_000)
+            async with member(at, "m", FIRST, max_in_flight_bytes=50_000) as (consumer, _):
+                taken = await take(consumer, 10)
+                await until(lambda: consumer._memory.lane("live").held_back)
+                await asyncio.sleep(1.0)
+                assert now() == 0, "it is full of records that wait for a handler"
+                while (record := await consumer.take(1.0)) is not None:
+                    taken.append(record)
+                for record in taken:
+                    record.retry(after_seconds=60.0)
+                await asyncio.sleep(1.0)
+                assert now() == 1
+                why = f"the memory of lane live is full of {len(taken):,} records that wait for another attempt"
+                assert consumer.explain()[0].blocked == (f"{why}: fetching pauses",)
+                await until(lambda: now() == 0, seconds=100.0)
+                killed(consumer)
+
+    run_virtual(run())
+    assert len([record for record in caplog.records if "its fetching pauses" in record.getMessage()]) == 1
+
+
+def test_a_memory_that_parked_records_fill_unseen_is_caught(
+    metrics: InMemoryMetricReader, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The control for the test before."""
+    monkeypatch.setattr(MemoryBound, "kept_full_by", lambda self, name, size: False)
+    with pytest.raises(AssertionError):
+        test_a_lane_whose_memory_is_full_of_parked_records_is_told_once(metrics, caplog)
 
 
 def test_polls_and_commits_are_spans(spans: InMemorySpanExporter) -> None:

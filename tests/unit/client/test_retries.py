@@ -17,6 +17,7 @@ class Parked:
 
     offset: int
     lane: str = "live"
+    size: int = 3
     returned: int = 0
     working: bool = True
 
@@ -30,21 +31,21 @@ class Parked:
 
 def test_an_application_may_park_whatever_its_memory_holds() -> None:
     count = TIMERS_MAX + 5_000
-    full: list[tuple[str, bool]] = []
+    told: list[tuple[str, int, int]] = []
 
     async def run() -> list[Parked]:
         process = VirtualProcess(running_loop(), "app", 0)
         brakes = Brakes(None, lambda *_: None)
-        retries = Retries(process.host, lambda *told: full.append(told), None, brakes, {}, Level(None, {}))
+        retries = Retries(process.host, lambda *parked: told.append(parked), None, brakes, {}, Level(None, {}))
         records = [Parked(number) for number in range(count)]
         for record in records:
             retries.park(cast("Record", record), 1.0 + record.offset % 7)
-        assert (len(retries), full) == (count, [("live", True)])
+        assert (len(retries), told[-1]) == (count, ("live", count, count * 3))
         running = process.host.tasks.spawn(retries.run(), "retries")
         await process.host.clock.sleep(1.5)
         assert len(retries) == count - len(range(0, count, 7))
         await process.host.clock.sleep(8.0)
-        assert (len(retries), full) == (0, [("live", True), ("live", False)])
+        assert (len(retries), told[-1]) == (0, ("live", 0, 0))
         running.cancel()
         return records
 
