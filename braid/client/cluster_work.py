@@ -50,17 +50,19 @@ class ClusterWork:
         """
         self.admin = cluster.admin()
         self.offsets = cluster.offsets()
-        fetcher = cluster.fetcher(
-            max_partition_bytes=limits.FETCH_PARTITION_BYTES, isolation=Isolation.READ_COMMITTED, client_rack=zone
+        fetching = partial(
+            cluster.fetcher,
+            isolation=Isolation.READ_COMMITTED,
+            client_rack=zone,
+            keep_damaged_bytes=settings.quarantine_bytes,
         )
+        fetcher = fetching(max_partition_bytes=limits.FETCH_PARTITION_BYTES)
         asked = headers_asked(settings.where)
         self.intake = Intake(host, fetcher, memory, out_of_range, lambda: self.committer.stopped, asked, fetched)
         self._behind: Intake | None = None  # once a lease here is split: older ranges are read beside the log's head
         self._open_behind: Callable[[], Intake] = lambda: Intake(
             host,
-            cluster.fetcher(
-                max_partition_bytes=limits.BACKLOG_PARTITION_BYTES, isolation=Isolation.READ_COMMITTED, client_rack=zone
-            ),
+            fetching(max_partition_bytes=limits.BACKLOG_PARTITION_BYTES),
             memory,
             out_of_range,
             lambda: self.committer.stopped,

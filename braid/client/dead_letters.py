@@ -1,8 +1,9 @@
 """Copies hopeless records to their stream's `dlq` lane; a record is done only once its copy is acknowledged.
 
 A record too large for the lane is copied without the end of its value; header `braid-dl-cut` has the value's full size.
-A batch nobody can decode is copied as one record without key and value: `braid-dl-quarantine` says why, its offset is
-that of the first record that is missing, `braid-dl-last-offset` that of the last. Its bytes stay in the log.
+A batch nobody can decode is copied as one record without a key: `braid-dl-quarantine` says why, its offset is that of
+the first record that is missing, `braid-dl-last-offset` that of the last. Its value is the beginning of the batch as it
+lies in the log, as much of it as the consumer's `quarantine_bytes` says; nothing by default.
 """
 
 import asyncio

@@ -134,9 +134,14 @@ class _Watched:
     def producer(self, *, linger_ms: int, compression: str | None, max_batch_bytes: int) -> KafkaProducer:
         return self._cluster.producer(linger_ms=linger_ms, compression=compression, max_batch_bytes=max_batch_bytes)
 
-    def fetcher(self, *, max_partition_bytes: int, isolation: Isolation, client_rack: str = "") -> KafkaFetcher:
+    def fetcher(
+        self, *, max_partition_bytes: int, isolation: Isolation, client_rack: str = "", keep_damaged_bytes: int = 0
+    ) -> KafkaFetcher:
         fetcher = self._cluster.fetcher(
-            max_partition_bytes=max_partition_bytes, isolation=isolation, client_rack=client_rack
+            max_partition_bytes=max_partition_bytes,
+            isolation=isolation,
+            client_rack=client_rack,
+            keep_damaged_bytes=keep_damaged_bytes,
         )
         return _WatchedFetcher(self._observer, self._clock, fetcher, self._name)
 

@@ -34,17 +34,25 @@ def _milliseconds(text: bytes | None, otherwise: int) -> int:
 
 
 class QuarantinedBatch(NamedTuple):
-    """A batch nobody can decode, in place of its records: it is dead-lettered as one record without content.
+    """A batch nobody can decode, in place of its records: it is dead-lettered as one record.
 
     Its offset is that of the first record that is missing; `batch` tells where it ends and why.
     """
 
     batch: DamagedBatch
     key: bytes | None = None
-    value: bytes | None = b""
     timestamp_type: int = 0
     headers: Sequence[tuple[str, bytes]] = ()
-    size: int = RECORD_OVERHEAD_BYTES
+
+    @property
+    def value(self) -> bytes:
+        """The beginning of the batch as it lies in the log, as much as the consumer's `quarantine_bytes` says."""
+        return self.batch.raw
+
+    @property
+    def size(self) -> int:
+        """What it weighs against the memory bound, bytes."""
+        return RECORD_OVERHEAD_BYTES + len(self.batch.raw)
 
     @property
     def offset(self) -> int:

@@ -222,6 +222,8 @@ class ConsumerSettings:
             nobody. None: what the group has, and `generation` for a new one.
         lease_seconds: A member that is not heard of for so long loses its leases.
         commit_interval_seconds: Longest time between two commits while there is something to commit.
+        quarantine_bytes: The dead letter of a batch that nobody can decode has so many bytes of it, as they lie in the
+            log, as its value; none when 0.
         max_in_flight_bytes: Bound on fetched records that are not done; then fetching waits.
         detached_seconds_max: A member of an `at_least_once` group that reaches no assigner works on for so long,
             beside whoever was given its leases meanwhile; then it stops until it reaches one.
@@ -247,6 +249,7 @@ class ConsumerSettings:
     fencing: str | None = None
     lease_seconds: float = limits.LEASE_MS_DEFAULT / 1000
     commit_interval_seconds: float = limits.COMMIT_INTERVAL_SECONDS
+    quarantine_bytes: int = 0
     max_in_flight_bytes: int = limits.IN_FLIGHT_BYTES_MAX
     detached_seconds_max: float = limits.DETACHED_SECONDS_MAX
     on_assigned: Callable[[list[str]], None] | None = None
@@ -298,6 +301,8 @@ class ConsumerSettings:
             )
         if self.commit_interval_seconds <= 0:
             raise Invalid("must be positive", field="commit_interval_seconds")
+        if self.quarantine_bytes < 0:
+            raise Invalid("must not be negative", field="quarantine_bytes")
         if self.max_in_flight_bytes < 1:
             raise Invalid("must be positive", field="max_in_flight_bytes")
         if self.detached_seconds_max <= 0:

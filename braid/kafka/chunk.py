@@ -103,6 +103,7 @@ class Chunk:
         end: int,
         suspect: int | None = None,
         leader_epoch: int = -1,
+        keep_damaged_bytes: int = 0,
     ) -> None:
         """Holds undecoded bytes.
 
@@ -115,6 +116,7 @@ class Chunk:
             end: The log's end, as the broker told.
             suspect: What the chunk before this one left as its `suspect`.
             leader_epoch: What it left as its `leader_epoch`.
+            keep_damaged_bytes: Of each damaged batch, to be told with it.
         """
         self.next_offset = offset
         self.used_up = False
@@ -126,6 +128,7 @@ class Chunk:
         self._data = memoryview(data)
         self._at = 0
         self._end = end
+        self._keep_damaged_bytes = keep_damaged_bytes
         self._was_suspect = suspect
         self._committed_only = isolation is Isolation.READ_COMMITTED
         self._aborted = sorted(aborted, key=lambda transaction: transaction[1])
@@ -360,7 +363,10 @@ class Chunk:
         first = max(self.next_offset, frame.base_offset)
         if first <= last:
             size, newest_ms = len(frame.raw), max(0, frame.newest_ms)
-            self._damaged.append(DamagedBatch(first, last, why_not(frame, error), frame.attributes, size, newest_ms))
+            raw = bytes(frame.raw[: self._keep_damaged_bytes])
+            self._damaged.append(
+                DamagedBatch(first, last, why_not(frame, error), frame.attributes, size, newest_ms, raw)
+            )
         self._pass(last)
 
     def _pass(self, last: int) -> None:

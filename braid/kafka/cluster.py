@@ -64,7 +64,9 @@ class AioCluster:
             max_batch_bytes=max_batch_bytes,
         )
 
-    def fetcher(self, *, max_partition_bytes: int, isolation: Isolation, client_rack: str) -> KafkaFetcher:
+    def fetcher(
+        self, *, max_partition_bytes: int, isolation: Isolation, client_rack: str, keep_damaged_bytes: int = 0
+    ) -> KafkaFetcher:
         """See `KafkaCluster.fetcher`."""
         request_seconds = KAFKA_REQUEST_MS / 1_000
         return AioFetcher(
@@ -73,6 +75,7 @@ class AioCluster:
             max_partition_bytes=max_partition_bytes,
             isolation=isolation,
             client_rack=client_rack,
+            keep_damaged_bytes=keep_damaged_bytes,
         )
 
     def admin(self) -> KafkaAdmin:

@@ -77,7 +77,14 @@ class AioFetcher:
     """`KafkaFetcher` over Fetch requests to leaders (or, by rack, to nearer replicas)."""
 
     def __init__(
-        self, wire: Wire, beside: Wire, *, max_partition_bytes: int, isolation: Isolation, client_rack: str
+        self,
+        wire: Wire,
+        beside: Wire,
+        *,
+        max_partition_bytes: int,
+        isolation: Isolation,
+        client_rack: str,
+        keep_damaged_bytes: int = 0,
     ) -> None:
         """`beside` makes connections of its own, once there is something to ask beside a request that is held."""
         self._wire = wire
@@ -86,6 +93,7 @@ class AioFetcher:
         self._max_partition_bytes = max_partition_bytes
         self._isolation = isolation
         self._client_rack = client_rack
+        self._keep_damaged_bytes = keep_damaged_bytes
         self._assigned: dict[TopicPartition, _Assigned] = {}
         self._leaders: dict[TopicPartition, int] = {}
         self._metadata_at = float("-inf")
@@ -390,6 +398,7 @@ class AioFetcher:
                 end=end,
                 suspect=state.suspect,
                 leader_epoch=state.leader_epoch,
+                keep_damaged_bytes=self._keep_damaged_bytes,
             )
             if state.position > 0 and 0 <= state.leader_epoch < _first_epoch(data):
                 state.looking = True

@@ -18,9 +18,10 @@ _BACKOFF_SECONDS = KAFKA_BACKOFF_MS / 1_000
 class MemoryFetcher:
     """`KafkaFetcher` over a link. Logs in memory hold neither control records nor transactions."""
 
-    def __init__(self, link: Link, *, max_partition_bytes: int) -> None:
+    def __init__(self, link: Link, *, max_partition_bytes: int, keep_damaged_bytes: int = 0) -> None:
         self._link = link
         self._max_partition_bytes = max_partition_bytes
+        self._keep_damaged_bytes = keep_damaged_bytes
         self._positions: dict[TopicPartition, int] = {}
         self._paused: set[TopicPartition] = set()
         self._epochs: dict[TopicPartition, int] = {}  # of the leader that took what was fetched last
@@ -149,8 +150,10 @@ class MemoryFetcher:
                 self._positions[partition] = found.next_offset
                 last = log.batch_of(found.next_offset - 1)
                 self._epochs[partition] = -1 if last is None else last.leader_epoch
+                kept = self._keep_damaged_bytes
+                damaged = [each._replace(raw=each.raw[:kept]) for each in found.damaged]
                 fetched.append(
-                    FetchedRecords(partition, found.records, found.next_offset, found.damaged, self._epochs[partition])
+                    FetchedRecords(partition, found.records, found.next_offset, damaged, self._epochs[partition])
                 )
         return fetched
 

@@ -116,7 +116,8 @@ class Log:
     def _told(self, batch: Batch, records: Sequence[MemoryRecord]) -> DamagedBatch:
         size = sum(_RECORD_OVERHEAD_BYTES + len(record.value or b"") for record in batch.records)
         first, last = records[0].offset, records[-1]
-        return DamagedBatch(first, last.offset, self.damaged[batch.base], 0, size, last.timestamp)
+        raw = b"".join(record.value or b"" for record in batch.records).ljust(size, b"\0")  # as if they lay so
+        return DamagedBatch(first, last.offset, self.damaged[batch.base], 0, size, last.timestamp, raw)
 
     def batch_of(self, offset: int) -> Batch | None:
         """The batch that holds an offset, while it is in the log."""

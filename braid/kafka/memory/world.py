@@ -111,9 +111,11 @@ class _ClusterInMemory:
             raise Invalid(f"compression {compression!r} is unknown", field="compression")
         return MemoryProducer(self._link, linger_ms=linger_ms, max_batch_bytes=max_batch_bytes)
 
-    def fetcher(self, *, max_partition_bytes: int, isolation: Isolation, client_rack: str) -> KafkaFetcher:
+    def fetcher(
+        self, *, max_partition_bytes: int, isolation: Isolation, client_rack: str, keep_damaged_bytes: int = 0
+    ) -> KafkaFetcher:
         """See `KafkaCluster.fetcher`. One broker is every rack's nearest, and nothing is transactional."""
-        return MemoryFetcher(self._link, max_partition_bytes=max_partition_bytes)
+        return MemoryFetcher(self._link, max_partition_bytes=max_partition_bytes, keep_damaged_bytes=keep_damaged_bytes)
 
     def admin(self) -> KafkaAdmin:
         """See `KafkaCluster.admin`."""

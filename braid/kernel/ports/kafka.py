@@ -41,7 +41,8 @@ class DamagedBatch(NamedTuple):
 
     `first_offset` is the first of the batch that was not delivered, `last_offset` the batch's last; `why` is for
     people. `attributes` are the batch's (KIP-98; bits 0 to 2 name the codec), `size_bytes` what it takes in the log,
-    `timestamp_ms` its newest time as it says itself.
+    `timestamp_ms` its newest time as it says itself. `raw` is the beginning of it as it lies there, where that was
+    asked for.
     """
 
     first_offset: int
@@ -50,6 +51,7 @@ class DamagedBatch(NamedTuple):
     attributes: int
     size_bytes: int
     timestamp_ms: int
+    raw: bytes = b""
 
 
 class FetchedRecords(NamedTuple):
@@ -370,8 +372,10 @@ class KafkaCluster(Protocol):
         """A new producer, not started."""
         ...
 
-    def fetcher(self, *, max_partition_bytes: int, isolation: Isolation, client_rack: str) -> KafkaFetcher:
-        """A new fetcher, not started."""
+    def fetcher(
+        self, *, max_partition_bytes: int, isolation: Isolation, client_rack: str, keep_damaged_bytes: int = 0
+    ) -> KafkaFetcher:
+        """A new fetcher, not started. Of a damaged batch it keeps so many bytes as they lie in the log."""
         ...
 
     def admin(self) -> KafkaAdmin:

@@ -296,6 +296,12 @@ async def a_bomb_is_told_and_passed_between_its_neighbours(rig: Rig) -> None:
             columns += await again.fetch_columns(1, 0.5, [])
     assert [at for one in columns for part in one.parts for at in part.offsets.tolist()] == [0, 1, 3]
     assert [each for one in columns for each in one.damaged] == [damaged]
+    assert damaged.raw == b""
+    keeping = await rig.fetcher({partition: 2}, keep_damaged_bytes=20)
+    async with asyncio.timeout(ENOUGH_SECONDS):
+        while not (fetched := list(await keeping.fetch(1, 0.5))):
+            pass
+    assert len(fetched[0].damaged[0].raw) == min(20, damaged.size_bytes)
 
 
 async def a_client_that_was_not_started_can_be_closed(rig: Rig) -> None:

@@ -102,12 +102,15 @@ class Rig:
         return producer
 
     async def fetcher(
-        self, positions: Mapping[TopicPartition, int], max_partition_bytes: int = 1 << 20
+        self, positions: Mapping[TopicPartition, int], max_partition_bytes: int = 1 << 20, keep_damaged_bytes: int = 0
     ) -> KafkaFetcher:
         """A started fetcher, assigned."""
         fetcher = self._closed_at_end(
             self.cluster.fetcher(
-                max_partition_bytes=max_partition_bytes, isolation=Isolation.READ_COMMITTED, client_rack=""
+                max_partition_bytes=max_partition_bytes,
+                isolation=Isolation.READ_COMMITTED,
+                client_rack="",
+                keep_damaged_bytes=keep_damaged_bytes,
             )
         )
         await fetcher.start()

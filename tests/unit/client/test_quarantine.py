@@ -62,6 +62,21 @@ async def test_a_damaged_batch_becomes_one_dead_letter_and_its_neighbours_do_not
 
 
 @virtual
+async def test_a_letter_carries_so_much_of_the_batch_as_is_wanted() -> None:
+    async with damaged_bench() as at, member(at, "m", FIRST, quarantine_bytes=3) as (consumer, _):
+        running = asyncio.ensure_future(consumer.run(at.handle))
+        await until(lambda: at.watch.base(TOPIC) == 10)
+        await consumer.close()
+        await running
+        [copy] = at.control.records(DLQ)
+        batch = at.control.clusters["east"].log(PLACE).batch_of(3)
+        assert batch is not None
+        whole = b"".join(record.value or b"" for record in batch.records)
+        assert (copy.value, len(whole) > 3) == (whole[:3], True)
+        assert consumer._memory.used == 0
+
+
+@virtual
 async def test_killed_after_the_copy_and_before_the_commit_the_letter_has_the_same_identity() -> None:
     async with damaged_bench() as at:
         async with member(at, "first", FIRST, commit_interval_seconds=60.0) as (consumer, client):

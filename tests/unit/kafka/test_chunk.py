@@ -139,6 +139,14 @@ def test_a_head_that_lies_passes_no_sound_record(field_at: int, bit: int) -> Non
     assert told(damaged) == [(0, 8)]
 
 
+def test_so_much_of_a_damaged_batch_is_told_as_is_wanted() -> None:
+    data = raw_batch(0, 3, b"garbage", 4)
+    for kept, told_bytes in ((0, b""), (10, data[:10]), (1_000, data)):
+        chunk = Chunk(PARTITION, 0, data, (), Isolation.READ_COMMITTED, end=3, keep_damaged_bytes=kept)
+        [damaged] = drain(chunk)[1]
+        assert (damaged.raw, damaged.size_bytes) == (told_bytes, len(data))
+
+
 @pytest.mark.parametrize("codec", CODECS[1:])
 def test_garbage_under_a_right_checksum_is_damage_at_once(codec: int) -> None:
     garbage = raw_batch(2, 5, bytes(range(7, 200)), codec)
