@@ -1,4 +1,8 @@
-"""The bound on fetched records that are not done, over all clusters of a consumer, divided between lanes. No I/O."""
+"""The bound on fetched records that are not done, over all clusters of a consumer, divided between lanes. No I/O.
+
+A lane may always use its part, as far as that is not lent. Of a lane that uses little the others may have the rest, but
+for what is kept for it; once it uses more, they fetch nothing until they are back within their parts.
+"""
 
 from collections.abc import Callable, Iterator, Mapping
 
@@ -26,10 +30,11 @@ def content_bytes(columns: RecordColumns, weights: NDArray[np.int64]) -> int:
 class LaneMemory:
     """One lane's part, so that no lane's backlog, and no paused lane, keeps another's records out."""
 
-    __slots__ = ("_bound", "blocked", "fraction", "held_back", "share", "used", "waiting")
+    __slots__ = ("_bound", "blocked", "fraction", "held_back", "name", "share", "used", "waiting")
 
-    def __init__(self, bound: "MemoryBound", share: int, fraction: float = 1.0) -> None:
+    def __init__(self, bound: "MemoryBound", share: int, fraction: float = 1.0, name: str = "") -> None:
         self._bound = bound
+        self.name = name
         self.share = share
         self.fraction = fraction  # of the lane's part: the rest is for backlog cursors in it, or this is for those
         self.used = 0
@@ -74,7 +79,7 @@ class MemoryBound:
     def lane(self, name: str) -> LaneMemory:
         """A lane's part."""
         if name not in self._lanes:
-            self._lanes[name] = LaneMemory(self, self._shares.get(name, 1))
+            self._lanes[name] = LaneMemory(self, self._shares.get(name, 1), name=name)
         return self._lanes[name]
 
     def block(self, name: str, blocked: bool) -> None:
@@ -100,15 +105,28 @@ class MemoryBound:
         lane = self.lane(name)
         lane.fraction = 1.0 - share
         if name not in self._backlogs:
-            self._backlogs[name] = LaneMemory(self, lane.share)
+            self._backlogs[name] = LaneMemory(self, lane.share, name=name)
             self._backlogs[name].blocked = lane.blocked
         self._backlogs[name].fraction = share
         return self._backlogs[name]
 
     def part_bytes(self, lane: LaneMemory) -> int:
-        """How much of the whole a lane may use."""
-        part = self.max_bytes * lane.share // sum(each.share for each in self._lanes.values())
+        """How much of the whole a lane may use now: its part, and what others lend of theirs."""
+        shares = sum(each.share for each in self._lanes.values())
+        part = self.max_bytes * lane.share // shares
+        if len(self._lanes) > 1:
+            part = self._with_loans(lane.name, part, shares)
         return part if lane.fraction == 1.0 else max(1, int(part * lane.fraction))
+
+    def _with_loans(self, name: str, part: int, shares: int) -> int:
+        lent = taken = 0
+        for other in self._lanes:
+            if other != name:
+                theirs = self.max_bytes * self._lanes[other].share // shares
+                used, kept = sum(memory.used for memory in self._of_lane(other)), int(theirs * limits.MEMORY_KEPT)
+                lent += theirs - kept if used < kept else 0
+                taken += max(used, kept)
+        return max(1, int(part * limits.MEMORY_KEPT), min(part + lent, self.max_bytes - taken))
 
     def on_room(self, listener: Callable[[], None]) -> None:
         """Calls back when there is room for a lane that was held back."""

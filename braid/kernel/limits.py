@@ -67,6 +67,7 @@ DEAD_LETTER_HEADERS_BYTES_MAX: Final = 12 << 10  # beyond its record; with frami
 RECOMMIT_SECONDS: Final = 30.0  # idle progress is committed again: a stale holder may have overwritten it
 RECORDS_PER_SHARE: Final = 4  # handed out of a lane in a row, for each unit of its share
 HANDLERS_PER_LANE_MIN: Final = 2  # one that a lane keeps and one it lends; with fewer, all work for all lanes in turns
+MEMORY_KEPT: Final = 0.25  # of a lane's part: the rest is lent while it uses less than this, which holds its next fetch
 RECORDS_BETWEEN_YIELDS: Final = 128  # handed out without waiting; then, if they took
 YIELD_SECONDS: Final = 0.005  # or more, everything else gets its turn, such as heartbeats;
 RECORDS_BETWEEN_YIELDS_MAX: Final = 2_048  # and after so many in any case
