@@ -20,7 +20,7 @@ from braid.kernel.limits_failover import DECIDE_SECONDS, MOVES_PER_ROUND_MAX
 from braid.runtime.replica import Replica
 from services.registry import drain, provision
 from services.registry.access import Access
-from services.registry.channels import CONSUMABLE, Channel, ChannelRef, ChannelState, Resumption
+from services.registry.channels import CONSUMABLE, Channel, ChannelRef, ChannelState, DrainStep, Resumption
 from services.registry.clusters import Cluster
 from services.registry.commands import (
     PlanChannel,
@@ -215,7 +215,8 @@ class Reconciler:
         work = next_work(world, channel)
         there = cluster.reachable and not world.lost(channel) and channel.state in CONSUMABLE
         if work is Work.LIFT_RETENTION:
-            return _Job(stream, channel, cluster, work)
+            fails = channel.drain_step is DrainStep.PRODUCERS and (stream.name, channel.ref) in self.problems
+            return _Job(stream, channel, cluster, Work.AWAIT_PRODUCERS if fails else work)
         if there and (resumed := self._sessions.resumptions(stream.name, channel)):
             return _Job(stream, channel, cluster, Work.LOOK_FOR_CUTS, resumed)
         in_use = channel.state in _CONFIGURED and not channel.retiring and not world.in_trouble(channel)

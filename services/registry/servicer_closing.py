@@ -5,7 +5,7 @@
 
 from braid.api.registry.v1 import registry_service_pb2 as api
 from braid.api.registry.v1 import stream_pb2
-from braid.kernel.errors import Invalid, Refused
+from braid.kernel.errors import ClusterUnavailable, Invalid, Refused
 from braid.kernel.ids import ChannelId
 from braid.kernel.offset_ranges import OPEN, Ranges
 from braid.kernel.ports import Caller
@@ -66,7 +66,10 @@ class ClosingRequests:
         return self._desk.stream(name.stream, "channel").channel(ChannelRef(name.lane, name.generation))
 
     async def _would_give_up(self, stream: str, channel: Channel) -> Ranges:
-        """Of a cluster that is away everything nobody can say to be done; of one that answers, what it shows."""
+        """Of a cluster that is away everything nobody can say to be done; of one that answers, what it shows.
+
+        One that answers, but does not do what the drain asks of it, is as good as away.
+        """
         if channel.state is not ChannelState.DRAINING:
             message = f"channel {channel.ref} is {channel.state.name}: only one that drains can be closed"
             raise Refused(message, field="channel", remedy="move its stream elsewhere first")
@@ -76,7 +79,15 @@ class ClosingRequests:
             return below(channel.known_ends)
         if not cluster.reachable:
             return below(channel.end_offsets or (OPEN,) * channel.partitions)
-        found = await drain.given_up(term.access, term.peers, cluster, stream, channel)
+        stuck = term.reconciler.problems.get((stream, channel.ref))
+        try:
+            found = await drain.given_up(term.access, term.peers, cluster, stream, channel)
+        except ClusterUnavailable:
+            if stuck is None:
+                raise
+            found = None
+        if found is None and stuck is not None:
+            return below(channel.end_offsets or (OPEN,) * channel.partitions)
         if found is None:
             message = f"the drain of channel {channel.ref} goes on by itself: its cluster is well"
             raise Refused(message, field="channel", remedy=f"look again: braid get channels {channel.id(stream)}")

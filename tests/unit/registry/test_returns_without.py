@@ -18,7 +18,8 @@ from braid.api.registry.v1.stream_pb2 import (
     FailoverMode,
     OffsetRange,
 )
-from braid.kernel.errors import BraidError, Refused
+from braid.kafka.memory import MemoryCluster
+from braid.kernel.errors import BraidError, ClusterUnavailable, Refused
 from braid.kernel.limits import LOSS_SEEN_SECONDS
 from braid.kernel.offset_ranges import OPEN, Ranges
 from braid.kernel.ports import HistoryId, KafkaAdmin, TopicPartition
@@ -403,6 +404,30 @@ def test_what_a_sealed_channel_had_where_nobody_leads_any_more_is_named_as_it_en
         await asyncio.sleep(5)
         assert named((await close(mesh, dry_run=True)).given_up) == [(0, 4, 9)]
         assert (await close(mesh, (0, 4, 9))).channel.state == DRAINED
+
+    play(scene)
+
+
+def test_a_channel_of_a_cluster_that_answers_but_changes_nothing_any_more_is_closed_as_one_that_is_away(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its controllers are gone for good: brokers serve what they have, and configure no topic."""
+    real = MemoryCluster.alter_topic_config
+
+    def refuse(self: MemoryCluster, topic: str, changes: Mapping[str, str]) -> None:
+        if topic == TOPIC:
+            raise ClusterUnavailable("no controller answers")
+        real(self, topic, changes)
+
+    async def scene(mesh: Mesh) -> None:
+        producer = await filled(mesh)
+        monkeypatch.setattr(MemoryCluster, "alter_topic_config", refuse)
+        await mesh.move(to_cluster="west")
+        await leave(mesh, producer)
+        channel = await mesh.until_channel(CHANNEL, lambda channel: bool(channel.acknowledged), 10)
+        assert list(channel.drain_holders) == ["no controller answers"]
+        assert "0:0-,1:0-" in (await refusal(mesh)).message
+        assert (await close(mesh, (0, 0, -1), (1, 0, -1))).channel.state == DRAINED
 
     play(scene)
 
