@@ -115,14 +115,6 @@ class ClusterWatch:
         async with hanging_up(self._host.tasks, call):
             self._complaints.clear()
             self._asked.clear()
-            self._told = tuple(self._contacts())
-            hello = wire.WitnessHello(
-                protocol_version=PROTOCOL_VERSION,
-                client_id=self._client_id,
-                host=self._host.name,
-                clusters=wire.ClustersRead(names=self._told),
-            )
-            await call.send(wire.WatchClustersRequest(hello=hello))
             await race(self._host.tasks, "cluster-watch", partial(self._receive, call), partial(self._send, call))
 
     async def _receive(self, call: DuplexCall) -> None:
@@ -134,7 +126,15 @@ class ClusterWatch:
                 self._stirred.set()
 
     async def _send(self, call: DuplexCall) -> None:
+        self._told = tuple(self._contacts())
+        hello = wire.WitnessHello(
+            protocol_version=PROTOCOL_VERSION,
+            client_id=self._client_id,
+            host=self._host.name,
+            clusters=wire.ClustersRead(names=self._told),
+        )
         try:
+            await call.send(wire.WatchClustersRequest(hello=hello))
             while True:
                 await self._stirred.wait()
                 self._stirred.clear()

@@ -1,12 +1,13 @@
 """Streams in one direction and in both, over every transport."""
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 
 import pytest
 from google.protobuf.wrappers_pb2 import StringValue
 
-from braid.kernel.errors import Conflict, NotLeader, Unavailable
+from braid.kernel.errors import Conflict, NotLeader, Unavailable, Unsupported
 from braid.kernel.ports import Caller, DuplexServing
 from tests.contract.rpc.conftest import OPTIONS, Mesh, path, say, text
 
@@ -36,6 +37,19 @@ class Watched:
             self.ended.set_result("broken")
             raise
         self.ended.set_result("clean")
+
+
+async def test_a_stream_that_is_not_served_is_told_so_by_what_it_receives(mesh: Mesh) -> None:
+    server = await mesh.serve(unaries={})
+    for late in (0.0, 0.1):
+        call = mesh.channel(server.address).duplex(path("Nothing"), StringValue, OPTIONS)
+        await asyncio.sleep(late)
+        with contextlib.suppress(Unavailable):  # it may have ended already
+            await call.send(say("hello"))
+        with pytest.raises(Unsupported) as told:
+            await call.receive()
+        assert not told.value.remedy  # as a replica that knows the method, and refuses, would give
+        await call.close()
 
 
 async def test_a_server_stream_delivers_in_order_and_ends(mesh: Mesh) -> None:

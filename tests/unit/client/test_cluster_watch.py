@@ -3,12 +3,14 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from unittest.mock import patch
 
 import pytest
 
 from braid.client.cluster_watch import silent_seconds
 from braid.kernel.limits_health import UNKNOWN_CALL_TRIES
-from braid.kernel.ports import Contact
+from braid.kernel.ports import Contact, DuplexCall
+from braid.rpc.mesh_client import ServiceClient
 from tests.support.scripted_control import Client, Control, Witness, until, virtual
 from tests.unit.client.consuming import FIRST, SECOND, Bench, bench, member
 
@@ -162,6 +164,23 @@ async def test_a_registry_that_knows_no_such_stream_is_asked_no_more() -> None:
             async with client.mesh.consumer(["logs"], group="h"):
                 await asyncio.sleep(60.0)
             assert at.control.refused_witnesses == UNKNOWN_CALL_TRIES
+
+
+@virtual
+async def test_one_that_refuses_before_anything_is_said_is_asked_no_more_either() -> None:
+    duplex = ServiceClient.duplex
+
+    async def late(self: ServiceClient, method: str, response_type: type, *, any_replica: bool = False) -> DuplexCall:
+        call = await duplex(self, method, response_type, any_replica=any_replica)
+        await asyncio.sleep(0.1)
+        return call
+
+    with patch.object(ServiceClient, "duplex", late):
+        async with bench() as at:
+            at.control.knows_witnesses = False
+            async with member(at, "m", FIRST):
+                await asyncio.sleep(60.0)
+                assert at.control.refused_witnesses == UNKNOWN_CALL_TRIES
 
 
 @virtual
