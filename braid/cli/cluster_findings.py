@@ -17,12 +17,14 @@ from braid.api.registry.v1.cluster_pb2 import (
     DecommissionState,
 )
 from braid.cli.broker_findings import BrokerFacts, TopicFacts, check_brokers, check_topics
+from braid.cli.cluster_loads import bytes_text, free_text
 from braid.cli.documents import enum_text
 from braid.cli.findings import Finding, Level
 from braid.cli.releases import version_text
 from braid.kernel.errors import BraidError
 from braid.kernel.ports import ClusterDescription
 
+_DISK_FREE_MIN: Final = 0.1  # of the fullest one; brokers end when there is nothing left
 _REMEDIES: Final = {
     HEALTH_VERDICT_SLOW: "look at its disks, network and load; streams that may have moved elsewhere",
     HEALTH_VERDICT_HALF_DEAD: "bring the missing brokers back; keyed records of what is gone wait meanwhile",
@@ -71,7 +73,7 @@ def check_cluster(facts: ClusterFacts) -> list[Finding]:
     if facts.unread is not None:
         message = f"settings of topics cannot be read: {facts.unread.message}"
         findings.append(Finding(name, "topics", Level.WARN, message, facts.unread.remedy))
-    findings += _copies_out_of_step(name, cluster)
+    findings += [*_copies_out_of_step(name, cluster), *_disk(name, cluster)]
     if all(each.level is Level.OK for each in findings):
         brokers = len(description.brokers)
         message = f"{brokers} broker{'s' if brokers != 1 else ''}, {facts.version()}"
@@ -124,3 +126,12 @@ def _copies_out_of_step(name: str, cluster: Cluster) -> list[Finding]:
     thin = f"{evidence.under_replicated_partitions} of {evidence.partitions} partitions lack copies in step"
     message = f"{thin}; brokers missing: {missing}" if missing else thin
     return [Finding(name, "copies", Level.WARN, message, "bring them back before the next one goes")]
+
+
+def _disk(name: str, cluster: Cluster) -> list[Finding]:
+    """What the leading registry measures of the fullest disk."""
+    load = cluster.status.load
+    if not load.total_bytes or load.free_bytes >= _DISK_FREE_MIN * load.total_bytes:
+        return []
+    message = f"the fullest disk, of broker {load.broker}, has {bytes_text(load.free_bytes)} left ({free_text(load)})"
+    return [Finding(name, "disk", Level.WARN, message, "make room: a broker whose disk is full ends")]

@@ -4,8 +4,10 @@ import asyncio
 
 import pytest
 
-from braid.api.registry.v1.cluster_pb2 import ClusterLoad
+from braid.api.registry.v1.cluster_pb2 import CLUSTER_HEALTH_HEALTHY, Cluster, ClusterLoad, ClusterStatus
+from braid.cli.cluster_findings import ClusterFacts, check_cluster
 from braid.cli.cluster_loads import bytes_text, load_lines
+from braid.kernel.ports import ClusterDescription
 from tests.unit.cli.mesh import Shell, virtual
 
 GIB = 1 << 30
@@ -46,6 +48,17 @@ def test_a_load_in_full_in_part_and_not_at_all() -> None:
         "Load:",
         "  not measured:           no answer",
     ]
+
+
+@pytest.mark.parametrize(("free", "found"), [(10, ["cluster"]), (9, ["disk"]), (0, ["disk"])])
+def test_a_disk_that_is_nearly_full_is_a_finding(free: int, found: list[str]) -> None:
+    load = ClusterLoad(measured_ms=1, broker=2, free_bytes=free * GIB, total_bytes=100 * GIB)
+    status = ClusterStatus(health=CLUSTER_HEALTH_HEALTHY, load=load)
+    told = ClusterDescription("id-1", 1, {1: "east:9092"}, False, 4096, 10_080)
+    (finding,) = check_cluster(ClusterFacts(Cluster(name="east", status=status), told))
+    assert [finding.check] == found
+    if free == 9:
+        assert finding.message == "the fullest disk, of broker 2, has 9.0 GiB left (9%)" and finding.remedy
 
 
 @virtual
