@@ -14,9 +14,14 @@ from services.registry.world import World
 
 
 class Arrivals:
-    """The places left on each cluster; counted when somebody asks, which at rest nobody does."""
+    """The places left on each cluster; counted when somebody asks, which at rest nobody does.
+
+    Attributes:
+        held: Whether there was no place for some stream.
+    """
 
     def __init__(self, world: World) -> None:
+        self.held = False
         self._world = world
         self._coming: Counter[str] | None = None
 
@@ -26,6 +31,7 @@ class Arrivals:
             streams = self._world.streams.values()
             self._coming = Counter(name for each in streams for name in {*_changing_over_to(self._world, each)})
         if any(self._coming[cluster] >= ARRIVALS_AT_ONCE for cluster in clusters):
+            self.held = True
             return False
         self._coming.update(clusters)
         return True

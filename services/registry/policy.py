@@ -41,14 +41,22 @@ class Decision:
     cause: str
 
 
-def plan_moves(world: World) -> Sequence[Decision]:
+@dataclass(frozen=True, slots=True)
+class Moves:
+    """Traffic that leaves now, and whether more of it is `held` until there is a place for it."""
+
+    decisions: Sequence[Decision] = ()
+    held: bool = False
+
+
+def plan_moves(world: World) -> Moves:
     """The moves that cannot wait, at most `MOVES_PER_ROUND_MAX`: a look at traffic in trouble, and at nothing else.
 
     They are in the whole plan, too, which takes so long for thousands of streams that producers should not wait for it.
     """
     troubled = [stream for stream in world.streams.values() if stream.exists and _in_trouble(world, stream)]
     if not troubled:
-        return []
+        return Moves()
     room, arrivals = Room(world), Arrivals(world)
     moves: list[Decision] = []
     for stream in sorted(troubled, key=lambda stream: stream.name):
@@ -56,7 +64,7 @@ def plan_moves(world: World) -> Sequence[Decision]:
         moves += (Decision(stream.name, each, cause) for each, cause in steps if isinstance(each, MoveTraffic))
         if len(moves) >= MOVES_PER_ROUND_MAX:
             break
-    return moves[:MOVES_PER_ROUND_MAX]
+    return Moves(moves[:MOVES_PER_ROUND_MAX], arrivals.held)
 
 
 def _in_trouble(world: World, stream: Stream) -> bool:

@@ -16,7 +16,7 @@ from braid.kernel.limits import (
     WORK_AT_ONCE,
     WORK_RETRY_SECONDS,
 )
-from braid.kernel.limits_failover import DECIDE_SECONDS, MOVES_PER_ROUND_MAX
+from braid.kernel.limits_failover import ARRIVALS_LOOK_SECONDS, DECIDE_SECONDS, MOVES_PER_ROUND_MAX
 from braid.runtime.replica import Replica
 from services.registry import drain, provision
 from services.registry.access import Access
@@ -135,11 +135,14 @@ class Reconciler:
     # --- decisions
 
     async def _move(self, world: World) -> bool:
-        """Moves traffic off what is in trouble. Returns whether a whole round moved, so that more may wait to."""
-        moved = 0
-        for decision in plan_moves(world):
+        """Moves traffic off what is in trouble. Returns whether more waits to: a whole round moved, or some is held."""
+        planned, moved = plan_moves(world), 0
+        for decision in planned.decisions:
             moved += await self._execute(decision.stream, decision.command, decision.cause)
-        return moved == MOVES_PER_ROUND_MAX
+        if planned.held and not moved:
+            self._start_work(world)  # who is found to have let go makes room
+            await self._replica.host.clock.sleep(ARRIVALS_LOOK_SECONDS)
+        return planned.held or moved == MOVES_PER_ROUND_MAX
 
     async def _decide(self, world: World) -> bool:
         """Whether all was decided. Thousands of decisions give way to moves in between, and are planned anew."""

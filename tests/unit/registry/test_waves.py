@@ -1,6 +1,7 @@
 """A cluster with many streams dies: all their traffic moves before anything else is done about it."""
 
 import asyncio
+from collections.abc import Collection
 from math import inf
 from typing import Final
 
@@ -9,11 +10,12 @@ import pytest
 from braid.api.registry.v1 import cluster_pb2
 from braid.api.registry.v1 import registry_service_pb2 as api
 from braid.runtime.kinds import Change, Reloaded
-from services.registry import policy, reconciler
+from services.registry import arrivals, policy, reconciler
+from services.registry.arrivals import Arrivals
 from services.registry.clusters import ClusterHealthChanged, Health
-from services.registry.events import TrafficMoved
+from services.registry.events import ChannelStranded, TrafficMoved
 from services.registry.histories import STREAMS
-from services.registry.policy import Decision
+from services.registry.policy import Moves
 from services.registry.world import World
 from tests.support.virtual_time import run_virtual
 from tests.unit.registry.mesh import Mesh, two_clusters
@@ -28,8 +30,8 @@ def small_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "MOVES_PER_ROUND_MAX", AT_ONCE)
 
 
-async def others_before_the_last_move() -> int:
-    """How many steps of failed streams were recorded while traffic of others still had to move."""
+async def others_before_the_last_move(*kinds: type) -> int:
+    """How many steps of failed streams (of these kinds) were recorded while traffic of others still had to move."""
     mesh = Mesh()
     await two_clusters(mesh)
     names = ["logs", *(f"logs-{number}" for number in range(COUNT - 1))]
@@ -51,7 +53,8 @@ async def others_before_the_last_move() -> int:
 
     await mesh.until(lambda: len(moves()) == COUNT, 10, "traffic stays on east")
     first, last = moves()[0], moves()[-1]
-    return len([event for event in found[first:last] if not isinstance(event, TrafficMoved)])
+    others = [event for event in found[first:last] if not isinstance(event, TrafficMoved)]
+    return len([event for event in others if isinstance(event, kinds)] if kinds else others)
 
 
 def test_traffic_moves_in_rounds_before_anything_else() -> None:
@@ -59,11 +62,27 @@ def test_traffic_moves_in_rounds_before_anything_else() -> None:
 
 
 def test_a_registry_that_moves_when_its_turn_comes_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    def nothing_first(world: World) -> list[Decision]:
-        return []
+    def nothing_first(world: World) -> Moves:
+        return Moves()
 
     monkeypatch.setattr(reconciler, "plan_moves", nothing_first)
     assert run_virtual(others_before_the_last_move()) > 0
+
+
+def test_while_traffic_is_held_nothing_else_is_decided(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arrivals, "ARRIVALS_AT_ONCE", 2)
+    assert run_virtual(others_before_the_last_move(ChannelStranded)) == 0
+    monkeypatch.setattr(Arrivals, "join", _tells_nobody)
+    assert run_virtual(others_before_the_last_move(ChannelStranded)) > 0
+
+
+_join: Final = Arrivals.join
+
+
+def _tells_nobody(self: Arrivals, clusters: Collection[str]) -> bool:
+    joined = _join(self, clusters)
+    self.held = False
+    return joined
 
 
 APPEND_SECONDS: Final = 0.05
