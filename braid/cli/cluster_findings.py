@@ -9,6 +9,7 @@ from braid.api.registry.v1.cluster_pb2 import (
     CLUSTER_HEALTH_SLOW,
     HEALTH_VERDICT_FLAPPING,
     HEALTH_VERDICT_HALF_DEAD,
+    HEALTH_VERDICT_NO_TOPICS,
     HEALTH_VERDICT_PRODUCERS_CUT_OFF,
     HEALTH_VERDICT_REGISTRY_CUT_OFF,
     HEALTH_VERDICT_SLOW,
@@ -28,6 +29,7 @@ _DISK_FREE_MIN: Final = 0.1  # of the fullest one; brokers end when there is not
 _REMEDIES: Final = {
     HEALTH_VERDICT_SLOW: "look at its disks, network and load; streams that may have moved elsewhere",
     HEALTH_VERDICT_HALF_DEAD: "bring the missing brokers back; keyed records of what is gone wait meanwhile",
+    HEALTH_VERDICT_NO_TOPICS: "look at its controllers, and at what we may do there; what it carries goes on meanwhile",
     HEALTH_VERDICT_FLAPPING: "find out why it falls; it takes traffic again when it has been well for long enough",
     HEALTH_VERDICT_PRODUCERS_CUT_OFF: "look at the network between the cluster and those who use it",
     HEALTH_VERDICT_REGISTRY_CUT_OFF: "look at the network between the registries and the cluster",

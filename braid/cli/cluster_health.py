@@ -69,6 +69,8 @@ def evidence_lines(evidence: "HealthEvidence", declared: "HealthThresholds") -> 
         ("partitions", f"{evidence.partitions}{gone}" + (f", {thin} lack copies in step" if thin else "")),
         ("falls within 5 min", f"{evidence.falls}"),
     ]
+    if evidence.no_topics:
+        rows.append(("new topics", evidence.no_topics))
     if own := _declared(declared):
         rows.append(("judged by", own))
     if evidence.hosts:

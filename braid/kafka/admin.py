@@ -139,18 +139,21 @@ class AioAdmin:
     ) -> None:
         """See `KafkaAdmin.create_topic`. Returns once every partition has a leader."""
         async with bounded(KAFKA_CALL_SECONDS, f"creating topic {topic}"):
-            spec: tuple[object, ...] = (topic, partitions, replication_factor, [], sorted(config.items()))
-            answer = await self._wire.ask(
-                ANY_BROKER, CreateTopicsRequest([spec], int(KAFKA_CALL_SECONDS * 1_000), False)
-            )
-            for _, code, message in answer.topic_errors:
-                check(code, f"topic {topic}", message)
+            await self._ask_for_topic((topic, partitions, replication_factor, [], sorted(config.items())))
             self._answers.clear()
             while True:
                 told = (await self._wire.metadata([topic])).topics[topic]
                 if sum(leader >= 0 for leader in told.leaders.values()) == partitions:
                     return
                 await asyncio.sleep(KAFKA_ANSWER_BACKOFF_SECONDS)
+
+    async def try_create_topic(
+        self, topic: str, partitions: int, replication_factor: int, config: Mapping[str, str]
+    ) -> None:
+        """See `KafkaAdmin.try_create_topic`."""
+        async with bounded(KAFKA_CALL_SECONDS, f"asking for topic {topic}"):
+            spec: tuple[object, ...] = (topic, partitions, replication_factor, [], sorted(config.items()))
+            await self._ask_for_topic(spec, validate_only=True)
 
     async def delete_topic(self, topic: str) -> None:
         """See `KafkaAdmin.delete_topic`. Returns once it is gone from metadata."""
@@ -245,6 +248,11 @@ class AioAdmin:
     async def close(self) -> None:
         """Frees connections."""
         await self._wire.close()
+
+    async def _ask_for_topic(self, spec: tuple[object, ...], *, validate_only: bool = False) -> None:
+        request = CreateTopicsRequest([spec], int(KAFKA_CALL_SECONDS * 1_000), validate_only)
+        for topic, code, message in (await self._wire.ask(ANY_BROKER, request)).topic_errors:
+            check(code, f"topic {topic}", message)
 
     async def _config(self, kind: int, name: str, broker: int) -> dict[str, str]:
         request = DescribeConfigsRequest([(kind, name, None)])

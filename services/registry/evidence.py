@@ -62,7 +62,7 @@ class Evidence:
         alive_at: When somebody saw an answer although the registry did not; None when that does not count.
         decisive: Strong enough to act upon at once.
         sole_since: Since when one host has complained, where the evidence rests on it alone; None where it does not.
-        slow, gaps: Why it counts as slow, or half-dead, although it works; ''.
+        slow, gaps, no_topics: Why it counts as slow, or half-dead, or makes no topics, although it works; ''.
     """
 
     since: float
@@ -75,6 +75,7 @@ class Evidence:
     sole_since: float | None = None
     slow: str = ""
     gaps: str = ""
+    no_topics: str = ""
 
 
 def weigh(
@@ -87,6 +88,7 @@ def weigh(
     slow: str = "",
     gaps: str = "",
     too_much_gone: bool = False,
+    no_topics: str = "",
 ) -> Evidence:
     """Joins a look with what hosts say, and with what is known from the looks before.
 
@@ -99,6 +101,7 @@ def weigh(
         slow: Why the cluster counts as slow at present; ''.
         gaps: What is gone of it; ''.
         too_much_gone: Whether that is more than it may lose.
+        no_topics: Why it makes no topics; ''.
     """
     heard = Heard(hearsay, hearsay if writers is None else writers)
     if look.failed is not None:
@@ -111,7 +114,7 @@ def weigh(
         since, sole_since = min(look.since, against.failing_since), against.complaining_since if against.sole else None
         said = f"{_hosts(against.failing, against, heard)} do not reach it, the registry does"
         return Evidence(since, look.until, False, said, Verdict.PRODUCERS_CUT_OFF, sole_since=sole_since)
-    return Evidence(look.since, look.until, True, slow=slow, gaps=gaps)
+    return Evidence(look.since, look.until, True, slow=slow, gaps=gaps, no_topics=no_topics)
 
 
 def _against(heard: Heard) -> Hearsay | None:

@@ -1,7 +1,7 @@
-"""What of a cluster is gone while the rest goes on: brokers, partitions without a leader, partitions that hang. Pure.
+"""What of a cluster is gone while the rest goes on: brokers, partitions without a leader or that hang, its controller.
 
-A partition without a leader is gone for its records; a broker whose partitions others lead is only named. What is gone
-for a moment is an election.
+Pure. A partition without a leader is gone for its records; a broker whose partitions others lead is only named. What is
+gone for a moment is an election.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -28,6 +28,8 @@ class Gaps:
         self._leaderless: dict[TopicPartition, float] = {}
         self._hanging: dict[TopicPartition, float] = {}
         self._missing: dict[str, float] = {}
+        self._refusal = ""
+        self._refused: tuple[float, float] | None = None  # from when to when it made no topics
 
     # --- observing
 
@@ -63,6 +65,11 @@ class Gaps:
         for gone in [each for each in self._leaderless if each.topic not in self._sizes]:
             del self._leaderless[gone]
 
+    def see_controller(self, refusal: str, since: float, until: float) -> None:
+        """It was asked whether it would make a topic: why not; '' where it would, or other things ail it."""
+        self._refusal = refusal
+        self._refused = (self._refused[0] if self._refused else since, until) if refusal else None
+
     def hangs(self, partition: TopicPartition, now: float) -> None:
         """A partition that has a leader took nothing, or gave nothing back."""
         self._hanging.setdefault(partition, now)
@@ -76,6 +83,17 @@ class Gaps:
     def has_leader(self, partition: TopicPartition) -> bool:
         """Whether a partition had a leader when it was last looked at."""
         return partition not in self._leaderless
+
+    @property
+    def refusal(self) -> str:
+        """Why it would make no topic, as it was asked last; ''."""
+        return self._refusal
+
+    def no_topics(self, seconds: float) -> str:
+        """Why it has made no topics for so long, for people; '' when it has, or may have."""
+        if self._refused is None or self._refused[1] - self._refused[0] < seconds:
+            return ""
+        return f"it makes no topics: {self._refusal}"
 
     @property
     def brokers(self) -> int:

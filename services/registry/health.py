@@ -2,7 +2,7 @@
 
     HEALTHY → SUSPECT → DOWN ──(success for a while)──▶ HEALTHY, or FLAPPING first when it fell too often
          ├──▶ SLOW         appends take many times what is usual here
-         └──▶ HALF_DEAD    some of its partitions are gone
+         └──▶ HALF_DEAD    some of its partitions are gone, or it makes no topics
 
 - The first bad evidence makes a SUSPECT. Bad evidence that agreed for `down_after_seconds`, without one good in
   between and without anybody who saw the cluster answer, makes it DOWN; decisive evidence does so at once. Where one
@@ -61,7 +61,7 @@ def judge(
     good_since = evidence.since if judgement.good_since is None else judgement.good_since
     slow_since, well_since = judgement.slow_since, judgement.well_since
     slow_since = (evidence.since if slow_since is None else slow_since) if evidence.slow else None
-    symptom = bool(evidence.slow or evidence.gaps)
+    symptom = bool(evidence.slow or evidence.gaps or evidence.no_topics)
     well_since = None if symptom else evidence.since if well_since is None else well_since
     seen = replace(judgement, bad_since=None, firm_since=None, good_since=good_since)
     seen = replace(seen, slow_since=slow_since, well_since=well_since)
@@ -108,6 +108,8 @@ def _after_good(judgement: Judgement, evidence: Evidence, thresholds: Thresholds
         return _returned(replace(judgement, health=found, reason=reason, verdict=verdict), evidence, hold)
     if _RANKS.index(found) > _RANKS.index(judgement.health):
         return replace(judgement, health=found, reason=reason, verdict=verdict)
+    if found is judgement.health is Health.HALF_DEAD:
+        return replace(judgement, reason=reason, verdict=verdict)  # it may be so for another reason by now
     if judgement.health is Health.HEALTHY or well_since is None:
         return judgement
     needed = {Health.SUSPECT: thresholds.cleared_after_seconds, Health.FLAPPING: hold}
@@ -134,4 +136,6 @@ def _symptom(judgement: Judgement, evidence: Evidence, thresholds: Thresholds) -
             return Health.SLOW if long else Health.SUSPECT, evidence.slow, Verdict.SLOW
     if evidence.gaps:
         return Health.HALF_DEAD, evidence.gaps, Verdict.HALF_DEAD
+    if evidence.no_topics:
+        return Health.HALF_DEAD, evidence.no_topics, Verdict.NO_TOPICS
     return Health.HEALTHY, "", Verdict.WELL

@@ -33,6 +33,7 @@ class Snapshot:
     gone: tuple[TopicPartition, ...]
     under_replicated: int
     falls: int
+    no_topics: str
 
 
 class Observed:
@@ -118,6 +119,7 @@ class Observed:
             slow=self._latency.slow(thresholds) if self._latency.settled else self._was_slow,
             gaps=self.gaps.reason(look.until, thresholds.half_dead_after_seconds),
             too_much_gone=self.gaps.share(look.until, thresholds.half_dead_after_seconds) > thresholds.gone_share,
+            no_topics=self.gaps.no_topics(thresholds.no_topics_after_seconds),
         )
         hold = hold_seconds(cluster.falls_ms, now_ms, thresholds)
         self.judgement = judge(self.judgement, evidence, thresholds, hold)
@@ -137,4 +139,5 @@ class Observed:
             tuple(self.gaps.gone(look.until, 0.0)),
             self.gaps.under_replicated,
             sum(now_ms - at < FLAP_WINDOW_SECONDS * 1_000 for at in cluster.falls_ms),
+            self.gaps.refusal,
         )

@@ -2,8 +2,8 @@
 
 A look is metadata, a canary appended to one of its partitions in turn (they have a leader each), and that canary
 fetched back, all within the time-out. Each cluster has a task of its own, so that one that hangs delays no other, and
-another for the leaders of our topics, which change seldom and fill larger answers. Time in which this process was late
-itself does not count (`lateness.py`).
+others for the leaders of our topics, which change seldom and fill larger answers, and for its controller, who answers
+late or never while brokers serve. Time in which this process was late itself does not count (`lateness.py`).
 """
 
 import asyncio
@@ -12,7 +12,13 @@ from functools import partial
 
 from braid.kernel.errors import AlreadyExists, BraidError, ClusterUnavailable
 from braid.kernel.limits import IDENTITY_CHECK_SECONDS, RECONCILE_SECONDS
-from braid.kernel.limits_health import LATE_LOOK_SECONDS, LATENESS_PULSE_SECONDS, TOPICS_LOOK_MAX, TOPICS_LOOK_SECONDS
+from braid.kernel.limits_health import (
+    CONTROLLER_LOOK_SECONDS,
+    LATE_LOOK_SECONDS,
+    LATENESS_PULSE_SECONDS,
+    TOPICS_LOOK_MAX,
+    TOPICS_LOOK_SECONDS,
+)
 from braid.kernel.ports import KafkaAdmin, Survey, TopicPartition
 from braid.runtime.replica import Replica
 from services.registry.access import Access
@@ -25,13 +31,13 @@ from services.registry.lateness import Lateness
 from services.registry.observed import Observed
 from services.registry.provision import COPIES_DEFAULT
 from services.registry.thresholds import Thresholds
-from services.registry.topics import CANARY_CONFIG, canary_topic
+from services.registry.topics import CANARY_CONFIG, canary_topic, tried_topic
 from services.registry.witnesses import SILENCE, Heard, Users, Witnesses
 
 _CANARY = b"braid: a cluster is probed here"
 _CANARY_PARTITIONS_MAX = 6  # one per broker: a single broker's death must not make its cluster look dead
 _PATIENCE = 4  # times the time-out: clients' own timers, which count our lateness too, come after it
-_WORKS = ("look", "topics", "witnesses")
+_WORKS = ("look", "topics", "controller", "witnesses")
 _LOOKED_AT = (*CONSUMABLE, ChannelState.STANDBY)
 
 
@@ -86,6 +92,7 @@ class Prober:
                         observed = self._observed[name] = Observed(cluster, self._usual)
                         self._crew.start(f"look {name}", partial(self._watch, name, observed))
                         self._crew.start(f"topics {name}", partial(self._watch_topics, name, observed))
+                        self._crew.start(f"controller {name}", partial(self._watch_controller, name, observed))
                         self._crew.start(f"witnesses {name}", partial(self._watch_witnesses, name, observed))
                 await self._replica.host.clock.sleep(RECONCILE_SECONDS)
         finally:
@@ -212,6 +219,30 @@ class Prober:
         if broken != self.broken:
             self.broken = broken
             self._on_broken()
+
+    # --- the controller
+
+    async def _watch_controller(self, name: str, observed: Observed) -> None:
+        """Asks a cluster that is well whether it would make a topic, until it is deleted."""
+        while (cluster := self._replica.aggregates.state(CLUSTERS, name)).exists:
+            began, refusal = self._now(), ""
+            if cluster.reachable and observed.judgement.bad_since is None:
+                refusal = await self._refusal(cluster, observed.gaps.brokers)
+            if observed.judgement.bad_since is not None:
+                refusal = ""  # that has other causes, and is judged by other evidence
+            observed.gaps.see_controller(refusal, began, self._now())
+            await self._replica.host.clock.sleep(CONTROLLER_LOOK_SECONDS)
+
+    async def _refusal(self, cluster: Cluster, brokers: int) -> str:
+        """Why it would make no topic; ''. By a client of its own: a broker answers nothing else meanwhile."""
+        topic, copies = tried_topic(cluster.spec.topic_prefix), max(1, min(COPIES_DEFAULT, brokers))
+        try:
+            await self._access.admin(cluster, "controller").try_create_topic(topic, 1, copies, CANARY_CONFIG)
+        except AlreadyExists:  # somebody made it: so one can be made
+            return ""
+        except BraidError as error:
+            return error.message
+        return ""
 
     # --- records
 

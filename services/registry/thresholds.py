@@ -25,6 +25,7 @@ class Thresholds:
         channel_gone_share: Of a channel's partitions; with more of them gone its traffic leaves.
         channel_gone_after_seconds: So long without leaders, until it does; or without its topic.
         partition_gone_after_seconds: Of any one partition without a leader, until its channel's traffic leaves.
+        no_topics_after_seconds: Of vain questions whether a topic would be made, until no new traffic comes.
         flap_falls: Within five minutes, until its return is held up; 0 for never.
         flap_hold_seconds: So long, and twice as long with each further fall.
         sole_witness_seconds: Of complaints by the only host that uses the cluster, while the registry reaches it, until
@@ -44,6 +45,7 @@ class Thresholds:
     channel_gone_share: float = limits_health.CHANNEL_GONE_SHARE_MAX
     channel_gone_after_seconds: float = limits_health.CHANNEL_GONE_AFTER_SECONDS
     partition_gone_after_seconds: float = limits_health.PARTITION_GONE_AFTER_SECONDS
+    no_topics_after_seconds: float = limits_health.NO_TOPICS_AFTER_SECONDS
     flap_falls: float = limits_health.FLAP_FALLS
     flap_hold_seconds: float = limits_health.FLAP_HOLD_SECONDS
     sole_witness_seconds: float = limits_health.SOLE_WITNESS_SECONDS
@@ -64,6 +66,7 @@ BOUNDS: Final[Mapping[str, tuple[float, float]]] = {
     "channel_gone_share": (0.0, 1.0),
     "channel_gone_after_seconds": (1.0, 3_600.0),
     "partition_gone_after_seconds": (1.0, 86_400.0),
+    "no_topics_after_seconds": (1.0, 3_600.0),
     "flap_falls": (0.0, float(limits_health.FLAP_FALLS_MAX)),
     "flap_hold_seconds": (1.0, limits_health.FLAP_HOLD_SECONDS_MAX),
     "sole_witness_seconds": (0.5, 3_600.0),

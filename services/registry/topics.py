@@ -103,4 +103,9 @@ def canary_topic(prefix: str) -> str:
     return f"{prefix}canary.registry"
 
 
+def tried_topic(prefix: str) -> str:
+    """Which topic a cluster is asked for, to see whether it would make one. None of this name is ever made."""
+    return f"{prefix}tried.registry"
+
+
 CANARY_CONFIG: Final = {"cleanup.policy": "delete", "retention.ms": str(HOUR_MS), "segment.ms": str(HOUR_MS)}

@@ -106,6 +106,7 @@ def _evidence_message(seen: Snapshot) -> cluster_pb2.HealthEvidence:
         hosts_failing=seen.hearsay.failing,
         falls=seen.falls,
         thresholds=thresholds_message({name: getattr(seen.thresholds, name) for name in NAMES}),
+        no_topics=seen.no_topics,
     )
 
 

@@ -8,6 +8,8 @@ from pathlib import Path
 from devmesh.brokers import KafkaBroker
 from devmesh.jars import kafka_classpath
 from devmesh.java import java_binary
+from devmesh.jvm import KafkaJvm
+from devmesh.storage import copy_template, new_kafka_id, template
 
 READY_SECONDS = 240.0  # one that ends is noticed at once: this only ends a hang
 
@@ -50,3 +52,32 @@ def running_broker(name: str, directory: Path, settings: Mapping[str, str] | Non
         yield broker
     finally:
         broker.kill()
+
+
+@contextlib.contextmanager
+def parted_cluster(name: str, directory: Path) -> Iterator[tuple[KafkaBroker, KafkaBroker]]:
+    """A cluster of two nodes, the broker and the controller, each a process of its own; both killed at the end.
+
+    The controller serves no clients: `wait_ready` is for the broker alone.
+    """
+    jvm, cluster_id, controller_port = KafkaJvm(str(java_binary()), kafka_classpath()), new_kafka_id(), free_port()
+    voters = {"controller.quorum.voters": f"2@127.0.0.1:{controller_port}"}
+    broker = new_broker(f"{name}-broker", directory / "broker", {**voters, "process.roles": "broker"})
+    broker._settings["listeners"] = f"PLAINTEXT://{broker.bootstrap}"
+    controlling = {
+        "process.roles": "controller",
+        "node.id": "2",
+        "listeners": f"CONTROLLER://127.0.0.1:{controller_port}",
+    }
+    unused = {"advertised.listeners": "", "inter.broker.listener.name": ""}
+    controller = new_broker(f"{name}-controller", directory / "controller", {**voters, **controlling, **unused})
+    for node, number in ((broker, "1"), (controller, "2")):
+        copy_template(template(jvm), node.directory / "data", cluster_id, number)
+    try:
+        controller.start()
+        broker.start()
+        broker.wait_ready(READY_SECONDS)
+        yield broker, controller
+    finally:
+        broker.kill()
+        controller.kill()

@@ -1,6 +1,6 @@
 """Twins of the admin client and the client for committed offsets: each method is one request over the link."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from braid.kafka.memory.link import Link
 from braid.kafka.memory.log import NewRecord
@@ -54,11 +54,17 @@ class MemoryAdmin:
         self, topic: str, partitions: int, replication_factor: int, config: Mapping[str, str]
     ) -> None:
         """See `KafkaAdmin.create_topic`."""
-        await self._link.call(lambda: self._cluster.create_topic(topic, partitions, replication_factor, config))
+        await self._controlled(lambda: self._cluster.create_topic(topic, partitions, replication_factor, config))
+
+    async def try_create_topic(
+        self, topic: str, partitions: int, replication_factor: int, config: Mapping[str, str]
+    ) -> None:
+        """See `KafkaAdmin.try_create_topic`."""
+        await self._controlled(lambda: self._cluster.check_topic(topic, partitions, replication_factor, config))
 
     async def delete_topic(self, topic: str) -> None:
         """See `KafkaAdmin.delete_topic`."""
-        await self._link.call(lambda: self._cluster.delete_topic(topic))
+        await self._controlled(lambda: self._cluster.delete_topic(topic))
 
     async def topic_config(self, topic: str) -> Mapping[str, str]:
         """See `KafkaAdmin.topic_config`."""
@@ -70,7 +76,7 @@ class MemoryAdmin:
 
     async def alter_topic_config(self, topic: str, changes: Mapping[str, str]) -> None:
         """See `KafkaAdmin.alter_topic_config`."""
-        await self._link.call(lambda: self._cluster.alter_topic_config(topic, changes))
+        await self._controlled(lambda: self._cluster.alter_topic_config(topic, changes))
 
     async def offsets_at(self, at: Mapping[TopicPartition, OffsetAt | int]) -> Mapping[TopicPartition, int]:
         """See `KafkaAdmin.offsets_at`."""
@@ -90,6 +96,10 @@ class MemoryAdmin:
 
     async def close(self) -> None:
         """Nothing to free."""
+
+    async def _controlled(self, operation: Callable[[], None]) -> None:
+        """What a broker passes on to the controller."""
+        await self._link.call(operation, controlled=True)
 
     def _offset_at(self, partition: TopicPartition, when: OffsetAt | int) -> int:
         log = self._cluster.led_log(partition)

@@ -114,6 +114,8 @@ class MemoryCluster:
         self.changes = 0  # so many times anything changed
         self._waits = 0
         self._waiting: dict[int, tuple[Callable[[], bool], Callable[[], object]]] = {}
+        self._headless = False
+        self._for_controller: list[Callable[[], None]] = []
 
     # --- faults
 
@@ -162,6 +164,17 @@ class MemoryCluster:
         self._stopped.discard(broker)
         self.notify()
 
+    def lose_controller(self) -> None:
+        """No controller answers: brokers serve what they lead, and what it would change waits."""
+        self._headless = True
+
+    def find_controller(self) -> None:
+        """One does again; what waited is done now, also for clients that gave up."""
+        self._headless = False
+        waiting, self._for_controller = self._for_controller, []
+        for serve in waiting:
+            serve()
+
     def empty(self, *, replaced: bool = True) -> None:
         """Loses every topic and group, as with a lost disk; a replaced cluster has another id too."""
         self._topics = {}
@@ -194,11 +207,17 @@ class MemoryCluster:
 
     # --- connections
 
-    def submit(self, operation: Callable[[], T]) -> asyncio.Future[T]:
-        """A request arrives: done now, or when a paused broker goes on, or never if it is killed first."""
+    def submit(self, operation: Callable[[], T], *, controlled: bool = False) -> asyncio.Future[T]:
+        """A request arrives: done now, or when a paused broker goes on, or never if it is killed first.
+
+        One that is `controlled` is passed on to the controller, and waits for that too.
+        """
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
 
         def serve() -> None:
+            if controlled and self._headless and self.running:
+                self._for_controller.append(serve)
+                return
             try:
                 if not self.running:
                     raise ClusterUnavailable(f"cluster {self.name} does not answer")
@@ -305,6 +324,15 @@ class MemoryCluster:
 
     def create_topic(self, topic: str, partitions: int, replication_factor: int, config: Mapping[str, str]) -> None:
         """See `KafkaAdmin.create_topic`."""
+        self.check_topic(topic, partitions, replication_factor, config)
+        self._ids += 1
+        digest = hashlib.sha256(f"{self.cluster_id}/{topic}/{self._ids}".encode()).digest()
+        logs = [Log() for _ in range(partitions)]
+        self._topics[topic] = _Topic(digest[:16], logs, dict(config), replication_factor)
+        self.notify()
+
+    def check_topic(self, topic: str, partitions: int, replication_factor: int, config: Mapping[str, str]) -> None:
+        """See `KafkaAdmin.try_create_topic`."""
         if topic in self._topics:
             raise AlreadyExists(f"topic {topic} exists already")
         if partitions < 1:
@@ -312,11 +340,6 @@ class MemoryCluster:
         if not 1 <= replication_factor <= len(self._brokers):
             raise Invalid(f"topic {topic}: replication factor {replication_factor} of {len(self._brokers)} brokers")
         self._check_config(topic, config)
-        self._ids += 1
-        digest = hashlib.sha256(f"{self.cluster_id}/{topic}/{self._ids}".encode()).digest()
-        logs = [Log() for _ in range(partitions)]
-        self._topics[topic] = _Topic(digest[:16], logs, dict(config), replication_factor)
-        self.notify()
 
     def delete_topic(self, topic: str) -> None:
         """See `KafkaAdmin.delete_topic`."""

@@ -43,8 +43,10 @@ class Link:
         """Whether a request sent now would be answered."""
         return self.cluster.running and not self.cluster.paused and not self._is_cut
 
-    async def call(self, operation: Callable[[], T], seconds: float = KAFKA_CALL_SECONDS) -> T:
-        """Sends a request and waits for its answer.
+    async def call(
+        self, operation: Callable[[], T], seconds: float = KAFKA_CALL_SECONDS, *, controlled: bool = False
+    ) -> T:
+        """Sends a request, to a broker or `controlled` by way of it to the controller, and waits for its answer.
 
         Raises:
             ClusterUnavailable: no answer in time; the operation may have happened, or may still happen.
@@ -52,7 +54,7 @@ class Link:
         loop = asyncio.get_running_loop()
         reply: asyncio.Future[T] = loop.create_future()
         late = loop.call_later(seconds, self._give_up, reply, seconds)
-        self._travel(reply, lambda: self._arrive(operation, reply))
+        self._travel(reply, lambda: self._arrive(operation, reply, controlled))
         try:
             return await reply
         finally:
@@ -90,12 +92,12 @@ class Link:
         else:
             arrive()
 
-    def _arrive(self, operation: Callable[[], T], reply: asyncio.Future[T]) -> None:
+    def _arrive(self, operation: Callable[[], T], reply: asyncio.Future[T], controlled: bool) -> None:
         def answer(served: asyncio.Future[T]) -> None:
             if not reply.done():
                 self._travel(reply, lambda: _hand_over(served, reply))
 
-        served = self.cluster.submit(operation)
+        served = self.cluster.submit(operation, controlled=controlled)
         if served.done():
             answer(served)
         else:

@@ -147,6 +147,15 @@ class KafkaAdmin(Protocol):
         """Creates a topic. Raises `AlreadyExists`, `Invalid`."""
         ...
 
+    async def try_create_topic(
+        self, topic: str, partitions: int, replication_factor: int, config: Mapping[str, str]
+    ) -> None:
+        """Asks the controller whether it would create a topic, and creates none. Raises as `create_topic`.
+
+        Brokers go on serving clients where no controller answers, and name one in metadata (KIP-590): this tells.
+        """
+        ...
+
     async def delete_topic(self, topic: str) -> None:
         """Deletes a topic; a topic that is not there is fine."""
         ...

@@ -123,6 +123,19 @@ async def asking_for_a_topic_does_not_create_it(rig: Rig) -> None:
     assert missing.topic not in await rig.admin.list_topics()
 
 
+async def a_topic_that_is_only_tried_is_not_created(rig: Rig) -> None:
+    name = f"{rig.prefix}.tried"
+    for _ in range(2):
+        await rig.admin.try_create_topic(name, 3, 1, {"retention.ms": "1000"})
+    assert name not in await rig.admin.list_topics()
+    for partitions, copies, config in ((0, 1, {}), (1, 5, {}), (1, 1, {"no.such.setting": "1"})):
+        with pytest.raises(Invalid):
+            await rig.admin.try_create_topic(name, partitions, copies, config)
+    await rig.admin.create_topic(name, 1, 1, {})
+    with pytest.raises(AlreadyExists):
+        await rig.admin.try_create_topic(name, 1, 1, {})
+
+
 async def a_partition_that_is_not_there_is_not_found(rig: Rig) -> None:
     beyond = TopicPartition(await rig.topic(1), 7)
     with pytest.raises(NotFound):
@@ -201,6 +214,7 @@ BODIES: Final[list[Body]] = [
     a_survey_tells_brokers_controller_and_topics_at_once,
     bad_topics_are_refused,
     asking_for_a_topic_does_not_create_it,
+    a_topic_that_is_only_tried_is_not_created,
     a_partition_that_is_not_there_is_not_found,
     configuration_is_altered_by_the_piece,
     offsets_are_found_by_end_and_time,

@@ -90,7 +90,7 @@ def test_calls_without_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     body = fault_bodies.a_frozen_cluster_times_calls_out_and_goes_on
     run_on_memory(body)
     real = link.Link.call
-    monkeypatch.setattr(link.Link, "call", lambda self, operation, seconds=0.0: real(self, operation, 60.0))
+    monkeypatch.setattr(link.Link, "call", lambda self, asked, _=0.0, **kept: real(self, asked, 60.0, **kept))
     with pytest.raises((AssertionError, TimeoutError)):
         run_on_memory(body)
 

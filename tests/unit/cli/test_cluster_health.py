@@ -129,6 +129,7 @@ def test_evidence_names_what_is_gone_and_who_was_asked() -> None:
             hosts=5,
             hosts_reaching=1,
             hosts_failing=3,
+            no_topics="not authorized",
         ),
         HealthThresholds(slow_factor=20.0),
     )
@@ -136,6 +137,7 @@ def test_evidence_names_what_is_gone_and_who_was_asked() -> None:
         "2, missing: 3",
         "9, 1 gone: t/1, 4 lack copies in step",
         "0",
+        "not authorized",
         "slow_factor=20",
         "1 reach it, 3 do not, of 5",
     ]

@@ -101,6 +101,19 @@ def test_what_a_channel_may_lose_and_for_how_long_may_be_declared() -> None:
     assert gaps.gone(0.9, 1.0) == [] and gaps.share(1.0, 1.0) == 0.5 and gaps.reason(1.0, 1.0)
 
 
+def test_a_cluster_makes_no_topics_once_it_was_asked_in_vain_for_long_enough() -> None:
+    gaps = Gaps(CANARY)
+    assert gaps.no_topics(10.0) == gaps.refusal == ""
+    gaps.see_controller("no answer", 0.0, 5.0)
+    assert (gaps.no_topics(10.0), gaps.refusal) == ("", "no answer")
+    gaps.see_controller("not authorized", 10.0, 10.0)
+    assert gaps.no_topics(10.0) == "it makes no topics: not authorized" and not gaps.no_topics(10.1)
+    gaps.see_controller("", 15.0, 15.0)
+    assert gaps.no_topics(0.0) == gaps.refusal == ""
+    gaps.see_controller("no answer", 20.0, 25.0)
+    assert not gaps.no_topics(5.1) and gaps.no_topics(5.0)
+
+
 def test_topics_nobody_uses_any_more_are_forgotten() -> None:
     gaps = Gaps(CANARY)
     gaps.see_topics({**topic("old", -1), **topic("new", -1), **topic(CANARY, 1)}, 0.0)

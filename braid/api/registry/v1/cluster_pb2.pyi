@@ -33,7 +33,7 @@ class _ClusterHealthEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Cluster
     CLUSTER_HEALTH_SLOW: _ClusterHealth.ValueType  # 4
     """It works, many times slower than it usually does; its traffic leaves."""
     CLUSTER_HEALTH_HALF_DEAD: _ClusterHealth.ValueType  # 5
-    """Some of its partitions are gone; what is on the others stays."""
+    """Some of its partitions are gone, or it makes no topics; what goes on stays."""
     CLUSTER_HEALTH_FLAPPING: _ClusterHealth.ValueType  # 6
     """It works again, and fell too often to be trusted with traffic yet."""
 
@@ -47,7 +47,7 @@ CLUSTER_HEALTH_DOWN: ClusterHealth.ValueType  # 3
 CLUSTER_HEALTH_SLOW: ClusterHealth.ValueType  # 4
 """It works, many times slower than it usually does; its traffic leaves."""
 CLUSTER_HEALTH_HALF_DEAD: ClusterHealth.ValueType  # 5
-"""Some of its partitions are gone; what is on the others stays."""
+"""Some of its partitions are gone, or it makes no topics; what goes on stays."""
 CLUSTER_HEALTH_FLAPPING: ClusterHealth.ValueType  # 6
 """It works again, and fell too often to be trusted with traffic yet."""
 Global___ClusterHealth: _TypeAlias = ClusterHealth  # noqa: Y015
@@ -70,6 +70,8 @@ class _HealthVerdictEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_HealthV
     """The registry reaches it, those who use it do not."""
     HEALTH_VERDICT_REGISTRY_CUT_OFF: _HealthVerdict.ValueType  # 7
     """The registry does not reach it, those who use it do."""
+    HEALTH_VERDICT_NO_TOPICS: _HealthVerdict.ValueType  # 8
+    """No controller answers, or it refuses new topics; brokers serve what they lead."""
 
 class HealthVerdict(_HealthVerdict, metaclass=_HealthVerdictEnumTypeWrapper):
     """Why a cluster's health is what it is."""
@@ -86,6 +88,8 @@ HEALTH_VERDICT_PRODUCERS_CUT_OFF: HealthVerdict.ValueType  # 6
 """The registry reaches it, those who use it do not."""
 HEALTH_VERDICT_REGISTRY_CUT_OFF: HealthVerdict.ValueType  # 7
 """The registry does not reach it, those who use it do."""
+HEALTH_VERDICT_NO_TOPICS: HealthVerdict.ValueType  # 8
+"""No controller answers, or it refuses new topics; brokers serve what they lead."""
 Global___HealthVerdict: _TypeAlias = HealthVerdict  # noqa: Y015
 
 class _DecommissionState:
@@ -233,6 +237,7 @@ class HealthThresholds(_message.Message):
     CHANNEL_GONE_AFTER_SECONDS_FIELD_NUMBER: _builtins.int
     PARTITION_GONE_AFTER_SECONDS_FIELD_NUMBER: _builtins.int
     DISK_FREE_SHARE_FIELD_NUMBER: _builtins.int
+    NO_TOPICS_AFTER_SECONDS_FIELD_NUMBER: _builtins.int
     look_timeout_seconds: _builtins.float
     """A look that takes longer has failed."""
     down_after_seconds: _builtins.float
@@ -267,6 +272,8 @@ class HealthThresholds(_message.Message):
     """Of any one partition without a leader, until its channel's traffic leaves."""
     disk_free_share: _builtins.float
     """Of its brokers' fullest disk; with less of it free, as measured, the cluster takes no new traffic. 0 for whatever."""
+    no_topics_after_seconds: _builtins.float
+    """Of vain questions whether a topic would be made, until no new traffic comes."""
     def __init__(
         self,
         *,
@@ -286,10 +293,11 @@ class HealthThresholds(_message.Message):
         channel_gone_after_seconds: _builtins.float | None = ...,
         partition_gone_after_seconds: _builtins.float | None = ...,
         disk_free_share: _builtins.float | None = ...,
+        no_topics_after_seconds: _builtins.float | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_channel_gone_after_seconds", b"_channel_gone_after_seconds", "_channel_gone_share", b"_channel_gone_share", "_cleared_after_seconds", b"_cleared_after_seconds", "_disk_free_share", b"_disk_free_share", "_down_after_seconds", b"_down_after_seconds", "_flap_falls", b"_flap_falls", "_flap_hold_seconds", b"_flap_hold_seconds", "_gone_share", b"_gone_share", "_half_dead_after_seconds", b"_half_dead_after_seconds", "_healthy_after_seconds", b"_healthy_after_seconds", "_look_timeout_seconds", b"_look_timeout_seconds", "_partition_gone_after_seconds", b"_partition_gone_after_seconds", "_slow_after_seconds", b"_slow_after_seconds", "_slow_factor", b"_slow_factor", "_slow_floor_seconds", b"_slow_floor_seconds", "_sole_witness_seconds", b"_sole_witness_seconds", "channel_gone_after_seconds", b"channel_gone_after_seconds", "channel_gone_share", b"channel_gone_share", "cleared_after_seconds", b"cleared_after_seconds", "disk_free_share", b"disk_free_share", "down_after_seconds", b"down_after_seconds", "flap_falls", b"flap_falls", "flap_hold_seconds", b"flap_hold_seconds", "gone_share", b"gone_share", "half_dead_after_seconds", b"half_dead_after_seconds", "healthy_after_seconds", b"healthy_after_seconds", "look_timeout_seconds", b"look_timeout_seconds", "partition_gone_after_seconds", b"partition_gone_after_seconds", "slow_after_seconds", b"slow_after_seconds", "slow_factor", b"slow_factor", "slow_floor_seconds", b"slow_floor_seconds", "sole_witness_seconds", b"sole_witness_seconds"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_channel_gone_after_seconds", b"_channel_gone_after_seconds", "_channel_gone_share", b"_channel_gone_share", "_cleared_after_seconds", b"_cleared_after_seconds", "_disk_free_share", b"_disk_free_share", "_down_after_seconds", b"_down_after_seconds", "_flap_falls", b"_flap_falls", "_flap_hold_seconds", b"_flap_hold_seconds", "_gone_share", b"_gone_share", "_half_dead_after_seconds", b"_half_dead_after_seconds", "_healthy_after_seconds", b"_healthy_after_seconds", "_look_timeout_seconds", b"_look_timeout_seconds", "_no_topics_after_seconds", b"_no_topics_after_seconds", "_partition_gone_after_seconds", b"_partition_gone_after_seconds", "_slow_after_seconds", b"_slow_after_seconds", "_slow_factor", b"_slow_factor", "_slow_floor_seconds", b"_slow_floor_seconds", "_sole_witness_seconds", b"_sole_witness_seconds", "channel_gone_after_seconds", b"channel_gone_after_seconds", "channel_gone_share", b"channel_gone_share", "cleared_after_seconds", b"cleared_after_seconds", "disk_free_share", b"disk_free_share", "down_after_seconds", b"down_after_seconds", "flap_falls", b"flap_falls", "flap_hold_seconds", b"flap_hold_seconds", "gone_share", b"gone_share", "half_dead_after_seconds", b"half_dead_after_seconds", "healthy_after_seconds", b"healthy_after_seconds", "look_timeout_seconds", b"look_timeout_seconds", "no_topics_after_seconds", b"no_topics_after_seconds", "partition_gone_after_seconds", b"partition_gone_after_seconds", "slow_after_seconds", b"slow_after_seconds", "slow_factor", b"slow_factor", "slow_floor_seconds", b"slow_floor_seconds", "sole_witness_seconds", b"sole_witness_seconds"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_channel_gone_after_seconds", b"_channel_gone_after_seconds", "_channel_gone_share", b"_channel_gone_share", "_cleared_after_seconds", b"_cleared_after_seconds", "_disk_free_share", b"_disk_free_share", "_down_after_seconds", b"_down_after_seconds", "_flap_falls", b"_flap_falls", "_flap_hold_seconds", b"_flap_hold_seconds", "_gone_share", b"_gone_share", "_half_dead_after_seconds", b"_half_dead_after_seconds", "_healthy_after_seconds", b"_healthy_after_seconds", "_look_timeout_seconds", b"_look_timeout_seconds", "_partition_gone_after_seconds", b"_partition_gone_after_seconds", "_slow_after_seconds", b"_slow_after_seconds", "_slow_factor", b"_slow_factor", "_slow_floor_seconds", b"_slow_floor_seconds", "_sole_witness_seconds", b"_sole_witness_seconds", "channel_gone_after_seconds", b"channel_gone_after_seconds", "channel_gone_share", b"channel_gone_share", "cleared_after_seconds", b"cleared_after_seconds", "disk_free_share", b"disk_free_share", "down_after_seconds", b"down_after_seconds", "flap_falls", b"flap_falls", "flap_hold_seconds", b"flap_hold_seconds", "gone_share", b"gone_share", "half_dead_after_seconds", b"half_dead_after_seconds", "healthy_after_seconds", b"healthy_after_seconds", "look_timeout_seconds", b"look_timeout_seconds", "partition_gone_after_seconds", b"partition_gone_after_seconds", "slow_after_seconds", b"slow_after_seconds", "slow_factor", b"slow_factor", "slow_floor_seconds", b"slow_floor_seconds", "sole_witness_seconds", b"sole_witness_seconds"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_channel_gone_after_seconds", b"_channel_gone_after_seconds", "_channel_gone_share", b"_channel_gone_share", "_cleared_after_seconds", b"_cleared_after_seconds", "_disk_free_share", b"_disk_free_share", "_down_after_seconds", b"_down_after_seconds", "_flap_falls", b"_flap_falls", "_flap_hold_seconds", b"_flap_hold_seconds", "_gone_share", b"_gone_share", "_half_dead_after_seconds", b"_half_dead_after_seconds", "_healthy_after_seconds", b"_healthy_after_seconds", "_look_timeout_seconds", b"_look_timeout_seconds", "_no_topics_after_seconds", b"_no_topics_after_seconds", "_partition_gone_after_seconds", b"_partition_gone_after_seconds", "_slow_after_seconds", b"_slow_after_seconds", "_slow_factor", b"_slow_factor", "_slow_floor_seconds", b"_slow_floor_seconds", "_sole_witness_seconds", b"_sole_witness_seconds", "channel_gone_after_seconds", b"channel_gone_after_seconds", "channel_gone_share", b"channel_gone_share", "cleared_after_seconds", b"cleared_after_seconds", "disk_free_share", b"disk_free_share", "down_after_seconds", b"down_after_seconds", "flap_falls", b"flap_falls", "flap_hold_seconds", b"flap_hold_seconds", "gone_share", b"gone_share", "half_dead_after_seconds", b"half_dead_after_seconds", "healthy_after_seconds", b"healthy_after_seconds", "look_timeout_seconds", b"look_timeout_seconds", "no_topics_after_seconds", b"no_topics_after_seconds", "partition_gone_after_seconds", b"partition_gone_after_seconds", "slow_after_seconds", b"slow_after_seconds", "slow_factor", b"slow_factor", "slow_floor_seconds", b"slow_floor_seconds", "sole_witness_seconds", b"sole_witness_seconds"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__channel_gone_after_seconds: _TypeAlias = _typing.Literal["channel_gone_after_seconds"]  # noqa: Y015
     _WhichOneofArgType__channel_gone_after_seconds: _TypeAlias = _typing.Literal["_channel_gone_after_seconds", b"_channel_gone_after_seconds"]  # noqa: Y015
@@ -313,6 +321,8 @@ class HealthThresholds(_message.Message):
     _WhichOneofArgType__healthy_after_seconds: _TypeAlias = _typing.Literal["_healthy_after_seconds", b"_healthy_after_seconds"]  # noqa: Y015
     _WhichOneofReturnType__look_timeout_seconds: _TypeAlias = _typing.Literal["look_timeout_seconds"]  # noqa: Y015
     _WhichOneofArgType__look_timeout_seconds: _TypeAlias = _typing.Literal["_look_timeout_seconds", b"_look_timeout_seconds"]  # noqa: Y015
+    _WhichOneofReturnType__no_topics_after_seconds: _TypeAlias = _typing.Literal["no_topics_after_seconds"]  # noqa: Y015
+    _WhichOneofArgType__no_topics_after_seconds: _TypeAlias = _typing.Literal["_no_topics_after_seconds", b"_no_topics_after_seconds"]  # noqa: Y015
     _WhichOneofReturnType__partition_gone_after_seconds: _TypeAlias = _typing.Literal["partition_gone_after_seconds"]  # noqa: Y015
     _WhichOneofArgType__partition_gone_after_seconds: _TypeAlias = _typing.Literal["_partition_gone_after_seconds", b"_partition_gone_after_seconds"]  # noqa: Y015
     _WhichOneofReturnType__slow_after_seconds: _TypeAlias = _typing.Literal["slow_after_seconds"]  # noqa: Y015
@@ -345,6 +355,8 @@ class HealthThresholds(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__healthy_after_seconds) -> _WhichOneofReturnType__healthy_after_seconds | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__look_timeout_seconds) -> _WhichOneofReturnType__look_timeout_seconds | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__no_topics_after_seconds) -> _WhichOneofReturnType__no_topics_after_seconds | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__partition_gone_after_seconds) -> _WhichOneofReturnType__partition_gone_after_seconds | None: ...
     @_typing.overload
@@ -489,6 +501,7 @@ class HealthEvidence(_message.Message):
     HOSTS_FAILING_FIELD_NUMBER: _builtins.int
     FALLS_FIELD_NUMBER: _builtins.int
     THRESHOLDS_FIELD_NUMBER: _builtins.int
+    NO_TOPICS_FIELD_NUMBER: _builtins.int
     looked_ms: _builtins.int
     """When the last look ended."""
     failed: _builtins.str
@@ -511,6 +524,8 @@ class HealthEvidence(_message.Message):
     hosts_failing: _builtins.int
     falls: _builtins.int
     """Falls within the last five minutes."""
+    no_topics: _builtins.str
+    """Why it would make no topic, as it was asked last; empty when it would."""
     @_builtins.property
     def missing_brokers(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """Brokers that were there before."""
@@ -542,10 +557,11 @@ class HealthEvidence(_message.Message):
         hosts_failing: _builtins.int = ...,
         falls: _builtins.int = ...,
         thresholds: Global___HealthThresholds | None = ...,
+        no_topics: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["thresholds", b"thresholds"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["append_seconds", b"append_seconds", "brokers", b"brokers", "failed", b"failed", "falls", b"falls", "gone", b"gone", "gone_partitions", b"gone_partitions", "hosts", b"hosts", "hosts_failing", b"hosts_failing", "hosts_reaching", b"hosts_reaching", "looked_ms", b"looked_ms", "missing_brokers", b"missing_brokers", "partitions", b"partitions", "slow_append_seconds", b"slow_append_seconds", "thresholds", b"thresholds", "under_replicated_partitions", b"under_replicated_partitions", "usual_append_seconds", b"usual_append_seconds"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["append_seconds", b"append_seconds", "brokers", b"brokers", "failed", b"failed", "falls", b"falls", "gone", b"gone", "gone_partitions", b"gone_partitions", "hosts", b"hosts", "hosts_failing", b"hosts_failing", "hosts_reaching", b"hosts_reaching", "looked_ms", b"looked_ms", "missing_brokers", b"missing_brokers", "no_topics", b"no_topics", "partitions", b"partitions", "slow_append_seconds", b"slow_append_seconds", "thresholds", b"thresholds", "under_replicated_partitions", b"under_replicated_partitions", "usual_append_seconds", b"usual_append_seconds"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
