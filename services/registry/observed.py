@@ -104,6 +104,7 @@ class Observed:
     ) -> Judgement:
         """What to believe after one more look, which came as far as a partition of the canary's."""
         thresholds = self.thresholds(cluster)
+        heard = heard.by(thresholds.witness_hosts, thresholds.witness_share)
         self._refused = self._refused + 1 if look.refused else 0
         if look.failed is None:
             self._latency = self._latency.after(look.append_seconds)

@@ -28,6 +28,8 @@ class Thresholds:
         no_topics_after_seconds: Of vain questions whether a topic would be made, until no new traffic comes.
         flap_falls: Within five minutes, until its return is held up; 0 for never.
         flap_hold_seconds: So long, and twice as long with each further fall.
+        witness_hosts: That must not reach it to outweigh the registry, which does; where fewer use it,
+        witness_share: of those, so many.
         sole_witness_seconds: Of complaints by the only host that uses the cluster, while the registry reaches it, until
             it is dead; never less than `down_after_seconds`.
         disk_free_share: Of its brokers' fullest disk; with less of it free, as measured, it takes no new traffic.
@@ -48,6 +50,8 @@ class Thresholds:
     no_topics_after_seconds: float = limits_health.NO_TOPICS_AFTER_SECONDS
     flap_falls: float = limits_health.FLAP_FALLS
     flap_hold_seconds: float = limits_health.FLAP_HOLD_SECONDS
+    witness_hosts: float = limits_health.SEND_REPORTERS_MIN
+    witness_share: float = limits_health.SEND_REPORTERS_SHARE
     sole_witness_seconds: float = limits_health.SOLE_WITNESS_SECONDS
     disk_free_share: float = limits_failover.DISK_FREE_SHARE_MIN
 
@@ -69,6 +73,8 @@ BOUNDS: Final[Mapping[str, tuple[float, float]]] = {
     "no_topics_after_seconds": (1.0, 3_600.0),
     "flap_falls": (0.0, float(limits_health.FLAP_FALLS_MAX)),
     "flap_hold_seconds": (1.0, limits_health.FLAP_HOLD_SECONDS_MAX),
+    "witness_hosts": (1.0, 1_000.0),
+    "witness_share": (0.0, 1.0),
     "sole_witness_seconds": (0.5, 3_600.0),
     "disk_free_share": (0.0, 0.9),
 }

@@ -7,7 +7,7 @@ are on the clock that stands while the registry is late (`lateness.py`).
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from math import ceil, inf
 from typing import NamedTuple
@@ -77,6 +77,8 @@ class Hearsay:
         reached_at: The newest answer any saw; -inf for none.
         failing_since: The first of their last complaints, of those that fail; inf for none.
         complaining_since: Since when one of them has complained, short pauses aside, without an answer; inf for none.
+        hosts_min: So many must fail to outweigh the registry's look; or, where fewer use the cluster,
+        share_min: such a part of them.
     """
 
     hosts: int = 0
@@ -85,17 +87,18 @@ class Hearsay:
     reached_at: float = -inf
     failing_since: float = inf
     complaining_since: float = inf
+    hosts_min: float = SEND_REPORTERS_MIN
+    share_min: float = SEND_REPORTERS_SHARE
 
     @property
     def sole(self) -> bool:
         """Whether it is one host alone that fails, where too few use the cluster for others to agree with it."""
-        return self.failing == 1 and self.hosts < SEND_REPORTERS_MIN
+        return self.failing == 1 and self.hosts < self.hosts_min
 
     @property
     def condemns(self) -> bool:
         """Whether so many fail that the cluster is unwell although the registry reaches it."""
-        share = ceil(SEND_REPORTERS_SHARE * self.hosts)
-        needed = SEND_REPORTERS_MIN if self.hosts >= SEND_REPORTERS_MIN else max(1, share)
+        needed = self.hosts_min if self.hosts >= self.hosts_min else max(1, ceil(self.share_min * self.hosts))
         return self.failing >= needed and self.failing > self.reaching
 
     @property
@@ -112,6 +115,10 @@ class Heard(NamedTuple):
 
     everyone: Hearsay
     writers: Hearsay
+
+    def by(self, hosts_min: float, share_min: float) -> "Heard":
+        """The same, judged by a cluster's own numbers."""
+        return Heard(*[replace(each, hosts_min=hosts_min, share_min=share_min) for each in self])
 
 
 SILENCE = Heard(NOBODY, NOBODY)

@@ -396,6 +396,22 @@ def test_how_long_one_host_must_complain_may_be_declared() -> None:
     play(scene)
 
 
+def test_how_many_hosts_must_agree_may_be_declared() -> None:
+    async def scene(mesh: Mesh) -> None:
+        await mesh.start_registry("registry-0")
+        await mesh.start_assigner()
+        await mesh.create_cluster("east", health=cluster_pb2.HealthThresholds(witness_hosts=4.0))
+        await mesh.create_cluster("west")
+        await mesh.create_stream(clusters=["east", "west"])
+        producers = await writing(mesh, ["host-a", "host-b", "host-c", "host-d", "host-e"])
+        await complaining(mesh, producers[:3], 4)
+        assert (await mesh.cluster("east")).status.health == HEALTHY
+        await complaining(mesh, producers[:4], 3)
+        await mesh.until_health("east", "DOWN", 1)
+
+    play(scene)
+
+
 def test_one_that_complains_and_reaches_it_again_proves_nothing() -> None:
     async def scene(mesh: Mesh) -> None:
         await two_clusters(mesh)

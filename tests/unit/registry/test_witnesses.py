@@ -88,6 +88,25 @@ def test_one_of_few_hosts_is_alone_and_one_of_many_is_not() -> None:
     assert Hearsay(hosts=1, failing=1).sole and Hearsay(hosts=2, failing=1).sole
     assert not Hearsay(hosts=2, failing=2).sole
     assert not Hearsay(hosts=3, failing=1).sole
+
+
+@pytest.mark.parametrize(
+    ("hosts_min", "share_min", "heard", "condemns"),
+    [
+        (5, 2 / 3, Hearsay(hosts=9, failing=4), False),
+        (5, 2 / 3, Hearsay(hosts=9, failing=5, reaching=4), True),
+        (5, 0.5, Hearsay(hosts=4, failing=2), True),
+        (5, 1.0, Hearsay(hosts=4, failing=3), False),
+        (1, 2 / 3, Hearsay(hosts=9, failing=1), True),
+        (1, 2 / 3, Hearsay(hosts=9, failing=1, reaching=1), False),
+    ],
+)
+def test_how_many_must_agree_may_be_declared(
+    hosts_min: float, share_min: float, heard: Hearsay, condemns: bool
+) -> None:
+    judged = Heard(heard, heard).by(hosts_min, share_min)
+    assert judged.everyone.condemns == judged.writers.condemns == condemns
+    assert judged.everyone.sole == (hosts_min > 1 and heard.failing == 1)
     assert not NOBODY.sole
 
 

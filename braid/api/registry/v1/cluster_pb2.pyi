@@ -238,6 +238,8 @@ class HealthThresholds(_message.Message):
     PARTITION_GONE_AFTER_SECONDS_FIELD_NUMBER: _builtins.int
     DISK_FREE_SHARE_FIELD_NUMBER: _builtins.int
     NO_TOPICS_AFTER_SECONDS_FIELD_NUMBER: _builtins.int
+    WITNESS_HOSTS_FIELD_NUMBER: _builtins.int
+    WITNESS_SHARE_FIELD_NUMBER: _builtins.int
     look_timeout_seconds: _builtins.float
     """A look that takes longer has failed."""
     down_after_seconds: _builtins.float
@@ -274,6 +276,10 @@ class HealthThresholds(_message.Message):
     """Of its brokers' fullest disk; with less of it free, as measured, the cluster takes no new traffic. 0 for whatever."""
     no_topics_after_seconds: _builtins.float
     """Of vain questions whether a topic would be made, until no new traffic comes."""
+    witness_hosts: _builtins.float
+    """Hosts that must not reach it to outweigh the registry, which does."""
+    witness_share: _builtins.float
+    """Of those that use it, where they are fewer."""
     def __init__(
         self,
         *,
@@ -294,10 +300,12 @@ class HealthThresholds(_message.Message):
         partition_gone_after_seconds: _builtins.float | None = ...,
         disk_free_share: _builtins.float | None = ...,
         no_topics_after_seconds: _builtins.float | None = ...,
+        witness_hosts: _builtins.float | None = ...,
+        witness_share: _builtins.float | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_channel_gone_after_seconds", b"_channel_gone_after_seconds", "_channel_gone_share", b"_channel_gone_share", "_cleared_after_seconds", b"_cleared_after_seconds", "_disk_free_share", b"_disk_free_share", "_down_after_seconds", b"_down_after_seconds", "_flap_falls", b"_flap_falls", "_flap_hold_seconds", b"_flap_hold_seconds", "_gone_share", b"_gone_share", "_half_dead_after_seconds", b"_half_dead_after_seconds", "_healthy_after_seconds", b"_healthy_after_seconds", "_look_timeout_seconds", b"_look_timeout_seconds", "_no_topics_after_seconds", b"_no_topics_after_seconds", "_partition_gone_after_seconds", b"_partition_gone_after_seconds", "_slow_after_seconds", b"_slow_after_seconds", "_slow_factor", b"_slow_factor", "_slow_floor_seconds", b"_slow_floor_seconds", "_sole_witness_seconds", b"_sole_witness_seconds", "channel_gone_after_seconds", b"channel_gone_after_seconds", "channel_gone_share", b"channel_gone_share", "cleared_after_seconds", b"cleared_after_seconds", "disk_free_share", b"disk_free_share", "down_after_seconds", b"down_after_seconds", "flap_falls", b"flap_falls", "flap_hold_seconds", b"flap_hold_seconds", "gone_share", b"gone_share", "half_dead_after_seconds", b"half_dead_after_seconds", "healthy_after_seconds", b"healthy_after_seconds", "look_timeout_seconds", b"look_timeout_seconds", "no_topics_after_seconds", b"no_topics_after_seconds", "partition_gone_after_seconds", b"partition_gone_after_seconds", "slow_after_seconds", b"slow_after_seconds", "slow_factor", b"slow_factor", "slow_floor_seconds", b"slow_floor_seconds", "sole_witness_seconds", b"sole_witness_seconds"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_channel_gone_after_seconds", b"_channel_gone_after_seconds", "_channel_gone_share", b"_channel_gone_share", "_cleared_after_seconds", b"_cleared_after_seconds", "_disk_free_share", b"_disk_free_share", "_down_after_seconds", b"_down_after_seconds", "_flap_falls", b"_flap_falls", "_flap_hold_seconds", b"_flap_hold_seconds", "_gone_share", b"_gone_share", "_half_dead_after_seconds", b"_half_dead_after_seconds", "_healthy_after_seconds", b"_healthy_after_seconds", "_look_timeout_seconds", b"_look_timeout_seconds", "_no_topics_after_seconds", b"_no_topics_after_seconds", "_partition_gone_after_seconds", b"_partition_gone_after_seconds", "_slow_after_seconds", b"_slow_after_seconds", "_slow_factor", b"_slow_factor", "_slow_floor_seconds", b"_slow_floor_seconds", "_sole_witness_seconds", b"_sole_witness_seconds", "_witness_hosts", b"_witness_hosts", "_witness_share", b"_witness_share", "channel_gone_after_seconds", b"channel_gone_after_seconds", "channel_gone_share", b"channel_gone_share", "cleared_after_seconds", b"cleared_after_seconds", "disk_free_share", b"disk_free_share", "down_after_seconds", b"down_after_seconds", "flap_falls", b"flap_falls", "flap_hold_seconds", b"flap_hold_seconds", "gone_share", b"gone_share", "half_dead_after_seconds", b"half_dead_after_seconds", "healthy_after_seconds", b"healthy_after_seconds", "look_timeout_seconds", b"look_timeout_seconds", "no_topics_after_seconds", b"no_topics_after_seconds", "partition_gone_after_seconds", b"partition_gone_after_seconds", "slow_after_seconds", b"slow_after_seconds", "slow_factor", b"slow_factor", "slow_floor_seconds", b"slow_floor_seconds", "sole_witness_seconds", b"sole_witness_seconds", "witness_hosts", b"witness_hosts", "witness_share", b"witness_share"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_channel_gone_after_seconds", b"_channel_gone_after_seconds", "_channel_gone_share", b"_channel_gone_share", "_cleared_after_seconds", b"_cleared_after_seconds", "_disk_free_share", b"_disk_free_share", "_down_after_seconds", b"_down_after_seconds", "_flap_falls", b"_flap_falls", "_flap_hold_seconds", b"_flap_hold_seconds", "_gone_share", b"_gone_share", "_half_dead_after_seconds", b"_half_dead_after_seconds", "_healthy_after_seconds", b"_healthy_after_seconds", "_look_timeout_seconds", b"_look_timeout_seconds", "_no_topics_after_seconds", b"_no_topics_after_seconds", "_partition_gone_after_seconds", b"_partition_gone_after_seconds", "_slow_after_seconds", b"_slow_after_seconds", "_slow_factor", b"_slow_factor", "_slow_floor_seconds", b"_slow_floor_seconds", "_sole_witness_seconds", b"_sole_witness_seconds", "channel_gone_after_seconds", b"channel_gone_after_seconds", "channel_gone_share", b"channel_gone_share", "cleared_after_seconds", b"cleared_after_seconds", "disk_free_share", b"disk_free_share", "down_after_seconds", b"down_after_seconds", "flap_falls", b"flap_falls", "flap_hold_seconds", b"flap_hold_seconds", "gone_share", b"gone_share", "half_dead_after_seconds", b"half_dead_after_seconds", "healthy_after_seconds", b"healthy_after_seconds", "look_timeout_seconds", b"look_timeout_seconds", "no_topics_after_seconds", b"no_topics_after_seconds", "partition_gone_after_seconds", b"partition_gone_after_seconds", "slow_after_seconds", b"slow_after_seconds", "slow_factor", b"slow_factor", "slow_floor_seconds", b"slow_floor_seconds", "sole_witness_seconds", b"sole_witness_seconds"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_channel_gone_after_seconds", b"_channel_gone_after_seconds", "_channel_gone_share", b"_channel_gone_share", "_cleared_after_seconds", b"_cleared_after_seconds", "_disk_free_share", b"_disk_free_share", "_down_after_seconds", b"_down_after_seconds", "_flap_falls", b"_flap_falls", "_flap_hold_seconds", b"_flap_hold_seconds", "_gone_share", b"_gone_share", "_half_dead_after_seconds", b"_half_dead_after_seconds", "_healthy_after_seconds", b"_healthy_after_seconds", "_look_timeout_seconds", b"_look_timeout_seconds", "_no_topics_after_seconds", b"_no_topics_after_seconds", "_partition_gone_after_seconds", b"_partition_gone_after_seconds", "_slow_after_seconds", b"_slow_after_seconds", "_slow_factor", b"_slow_factor", "_slow_floor_seconds", b"_slow_floor_seconds", "_sole_witness_seconds", b"_sole_witness_seconds", "_witness_hosts", b"_witness_hosts", "_witness_share", b"_witness_share", "channel_gone_after_seconds", b"channel_gone_after_seconds", "channel_gone_share", b"channel_gone_share", "cleared_after_seconds", b"cleared_after_seconds", "disk_free_share", b"disk_free_share", "down_after_seconds", b"down_after_seconds", "flap_falls", b"flap_falls", "flap_hold_seconds", b"flap_hold_seconds", "gone_share", b"gone_share", "half_dead_after_seconds", b"half_dead_after_seconds", "healthy_after_seconds", b"healthy_after_seconds", "look_timeout_seconds", b"look_timeout_seconds", "no_topics_after_seconds", b"no_topics_after_seconds", "partition_gone_after_seconds", b"partition_gone_after_seconds", "slow_after_seconds", b"slow_after_seconds", "slow_factor", b"slow_factor", "slow_floor_seconds", b"slow_floor_seconds", "sole_witness_seconds", b"sole_witness_seconds", "witness_hosts", b"witness_hosts", "witness_share", b"witness_share"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__channel_gone_after_seconds: _TypeAlias = _typing.Literal["channel_gone_after_seconds"]  # noqa: Y015
     _WhichOneofArgType__channel_gone_after_seconds: _TypeAlias = _typing.Literal["_channel_gone_after_seconds", b"_channel_gone_after_seconds"]  # noqa: Y015
@@ -333,6 +341,10 @@ class HealthThresholds(_message.Message):
     _WhichOneofArgType__slow_floor_seconds: _TypeAlias = _typing.Literal["_slow_floor_seconds", b"_slow_floor_seconds"]  # noqa: Y015
     _WhichOneofReturnType__sole_witness_seconds: _TypeAlias = _typing.Literal["sole_witness_seconds"]  # noqa: Y015
     _WhichOneofArgType__sole_witness_seconds: _TypeAlias = _typing.Literal["_sole_witness_seconds", b"_sole_witness_seconds"]  # noqa: Y015
+    _WhichOneofReturnType__witness_hosts: _TypeAlias = _typing.Literal["witness_hosts"]  # noqa: Y015
+    _WhichOneofArgType__witness_hosts: _TypeAlias = _typing.Literal["_witness_hosts", b"_witness_hosts"]  # noqa: Y015
+    _WhichOneofReturnType__witness_share: _TypeAlias = _typing.Literal["witness_share"]  # noqa: Y015
+    _WhichOneofArgType__witness_share: _TypeAlias = _typing.Literal["_witness_share", b"_witness_share"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__channel_gone_after_seconds) -> _WhichOneofReturnType__channel_gone_after_seconds | None: ...
     @_typing.overload
@@ -367,6 +379,10 @@ class HealthThresholds(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__slow_floor_seconds) -> _WhichOneofReturnType__slow_floor_seconds | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__sole_witness_seconds) -> _WhichOneofReturnType__sole_witness_seconds | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__witness_hosts) -> _WhichOneofReturnType__witness_hosts | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__witness_share) -> _WhichOneofReturnType__witness_share | None: ...
 
 Global___HealthThresholds: _TypeAlias = HealthThresholds  # noqa: Y015
 
