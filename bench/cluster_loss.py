@@ -4,25 +4,31 @@ A mesh of two real clusters under a load of 20,000 records a second; the cluster
 stopped (SIGSTOP), and comes back. Wall time: until the first record is acknowledged by the other one. Consumers read it
 all: nothing that was acknowledged may be lost, no application may see an error; repeats are allowed here, and counted.
 
-Beside it, at the same losses: a plain producer of aiokafka with its default settings that goes on with a second
-cluster, configured by hand, once the first one failed a record.
+Beside it, at losses of its own on the same brokers: as many producers and consumers of plain aiokafka, under the same
+load, that know a second cluster by hand (`by_hand_process`). Their losses and repeats are counted in the same way.
 """
 
 import asyncio
-import contextlib
-import itertools
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from aiokafka import AIOKafkaProducer
-from aiokafka.errors import KafkaError
-
 import braid
+from bench import by_hand_process
 from bench.asking import asked
-from bench.loaded_stream import WORK, Fate, LoadedStream, first_elsewhere_ms, two_clusters
+from bench.by_hand_process import places
+from bench.loaded_stream import (
+    LOAD,
+    PARTITIONS,
+    READ_SECONDS,
+    WORK,
+    Fate,
+    LoadedStream,
+    first_elsewhere_ms,
+    two_clusters,
+)
 from bench.rounds import Sample, rows
 from bench.tables import Table, made_with
 from bench.takeover import SHARE_MIN, percentile
@@ -34,9 +40,9 @@ from tests.support.trusting import never_held
 
 LOSSES: Final = 20
 PEER_LOSSES: Final = 2  # of each kind: it takes the better part of a minute
-SEND_SECONDS: Final = 0.02
-PEER_TOPIC: Final = "by-hand"
-PEER_WAIT_SECONDS: Final = 120.0
+PEER_REST_SECONDS: Final = 15.0  # without a record: longer than the session of a consumer that was put out of its group
+POLL_SECONDS: Final = 0.5
+NOTHING: Final = Fate(0, 0, 0, 0, 0)
 WARM_SECONDS: Final = 3.0
 AIM_MS: Final = 3_000.0
 KILLED, STOPPED = "killed", "stopped"
@@ -65,45 +71,28 @@ def peers(kind: str) -> str:
     return f"the same, aiokafka by hand, {kind}"
 
 
-class ByHand:
-    """A producer with two clusters. It changes to the second for good when the first fails a record."""
+class ByHand(LoadedStream):
+    """The peer's stream: a topic on each cluster, and applications that know both. It begins on the first one."""
 
-    def __init__(self, first: str, second: str) -> None:
-        self.elsewhere_at = 0.0
-        self._bootstraps = (first, second)
+    async def _declare(self) -> None:
+        for each in places(self._endpoint(), self.name):
+            admin = AioKafka("bench").cluster(each.bootstrap, "").admin()
+            await admin.create_topic(each.topic, PARTITIONS, 1, {})
+            await admin.close()
 
-    @contextlib.asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
-        """Sends one record after the other in the background."""
-        async with contextlib.AsyncExitStack() as stack:
-            producers = [AIOKafkaProducer(bootstrap_servers=each, acks="all") for each in self._bootstraps]
-            for producer in producers:
-                await producer.start()
-                stack.push_async_callback(_stopped, producer)
-            sending = asyncio.create_task(self._send(*producers))
-            try:
-                yield
-            finally:
-                sending.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await sending
+    def _command(self) -> tuple[str, str]:
+        return by_hand_process.__name__, self._endpoint()
 
-    async def _send(self, first: AIOKafkaProducer, second: AIOKafkaProducer) -> None:
-        for number in itertools.count():
-            producer = second if self.elsewhere_at else first
-            try:
-                await producer.send_and_wait(PEER_TOPIC, b"%d" % number)
-            except KafkaError:
-                await second.send_and_wait(PEER_TOPIC, b"%d" % number)
-                self.elsewhere_at = time.monotonic()
-            await asyncio.sleep(SEND_SECONDS)
+    def _endpoint(self) -> str:
+        return " ".join(f"{name}={each.bootstrap}" for name, each in self._local.ready.clusters.items())
 
-
-async def _stopped(producer: AIOKafkaProducer) -> None:
-    """Lets go of a producer, of whatever its cluster still owes it."""
-    with contextlib.suppress(KafkaError, TimeoutError):
-        async with asyncio.timeout(5.0):
-            await producer.stop()
+    async def _read_out(self, acknowledged: int) -> None:
+        """What does not come for so long does not come: the ledgers tell what is lost."""
+        deadline, before, since = Deadline(READ_SECONDS), -1, time.monotonic()
+        while not deadline.passed and time.monotonic() - since < PEER_REST_SECONDS:
+            before, former = self._read(), before
+            since = since if before == former else time.monotonic()
+            await asyncio.sleep(POLL_SECONDS)
 
 
 class Played(NamedTuple):
@@ -120,6 +109,7 @@ class Play:
     def __init__(self, local: DevMesh, mesh: braid.Mesh, directory: Path) -> None:
         self.found: dict[str, list[float]] = {}
         self.fates: list[Fate] = []
+        self.peer_fates: list[Fate] = []
         self._local = local
         self._mesh = mesh
         self._directory = directory
@@ -127,57 +117,58 @@ class Play:
     async def run(self, losses: int, peer_losses: int) -> None:
         """Loses the carrier so often by each kind; streams of its own for as many as one may fail over by itself."""
         await never_held(self._mesh.service("registry"))
-        for each in self._local.ready.clusters.values():
-            admin = AioKafka("bench").cluster(each.bootstrap, "").admin()
-            await admin.create_topic(PEER_TOPIC, 1, 1, {})
-            await admin.close()
         kinds = [kind for _ in range(losses) for kind in KINDS]
-        beside = 2 * peer_losses
         for number, begin in enumerate(range(0, len(kinds), FAILOVERS_MAX - 1)):
             stream = LoadedStream(self._local, self._mesh, f"bench-{number}", self._directory)
             played: list[Played] = []
             async with stream.running():
-                for at, kind in enumerate(kinds[begin : begin + FAILOVERS_MAX - 1], begin):
+                for kind in kinds[begin : begin + FAILOVERS_MAX - 1]:
                     await stream.at_rest()
-                    played.append(await self._lose(stream, kind, with_peer=at < beside))
+                    played.append(await self._lose(stream, kind, ours(kind)))
                 await stream.at_rest()
-            for loss in played:
-                self._tell(loss.row, first_elsewhere_ms(stream.ledgers, loss.victim, loss.at))
-            self.fates.append(stream.fate())
-            print(*stream.troubles[:5], self.fates[-1], sep="\n", file=sys.stderr, flush=True)
+            self.fates.append(self._told(stream, played))
             await stream.forget()
+        for number, kind in enumerate([kind for _ in range(peer_losses) for kind in KINDS]):
+            by_hand = ByHand(self._local, self._mesh, f"by-hand-{number}", self._directory)
+            async with by_hand.running():
+                played = [await self._lose(by_hand, kind, peers(kind))]
+            self.peer_fates.append(self._told(by_hand, played))
 
-    async def _lose(self, stream: LoadedStream, kind: str, *, with_peer: bool) -> Played:
-        victim, other = stream.carrier(), stream.other()
-        clusters = self._local.ready.clusters
-        by_hand = ByHand(clusters[victim].bootstrap, clusters[other].bootstrap)
-        async with by_hand.running() if with_peer else contextlib.nullcontext():
-            await asyncio.sleep(WARM_SECONDS)
-            began = time.monotonic()
-            await KINDS[kind].lose(self._local, victim)
-            await stream.left(victim)
-            if with_peer:
-                async with asyncio.timeout(PEER_WAIT_SECONDS):
-                    while not by_hand.elsewhere_at:  # noqa: ASYNC110 - another task's clock
-                        await asyncio.sleep(SEND_SECONDS)
-                self._tell(peers(kind), 1_000 * (by_hand.elsewhere_at - began))
-            await KINDS[kind].heal(self._local, victim)
-        return Played(ours(kind), victim, began)
+    async def _lose(self, stream: LoadedStream, kind: str, row: str) -> Played:
+        victim = stream.carrier()
+        await asyncio.sleep(WARM_SECONDS)
+        began = time.monotonic()
+        await KINDS[kind].lose(self._local, victim)
+        await stream.left(victim)
+        await KINDS[kind].heal(self._local, victim)
+        return Played(row, victim, began)
+
+    def _told(self, stream: LoadedStream, played: Sequence[Played]) -> Fate:
+        for loss in played:
+            self._tell(loss.row, first_elsewhere_ms(stream.ledgers, loss.victim, loss.at))
+        fate = stream.fate()
+        print(*stream.troubles[:5], fate, sep="\n", file=sys.stderr, flush=True)
+        return fate
 
     def _tell(self, name: str, ms: float) -> None:
         self.found.setdefault(name, []).append(ms)
         print(f"{name}: {ms:.0f} ms", file=sys.stderr, flush=True)
 
 
-async def play(losses: int, peer_losses: int) -> tuple[dict[str, list[float]], Fate]:
-    """Returns milliseconds by row, and what became of every record."""
+async def play(losses: int, peer_losses: int) -> tuple[dict[str, list[float]], Fate, Fate]:
+    """Returns milliseconds by row, and what became of every record: ours, the peer's."""
     async with two_clusters() as (local, mesh, directory):
         played = Play(local, mesh, directory)
         await played.run(losses, peer_losses)
-    return played.found, Fate(*map(sum, zip(*played.fates, strict=True)))
+    return played.found, together(played.fates), together(played.peer_fates)
 
 
-def table(found: Mapping[str, Sequence[float]], fate: Fate, share: float) -> Table:
+def together(fates: Sequence[Fate]) -> Fate:
+    """Of all of them."""
+    return Fate(*map(sum, zip(NOTHING, *fates, strict=True)))
+
+
+def table(found: Mapping[str, Sequence[float]], fate: Fate, peer_fate: Fate, share: float) -> Table:
     """The table of a run on a machine that gave so much of its time."""
     samples = {name: [Sample(1, 0.0, ms / 1e3) for ms in taken] for name, taken in found.items()}
     told = {
@@ -186,9 +177,10 @@ def table(found: Mapping[str, Sequence[float]], fate: Fate, share: float) -> Tab
     }
     facts = {
         "work": f"{WORK}; the machine gave {share:.0%} of its time",
-        "peer": "AIOKafkaProducer(acks='all'), one record after the other, request_timeout_ms=40000 as by default",
+        "peer": f"{LOAD}: aiokafka, acks='all', otherwise as by default (request_timeout_ms=40000)",
         "aim": f"p99 <= {AIM_MS:g} ms, 0 lost",
         "fate": str(fate),
+        "fate of the peer": str(peer_fate),
         **told,
     }
     void = "" if share >= SHARE_MIN else f"void: the machine gave {share:.0%} of its time"

@@ -98,11 +98,11 @@ class Applications:
             producing = [
                 asyncio.create_task(self._produce(mesh, stream, self._first + each)) for each in range(PRODUCERS)
             ]
-            await _told(orders, QUIET)
+            await told(orders, QUIET)
             self._quiet.set()
             await asyncio.gather(*producing)
             self._tell(f"{QUIET} {len(self._acked)}")
-            await _told(orders, END)
+            await told(orders, END)
             for task in (*consuming, telling):
                 task.cancel()
             for task in (*consuming, telling):
@@ -164,13 +164,14 @@ class Applications:
             await asyncio.sleep(TOLD_SECONDS)
 
 
-async def _told(orders: asyncio.StreamReader, order: str) -> None:
+async def told(orders: asyncio.StreamReader, order: str) -> None:
     """Waits for an order; the end of them is each."""
     while (line := (await orders.readline()).decode()) and line.strip() != order:
         pass
 
 
-async def _orders() -> asyncio.StreamReader:
+async def orders() -> asyncio.StreamReader:
+    """Of this process: its standard input."""
     reader = asyncio.StreamReader()
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     return reader
@@ -180,7 +181,7 @@ async def main(endpoint: str, stream: str, number: int, path: Path) -> None:
     """Until it is told to end."""
     gc.freeze()  # to look through all that was loaded, again and again, would stop everything here for 30 ms and more
     applications = Applications(number, lambda line: print(line, flush=True))
-    run: Awaitable[Ledger] = applications.run(endpoint, stream, await _orders())
+    run: Awaitable[Ledger] = applications.run(endpoint, stream, await orders())
     (await run).write(path)
 
 

@@ -155,11 +155,7 @@ class LoadedStream:
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Declares it and loads it; in the end everything is settled, read, and in the ledgers."""
-        spec = stream_pb2.StreamSpec(
-            lanes={LANE: stream_pb2.LaneSpec(partitions=self._partitions)}, replication_factor=1
-        )
-        declared = api.CreateStreamRequest(name=self.name, spec=spec)
-        await self._registry.unary("CreateStream", declared, stream_pb2.Stream, timeout_seconds=CALL_SECONDS)
+        await self._declare()
         listening: list[asyncio.Task[None]] = []
         try:
             for number in range(PROCESSES):
@@ -178,14 +174,25 @@ class LoadedStream:
             await asyncio.gather(*listening)
         self.ledgers = [Ledger.read_file(self._ledger(number)) for number in range(PROCESSES)]
 
+    async def _declare(self) -> None:
+        spec = stream_pb2.StreamSpec(
+            lanes={LANE: stream_pb2.LaneSpec(partitions=self._partitions)}, replication_factor=1
+        )
+        declared = api.CreateStreamRequest(name=self.name, spec=spec)
+        await self._registry.unary("CreateStream", declared, stream_pb2.Stream, timeout_seconds=CALL_SECONDS)
+
+    def _command(self) -> tuple[str, str]:
+        """The module that is half of its load, and where that finds the stream."""
+        return load_process.__name__, ",".join(service.address for service in self._local.ready.services.values())
+
     def _ledger(self, number: int) -> Path:
         return self._directory / f"{self.name}-{number}.npz"
 
     async def _start(self, number: int) -> Process:
-        endpoint = ",".join(service.address for service in self._local.ready.services.values())
+        module, endpoint = self._command()
         arguments = (endpoint, self.name, str(number), str(self._ledger(number)))
         return await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "bench.load_process", *arguments,
+            sys.executable, "-m", module, *arguments,
             stdin=PIPE, stdout=PIPE, env={**os.environ, "PYTHONPATH": str(ROOT)},
         )  # fmt: skip
 
@@ -201,18 +208,25 @@ class LoadedStream:
         """Ends sending, waits until as much was read as was acknowledged and nothing more comes, ends the processes."""
         self._order(QUIET)
         await until(lambda: all(QUIET in said for said in self._said), "all is settled", READ_SECONDS)
-        acknowledged, before = sum(int(said[QUIET]) for said in self._said), -1
+        await self._read_out(sum(int(said[QUIET]) for said in self._said))
+        self._order(END)
+        for process in self._processes:
+            await process.wait()
+
+    async def _read_out(self, acknowledged: int) -> None:
+        before = -1
 
         def all_read() -> bool:
             nonlocal before
-            now = sum(int(said.get(READ, 0)) for said in self._said)
+            now = self._read()
             before, rests = now, now == before and now >= acknowledged
             return rests
 
         await until(all_read, lambda: f"{before} of {acknowledged} records were read", READ_SECONDS, poll=2.0)
-        self._order(END)
-        for process in self._processes:
-            await process.wait()
+
+    def _read(self) -> int:
+        """Deliveries so far."""
+        return sum(int(said.get(READ, 0)) for said in self._said)
 
     def _order(self, order: str) -> None:
         for process in self._processes:

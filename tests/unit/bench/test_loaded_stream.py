@@ -84,7 +84,14 @@ def test_a_change_of_partitions_may_neither_lose_nor_repeat() -> None:
 
 def test_an_unplanned_one_may_repeat_but_not_lose() -> None:
     taken = {cluster_loss.ours("killed"): [2_000.0], cluster_loss.peers("killed"): [40_000.0]}
-    assert cluster_loss.table(taken, Fate(1_000, 0, 5, 9, 0), 1.0).verdict == ""
+    peer = Fate(900, 7, 8, 9, 1)
+    made = cluster_loss.table(taken, Fate(1_000, 0, 5, 9, 0), peer, 1.0)
+    assert (made.verdict, made.facts["fate of the peer"]) == ("", str(peer)), "the peer may lose: that is its figure"
     for fate in (Fate(1_000, 1, 0, 0, 0), Fate(1_000, 0, 0, 0, 1)):
-        assert cluster_loss.table(taken, fate, 1.0).verdict == f"void: {fate}"
-    assert cluster_loss.table(taken, FINE, 0.5).verdict == "void: the machine gave 50% of its time"
+        assert cluster_loss.table(taken, fate, FINE, 1.0).verdict == f"void: {fate}"
+    assert cluster_loss.table(taken, FINE, FINE, 0.5).verdict == "void: the machine gave 50% of its time"
+
+
+def test_fates_are_added_and_none_is_nothing() -> None:
+    assert cluster_loss.together([]) == Fate(0, 0, 0, 0, 0)
+    assert cluster_loss.together([FINE, Fate(1, 2, 3, 4, 5)]) == Fate(1_001, 2, 3, 4, 5)
