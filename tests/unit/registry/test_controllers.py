@@ -2,6 +2,8 @@
 
 import asyncio
 
+import pytest
+
 from braid.api.registry.v1 import cluster_pb2
 from braid.kernel.limits_health import CONTROLLER_LOOK_SECONDS, NO_TOPICS_AFTER_SECONDS
 from tests.unit.registry.mesh import Mesh, two_clusters
@@ -34,6 +36,24 @@ def test_a_cluster_that_makes_no_topics_keeps_its_traffic_and_gets_no_new() -> N
         assert mesh.active(await mesh.stream()) == ["west"]  # it writes on there
         west.find_controller()
         assert 9 < await elapsed(mesh, "west", "HEALTHY", 30) < 20
+
+    play(scene)
+
+
+@pytest.mark.parametrize("seconds", [3, 40])
+def test_a_spare_that_could_not_be_made_holds_up_no_failover(seconds: int) -> None:
+    async def scene(mesh: Mesh) -> None:
+        await mesh.start_registry("registry-0")
+        await mesh.start_assigner()
+        for name in ("east", "west", "north"):
+            await mesh.create_cluster(name)
+        mesh.kafka.named("west").lose_controller()
+        await mesh.create_stream(clusters=["east", "west", "north"])
+        await asyncio.sleep(seconds)  # before it is known, and after
+        mesh.kafka.named("east").kill()
+        await mesh.until_channel("logs/live/1", lambda each: each.stranded, 4)
+        await asyncio.sleep(1)
+        assert mesh.active(await mesh.stream()) == ["north"]
 
     play(scene)
 
