@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import Counter
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -192,6 +193,45 @@ async def test_batches_and_what_few_handlers_take_come_of_all_lanes() -> None:
                 at.fill(50, channel=BULK)
             await running
         assert len(at.offsets()) + len(at.offsets("braid.logs.bulk.1")) == len(set(at.sink))
+
+
+@pytest.mark.parametrize("ordering", ["none", "partition"])
+@pytest.mark.parametrize("ownership", ["at_least_once", "exclusive"])
+@pytest.mark.parametrize("concurrency", [1, 3, 4, 9])
+def test_all_records_of_all_lanes_are_handled_whoever_takes_them(
+    ordering: str, ownership: str, concurrency: int
+) -> None:
+    @virtual
+    async def scenario() -> None:
+        async with bench() as at:
+            dice, failed = Random(concurrency), set[tuple[str, int]]()
+
+            async def handle(record: Record) -> None:
+                await asyncio.sleep(dice.choice((0.0, 0.001, 0.2)))
+                if dice.random() < 0.1 and (record.lane, record.offset) not in failed:
+                    failed.add((record.lane, record.offset))
+                    raise Retryable("away")
+                at.sunk(record)
+
+            settings: dict[str, object] = {"ordering": ordering, "ownership": ownership, "concurrency": concurrency}
+            async with member(at, "m", FIRST, BULK_FIRST, lanes={"live": 3, "bulk": 1}, **settings) as (consumer, _):
+                running = asyncio.ensure_future(consumer.run(handle))
+                for _ in range(20):
+                    at.fill(dice.randrange(12))
+                    at.fill(dice.randrange(12), channel=BULK)
+                    lane = dice.choice(("live", "bulk"))
+                    consumer.pause(lane)
+                    await asyncio.sleep(dice.random())
+                    consumer.resume(lane)
+                    await asyncio.sleep(dice.random())
+                await until(lambda: not any(told.waiting + told.parked + told.handled for told in consumer.explain()))
+            await running
+            for topic in ("braid.logs.live.1", "braid.logs.bulk.1"):
+                found = at.offsets(topic)
+                assert (found if ordering == "partition" else sorted(found)) == list(range(len(found)))
+                assert len(found) > 50
+
+    scenario()
 
 
 @given(st.integers(1, 200), st.dictionaries(st.sampled_from("abcdef"), st.integers(1, 20), min_size=1))
