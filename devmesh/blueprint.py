@@ -42,7 +42,7 @@ BROKER_SETTINGS: Final[Mapping[str, str]] = {
     "broker.heartbeat.interval.ms": "500",
     # The cleaner takes half of a small heap by default.
     "log.cleaner.dedupe.buffer.size": "4194304",
-    # An index is mapped whole; a kernel that reads far ahead fills 10 MiB with zeros before a partition's first records.
+    # An index is mapped whole: a kernel that reads far ahead fills 10 MiB with zeros at a partition's first records.
     "log.index.size.max.bytes": "262144",
     "num.network.threads": "2",
     "num.io.threads": "4",
