@@ -285,7 +285,7 @@ class AssignerPair:
 
     async def grants(self, group: str) -> list[facts.LeaseGranted]:
         """Every grant of a group, as its history has them."""
-        told = [fact for _, fact in (await self._history()).facts()]
+        told = [fact for _, fact in (await self._history()).facts({})]
         return [fact for fact in told if isinstance(fact, facts.LeaseGranted) and fact.group == group]
 
     async def _commits(self, group: str) -> list[tuple[int, facts.Fact]]:
@@ -339,7 +339,7 @@ class AssignerPair:
         """All facts so far with their times in microseconds, in order; an event before what members hear of it."""
         lines = [(name, line) for name in self._logs for line in self.lines(name)]  # first: no event is later than they
         timed = [*self._befell]
-        timed += [(ms * 1000, fact) for ms, fact in (await self._history()).facts()]
+        timed += [(ms * 1000, fact) for ms, fact in (await self._history()).facts({})]
         timed += [(round(line.ms * 1000), fact) for name, line in lines if (fact := _fact_of(name, line))]
         for group in self.groups:
             timed += [(ms * 1000, fact) for ms, fact in await self._commits(group)]
