@@ -3,6 +3,7 @@
 import struct
 import zlib
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -21,7 +22,7 @@ from tests.e2e.chaos.catalogue import FAULTS
 from tests.e2e.chaos.disks import Disk, batches_in, records_in
 from tests.e2e.chaos.field import Field, Mark, StuckError
 from tests.e2e.chaos.journals import Line
-from tests.e2e.chaos.liveness import Act, excused, gaps, late, stalls
+from tests.e2e.chaos.liveness import Act, excused, gaps, late, longest, stalls
 from tests.e2e.chaos.load import fate_of
 from tests.e2e.chaos.plan import CLUSTERS, FURTHER, SMALL, deck
 from tests.e2e.chaos.quorum_log import METADATA_TOPIC
@@ -156,6 +157,15 @@ def test_a_producer_that_never_goes_on_stands_still_and_one_that_ended_does_not(
     on = sent_by("producer-1", *range(0, 9_000, 500))
     assert standstill([*sent_by("producer-0", 0, 500), *on], acts=acts)
     assert not standstill([*sent_by("producer-0", 0, 500), Line("producer-0", "ended", 600), *on], acts=acts)
+
+
+def test_a_record_that_waits_while_others_are_acknowledged_stands_still() -> None:
+    others = sent_by("producer-0", *range(0, 9_000, 500))
+    value = value_of("poison", 1)
+    lines = [*others, Line("producer-0", "sent", 1_000, value), replace(others[-1], ms=8_000, value=value)]
+    (said,) = standstill(lines, acts=[act("move", 0, 9_000)])
+    assert said == "a record of producer-0 in lane live was without an acknowledgement for 7.0 s, during: move"
+    assert longest([(0, 3), (2, 9), (8, 10), (20, 21)]) == [(2, 9), (20, 21)]
 
 
 def test_one_lane_does_not_hide_another() -> None:

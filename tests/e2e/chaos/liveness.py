@@ -1,8 +1,8 @@
 """I13 from logs: while faults last, work stands still nowhere for longer than their kind may cost. Pure.
 
-Sending stands still where a producer has no acknowledgement in a lane; working, where a partition holds acknowledged
-records and none of them is settled. Time in which the producer itself, or the partition's cluster, was hit does not
-count: what stood still there was the fault.
+Sending stands still where a producer has no acknowledgement in a lane, or a record of it waits for its own; working,
+where a partition holds acknowledged records and none of them is settled. Time in which the producer itself, or the
+partition's cluster, was hit does not count: what stood still there was the fault.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -55,7 +55,7 @@ def gaps(lines: Sequence[Line], marks: Sequence[Mark], given_up_ms: Callable[[Li
     for mark in (mark for mark in marks if mark.hit):
         found.setdefault(mark.subject, []).append((mark.begin_ms, _NEVER if mark.end_ms is None else mark.end_ms))
     outages = {subject: joined(intervals) for subject, intervals in found.items()}
-    return [*_sends(lines, outages), *_works(lines, outages, given_up_ms)]
+    return [*_sends(lines, outages), *_waits(lines, outages), *_works(lines, outages, given_up_ms)]
 
 
 def _sends(lines: Sequence[Line], outages: Outages) -> Iterator[Gap]:
@@ -63,12 +63,42 @@ def _sends(lines: Sequence[Line], outages: Outages) -> Iterator[Gap]:
     acked: dict[tuple[str, str], list[int]] = {}
     for line in lines:
         if line.kind == "acked":
-            acked.setdefault((line.process, line.topic.rsplit(".", 2)[-2]), []).append(line.ms)
+            acked.setdefault((line.process, _lane(line)), []).append(line.ms)
     last = max((line.ms for line in lines), default=0)
     ended = {line.process: line.ms for line in lines if line.kind == "ended"}
     for (process, lane), times in acked.items():
         row = [*sorted(times), ended.get(process, last)]
         yield from _between(row, f"{process} in lane {lane}", True, outages.get(process, ()))
+
+
+def _waits(lines: Sequence[Line], outages: Outages) -> Iterator[Gap]:
+    """Of records that waited at the same time the one that waited longest."""
+    sent = {line.value: line.ms for line in lines if line.kind == "sent"}
+    waited: dict[tuple[str, str], list[tuple[int, int]]] = {}
+    for line in lines:
+        begin = sent.get(line.value, line.ms) if line.kind == "acked" else line.ms
+        if line.ms - begin >= NOTED_MS:
+            waited.setdefault((line.process, _lane(line)), []).append((begin, line.ms))
+    for (process, lane), intervals in waited.items():
+        for times in longest(intervals):
+            yield from _between(times, f"a record of {process} in lane {lane}", True, outages.get(process, ()))
+
+
+def _lane(line: Line) -> str:
+    return line.topic.rsplit(".", 2)[-2]
+
+
+def longest(intervals: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Of intervals that overlap, one after the other, the longest."""
+    found: list[tuple[int, int]] = []
+    over = -1
+    for begin, end in sorted(intervals):
+        if found and begin <= over:
+            found[-1] = max(found[-1], (begin, end), key=lambda each: each[1] - each[0])
+        else:
+            found.append((begin, end))
+        over = max(over, end)
+    return found
 
 
 def _works(lines: Sequence[Line], outages: Outages, given_up_ms: Callable[[Line], int | None]) -> Iterator[Gap]:
