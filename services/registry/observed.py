@@ -85,6 +85,10 @@ class Observed:
         self.gaps.see_topics(survey.topics, now)
         self.gaps.miss_topics([topic for topic in asked if topic not in survey.topics], now)
 
+    def forget_topics(self) -> None:
+        """The cluster answers nothing: which of our partitions lack a leader is asked anew when it does."""
+        self.gaps.keep_topics(())
+
     def channels_gone(self, cluster: Cluster, now: float) -> dict[str, str]:
         """Topics that have lost too much of them, each with the reason, for people."""
         return self.gaps.channels_gone(now, self.thresholds(cluster))

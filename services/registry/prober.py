@@ -192,6 +192,8 @@ class Prober:
         while (cluster := self._replica.aggregates.state(CLUSTERS, name)).exists:
             if cluster.reachable:
                 await self._look_at_topics(cluster, observed)
+            else:
+                observed.forget_topics()
             self._tell_broken(name, observed.channels_gone(cluster, self._now()) if cluster.reachable else {})
             await self._replica.host.clock.sleep(TOPICS_LOOK_SECONDS)
         self._tell_broken(name, {})
