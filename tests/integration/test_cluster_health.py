@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -81,6 +81,45 @@ async def test_the_only_host_of_a_cluster_is_cut_off_and_writes_elsewhere(broker
         found = await wired.cluster("east")
         assert "hosts that use it do not reach it, the registry does" in found.status.health_reason
         wired.producer_wires["east"].mend()
+
+
+@asynccontextmanager
+async def read_on_every_host(wired: WiredRegistry, stream: str) -> AsyncIterator[None]:
+    """A new stream, carried by east, that nobody writes; of each reader's mesh a member with a partition of it."""
+    await wired.create_stream(stream, ["east", "west"])
+    async with AsyncExitStack() as stack:
+        members = [
+            await stack.enter_async_context(mesh.consumer([stream], group=f"{stream}-readers"))
+            for mesh in wired.readers
+        ]
+
+        def working() -> bool:
+            leases = [[lease for lease in each.leases() if lease.stage == "working"] for each in members]
+            return all(any(lease.name.startswith(f"{stream}/live/") for lease in held) for held in leases)
+
+        await until(working, "each reads a partition", ENOUGH_SECONDS)
+        yield
+
+
+async def test_who_only_reads_a_cluster_is_believed_for_it_and_against_it(brokers: dict[str, KafkaBroker]) -> None:
+    async with wired_registry(brokers, readers=2) as wired, read_on_every_host(wired, "only-read"):
+        wired.registry_wires["east"].hold()
+        doubted = await wired.until_verdict("east", "SUSPECT", "REGISTRY_CUT_OFF", ENOUGH_SECONDS)
+        assert "of 2 hosts that use it reach it" in doubted.status.health_reason
+        given = Deadline(CUT_SECONDS)
+        while not given.passed:
+            found = await wired.cluster("east")
+            assert found.status.health == doubted.status.health, found.status
+            await asyncio.sleep(0.2)
+        wired.registry_wires["east"].mend()
+        await wired.until_verdict("east", "HEALTHY", "WELL", ENOUGH_SECONDS)
+        wired.reader_wires["east"].hold()
+        began = asyncio.get_running_loop().time()
+        down = await wired.until_verdict("east", "DOWN", "PRODUCERS_CUT_OFF", ENOUGH_SECONDS)
+        print(f"two hosts that only read cut off: DOWN after {asyncio.get_running_loop().time() - began:.2f} s")
+        assert "2 of 2 hosts that use it do not reach it, the registry does" in down.status.health_reason
+        wired.reader_wires["east"].mend()
+        await wired.until_verdict("east", "HEALTHY", "WELL", ENOUGH_SECONDS)
 
 
 @pytest.mark.parametrize("fault", ["kill", "pause"])

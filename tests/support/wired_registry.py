@@ -1,13 +1,15 @@
-"""A registry over real Kafka whose way to each cluster, and its producers' way, can be held up apart.
+"""A registry over real Kafka whose way to each cluster, and that of producers and consumers, can be held up apart.
 
-Registry, its store and its RPCs live in the test's own process; brokers are real. Clients connect to a broker's port by
-`aiokafka`'s `create_conn`; here the registry's connections lead through one wire (`tests.support.wire`) a broker, those
-of producers through another, whatever address the broker advertises.
+Registry, assigner, their store and their RPCs live in the test's own process; brokers are real. Clients connect to a
+broker's port by `aiokafka`'s `create_conn`; here the registry's connections lead through one wire
+(`tests.support.wire`) a broker, those of producers through another, those of consumers through a third, whatever
+address the broker advertises. The assigner's lead straight there.
 """
 
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
@@ -20,34 +22,48 @@ from braid.api.registry.v1 import registry_service_pb2 as api
 from braid.client.mesh import Mesh
 from braid.host.system import system_host
 from braid.kafka.cluster import AioKafka
+from braid.kernel.ports import Host
 from braid.rpc.memory_network import MemoryNetwork
 from braid.rpc.memory_transport import MemoryTransport
 from braid.runtime.replica import Replica
+from braid.runtime.service import Service
 from braid.stores.memory import MemoryStore
 from braid.stores.memory_server import MemoryStoreServer
 from devmesh.brokers import KafkaBroker
+from services.assigner.servicer import Assigner
 from services.registry.service import RegistryService
 from tests.support.patience import until
 from tests.support.wire import Wire
 
-ADDRESS = "registry:1"
+ADDRESSES = {"registry": "registry:1", "assigner": "assigner:1"}
 ENOUGH_SECONDS = 30.0
 _Connect = Callable[..., Awaitable[Any]]
 
 
 class WiredRegistry:
-    """One registry, its clusters, and an application beside it.
+    """One registry, its clusters, and applications beside it.
 
     Attributes:
         registry_wires: By cluster, the registry's way to it.
         producer_wires: By cluster, the producers' way.
+        reader_wires: By cluster, the way of those who read.
         mesh: What an application connects with.
+        readers: What others connect with, each on a host of its own.
     """
 
-    def __init__(self, registry_wires: Mapping[str, Wire], producer_wires: Mapping[str, Wire], mesh: Mesh) -> None:
+    def __init__(
+        self,
+        registry_wires: Mapping[str, Wire],
+        producer_wires: Mapping[str, Wire],
+        reader_wires: Mapping[str, Wire],
+        mesh: Mesh,
+        readers: Sequence[Mesh],
+    ) -> None:
         self.registry_wires = registry_wires
         self.producer_wires = producer_wires
+        self.reader_wires = reader_wires
         self.mesh = mesh
+        self.readers = readers
 
     async def cluster(self, name: str) -> cluster_pb2.Cluster:
         """A cluster as the registry knows it."""
@@ -77,35 +93,54 @@ class WiredRegistry:
 
 
 @contextlib.asynccontextmanager
-async def wired_registry(brokers: Mapping[str, KafkaBroker]) -> AsyncIterator[WiredRegistry]:
-    """A registry that knows these clusters, all of them healthy."""
-    registry_wires = {name: await Wire(broker.bootstrap).start() for name, broker in brokers.items()}
-    producer_wires = {name: await Wire(broker.bootstrap).start() for name, broker in brokers.items()}
-    registry_ports = {_port(broker.bootstrap): _port(registry_wires[name].address) for name, broker in brokers.items()}
-    producer_ports = {_port(broker.bootstrap): _port(producer_wires[name].address) for name, broker in brokers.items()}
+async def wired_registry(brokers: Mapping[str, KafkaBroker], readers: int = 0) -> AsyncIterator[WiredRegistry]:
+    """A registry that knows these clusters, all of them healthy; with an assigner, where there are to be readers."""
+    ways = [{name: await Wire(broker.bootstrap).start() for name, broker in brokers.items()} for _ in range(3)]
+    registry_wires, producer_wires, reader_wires = ways
     host = system_host()
     server = MemoryStoreServer(host.clock)
     network = MemoryNetwork(host.clock, host.randomness)
+    by_client = {"registry": _ports(brokers, registry_wires), "reader": _ports(brokers, reader_wires)}
+    services: dict[str, Service] = {"registry": RegistryService(AioKafka("registry"))}
+    if readers:
+        services["assigner"] = Assigner(AioKafka("assigner"))
     with (
-        patch.object(braid.kafka.wire, "create_conn", _redirected(registry_ports)),
-        patch.object(aiokafka.client, "create_conn", _redirected(producer_ports)),
+        patch.object(braid.kafka.wire, "create_conn", _redirected(by_client)),
+        patch.object(aiokafka.client, "create_conn", _redirected({"app": _ports(brokers, producer_wires)})),
     ):
-        service = RegistryService(AioKafka("registry"))
-        store, transport = MemoryStore(host, server), MemoryTransport(network, "registry")
-        replica = Replica(service, host, store, transport, address=ADDRESS, instance="registry-0")
-        serving = host.tasks.spawn(replica.run(), "registry")
         try:
-            await replica.ready()
-            mesh = Mesh(host, AioKafka("app"), MemoryTransport(network, "app"), [ADDRESS], "app", "")
-            async with mesh:
-                wired = WiredRegistry(registry_wires, producer_wires, mesh)
-                await _register(mesh, brokers)
-                yield wired
+            async with contextlib.AsyncExitStack() as stack:
+                for name, service in services.items():
+                    await stack.enter_async_context(_served(host, server, network, name, service))
+                meshes = [_mesh(host, network, "app")]
+                meshes += [_mesh(replace(host, name=f"reader-{at}"), network, "reader") for at in range(readers)]
+                for mesh in meshes:
+                    await stack.enter_async_context(mesh)
+                await _register(meshes[0], brokers)
+                yield WiredRegistry(registry_wires, producer_wires, reader_wires, meshes[0], meshes[1:])
         finally:
-            serving.cancel()
-            await serving.ended()
-            for wire in (*registry_wires.values(), *producer_wires.values()):
+            for wire in (wire for way in ways for wire in way.values()):
                 await wire.close()
+
+
+@contextlib.asynccontextmanager
+async def _served(
+    host: Host, server: MemoryStoreServer, network: MemoryNetwork, name: str, service: Service
+) -> AsyncIterator[None]:
+    """The one replica of a service, once it is ready."""
+    store, transport = MemoryStore(host, server), MemoryTransport(network, name)
+    replica = Replica(service, host, store, transport, address=ADDRESSES[name], instance=f"{name}-0")
+    serving = host.tasks.spawn(replica.run(), name)
+    try:
+        await replica.ready()
+        yield
+    finally:
+        serving.cancel()
+        await serving.ended()
+
+
+def _mesh(host: Host, network: MemoryNetwork, client: str) -> Mesh:
+    return Mesh(host, AioKafka(client), MemoryTransport(network, client), [ADDRESSES["registry"]], client, "")
 
 
 async def _register(mesh: Mesh, brokers: Mapping[str, KafkaBroker]) -> None:
@@ -115,8 +150,16 @@ async def _register(mesh: Mesh, brokers: Mapping[str, KafkaBroker]) -> None:
         await mesh.service("registry").unary("CreateCluster", request, cluster_pb2.Cluster)
 
 
-def _redirected(ports: Mapping[int, int]) -> _Connect:
+def _ports(brokers: Mapping[str, KafkaBroker], wires: Mapping[str, Wire]) -> Mapping[int, int]:
+    """By a broker's port, that of the wire to it."""
+    return {_port(broker.bootstrap): _port(wires[name].address) for name, broker in brokers.items()}
+
+
+def _redirected(by_client: Mapping[str, Mapping[int, int]]) -> _Connect:
+    """Connects the clients of these names to other ports than they ask for."""
+
     def connect(host: str, port: int, **settings: Any) -> Awaitable[Any]:
+        ports = by_client.get(settings["client_id"], {})
         found: Awaitable[Any] = create_conn(host, ports.get(port, port), **settings)
         return found
 
