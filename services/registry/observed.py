@@ -85,6 +85,11 @@ class Observed:
         self.gaps.see_topics(survey.topics, now)
         self.gaps.miss_topics([topic for topic in asked if topic not in survey.topics], now)
 
+    @property
+    def answers(self) -> bool:
+        """Whether the last look succeeded, whatever is made of it."""
+        return self.snapshot is not None and self.snapshot.look.failed is None
+
     def forget_topics(self) -> None:
         """The cluster answers nothing: which of our partitions lack a leader is asked anew when it does."""
         self.gaps.keep_topics(())

@@ -190,7 +190,7 @@ class Prober:
     async def _watch_topics(self, name: str, observed: Observed) -> None:
         """Looks at the leaders of a cluster's channels until it is deleted."""
         while (cluster := self._replica.aggregates.state(CLUSTERS, name)).exists:
-            if cluster.reachable:
+            if cluster.reachable or observed.answers:
                 await self._look_at_topics(cluster, observed)
             else:
                 observed.forget_topics()

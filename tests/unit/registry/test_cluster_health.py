@@ -169,6 +169,9 @@ def test_most_of_a_cluster_gone_is_a_dead_cluster() -> None:
         found = await mesh.until_health("east", "DOWN", 10)
         assert found.status.verdict == cluster_pb2.HEALTH_VERDICT_HALF_DEAD
         assert mesh.active(await mesh.stream()) == ["west"]
+        for broker in (1, 2):
+            mesh.kafka.named("east").start_broker(broker)
+        await mesh.until_health("east", "HEALTHY", 20)
 
     play(scene)
 
