@@ -87,7 +87,8 @@ async def main(bootstrap: str, warm: str, topic: str, end: int) -> None:
         await read(fetcher, TopicPartition(warm, 0), 2)
     cost = await read(fetcher, TopicPartition(topic, 0), end)
     await fetcher.close()
-    sys.stdout.write(json.dumps(cost) + "\n")
+    damaged = [each[:-1] for each in cost.damaged]  # without their bytes, which nobody asked to keep
+    sys.stdout.write(json.dumps([cost.offsets, damaged, cost.grown_bytes, cost.stall_seconds]) + "\n")
 
 
 if __name__ == "__main__":
