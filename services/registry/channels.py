@@ -107,6 +107,7 @@ class Channel:
         retiring: Its topic is going to be deleted.
         discarded: Its stream was deleted.
         acknowledged: Per partition, below which offset producers that left it have receipts; empty when none told any.
+        untold: Some producer stopped counting before it told how far its own go.
         lost, lost_evidence: What its cluster lost of it, and what showed that.
         overwritten: What of that never comes back: other records lie at its offsets.
         closed: A person ended its drain, and gave up what it still held.
@@ -135,6 +136,7 @@ class Channel:
     retiring: bool = False
     discarded: bool = False
     acknowledged: tuple[int, ...] = ()
+    untold: bool = False
     lost: Ranges = ()
     lost_evidence: str = ""
     overwritten: Ranges = ()
@@ -158,9 +160,12 @@ class Channel:
 
     @property
     def known_ends(self) -> tuple[int, ...]:
-        """Per partition, below which offset its log had records; `OPEN` where nobody knows."""
+        """Per partition, below which offset its log had records; `OPEN` where nobody knows.
+
+        What producers that died had acknowledged only the sealed log tells.
+        """
         known = [each for each in (self.end_offsets, self.acknowledged) if each]
-        if not known:
+        if not known or (self.untold and self.end_offsets is None):
             return (OPEN,) * self.partitions
         ends = list(map(max, zip(*known, strict=True)))
         for each in self.overwritten:

@@ -389,7 +389,8 @@ def _channel_evolved(channel: Channel, event: _ChannelEvent, now_ms: int) -> Cha
             standby = channel.enter(ChannelState.STANDBY, now_ms)
             return replace(standby, topic_id=event.topic_id, kafka_cluster_id=event.kafka_cluster_id)
         case ProducersLeft():
-            return replace(channel, producers_left=True, acknowledged=event.acknowledged)
+            untold = channel.untold or bool(event.expired)
+            return replace(channel, producers_left=True, acknowledged=event.acknowledged, untold=untold)
         case ChannelSealed():
             return replace(channel, sealed=True)
         case EndOffsetsRead():

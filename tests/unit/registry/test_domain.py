@@ -6,6 +6,7 @@ import pytest
 
 from braid.kernel.errors import AlreadyExists, Conflict, Invalid, NotFound, Refused
 from braid.kernel.limits import RETIRED_CHANNELS_KEPT
+from braid.kernel.offset_ranges import OPEN
 from services.registry.channels import ChannelRef, ChannelState, ChannelWeight, DrainStep
 from services.registry.commands import (
     BlockFailover,
@@ -132,6 +133,7 @@ def test_a_drain_goes_step_by_step_and_no_step_may_be_left_out() -> None:
     with pytest.raises(Refused):
         history.run(RecordProducersLeft(ONE, revision - 1))
     history.run(RecordProducersLeft(ONE, revision, ("p",)))
+    assert history.state.channel(ONE).untold
     with pytest.raises(Refused):
         history.run(RecordEndOffsets(ONE, (0,) * 4))
     history.run(RecordSealed(ONE))
@@ -143,6 +145,18 @@ def test_a_drain_goes_step_by_step_and_no_step_may_be_left_out() -> None:
     assert history.channel("live", 1).drain_step is DrainStep.GROUPS
     history.run(RecordDrained(ONE, ("g",)))
     assert history.channel("live", 1).state is ChannelState.DRAINED
+
+
+def test_what_a_producer_that_died_had_acknowledged_only_the_sealed_log_tells() -> None:
+    told, untold = moved(), moved()
+    told.run(RecordProducersLeft(ONE, told.state.route_revision, (), (5, 6, 7, 8)))
+    assert told.state.channel(ONE).known_ends == (5, 6, 7, 8)
+    untold.run(RecordProducersLeft(ONE, untold.state.route_revision, ("p",), (5, 6, 7, 8)))
+    assert untold.state.channel(ONE).known_ends == (OPEN,) * 4
+    untold.run(RecordProducersLeft(ONE, untold.state.route_revision, (), (9, 9, 9, 9)))  # another came back
+    assert untold.state.channel(ONE).known_ends == (OPEN,) * 4
+    untold.run(RecordSealed(ONE), RecordEndOffsets(ONE, (10, 9, 9, 9)))
+    assert untold.state.channel(ONE).known_ends == (10, 9, 9, 9)
 
 
 def test_recording_a_step_again_changes_nothing() -> None:
