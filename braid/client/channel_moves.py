@@ -242,7 +242,7 @@ class ChannelMoves:
         if self._carries(sender, route):
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(limits.PLANNED_MOVE_WAIT_SECONDS):
-                    await sender.idle()
+                    await self._finished(sender)
         unsettled = sender.in_flight > 0 or channel in self._broken
         await sender.leave()
         self._host.tasks.spawn(self._end(sender), f"end-producer-{channel}")
@@ -255,6 +255,16 @@ class ChannelMoves:
         for record in self._outbox.on_channel(channel):
             record.channel = None
         return unsettled
+
+    async def _finished(self, sender: ChannelSender) -> None:
+        """Waits until nothing is in flight to a channel, for as long as it acknowledges anything."""
+        while sender.in_flight:
+            left = limits.PLANNED_MOVE_SILENCE_SECONDS - sender.silent_seconds(self._host.clock.elapsed())
+            if left <= 0:
+                return
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(left):
+                    await sender.idle()
 
     async def _end(self, sender: ChannelSender) -> None:
         """Beside everything else: a frozen cluster holds its client's end up, and no record."""

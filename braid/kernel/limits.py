@@ -60,6 +60,7 @@ RECEIPTS_CHANNELS_MAX: Final = 64  # channels left whose last receipts a produce
 ROUTE_GRACE_SECONDS: Final = 0.2  # after failing a dead channel's sends, before sending again elsewhere
 PLANNED_MOVE_PREPARE_SECONDS: Final = 2.0  # for the new channels' connections, while the old ones carry on
 PLANNED_MOVE_WAIT_SECONDS: Final = 5.0  # for the old channel's acknowledgements in a planned move
+PLANNED_MOVE_SILENCE_SECONDS: Final = 2.0  # without any of them, and it is waited for no longer: it is dying
 COMMIT_INTERVAL_SECONDS: Final = 0.5
 COMMIT_RECORDS_MAX: Final = 5_000  # done since the last commit
 IN_FLIGHT_BYTES_MAX: Final = 64 << 20  # fetched, not done

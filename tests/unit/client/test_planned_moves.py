@@ -14,8 +14,9 @@ from braid.client.producer import Producer
 from braid.client.routing import RouteTable
 from braid.kafka.memory.cluster import MemoryCluster
 from braid.kafka.memory.log import NewRecord
+from braid.kernel import limits
 from braid.kernel.errors import DeliveryUnknown
-from braid.kernel.limits import PLANNED_MOVE_WAIT_SECONDS
+from braid.kernel.limits import PLANNED_MOVE_SILENCE_SECONDS, PLANNED_MOVE_WAIT_SECONDS
 from braid.kernel.ports import TopicPartition
 from tests.support.scripted_control import Control, until, virtual
 from tests.support.virtual_time import run_virtual
@@ -125,6 +126,17 @@ async def test_what_the_old_channel_never_acknowledges_is_sent_again_before_what
 
 
 @virtual
+async def test_an_old_channel_that_falls_silent_is_not_waited_for_to_the_end() -> None:
+    control, loop = Control(), asyncio.get_running_loop()
+    await three_channels(control)
+    async with control.client("web").mesh as mesh, mesh.producer("logs") as producer:
+        began = loop.time()
+        first, second = await beside_a_frozen_cluster(control, producer)
+        await asyncio.gather(first, second)
+        assert PLANNED_MOVE_SILENCE_SECONDS <= loop.time() - began < PLANNED_MOVE_SILENCE_SECONDS + 1.0
+
+
+@virtual
 async def test_nobody_else_waits_for_what_is_about_to_be_sent_again() -> None:
     control = Control()
     await three_channels(control)
@@ -165,8 +177,13 @@ async def test_a_waiting_record_whose_caller_gave_up_is_not_sent() -> None:
         assert producer.buffered_bytes == 0
 
 
-@virtual
-async def test_a_record_that_waits_too_long_is_unknown_and_not_sent() -> None:
+def test_a_record_that_waits_too_long_is_unknown_and_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "PLANNED_MOVE_SILENCE_SECONDS", PLANNED_MOVE_WAIT_SECONDS)
+    run_virtual(waiting_too_long())
+
+
+async def waiting_too_long() -> None:
+    """Two records run out of time in a planned move."""
     control = Control()
     await three_channels(control)
     async with control.client("web").mesh as mesh, mesh.producer("logs", delivery_timeout_seconds=2.0) as producer:
