@@ -100,7 +100,7 @@ class ChannelMoves:
         sender = self._senders.get(channel.id)
         if sender is None or sender.left:
             return False
-        record.channel = channel.id  # before it is offered: it may be settled any time after
+        record.channel, record.partition = channel.id, partition  # before it is offered: it may be settled at once
         try:
             taken = sender.offer(record, partition)
         except BraidError as error:
@@ -129,11 +129,19 @@ class ChannelMoves:
             await race(self._host.tasks, "route-change", self._change, self._changed.wait)
 
     def silent(self, now: float) -> Iterator[tuple[str, str, int, float]]:
-        """Channels that have owed acknowledgements for long: cluster, channel, records in flight, seconds."""
+        """Channels that have owed acknowledgements for long: cluster, channel, records in flight, seconds.
+
+        Not those that owe only what waits for leaders: their cluster lacks these, and is reached.
+        """
         for sender in self._senders.values():
             seconds = sender.silent_seconds(now)
-            if seconds > limits.SEND_ERRORS_AFTER_SECONDS:
+            if seconds > limits.SEND_ERRORS_AFTER_SECONDS and not self._wait_for_leaders(sender.channel.id):
                 yield sender.channel.cluster, str(sender.channel.id), sender.in_flight, seconds
+
+    def _wait_for_leaders(self, channel: ChannelId) -> bool:
+        """Whether all that is in flight to a channel is of partitions without a leader."""
+        gone = self._gone.get(channel, ())
+        return bool(gone) and all(record.partition in gone for record in self._outbox.on_channel(channel))
 
     def reach(self, cluster: str, now: float) -> Reach:
         """Whether a cluster is reached, as far as this producer's records tell."""
@@ -323,7 +331,7 @@ class ChannelMoves:
         route = self._route
         assert route is not None, "a lane's gate opens with the first route"
         channel, partition = self._choose(route, record)
-        record.channel = channel.id
+        record.channel, record.partition = channel.id, partition
         if record.key is None:
             self._sticky[record.lane].went(record.size)
         return self._sender(route, channel), partition

@@ -36,6 +36,7 @@ class Pending:
         "id",
         "key",
         "lane",
+        "partition",
         "sequence",
         "size",
         "stamp_ms",
@@ -67,6 +68,7 @@ class Pending:
         self.size = size
         self.held = held
         self.channel: ChannelId | None = None
+        self.partition = -1  # of the channel, once it has one
         self.deadline = deadline
         self.future: asyncio.Future[Receipt] = asyncio.get_running_loop().create_future()
 

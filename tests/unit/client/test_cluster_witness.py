@@ -87,6 +87,27 @@ async def test_keyless_records_leave_a_partition_without_a_leader_and_keyed_ones
         assert {each.partition for each in receipts} == {0, 1, 2}
 
 
+@virtual
+async def test_records_that_wait_for_leaders_alone_are_no_complaint_of_their_cluster() -> None:
+    control = await with_channels(brokers=3)
+    async with control.client("web").mesh as mesh, mesh.producer("logs") as producer:
+        receipts = [await producer.send(b"k", key=b"%d" % number) for number in range(20)]
+        control.clusters["east"].stop_broker(1)
+        await asyncio.sleep(0.5)
+        keys = {each.partition: b"%d" % number for number, each in enumerate(receipts)}
+        held = asyncio.ensure_future(producer.send(b"held", key=keys[0]))
+        await asyncio.sleep(5.0)
+        assert not held.done()
+        assert not control.reports
+        control.clusters["east"].pause()
+        other = asyncio.ensure_future(producer.send(b"other", key=keys[1]))
+        await asyncio.sleep(2.0)
+        assert control.reports
+        control.clusters["east"].resume()
+        control.clusters["east"].start_broker(1)
+        await asyncio.gather(held, other)
+
+
 def channel(generation: int, partitions: int, weight: float = 1.0) -> ActiveChannel:
     return ActiveChannel(ChannelId("logs", "live", generation), "east", f"t{generation}", partitions, weight)
 
