@@ -1,15 +1,17 @@
 """Parts of the chaos run that need no processes: decks, disks, how long work stood still, what its timeline shows."""
 
+import asyncio
 import struct
 import zlib
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 import pytest
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
+import braid
 from braid.api.mesh.v1.event_pb2 import EventMetadata, EventRecord
 from braid.api.registry.v1.events_pb2 import (
     ChannelPlanned,
@@ -18,13 +20,15 @@ from braid.api.registry.v1.events_pb2 import (
     RegistryEvent,
     TrafficMoved,
 )
+from braid.kernel.errors import ClusterUnavailable
 from tests.e2e.chaos.catalogue import FAULTS
 from tests.e2e.chaos.disks import Disk, batches_in, records_in
 from tests.e2e.chaos.field import Field, Mark, StuckError
-from tests.e2e.chaos.journals import Line
+from tests.e2e.chaos.journals import Line, SyncedLog
 from tests.e2e.chaos.liveness import Act, excused, gaps, late, longest, stalls
 from tests.e2e.chaos.load import fate_of
 from tests.e2e.chaos.plan import CLUSTERS, FURTHER, SMALL, deck
+from tests.e2e.chaos.producer import Sending
 from tests.e2e.chaos.quorum_log import METADATA_TOPIC
 from tests.e2e.chaos.run import PROMISED, Report
 from tests.e2e.chaos.series import SLICE_MS, Route, lag, routes, throughput
@@ -44,6 +48,26 @@ def test_a_deck_holds_every_fault_and_a_smoke_its_own(seed: int) -> None:
     assert sorted(deck(seed, whole=False)) == sorted([*SMALL, *CLUSTERS])
     assert {*deck(seed)} == FAULTS.keys()
     assert deck(seed) == deck(seed)
+
+
+# --- load
+
+
+async def test_two_records_in_three_have_a_key(tmp_path: Path) -> None:
+    keys: list[bytes | None] = []
+
+    class Taking:
+        id = "0"
+
+        async def send(self, value: bytes, *, key: bytes | None, lane: str) -> None:
+            keys.append(key)
+            raise ClusterUnavailable("it is only asked")
+
+    async with SyncedLog(tmp_path / "log.jsonl") as log:
+        sending = Sending("producer-0", log, asyncio.Event())
+        sending._burst(cast(braid.Producer, Taking()))
+        await asyncio.gather(*sending._sends)
+    assert keys == [b"key-1", b"key-2", None, b"key-4", b"key-5", None]
 
 
 # --- disks

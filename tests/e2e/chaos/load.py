@@ -14,6 +14,7 @@ PRODUCERS: Final = ("producer-0", "producer-1")
 MEMBERS: Final = ("member-0", "member-1", "member-2")
 BURST: Final = 6  # records a producer begins to send at once
 BURST_SECONDS: Final = 0.05  # between two bursts
+KEYS: Final = 41  # of two records in three; the third has none
 UNACKNOWLEDGED_MAX: Final = 3_000  # then a producer waits, as it does while no cluster answers
 DELIVERY_SECONDS: Final = 90.0
 

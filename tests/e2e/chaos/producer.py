@@ -15,6 +15,7 @@ from tests.e2e.chaos.load import (
     BURST,
     BURST_SECONDS,
     DELIVERY_SECONDS,
+    KEYS,
     STREAM,
     UNACKNOWLEDGED_MAX,
     lane_of,
@@ -59,14 +60,14 @@ class Sending:
         for _ in range(BURST):
             self._count += 1
             value = f"{self._name}:{producer.id}:{self._count}".encode()
-            task = asyncio.create_task(self._send(producer, value))
+            key = b"key-%d" % (self._count % KEYS) if self._count % 3 else None
+            task = asyncio.create_task(self._send(producer, value, key))
             self._sends.add(task)
             task.add_done_callback(self._sends.discard)
 
-    async def _send(self, producer: braid.Producer, value: bytes) -> None:
+    async def _send(self, producer: braid.Producer, value: bytes, key: bytes | None) -> None:
         text = value.decode()
         await self._log.note("sent", value=text)
-        key = b"key-%d" % (self._count % 41) if self._count % 3 else None
         try:
             receipt = await producer.send(value, key=key, lane=lane_of(value))
         except braid.BraidError as error:
