@@ -4,7 +4,6 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from zlib import crc32
 
 from braid.client.brake import LaneBrake
 from braid.client.busy import BusyTime
@@ -18,7 +17,7 @@ from braid.client.routing import DLQ_LANE
 from braid.client.settling import Settling, Stage
 from braid.client.sieve import Sieve
 from braid.client.slices import Slice, below, in_order
-from braid.client.where import Where
+from braid.client.where import Where, salt_of
 from braid.kernel import limits
 from braid.kernel.cursors import Part, joined
 from braid.kernel.ports import DamagedBatch, FetchedColumns, Fingerprint
@@ -73,7 +72,7 @@ class PartitionWork:
         self._settling = settling
         self._may_start = may_start
         self._brake = brake or LaneBrake()
-        self._sieve = Sieve(group, where, lease.id.channel.lane, crc32(str(lease.id).encode()))
+        self._sieve = Sieve(group, where, lease.id.channel.lane, salt_of(lease.id))
         self.skipped = 0  # by predicate
         self.content = 0  # bytes of keys and values that were taken; who counts them begins anew
         self._order = order
