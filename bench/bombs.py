@@ -17,19 +17,14 @@ from bench.asking import Asked
 from bench.ground import cores, play_on_a_broker
 from bench.rounds import ROUNDS_MIN, Sample, rows
 from bench.tables import Table, made_with
-from braid.kafka.cluster import AioKafka
-from braid.kafka.security import Security
-from braid.kafka.wire import Wire
 from braid.kernel.limits import INFLATED_BATCH_BYTES_MAX
-from braid.kernel.ports import TopicPartition
-from tests.support.batches import NAMES, bomb, packed, produce_raw, raw_batch, record_bytes
+from tests.support.batches import NAMES, bomb, packed, raw_batch, record_bytes, write_raw
 from tests.support.bomb_reader import Cost
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 SIZES: Final = {4: (2 << 30) - 200, 1: 512 << 20, 3: 512 << 20, 2: 160 << 20}  # by codec, inflated
 AIM_MS: Final = 20.0
 SLACK_BYTES: Final = 5 << 20
-BROKER_SECONDS: Final = 180.0  # it inflates a batch too, to look at its records
 HANGS_SECONDS: Final = 300.0
 END: Final = 5
 NEIGHBOURS: Final = [0, 2, 4]
@@ -52,14 +47,10 @@ async def plant(bootstrap: str, codec: int, size: int) -> Bomb:
 
     now_ms, payload, topic = time.time_ns() // 1_000_000, bomb(codec, size), f"bomb.{NAMES[codec]}"
     fuse = raw_batch(0, 1, payload, codec, time_ms=now_ms)
-    wire, admin = Wire(bootstrap, "bombs", Security(), BROKER_SECONDS), AioKafka("bombs").cluster(bootstrap, "").admin()
     topics = {f"warm.{topic}": [honest(codec), honest(codec, bytes(3 << 20))]}
     for name, batches in {**topics, topic: [honest(0), fuse, honest(codec), fuse, honest(0)]}.items():
-        await admin.create_topic(name, 1, 1, {"max.message.bytes": str(16 << 20), "compression.type": "producer"})
-        codes = [await produce_raw(wire, TopicPartition(name, 0), each) for each in batches]
+        codes = await write_raw(bootstrap, name, batches)
         assert not any(codes), f"the broker refused a batch of {name}: {codes}"
-    await admin.close()
-    await wire.close()
     return Bomb(codec, topic, len(payload), size)
 
 

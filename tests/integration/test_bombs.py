@@ -5,7 +5,6 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -15,14 +14,13 @@ import braid
 from braid.api.registry.v1.cluster_pb2 import Cluster
 from braid.api.registry.v1.registry_service_pb2 import CreateStreamRequest, GetClusterRequest
 from braid.api.registry.v1.stream_pb2 import LaneSpec, Stream, StreamSpec
-from braid.kafka.cluster import AioKafka
 from braid.kafka.security import Security
 from braid.kafka.wire import Wire
 from braid.kernel.limits import INFLATED_BATCH_BYTES_MAX
 from braid.kernel.ports import DamagedBatch, TopicPartition
 from devmesh.brokers import KafkaBroker
 from devmesh.mesh import DevMesh
-from tests.support.batches import NAMES, bomb, packed, produce_raw, raw_batch, record_bytes
+from tests.support.batches import BROKER_SECONDS, NAMES, bomb, packed, produce_raw, raw_batch, record_bytes, write_raw
 from tests.support.bomb_reader import Cost
 from tests.support.patience import until
 
@@ -31,19 +29,8 @@ GIB: Final = 1 << 30
 SLACK_BYTES: Final = 5 << 20
 STALL_SECONDS: Final = 0.1
 HANGS_SECONDS: Final = 300.0  # by the wall
-BROKER_SECONDS: Final = 180.0  # a broker inflates a batch too, to look at its records
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
-
-
-async def put(bootstrap: str, topic: str, batches: Sequence[bytes]) -> list[int]:
-    """Writes batches into a new topic of one partition; returns the broker's error codes."""
-    wire, admin = Wire(bootstrap, "bombs", Security(), BROKER_SECONDS), AioKafka("bombs").cluster(bootstrap, "").admin()
-    await admin.create_topic(topic, 1, 1, {"max.message.bytes": str(16 << 20), "compression.type": "producer"})
-    codes = [await produce_raw(wire, TopicPartition(topic, 0), each) for each in batches]
-    await admin.close()
-    await wire.close()
-    return codes
 
 
 def honest(codec: int = 0) -> bytes:
@@ -81,9 +68,9 @@ def costs_of(bootstrap: str, topic: str, end: int) -> list[Cost]:
 async def test_a_bomb_costs_no_more_than_its_bound(broker: KafkaBroker, codec: int, size: int) -> None:
     payload, topic = bomb(codec, size), f"bomb.{NAMES[codec]}"
     large = raw_batch(0, 1, packed(codec, record_bytes(0, bytes(3 << 20))), codec, time_ms=now_ms())
-    assert await put(broker.bootstrap, f"warm.{topic}", [honest(codec), large]) == [0, 0]
+    assert await write_raw(broker.bootstrap, f"warm.{topic}", [honest(codec), large]) == [0, 0]
     fuse = raw_batch(0, 1, payload, codec, time_ms=now_ms())
-    assert await put(broker.bootstrap, topic, [honest(), fuse, honest(codec), fuse, honest()]) == [0] * 5
+    assert await write_raw(broker.bootstrap, topic, [honest(), fuse, honest(codec), fuse, honest()]) == [0] * 5
     costs = await asyncio.to_thread(costs_of, broker.bootstrap, topic, 5)
     cost = costs[-1]
     sys.stdout.write(
@@ -111,9 +98,9 @@ async def test_what_else_a_broker_takes_is_told_and_passed(broker: KafkaBroker) 
         "a flood of headers": raw_batch(0, 1, packed(4, flood), 4, time_ms=now_ms()),
         "bytes behind the frame": raw_batch(0, 1, packed(3, record_bytes(0, b"v")) + b"xx", 3, time_ms=now_ms()),
     }
-    assert await put(broker.bootstrap, "warm.odd", [honest(), honest()]) == [0, 0]
+    assert await write_raw(broker.bootstrap, "warm.odd", [honest(), honest()]) == [0, 0]
     mixed = [each for odd in batches.values() for each in (odd, honest())]
-    assert await put(broker.bootstrap, "odd", mixed) == [0] * len(mixed)
+    assert await write_raw(broker.bootstrap, "odd", mixed) == [0] * len(mixed)
     cost = await asyncio.to_thread(cost_of, broker.bootstrap, "odd", 9)
     assert cost.offsets == [2, 4, 6, 8]
     assert [(each.first_offset, each.last_offset) for each in cost.damaged] == [(0, 1), (3, 3), (5, 5), (7, 7)]
@@ -130,7 +117,7 @@ async def test_what_else_a_broker_takes_is_told_and_passed(broker: KafkaBroker) 
 )
 async def test_what_a_broker_refuses_by_itself(broker: KafkaBroker, what: str, data: bytes) -> None:
     topic = f"refused.{what.replace(' ', '-')}"
-    assert await put(broker.bootstrap, topic, [data]) != [0]
+    assert await write_raw(broker.bootstrap, topic, [data]) != [0]
 
 
 async def test_in_a_mesh_a_bomb_becomes_a_dead_letter_and_its_neighbours_are_handled(two_clusters: DevMesh) -> None:

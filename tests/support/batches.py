@@ -14,6 +14,8 @@ from aiokafka.record._crecords.cutil import crc32c_cython
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.record.util import encode_varint
 
+from braid.kafka.cluster import AioKafka
+from braid.kafka.security import Security
 from braid.kafka.wire import Wire
 from braid.kernel.ports import TopicPartition
 
@@ -21,6 +23,7 @@ CODECS: Final = (0, 1, 2, 3, 4)
 NAMES: Final = {1: "gzip", 2: "snappy", 3: "lz4", 4: "zstd"}
 _HEAD: Final = struct.Struct(">qiibIhiqqqhii")
 _PIECE: Final = 1 << 20
+BROKER_SECONDS: Final = 180.0  # a broker inflates a batch too, to look at its records
 
 
 def batch(base: int, count: int, codec: int = 0) -> bytes:
@@ -89,6 +92,19 @@ def bomb(codec: int, value_size: int) -> bytes:
         return b"".join([*done, bytes(packer.finish())])
     stream = zstandard.ZstdCompressor(3).compressobj()
     return b"".join([*map(stream.compress, pieces), stream.flush()])
+
+
+async def write_raw(bootstrap: str, topic: str, batches: Sequence[bytes]) -> list[int]:
+    """Writes batches into a new topic of one partition; returns the broker's error codes."""
+    wire, admin = (
+        Wire(bootstrap, "bombs", Security(), BROKER_SECONDS),
+        AioKafka("bombs").cluster(bootstrap, "").admin(),
+    )
+    await admin.create_topic(topic, 1, 1, {"max.message.bytes": str(16 << 20), "compression.type": "producer"})
+    codes = [await produce_raw(wire, TopicPartition(topic, 0), each) for each in batches]
+    await admin.close()
+    await wire.close()
+    return codes
 
 
 async def produce_raw(wire: Wire, partition: TopicPartition, data: bytes) -> int:
