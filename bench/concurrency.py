@@ -10,6 +10,7 @@ is not what this is measured on.
 import asyncio
 import os
 import sys
+from itertools import count
 from typing import Final
 
 import uvloop
@@ -32,6 +33,7 @@ KEYS: Final = 1_000
 ALONE_RECORDS: Final = 200  # of who handles one at a time: more only take longer
 PEER: Final = "the event loop alone"
 AGAIN: Final = "the event loop alone again"
+_GROUPS: Final = count(1)  # of this process: a group that another contest used has read the topic already
 
 
 async def handle(record: object) -> None:
@@ -46,7 +48,6 @@ class Contest:
         self._bootstrap = bootstrap
         self._in_flight = in_flight
         self._records = records
-        self._groups = 0
 
     def contestants(self) -> dict[str, Contestant]:
         """By name."""
@@ -73,8 +74,7 @@ class Contest:
 
     async def run(self, ordering: str) -> int:
         """A consumer's `run`; progress is committed."""
-        self._groups += 1
-        group = f"bench-{os.getpid()}-{self._in_flight}-{self._groups}"
+        group = f"bench-{os.getpid()}-{next(_GROUPS)}"
         done, all_done = 0, asyncio.Event()
 
         async def counted(record: Record) -> None:
@@ -125,9 +125,8 @@ class Contest:
         return await self._in_turns(1, min(ALONE_RECORDS, self._records))
 
     async def _aiokafka(self) -> tuple[AIOKafkaConsumer, AioPartition]:
-        self._groups += 1
         consumer = AIOKafkaConsumer(
-            bootstrap_servers=self._bootstrap, group_id=f"plain-{os.getpid()}-{self._in_flight}-{self._groups}",
+            bootstrap_servers=self._bootstrap, group_id=f"plain-{os.getpid()}-{next(_GROUPS)}",
             enable_auto_commit=False, fetch_max_bytes=16 << 20,
         )  # fmt: skip
         await consumer.start()
@@ -170,8 +169,12 @@ async def filled(bootstrap: str, how: Asked) -> None:
 
 
 async def contests(bootstrap: str, how: Asked) -> list[Table]:
-    """One table for each number in flight, on the loop that runs."""
-    return [await contest(bootstrap, in_flight, how) for in_flight in IN_FLIGHT]
+    """One table for each number in flight, on the loop that runs, published as it is known."""
+    tables: list[Table] = []
+    for in_flight in IN_FLIGHT:
+        tables.append(await contest(bootstrap, in_flight, how))
+        tables[-1].publish(how.directory)
+    return tables
 
 
 def main() -> int:
@@ -181,8 +184,6 @@ def main() -> int:
         asyncio.run(filled(serving.bootstrap, how))
         tables = asyncio.run(contests(serving.bootstrap, how))
         tables += uvloop.run(contests(serving.bootstrap, how))
-    for table in tables:
-        table.publish(how.directory)
     return int(any(table.verdict for table in tables) and not how.quick)
 
 
