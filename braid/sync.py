@@ -241,7 +241,7 @@ class Mesh:
         start: Start = "earliest",
         lanes: Mapping[str, int] | None = None,
         ordering: str = "none",
-        concurrency: int = 64,
+        concurrency: int | Mapping[str, int] = 64,
         retry: braid.Retry | None = None,
         ownership: str = "at_least_once",
         fencing: str | None = None,

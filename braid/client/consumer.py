@@ -67,7 +67,7 @@ class Consumer:
         self._cluster_watch = cluster_watch
         self._settings = settings
         self._ready = Ready(settings.lanes)
-        ready_records_max = max(limits.READY_RECORDS_MAX, limits.READY_RECORDS_PER_HANDLER * settings.concurrency)
+        ready_records_max = max(limits.READY_RECORDS_MAX, limits.READY_RECORDS_PER_HANDLER * settings.handlers)
         self._memory = MemoryBound(settings.max_in_flight_bytes, settings.lanes, ready_records_max)
         self._holds = Holds(self._ready)
         self._brakes = Brakes(settings.retry.dead_letters, self._stopped)
@@ -169,10 +169,10 @@ class Consumer:
     async def _handle(
         self, supply: Callable[[Place], Supply[X]], handler: Callable[[X], object], for_thread: Callable[[X, Tell], X]
     ) -> None:
-        threads = open_threads(self._host.tasks, handler, self._settings.concurrency)
+        threads = open_threads(self._host.tasks, handler, self._settings.handlers)
         call = handler if threads is None else InThreads(handler, for_thread, threads)
         awaited = cast("Callable[[X], Awaitable[object]]", call)
-        with self._ready.places(self._settings.concurrency) as places:
+        with self._ready.places(self._settings.handlers, self._settings.handlers_by_lane) as places:
             handling = Handling(
                 self._host,
                 list(map(supply, places)),
@@ -439,7 +439,7 @@ class _Owner:
             self._consumer.resume(lane)
 
     def slots(self) -> int:
-        return self._consumer._settings.concurrency * len(self._consumer._handlings)
+        return self._consumer._settings.handlers * len(self._consumer._handlings)
 
     def cancel_handlers(self, lease: LeaseId) -> None:
         for handling in self._consumer._handlings:

@@ -93,7 +93,6 @@ class Handling(Generic[X]):
         self._supplies = supplies
         self._retry = settings.retry
         self._verdicts = Verdicts(settings.retry)
-        self._concurrency = settings.concurrency
         self._timeout_seconds = settings.handler_timeout_seconds
         self._grace_seconds = 0.0 if in_threads else limits.HANDLER_CANCEL_SECONDS
         self._in_threads = in_threads

@@ -1,7 +1,8 @@
 """Which lane a handler works for: handlers are divided by the lanes' shares, and those with nothing to do are lent.
 
 A handler takes what its own lane has first. While that has nothing it works for the others, but one of each lane's
-never does: so no lane waits for a slow handler of another, and what was lent comes back as it ends.
+never does: so no lane waits for a slow handler of another, and what was lent comes back as it ends. Where an application
+says how many each lane has, nothing is lent.
 """
 
 from collections import deque
@@ -49,6 +50,11 @@ def roles(handlers: int, shares: Mapping[str, int]) -> Sequence[Role]:
     while sum(parts.values()) < handlers:
         parts[min(parts, key=beyond)] += 1
     return [Role(lane, helps=number > 0) for lane, part in parts.items() for number in range(part)]
+
+
+def own_roles(handlers: Mapping[str, int]) -> Sequence[Role]:
+    """So many of each lane, which work for no other. Pure."""
+    return [Role(lane, helps=False) for lane, count in handlers.items() for _ in range(count)]
 
 
 class Place:

@@ -15,9 +15,10 @@ from contextlib import contextmanager
 from functools import cached_property
 from itertools import groupby, repeat
 from operator import attrgetter
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol, cast
 
-from braid.client.places import Place, roles
+from braid.client.places import Place, own_roles, roles
 from braid.client.record import Record, Row
 from braid.client.round_robin import RoundRobin
 from braid.client.slices import Slice
@@ -60,7 +61,7 @@ class Ready:
         self._paused: set[str] = set()
         self.takers: deque[asyncio.Future[None]] = deque()  # who waits for a record of any lane
         self._keepers: dict[str, deque[asyncio.Future[None]]] = {}  # by lane, who waits for one of that alone
-        self._handlers: list[list[Place]] = []
+        self._handlers: list[tuple[list[Place], Mapping[str, int]]] = []  # with what each lane has for itself
         self._divided = False  # whether handlers have lanes of their own
         self._error: BaseException | None = None
         self._closed = False
@@ -82,25 +83,28 @@ class Ready:
             self._divide_handlers()
 
     @contextmanager
-    def places(self, count: int) -> Iterator[Sequence[Place]]:
-        """For so many handlers."""
+    def places(self, count: int, by_lane: Mapping[str, int] = MappingProxyType({})) -> Iterator[Sequence[Place]]:
+        """For so many handlers; `by_lane` says how many each lane has for itself, if they are not shared."""
         made = [Place(self) for _ in range(count)]
-        self._handlers.append(made)
+        for lane in by_lane:
+            self.open(lane)
+        self._handlers.append((made, by_lane))
         self._divide_handlers()
         try:
             yield made
         finally:
-            self._handlers.remove(made)
+            self._handlers.remove((made, by_lane))
             self._divide_handlers()
 
     def _divide_handlers(self) -> None:
         """Between the lanes there are now."""
         self.recall()
         shares = {lane: self._shares.get(lane, 1) for lane in self._lanes}
-        for handlers in self._handlers:
-            for place, role in zip(handlers, roles(len(handlers), shares), strict=True):
+        for handlers, by_lane in self._handlers:
+            found = own_roles(by_lane) if by_lane else roles(len(handlers), shares)
+            for place, role in zip(handlers, found, strict=True):
                 place.lane, place.helps = role
-        self._divided = any(place.lane for handlers in self._handlers for place in handlers)
+        self._divided = any(place.lane for handlers, _ in self._handlers for place in handlers)
         self._wake_all()
 
     def put(self, waiting: Slice, *, first: bool = False) -> None:

@@ -214,6 +214,7 @@ class ConsumerSettings:
             those behind it. With an order, records are taken one by one or as batches, not both.
         concurrency: Handlers at once in `run`. They are divided between lanes by their shares; those of a lane that has
             nothing for them work for the others, but one of each, so that no lane waits for another's slow handlers.
+            By lane: each of `lanes` has so many, and never more, however idle the others are.
         retry: What follows when a handler raises.
         ownership: `at_least_once`, or `exclusive`: two live holders of a partition never overlap. Handlers of `run`
             are cancelled when their lease ends; a lease with records that are not settled is not given back but
@@ -243,7 +244,7 @@ class ConsumerSettings:
     start: Start = "earliest"
     lanes: Mapping[str, int] = field(default_factory=dict)
     ordering: str = "none"
-    concurrency: int = 64
+    concurrency: int | Mapping[str, int] = 64
     retry: Retry = field(default_factory=Retry)
     ownership: str = "at_least_once"
     fencing: str | None = None
@@ -292,8 +293,7 @@ class ConsumerSettings:
                 field="backlog",
                 remedy="allow that with relaxed=True, or leave backlog out",
             )
-        if self.concurrency < 1:
-            raise Invalid("must be at least 1", field="concurrency")
+        self._check_concurrency()
         lease_ms = self.lease_seconds * 1000
         if not limits.LEASE_MS_MIN <= lease_ms <= limits.LEASE_MS_MAX:
             raise Invalid(
@@ -309,3 +309,28 @@ class ConsumerSettings:
             raise Invalid("must be positive", field="detached_seconds_max")
         if self.handler_timeout_seconds is not None and self.handler_timeout_seconds <= 0:
             raise Invalid("must be positive, or None", field="handler_timeout_seconds")
+
+    def _check_concurrency(self) -> None:
+        if isinstance(self.concurrency, int):
+            if self.concurrency < 1:
+                raise Invalid("must be at least 1", field="concurrency")
+            return
+        if unlike := sorted(set(self.concurrency) ^ set(self.lanes)):
+            raise Invalid(
+                f"handlers by lane are for the lanes that are consumed; {', '.join(unlike)} is not named in both",
+                field="concurrency",
+                remedy="name the same lanes in lanes and concurrency",
+            )
+        for lane, count in self.concurrency.items():
+            if count < 1:
+                raise Invalid("must be at least 1", field=f"concurrency.{lane}")
+
+    @property
+    def handlers(self) -> int:
+        """How many run at once in `run`, over all lanes."""
+        return self.concurrency if isinstance(self.concurrency, int) else sum(self.concurrency.values())
+
+    @property
+    def handlers_by_lane(self) -> Mapping[str, int]:
+        """How many each lane has for itself; empty where they are divided by shares."""
+        return {} if isinstance(self.concurrency, int) else self.concurrency

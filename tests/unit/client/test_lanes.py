@@ -13,9 +13,9 @@ from braid.client.memory import MemoryBound
 from braid.client.places import ANY, roles
 from braid.client.record import Record
 from braid.client.round_robin import RoundRobin
-from braid.client.settings import Retry
+from braid.client.settings import ConsumerSettings, Retry
 from braid.kernel import limits
-from braid.kernel.errors import Retryable
+from braid.kernel.errors import Invalid, Retryable
 from tests.support.scripted_control import until, virtual
 from tests.unit.client.consuming import FIRST, Bench, bench, killed, member
 
@@ -170,6 +170,54 @@ async def test_handlers_are_divided_by_shares_and_lent_but_for_one_of_each_lane(
             assert at_once == {"live": 8, "bulk": 2}
             killed(consumer)
         running.cancel()
+
+
+async def at_most_at_once(at: Bench, **settings: object) -> dict[str, int]:
+    """How many handlers each lane had at once at most, of which there was first one, then both."""
+    at.fill(300, channel=BULK)
+    at_once, most = Counter[str](), Counter[str]()
+
+    async def handle(record: Record) -> None:
+        at_once[record.lane] += 1
+        most[record.lane] = max(most[record.lane], at_once[record.lane])
+        await asyncio.sleep(1.0)
+        at_once[record.lane] -= 1
+        at.sunk(record)
+
+    async with member(at, "m", FIRST, BULK_FIRST, lanes={"live": 1, "bulk": 1}, **settings) as (consumer, _):
+        running = asyncio.ensure_future(consumer.run(handle))
+        await asyncio.sleep(3.5)
+        at.fill(300)
+        await asyncio.sleep(3.5)
+        killed(consumer)
+    running.cancel()
+    return dict(most)
+
+
+@virtual
+async def test_lanes_with_handlers_of_their_own_never_have_more() -> None:
+    async with bench() as at:
+        assert await at_most_at_once(at, concurrency={"live": 8, "bulk": 3}) == {"live": 8, "bulk": 3}
+        at.watch.untrue.clear()
+
+
+@virtual
+async def test_shared_handlers_go_beyond_what_lanes_would_have_of_their_own() -> None:
+    """The control for the test before."""
+    async with bench() as at:
+        assert (await at_most_at_once(at, concurrency=11))["bulk"] == 10
+        at.watch.untrue.clear()
+
+
+def test_handlers_by_lane_are_for_the_lanes_that_are_consumed() -> None:
+    with pytest.raises(Invalid, match="spare is not named in both") as refused:
+        ConsumerSettings(("logs",), "g", lanes={"live": 1}, concurrency={"live": 1, "spare": 1})
+    assert refused.value.field == "concurrency"
+    with pytest.raises(Invalid, match="live is not named in both"):
+        ConsumerSettings(("logs",), "g", concurrency={"live": 1})
+    with pytest.raises(Invalid, match="at least 1") as refused:
+        ConsumerSettings(("logs",), "g", lanes={"live": 1}, concurrency={"live": 0})
+    assert refused.value.field == "concurrency.live"
 
 
 @virtual
