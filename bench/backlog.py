@@ -5,7 +5,6 @@ handler. A backlog lies there already; a split gives it a fifth of the handlers.
 """
 
 import asyncio
-import os
 import sys
 import time
 from collections.abc import Awaitable, Callable
@@ -16,7 +15,8 @@ from bench.asking import Asked
 from bench.consume import fill
 from bench.fixed_mesh import STREAM, TOPIC, FixedMesh
 from bench.ground import cores, play_on_a_broker
-from bench.lateness import PACE_PER_S, play, send_steadily, slowest_of_100
+from bench.groups import new_group
+from bench.lateness import PACE_PER_S, Where, play, send_steadily, slowest_of_100
 from bench.rounds import rows
 from bench.tables import Table, made_with
 from braid.client.consumer import Consumer
@@ -45,7 +45,6 @@ class Contest:
         self._bootstrap = bootstrap
         self._live = live
         self._backlog = backlog
-        self._groups = 0
 
     def contestants(self) -> dict[str, Callable[[], Awaitable[float]]]:
         """By name; each returns seconds."""
@@ -64,10 +63,10 @@ class Contest:
         return await self._play(behind=True, policy=None)
 
     async def _play(self, *, behind: bool, policy: braid.Backlog | None) -> float:
-        handled: dict[int, float] = {}
+        handled: dict[Where, float] = {}
 
         async def handle(record: Record) -> None:
-            handled[record.offset] = time.perf_counter()
+            handled[Where(record.partition, record.offset)] = time.perf_counter()
             await asyncio.sleep(HANDLER_SECONDS)
 
         group, end = await self._group(behind)
@@ -78,15 +77,14 @@ class Contest:
             await _ready(consumer, producer, handled, policy is not None)
             sent = await send_steadily(producer, self._live)
             await until(lambda: sent.keys() <= handled.keys(), "all live records", WAIT_SECONDS)
-            left = end - sum(offset < end for offset in handled) if behind else 0
+            left = end - sum(each.partition == 0 and each.offset < end for each in handled) if behind else 0
             assert policy is None or left > 0, "the backlog was done before the live records were: fill more"
             running.cancel()
         return slowest_of_100(sent, handled)
 
     async def _group(self, behind: bool) -> tuple[str, int]:
         """A new group's name, at the backlog's beginning or at the log's end; and where that is."""
-        self._groups += 1
-        group = f"bench-{os.getpid()}-{self._groups}"
+        group = new_group()
         cluster = AioKafka("bench").cluster(self._bootstrap, "")
         admin, offsets = cluster.admin(), cluster.offsets()
         place = TopicPartition(TOPIC, 0)
@@ -97,13 +95,13 @@ class Contest:
         return group, end
 
 
-async def _ready(consumer: Consumer, producer: braid.Producer, handled: dict[int, float], splits: bool) -> None:
+async def _ready(consumer: Consumer, producer: braid.Producer, handled: dict[Where, float], splits: bool) -> None:
     """Records come, and where a split is wanted it is made."""
     if splits:
         await until(lambda: any(each.behind for each in consumer.explain()), "a split", WAIT_SECONDS)
     first = await producer.send(b"first")
     if splits:
-        await until(lambda: first.offset in handled, "a first live record", WAIT_SECONDS)
+        await until(lambda: Where(first.partition, first.offset) in handled, "a first live record", WAIT_SECONDS)
     await until(lambda: bool(handled), "a first record", WAIT_SECONDS)
 
 

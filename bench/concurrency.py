@@ -8,9 +8,7 @@ is not what this is measured on.
 """
 
 import asyncio
-import os
 import sys
-from itertools import count
 from typing import Final
 
 import uvloop
@@ -21,6 +19,7 @@ from bench.asking import Asked, asked
 from bench.consume import fill
 from bench.fixed_mesh import STREAM, TOPIC, FixedMesh
 from bench.ground import broker, cores
+from bench.groups import new_group
 from bench.playing import Contestant, play
 from bench.rounds import rows, verdict
 from bench.tables import Table, made_with
@@ -33,7 +32,6 @@ KEYS: Final = 1_000
 ALONE_RECORDS: Final = 200  # of who handles one at a time: more only take longer
 PEER: Final = "the event loop alone"
 AGAIN: Final = "the event loop alone again"
-_GROUPS: Final = count(1)  # of this process: a group that another contest used has read the topic already
 
 
 async def handle(record: object) -> None:
@@ -74,8 +72,7 @@ class Contest:
 
     async def run(self, ordering: str) -> int:
         """A consumer's `run`; progress is committed."""
-        group = f"bench-{os.getpid()}-{next(_GROUPS)}"
-        done, all_done = 0, asyncio.Event()
+        group, done, all_done = new_group(), 0, asyncio.Event()
 
         async def counted(record: Record) -> None:
             nonlocal done
@@ -126,9 +123,8 @@ class Contest:
 
     async def _aiokafka(self) -> tuple[AIOKafkaConsumer, AioPartition]:
         consumer = AIOKafkaConsumer(
-            bootstrap_servers=self._bootstrap, group_id=f"plain-{os.getpid()}-{next(_GROUPS)}",
-            enable_auto_commit=False, fetch_max_bytes=16 << 20,
-        )  # fmt: skip
+            bootstrap_servers=self._bootstrap, group_id=new_group(), enable_auto_commit=False, fetch_max_bytes=16 << 20
+        )
         await consumer.start()
         place = AioPartition(TOPIC, 0)
         consumer.assign([place])

@@ -4,7 +4,6 @@ The peers read without committing anything, which is their best case; Braid's co
 its progress. Both read whole partitions from the start.
 """
 
-import os
 import sys
 from typing import Final
 
@@ -14,6 +13,7 @@ from aiokafka import TopicPartition as AioPartition
 from bench.asking import Asked
 from bench.fixed_mesh import PARTITIONS, STREAM, TOPIC, FixedMesh
 from bench.ground import cores, play_on_a_broker
+from bench.groups import new_group
 from bench.playing import Contestant, play
 from bench.rounds import rows, verdict
 from bench.tables import Table, made_with
@@ -31,7 +31,6 @@ class Contest:
     def __init__(self, bootstrap: str, records: int) -> None:
         self._bootstrap = bootstrap
         self._records = records
-        self._groups = 0
 
     def contestants(self) -> dict[str, Contestant]:
         """By name."""
@@ -98,7 +97,7 @@ class Contest:
             async for batch in consumer.batches(5_000):
                 seen += batch.records.num_rows
                 batch.ack()
-                if seen == self._records:
+                if seen >= self._records:
                     break
         return seen
 
@@ -114,8 +113,7 @@ class Contest:
         return consumer
 
     def _consumer(self) -> Consumer:
-        self._groups += 1
-        return FixedMesh(self._bootstrap).consumer([STREAM], group=f"bench-{os.getpid()}-{self._groups}")
+        return FixedMesh(self._bootstrap).consumer([STREAM], group=new_group())
 
 
 async def fill(

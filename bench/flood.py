@@ -8,10 +8,9 @@ task a record, as many at once as a semaphore lets through. A unit is the slowes
 
 import asyncio
 import contextlib
-import os
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Final
 
 from aiokafka import AIOKafkaConsumer
@@ -21,7 +20,8 @@ from bench.asking import Asked
 from bench.consume import fill
 from bench.fixed_mesh import CHANNEL, PARTITIONS, STREAM, TOPIC, FixedMesh
 from bench.ground import cores, play_on_a_broker
-from bench.lateness import PACE_PER_S, WARM_UP_RECORDS, Contestants, play, send_steadily, slowest_of_100
+from bench.groups import new_group
+from bench.lateness import PACE_PER_S, WARM_UP_RECORDS, Contestants, Where, play, send_steadily, slowest_of_100
 from bench.rounds import ROUNDS_MIN, rows
 from bench.tables import Table, made_with
 from braid.client.record import Record
@@ -35,7 +35,6 @@ CONCURRENCY: Final = 40  # who can do 8,000 in a second
 FLOOD: Final = 100  # records on `bulk` for each live one
 BEFORE_RECORDS: Final = 30_000  # of them that may be done before the first live one comes
 BULK: Final = ChannelId(STREAM, "bulk", 1)
-BULK_TOPIC: Final = BULK.topic("braid.")
 AIM: Final = 1.5
 QUIET: Final = "live, quiet"
 AGAIN: Final = "live, quiet, again"
@@ -47,28 +46,28 @@ TOLERANCE: Final = 0.35  # of the quiet 99th percentiles among themselves
 
 
 class Handled:
-    """What a handler saw: when live records came, by offset, and how many of the flood were done."""
+    """What a handler saw: when live records came, and how many of the flood were done."""
 
     def __init__(self) -> None:
-        self.live: dict[int, float] = {}
+        self.live: dict[Where, float] = {}
         self.bulk = 0
 
-    async def handle(self, topic: str, offset: int) -> None:
+    async def handle(self, topic: str, where: Where) -> None:
         """As an application that asks another one something."""
         if topic == TOPIC:
-            self.live[offset] = time.perf_counter()
+            self.live[where] = time.perf_counter()
         await asyncio.sleep(HANDLER_SECONDS)
-        self.bulk += topic == BULK_TOPIC
+        self.bulk += topic != TOPIC
 
 
 class Contest:
-    """So many live records beside so large a flood."""
+    """So many live records beside so large a flood of a channel."""
 
-    def __init__(self, bootstrap: str, live: int, flood: int) -> None:
+    def __init__(self, bootstrap: str, live: int, flood: int, flooded: ChannelId = BULK) -> None:
         self._bootstrap = bootstrap
         self._live = live
         self._flood = flood
-        self._groups = 0
+        self._flooded = flooded
         self.bulk_done: list[int] = []  # in each run that was flooded
 
     def contestants(self) -> Contestants:
@@ -86,10 +85,10 @@ class Contest:
         seen = Handled()
 
         async def handle(record: Record) -> None:
-            await seen.handle(record.topic, record.offset)
+            await seen.handle(record.topic, Where(record.partition, record.offset))
 
         group = await self._group(flooded)
-        mesh = FixedMesh(self._bootstrap, (CHANNEL, BULK))
+        mesh = FixedMesh(self._bootstrap, (CHANNEL, self._flooded))
         async with mesh.consumer([STREAM], group=group, concurrency=CONCURRENCY) as consumer:
             running = asyncio.ensure_future(consumer.run(handle))
             took = await self._measure(seen, flooded)
@@ -103,16 +102,16 @@ class Contest:
         """Both topics, in whatever order they come: live records may have to wait until the flood is over."""
         seen, free, tasks = Handled(), asyncio.Semaphore(CONCURRENCY), set[asyncio.Task[None]]()
 
-        async def handle(topic: str, offset: int) -> None:
+        async def handle(topic: str, where: Where) -> None:
             try:
-                await seen.handle(topic, offset)
+                await seen.handle(topic, where)
             finally:
                 free.release()
 
         async def loop(consumer: AIOKafkaConsumer) -> None:
             async for record in consumer:
                 await free.acquire()
-                task = asyncio.create_task(handle(record.topic, record.offset))
+                task = asyncio.create_task(handle(record.topic, Where(record.partition, record.offset)))
                 tasks.add(task)
                 task.add_done_callback(tasks.discard)
 
@@ -139,21 +138,24 @@ class Contest:
             bootstrap_servers=self._bootstrap, group_id=group, enable_auto_commit=True, fetch_max_bytes=16 << 20
         )
         await consumer.start()
-        consumer.assign([AioPartition(topic, number) for topic in (TOPIC, BULK_TOPIC) for number in range(PARTITIONS)])
+        consumer.assign([AioPartition(topic, number) for topic in self._topics for number in range(PARTITIONS)])
         try:
             yield consumer
         finally:
             await consumer.stop()
 
+    @property
+    def _topics(self) -> Sequence[str]:
+        return TOPIC, self._flooded.topic("braid.")
+
     async def _group(self, flooded: bool) -> str:
-        """A new group, at the end of `live`, and at the beginning or the end of `bulk`."""
-        self._groups += 1
-        group = f"bench-{os.getpid()}-flood-{self._groups}"
+        """A new group, at the end of `live`, and at the beginning or the end of the flood."""
+        group = new_group()
         cluster = AioKafka("bench").cluster(self._bootstrap, "")
         admin, offsets = cluster.admin(), cluster.offsets()
-        places = [TopicPartition(topic, number) for topic in (TOPIC, BULK_TOPIC) for number in range(PARTITIONS)]
+        places = [TopicPartition(topic, number) for topic in self._topics for number in range(PARTITIONS)]
         ends = await admin.offsets_at(dict.fromkeys(places, OffsetAt.LATEST))
-        starts = {place: 0 if flooded and place.topic == BULK_TOPIC else end for place, end in ends.items()}
+        starts = {place: 0 if flooded and place.topic != TOPIC else end for place, end in ends.items()}
         await offsets.commit(group, {place: Committed(start, "") for place, start in starts.items()}, None)
         await offsets.close()
         await admin.close()
@@ -165,7 +167,7 @@ async def contest(bootstrap: str, how: Asked) -> Table:
     cluster = AioKafka("bench").cluster(bootstrap, "")
     flood = FLOOD * (how.units + WARM_UP_RECORDS) + BEFORE_RECORDS
     await fill(cluster, 1)
-    await fill(cluster, flood, topic=BULK_TOPIC)
+    await fill(cluster, flood, topic=BULK.topic("braid."))
     contest = Contest(bootstrap, how.units, flood)
     found = {row.name: row for row in rows(await play(contest.contestants(), how.rounds), QUIET, "wall")}
     costs = {name: row.wall_micros for name, row in found.items()}

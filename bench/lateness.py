@@ -5,7 +5,7 @@ import random
 import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 import braid
 from bench.rounds import Sample
@@ -16,21 +16,28 @@ WARM_UP_RECORDS: Final = 200  # that nobody counts: connections are made, and co
 Contestants = Mapping[str, Callable[[], Awaitable[float]]]
 
 
-async def send_steadily(producer: braid.Producer, records: int) -> dict[int, float]:
-    """Sends so many after those that warm up, one at a time; returns when `send` was called, by offset, in seconds."""
-    sent: dict[int, float] = {}
+class Where(NamedTuple):
+    """Of a record, in its topic."""
+
+    partition: int
+    offset: int
+
+
+async def send_steadily(producer: braid.Producer, records: int) -> dict[Where, float]:
+    """Sends so many after those that warm up, one at a time; returns when `send` was called for each, in seconds."""
+    sent: dict[Where, float] = {}
     for number in range(WARM_UP_RECORDS + records):
         began = time.perf_counter()
         receipt = await producer.send(b"live")
         if number >= WARM_UP_RECORDS:
-            sent[receipt.offset] = began
+            sent[Where(receipt.partition, receipt.offset)] = began
         await asyncio.sleep(max(0.0, began + 1 / PACE_PER_S - time.perf_counter()))
     return sent
 
 
-def slowest_of_100(sent: Mapping[int, float], handled: Mapping[int, float]) -> float:
+def slowest_of_100(sent: Mapping[Where, float], handled: Mapping[Where, float]) -> float:
     """Seconds within which 99 of 100 were handled; all of them were."""
-    took = sorted(handled[offset] - began for offset, began in sent.items())
+    took = sorted(handled[where] - began for where, began in sent.items())
     return took[len(took) * 99 // 100 - 1]
 
 

@@ -8,7 +8,6 @@ among them and without, in turns.
 
 import asyncio
 import contextlib
-import os
 import statistics
 import sys
 import time
@@ -19,10 +18,11 @@ from aiokafka import AIOKafkaConsumer
 from aiokafka import TopicPartition as AioPartition
 
 from bench.asking import Asked
-from bench.concurrency import HANDLER_SECONDS, handle
+from bench.concurrency import HANDLER_SECONDS
 from bench.consume import fill
 from bench.fixed_mesh import STREAM, TOPIC, FixedMesh
 from bench.ground import cores, play_on_a_broker
+from bench.groups import new_group
 from bench.lateness import play as play_late
 from bench.playing import Contestant, play
 from bench.rounds import rows, verdict
@@ -55,13 +55,15 @@ def is_poison(offset: int) -> bool:
 
 
 class Contest:
-    """Who handles, and how much."""
+    """Who handles, and how much: so many records, so many of them at once, for so long each."""
 
-    def __init__(self, bootstrap: str, records: int) -> None:
+    def __init__(
+        self, bootstrap: str, records: int, *, in_flight: int = IN_FLIGHT, handler_seconds: float = HANDLER_SECONDS
+    ) -> None:
         self._bootstrap = bootstrap
         self._records = records
-        self._groups = 0
-        self._steady = 0  # records sent at a steady rate so far
+        self._in_flight = in_flight
+        self._handler_seconds = handler_seconds
 
     def contestants(self) -> dict[str, Contestant]:
         """By name."""
@@ -78,7 +80,7 @@ class Contest:
 
         async def counted(record: Record) -> None:
             nonlocal done
-            await handle(record)
+            await self._handle()
             if poison and is_poison(record.offset):
                 raise Retryable("for ever")
             done += record.partition == 0
@@ -92,20 +94,20 @@ class Contest:
     async def late(self, seconds: float, *, poison: bool) -> float:
         """How late records are that are sent at a steady rate meanwhile, 99 of 100 of them; in seconds."""
         late: list[float] = []
-        wanted = int(RATE_PER_S * seconds)
-        offsets = range(self._steady, self._steady + wanted)
+        wanted, ends = int(RATE_PER_S * seconds), await self._ends()
+        first = ends[TopicPartition(TOPIC, STEADY_PARTITION)]
+        offsets = range(first, first + wanted)
         due, all_done = sum(not (poison and is_poison(offset)) for offset in offsets), asyncio.Event()
-        self._steady += wanted
 
         async def timed(record: Record) -> None:
-            await handle(record)
+            await self._handle()
             if poison and is_poison(record.offset):
                 raise Retryable("for ever")
             late.append(time.time() - record.timestamp / 1_000)
             if len(late) == due:
                 all_done.set()
 
-        async with self._handled(timed, ends=await self._ends()):
+        async with self._handled(timed, ends):
             await self._send_steadily(wanted)
             await all_done.wait()
         return statistics.quantiles(late, n=100)[-1]
@@ -129,21 +131,25 @@ class Contest:
         async def loop() -> None:
             nonlocal done
             while True:
-                for found in (await consumer.getmany(timeout_ms=1_000, max_records=IN_FLIGHT)).values():
+                for found in (await consumer.getmany(timeout_ms=1_000, max_records=self._in_flight)).values():
                     await asyncio.gather(*(self._until_done(each.offset) for each in found))
                     done += len(found)
 
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds + self._records * HANDLER_SECONDS / IN_FLIGHT):
+            async with asyncio.timeout(seconds + self._records * self._handler_seconds / self._in_flight):
                 await loop()
         await consumer.stop()
         return done
 
     async def _until_done(self, offset: int) -> None:
-        await handle(offset)
+        await self._handle()
         while is_poison(offset):
             await asyncio.sleep(RETRY.backoff_seconds[0])
-            await handle(offset)
+            await self._handle()
+
+    async def _handle(self) -> None:
+        """As an application that asks another one something."""
+        await asyncio.sleep(self._handler_seconds)
 
     async def _send_steadily(self, count: int) -> None:
         producer = (
@@ -167,14 +173,13 @@ class Contest:
         self, handler: Callable[[Record], object], ends: Mapping[TopicPartition, int] | None = None
     ) -> AsyncIterator[Consumer]:
         """A consumer that runs, from the beginning or from what a group of its own has committed."""
-        self._groups += 1
-        group = f"bench-{os.getpid()}-poison-{self._groups}"
+        group = new_group()
         if ends:
             offsets = AioKafka("bench").cluster(self._bootstrap, "").offsets()
             await offsets.commit(group, {place: Committed(end, "") for place, end in ends.items()}, None)
             await offsets.close()
         mesh = FixedMesh(self._bootstrap)
-        async with mesh.consumer([STREAM], group=group, concurrency=IN_FLIGHT, retry=RETRY) as consumer:
+        async with mesh.consumer([STREAM], group=group, concurrency=self._in_flight, retry=RETRY) as consumer:
             running = asyncio.ensure_future(consumer.run(handler))
             yield consumer
         await running
