@@ -88,7 +88,6 @@ class ClusterWork:
         self._retries = retries
         self._dead_letters = dead_letters
         self._watch = watch
-        self._beside = beside
         self._tasks: list[Task] = []
         self._described = False
         self.cluster_id = ""  # its own
@@ -175,5 +174,4 @@ class ClusterWork:
 
     def write_dead_letter(self, record: Record, error: BaseException | str) -> None:
         """Copies the record to its stream's dlq lane."""
-        name = f"dead-letter-{record.work.lease.id}@{record.offset}"
-        self._beside(lambda: self._dead_letters.write(record, error), name)
+        self._dead_letters.write(record, error)

@@ -76,9 +76,11 @@ class Consumer:
         )
         budget, stopped = settings.retry.budget, self._circuits.reasons
         self._levels = Levels(settings.group)
-        self._held_back = HeldBack(self._memory, self._levels.held_back)
+        self._held_back = HeldBack(self._memory, self._levels.held_back, self._levels.copying)
         self._retries = Retries(host, self._held_back.parked, budget, self._brakes, stopped, self._levels.parked)
-        self._dead_letters = DeadLetters(host, settings.group, open_producer)
+        self._dead_letters = DeadLetters(
+            host, settings.group, open_producer, beside=self._beside, held=self._held_back.copied
+        )
         shared = Shared(self._ready, self._memory, self._retries, self._dead_letters, self._brakes)
         self._works = LeaseWorks(host, kafka, open_leases, _Owner(self), shared, zone=zone, settings=settings)
         self._session = self._works.session
@@ -298,12 +300,15 @@ class Consumer:
         kept = self._works.clusters[cluster].committer
         late = kept.unreachable and work.dirty and work.committed_at > 0
         short, parked = self._retries.short_of_budget(lane), self._held_back.reasons
+        stream = work.lease.id.channel.stream
+        unwritten = self._dead_letters.trouble(stream) if work.copying else ""
         reasons = {
             f"lane {lane} is stopped: {self.stopped().get(lane, '')}": lane in self.stopped(),
             f"lane {lane} is paused": Hold.APPLICATION in self._holds.by(lane),
             f"{short:,} records of lane {lane} wait for the retry budget": short > 0,
             f"{parked.get(lane, '')}: fetching pauses": lane in parked,
             f"the memory of lane {lane} is full: fetching pauses": work.memory.held_back and lane not in parked,
+            f"dead letters of stream {stream} cannot be written: {unwritten}": bool(unwritten),
             f"no commit was answered lately by cluster {cluster}": late,
             "too much is not committed: fetching pauses": kept.stopped,
             "no assigner is in reach": not self._session.attached,
@@ -394,23 +399,18 @@ class Consumer:
             joined.cancel()
             refused.cancel()
 
-    def _retries_full(self, lane: str, full: bool) -> None:
-        self._memory.block(lane, full)
-        if full:
-            _log.warning("%d records of lane %s wait for a retry; its fetching pauses", limits.PARKED_RETRIES_MAX, lane)
-
     async def _stop(self) -> None:
         self._closed = True
         self._ready.close()
         if self._cluster_watch is not None:
             self._cluster_watch.remove(self._works)
         self._works.end_all()
-        self._levels.clear()
         tasks = [*self._tasks, *self._background.values()]
         for task in tasks:
             task.cancel()
         for task in tasks:
             await task.ended()
+        self._levels.clear()  # nobody is left who changes them
         await self._dead_letters.close()
         await self._works.close()
 

@@ -9,11 +9,16 @@ lies in the log, as much of it as the consumer's `quarantine_bytes` says; nothin
 import asyncio
 import logging
 import traceback
+from collections import Counter
 from collections.abc import Callable, Mapping
+from contextvars import copy_context
+from functools import partial
 
+from braid.client.letter_queue import Letter, LetterQueue
 from braid.client.outbox import Headers, record_bytes
 from braid.client.producer import LANE_HEADER, Producer
 from braid.client.record import ID_HEADER, INGESTED_HEADER, REPLAY_GROUP_HEADER, QuarantinedBatch, Record
+from braid.client.watched import Run
 from braid.kernel import limits
 from braid.kernel.errors import BatchTooLarge, BraidError, NotFound, RecordTooLarge
 from braid.kernel.ports import Host
@@ -30,40 +35,86 @@ _ORIGIN = {
 
 
 class DeadLetters:
-    """Writes dead letters for one consumer, by one producer a stream."""
+    """Writes dead letters for one consumer, by one producer and one loop a stream."""
 
-    def __init__(self, host: Host, group: str, open_producer: Callable[[str], Producer]) -> None:
+    def __init__(
+        self,
+        host: Host,
+        group: str,
+        open_producer: Callable[[str], Producer],
+        *,
+        beside: Callable[[Run, str], None],
+        held: Callable[[str, int, int], None],
+    ) -> None:
+        """`beside` runs what ends with the consumer.
+
+        `held` hears how many records of a lane are not copied yet, and of how many bytes, after each change.
+        """
         self._host = host
         self._group = group
         self._open_producer = open_producer
+        self._beside = beside
+        self._tell_held = held
         self._producers: dict[str, Producer] = {}
         self._opening = asyncio.Lock()
+        self._queues: dict[str, LetterQueue] = {}
+        self._counts: Counter[str] = Counter()  # of those not copied yet, by lane
+        self._sizes: Counter[str] = Counter()  # their bytes
 
-    async def write(self, record: Record, error: BaseException | str) -> None:
-        """Copies a record, trying until it succeeds or the lease is gone.
+    def write(self, record: Record, error: BaseException | str) -> None:
+        """Copies a record some time soon, trying until it succeeds or the lease is gone; then `PartitionWork.copied`.
 
         One that is refused for its size, even when cut, is rejected in place: trying again would not mend it. So is a
         quarantined batch of a stream without the lane: its letter holds no more than the envelope will.
         """
-        now_ms = self._host.clock.now_ms()
+        now_ms, stream = self._host.clock.now_ms(), record.stream
         first_ms = record.work.failures.note(record.offset, now_ms).first_ms
         headers = dead_letter_headers(record, self._group, error, first_ms, now_ms)
-        while not record.work.ended:
-            try:
-                await self._send(record, headers)
-            except (RecordTooLarge, BatchTooLarge) as refusal:
-                _log.warning("dead letter of %s is too large even when cut: %s", record.id, refusal)
-                record.work.uncopied(record, f"its dead letter is too large: {refusal}")
-                return
-            except BraidError as failure:
-                if isinstance(failure, NotFound) and isinstance(record.raw, QuarantinedBatch):
-                    record.work.uncopied(record, f"{record.raw.batch.why}; and it cannot be copied: {failure}")
-                    return
-                _log.warning("dead letter of %s not written, trying again: %s", record.id, failure)
-                await self._host.clock.sleep(limits.DEAD_LETTER_RETRY_SECONDS)
-            else:
-                break
-        record.work.copied(record)
+        if stream not in self._queues:
+            self._queues[stream] = LetterQueue(stream, self._host.clock, self._copy, self._copied)
+            self._beside(partial(self._run, stream), f"dead-letters-{stream}")
+        self._note(record, 1)
+        self._queues[stream].put(Letter(record, headers, copy_context()))
+
+    def trouble(self, stream: str) -> str:
+        """Why no dead letter of a stream can be written now; empty when nothing is known against it."""
+        return self._queues[stream].trouble if stream in self._queues else ""
+
+    async def _run(self, stream: str) -> None:
+        try:
+            await self._queues[stream].run()
+        finally:
+            del self._queues[stream]
+
+    async def _copy(self, letter: Letter) -> BraidError | None:
+        """Sends a letter and settles its record; or returns why it is to be tried again."""
+        record = letter.record
+        try:
+            await self._send(record, letter.headers)
+        except (RecordTooLarge, BatchTooLarge) as refusal:
+            _log.warning("dead letter of %s is too large even when cut: %s", record.id, refusal)
+            self._uncopied(record, f"its dead letter is too large: {refusal}")
+        except BraidError as failure:
+            if not (isinstance(failure, NotFound) and isinstance(record.raw, QuarantinedBatch)):
+                return failure
+            self._uncopied(record, f"{record.raw.batch.why}; and it cannot be copied: {failure}")
+        else:
+            self._copied(letter)
+        return None
+
+    def _copied(self, letter: Letter) -> None:
+        self._note(letter.record, -1)
+        letter.record.work.copied(letter.record)
+
+    def _uncopied(self, record: Record, reason: str) -> None:
+        self._note(record, -1)
+        record.work.uncopied(record, reason)
+
+    def _note(self, record: Record, more: int) -> None:
+        lane = record.lane
+        self._counts[lane] += more
+        self._sizes[lane] += more * record.size
+        self._tell_held(lane, self._counts[lane], self._sizes[lane])
 
     async def _send(self, record: Record, headers: Headers) -> None:
         producer = await self._producer(record.stream)

@@ -1,4 +1,8 @@
-"""What one member knows of handlers that failed over records of a lease, whosever fault it was. Pure."""
+"""What one member knows of handlers that failed over records of a lease, whosever fault it was. Pure.
+
+It ends with the lease: a commit says how many attempts failed, not when. So a dead letter's `braid-dl-first-failure` is
+the first failure that the member saw which gave the record up.
+"""
 
 from collections.abc import Iterable
 from typing import NamedTuple

@@ -62,9 +62,14 @@ STOPPED: Final = Declared(
 )  # fmt: skip
 HELD_BACK: Final = Declared(
     "braid.consumer.lanes_held_back", "up-down counter", "{lane}", ("messaging.consumer.group.name",),
-    "Lanes of which nothing more is fetched: too many records wait for another attempt, or they fill their memory",
+    "Lanes of which nothing more is fetched: too many records wait for another attempt or to be copied, or they fill "
+    "their memory",
 )  # fmt: skip
-CATALOGUE: Final = (OPERATION, SENT, CONSUMED, PROCESS, PARKED, PARKED_BOUND, OVERDUE, STOPPED, HELD_BACK)
+COPYING: Final = Declared(
+    "braid.consumer.copying", "up-down counter", "{message}", ("messaging.consumer.group.name",),
+    "Records on their way to the dlq lane; where they become more, it cannot be written",
+)  # fmt: skip
+CATALOGUE: Final = (OPERATION, SENT, CONSUMED, PROCESS, PARKED, PARKED_BOUND, OVERDUE, STOPPED, HELD_BACK, COPYING)
 
 
 class Instruments:
@@ -81,6 +86,7 @@ class Instruments:
         self.overdue = _up_down(meter, OVERDUE)
         self.stopped = _up_down(meter, STOPPED)
         self.held_back = _up_down(meter, HELD_BACK)
+        self.copying = _up_down(meter, COPYING)
 
 
 class Level:
@@ -108,10 +114,11 @@ class Levels:
         self.overdue = Level(found.overdue if found else None, attributes)
         self.stopped = Level(found.stopped if found else None, attributes)
         self.held_back = Level(found.held_back if found else None, attributes)
+        self.copying = Level(found.copying if found else None, attributes)
 
     def clear(self) -> None:
         """The consumer is gone."""
-        for level in (self.parked, self.parked_bound, self.overdue, self.stopped, self.held_back):
+        for level in (self.parked, self.parked_bound, self.overdue, self.stopped, self.held_back, self.copying):
             level.set(0)
 
 

@@ -11,23 +11,24 @@ from braid.client.ready import Ready
 from braid.client.record import Record
 from braid.client.routing import cluster_address
 from braid.client.settings import ProducerSettings
-from braid.kernel.errors import Unavailable
+from braid.client.watched import Run, watched
+from braid.kernel.errors import BraidError, Unavailable
 from braid.kernel.ids import LeaseId
-from braid.kernel.ports import DamagedBatch, FetchedColumns, TopicPartition
+from braid.kernel.ports import DamagedBatch, FetchedColumns, Task, TopicPartition
 from braid.kernel.progress import Progress
 
 
 class _Letters:
-    """`Settling` that only keeps what is to be copied."""
+    """`Settling` for what is only to be copied."""
 
-    def __init__(self) -> None:
-        self.waiting: list[tuple[Record, BaseException | str]] = []
+    def __init__(self, dead_letters: DeadLetters) -> None:
+        self._dead_letters = dead_letters
 
     def park(self, record: Record, delay_seconds: float) -> None:
         raise AssertionError("nothing of a quarantined batch is tried again")
 
     def write_dead_letter(self, record: Record, error: BaseException | str) -> None:
-        self.waiting.append((record, error))
+        self._dead_letters.write(record, error)
 
     def settled(self, count: int) -> None:
         return
@@ -43,21 +44,42 @@ async def quarantine(
     Raises:
         Unavailable: no copy was acknowledged in time.
     """
-    letters = _Letters()
+    tasks: list[Task] = []
+    died: list[BraidError] = []
+
+    def beside(run: Run, name: str) -> None:
+        tasks.append(watched(mesh._host.tasks, run, name, ended))
+
+    def ended(error: BraidError) -> None:
+        died.append(error)
+        work.end()
+
+    dead_letters = DeadLetters(
+        mesh._host,
+        group,
+        lambda stream: mesh._make_producer(stream, ProducerSettings()),
+        beside=beside,
+        held=lambda lane, count, size: None,
+    )
+    letters = _Letters(dead_letters)
     held = Held(lease, 0, cluster_address(cluster, ""), TopicPartition(topic, lease.partition))
     memory = MemoryBound(1, {}).lane(lease.channel.lane)
     work = PartitionWork(held, group=group, ready=Ready({}), settling=letters, memory=memory, may_start=None)
     work.begin(Progress(batch.first_offset), bytes(16))
     work.accept(FetchedColumns(held.topic_partition, (), batch.last_offset + 1, (batch,)))
-    dead_letters = DeadLetters(mesh._host, group, lambda stream: mesh._make_producer(stream, ProducerSettings()))
+    work.drain()
     try:
         async with asyncio.timeout(wait_seconds):
-            for record, error in letters.waiting:
-                await dead_letters.write(record, error)
+            await work.drained()
     except TimeoutError:
         raise Unavailable(
             f"the dead letter of {lease}@{batch.first_offset} was not acknowledged in {wait_seconds:g} s",
             remedy="check the stream's dlq lane: braid describe stream",
         ) from None
     finally:
+        for task in tasks:
+            task.cancel()
+            await task.ended()
         await dead_letters.close()
+    if died:
+        raise died[0]

@@ -167,9 +167,9 @@ async def _drop_unacknowledged(self: channel_moves.ChannelMoves, sender: Channel
 _write: Final = dead_letters.DeadLetters.write
 
 
-async def _mark_first(self: dead_letters.DeadLetters, record: Record, error: BaseException | str) -> None:
+def _mark_first(self: dead_letters.DeadLetters, record: Record, error: BaseException | str) -> None:
     record.work.progress.done(record.offset)
-    await _write(self, record, error)
+    _write(self, record, error)
 
 
 def _extend_from_reply(self: lease_session.LeaseSession, sequence: int) -> None:

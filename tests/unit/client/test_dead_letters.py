@@ -8,7 +8,7 @@ from braid.kafka.memory.log import NewRecord
 from braid.kernel.ports import TopicPartition
 from tests.support.commit_watch import fill
 from tests.support.scripted_control import until, virtual
-from tests.unit.client.consuming import LIVE, TOPIC, bench, member
+from tests.unit.client.consuming import LIVE, TOPIC, bench, killed, member
 
 FIRST = f"{LIVE}/0"
 PLACE = TopicPartition(TOPIC, 0)
@@ -65,6 +65,31 @@ async def test_a_dead_letter_is_as_old_as_its_death_whatever_the_record_says() -
         copies = at.control.records("logs/dlq/1")
         assert [dict(copy.headers)["braid-dl-timestamp"] for copy in copies] == [b"7", b"7"]
         assert all(started_ms <= copy.timestamp <= at.control.process.clock.now_ms() for copy in copies)
+
+
+@virtual
+async def test_the_first_failure_is_the_first_that_the_member_saw_which_gave_the_record_up() -> None:
+    """Attempts are committed, the times of failures are not: after a hand-over a letter tells no time nobody knows."""
+    async with bench() as at:
+        at.fill(1)
+        retry = Retry(max_attempts=3, backoff_seconds=(1.0, 1.0))
+        async with member(at, "first", FIRST, retry=retry) as (consumer, client):
+            running = asyncio.ensure_future(consumer.run(hopeless))
+            await until(lambda: bool(at.watch.commits) and bool(at.watch.last(TOPIC).fields.attempts))
+            running.cancel()
+            client.kill()
+            killed(consumer)
+        await asyncio.sleep(60.0)
+        handed_over_ms = at.control.process.clock.now_ms()
+        async with member(at, "second", FIRST, retry=retry) as (consumer, _):
+            running = asyncio.ensure_future(consumer.run(hopeless))
+            await until(lambda: at.watch.base(TOPIC) == 1)
+        await running
+        [copy] = at.control.records("logs/dlq/1")
+        names = ("attempts", "first-failure", "last-failure")
+        told = {name: int(dict(copy.headers)[f"braid-dl-{name}"]) for name in names}
+        assert told["attempts"] == 3
+        assert handed_over_ms <= told["first-failure"] <= told["last-failure"] - 500, "two of three were seen here"
 
 
 @virtual

@@ -1,0 +1,7 @@
+"""Bounds of dead letters on their way to the dlq lane. A part of `limits.py`, which would be too long with them."""
+
+from typing import Final
+
+# --- dead letters on their way
+DEAD_LETTERS_SENDING_MAX: Final = 500  # of a stream at once; before one was written, and after a failure, only one
+DEAD_LETTERS_HELD_MAX: Final = 2_000  # of a lane, sent or waiting; then its intake waits: 12 KiB of headers each
