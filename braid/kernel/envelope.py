@@ -1,6 +1,6 @@
 """The commit envelope, version 1: progress in the metadata of an ordinary Kafka commit. `encode` and `decode` only.
 
-The format is specified in `docs/reference/commit-envelope.md`; this module and its parts (`envelope_*`, `base32768`)
+The format is specified in `docs/reference/commit-envelope.md`; this module and its parts (`envelope_*`, `base46341`)
 implement it. Nothing here knows how or when a commit is sent.
 """
 
@@ -11,7 +11,7 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from braid.kernel.ascii_bytes import ascii_bytes_that_fit, pack_ascii, unpack_ascii
-from braid.kernel.base32768 import bytes_that_fit, pack, unpack
+from braid.kernel.base46341 import bytes_that_fit, pack, unpack
 from braid.kernel.envelope_body import check, read_body, write_body
 from braid.kernel.envelope_fit import cut, reductions, unstated, whole
 from braid.kernel.envelope_ranges import OFFSET_MAX

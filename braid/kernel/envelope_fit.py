@@ -88,6 +88,14 @@ def unstated(fields: EnvelopeFields) -> EnvelopeFields:
     return EnvelopeFields(base=min([fields.base, *starts]))
 
 
+def left_out(fields: EnvelopeFields, stated: EnvelopeFields) -> int:
+    """How many rejected or expired offsets a statement leaves out that no acknowledged one stated below its base.
+
+    They are not claimed either: whoever goes on from it meets those that are left in the log again.
+    """
+    return fields.rejected.subtract(stated.rejected).count + fields.expired.subtract(stated.expired).count
+
+
 def _cut_to_fit(fields: EnvelopeFields, size_max: int, size_of: SizeOf, lowest: int) -> EnvelopeFields:
     """Cuts at the highest horizon, not below `lowest`, whose statement surely fits; at the lowest one if none does."""
     sets = [fields.done, fields.rejected, fields.expired, *(cursor.done for cursor in fields.cursors)]

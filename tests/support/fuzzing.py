@@ -20,7 +20,7 @@ import atheris
 with atheris.instrument_imports(include=["braid.kernel", "braid.kafka"]):
     from braid.kafka.batch import Inflater
     from braid.kafka.chunk import Chunk
-    from braid.kernel.base32768 import pack, unpack
+    from braid.kernel.base46341 import pack, unpack
     from braid.kernel.envelope import PREFIX, Kind, decode, encode
     from braid.kernel.errors import Invalid, Unsupported
     from braid.kernel.limits import ENVELOPE_UNITS_MAX, OFFSET_MAX

@@ -4,6 +4,8 @@ from typing import Final
 
 import pytest
 
+from braid.kernel.base46341 import pack
+from braid.kernel.envelope import PREFIX
 from braid.kernel.errors import Fenced, Invalid, NotFound, Refused
 from braid.kernel.ports import Committed, Generation, TopicPartition
 from tests.contract.kafka.rig import Body, Rig
@@ -29,10 +31,29 @@ async def commits_are_read_back_with_metadata(rig: Rig) -> None:
 
 async def too_much_metadata_is_invalid(rig: Rig) -> None:
     partition, group = await rig.partition(), f"{rig.prefix}-group"
-    with pytest.raises(Invalid) as refused:
-        await rig.offsets.commit(group, {partition: Committed(5, "m" * 4097)}, None)
-    assert refused.value.field == "metadata"
-    assert await rig.offsets.committed(group, [partition]) == {partition: NONE}
+    for metadata in ("m" * 4_097, full_envelope() + "\uf8d3"):
+        with pytest.raises(Invalid) as refused:
+            await rig.offsets.commit(group, {partition: Committed(5, metadata)}, None)
+        assert refused.value.field == "metadata"
+        assert await rig.offsets.committed(group, [partition]) == {partition: NONE}
+
+
+def full_envelope() -> str:
+    """Metadata of an envelope that fills a broker's limit."""
+    packed = PREFIX + pack(bytes(range(251)) * 40)[: 4_096 - len(PREFIX)]
+    assert len(packed) == 4_096
+    return packed
+
+
+async def every_character_of_an_envelope_is_kept(rig: Rig) -> None:
+    name, group = await rig.topic(13), f"{rig.prefix}-group"
+    points = [*range(0x3400, 0xA48D), *range(0xAC00, 0xD7A4), *range(0xE000, 0xF8D4)]
+    alphabet = "".join(map(chr, points))
+    texts = [alphabet[start : start + 4_096] for start in range(0, len(alphabet), 4_096)]
+    whole = {TopicPartition(name, number): Committed(5, text) for number, text in enumerate(texts)}
+    whole[TopicPartition(name, 12)] = Committed(5, full_envelope())
+    await rig.offsets.commit(group, whole, None)
+    assert await rig.new_offsets().committed(group, list(whole)) == whole
 
 
 async def a_commit_for_no_topic_is_not_found(rig: Rig) -> None:
@@ -78,6 +99,7 @@ async def a_generation_of_no_group_is_fenced(rig: Rig) -> None:
 
 BODIES: Final[list[Body]] = [
     commits_are_read_back_with_metadata,
+    every_character_of_an_envelope_is_kept,
     too_much_metadata_is_invalid,
     a_commit_for_no_topic_is_not_found,
     groups_have_states_and_can_be_deleted,

@@ -112,21 +112,37 @@ def message_classes() -> dict[str, type[Any]]:
     return {one.name: message_factory.GetMessageClass(one) for one in found}
 
 
+def blocks_of_page() -> list[tuple[int, int, int]]:
+    """The alphabet as the reference page prints it: first value, first and last code point of each block."""
+    rows = re.findall(r"^\| ([\d,]+) – [\d,]+ \| U\+(\w+) – U\+(\w+) ", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    return [(int(value.replace(",", "")), int(first, 16), int(last, 16)) for value, first, last in rows]
+
+
+BLOCKS = blocks_of_page()
+
+
 def unpacked_by_the_page(metadata: str) -> bytes:
-    """Base-32768 as the page tells it, bit by bit."""
+    """Base-46341 as the page tells it, bit by bit."""
     text, bits = metadata.removeprefix("b1:"), ""
     if text.isascii():
         alphabet = string.ascii_uppercase + string.ascii_lowercase + string.digits + "-_"
         bits = "".join(f"{alphabet.index(character):06b}" for character in text)
         return bytes(int(bits[index : index + 8], 2) for index in range(0, len(bits) // 8 * 8, 8))
-    for character in metadata.removeprefix("b1:"):
-        point, value = ord(character), 0
-        for first, count in ((0x3400, 6592), (0x4E00, 20992), (0xAC00, 5184)):
-            if first <= point < first + count:
-                bits += f"{value + point - first:015b}"
-            value += count
+    values = [value_by_the_page(character) for character in text]
+    for first, second in zip(values[::2], values[1::2], strict=False):
+        bits += f"{first * 46341 + second:031b}"
+    if len(values) % 2:
+        bits += f"{values[-1]:015b}"
     bits = bits[: bits.rindex("1")]
     return bytes(int(bits[index : index + 8], 2) for index in range(0, len(bits), 8))
+
+
+def value_by_the_page(character: str) -> int:
+    """A character's value."""
+    for start, first, last in BLOCKS:
+        if first <= ord(character) <= last:
+            return start + ord(character) - first
+    raise AssertionError(f"{character!r} is in no block")
 
 
 def ranges_by_the_page(coded: bytes, anchor: int) -> list[list[int]]:
