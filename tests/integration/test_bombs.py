@@ -2,11 +2,13 @@
 
 import asyncio
 import json
+import random
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 import pytest
 
@@ -21,14 +23,18 @@ from braid.kernel.ports import DamagedBatch, TopicPartition
 from devmesh.brokers import KafkaBroker
 from devmesh.mesh import DevMesh
 from tests.support.batches import BROKER_SECONDS, NAMES, bomb, packed, produce_raw, raw_batch, record_bytes, write_raw
-from tests.support.bomb_reader import Cost
+from tests.support.bomb_reader import Cost, read_with_a_fetcher
 from tests.support.patience import until
 
 ROOT: Final = Path(__file__).parents[2]
-GIB: Final = 1 << 30
-SLACK_BYTES: Final = 5 << 20
-STALL_SECONDS: Final = 0.1
+LARGEST: Final = (2 << 30) - 200  # inflated: the size of a record is a number of 31 bits
+SNAPPY: Final = 160 << 20  # three bytes stand for 64 at most: 2 GiB would lie in 100 MiB; brokers take 1 MiB unasked
+SLACK_BYTES: Final = 10 << 20  # twice what `bench.bombs` aims at
+STALL_SECONDS: Final = 0.04  # so, too
+HONEST_BYTES: Final = 20 << 20
 HANGS_SECONDS: Final = 300.0  # by the wall
+
+T = TypeVar("T")
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
 
@@ -43,9 +49,27 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def cost_of(bootstrap: str, topic: str, end: int) -> Cost:
+async def planted(bootstrap: str, topic: str, codec: int, size: int) -> bytes:
+    """Writes three honest batches around two bombs, and a topic of honest ones beside it; returns the bomb's batch."""
+    large = raw_batch(0, 1, packed(codec, record_bytes(0, bytes(3 << 20))), codec, time_ms=now_ms())
+    assert await write_raw(bootstrap, f"warm.{topic}", [honest(codec), large]) == [0, 0]
+    fuse = raw_batch(0, 1, bomb(codec, size), codec, time_ms=now_ms())
+    assert await write_raw(bootstrap, topic, [honest(), fuse, honest(codec), fuse, honest()]) == [0] * 5
+    return fuse
+
+
+def bound_of(fuse: bytes) -> int:
+    """Bytes of memory that reading a bomb may take: the largest record, and beside it what is fetched.
+
+    That is held twice while an answer is taken apart; what is small is not counted.
+    """
+    fetched = 0 if len(fuse) < 1 << 20 else 4 * len(fuse)
+    return INFLATED_BATCH_BYTES_MAX + SLACK_BYTES + fetched
+
+
+def cost_of(bootstrap: str, topic: str, end: int, reader: str = "bomb_reader") -> Cost:
     """Reads a topic in a process of its own."""
-    command = [sys.executable, "-m", "tests.support.bomb_reader", bootstrap, f"warm.{topic}", topic, str(end)]
+    command = [sys.executable, "-m", f"tests.support.{reader}", bootstrap, f"warm.{topic}", topic, str(end)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=HANGS_SECONDS, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     offsets, damaged, grown, stall = json.loads(done.stdout)
@@ -62,19 +86,16 @@ def costs_of(bootstrap: str, topic: str, end: int) -> list[Cost]:
 
 @pytest.mark.parametrize(
     ("codec", "size"),
-    [(4, 2 * GIB - 200), (1, GIB // 2), (3, GIB // 2), (2, 160 << 20)],
+    [(4, LARGEST), (1, LARGEST), (3, LARGEST), (2, SNAPPY)],
     ids=["zstd", "gzip", "lz4", "snappy"],
 )
 async def test_a_bomb_costs_no_more_than_its_bound(broker: KafkaBroker, codec: int, size: int) -> None:
-    payload, topic = bomb(codec, size), f"bomb.{NAMES[codec]}"
-    large = raw_batch(0, 1, packed(codec, record_bytes(0, bytes(3 << 20))), codec, time_ms=now_ms())
-    assert await write_raw(broker.bootstrap, f"warm.{topic}", [honest(codec), large]) == [0, 0]
-    fuse = raw_batch(0, 1, payload, codec, time_ms=now_ms())
-    assert await write_raw(broker.bootstrap, topic, [honest(), fuse, honest(codec), fuse, honest()]) == [0] * 5
+    topic = f"bomb.{NAMES[codec]}"
+    fuse = await planted(broker.bootstrap, topic, codec, size)
     costs = await asyncio.to_thread(costs_of, broker.bootstrap, topic, 5)
     cost = costs[-1]
     sys.stdout.write(
-        f"\n{NAMES[codec]}: {len(payload):,} bytes of {size:,}: memory +{cost.grown_bytes / 2**20:.1f} MiB, "
+        f"\n{NAMES[codec]}: {len(fuse):,} bytes of {size:,}: memory +{cost.grown_bytes / 2**20:.1f} MiB, "
         f"longest stalls {[round(each.stall_seconds * 1_000, 1) for each in costs]} ms\n"
     )
     assert cost.offsets == [0, 2, 4]
@@ -83,10 +104,40 @@ async def test_a_bomb_costs_no_more_than_its_bound(broker: KafkaBroker, codec: i
         (3, 3, codec),
     ]
     assert all(each.why.startswith("bomb:") for each in cost.damaged)
-    # What is fetched is held beside what it inflates to, twice while an answer is taken apart.
-    fetched = 0 if len(fuse) < 1 << 20 else 4 * len(fuse)
-    assert max(each.grown_bytes for each in costs) <= INFLATED_BATCH_BYTES_MAX + SLACK_BYTES + fetched
+    assert max(each.grown_bytes for each in costs) <= bound_of(fuse)
     assert cost.stall_seconds <= STALL_SECONDS
+
+
+async def test_without_a_bound_it_would_cost_what_it_inflates_to(broker: KafkaBroker) -> None:
+    """The control for what the test before says of memory."""
+    fuse = await planted(broker.bootstrap, "unbound", 2, SNAPPY)
+    cost = await asyncio.to_thread(cost_of, broker.bootstrap, "unbound", 5, "unbounded_reader")
+    assert cost.offsets == [0, 1, 2, 3, 4]
+    assert cost.grown_bytes > bound_of(fuse)
+
+
+async def test_an_honest_batch_that_takes_long_is_inflated_beside_the_loop(
+    broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the control: the same on the loop."""
+    value = random.Random(7).randbytes(HONEST_BYTES // 2).hex().encode()
+    large = raw_batch(0, 1, packed(1, record_bytes(0, value)), 1, time_ms=now_ms())
+    assert await write_raw(broker.bootstrap, "honest", [honest(), large, honest()]) == [0] * 3
+
+    async def stall() -> float:
+        cost = await read_with_a_fetcher(broker.bootstrap, "honest", 3)
+        assert (cost.offsets, cost.damaged) == ([0, 1, 2], [])
+        return cost.stall_seconds
+
+    beside = [await stall() for _ in range(3)]
+    monkeypatch.setattr(asyncio, "to_thread", at_once)
+    on_the_loop = [await stall() for _ in range(3)]
+    assert min(beside) <= STALL_SECONDS < min(on_the_loop), (beside, on_the_loop)
+
+
+async def at_once(function: Callable[[], T]) -> T:
+    """In place of `asyncio.to_thread`."""
+    return function()
 
 
 async def test_what_else_a_broker_takes_is_told_and_passed(broker: KafkaBroker) -> None:
@@ -134,7 +185,7 @@ async def test_in_a_mesh_a_bomb_becomes_a_dead_letter_and_its_neighbours_are_han
             before = await producer.send(b"before")
             cluster = await registry.unary("GetCluster", GetClusterRequest(name=before.cluster), Cluster)
             wire = Wire(cluster.spec.bootstrap, "bombs", Security(), BROKER_SECONDS)
-            fuse = raw_batch(0, 1, bomb(4, 2 * GIB - 200), 4, time_ms=now_ms())
+            fuse = raw_batch(0, 1, bomb(4, LARGEST), 4, time_ms=now_ms())
             assert await produce_raw(wire, TopicPartition(before.topic, before.partition), fuse) == 0
             await wire.close()
             behind = await producer.send(b"behind")

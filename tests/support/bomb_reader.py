@@ -7,11 +7,13 @@ counted.
 """
 
 import asyncio
+import contextlib
 import gc
 import json
 import re
 import sys
 import time
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -46,7 +48,8 @@ def forget_peak() -> None:
 async def worst_stall() -> float:
     """Until it is cancelled: the longest that the event loop was held up, in seconds.
 
-    In processor time of the whole process: what the machine withholds meanwhile does not count.
+    In processor time of the whole process: what the machine withholds meanwhile does not count, and what another thread
+    does while it keeps the interpreter to itself does.
     """
     worst, before = 0.0, time.process_time()
     try:
@@ -78,15 +81,30 @@ async def read(fetcher: KafkaFetcher, partition: TopicPartition, end: int) -> Co
     return Cost(offsets, damaged, resident("VmHWM") - before, await stall)
 
 
-async def main(bootstrap: str, warm: str, topic: str, end: int) -> None:
-    """Reads both topics with one fetcher."""
+@contextlib.asynccontextmanager
+async def fetching(bootstrap: str) -> AsyncIterator[KafkaFetcher]:
+    """A fetcher as consumers have it."""
     cluster = AioKafka("bomb-reader").cluster(bootstrap, "")
     fetcher = cluster.fetcher(max_partition_bytes=1 << 20, isolation=Isolation.READ_COMMITTED, client_rack="")
     await fetcher.start()
-    for _ in range(_WARM_READS):
-        await read(fetcher, TopicPartition(warm, 0), 2)
-    cost = await read(fetcher, TopicPartition(topic, 0), end)
-    await fetcher.close()
+    try:
+        yield fetcher
+    finally:
+        await fetcher.close()
+
+
+async def read_with_a_fetcher(bootstrap: str, topic: str, end: int) -> Cost:
+    """Reads a topic here, with a fetcher of its own: what that costs of memory, this process has used before."""
+    async with fetching(bootstrap) as fetcher:
+        return await read(fetcher, TopicPartition(topic, 0), end)
+
+
+async def main(bootstrap: str, warm: str, topic: str, end: int) -> None:
+    """Reads both topics with one fetcher."""
+    async with fetching(bootstrap) as fetcher:
+        for _ in range(_WARM_READS):
+            await read(fetcher, TopicPartition(warm, 0), 2)
+        cost = await read(fetcher, TopicPartition(topic, 0), end)
     damaged = [each[:-1] for each in cost.damaged]  # without their bytes, which nobody asked to keep
     sys.stdout.write(json.dumps([cost.offsets, damaged, cost.grown_bytes, cost.stall_seconds]) + "\n")
 
