@@ -32,6 +32,7 @@ UNITS: Final = 200  # that cluster north accepts beside an offset
 CALL_SECONDS: Final = 60.0  # by the wall
 STUCK: Final = 50_000
 SCATTERED: Final = 20_000
+LATE: Final = 2_000  # of which fewer are left than make a commit due by themselves
 
 
 @pytest.fixture(scope="module")
@@ -70,9 +71,10 @@ async def filled(mesh: DevMesh, stream: str, cluster: str, count: int) -> None:
                 await asyncio.gather(*(producer.send(b"%d" % number) for number in rest))
 
 
-def killed_after_its_commit(mesh: DevMesh, stream: str, count: int, share: float) -> None:
+def killed_after_its_commit(mesh: DevMesh, stream: str, count: int, share: float, *more: str) -> None:
     """kill -9, once it has committed."""
-    command = [sys.executable, "-m", "tests.support.stuck_member", mesh.ready.endpoint, stream, str(count), str(share)]
+    arguments = [mesh.ready.endpoint, stream, str(count), str(share), *more]
+    command = [sys.executable, "-m", "tests.support.stuck_member", *arguments]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:
@@ -131,6 +133,15 @@ async def test_after_kill_9_with_50_000_done_beyond_a_stuck_record_that_one_alon
     await filled(mesh, "stuck", "west", STUCK + 1)
     await asyncio.to_thread(killed_after_its_commit, mesh, "stuck", STUCK + 1, 0.0)
     await comes_again(mesh, "stuck", left_of(STUCK + 1, 0.0))
+
+
+async def test_what_was_done_after_the_last_commit_comes_again_and_nothing_else(
+    mesh_of_north: tuple[DevMesh, KafkaBroker],
+) -> None:
+    mesh, _ = mesh_of_north
+    await filled(mesh, "late", "west", LATE)
+    await asyncio.to_thread(killed_after_its_commit, mesh, "late", LATE, 0.1, "late")
+    await comes_again(mesh, "late", left_of(LATE, 0.1))
 
 
 async def test_what_a_cluster_s_limit_has_no_room_for_lies_beside_and_nothing_done_comes_again(
