@@ -9,6 +9,7 @@ Every object may be used from any thread. Here is delegation only; what happens 
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Final, Self, TypeVar, cast
 
@@ -133,6 +134,10 @@ class Consumer:
         """See `braid.Consumer.take_many`."""
         taken = self._thread.call(self._consumer.take_many(max_records, timeout_seconds))
         return [Record(record, self._thread.tell) for record in taken]
+
+    def processing(self, item: Record) -> AbstractContextManager[None]:
+        """See `braid.Consumer.processing`."""
+        return self._consumer.processing(item)
 
     def run(self, handler: Callable[[Record], object]) -> None:
         """See `braid.Consumer.run`: `handler` is called in `concurrency` threads, until the consumer is closed."""

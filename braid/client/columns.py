@@ -44,7 +44,7 @@ class Batch:
 
     def __init__(self, slice_: Slice) -> None:
         self._work: PartitionWork = slice_.work
-        self._slice = slice_
+        self.raw = slice_  # as it was fetched
         self._open = np.ones(len(slice_), np.bool_)
 
     def __len__(self) -> int:
@@ -53,10 +53,10 @@ class Batch:
     @cached_property
     def records(self) -> pa.RecordBatch:
         """The rows as a `pyarrow.RecordBatch` of schema `SCHEMA`; built when first asked for."""
-        lease, columns = self._work.lease, self._slice.columns
+        lease, columns = self._work.lease, self.raw.columns
         channel, place = lease.id.channel, lease.topic_partition
         same = _repeated(channel.stream, channel.lane, lease.cluster.name, place.topic, place.partition, len(self))
-        own = self._of_rows() if columns is None or columns.raws else _of_columns(columns, self._slice.times)
+        own = self._of_rows() if columns is None or columns.raws else _of_columns(columns, self.raw.times)
         return pa.RecordBatch.from_arrays([*same, *own], schema=SCHEMA)
 
     @property
@@ -88,7 +88,7 @@ class Batch:
             self._work.progress.done_many(self._offsets, None if count == len(chosen) else chosen)
         if self._work.failures:
             self._work.failures.forget(self._offsets[chosen].tolist())
-        self._work.finished(count, int(self._slice.sizes[chosen].sum()))
+        self._work.finished(count, int(self.raw.sizes[chosen].sum()))
 
     def retry(self, after_seconds: float = 0.0) -> None:
         """Every row that was not acknowledged comes back after a while; counts as an attempt."""
@@ -97,7 +97,7 @@ class Batch:
 
     def unsettled(self) -> list[Record]:
         """The rows that were not settled, as records: each is to be settled by itself, no more by this batch."""
-        return [Record(self._slice.rows[at], self._work) for at in np.flatnonzero(self._choose(None)).tolist()]
+        return [Record(self.raw.rows[at], self._work) for at in np.flatnonzero(self._choose(None)).tolist()]
 
     def abandon(self) -> None:
         """Its handler was ended from outside: what is not settled is handled by another, here or at the next holder."""
@@ -106,8 +106,8 @@ class Batch:
 
     @cached_property
     def _offsets(self) -> NDArray[np.int64]:
-        columns = self._slice.columns
-        return np.array([row.offset for row in self._slice.rows], np.int64) if columns is None else columns.offsets
+        columns = self.raw.columns
+        return np.array([row.offset for row in self.raw.rows], np.int64) if columns is None else columns.offsets
 
     def _choose(self, mask: Sequence[bool] | pa.Array | None) -> NDArray[np.bool_]:
         """Which rows are not settled yet and named by the mask; from now on they count as settled."""
@@ -124,12 +124,12 @@ class Batch:
             raise Invalid(f"a mask of {len(mask)} rows for a batch of {len(self)}", field="mask")
 
     def _of_rows(self) -> list[pa.Array]:
-        rows = self._slice.rows
+        rows = self.raw.rows
         return [
             pa.array([row.offset for row in rows], pa.int64()),
             _times(np.array([row.timestamp for row in rows], np.int64)),
             pa.array([row.timestamp_type for row in rows], pa.int8()),
-            _times(self._slice.times),
+            _times(self.raw.times),
             pa.array([row.key for row in rows], pa.binary()),
             pa.array([row.value for row in rows], pa.binary()),
             pa.array([row.headers for row in rows], HEADERS),
@@ -141,7 +141,7 @@ class ThreadBatch(Batch):
 
     def __init__(self, batch: Batch, tell: Callable[[Callable[[], None]], object]) -> None:
         """Settles `batch` itself, so that who handed it out knows of it; `tell` runs a function on its loop."""
-        super().__init__(batch._slice)
+        super().__init__(batch.raw)
         self._batch = batch
         self._tell = tell
 

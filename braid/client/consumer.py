@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractContextManager
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, cast
@@ -245,6 +246,15 @@ class Consumer:
         while taken and len(taken) < max_records and (record := take_nowait()) is not None:
             taken.append(record)
         return taken
+
+    def processing(self, item: "Record | Batch") -> AbstractContextManager[None]:
+        """Around work on a record or batch that was taken without `run`: tells of it as `run` tells of handlers.
+
+        A span `process {topic}`, linked to those that sent the records, and `messaging.process.duration`; nothing where
+        OpenTelemetry is not set up. It settles nothing.
+        """
+        observer = self._works.observer
+        return contextlib.nullcontext() if observer is None else observer.processing(item)
 
     @property
     def closed(self) -> bool:

@@ -12,7 +12,7 @@ from opentelemetry import trace
 
 from braid.client.handlers import Handled
 from braid.client.instruments import Instruments, instruments, operation
-from braid.client.tracing import identified, process_span, tracer
+from braid.client.tracing import ORIGIN_HEADERS, identified, process_span, tracer
 from braid.kernel.errors import BraidError
 from braid.kernel.ports import (
     Clock,
@@ -50,16 +50,24 @@ class Observer:
         self._tracer = tracer
         self._instruments = found
         self._cluster_id = cluster_id
+        self._asked: tuple[str, ...] = ()
+
+    def asked(self, names: Sequence[str]) -> Sequence[str]:
+        """The headers to fetch as columns where a consumer needs these: with spans, also what names senders' spans."""
+        if self._tracer is None:
+            return names
+        self._asked = tuple(dict.fromkeys((*names, *ORIGIN_HEADERS)))  # the same each time
+        return self._asked
 
     @contextmanager
     def processing(self, item: Handled) -> Iterator[None]:
-        """Around a handler."""
+        """Around a handler, or whatever an application does with what it took."""
         began, error = self._clock.elapsed(), ""
         try:
             with ExitStack() as stack:
                 if self._tracer is not None:
                     cluster_id = self._cluster_id(item.work.lease.cluster.name)
-                    stack.enter_context(process_span(self._tracer, self._group, item, cluster_id))
+                    stack.enter_context(process_span(self._tracer, self._group, item, cluster_id, self._asked))
                 yield
         except BaseException as raised:
             error = type(raised).__name__
@@ -178,7 +186,7 @@ class _WatchedFetcher:
         self, max_records: int, timeout_seconds: float, names: Sequence[str]
     ) -> Sequence[FetchedColumns]:
         began = Moment(self._clock)
-        fetched = await self._fetcher.fetch_columns(max_records, timeout_seconds, names)
+        fetched = await self._fetcher.fetch_columns(max_records, timeout_seconds, self._observer.asked(names))
         self._polled(began, ((each.partition.topic, sum(map(len, each.parts))) for each in fetched))
         return fetched
 
