@@ -13,6 +13,7 @@ from typing import NamedTuple
 from braid.client.mesh import MeshOfStreams
 from braid.client.outbox import Receipt
 from braid.client.producer import Copy, Producer
+from braid.client.tracing import Resending, tracer
 from braid.kernel.errors import (
     BatchTooLarge,
     BraidError,
@@ -35,7 +36,7 @@ from services.dlq.codec import REPLAYS
 from services.dlq.domain import Replay, State, created_spec
 from services.dlq.events import Advance, BeginBatch, Command, FailReplay, FinishReplay, ReplaySpec, Skips
 from services.dlq.filter import Filter, parse_filter
-from services.dlq.letters import Letter, original_headers, replay_headers
+from services.dlq.letters import Letter, Place, original_headers, replay_headers
 from services.dlq.peers import ChannelFollower, Streams
 from services.dlq.reconciler_copies import Copies
 from services.dlq.reconciler_index import LetterIndex
@@ -85,6 +86,7 @@ class ReplayRun:
         self._filter: Filter = parse_filter(spec.filter, "spec.filter")
         self._batch_letters = policy.batch_letters(spec.rate_per_s)
         self._bucket = policy.TokenBucket(spec.rate_per_s, 2.0 * self._batch_letters, at=self._host.clock.elapsed())
+        self._tracer = tracer()
 
     async def run(self) -> None:
         """Works until the job is over or not running, or this replica leads no longer."""
@@ -211,6 +213,18 @@ class ReplayRun:
         Raises:
             NotFound: the destination is gone altogether.
         """
+        if self._tracer is None:
+            return await self._send_all(producer, batch, {})
+        traces = {letter.place: Resending(self._tracer, producer.stream, copy.headers) for letter, copy in batch.ready}
+        ready = [(letter, copy._replace(headers=traces[letter.place].headers)) for letter, copy in batch.ready]
+        try:
+            return await self._send_all(producer, batch._replace(ready=ready), traces)
+        finally:
+            for each in traces.values():
+                each.ended(None)
+
+    async def _send_all(self, producer: Producer, batch: _Batch, traces: dict[Place, Resending]) -> int:
+        """As `_send`; of those whose fate is known the traces are ended and taken out."""
         left = list(batch.ready)
         again: set[str] = set()
         while left:
@@ -231,6 +245,9 @@ class ReplayRun:
                         again.add(str(letter.place))
                     self.waits_for = str(outcome)
                     failed.append((letter, copy))
+                    continue
+                if letter.place in traces:
+                    traces.pop(letter.place).ended(outcome)
             left = failed
             if left:
                 await self._host.clock.sleep(REPLAY_RETRY_SECONDS)
