@@ -4,12 +4,10 @@ from collections.abc import Iterator
 
 from braid.kernel.envelope import Kind
 from braid.kernel.errors import BraidError
-from braid.kernel.ports import TopicPartition
 from braid.kernel.progress_fields import EnvelopeFields
-from braid.kernel.spill import read_spilled
 from tests.support.checkers.checking import Instant
 from tests.support.checkers.done import HEEDS, DoneOffsets
-from tests.support.checkers.envelopes import read
+from tests.support.checkers.envelopes import read, stated
 from tests.support.checkers.facts import Committed, Expired, Fact, LogId
 
 
@@ -43,16 +41,13 @@ class TruthfulCommits(Instant):
                 pass
 
     def _committed(self, commit: Committed) -> Iterator[str]:
-        fields = read(commit).fields
-        if fields.spill is not None and commit.beside is not None:
-            place = TopicPartition(commit.log.topic, commit.log.partition)
-            try:
-                whole = read_spilled(commit.group, place, fields, *commit.beside)
-            except BraidError as error:
-                yield f"{commit.group} points in {commit.log} to what is not its record: {error}"
-                return
-            yield from self._true(commit, whole)
-        yield from self._true(commit, fields)
+        try:
+            found = list(stated(commit))
+        except BraidError as error:
+            yield f"{commit.group} points in {commit.log} to what is not its record: {error}"
+            return
+        for fields in found:
+            yield from self._true(commit, fields)
 
     def _true(self, commit: Committed, fields: EnvelopeFields) -> Iterator[str]:
         key = commit.group, commit.log
