@@ -3,6 +3,7 @@
 import zlib
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Final, Protocol
 
 from braid.client.consumer import Consumer
@@ -19,12 +20,12 @@ GROUP: Final = "indexer"
 STREAM: Final = "logs"
 RETRY: Final = Retry(
     max_attempts=3,
-    backoff_seconds=(0.05, 0.5),
     circuit=Circuit(failures=5, seconds=1.0, probe_seconds=(0.2, 2.0)),
     budget=RetryBudget(per_second=5.0),
 )
 HANDLER_TIMEOUT_SECONDS: Final = 1.0  # far above what handlers take, and below what processes are stopped for
 SENDS_AT_ONCE_MAX: Final = 50
+BULK_EVERY: Final = 4  # one of so many records
 
 
 class Settings(Protocol):
@@ -38,6 +39,14 @@ class Settings(Protocol):
     def send_interval_seconds(self) -> float: ...
     @property
     def handling_seconds(self) -> float: ...
+    @property
+    def bulk_seconds(self) -> float: ...
+    @property
+    def concurrency(self) -> int: ...
+    @property
+    def backoff_seconds(self) -> tuple[float, float]: ...
+    @property
+    def poison_percent(self) -> int: ...
 
 
 class PoisonedError(Exception):
@@ -99,8 +108,8 @@ class Member:
         async with self._mesh.consumer(
             [STREAM],
             group=GROUP,
-            concurrency=8,
-            retry=RETRY,
+            concurrency=self._settings.concurrency,
+            retry=replace(RETRY, backoff_seconds=self._settings.backoff_seconds),
             ownership="exclusive" if self._settings.exclusive else "at_least_once",
             lease_seconds=self._settings.lease_seconds,
             handler_timeout_seconds=HANDLER_TIMEOUT_SECONDS,
@@ -114,22 +123,35 @@ class Member:
         name, handler, host = self.name, self._handlers, self._process.host
         place = facts.Place(record.cluster, record.topic, record.partition, record.offset)
         value = record.value or b""
-        self._journal.note(facts.HandlerStarted(GROUP, name, place.log, handler))
+        self._journal.note(facts.HandlerStarted(GROUP, name, place.log, handler, place.offset))
         try:
-            await host.clock.sleep(host.randomness.uniform(0.0, self._settings.handling_seconds))
-            if self._journal.away:
-                raise Retryable("the sink is away")
-            fate = fate_of(value)
-            if fate == "poison" or (fate == "flaky" and record.attempt == 1):
-                raise PoisonedError(value.decode())
-            if fate == "refused":
-                self._journal.note(facts.Rejected(value, GROUP, place))
-                record.reject("not ours")
-            else:
-                self._journal.note(facts.Processed(value, GROUP, place, record.epoch))
+            await host.clock.sleep(host.randomness.uniform(*self._seconds(record.lane)))
+            self._digest(record, value, place)
+        except BaseException:
+            if self._process.alive:
+                self._journal.note(facts.Failed(value, GROUP, place))
+            raise
         finally:
             if self._process.alive:
                 self._journal.note(facts.HandlerEnded(name, handler))
+
+    def _seconds(self, lane: str) -> tuple[float, float]:
+        """The shortest and longest time that a handler takes."""
+        longest = self._settings.bulk_seconds if lane == "bulk" else 0.0
+        return (longest / 2, longest) if longest else (0.0, self._settings.handling_seconds)
+
+    def _digest(self, record: Record, value: bytes, place: facts.Place) -> None:
+        """Writes to the sink, refuses, or raises."""
+        if self._journal.away:
+            raise Retryable("the sink is away")
+        fate = fate_of(value, self._settings.poison_percent)
+        if (fate == "poison" and not self._journal.mended) or (fate == "flaky" and record.attempt == 1):
+            raise PoisonedError(value.decode())
+        if fate == "refused":
+            self._journal.note(facts.Rejected(value, GROUP, place))
+            record.reject("not ours")
+        else:
+            self._journal.note(facts.Processed(value, GROUP, place, record.epoch))
 
 
 class ProducerApplication:
@@ -174,12 +196,20 @@ class ProducerApplication:
     async def _produce(self, producer: Producer) -> None:
         host = self._process.host
         while not self._quiet():
-            await host.clock.sleep(host.randomness.uniform(0.0, 2 * self._settings.send_interval_seconds))
+            await host.clock.sleep(host.randomness.uniform(0.0, 2 * self._interval_seconds()))
             if self.waiting < SENDS_AT_ONCE_MAX:
                 self._count += 1
                 host.tasks.spawn(self._send(producer, self._count), f"send-{self._count}")
         while self.waiting:
             await host.clock.sleep(0.05)
+
+    def _interval_seconds(self) -> float:
+        """Mean time between two records of a voice."""
+        return self._settings.send_interval_seconds
+
+    def _lane(self, dice: int) -> str:
+        """The lane of a record."""
+        return "bulk" if dice % BULK_EVERY == 0 else "live"
 
     async def _send(self, producer: Producer, number: int) -> None:
         value = f"{self._process.name}:{number}".encode()
@@ -188,7 +218,7 @@ class ProducerApplication:
         self._journal.note(facts.Sent(value))
         self.waiting += 1
         try:
-            receipt = await producer.send(value, key=key, lane="bulk" if dice % 4 == 0 else "live")
+            receipt = await producer.send(value, key=key, lane=self._lane(dice))
         except BraidError as error:
             self._journal.say(f"{self._process.name} does not know of {value.decode()}: {error.code.name}")
         else:
@@ -198,10 +228,10 @@ class ProducerApplication:
             self.waiting -= 1
 
 
-def fate_of(value: bytes) -> str:
+def fate_of(value: bytes, poison_percent: int) -> str:
     """What the handler makes of a record: most are fine; it depends on the value alone."""
-    dice = zlib.crc32(value[::-1]) % 100
-    return "poison" if dice < 2 else "refused" if dice < 4 else "flaky" if dice < 8 else "fine"
+    dice = zlib.crc32(value[::-1]) % 100 - poison_percent
+    return "poison" if dice < 0 else "refused" if dice < 2 else "flaky" if dice < 6 else "fine"
 
 
 @asynccontextmanager

@@ -16,7 +16,7 @@ from tests.simulation.losing import Losing
 from tests.simulation.observed import ObservedCluster
 from tests.simulation.operations import Operation, Operator, carry_out
 from tests.simulation.splitting import splitting
-from tests.simulation.world import MEMBERS, PRODUCERS, SERVICES, Slowness, World
+from tests.simulation.world import DLQS, MEMBERS, PRODUCERS, SERVICES, Slowness, World
 from tests.support.checkers import facts
 
 _PAUSES: Final = (0.5, 1.0, 3.0)  # of a session or lease
@@ -38,12 +38,15 @@ class Faults:
         self._ailments = Ailments(world, dice)
         self._losing = Losing(world, dice)
         self._shortened_at = -APART_SECONDS
+        self._services = (*SERVICES, *DLQS) if world.plan.replays else SERVICES
 
     async def run(self) -> None:
         """Makes faults for as long as the plan says, then heals everything."""
         world, plan = self._world, self._world.plan
         ends = world.host.clock.elapsed() + plan.fault_seconds
         await world.host.clock.sleep(2.0)
+        if not plan.faults:
+            await world.host.clock.sleep(plan.fault_seconds - 2.0)
         while world.host.clock.elapsed() < ends:
             kind = self._dice.choice(plan.faults)
             getattr(self, "_" + kind.replace("-", "_"))()
@@ -57,6 +60,8 @@ class Faults:
         self._count += 1
         number = self._count
         self._world.journal.say(f"FAULT {number} {text} for {seconds:.3f} s")
+        if not self._healing:
+            self._world.journal.note(facts.Troubled(True))
         self._healing[number] = heal
         self._world.host.tasks.spawn(self._heal_later(number, seconds), f"fault-{number}")
 
@@ -69,10 +74,13 @@ class Faults:
         if heal is not None:
             self._world.journal.say(f"HEAL {number}")
             heal()
+            if not self._healing:
+                self._world.journal.note(facts.Troubled(False))
 
     def _one(self, names: Sequence[str]) -> str:
         """One of the processes, preferably a leading one where there are such."""
-        leading = [name for name in names if name in (self._world.leader("registry"), self._world.leader("assigner"))]
+        leaders = [self._world.leader(service) for service in ("registry", "assigner", "dlq")]
+        leading = [name for name in names if name in leaders]
         return self._dice.choice(leading if leading and self._dice.random() < 0.6 else list(names))
 
     # --- processes
@@ -84,6 +92,9 @@ class Faults:
 
     def _kill_service(self) -> None:
         self._kill(SERVICES)
+
+    def _kill_dlq(self) -> None:
+        self._kill(DLQS)
 
     def _kill_member(self) -> None:
         self._kill(MEMBERS)
@@ -101,6 +112,9 @@ class Faults:
 
     def _pause_service(self) -> None:
         self._pause(SERVICES, SESSION_TTL_SECONDS)
+
+    def _pause_dlq(self) -> None:
+        self._pause(DLQS, SESSION_TTL_SECONDS)
 
     def _pause_member(self) -> None:
         self._pause(MEMBERS, self._world.plan.lease_seconds)
@@ -226,7 +240,7 @@ class Faults:
     # --- the store
 
     def _cut_store(self) -> None:
-        name = self._one(SERVICES)
+        name = self._one(self._services)
         store = self._world.running[name].store
         assert store is not None, "services have stores"
         store.disconnect()
@@ -258,14 +272,14 @@ class Faults:
         self._begin(f"late append of {leader} {slow:.3f}", self._dice.uniform(0.1, 1.0), kill)
 
     def _slow_down(self, text: str, concerned: Callable[[str], bool], slow: float) -> None:
-        running = self._world.running[name := self._one(SERVICES)]
+        running = self._world.running[name := self._one(self._services)]
         slowness = Slowness(concerned, slow)
         running.slow.append(slowness)
         seconds = self._dice.uniform(1.0, 10.0)
         self._begin(f"{text} of {name} {slow:.3f}", seconds, lambda: running.slow.remove(slowness))
 
     def _lose_answers(self) -> None:
-        name = self._one(SERVICES)
+        name = self._one(self._services)
         store = self._world.running[name].store
         assert store is not None, "services have stores"
         chance, randomness = self._dice.uniform(0.1, 0.7), self._world.host.randomness

@@ -11,6 +11,8 @@ from braid.runtime.kinds import AnyKind
 from services.assigner.events import GroupRegistered, LeasesGranted
 from services.assigner.group import GroupSpec
 from services.assigner.reconciler_group import GROUPS
+from services.dlq import events as dlq
+from services.dlq.codec import REPLAYS
 from services.registry import events as registry
 from services.registry.channels import ChannelRef
 from services.registry.histories import CLUSTERS, STREAMS
@@ -21,6 +23,7 @@ KINDS: Mapping[tuple[str, str], AnyKind] = {
     ("registry", CLUSTERS.name): CLUSTERS,
     ("registry", STREAMS.name): STREAMS,
     ("assigner", GROUPS.name): GROUPS,
+    ("dlq", REPLAYS.name): REPLAYS,
 }
 
 
@@ -79,6 +82,8 @@ class Histories:
             case registry.TrafficMoved(activated=activated, draining=draining):
                 self._set(history.id, [weighted.ref for weighted in activated], "active")
                 self._set(history.id, draining, "draining")
+            case _ if history.service == "dlq":
+                self._read_replay(history.id, event)
             case _:
                 self._read_drain(history.id, event)
 
@@ -99,6 +104,20 @@ class Histories:
                 self.journal.note(facts.GivenUp(self.channels[stream, ref].topic, given_up))
             case registry.ChannelRetired(ref=ref):
                 self._set(stream, [ref], "retired")
+            case _:
+                pass
+
+    def _read_replay(self, replay: str, event: object) -> None:
+        match event:
+            case dlq.ReplayCreated(matched=letters):
+                self.journal.note(facts.ReplayMade(replay, letters))
+            case dlq.ReplayAdvanced(cursor=at, skipped=skipped):
+                letter = (at.generation, at.partition, at.offset)
+                self.journal.note(facts.ReplayMoved(replay, letter, sum(each.letters for each in skipped)))
+            case dlq.ReplayFinished():
+                self.journal.note(facts.ReplayEnded(replay, ""))
+            case dlq.ReplayCancelled() | dlq.ReplayFailed():
+                self.journal.note(facts.ReplayEnded(replay, repr(event)))
             case _:
                 pass
 

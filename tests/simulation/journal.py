@@ -24,12 +24,14 @@ class Journal:
         violations: What checkers found; the first one ends the run.
         counts: How often each kind of fact was seen.
         away: Whether the sink that members write to cannot be reached: they are the same.
+        mended: Whether their handler digests what was poison to it.
     """
 
     def __init__(self, loop: VirtualTimeLoop, checkers: Sequence[Checker]) -> None:
         self.violations: list[Violation] = []
         self.counts: dict[str, int] = {}
         self.away = False
+        self.mended = False
         self._loop = loop
         self._watch = Watch(checkers)
         self._lines: list[tuple[float, Fact | str | Callable[[], str]]] = []

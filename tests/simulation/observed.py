@@ -205,7 +205,10 @@ class ObservedCluster(MemoryCluster):
                 int(text["braid-dl-partition"]),
                 int(text["braid-dl-offset"]),
             )
-            self._journal.note(facts.DeadLettered(record.value or b"", text["braid-dl-group"], origin))
+            self._journal.note(facts.DeadLettered(record.value or b"", text["braid-dl-group"], origin, place))
+        elif "braid-replay-group" in headers:
+            group = headers["braid-replay-group"].decode()
+            self._journal.note(facts.Replayed(record.value or b"", group, place))
 
     def commit(self, group: str, offsets: Mapping[TopicPartition, Committed], generation: Generation | None) -> None:
         """See `MemoryCluster`."""

@@ -112,22 +112,24 @@ class KeptRules(Instant):
     heeds = (Folded,)
 
     def __init__(self) -> None:
-        self._before: Mapping[str, Any] = {}
-        self._sequence = 0
+        self._before: dict[str, tuple[int, Mapping[str, Any]]] = {}  # by group
 
     def see(self, fact: Fact) -> Iterator[str]:
         """See `Checker`."""
-        if not isinstance(fact, Folded) or fact.history.kind != "group" or fact.sequence <= self._sequence:
+        if not isinstance(fact, Folded) or fact.history.kind != "group":
+            return
+        sequence, before = self._before.get(fact.history.id, (0, {}))
+        if fact.sequence <= sequence:
             return
         state = json.loads(fact.state)
         for lease, (stage, holder, epoch, *rest) in state["leases"].items():
-            was = self._before.get("leases", {}).get(lease, [0, "", 0])
+            was = before.get("leases", {}).get(lease, [0, "", 0])
             if stage == _HELD and epoch > was[2]:
                 yield from _wrong(state, lease, holder)
-            frozen = state["rules"]["freeze"] and self._before.get("rules", {}).get("freeze")
+            frozen = state["rules"]["freeze"] and before.get("rules", {}).get("freeze")
             if frozen and stage == _REVOKING and was[0] == _HELD and "does not consume" not in rest[2]:
                 yield f"{lease} is asked back in a frozen group: {rest[2]}"
-        self._before, self._sequence = state, fact.sequence
+        self._before[fact.history.id] = fact.sequence, state
 
 
 def _wrong(state: Mapping[str, Any], lease: str, holder: str) -> Iterator[str]:

@@ -61,6 +61,15 @@ class Plan:
         one_host: Whether all producers and members run on one.
         metadata_units: That clusters accept beside a committed offset; 0 for as many as Kafka does.
         thresholds: By which clusters' health is judged, where not by the usual ones.
+        concurrency: Handlers of a member.
+        poison_percent: Of the records.
+        backoff_seconds: First and longest wait of a record that failed.
+        bulk_seconds: Longest time a handler takes for a record of lane bulk, where not as for others; and half of it
+            the shortest.
+        bulk_partitions: Of lane bulk.
+        flood: Lane bulk gets so many times its records during the second half of the faults; 0: no flood.
+        roomy: Whether there is room for all records, whatever fails: no fault makes more of them wait.
+        replays: Whether dlq services run, and somebody mends the handler and replays all dead letters.
     """
 
     seed: int
@@ -83,6 +92,14 @@ class Plan:
     one_host: bool = False
     metadata_units: int = 0
     thresholds: Mapping[str, float] = field(default_factory=dict)
+    concurrency: int = 8
+    poison_percent: int = 2
+    backoff_seconds: tuple[float, float] = (0.05, 0.5)
+    bulk_seconds: float = 0.0
+    bulk_partitions: int = 2
+    flood: float = 0.0
+    roomy: bool = False
+    replays: bool = False
 
 
 def plan_of(seed: int, fault_seconds: float = 60.0) -> Plan:

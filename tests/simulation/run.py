@@ -5,7 +5,7 @@ import random
 import time
 import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tests.simulation.ailments import HonestHealth
 from tests.simulation.applications import GROUP
@@ -17,6 +17,7 @@ from tests.simulation.leaving import AnsweredTrouble
 from tests.simulation.operations import KeptRules
 from tests.simulation.ordering import KeptOrder
 from tests.simulation.plan import Plan, plan_of
+from tests.simulation.replaying import Replaying
 from tests.simulation.splitting import early
 from tests.simulation.world import World
 from tests.support.checkers.checking import Checker
@@ -27,7 +28,9 @@ from tests.support.checkers.epochs import OneLeaderAtATime, RisingEpochs
 from tests.support.checkers.fencing import FencedCommits
 from tests.support.checkers.folding import OneFold
 from tests.support.checkers.holders import ExclusiveHolders
+from tests.support.checkers.lanes import FairLanes, PoisonStandsAside
 from tests.support.checkers.leases import Restful
+from tests.support.checkers.letters import LettersFirst, WholeReplays
 from tests.support.checkers.losses import ExactLosses
 from tests.support.checkers.stores import GapFreeWatches, HonestAppends
 from tests.support.virtual_time import VirtualDeadlock, VirtualFailure, VirtualTimeLoop
@@ -47,6 +50,7 @@ class Result:
         simulated_seconds: How long it was on the virtual clock.
         cpu_seconds: How long this process computed for it.
         counts: Kinds of facts, how many of each.
+        checkers: What judged it, as the run left them.
     """
 
     seed: int
@@ -56,6 +60,7 @@ class Result:
     simulated_seconds: float
     cpu_seconds: float
     counts: dict[str, int]
+    checkers: Sequence[Checker]
 
     @property
     def green(self) -> bool:
@@ -70,14 +75,15 @@ def run(plan: Plan, lines: int = 0) -> Result:
     """
     began = time.process_time()
     loop = VirtualTimeLoop()
-    loss = ZeroLoss([GROUP])
-    journal = Journal(loop, [loss, *_checkers(plan, loop.time)])
+    loss, replays = ZeroLoss([GROUP]), WholeReplays(GROUP)
+    checkers = [*_checkers(plan, loop.time), *([replays] if plan.replays else [])]
+    journal = Journal(loop, [loss, *checkers])
     world = World(loop, plan, journal)
     logging.disable(logging.CRITICAL)
     invariant, message = "", ""
     try:
         with early():
-            loop.run_until_complete(_play(world, journal, loss))
+            loop.run_until_complete(_play(world, journal, loss, replays))
     except (InvariantViolated, VirtualFailure, VirtualDeadlock) as failure:
         invariant, message = _reason(journal, failure)
     finally:
@@ -85,18 +91,19 @@ def run(plan: Plan, lines: int = 0) -> Result:
         _end(loop, world)
         logging.disable(logging.NOTSET)
     trace, cpu = journal.trace(lines), time.process_time() - began
-    return Result(plan.seed, invariant, message, trace, simulated, cpu, journal.counts)
+    return Result(plan.seed, invariant, message, trace, simulated, cpu, journal.counts, checkers)
 
 
 def run_seed(seed: int, fault_seconds: float, lines: int = 0) -> Result:
-    """Plays the plan a seed stands for."""
-    return run(plan_of(seed, fault_seconds), lines)
+    """Plays the plan a seed stands for; the result can go to another process, its checkers stay here."""
+    return replace(run(plan_of(seed, fault_seconds), lines), checkers=())
 
 
 def _checkers(plan: Plan, now: Callable[[], float]) -> list[Checker]:
     checkers: list[Checker] = [
         HonestReceipts(),
         NoPhantom(),
+        LettersFirst(),
         TruthfulCommits(),
         ReadableEnvelopes(),
         RisingEpochs(),
@@ -113,12 +120,18 @@ def _checkers(plan: Plan, now: Callable[[], float]) -> list[Checker]:
     ]
     checkers += [HonestHealth(now, one_host=plan.one_host), AnsweredTrouble(now)] if plan.ailing else []
     checkers += [KeptOrder()] if plan.ordered else []
+    checkers += [FairLanes(now, "live", plan.handling_seconds)] if plan.flood else []
+    checkers += [PoisonStandsAside(now)] if plan.roomy else []
     return [*checkers, ExclusiveHolders(GROUP)] if plan.exclusive else checkers
 
 
-async def _play(world: World, journal: Journal, loss: ZeroLoss) -> None:
+async def _play(world: World, journal: Journal, loss: ZeroLoss, replays: WholeReplays) -> None:
     """Faults, healing, and then everything must come right."""
     await world.start()
+    replaying = Replaying(world.host, world.dlq, journal, replays) if world.plan.replays else None
+    for beside in (world.flood if world.plan.flood else None, replaying.run if replaying else None):
+        if beside is not None:
+            world.host.tasks.spawn(beside(), "beside the faults")
     await Faults(world, random.Random(f"faults/{world.plan.seed}")).run()
     journal.say("HEALED")
     settle = world.plan.settle_seconds
@@ -128,6 +141,8 @@ async def _play(world: World, journal: Journal, loss: ZeroLoss) -> None:
     world.quiet = True
     await _expect(world, "I13 liveness: sends", world.unsettled_sends, STOP_SECONDS)
     await _expect(world, "I1 zero loss", lambda: list(loss.finish()), settle)
+    if replaying is not None:
+        await _expect(world, "I12 replays", replaying.left, settle)
     await _expect(world, "I13 liveness: drains", lambda: world.histories.in_state("draining"), settle)
     journal.finish()
     if journal.violations:

@@ -5,9 +5,12 @@ from _pytest.mark import ParameterSet
 
 from tests.simulation.mutants import MUTANTS, Mutant
 from tests.simulation.mutants_health import HEALTH_MUTANTS
+from tests.simulation.mutants_lanes import LANE_MUTANTS
+from tests.simulation.mutants_letters import LETTER_MUTANTS
 from tests.simulation.run import run
 
 SEEDS_MAX = 6
+ALL = (*MUTANTS, *HEALTH_MUTANTS, *LETTER_MUTANTS, *LANE_MUTANTS)
 QUICK = (  # one each for I3, I6, I9, and rules
     "commit before the sink",
     "epochs used again",
@@ -29,7 +32,7 @@ def _case(mutant: Mutant) -> ParameterSet:
     return pytest.param(mutant, id=mutant.name, marks=() if mutant.name in QUICK else pytest.mark.slow)
 
 
-@pytest.mark.parametrize("mutant", [_case(mutant) for mutant in (*MUTANTS, *HEALTH_MUTANTS)])
+@pytest.mark.parametrize("mutant", [_case(mutant) for mutant in ALL])
 def test_a_mutant_is_caught(mutant: Mutant) -> None:
     seed, reason = _red_seed(mutant)
     print(f"{mutant.name}: seed {seed}: {reason}")

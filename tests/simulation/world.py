@@ -1,5 +1,7 @@
 """The mesh of a run: two registries, two assigners, three members, two producers, two or three clusters, one store.
 
+In runs with replays two dlq services besides.
+
 Everything is the real code over twins in memory on one virtual clock. Here processes start and end; what befalls them
 is `faults`' business, what must hold is the checkers'.
 """
@@ -21,20 +23,25 @@ from braid.rpc.memory_transport import MemoryTransport
 from braid.rpc.mesh_client import Directory, ServiceClient
 from braid.runtime.kinds import AnyKind, Change, Reloaded
 from braid.runtime.replica import Replica
+from braid.runtime.service import Service
 from services.assigner.servicer import Assigner
 from services.registry.service import RegistryService
 from services.registry.term import Tuning
 from tests.simulation.applications import STREAM, Member, ProducerApplication
+from tests.simulation.flooding import LANE, Flood
 from tests.simulation.histories import KINDS, Histories
 from tests.simulation.journal import Journal
 from tests.simulation.observed import ObservedKafka, ObservedStore, ObservedStoreServer
 from tests.simulation.plan import Plan
+from tests.simulation.replaying import ObservedDlq
 from tests.support.checkers import facts
 from tests.support.virtual_time import VirtualProcess, VirtualTimeLoop
 
 SERVICES: Final = ("registry-0", "registry-1", "assigner-0", "assigner-1")
 MEMBERS: Final = ("member-0", "member-1", "member-2")
 PRODUCERS: Final = ("producer-0", "producer-1")
+DLQS: Final = ("dlq-0", "dlq-1")  # in a run with replays
+FLOOD: Final = "flood-0"  # in a run with one
 LANES: Final = {"live": 3, "bulk": 2, "dlq": 1}
 ENDPOINTS: Final = tuple(f"{name}:1" for name in SERVICES)
 TUNING: Final = Tuning(producer_session_seconds=6.0, probe_interval_seconds=0.25, probe_timeout_seconds=0.75)
@@ -66,6 +73,7 @@ class World:
 
     Attributes:
         quiet: Nothing more is to be sent.
+        flooded: Whether a flood has begun, and whether it is over.
         running: The newest life of each process, dead or alive.
     """
 
@@ -73,6 +81,7 @@ class World:
         self.plan = plan
         self.journal = journal
         self.quiet = False
+        self.flooded = (False, False)
         self.running: dict[str, Running] = {}
         self._loop = loop
         self._lives: dict[str, int] = {}
@@ -95,6 +104,7 @@ class World:
         directory = Directory(MemoryTransport(self.network, "operator"), self.host, ENDPOINTS)
         self.registry = ServiceClient(directory, "registry", self.host, principal="operator")
         self.assigner = ServiceClient(directory, "assigner", self.host, principal="operator")
+        self.dlq = ServiceClient(directory, "dlq", self.host, principal="operator")
 
     # --- starting
 
@@ -108,14 +118,16 @@ class World:
             await self.registry.unary(
                 "CreateCluster", api.CreateClusterRequest(name=name, spec=spec), cluster_pb2.Cluster
             )
-        lanes = {lane: stream_pb2.LaneSpec(partitions=count) for lane, count in LANES.items()}
+        partitions = {**LANES, LANE: self.plan.bulk_partitions}
+        lanes = {lane: stream_pb2.LaneSpec(partitions=count) for lane, count in partitions.items()}
         declared = stream_pb2.StreamSpec(
             lanes=lanes, clusters=self.plan.clusters, replication_factor=1, ordered=self.plan.ordered
         )
         await self.registry.unary(
             "CreateStream", api.CreateStreamRequest(name=STREAM, spec=declared), stream_pb2.Stream
         )
-        for name in (*MEMBERS, *PRODUCERS):
+        more = (*(DLQS if self.plan.replays else ()), *((FLOOD,) if self.plan.flood else ()))
+        for name in (*MEMBERS, *PRODUCERS, *more):
             self.start_process(name)
 
     def start_process(self, name: str) -> None:
@@ -142,6 +154,17 @@ class World:
                 )
                 running.producer.voices = self.plan.voices if name == PRODUCERS[0] else 1
                 process.tasks.spawn(running.producer.run(), "application")
+            case "flood":
+                running.producer = Flood(
+                    process,
+                    self._mesh(name, running),
+                    self.journal,
+                    self.plan,
+                    lambda: self.quiet or self.flooded[1],
+                    lambda: self.flooded[0],
+                    len(PRODUCERS),
+                )
+                process.tasks.spawn(running.producer.run(), "application")
             case _:
                 self._start_service(name, running)
 
@@ -149,13 +172,23 @@ class World:
         host = running.process.host
         running.store = ObservedStore(host, self.server, self.journal, self._network)
         running.store.latency = lambda operation: self._store_latency(running, operation)
-        registry = name.startswith("registry")
-        service = RegistryService(running.kafka, TUNING) if registry else Assigner(running.kafka)
+        service = self._service(name, running)
         transport = MemoryTransport(self.network, name)
         replica = Replica(service, host, running.store, transport, address=f"{name}:1", instance=name)
         replica.aggregates.subscribe(lambda change: self._folded(running.process, service.kinds, change))
         running.replica = replica
         running.process.tasks.spawn(replica.run(), "replica")
+
+    def _service(self, name: str, running: Running) -> Service:
+        match name.partition("-")[0]:
+            case "registry":
+                return RegistryService(running.kafka, TUNING)
+            case "assigner":
+                return Assigner(running.kafka)
+            case _:
+                service = ObservedDlq(running.kafka, self.journal)
+                running.process.on_kill(service.forget)
+                return service
 
     def _store_latency(self, running: Running, operation: str) -> float:
         slow = max((each.seconds for each in running.slow if each.concerned(operation)), default=0.003)
@@ -210,7 +243,7 @@ class World:
 
     def unsettled_sends(self) -> list[str]:
         """Producers that wait for the fate of a record."""
-        senders = {name: self.running[name].producer for name in PRODUCERS}
+        senders = {name: self.running[name].producer for name in (*PRODUCERS, FLOOD) if name in self.running}
         return [name for name, sender in senders.items() if sender is not None and sender.waiting]
 
     async def until(self, condition: Callable[[], bool], seconds: float) -> bool:
@@ -222,6 +255,13 @@ class World:
         except TimeoutError:
             return False
         return True
+
+    async def flood(self) -> None:
+        """Lane bulk gets many times its records during the second half of the faults."""
+        for begins in (True, False):
+            await self.host.clock.sleep(self.plan.fault_seconds / 2)
+            self.flooded = True, not begins
+            self.journal.note(facts.Flooded(LANE, begins))
 
     async def move(self, cluster: str) -> None:
         """An operator moves the stream's traffic to a cluster, or is refused."""

@@ -2,13 +2,24 @@
 
 from typing import Final
 
-from tests.support.checkers.facts import Appended, DeadLettered, Destroyed, Fact, LogId, Place, Processed, Rejected
+from tests.support.checkers.facts import (
+    Appended,
+    DeadLettered,
+    Destroyed,
+    Fact,
+    Indexed,
+    LogId,
+    Place,
+    Processed,
+    Rejected,
+)
 
-HEEDS: Final = (Processed, DeadLettered, Rejected, Appended, Destroyed)
+HEEDS: Final = (Processed, DeadLettered, Indexed, Rejected, Appended, Destroyed)
 
 
 class DoneOffsets:
-    """Offsets of each group and log that are processed, dead-lettered or rejected, and those nobody can be given.
+    """Offsets of each group and log that are processed, dead-lettered, indexed or rejected, and those nobody can be
+    given.
 
     It wants to see facts of the kinds `HEEDS`.
 
@@ -27,7 +38,11 @@ class DoneOffsets:
     def see(self, fact: Fact) -> None:
         """Takes the next fact."""
         match fact:
-            case Processed(group=group, place=place) | DeadLettered(group=group, place=place):
+            case (
+                Processed(group=group, place=place)
+                | DeadLettered(group=group, place=place)
+                | Indexed(group=group, place=place)
+            ):
                 self._done.setdefault((group, place.log), set()).add(place.offset)
             case Rejected(group=group, place=place):
                 self._rejected.setdefault((group, place.log), set()).add(place.offset)

@@ -80,7 +80,25 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True)
 class DeadLettered:
-    """A broker wrote the copy of a record that lies at `place`."""
+    """A broker wrote the copy of a record that lies at `place`; the copy lies at `copy`, where somebody looked."""
+
+    value: bytes
+    group: str
+    place: Place
+    copy: Place | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Indexed:
+    """The dlq service's index holds the letter that lies at `place`: so much does its group do with a record."""
+
+    group: str
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """A broker wrote a record that was given up before, and is sent again for a group."""
 
     value: bytes
     group: str
@@ -120,12 +138,13 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class HandlerStarted:
-    """A handler of a group began with a record of a partition."""
+    """A handler of a group began with a record of a partition; -1: nobody looked with which."""
 
     group: str
     process: str
     log: LogId
     handler: int
+    offset: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +153,15 @@ class HandlerEnded:
 
     process: str
     handler: int
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A handler of a group ended without the record: it raised, or was cancelled."""
+
+    value: bytes
+    group: str
+    place: Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +183,29 @@ class CutOff:
     """A process reaches no assigner from now on, until it says that it holds something new."""
 
     process: str
+
+
+# --- what a run does
+
+
+@dataclass(frozen=True, slots=True)
+class Troubled:
+    """From now on something that lasts befalls somebody; or, where not `begins`, all of it is over."""
+
+    begins: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Flooded:
+    """A lane gets many times as many records as usual from now on; or, where not `begins`, no more."""
+
+    lane: str
+    begins: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayAsked:
+    """Somebody is about to ask for a replay of all dead letters there are."""
 
 
 # --- what members were told
@@ -279,6 +330,33 @@ class LeaseFreed:
     epoch: int
 
 
+@dataclass(frozen=True, slots=True)
+class ReplayMade:
+    """A replay is to send so many letters again."""
+
+    replay: str
+    letters: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayMoved:
+    """All its letters up to that one are sent, but for so many; letters are ordered by generation of their channel,
+    partition and offset of their copies.
+    """
+
+    replay: str
+    letter: tuple[int, int, int]
+    skipped: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayEnded:
+    """It is over; `why`, where not because all is sent."""
+
+    replay: str
+    why: str
+
+
 class Topic(NamedTuple):
     """One channel's topic."""
 
@@ -355,11 +433,17 @@ Fact = (
     | Processed
     | Rejected
     | DeadLettered
+    | Indexed
+    | Replayed
     | Expired
     | Destroyed
     | Committed
     | HandlerStarted
     | HandlerEnded
+    | Failed
+    | Troubled
+    | Flooded
+    | ReplayAsked
     | Paused
     | Killed
     | CutOff
@@ -374,6 +458,9 @@ Fact = (
     | EventDecided
     | LeaseGranted
     | LeaseFreed
+    | ReplayMade
+    | ReplayMoved
+    | ReplayEnded
     | Subscribed
     | SealRecorded
     | EndsRecorded

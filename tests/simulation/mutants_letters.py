@@ -1,0 +1,90 @@
+"""Mutants of dead letters and of replays, each with a plan that shows it."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+from weakref import WeakKeyDictionary
+
+from braid.client import dead_letters
+from braid.client.outbox import Headers
+from braid.client.producer import Producer
+from services.dlq import reconciler_replay, reconciler_selection
+from services.dlq.domain import Replay
+from services.dlq.events import Advance, Command, Skips
+from services.dlq.filter import Filter
+from services.dlq.letters import Letter
+from services.dlq.reconciler_index import LetterIndex
+from tests.simulation.mutants import Mutant
+
+REPLAYS: Final[dict[str, Any]] = {
+    "fault_seconds": 45.0,
+    "settle_seconds": 120.0,
+    "send_interval_seconds": 0.15,
+    "poison_percent": 8,
+    "fault_interval_seconds": 1.5,
+    "replays": True,
+}
+FAULTS: Final = (*("kill-dlq",) * 4, "pause-dlq", "kill-service", "lose-answers", "cut-store", "kill-member")
+
+_send_copy: Final = dead_letters.send_copy
+
+
+async def _send_headers_alone(
+    producer: Producer, value: bytes | None, key: bytes | None, original: Headers, headers: Headers, now_ms: int
+) -> None:
+    await _send_copy(producer, None, key, original, headers, now_ms)
+
+
+_next_batch: Final = reconciler_selection.next_batch
+_known: Final[WeakKeyDictionary[LetterIndex, set[str]]] = WeakKeyDictionary()
+
+
+def _one_batch_further(index: LetterIndex, replay: Replay, filter: Filter, letters_max: int) -> Sequence[Letter]:
+    """Who goes on with a replay of somebody else's begins where that would have been a batch later."""
+    known = _known.setdefault(index, set())
+    if replay.cursor is None or replay.id in known:
+        known.add(replay.id)
+        return _next_batch(index, replay, filter, letters_max)
+    known.add(replay.id)
+    return _next_batch(index, replay, filter, 2 * letters_max)[letters_max:]
+
+
+_Run = reconciler_replay.ReplayRun
+_send: Final = _Run._send
+_execute: Final = _Run._execute
+
+
+async def _advance_first(self: _Run, producer: Producer, batch: Any) -> int:
+    """The history says that a batch is sent before it is."""
+    skips = [Skips(reason, letters) for reason, letters in sorted(batch.skipped.items())]
+    await _execute(self, Advance(len(batch.ready), 0, skips))
+    return await _send(self, producer, batch)
+
+
+async def _execute_once(self: _Run, command: Command) -> None:
+    if isinstance(command, Advance) and self._state().open is None:
+        return
+    await _execute(self, command)
+
+
+LETTER_MUTANTS: Final = (
+    Mutant(
+        "a letter without its record",
+        "I12 letters",
+        [(dead_letters, "send_copy", _send_headers_alone)],
+        changes={"poison_percent": 8},
+    ),
+    Mutant(
+        "a replay that forgets its place",
+        "I12 replays",
+        [(reconciler_replay, "next_batch", _one_batch_further)],
+        FAULTS,
+        REPLAYS,
+    ),
+    Mutant(
+        "a replay that moves on before it sends",
+        "I12 replays",
+        [(_Run, "_send", _advance_first), (_Run, "_execute", _execute_once)],
+        FAULTS,
+        REPLAYS,
+    ),
+)

@@ -1,0 +1,123 @@
+"""Dead letters are there before progress passes them, and replays send every one, whoever is killed (I12)."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from braid.kernel.envelope import encode
+from braid.kernel.progress_fields import EnvelopeFields
+from tests.simulation.mutants_letters import FAULTS, REPLAYS
+from tests.simulation.plan import Plan
+from tests.simulation.run import run
+from tests.support.checkers import Checker, check, facts
+from tests.support.checkers.facts import Fact, LogId, Place
+from tests.support.checkers.letters import LettersFirst, WholeReplays
+
+MORE: Sequence[str] = ("kill-cluster", "pause-cluster", "move-stream", "kill-producer", "slow-appends", "late-append")
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 4))])
+def test_replays_send_every_letter_under_faults(seed: int) -> None:
+    result = run(Plan(seed, faults=(*FAULTS, *(MORE if seed % 2 else ())), **REPLAYS))
+    assert result.green, "\n".join([f"seed {seed}", *result.trace[-40:], result.message])
+    assert all(each.held >= 2 for each in result.checkers if isinstance(each, WholeReplays))
+    assert killed_at_work(result.trace)  # else it proves less than it says
+
+
+def killed_at_work(trace: Sequence[str]) -> bool:
+    """Whether a dlq service died while a replay was under way."""
+    under_way = False
+    for line in trace:
+        under_way = (under_way or " ReplayMade(" in line) and " ReplayEnded(" not in line
+        if under_way and " KILL dlq" in line:
+            return True
+    return False
+
+
+# --- what the checkers see
+
+LOG = LogId("east", "braid.logs.live.1", 0)
+DLQ = "braid.logs.dlq.1"
+
+
+def at(offset: int) -> Place:
+    return Place(*LOG, offset)
+
+
+def letter(offset: int, value: bytes = b"", topic: str = DLQ) -> Fact:
+    """The copy of the record at an offset, which lies at the same one in the dlq lane."""
+    return facts.DeadLettered(value or b"%d" % offset, "g", at(offset), Place("east", topic, 0, offset))
+
+
+def committed(base: int) -> Fact:
+    written = encode(EnvelopeFields(base))
+    return facts.Committed("g", LOG, written.offset, written.metadata)
+
+
+def red(checker: Checker, journal: Sequence[Fact]) -> bool:
+    return bool(check([checker], journal))
+
+
+def test_progress_that_passes_a_letter_before_it_is_written_is_seen() -> None:
+    failed: list[Fact] = [facts.Appended(at(0), b"0"), facts.Failed(b"0", "g", at(0))]
+    assert red(LettersFirst(), [*failed, committed(1), letter(0)])
+    assert not red(LettersFirst(), [*failed, letter(0), committed(1)])
+    assert not red(LettersFirst(), [*failed, committed(0)])
+    for settled in (facts.Processed(b"0", "g", at(0), 1), facts.Rejected(b"0", "g", at(0))):
+        assert not red(LettersFirst(), [*failed, settled, failed[1], committed(1)])
+    other = facts.Processed(b"0", "h", at(0), 1)
+    assert red(LettersFirst(), [*failed, other, committed(1)])
+    assert not red(LettersFirst(), [*failed, facts.Destroyed(LOG, 0, 1), committed(1)]), "another lies there by now"
+
+
+def test_a_letter_that_is_not_what_it_says_is_seen() -> None:
+    failed: list[Fact] = [facts.Appended(at(0), b"0"), facts.Failed(b"0", "g", at(0))]
+    for wrong in (letter(1), letter(0, b"1"), letter(0, topic="braid.logs.bulk.1"), letter(0, topic="braid.own.dlq.1")):
+        assert red(LettersFirst(), [*failed, wrong])
+
+
+def sent(offset: int) -> Fact:
+    return facts.Replayed(b"%d" % offset, "g", at(offset + 10))
+
+
+def handled(offset: int) -> Fact:
+    return facts.Processed(b"%d" % offset, "g", at(offset + 10), 1)
+
+
+def moved(offset: int, skipped: int = 0) -> Fact:
+    return facts.ReplayMoved("r", (1, 0, offset), skipped)
+
+
+ASKED: Sequence[Fact] = (letter(0), letter(1), facts.ReplayAsked())
+MADE = facts.ReplayMade("r", 2)
+DONE = facts.ReplayEnded("r", "")
+WHOLE: Sequence[Fact] = (*ASKED, MADE, sent(0), moved(0), sent(1), handled(0), handled(1), moved(1), DONE)
+
+
+def test_a_replay_that_sends_all_is_whole() -> None:
+    assert not red(WholeReplays("g"), WHOLE)
+    assert not red(WholeReplays("g"), [*ASKED, MADE, sent(0), sent(0), sent(1), moved(1), handled(1), handled(0), DONE])
+    later = [*WHOLE[:-1], letter(2), DONE]
+    assert not red(WholeReplays("g"), later), "who asked did not know of it"
+    assert not red(WholeReplays("g"), [*ASKED, facts.ReplayMade("r", 1), DONE]), "nobody holds it to anything"
+
+
+@pytest.mark.parametrize("left_out", [sent(0), sent(1), handled(0), handled(1), DONE])
+def test_a_replay_that_leaves_something_out_is_seen(left_out: Fact) -> None:
+    assert red(WholeReplays("g"), [each for each in WHOLE if each != left_out])
+
+
+def test_a_replay_that_moves_on_too_early_or_fails_is_seen() -> None:
+    assert red(WholeReplays("g"), [*ASKED, MADE, moved(0), sent(0), sent(1), handled(0), handled(1), DONE])
+    assert red(WholeReplays("g"), [*WHOLE[:-1], moved(1, skipped=1), DONE])
+    assert red(WholeReplays("g"), [*WHOLE[:-1], facts.ReplayEnded("r", "its stream is gone")])
+    assert red(WholeReplays("g"), [sent(0), sent(1), *ASKED, MADE, handled(0), handled(1), DONE]), "before it was asked"
+
+
+def test_two_records_of_one_value_are_sent_twice() -> None:
+    again = facts.DeadLettered(b"0", "g", at(5), Place("west", DLQ, 0, 0))
+    journal: list[Fact] = [*ASKED[:2], again, facts.ReplayAsked(), facts.ReplayMade("r", 3)]
+    every = [sent(0), sent(1), handled(0), handled(1)]
+    assert red(WholeReplays("g"), [*journal, *every, DONE])
+    assert not red(WholeReplays("g"), [*journal, sent(0), *every, DONE])
