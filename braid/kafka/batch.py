@@ -3,7 +3,6 @@
 aiokafka reads the records; it is never given a compressed batch, because its own decompressor knows no bound.
 """
 
-import mmap
 import struct
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
@@ -18,7 +17,6 @@ from braid.kernel.limits import (
     BATCH_HEADERS_FREE_BYTES,
     COLUMN_BATCH_BYTES_MAX,
     COLUMN_RECORDS_MIN,
-    INFLATED_BATCH_BYTES_MAX,
     INFLATED_INLINE_BYTES_MAX,
     INFLATED_TURN_BYTES,
     RECORD_HEADERS_MAX,
@@ -40,13 +38,16 @@ DAMAGE: Final = (
 # Base offset, length, leader epoch, magic, checksum, attributes, last offset's delta, first and newest time, producer
 # id and epoch, first sequence, record count (KIP-98). All formats share base offset, length and the place of magic.
 _HEAD: Final = struct.Struct(">qiibIhiqqqhii")
+HEAD_BYTES: Final = _HEAD.size  # behind them are the records
 _FRAME: Final = struct.Struct(">qi")
 _ATTRIBUTES: Final = struct.Struct(">h")
+_COUNT: Final = struct.Struct(">i")
 _MAGIC_AT: Final = 16
 _LEGACY_ATTRIBUTES_AT: Final = 17
 _CHECKSUM: Final = struct.Struct(">I")
 _CHECKSUM_AT: Final = 17
 _ATTRIBUTES_AT: Final = 21
+_COUNT_AT: Final = 57
 _CHECKED_BYTES: Final = 256 << 10
 _MAGIC: Final = 2  # of the format since Kafka 0.11
 _CONTROL: Final = 0x20
@@ -114,7 +115,7 @@ def read_frame(data: memoryview, at: int) -> Frame | None:
     magic = raw[_MAGIC_AT]
     if magic < _MAGIC:
         return Frame(raw, magic, raw[_LEGACY_ATTRIBUTES_AT], base, base, 0, -1, 1)
-    if size < _HEAD.size:
+    if size < HEAD_BYTES:
         raise NoFrame(f"a batch of {size} bytes at offset {base}")
     _, _, epoch, _, _, attributes, delta, _, newest, producer, _, _, count = _HEAD.unpack_from(raw)
     return Frame(raw, magic, attributes, base, base + delta, newest, producer, count, epoch)
@@ -164,35 +165,27 @@ class Inflater:
         """
         if self._room is None:  # kept, because fresh memory costs more than inflating
             self._room = memoryview(bytearray(INFLATED_INLINE_BYTES_MAX))
-        return memoryview(bytes(_inflate(frame, self._room)))
+        put_head(frame, self._room)
+        used = inflate_into(frame.codec, frame.raw[HEAD_BYTES:], self._room[HEAD_BYTES:])
+        return memoryview(bytes(self._room[: HEAD_BYTES + used]))
 
 
-def inflate_large(frame: Frame) -> memoryview:
-    """The batch with its records in plain, up to `INFLATED_BATCH_BYTES_MAX`; takes long: not for the event loop.
-
-    Raises:
-        DoesNotFit: it holds more.
-    """
-    # Mapped, not allocated: what is not written to is never there, and nothing is zeroed while others wait.
-    return _inflate(frame, memoryview(mmap.mmap(-1, INFLATED_BATCH_BYTES_MAX)))
-
-
-def _inflate(frame: Frame, room: memoryview) -> memoryview:
-    room[: _HEAD.size] = frame.raw[: _HEAD.size]
+def put_head(frame: Frame, room: memoryview) -> None:
+    """Makes the beginning of `room` the batch's head, of as many records as the frame says, in plain."""
+    room[:HEAD_BYTES] = frame.raw[:HEAD_BYTES]
     _ATTRIBUTES.pack_into(room, _ATTRIBUTES_AT, frame.attributes & ~CODEC_MASK)
-    used = inflate_into(frame.codec, frame.raw[_HEAD.size :], room[_HEAD.size :])
-    return room[: _HEAD.size + used]
+    _COUNT.pack_into(room, _COUNT_AT, frame.records)
 
 
-def reader_of(frame: Frame, plain: memoryview) -> Iterator[KafkaRecord]:
-    """The records of a batch in plain, decoded one by one.
+def reader_of(frame: Frame, plain: memoryview, *, cut: bool = False) -> Iterator[KafkaRecord]:
+    """The records of a batch in plain, or of a piece that was cut out of one, decoded one by one.
 
     Raises:
         One of `DAMAGE`, at any record.
     """
     assert not frame.codec or plain is not frame.raw, "aiokafka's own decompressor knows no bound"
     reader: Any = DefaultRecordBatch(plain)
-    return _with_few_headers(reader, plain) if len(plain) > BATCH_HEADERS_FREE_BYTES else iter(reader)
+    return _with_few_headers(reader, plain) if cut or len(plain) > BATCH_HEADERS_FREE_BYTES else iter(reader)
 
 
 def columns_in(batches: Sequence[tuple[Frame, memoryview]], names: Sequence[str]) -> RecordColumns | None:
@@ -202,12 +195,12 @@ def columns_in(batches: Sequence[tuple[Frame, memoryview]], names: Sequence[str]
         return None
     if len(batches) == 1:
         ((frame, plain),) = batches
-        return decode_columns(plain, _HEAD.size, [_head_of(frame, plain, len(plain))], names)
+        return decode_columns(plain, HEAD_BYTES, [_head_of(frame, plain, len(plain))], names)
     heads, end = [], 0
     for frame, plain in batches:
-        end += len(plain) - _HEAD.size
+        end += len(plain) - HEAD_BYTES
         heads.append(_head_of(frame, plain, end))
-    together = memoryview(b"".join(plain[_HEAD.size :] for _, plain in batches))
+    together = memoryview(b"".join(plain[HEAD_BYTES:] for _, plain in batches))
     return decode_columns(together, 0, heads, names)
 
 
@@ -218,9 +211,17 @@ def _head_of(frame: Frame, plain: memoryview, ends_at: int) -> BatchHead:
     return BatchHead(ends_at, frame.records, frame.base_offset, last_delta, first_ms, appended_ms)
 
 
+def first_offset(frame: Frame, plain: memoryview) -> int:
+    """What the first record of a batch in plain says of its offset; raises one of `DAMAGE`."""
+    at = HEAD_BYTES
+    for _ in range(3):  # length, attributes, time
+        _, at = read_varint(plain, at)
+    return frame.base_offset + read_varint(plain, at)[0]
+
+
 def _with_few_headers(reader: Iterator[KafkaRecord], plain: memoryview) -> Iterator[KafkaRecord]:
     """Looks how many headers a record has before it is decoded: an empty one of two bytes becomes a hundred."""
-    at = _HEAD.size
+    at = HEAD_BYTES
     while at < len(plain):
         at = _check_headers(plain, at)
         yield next(reader)
@@ -229,14 +230,14 @@ def _with_few_headers(reader: Iterator[KafkaRecord], plain: memoryview) -> Itera
 
 def _check_headers(plain: memoryview, at: int) -> int:
     """Returns where the record that begins at a place ends, as it says itself."""
-    length, at = _varint(plain, at)
+    length, at = read_varint(plain, at)
     end = at + length
     for _ in range(3):  # attributes, time, offset
-        _, at = _varint(plain, at)
+        _, at = read_varint(plain, at)
     for _ in range(2):  # key, value
-        size, at = _varint(plain, at)
+        size, at = read_varint(plain, at)
         at += max(0, size)
-    headers, _ = _varint(plain, at)
+    headers, _ = read_varint(plain, at)
     if headers > RECORD_HEADERS_MAX:
         raise ValueError(f"a record of {headers} headers, more than {RECORD_HEADERS_MAX}")
     if end <= at:
@@ -244,8 +245,13 @@ def _check_headers(plain: memoryview, at: int) -> int:
     return end
 
 
-def _varint(data: memoryview, at: int) -> tuple[int, int]:
-    """A zigzag varint as Kafka's records have them (Protocol Buffers' sint64), and where it ends."""
+def read_varint(data: memoryview | bytes, at: int) -> tuple[int, int]:
+    """A zigzag varint as Kafka's records have them (Protocol Buffers' sint64), and where it ends.
+
+    Raises:
+        IndexError: it is cut.
+        ValueError: it has more than 64 bits.
+    """
     value = shift = 0
     while True:
         byte = data[at]
@@ -261,6 +267,6 @@ def _varint(data: memoryview, at: int) -> tuple[int, int]:
 def why_not(frame: Frame, error: BaseException) -> str:
     """Says what is wrong with a batch."""
     if isinstance(error, DoesNotFit):
-        return f"bomb: {len(frame.raw)} bytes of {NAMES[frame.codec]} inflate to more than {INFLATED_BATCH_BYTES_MAX}"
+        return f"bomb: {len(frame.raw)} bytes of {NAMES[frame.codec]} hold {error}"
     codec = NAMES.get(frame.codec, f"codec {frame.codec}") if frame.codec else "plain"
     return f"damaged ({codec}): {str(error) or type(error).__name__}"

@@ -20,12 +20,12 @@ from braid.kafka.batch import (
     Unreadable,
     check,
     columns_in,
-    inflate_large,
     read_frame,
     reader_of,
     why_not,
 )
 from braid.kafka.decompress import DoesNotFit
+from braid.kafka.large import LargeBatch, Piece
 from braid.kernel.errors import ClusterUnavailable
 from braid.kernel.limits import COLUMN_BATCH_BYTES_MAX, COLUMN_TOGETHER_RECORDS, INFLATED_INLINE_BYTES_MAX
 from braid.kernel.ports import (
@@ -40,18 +40,19 @@ from braid.kernel.record_columns import RecordColumns, columns_of
 
 
 class _Opened(NamedTuple):
-    """A batch that was checked and inflated elsewhere, or what went wrong with it."""
+    """A batch that was checked and inflated, or a piece of it, or what went wrong with it; neither where it is over."""
 
-    plain: memoryview | None
-    error: BaseException | None
+    piece: Piece | None
+    error: BaseException | None = None
 
 
 class _Current:
-    """The batch whose records are handed out: one by one, or, until that was begun, as columns."""
+    """The batch, or piece of one, whose records are handed out: one by one, or, until that was begun, as columns."""
 
-    def __init__(self, frame: Frame, plain: memoryview) -> None:
-        self.frame = frame
-        self.plain = plain
+    def __init__(self, piece: Piece) -> None:
+        self.piece = piece
+        self.frame = piece.frame
+        self.plain = piece.plain
         self._iterator: Iterator[KafkaRecord] | None = None
         self._names: Sequence[str] = ()
         self._columns: RecordColumns | None = None
@@ -64,7 +65,7 @@ class _Current:
     def records(self, offset: int) -> Iterator[KafkaRecord]:
         """The records not handed out yet, which begin at an offset."""
         if self._iterator is None:
-            self._iterator = _from(reader_of(self.frame, self.plain), offset)
+            self._iterator = _from(reader_of(self.frame, self.plain, cut=self.piece.is_cut), offset)
         return self._iterator
 
     def columns(self, offset: int, names: Sequence[str]) -> RecordColumns | None:
@@ -86,7 +87,8 @@ class Chunk:
     Attributes:
         next_offset: Where the next fetch or `take` goes on.
         used_up: Whether there is nothing more in here.
-        large: Whether the next batch takes too long for the event loop: call `open_large` elsewhere, then `take`.
+        large: Whether the next batch, or the next piece of one, takes too long for the event loop: call `open_large`
+            elsewhere, then `take`.
         suspect: The offset at which the bytes were damaged, perhaps only on their way: to be fetched once more.
         failure: The bytes at `next_offset` were no batch twice.
         leader_epoch: The newest of the leaders that took what was opened, and what was fetched before.
@@ -134,6 +136,8 @@ class Chunk:
         self._aborted = sorted(aborted, key=lambda transaction: transaction[1])
         self._aborting: set[int] = set()
         self._opened: _Opened | None = None
+        self._pieces: LargeBatch | None = None  # whose pieces are handed out
+        self._pieces_from: int | None = None  # `next_offset` when the first of them came; None until then
         self._batch: _Current | None = None
         self._many_at_once = True
         self._damaged: list[DamagedBatch] = []
@@ -177,10 +181,11 @@ class Chunk:
                 return len(loose) - before
             bind()
             part = columns.of(slice(room))
-            self._pass(batch.frame.last_offset if len(part) == len(columns) else int(part.offsets[-1]))
-            self._batch = None if len(part) == len(columns) else batch
             if len(part):
+                self._pass(int(part.offsets[-1]))
                 parts.append(part)
+            if len(part) == len(columns):
+                self._finish(batch)
             return len(part)
 
         damaged = self._fill(limit, inflater, take)
@@ -201,14 +206,16 @@ class Chunk:
         return damaged
 
     def open_large(self) -> None:
-        """Checks and inflates the batch that `large` is about; for a thread, while nobody else uses the chunk."""
-        frame = read_frame(self._data, self._at)
-        assert frame is not None, "it was seen before"
+        """Checks the batch that `large` is about, and inflates its next piece; for a thread, alone with the chunk."""
         try:
-            check(frame)
-            if frame.is_control:
-                raise Unreadable(f"a control batch of {len(frame.raw)} bytes")
-            self._opened = _Opened(inflate_large(frame) if frame.codec else frame.raw, None)
+            if self._pieces is None:
+                frame = read_frame(self._data, self._at)
+                assert frame is not None, "it was seen before"
+                check(frame)
+                if frame.is_control:
+                    raise Unreadable(f"a control batch of {len(frame.raw)} bytes")
+                self._pieces = LargeBatch(frame)
+            self._opened = _Opened(self._pieces.next())
         except (*DAMAGE, DoesNotFit) as error:
             self._opened = _Opened(None, error)
         self.large = False
@@ -221,18 +228,33 @@ class Chunk:
         except DAMAGE as error:
             wrong = error
         offsets = [record.offset for record in islice(taken, before, None)]
-        if offsets and (offsets[-1] > frame.last_offset or not all(map(lt, offsets, islice(offsets, 1, None)))):
+        if offsets and not (
+            self.next_offset <= offsets[0]
+            and offsets[-1] <= frame.last_offset
+            and all(map(lt, offsets, islice(offsets, 1, None)))
+        ):
             del taken[before:]
             wrong = ValueError("its offsets are out of order")
         elif offsets:
             self.next_offset = offsets[-1] + 1
         if wrong is not None:
-            self._pass_damaged(frame, wrong, frame.last_offset)
+            self._end_with(frame, wrong)
         elif len(offsets) < limit:
+            self._finish(batch)
+
+    def _finish(self, batch: _Current) -> None:
+        """All of the current batch, or of a piece of it, was handed out."""
+        self._batch = None
+        if batch.piece.last:
+            self._end_with(batch.frame, None)
+
+    def _end_with(self, frame: Frame, wrong: BaseException | None) -> None:
+        """Passes what is left of a batch that was begun."""
+        self._batch = self._pieces = self._pieces_from = None
+        if wrong is None:
             self._pass(frame.last_offset)
         else:
-            return
-        self._batch = None
+            self._pass_damaged(frame, wrong, frame.last_offset)
 
     def _take_together(
         self, batch: _Current, limit: int, inflater: Inflater, names: Sequence[str]
@@ -241,7 +263,11 @@ class Chunk:
 
         What lies behind is only looked at: a batch that is not simply sound ends the look, and is opened in its turn.
         """
-        if not self._many_at_once or batch.begun or not 0 < batch.frame.records < min(limit, COLUMN_TOGETHER_RECORDS):
+        if (
+            not (self._many_at_once and batch.piece.last)
+            or batch.begun
+            or not 0 < batch.frame.records < min(limit, COLUMN_TOGETHER_RECORDS)
+        ):
             return None
         found = [(batch.frame, batch.plain)]
         at, left, room = self._at, inflater.left, limit - batch.frame.records
@@ -259,9 +285,9 @@ class Chunk:
             self._many_at_once = False  # once a chunk is enough
             return None
         columns = columns.of(slice(columns.offsets.searchsorted(self.next_offset), None))
-        self._at, inflater.left, self._batch = at, left, None
+        self._at, inflater.left = at, left
         self.leader_epoch = max(self.leader_epoch, found[-1][0].leader_epoch)
-        self._pass(found[-1][0].last_offset)
+        self._end_with(found[-1][0], None)
         return columns
 
     def _sound_at(self, at: int, inflater: Inflater) -> tuple[Frame, memoryview] | None:
@@ -279,6 +305,9 @@ class Chunk:
 
     def _open_next(self, inflater: Inflater) -> None:
         """Makes the next batch current if it has deliverable records; passes it if not, or if it is damaged."""
+        if self._pieces_from is not None:
+            self._open_piece(inflater)
+            return
         frame = self._next_frame()
         if frame is None:
             return
@@ -290,12 +319,30 @@ class Chunk:
         self.leader_epoch = max(self.leader_epoch, frame.leader_epoch)
         inflater.left -= len(frame.raw)
         if opened.error is not None:
+            self._pieces = None
             self._judge(frame, opened.error)
-        elif opened.plain is None or not self._deliverable(frame):
-            self._pass(frame.last_offset)
-        elif frame.last_offset >= self.next_offset:
-            inflater.left -= len(opened.plain) if frame.codec else 0
-            self._batch = _Current(frame, opened.plain)
+        elif opened.piece is None or not self._deliverable(frame) or frame.last_offset < self.next_offset:
+            self._end_with(frame, None)
+        else:
+            self._pieces_from = None if self._pieces is None else self.next_offset
+            self._begin(opened.piece, inflater)
+
+    def _open_piece(self, inflater: Inflater) -> None:
+        """Makes the next piece current; passes the rest of its batch if that is damaged."""
+        assert self._pieces is not None and self._pieces_from is not None, "it has handed out a piece"
+        opened, self._opened = self._opened, None
+        if opened is None:
+            self.large = True
+        elif opened.piece is None:
+            self._end_with(self._pieces.frame, opened.error)
+        elif self._pieces_from < self.next_offset and (opened.piece.first or 0) < self.next_offset:
+            self._end_with(self._pieces.frame, ValueError("its offsets are out of order"))
+        else:
+            self._begin(opened.piece, inflater)
+
+    def _begin(self, piece: Piece, inflater: Inflater) -> None:
+        inflater.left -= len(piece.plain) if piece.is_cut or piece.frame.codec else 0
+        self._batch = _Current(piece)
 
     def _next_frame(self) -> Frame | None:
         """The next batch; None, with the reason noted, when there is none."""
@@ -317,8 +364,8 @@ class Chunk:
         try:
             check(frame)
             if not self._deliverable(frame):
-                return _Opened(None, None)
-            return _Opened(inflater.inflate(frame) if frame.codec else frame.raw, None)
+                return _Opened(None)
+            return _Opened(Piece(frame, inflater.inflate(frame) if frame.codec else frame.raw))
         except DoesNotFit:
             inflater.left -= INFLATED_INLINE_BYTES_MAX
             return None

@@ -77,7 +77,13 @@ def packed(codec: int, plain: bytes) -> bytes:
 
 def bomb(codec: int, value_size: int) -> bytes:
     """Compressed: one record whose value is `value_size` zeros. Its memory is that of the result."""
-    pieces = _zeros(value_size)
+    return packed_pieces(codec, _zeros(value_size))
+
+
+def packed_pieces(codec: int, pieces: Iterable[bytes]) -> bytes:
+    """Compressed piece by piece, in the memory of the result; each piece is a block of snappy."""
+    if codec == 0:
+        return b"".join(pieces)
     if codec == 1:
         out = io.BytesIO()
         with gzip.GzipFile(fileobj=out, mode="wb", compresslevel=9) as file:

@@ -187,6 +187,16 @@ def test_hostile_records(what: str, plain: bytes, count: int, codec: int) -> Non
     assert told(damaged)[-1][1] == 1, what
 
 
+@pytest.mark.parametrize("limit", [1, 2, 3, 100])
+def test_no_record_comes_again_where_offsets_go_back_between_two_takes(limit: int) -> None:
+    data = raw_batch(0, 9, b"".join(record_bytes(at, b"v") for at in (0, 1, 2, 1, 5)))
+    records, damaged = drain(chunk_of(data + batch(9, 1), 0), limit)
+    offsets = [record.offset for record in records]
+    assert offsets == sorted(set(offsets))
+    assert offsets[-1] == 9
+    assert told(damaged)[0][1] == 8
+
+
 @pytest.mark.parametrize("magic", [0, 1, 3, 127])
 def test_other_message_formats_are_refused(magic: int) -> None:
     data = bytearray(batch(0, 1))
@@ -227,7 +237,7 @@ def test_noise_in_a_batch_never_escapes(data: bytes, at: int) -> None:
 
 @pytest.mark.parametrize("codec", CODECS[1:])
 def test_a_bomb_is_told_and_its_neighbours_are_delivered(codec: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("braid.kafka.batch.INFLATED_BATCH_BYTES_MAX", 3 << 20)
+    monkeypatch.setattr("braid.kafka.large.INFLATED_BATCH_BYTES_MAX", 3 << 20)
     bomb = raw_batch(1, 1, packed(codec, record_bytes(0, bytes(4 << 20))), codec)
     chunk = chunk_of(batch(0, 1) + bomb + batch(2, 1), 0)
     records, damaged = drain(chunk)

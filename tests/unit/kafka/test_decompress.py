@@ -1,5 +1,7 @@
 """Inflating within a bound: honest data comes whole, and nothing brings more than there is room for."""
 
+import contextlib
+import random
 import struct
 
 import cramjam
@@ -8,7 +10,7 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from braid.kafka.decompress import INFLATE_ERRORS, DoesNotFit, inflate_into
+from braid.kafka.decompress import INFLATE_ERRORS, DoesNotFit, inflate_into, inflated_parts
 from braid.kernel.limits import XERIAL_BLOCK_BYTES_MIN, ZSTD_WINDOW_BYTES_MAX
 from tests.support.batches import CODECS, bomb, packed
 
@@ -27,6 +29,75 @@ def inflate(codec: int, data: bytes, room: int) -> bytes:
     assert buffer[room:] == b"guard"
     assert used <= room
     return bytes(buffer[:used])
+
+
+def in_parts(codec: int, data: bytes) -> bytes:
+    return b"".join(map(bytes, inflated_parts(codec, memoryview(data))))
+
+
+@given(codec=codecs, content=contents)
+def test_parts_are_the_whole(codec: int, content: bytes) -> None:
+    assert in_parts(codec, packed(codec, content)) == content
+    assert in_parts(0, content) == content
+
+
+@given(codec=st.sampled_from([1, 4]), content=contents, more=contents)
+def test_members_and_frames_that_follow_each_other_are_one(codec: int, content: bytes, more: bytes) -> None:
+    assert in_parts(codec, packed(codec, content) + packed(codec, more)) == content + more
+
+
+@given(content=contents)
+def test_raw_snappy_is_one_part(content: bytes) -> None:
+    assert in_parts(2, bytes(cramjam.snappy.compress_raw(content))) == content
+
+
+@given(
+    contents=st.lists(st.one_of(contents, st.integers(0, 255).map(lambda seed: noise(seed, 70_000))), max_size=6),
+    linked=st.booleans(),
+    checked=st.booleans(),
+)
+def test_lz4_blocks_may_refer_to_those_before_them(contents: list[bytes], linked: bool, checked: bool) -> None:
+    """Each content twice: the second time it is all references, as far as those may go."""
+    packer = cramjam.lz4.Compressor(level=1, content_checksum=checked, block_linked=linked)
+    data = b"".join(bytes(packer.flush()) for content in contents for _ in range(2) if packer.compress(content))
+    data += bytes(packer.finish())
+    whole = b"".join(content * 2 for content in contents)
+    assert in_parts(3, data) == whole
+    assert inflate(3, data, len(whole)) == whole
+
+
+def noise(seed: int, size: int) -> bytes:
+    return random.Random(seed).randbytes(size)
+
+
+@given(codec=codecs, content=contents, cut=st.floats(0, 0.999))
+def test_parts_of_a_stream_that_was_cut_are_its_beginning(codec: int, content: bytes, cut: float) -> None:
+    data, found = packed(codec, content), b""
+    with contextlib.suppress(*INFLATE_ERRORS):
+        for part in inflated_parts(codec, memoryview(data[: int(len(data) * cut)])):
+            found += part
+    assert content.startswith(found)
+
+
+@given(codec=st.integers(0, 7), data=st.binary(max_size=500), at=st.integers(0, 40), content=contents)
+def test_parts_of_noise_end_or_are_refused(codec: int, data: bytes, at: int, content: bytes) -> None:
+    honest = bytearray(packed(codec, content) if codec in CODECS else b"")
+    honest[at : at + len(data)] = data
+    for whole in (data, XERIAL + data, bytes(honest)):
+        with contextlib.suppress(*INFLATE_ERRORS, DoesNotFit):
+            in_parts(codec, whole)
+
+
+@pytest.mark.parametrize("codec", CODECS[1:])
+def test_a_bomb_comes_part_by_part(codec: int) -> None:
+    parts = inflated_parts(codec, memoryview(bomb(codec, 64 << 20)))
+    assert all(len(part) <= 4 << 20 for part, _ in zip(parts, range(5), strict=False))
+
+
+def test_a_block_of_snappy_larger_than_any_record_does_not_fit() -> None:
+    lying = b"\xff\xff\xff\x7f" + bytes(cramjam.snappy.compress_raw(b"content"))[1:]
+    with pytest.raises(DoesNotFit):
+        in_parts(2, lying)
 
 
 @given(codec=codecs, content=contents, spare=st.integers(0, 100))

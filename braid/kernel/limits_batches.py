@@ -1,0 +1,8 @@
+"""Bounds of large batches, which are inflated piece by piece. A part of `limits.py`, too long with them."""
+
+from typing import Final
+
+# --- large batches
+LARGE_PIECE_BYTES: Final = 1 << 20  # in plain, at once: a turn of the event loop decodes it; more only for one record
+LARGE_PARTS_FREE: Final = 1 << 16  # blocks of a codec without content cost time: so many, and one for each KiB inflated
+INFLATED_PART_BYTES: Final = 256 << 10  # of gzip and zstd at once
