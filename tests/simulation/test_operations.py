@@ -67,6 +67,17 @@ def test_the_checker_sees_a_grant_against_a_rule(rules: Mapping[str, Any], told:
     assert bool(found) == bool(told) and all(told in each for each in found)
 
 
+def test_the_checker_takes_each_group_by_itself() -> None:
+    one, other = (HistoryId("assigner", "group", name) for name in ("g", "h"))
+    drained = {"drains": {"web-1": {}}}
+    checker = KeptRules()
+    assert list(checker.see(Folded("a", other, 9, state({}, 1, "", 0)))) == []
+    assert list(checker.see(Folded("a", one, 1, state({}, 2, "01", 7)))) == []
+    assert list(checker.see(Folded("a", other, 10, state({}, 1, "", 0)))) == []
+    assert list(checker.see(Folded("a", one, 2, state(drained, 2, "01", 7)))) == [], "it was granted before"
+    assert list(checker.see(Folded("a", one, 3, state(drained, 2, "01", 8)))), "and now it is granted anew"
+
+
 def test_the_checker_sees_a_move_in_a_frozen_group() -> None:
     history = HistoryId("assigner", "group", "g")
     checker, frozen = KeptRules(), {"freeze": {"since_ms": 1, "reason": ""}}
