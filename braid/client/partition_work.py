@@ -78,7 +78,8 @@ class PartitionWork:
         self._order = order
         self.ordered = order is not None
         self.one_by_one = may_start is not None  # that is asked for each before it is handed out
-        self._acked: list[Record] = []  # and not noted yet
+        self._acked: list[int] = []  # offsets, not noted yet; records would burden the garbage collection
+        self._acked_bytes = 0
         self._acks_kept = limits.ACKS_KEPT_MAX
         self._out = 0
         self._copying = 0  # of those out: on their way to the dlq lane
@@ -330,7 +331,9 @@ class PartitionWork:
         acked = self._acked
         if not acked:
             self._ready.keeping.add(self)
-        acked.append(record)
+        raw = record.raw
+        acked.append(raw.offset)
+        self._acked_bytes += raw.size
         if self.ordered:
             self._follow(record)
         if len(acked) >= self._acks_kept or self._ready.takers:
@@ -340,14 +343,13 @@ class PartitionWork:
         """Notes what was acknowledged: whoever reads progress, counts or memory sees it from now on."""
         if not self._acked:
             return
-        acked, self._acked = self._acked, []
+        acked, size, self._acked, self._acked_bytes = self._acked, self._acked_bytes, [], 0
         self._ready.keeping.discard(self)
         if self.stage is not Stage.ENDED and self._progress is not None:
-            self._progress.done_some([record.raw.offset for record in acked])
+            self._progress.done_some(acked)
             self._records += len(acked)
-        if self.failures:
-            self.failures.forget(record.raw.offset for record in acked)
-        self._finished(len(acked), sum([record.raw.size for record in acked]))
+        self.failures.forget(acked)
+        self._finished(len(acked), size)
 
     def finished(self, count: int, size: int) -> None:
         """So many handed-out records of so many bytes are marked as done in `progress`, or ended with the lease."""

@@ -1,8 +1,8 @@
 """Which lane a handler works for: handlers are divided by the lanes' shares, and those with nothing to do are lent.
 
 A handler takes what its own lane has first. While that has nothing it works for the others, but one of each lane's
-never does: so no lane waits for a slow handler of another, and what was lent comes back as it ends. Where an application
-says how many each lane has, nothing is lent.
+never does: so no lane waits for a slow handler of another, and what was lent comes back as it ends. Nothing is lent
+where an application says how many each lane has.
 """
 
 from collections import deque

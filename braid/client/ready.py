@@ -220,8 +220,7 @@ class Ready:
         if not work.hand_out(1):
             self._forget(queue)
             return None
-        row = first.rows[first.index]
-        first.index += 1
+        (row,) = first.take(1)
         self._count(1)
         if not first:
             self._forget(queue)
@@ -233,7 +232,7 @@ class Ready:
         """The next record of a slice; some behind it become the run."""
         most = max(0, self._look_at - self._streak) or limits.RECORDS_BETWEEN_YIELDS
         most = min(most, self._room(first.work.queue, most))
-        start, work = first.index, first.work
+        work = first.work
         if self._others_wait(work.queue):
             # No more than its turn; and where handlers have lanes of their own, each takes for itself.
             most = min(most, 1 if self._divided else self._round.left + 1)
@@ -241,11 +240,10 @@ class Ready:
         if not work.hand_out(count):
             self._forget(queue)
             return None
-        first.index += count
+        rows = first.take(count)
         self._count(count)
         if not first:
             self._forget(queue)
-        rows = first.rows[start : first.index]
         if work.ordered and not first.admitted:
             rows = work.admitted(rows)
         self._charge(len(rows) - 1, lent=True)
@@ -264,11 +262,11 @@ class Ready:
             return
         assert first is not None, "it was taken from a slice"
         queue = self._queues[first.work.queue]
-        self.run.clear()
         if not first:  # all of it was taken
             queue.appendleft(first)
             first.work.memory.waiting += first.count
-        first.index -= count
+        first.put_back([cast("Row", record.raw) for record in self.run])
+        self.run.clear()
         first.work.take_back(count)
 
     def _recall_ordered(self, queue: deque[Slice]) -> None:

@@ -1,6 +1,6 @@
 """A record as handlers see it; `columns` has many of them at once."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -97,8 +97,8 @@ class Row(NamedTuple):
 _make_row: Final = partial(tuple.__new__, Row)  # `Row._make` takes three times as long
 
 
-def rows_of(columns: RecordColumns, times: NDArray[np.int64], sizes: NDArray[np.int64]) -> list[Row]:
-    """Columns as rows; `times` are ingestion times (ms), `sizes` what each weighs in memory."""
+def rows_of(columns: RecordColumns, times: NDArray[np.int64], sizes: NDArray[np.int64]) -> Iterator[Row]:
+    """Columns as rows, each made when it is asked for; `times` are ingestion times (ms), `sizes` what each weighs."""
     if columns.tails is None:
         keys, values = [raw.key for raw in columns.raws], [raw.value for raw in columns.raws]
         tolds: Sequence[object] = [raw.headers for raw in columns.raws]
@@ -108,7 +108,7 @@ def rows_of(columns: RecordColumns, times: NDArray[np.int64], sizes: NDArray[np.
         )
     numbers = (columns.offsets, columns.timestamps, columns.timestamp_types)
     pieces = zip(*(each.tolist() for each in numbers), keys, values, tolds, times.tolist(), sizes.tolist(), strict=True)
-    return list(map(_make_row, pieces))
+    return map(_make_row, pieces)
 
 
 Raw = Row | QuarantinedBatch

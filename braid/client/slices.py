@@ -1,6 +1,12 @@
-"""Records of one partition that wait together, as columns or as rows; rows are made when somebody wants one."""
+"""Records of one partition that wait together, as columns or as rows.
 
+Rows are made when they are wanted, few at a time: thousands at once would live long enough to make Python's garbage
+collector look at everything there is, again and again.
+"""
+
+from collections import deque
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
@@ -25,7 +31,7 @@ class Slice:
         admitted: Their turn has come (`Order`), and they keep it until they are settled.
     """
 
-    __slots__ = ("_rows", "_sizes", "_times", "admitted", "columns", "count", "index", "work")
+    __slots__ = ("_back", "_coming", "_rows", "_sizes", "_times", "admitted", "columns", "count", "index", "work")
 
     def __init__(
         self,
@@ -46,6 +52,8 @@ class Slice:
         self._times = times
         self._sizes = sizes
         self._rows = rows
+        self._coming: Iterator[Row] | None = None  # those from `index` on, behind `_back`
+        self._back: deque[Row] = deque()
 
     @classmethod
     def of_rows(cls, work: "PartitionWork", rows: Sequence[Row], *, admitted: bool) -> Self:
@@ -62,8 +70,28 @@ class Slice:
         """All records it was made of, taken or not."""
         if self._rows is None:
             assert self.columns is not None, "a slice has columns or rows"
-            self._rows = rows_of(self.columns, self._times, self._sizes)
+            self._rows = list(rows_of(self.columns, self._times, self._sizes))
         return self._rows
+
+    def take(self, count: int) -> Sequence[Row]:
+        """So many records, in order; there are as many."""
+        start = self.index
+        self.index += count
+        if self._rows is not None:
+            return self._rows[start : self.index]
+        if self._coming is None:
+            assert self.columns is not None, "a slice has columns or rows"
+            self._coming = rows_of(self.columns.of(slice(start, None)), self._times[start:], self._sizes[start:])
+        back = self._back
+        taken = [back.popleft() for _ in range(min(count, len(back)))] if back else []
+        taken += islice(self._coming, count - len(taken))
+        return taken
+
+    def put_back(self, rows: Sequence[Row]) -> None:
+        """Those that were taken last are to be taken again."""
+        self.index -= len(rows)
+        if self._rows is None:
+            self._back.extendleft(reversed(rows))
 
     @property
     def times(self) -> NDArray[np.int64]:
@@ -77,6 +105,8 @@ class Slice:
 
     def rest(self, count: int) -> "Slice":
         """Takes up to `count` records out, in order."""
+        self._coming = None
+        self._back.clear()
         taken = slice(self.index, min(self.index + count, self.count))
         self.index = taken.stop
         return Slice(

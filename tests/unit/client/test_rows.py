@@ -17,4 +17,4 @@ def test_no_rows_of_no_records(objects: bool) -> None:
         memoryview(b"\0"), number, number, number.astype(np.int8), number, cells, cells, [], None if objects else cells,
         raws,  # type: ignore[arg-type]  # nobody looks into it
     )  # fmt: skip
-    assert rows_of(columns.of(NONE), number[NONE], number[NONE]) == []
+    assert list(rows_of(columns.of(NONE), number[NONE], number[NONE])) == []

@@ -27,7 +27,7 @@ def both(data: bytes) -> tuple[RecordColumns | None, list[KafkaRecord]]:
 def same(columns: RecordColumns, records: list[KafkaRecord]) -> None:
     """Rows and maps of the columns against the records."""
     times = ingestion_times(columns, columns.headers[0])
-    found = rows_of(columns, times, weights_bytes(columns))
+    found = list(rows_of(columns, times, weights_bytes(columns)))
     assert [(row.offset, row.timestamp, row.timestamp_type, row.key, row.value) for row in found] == [
         (each.offset, each.timestamp, each.timestamp_type, each.key, each.value) for each in records
     ]
