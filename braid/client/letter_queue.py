@@ -32,6 +32,13 @@ class Letter(NamedTuple):
     context: Context
 
 
+class _Sent(NamedTuple):
+    """A letter on its way, and when it was sent (`Clock.elapsed`)."""
+
+    letter: Letter
+    at: float
+
+
 class LetterQueue:
     """Of one stream."""
 
@@ -46,13 +53,13 @@ class LetterQueue:
 
         `drop` gets a letter whose lease is gone: nobody sends it any more.
         """
-        self.trouble = ""  # why none can be written now
         self._stream = stream
         self._clock = clock
         self._copy = copy
         self._drop = drop
         self._waiting: deque[Letter] = deque()
-        self._sending: dict[asyncio.Task[BraidError | None], Letter] = {}
+        self._sending: dict[asyncio.Task[BraidError | None], _Sent] = {}
+        self._trouble = ""  # the last failure, until one is written
         self._room = 1
         self._failed = False
         self._death: BaseException | None = None
@@ -63,6 +70,14 @@ class LetterQueue:
         """One more, behind the others."""
         self._waiting.append(letter)
         self._stirred.set()
+
+    @property
+    def trouble(self) -> str:
+        """Why none can be written now; empty when nothing is known against it."""
+        if self._trouble or not self._sending:
+            return self._trouble
+        waited = self._clock.elapsed() - next(iter(self._sending.values())).at
+        return f"no acknowledgement for {waited:.0f} s" if waited >= limits_letters.DEAD_LETTER_LATE_SECONDS else ""
 
     async def run(self) -> None:
         """Sends until none is left. Raises what `copy` raised."""
@@ -100,11 +115,11 @@ class LetterQueue:
 
     def _send(self, letter: Letter) -> None:
         task = asyncio.get_running_loop().create_task(self._copy(letter), context=letter.context)
-        self._sending[task] = letter
+        self._sending[task] = _Sent(letter, self._clock.elapsed())
         task.add_done_callback(self._ended)
 
     def _ended(self, task: asyncio.Task[BraidError | None]) -> None:
-        letter = self._sending.pop(task)
+        letter = self._sending.pop(task).letter
         self._stirred.set()
         if task.cancelled():
             return
@@ -117,12 +132,12 @@ class LetterQueue:
             self._note_success()
 
     def _note_failure(self, failure: BraidError) -> None:
-        if not self.trouble:
+        if not self._trouble:
             _log.warning("dead letters of stream %s are not written, trying again: %s", self._stream, failure)
-        self.trouble = str(failure)[: limits.ERROR_TEXT_BYTES_MAX]
+        self._trouble = str(failure)[: limits.ERROR_TEXT_BYTES_MAX]
         self._failed, self._room = True, 1
 
     def _note_success(self) -> None:
-        if self.trouble:
+        if self._trouble:
             _log.warning("dead letters of stream %s are written again", self._stream)
-        self.trouble, self._room = "", limits_letters.DEAD_LETTERS_SENDING_MAX
+        self._trouble, self._room = "", limits_letters.DEAD_LETTERS_SENDING_MAX

@@ -17,7 +17,7 @@ from braid.client.record import Record
 from braid.client.settings import Retry
 from braid.kernel import limits_letters
 from braid.kernel.errors import BraidError, DeliveryUnknown
-from tests.support.scripted_control import until
+from tests.support.scripted_control import until, virtual
 from tests.support.virtual_time import VirtualFailure, run_virtual
 from tests.unit.client.consuming import FIRST, TOPIC, Bench, bench, killed, member
 
@@ -125,12 +125,27 @@ def test_a_storm_of_letters_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """The control for the same: a failure changes nothing about how many are sent."""
 
     def go_on(self: LetterQueue, failure: BraidError) -> None:
-        self.trouble, self._room = str(failure), HELD
+        self._trouble, self._room = str(failure), HELD
 
     monkeypatch.setattr(limits_letters, "DEAD_LETTERS_HELD_MAX", HELD)
     monkeypatch.setattr(LetterQueue, "_note_failure", go_on)
     with pytest.raises(AssertionError):
         run_virtual(away_and_back(Lane(monkeypatch)))
+
+
+@virtual
+async def test_a_lane_that_does_not_answer_is_told_long_before_its_sends_are_given_up() -> None:
+    async with bench() as at:
+        at.fill(2)
+        at.control.clusters["west"].pause()
+        async with member(at, "m", FIRST, retry=Retry(max_attempts=1)) as (consumer, _):
+            running = asyncio.ensure_future(consumer.run(partial(fail_odd, at)))
+            await until(lambda: bool(blocked(consumer)), seconds=10.0)
+            assert blocked(consumer) == ["dead letters of stream logs cannot be written: no acknowledgement for 5 s"]
+            at.control.clusters["west"].resume()
+            await until(lambda: at.watch.base(TOPIC) == 2)
+            assert not blocked(consumer)
+        await running
 
 
 def test_letters_of_a_lease_that_is_gone_are_held_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
