@@ -119,7 +119,7 @@ def _is_caught(mutant: Mutant, seeds: tuple[int, ...], faults: tuple[str, ...]) 
     ("mutant", "seeds"),
     [
         (Mutant("a canary hides a loss", "I11 losses", [(drain, "_cut_short", _see_nothing_cut)]), (1,)),
-        (Mutant("producers of a lost topic are not awaited", "I13", [(work, "_to_be_kept", _keep_first)]), (23,)),
+        (Mutant("producers of a lost topic are not awaited", "I13", [(work, "_to_be_kept", _keep_first)]), (6,)),
     ],
     ids=lambda value: value.name if isinstance(value, Mutant) else "",
 )
