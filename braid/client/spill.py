@@ -9,6 +9,7 @@ import contextlib
 import logging
 import zlib
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 from braid.client.watched import Run
@@ -27,19 +28,20 @@ from braid.kernel.ports import (
     TopicPartition,
 )
 from braid.kernel.progress_fields import EnvelopeFields, SpillPointer
-from braid.kernel.spill import TOPIC, Slots, SpillRecord, keys_of, read_spilled, spilled
+from braid.kernel.spill import TOPIC, Slots, SpillRecord, keys_of, read_spilled, retention_ms, spilled
 
 _log = logging.getLogger("braid.consumer")
 _CONFIG = {
-    "cleanup.policy": "compact",
+    "cleanup.policy": "compact,delete",
     "compression.type": "producer",
     "max.message.bytes": str(limits_progress.SPILL_BYTES_MAX * 2),
+    "message.timestamp.type": "LogAppendTime",  # no member's clock says how old a record is
     "min.compaction.lag.ms": str(limits_progress.SPILL_COMPACTION_LAG_MS),
 }
 
 
-class _Pointed(NamedTuple):
-    """Under which epoch a record was written that the newest commit points to, so far as it is known."""
+class _Written(NamedTuple):
+    """Under which epoch records of a lease may lie."""
 
     place: TopicPartition
     epoch: int
@@ -63,8 +65,9 @@ class Spill:
         self._group = group
         self._beside = beside
         self._slots: dict[tuple[LeaseId, int], Slots] = {}
-        self._pointed: dict[LeaseId, _Pointed] = {}
-        self._writes: dict[tuple[LeaseId, int], int] = {}
+        self._lying: dict[LeaseId, set[_Written]] = {}
+        self._writes: dict[tuple[LeaseId, int], int] = {}  # the number of the newest write of each
+        self._begun = 0  # writes of all
         self._partitions = 0
         self._producer: KafkaProducer | None = None
         self._started = False
@@ -88,7 +91,9 @@ class Spill:
             return None
         slots = self._slots.setdefault((lease, fields.epoch), Slots())
         record = spilled(self._group, place, fields, slots.next)
-        self._writes[lease, fields.epoch] = self._writes.get((lease, fields.epoch), 0) + 1
+        self._begun += 1
+        self._writes[lease, fields.epoch] = self._begun
+        self._lying.setdefault(lease, set()).add(_Written(place, fields.epoch))
         try:
             async with asyncio.timeout(limits_progress.SPILL_SECONDS), self._writing:
                 partition, offset = await self._send(place, record.key, record.value)
@@ -105,30 +110,32 @@ class Spill:
 
     def acknowledged(self, lease: LeaseId, place: TopicPartition, stated: EnvelopeFields) -> None:
         """A commit that states these fields is stored: what earlier ones pointed to is not needed any more."""
-        before = self._pointed.pop(lease, None)
+        needed = _Written(place, stated.epoch) if stated.spill is not None else None
         if stated.spill is not None:
             self._slots.setdefault((lease, stated.epoch), Slots()).acknowledged(stated.spill)
-            self._pointed[lease] = _Pointed(place, stated.epoch)
-        if before is not None and self._pointed.get(lease) != before:
-            writes = self._writes.get((lease, before.epoch), 0)
-            self._beside(lambda: self._forget(lease, before, writes), f"spill-forget-{lease}")
+        lying = self._lying.pop(lease, set())
+        if needed is not None:
+            self._lying[lease] = {needed}
+        for needless in lying - {needed}:
+            newest = self._writes.get((lease, needless.epoch), 0)
+            self._beside(partial(self._forget, lease, needless, newest), f"spill-forget-{lease}")
 
     def remove(self, lease: LeaseId, epoch: int) -> None:
-        """The lease is gone: its next holder forgets what it wrote."""
+        """The lease is gone: what its newest commit points to is its next holder's to forget."""
         self._slots.pop((lease, epoch), None)
-        self._pointed.pop(lease, None)
+        self._lying.pop(lease, None)
         self._writes.pop((lease, epoch), None)
 
-    async def _forget(self, lease: LeaseId, pointed: _Pointed, writes: int) -> None:
+    async def _forget(self, lease: LeaseId, needless: _Written, newest: int) -> None:
         """Records of an older epoch, or of a lease that fits its commits again, go when the topic is next compacted."""
         try:
             async with asyncio.timeout(limits_progress.SPILL_SECONDS), self._writing:
-                for key in keys_of(self._group, pointed.place, pointed.epoch):
-                    if self._writes.get((lease, pointed.epoch), 0) != writes:
+                for key in keys_of(self._group, needless.place, needless.epoch):
+                    if self._writes.get((lease, needless.epoch), newest) != newest:
                         return  # what is newer lies there, or is about to
-                    await self._send(pointed.place, key, None)
+                    await self._send(needless.place, key, None)
         except (BraidError, TimeoutError) as error:
-            _log.debug("records of %s stay: %s", pointed.place, error)
+            _log.debug("records of %s stay until the topic's retention: %s", needless.place, error)
 
     async def _send(self, place: TopicPartition, key: bytes, value: bytes | None) -> tuple[int, int]:
         """Partition and offset of an acknowledged record. All of one place lie in one partition, in order."""
@@ -154,10 +161,11 @@ class Spill:
         """How many partitions the topic has; it is made by whoever needs it first."""
         described = (await self._admin.describe_topics([TOPIC])).get(TOPIC)
         if described is None:
-            brokers = len((await self._admin.describe_cluster()).brokers)
-            copies = max(1, min(limits_progress.SPILL_COPIES, brokers))
+            cluster = await self._admin.describe_cluster()
+            copies = max(1, min(limits_progress.SPILL_COPIES, len(cluster.brokers)))
+            config = {**_CONFIG, "retention.ms": str(retention_ms(cluster.offsets_retention_minutes))}
             with contextlib.suppress(AlreadyExists):  # another member was faster
-                await self._admin.create_topic(TOPIC, limits_progress.SPILL_PARTITIONS, copies, _CONFIG)
+                await self._admin.create_topic(TOPIC, limits_progress.SPILL_PARTITIONS, copies, config)
             described = (await self._admin.describe_topics([TOPIC])).get(TOPIC)
         if described is None:
             raise ClusterUnavailable(f"topic {TOPIC} is not known yet")
@@ -174,6 +182,7 @@ class Spill:
             ClusterUnavailable: the cluster does not answer; the record may be there.
         """
         assert stated.spill is not None, "asked of commits that point to a record"
+        self._lying.setdefault(lease, set()).add(_Written(place, stated.epoch))
         try:
             record = await self._record(TopicPartition(TOPIC, stated.spill.partition), stated.spill.offset)
             if record is None:
@@ -188,7 +197,6 @@ class Spill:
                 lease, stated.spill.done, error,
             )  # fmt: skip
             return None
-        self._pointed[lease] = _Pointed(place, stated.epoch)
         return found
 
     async def _record(self, where: TopicPartition, offset: int) -> KafkaRecord | None:

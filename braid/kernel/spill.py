@@ -13,12 +13,13 @@ from braid.kernel.envelope_body import check, read_body, write_body
 from braid.kernel.envelope_fit import cut, reductions, whole
 from braid.kernel.envelope_ranges import OFFSET_MAX
 from braid.kernel.errors import Invalid
-from braid.kernel.limits_progress import SPILL_BYTES_MAX
+from braid.kernel.limits_progress import SPILL_BYTES_MAX, SPILL_RETENTION_MS
 from braid.kernel.ports import TopicPartition
 from braid.kernel.progress_fields import EnvelopeFields, SpillPointer
 
 TOPIC: Final = "braid-progress"
 SLOTS: Final = 2
+_MINUTE_MS: Final = 60_000
 _CHECKSUM_BYTES: Final = 4
 _BASE_BYTES: Final = 8
 _HEAD_BYTES: Final = _CHECKSUM_BYTES + _BASE_BYTES
@@ -54,6 +55,15 @@ def record_key(group: str, place: TopicPartition, epoch: int, slot: int) -> byte
 def keys_of(group: str, place: TopicPartition, epoch: int) -> Sequence[bytes]:
     """The keys of all slots of a lease."""
     return [record_key(group, place, epoch, slot) for slot in range(SLOTS)]
+
+
+def retention_ms(offsets_retention_minutes: int) -> int:
+    """How long the topic keeps a record: longer than its cluster keeps a commit that nobody repeats.
+
+    A holder writes its record anew with each commit, so what grows so old is of a holder that died before its commit,
+    or of a group that is gone: no tombstone of anybody's will meet it.
+    """
+    return max(SPILL_RETENTION_MS, 2 * offsets_retention_minutes * _MINUTE_MS)
 
 
 def spilled(group: str, place: TopicPartition, fields: EnvelopeFields, slot: int) -> SpillRecord:
