@@ -11,10 +11,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from braid.client.instruments import Level, instruments
 from braid.client.partition_work import PartitionWork
 from braid.client.spill import Spill
 from braid.kernel import limits
 from braid.kernel.envelope import EncodedCommit, encode
+from braid.kernel.envelope_fit import left_out
 from braid.kernel.errors import BraidError, ClusterUnavailable, Fenced, Invalid, NotFound
 from braid.kernel.ids import LeaseId
 from braid.kernel.ports import (
@@ -83,7 +85,11 @@ class Committer:
         """
         self.works: dict[LeaseId, PartitionWork] = {}
         self.generation: Generation | None = None
-        self.truncated = 0
+        measured, self._attributes = instruments(), {"messaging.consumer.group.name": group}
+        self._truncated = measured.truncated if measured else None
+        self._unstated = Level(measured.unstated if measured else None, self._attributes)
+        self.truncated = 0  # commits that claim less than is done
+        self.unstated: dict[LeaseId, int] = {}  # rejected or expired offsets that the newest commit states nowhere
         self._ask = ask
         self._resumed = resumed
         self._before = before
@@ -155,6 +161,7 @@ class Committer:
             del self.works[work.lease.id]
         if self._spill is not None:
             self._spill.remove(work.lease.id, work.lease.epoch)
+        self._leave_out(work.lease.id, 0)
         if (foreseen := self._foreseen.pop(work.lease.id, None)) is not None:
             foreseen.asked.cancel()
 
@@ -302,11 +309,27 @@ class Committer:
                 said = fields if record.whole else record.stated
                 beside = encode(said, self._limit_units, ascii_only=self._ascii_only, spill=pointer)
                 if beside.stated.spill is not None:
+                    self._leave_out(work.lease.id, left_out(fields, record.stated))
                     return _Encoded(work, versions, beside, record.stated)
+        unstated = left_out(fields, commit.stated) if commit.truncated else 0
+        self._leave_out(work.lease.id, unstated)
         if commit.truncated:
             self.truncated += 1
-            _log.warning("%s: progress does not fit its commit; what is left out will be repeated", work.lease.id)
+            if self._truncated is not None:
+                self._truncated.add(1, self._attributes)
+            _log.warning(
+                "%s: progress does not fit its commit; what is left out will be repeated, %d rejected offsets among it",
+                work.lease.id, unstated,
+            )  # fmt: skip
         return _Encoded(work, versions, commit, commit.stated)
+
+    def _leave_out(self, lease: LeaseId, unstated: int) -> None:
+        """So many rejected or expired offsets of a lease are stated nowhere from now on."""
+        if unstated:
+            self.unstated[lease] = unstated
+        else:
+            self.unstated.pop(lease, None)
+        self._unstated.set(sum(self.unstated.values()))
 
     async def _with_fingerprint(self, work: PartitionWork, fields: EnvelopeFields) -> EnvelopeFields:
         """Adds the identity of the log below the snapshot's own base, which may have moved on by now."""

@@ -69,7 +69,17 @@ COPYING: Final = Declared(
     "braid.consumer.copying", "up-down counter", "{message}", ("messaging.consumer.group.name",),
     "Records on their way to the dlq lane; where they become more, it cannot be written",
 )  # fmt: skip
-CATALOGUE: Final = (OPERATION, SENT, CONSUMED, PROCESS, PARKED, PARKED_BOUND, OVERDUE, STOPPED, HELD_BACK, COPYING)
+TRUNCATED: Final = Declared(
+    "braid.consumer.commits_truncated", "counter", "{commit}", ("messaging.consumer.group.name",),
+    "Commits that claim less than is done: all of it neither fitted nor could be written beside them",
+)  # fmt: skip
+UNSTATED: Final = Declared(
+    "braid.consumer.rejected_unstated", "up-down counter", "{message}", ("messaging.consumer.group.name",),
+    "Rejected or expired offsets that the newest commits had no room for: a next holder meets them again",
+)  # fmt: skip
+CATALOGUE: Final = (
+    OPERATION, SENT, CONSUMED, PROCESS, PARKED, PARKED_BOUND, OVERDUE, STOPPED, HELD_BACK, COPYING, TRUNCATED, UNSTATED,
+)  # fmt: skip
 
 
 class Instruments:
@@ -78,6 +88,8 @@ class Instruments:
     def __init__(self, meter: metrics.Meter) -> None:
         """Makes them."""
         self.operation = _histogram(meter, OPERATION)
+        self.truncated = _counter(meter, TRUNCATED)
+        self.unstated = _up_down(meter, UNSTATED)
         self.process = _histogram(meter, PROCESS)
         self.sent = _counter(meter, SENT)
         self.consumed = _counter(meter, CONSUMED)
