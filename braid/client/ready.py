@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from braid.client.places import Place, own_roles, roles
 from braid.client.record import Record, Row
-from braid.client.round_robin import RoundRobin
 from braid.client.slices import Slice
 from braid.kernel import limits
+from braid.kernel.round_robin import RoundRobin
 
 if TYPE_CHECKING:
     from braid.client.memory import LaneMemory

@@ -142,6 +142,11 @@ class Chunk:
         self._many_at_once = True
         self._damaged: list[DamagedBatch] = []
 
+    @property
+    def size_bytes(self) -> int:
+        """Of the answer, which is kept until it is used up."""
+        return len(self._data)
+
     def take(self, limit: int, inflater: Inflater) -> FetchedRecords:
         """Decodes up to `limit` further records and moves `next_offset` past them, and past what holds none.
 

@@ -20,6 +20,7 @@ from aiokafka.protocol.fetch import FetchRequest
 from braid.kafka.batch import Frame, Inflater, NoFrame, read_frame
 from braid.kafka.chunk import Chunk
 from braid.kafka.errors import OFFSET_OUT_OF_RANGE
+from braid.kafka.fetch_turns import FetchTurns
 from braid.kafka.owing import Owing
 from braid.kafka.wire import ClusterMetadata, Wire
 from braid.kernel.errors import BraidError, ClusterUnavailable, OffsetOutOfRange
@@ -33,7 +34,16 @@ from braid.kernel.limits import (
     KAFKA_FETCH_WAIT_MS,
     KAFKA_METADATA_AGE_MS,
 )
-from braid.kernel.ports import Contact, FetchedColumns, FetchedRecords, Isolation, TopicPartition
+from braid.kernel.limits_batches import FETCH_AHEAD_BYTES
+from braid.kernel.ports import (
+    NO_LANES,
+    Contact,
+    FetchedColumns,
+    FetchedRecords,
+    FetchLane,
+    Isolation,
+    TopicPartition,
+)
 
 _BACKOFF_SECONDS = KAFKA_BACKOFF_MS / 1_000
 _METADATA_AGE_SECONDS = KAFKA_METADATA_AGE_MS / 1_000
@@ -95,6 +105,7 @@ class AioFetcher:
         self._client_rack = client_rack
         self._keep_damaged_bytes = keep_damaged_bytes
         self._assigned: dict[TopicPartition, _Assigned] = {}
+        self._turns = FetchTurns()
         self._leaders: dict[TopicPartition, int] = {}
         self._metadata_at = float("-inf")
         self._pump: asyncio.Task[None] | None = None
@@ -122,9 +133,12 @@ class AioFetcher:
         self._note_wants()
         self._pump = asyncio.create_task(self._run(), name="kafka-fetcher")
 
-    def assign(self, positions: Mapping[TopicPartition, int]) -> None:
+    def assign(
+        self, positions: Mapping[TopicPartition, int], lanes: Mapping[TopicPartition, FetchLane] = NO_LANES
+    ) -> None:
         """See `KafkaFetcher.assign`."""
         kept = self._assigned
+        self._turns.assign(lanes)
         self._assigned = {partition: kept.get(partition) or _Assigned(at) for partition, at in positions.items()}
         self._note_wants()
         self._wake_pump.set()
@@ -185,6 +199,9 @@ class AioFetcher:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_seconds):
                 while not (fetched := self._collect(max_records, take)):
+                    if self._inflater.left <= 0:  # what was opened brought nothing; others have not had their turn
+                        await asyncio.sleep(0)
+                        continue
                     self._arrived.clear()
                     await self._arrived.wait()
                 return fetched
@@ -193,28 +210,36 @@ class AioFetcher:
     def _collect(self, max_records: int, take: Callable[[Chunk, int], _Fetched]) -> list[_Fetched]:
         if self._pump is not None and self._pump.done() and not self._pump.cancelled():
             self._pump.result()  # a fault of ours: let it be seen
+        self._turns.offer(self._find_ready())
         fetched: list[_Fetched] = []
         self._inflater.left = INFLATED_TURN_BYTES
         left = max_records
-        for partition in list(self._assigned):
+        while left > 0 and self._inflater.left > 0 and (turn := self._turns.next(left)) is not None:
+            partition, limit = turn
             state = self._assigned[partition]
-            if left <= 0:
-                break
+            chunk = state.chunk
+            assert chunk is not None, "it was ready"
+            taken = take(chunk, limit)
+            left -= taken.size
+            if self._after_taking(partition, state, chunk):
+                fetched.append(taken)
+            self._turns.took(taken.size, more=taken.size == limit and state.chunk is chunk and not chunk.large)
+        return fetched
+
+    def _find_ready(self) -> list[TopicPartition]:
+        """The partitions of which something may be taken; raises the failure of one that comes before them."""
+        ready: list[TopicPartition] = []
+        for partition, state in self._assigned.items():
             if state.paused or (state.chunk is None and state.failure is None) or self._is_opening(partition):
                 continue
-            if state.failure is not None:
-                if fetched:
-                    continue
+            if state.failure is None:
+                ready.append(partition)
+            elif not ready:
                 failure, state.failure = state.failure, None
                 state.not_before = self._now() + _BACKOFF_SECONDS
                 self._wake_pump.set()
                 raise failure
-            if state.chunk is not None:
-                taken = take(state.chunk, left)
-                left -= taken.size
-                if self._after_taking(partition, state, state.chunk):
-                    fetched.append(taken)
-        return fetched
+        return ready
 
     def _after_taking(self, partition: TopicPartition, state: _Assigned, chunk: Chunk) -> bool:
         """Notes how far a partition's chunk is decoded; returns whether it went on."""
@@ -317,10 +342,14 @@ class AioFetcher:
             self._owing.excused()
 
     def _wanted_by_broker(self, now: float) -> dict[int, list[TopicPartition]]:
-        wanted: dict[int, list[TopicPartition]] = defaultdict(list)
+        ahead: dict[str, int] = defaultdict(int)
         for partition, state in self._assigned.items():
-            leader = self._leaders.get(partition, -1)
-            if leader >= 0 and state.wants_data(now):
+            if state.chunk is not None and not state.paused:
+                ahead[self._turns.lane(partition)] += state.chunk.size_bytes
+        wanted: dict[int, list[TopicPartition]] = defaultdict(list)
+        for partition in self._turns.in_order([at for at, state in self._assigned.items() if state.wants_data(now)]):
+            state, leader = self._assigned[partition], self._leaders.get(partition, -1)
+            if leader >= 0 and ahead[self._turns.lane(partition)] < FETCH_AHEAD_BYTES:
                 wanted[state.replica if state.replica >= 0 else leader].append(partition)
         return wanted
 
@@ -389,6 +418,7 @@ class AioFetcher:
             self._leaders.pop(partition, None)
             state.not_before = self._now() + _BACKOFF_SECONDS
         elif data:
+            self._turns.received(partition, len(data))
             chunk = Chunk(
                 partition,
                 state.position,

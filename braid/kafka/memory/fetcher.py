@@ -4,12 +4,13 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from functools import partial
 
+from braid.kafka.fetch_turns import FetchTurns
 from braid.kafka.memory.link import Link
 from braid.kafka.memory.log import Log
 from braid.kafka.owing import Owing
 from braid.kernel.errors import ClusterUnavailable, NotFound, OffsetOutOfRange
 from braid.kernel.limits import KAFKA_BACKOFF_MS
-from braid.kernel.ports import Contact, FetchedColumns, FetchedRecords, TopicPartition
+from braid.kernel.ports import NO_LANES, Contact, FetchedColumns, FetchedRecords, FetchLane, TopicPartition
 from braid.kernel.record_columns import columns_of
 
 _BACKOFF_SECONDS = KAFKA_BACKOFF_MS / 1_000
@@ -24,6 +25,7 @@ class MemoryFetcher:
         self._keep_damaged_bytes = keep_damaged_bytes
         self._positions: dict[TopicPartition, int] = {}
         self._paused: set[TopicPartition] = set()
+        self._turns = FetchTurns()
         self._epochs: dict[TopicPartition, int] = {}  # of the leader that took what was fetched last
         self._starting = False
         self._started = False
@@ -42,8 +44,11 @@ class MemoryFetcher:
         self._starting = False
         self._note()
 
-    def assign(self, positions: Mapping[TopicPartition, int]) -> None:
+    def assign(
+        self, positions: Mapping[TopicPartition, int], lanes: Mapping[TopicPartition, FetchLane] = NO_LANES
+    ) -> None:
         """See `KafkaFetcher.assign`."""
+        self._turns.assign(lanes)
         self._positions = {partition: self._positions.get(partition, at) for partition, at in positions.items()}
         self._paused.intersection_update(positions)
         self._epochs = {partition: at for partition, at in self._epochs.items() if partition in positions}
@@ -127,35 +132,42 @@ class MemoryFetcher:
     def _collect(self, max_records: int) -> list[FetchedRecords]:
         fetched: list[FetchedRecords] = []
         left = max_records
-        for partition in [at for at in self._positions if at not in self._paused]:
-            if left <= 0:
-                break
-            position = self._positions[partition]
-            try:
-                log = self._link.cluster.led_log(partition)
-            except (NotFound, ClusterUnavailable):
+        self._turns.offer([at for at in self._positions if at not in self._paused])
+        while left > 0 and (turn := self._turns.next(left)) is not None:
+            partition, limit = turn
+            found = self._read(partition, limit, raises=not fetched)
+            if found is None or found.next_offset == self._positions[partition]:
+                self._turns.took(0, more=False)
                 continue
-            try:
-                self._check_same(partition, log, position)
-                found = log.read(position, left, self._max_partition_bytes)
-            except OffsetOutOfRange as error:
-                if fetched:
-                    continue
-                where = {"topic": partition.topic, "partition": str(partition.partition), "offset": str(position)}
-                raise OffsetOutOfRange(error.message, metadata=where) from error
-            if found.next_offset != position:
-                left -= len(found.records) + len(found.damaged)
-                # Whoever was served goes to the end, so that one busy partition does not starve the rest.
-                del self._positions[partition]
-                self._positions[partition] = found.next_offset
-                last = log.batch_of(found.next_offset - 1)
-                self._epochs[partition] = -1 if last is None else last.leader_epoch
-                kept = self._keep_damaged_bytes
-                damaged = [each._replace(raw=each.raw[:kept]) for each in found.damaged]
-                fetched.append(
-                    FetchedRecords(partition, found.records, found.next_offset, damaged, self._epochs[partition])
-                )
+            self._turns.took(found.size, more=found.size == limit)
+            left -= found.size
+            # Whoever was served goes to the end, so that one busy partition does not starve the rest.
+            del self._positions[partition]
+            self._positions[partition] = found.next_offset
+            self._epochs[partition] = found.leader_epoch
+            fetched.append(found)
         return fetched
+
+    def _read(self, partition: TopicPartition, limit: int, *, raises: bool) -> FetchedRecords | None:
+        """None of what nobody leads, and of a position outside its log, unless that `raises`."""
+        position = self._positions[partition]
+        try:
+            log = self._link.cluster.led_log(partition)
+        except (NotFound, ClusterUnavailable):
+            return None
+        try:
+            self._check_same(partition, log, position)
+            found = log.read(position, limit, self._max_partition_bytes)
+        except OffsetOutOfRange as error:
+            if not raises:
+                return None
+            where = {"topic": partition.topic, "partition": str(partition.partition), "offset": str(position)}
+            raise OffsetOutOfRange(error.message, metadata=where) from error
+        last = log.batch_of(found.next_offset - 1)
+        damaged = [each._replace(raw=each.raw[: self._keep_damaged_bytes]) for each in found.damaged]
+        return FetchedRecords(
+            partition, found.records, found.next_offset, damaged, -1 if last is None else last.leader_epoch
+        )
 
     def _check_same(self, partition: TopicPartition, log: Log, position: int) -> None:
         """Raises `OffsetOutOfRange` when a later leader took what lies below a position than what was fetched there."""

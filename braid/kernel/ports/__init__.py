@@ -16,10 +16,12 @@ from braid.kernel.ports.host import (
     Threads,
 )
 from braid.kernel.ports.kafka import (
+    NO_LANES,
     Committed,
     DamagedBatch,
     FetchedColumns,
     FetchedRecords,
+    FetchLane,
     Fingerprint,
     Generation,
     Isolation,
@@ -71,6 +73,7 @@ from braid.kernel.ports.store import (
 )
 
 __all__ = [
+    "NO_LANES",
     "Appended",
     "Batch",
     "BrokerDescription",
@@ -87,6 +90,7 @@ __all__ = [
     "Endpoint",
     "EventStore",
     "Fence",
+    "FetchLane",
     "FetchedColumns",
     "FetchedRecords",
     "Fingerprint",

@@ -2,7 +2,8 @@
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
 
 from braid.kernel.errors import BraidError
 from braid.kernel.ports.contact import Contact
@@ -235,6 +236,16 @@ class KafkaProducer(Protocol):
         ...
 
 
+class FetchLane(NamedTuple):
+    """Partitions of one name share its turns in fetching, which grow with its share."""
+
+    name: str = ""
+    share: int = 1
+
+
+NO_LANES: Final[Mapping[TopicPartition, FetchLane]] = MappingProxyType({})
+
+
 class KafkaFetcher(Protocol):
     """Fetches partitions of one cluster from positions the caller keeps. No group, no commits, no reset policy."""
 
@@ -242,8 +253,14 @@ class KafkaFetcher(Protocol):
         """Connects, trying until it succeeds or the task is cancelled."""
         ...
 
-    def assign(self, positions: Mapping[TopicPartition, int]) -> None:
-        """Replaces what is fetched: keys kept continue where they are, new ones begin at the given offset."""
+    def assign(
+        self, positions: Mapping[TopicPartition, int], lanes: Mapping[TopicPartition, FetchLane] = NO_LANES
+    ) -> None:
+        """Replaces what is fetched: keys kept continue where they are, new ones begin at the given offset.
+
+        While several lanes have something, each brings records in proportion to its share; within a lane partitions
+        take turns. What has no lane is in one together.
+        """
         ...
 
     def pause(self, partitions: Sequence[TopicPartition]) -> None:

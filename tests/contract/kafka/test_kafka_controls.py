@@ -50,7 +50,7 @@ def test_positions_that_are_reset_by_an_assignment(monkeypatch: pytest.MonkeyPat
     body = flow_bodies.positions_are_kept_across_assignments
     run_on_memory(body)
 
-    def assign(self: MemoryFetcher, positions: Mapping[TopicPartition, int]) -> None:
+    def assign(self: MemoryFetcher, positions: Mapping[TopicPartition, int], lanes: object = None) -> None:
         self._positions = dict(positions)
         self._link.cluster.notify()
 

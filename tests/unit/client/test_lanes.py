@@ -12,10 +12,10 @@ from braid.client.columns import Batch
 from braid.client.memory import MemoryBound
 from braid.client.places import ANY, roles
 from braid.client.record import Record
-from braid.client.round_robin import RoundRobin
 from braid.client.settings import ConsumerSettings, Retry
 from braid.kernel import limits
 from braid.kernel.errors import Invalid, Retryable
+from braid.kernel.round_robin import RoundRobin
 from tests.support.scripted_control import until, virtual
 from tests.unit.client.consuming import FIRST, Bench, bench, killed, member
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from braid.client.round_robin import RoundRobin
+from braid.kernel.round_robin import RoundRobin
 
 TURNS = {"live": 32, "bulk": 8, "rest": 1}
 sizes = st.lists(st.integers(1, 2_000), min_size=30, max_size=300)
