@@ -40,6 +40,7 @@ class Intake:
         self._fetcher = fetcher
         self._out_of_range = out_of_range
         self._works: dict[TopicPartition, PartitionWork] = {}
+        self._lanes: dict[TopicPartition, FetchLane] = {}
         self._paused: dict[TopicPartition, None] = {}
         self._stirred = asyncio.Event()
         memory.on_room(self._respect_bound)
@@ -47,13 +48,14 @@ class Intake:
     def add(self, work: PartitionWork) -> None:
         """Begins to fetch a restored lease."""
         self._works[work.lease.topic_partition] = work
+        self._lanes[work.lease.topic_partition] = FetchLane(work.memory.name, work.memory.share)
         self._paused.pop(work.lease.topic_partition, None)
         self._assign()
 
     def remove(self, work: PartitionWork) -> None:
         """Stops fetching a lease."""
         if self._works.get(work.lease.topic_partition) is work:
-            del self._works[work.lease.topic_partition]
+            del self._works[work.lease.topic_partition], self._lanes[work.lease.topic_partition]
             self._paused.pop(work.lease.topic_partition, None)
             self._assign()
 
@@ -101,8 +103,7 @@ class Intake:
         await asyncio.sleep(0)  # what is fetched ahead comes without waiting; handlers get their turn
 
     def _assign(self) -> None:
-        lanes = {at: FetchLane(work.memory.name, work.memory.share) for at, work in self._works.items()}
-        self._fetcher.assign({at: work.progress.fetched for at, work in self._works.items()}, lanes)
+        self._fetcher.assign({at: work.progress.fetched for at, work in self._works.items()}, self._lanes)
         self._stirred.set()
 
     def _respect_bound(self) -> None:
@@ -129,6 +130,7 @@ class Intake:
         _log.warning("fetch position outside the log: %s", error)
         partition = TopicPartition(error.metadata["topic"], int(error.metadata["partition"]))
         work = self._works.pop(partition, None)
+        self._lanes.pop(partition, None)
         self._paused.pop(partition, None)
         self._assign()
         if work is not None:

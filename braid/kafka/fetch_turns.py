@@ -29,7 +29,7 @@ class FetchTurns:
     def assign(self, lanes: Mapping[TopicPartition, FetchLane]) -> None:
         """Replaces what is known of partitions' lanes."""
         self._lanes = dict(lanes)
-        for lane in (_NO_LANE, *lanes.values()):
+        for lane in dict.fromkeys((_NO_LANE, *lanes.values())):
             if lane.name not in self._shares:
                 self._round.add(lane.name)
             self._shares[lane.name] = lane.share
@@ -61,7 +61,10 @@ class FetchTurns:
 
     def in_order(self, partitions: Sequence[TopicPartition]) -> Sequence[TopicPartition]:
         """The same, as they are to be asked for."""
-        return sorted(partitions, key=lambda at: self._start(self.lane(at)))
+        by_lane: dict[str, list[TopicPartition]] = {}
+        for partition in partitions:
+            by_lane.setdefault(self.lane(partition), []).append(partition)
+        return [partition for name in sorted(by_lane, key=self._start) for partition in by_lane[name]]
 
     def received(self, partition: TopicPartition, size: int) -> None:
         """So many bytes came of a partition."""
