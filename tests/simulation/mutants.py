@@ -319,7 +319,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "a dead letter marked before its acknowledgement",
-        "I12 letters",
+        "I3",
         [(dead_letters.DeadLetters, "write", _mark_first)],
         ("kill-service", "pause-service", "kill-member"),
         {"send_interval_seconds": 0.05},

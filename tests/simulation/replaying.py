@@ -19,7 +19,7 @@ from tests.support.checkers import facts
 from tests.support.checkers.letters import WholeReplays
 
 LETTERS: Final = 12  # then somebody mends the handler
-RATES: Final = (4.0, 12.0)  # letters a second, of one replay after the other: batches of two, and of six
+RATES: Final = (1.0, 4.0)  # letters a second, of one replay after the other: batches of one, and of two
 _RETRY_SECONDS: Final = 0.5
 _MESH: Final = "simulation"
 

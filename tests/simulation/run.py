@@ -20,7 +20,7 @@ from tests.simulation.plan import Plan, plan_of
 from tests.simulation.replaying import Replaying
 from tests.simulation.splitting import early
 from tests.simulation.world import World
-from tests.support.checkers.checking import Checker
+from tests.support.checkers.checking import Checker, Violation
 from tests.support.checkers.commits import ReadableEnvelopes, TruthfulCommits
 from tests.support.checkers.delivery import HonestReceipts, NoPhantom, ZeroLoss
 from tests.support.checkers.drains import SafeDrains
@@ -46,6 +46,7 @@ class Result:
     Attributes:
         invariant: The first invariant violated, '' when the run is green.
         message: What was wrong.
+        found: All that was violated in that instant.
         trace: The journal, or its last lines.
         simulated_seconds: How long it was on the virtual clock.
         cpu_seconds: How long this process computed for it.
@@ -60,6 +61,7 @@ class Result:
     simulated_seconds: float
     cpu_seconds: float
     counts: dict[str, int]
+    found: Sequence[Violation]
     checkers: Sequence[Checker]
 
     @property
@@ -91,7 +93,7 @@ def run(plan: Plan, lines: int = 0) -> Result:
         _end(loop, world)
         logging.disable(logging.NOTSET)
     trace, cpu = journal.trace(lines), time.process_time() - began
-    return Result(plan.seed, invariant, message, trace, simulated, cpu, journal.counts, checkers)
+    return Result(plan.seed, invariant, message, trace, simulated, cpu, journal.counts, journal.violations, checkers)
 
 
 def run_seed(seed: int, fault_seconds: float, lines: int = 0) -> Result:
@@ -103,8 +105,8 @@ def _checkers(plan: Plan, now: Callable[[], float]) -> list[Checker]:
     checkers: list[Checker] = [
         HonestReceipts(),
         NoPhantom(),
-        LettersFirst(),
         TruthfulCommits(),
+        LettersFirst(),
         ReadableEnvelopes(),
         RisingEpochs(),
         Restful(),

@@ -69,7 +69,7 @@ def test_the_checker_sees_a_grant_against_a_rule(rules: Mapping[str, Any], told:
 
 def test_the_checker_takes_each_group_by_itself() -> None:
     one, other = (HistoryId("assigner", "group", name) for name in ("g", "h"))
-    drained = {"drains": {"web-1": {}}}
+    drained: Mapping[str, Any] = {"drains": {"web-1": {}}}
     checker = KeptRules()
     assert list(checker.see(Folded("a", other, 9, state({}, 1, "", 0)))) == []
     assert list(checker.see(Folded("a", one, 1, state({}, 2, "01", 7)))) == []

@@ -6,6 +6,7 @@ import pytest
 
 from braid.kernel.envelope import encode
 from braid.kernel.progress_fields import EnvelopeFields
+from tests.simulation.mutants import MUTANTS
 from tests.simulation.mutants_letters import FAULTS, REPLAYS
 from tests.simulation.plan import Plan
 from tests.simulation.run import run
@@ -13,7 +14,10 @@ from tests.support.checkers import Checker, check, facts
 from tests.support.checkers.facts import Fact, LogId, Place
 from tests.support.checkers.letters import LettersFirst, WholeReplays
 
-MORE: Sequence[str] = ("kill-cluster", "pause-cluster", "move-stream", "kill-producer", "slow-appends", "late-append")
+MORE: Sequence[str] = (
+    *("kill-dlq",) * 4,
+    *("kill-cluster", "pause-cluster", "move-stream", "kill-producer", "slow-appends", "late-append"),
+)
 
 
 @pytest.mark.timeout(300)
@@ -23,6 +27,13 @@ def test_replays_send_every_letter_under_faults(seed: int) -> None:
     assert result.green, "\n".join([f"seed {seed}", *result.trace[-40:], result.message])
     assert all(each.held >= 2 for each in result.checkers if isinstance(each, WholeReplays))
     assert killed_at_work(result.trace)  # else it proves less than it says
+
+
+def test_a_letter_marked_early_is_told_by_name() -> None:
+    mutant = next(each for each in MUTANTS if each.name == "a dead letter marked before its acknowledgement")
+    with mutant.at_work():
+        result = run(mutant.plan(0), lines=1)
+    assert [each.invariant for each in result.found] == ["I3 truthful commits", "I12 letters first"]
 
 
 def killed_at_work(trace: Sequence[str]) -> bool:

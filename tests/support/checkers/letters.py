@@ -52,7 +52,7 @@ class LettersFirst(Instant):
     def __init__(self) -> None:
         self._written: set[tuple[Place, bytes]] = set()
         self._settled: dict[tuple[str, LogId], set[int]] = {}
-        self._given_up: dict[tuple[str, LogId], set[int]] = {}
+        self._failed: dict[tuple[str, LogId], set[int]] = {}
         self._cut_at: dict[LogId, int] = {}
 
     def see(self, fact: Fact) -> Iterator[str]:
@@ -65,7 +65,7 @@ class LettersFirst(Instant):
             case Failed(group=group, place=place):
                 key = group, place.log
                 if place.offset not in self._settled.get(key, ()):
-                    self._given_up.setdefault(key, set()).add(place.offset)
+                    self._failed.setdefault(key, set()).add(place.offset)
             case Processed(group=group, place=place) | Rejected(group=group, place=place):
                 self._settle(group, place)
             case DeadLettered():
@@ -78,7 +78,7 @@ class LettersFirst(Instant):
     def _settle(self, group: str, place: Place) -> None:
         key = group, place.log
         self._settled.setdefault(key, set()).add(place.offset)
-        self._given_up.get(key, set()).discard(place.offset)
+        self._failed.get(key, set()).discard(place.offset)
 
     def _copied(self, letter: DeadLettered) -> Iterator[str]:
         if (letter.place, letter.value) not in self._written:
@@ -89,11 +89,11 @@ class LettersFirst(Instant):
             self._settle(letter.group, letter.place)
 
     def _committed(self, commit: Committed) -> Iterator[str]:
-        given_up = self._given_up.get((commit.group, commit.log))
-        if not given_up:
+        failed = self._failed.get((commit.group, commit.log))
+        if not failed:
             return
         end = self._cut_at.get(commit.log)
-        judged = [offset for offset in sorted(given_up) if end is None or offset < end]
+        judged = [offset for offset in sorted(failed) if end is None or offset < end]
         try:
             claims = [claim for fields in stated(commit) for claim in fields.claims]
         except BraidError:  # which is I3's business
@@ -101,7 +101,7 @@ class LettersFirst(Instant):
         claimed = [offset for offset in judged if any(first <= offset < stop for first, stop in claims)]
         if claimed:
             named = claimed[:_NAMED_MAX]
-            yield f"{commit.group} claims {named} of {commit.log}, given up and without a copy in the dlq lane"
+            yield f"{commit.group} claims {named} of {commit.log}, which failed and have no copy in the dlq lane"
 
 
 def _in_dlq_lane(copy: Place, origin: Place) -> bool:
