@@ -5,7 +5,6 @@ each, no surrogates, no spaces, no combining marks, stable under Unicode normali
 be for two characters to hold 31 bits (46,341² ≥ 2³¹), and no larger.
 """
 
-import sys
 from typing import Final
 
 import numpy as np
@@ -19,12 +18,11 @@ _MARK_BITS: Final = 16  # among the last of which the end mark is, or one charac
 _UNREADABLE: Final = "metadata has characters or pairs that stand for nothing, or no end mark"
 _NO_BYTES: Final = "metadata does not end with its last byte"
 _BLOCKS: Final = ((0x3400, 28_813), (0xAC00, 11_172), (0xE000, 6_356))  # first code point, how many
-_UTF_16: Final = "utf-16-le" if sys.byteorder == "little" else "utf-16-be"
-_ALPHABET: Final = np.concatenate([np.arange(first, first + count) for first, count in _BLOCKS]).astype(np.uint16)
+_ALPHABET: Final = np.concatenate([np.arange(first, first + count) for first, count in _BLOCKS]).astype("<u2")
 _NOTHING: Final = -(1 << 31)  # in place of a value: what it is part of is negative
 _VALUES: Final = np.full(1 << 16, _NOTHING, np.int64)
 _VALUES[_ALPHABET] = np.arange(_RADIX)
-_CHARACTERS: Final = _ALPHABET.tobytes().decode(_UTF_16)
+_CHARACTERS: Final = _ALPHABET.tobytes().decode("utf-16-le")
 _DIGITS: Final[list[int]] = _VALUES.tolist()  # read faster one by one than an array
 _SHORT_BYTES: Final = 128  # most envelopes; so few bytes are sooner read as one number than as arrays
 _SHORT_UNITS: Final = (_SHORT_BYTES * 16 + 2 + _PAIR_BITS - 1) // _PAIR_BITS
@@ -82,7 +80,7 @@ def pack_bits(data: bytes) -> str:
     characters: bytes = _ALPHABET[values.ravel()].tobytes()
     if single:
         characters = characters[:-4] + characters[-2:]
-    return characters.decode(_UTF_16)
+    return characters.decode("utf-16-le")
 
 
 def unpack(text: str) -> bytes:
@@ -116,7 +114,7 @@ def unpack_number(text: str) -> bytes:
 
 def unpack_bits(text: str) -> bytes:
     """`unpack` for many characters."""
-    codes = np.frombuffer(text.encode(_UTF_16, "surrogatepass"), np.uint16)
+    codes = np.frombuffer(text.encode("utf-16-le", "surrogatepass"), "<u2")
     single = len(codes) % 2
     values = np.zeros(len(codes) + single, np.int64)
     values[: len(codes)] = _VALUES[codes]
