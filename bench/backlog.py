@@ -8,12 +8,13 @@ import asyncio
 import sys
 import time
 from collections.abc import Awaitable, Callable
+from itertools import count
 from typing import Final
 
 import braid
 from bench.asking import Asked
 from bench.consume import fill
-from bench.fixed_mesh import STREAM, TOPIC, FixedMesh
+from bench.fixed_mesh import PARTITIONS, STREAM, TOPIC, FixedMesh
 from bench.ground import cores, play_on_a_broker
 from bench.groups import new_group
 from bench.lateness import PACE_PER_S, Where, play, send_steadily, slowest_of_100
@@ -22,6 +23,7 @@ from bench.tables import Table, made_with
 from braid.client.consumer import Consumer
 from braid.client.record import Record
 from braid.kafka.cluster import AioKafka
+from braid.kafka.partitioner import partition_of
 from braid.kernel.ports import Committed, OffsetAt, TopicPartition
 from tests.support.patience import until
 
@@ -34,6 +36,7 @@ AGAIN: Final = "no backlog, again"
 SPLIT: Final = f"beside a backlog, split, share {SHARE:g}"
 NOT_SPLIT: Final = "behind a backlog, not split"
 WAIT_SECONDS: Final = 300.0
+KEY: Final = next(key for key in map(b"%d".__mod__, count()) if not partition_of(key, PARTITIONS))  # of the backlog's
 BEFORE_RECORDS: Final = 30_000  # that are handled before a consumer looks how old its records are
 TOLERANCE: Final = 0.35  # of the quiet 99th percentiles among themselves
 
@@ -75,7 +78,7 @@ class Contest:
         async with settled as consumer, mesh.producer(STREAM, linger_ms=0) as producer:
             running = asyncio.ensure_future(consumer.run(handle))
             await _ready(consumer, producer, handled, policy is not None)
-            sent = await send_steadily(producer, self._live)
+            sent = await send_steadily(producer, self._live, KEY)
             await until(lambda: sent.keys() <= handled.keys(), "all live records", WAIT_SECONDS)
             left = end - sum(each.partition == 0 and each.offset < end for each in handled) if behind else 0
             assert policy is None or left > 0, "the backlog was done before the live records were: fill more"
@@ -99,7 +102,7 @@ async def _ready(consumer: Consumer, producer: braid.Producer, handled: dict[Whe
     """Records come, and where a split is wanted it is made."""
     if splits:
         await until(lambda: any(each.behind for each in consumer.explain()), "a split", WAIT_SECONDS)
-    first = await producer.send(b"first")
+    first = await producer.send(b"first", key=KEY)
     if splits:
         await until(lambda: Where(first.partition, first.offset) in handled, "a first live record", WAIT_SECONDS)
     await until(lambda: bool(handled), "a first record", WAIT_SECONDS)

@@ -23,12 +23,12 @@ class Where(NamedTuple):
     offset: int
 
 
-async def send_steadily(producer: braid.Producer, records: int) -> dict[Where, float]:
+async def send_steadily(producer: braid.Producer, records: int, key: bytes | None = None) -> dict[Where, float]:
     """Sends so many after those that warm up, one at a time; returns when `send` was called for each, in seconds."""
     sent: dict[Where, float] = {}
     for number in range(WARM_UP_RECORDS + records):
         began = time.perf_counter()
-        receipt = await producer.send(b"live")
+        receipt = await producer.send(b"live", key=key)
         if number >= WARM_UP_RECORDS:
             sent[Where(receipt.partition, receipt.offset)] = began
         await asyncio.sleep(max(0.0, began + 1 / PACE_PER_S - time.perf_counter()))

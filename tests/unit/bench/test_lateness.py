@@ -22,7 +22,7 @@ class TwoPartitions:
     def __init__(self) -> None:
         self._sent = 0
 
-    async def send(self, value: bytes) -> Receipt:
+    async def send(self, value: bytes, *, key: bytes | None = None) -> Receipt:
         """As `braid.Producer`'s."""
         self._sent += 1
         return Receipt(self._sent % 2, (self._sent - 1) // 2)
