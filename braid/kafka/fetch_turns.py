@@ -40,9 +40,15 @@ class FetchTurns:
 
     def offer(self, partitions: Iterable[TopicPartition]) -> None:
         """What there is to take from now, in the order of turns within each lane; replaces what was offered before."""
+        if not self._lanes:
+            self._ready = {_NO_LANE.name: deque(partitions)}
+            return
         self._ready = {}
         for partition in partitions:
-            self._ready.setdefault(self.lane(partition), deque()).append(partition)
+            name = self._lanes.get(partition, _NO_LANE).name
+            if name not in self._ready:
+                self._ready[name] = deque()
+            self._ready[name].append(partition)
 
     def next(self, most: int) -> tuple[TopicPartition, int] | None:
         """The partition whose turn it is, and how many records it may bring; None when nothing is offered any more."""
@@ -61,9 +67,11 @@ class FetchTurns:
 
     def in_order(self, partitions: Sequence[TopicPartition]) -> Sequence[TopicPartition]:
         """The same, as they are to be asked for."""
+        if not self._lanes:
+            return partitions
         by_lane: dict[str, list[TopicPartition]] = {}
         for partition in partitions:
-            by_lane.setdefault(self.lane(partition), []).append(partition)
+            by_lane.setdefault(self._lanes.get(partition, _NO_LANE).name, []).append(partition)
         return [partition for name in sorted(by_lane, key=self._start) for partition in by_lane[name]]
 
     def received(self, partition: TopicPartition, size: int) -> None:

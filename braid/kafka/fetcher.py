@@ -343,11 +343,15 @@ class AioFetcher:
 
     def _wanted_by_broker(self, now: float) -> dict[int, list[TopicPartition]]:
         ahead: dict[str, int] = defaultdict(int)
+        wanting: list[TopicPartition] = []
         for partition, state in self._assigned.items():
-            if state.chunk is not None and not state.paused:
+            if state.chunk is None:
+                if state.wants_data(now):
+                    wanting.append(partition)
+            elif not state.paused:
                 ahead[self._turns.lane(partition)] += state.chunk.size_bytes
         wanted: dict[int, list[TopicPartition]] = defaultdict(list)
-        for partition in self._turns.in_order([at for at, state in self._assigned.items() if state.wants_data(now)]):
+        for partition in self._turns.in_order(wanting):
             state, leader = self._assigned[partition], self._leaders.get(partition, -1)
             if leader >= 0 and ahead[self._turns.lane(partition)] < FETCH_AHEAD_BYTES:
                 wanted[state.replica if state.replica >= 0 else leader].append(partition)
