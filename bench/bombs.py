@@ -17,7 +17,7 @@ from bench.asking import Asked
 from bench.ground import cores, play_on_a_broker
 from bench.rounds import ROUNDS_MIN, Sample, rows
 from bench.tables import Table, made_with
-from braid.kernel.limits import INFLATED_BATCH_BYTES_MAX
+from braid.kernel.limits import INFLATED_RECORD_BYTES_MAX
 from tests.support.batches import NAMES, bomb, packed, raw_batch, record_bytes, write_raw
 from tests.support.bomb_reader import Cost
 
@@ -105,7 +105,7 @@ async def contest(bootstrap: str, how: Asked) -> Table:
     facts = {
         "work": f"three honest records around two bombs; {cores()}",
         "peer": "AIOKafkaConsumer of the same topic, once, with 8 GiB of memory at most",
-        "aim": f"loop held up {AIM_MS:g} ms at most, memory +{(INFLATED_BATCH_BYTES_MAX + SLACK_BYTES) / 2**20:.0f} "
+        "aim": f"loop held up {AIM_MS:g} ms at most, memory +{(INFLATED_RECORD_BYTES_MAX + SLACK_BYTES) / 2**20:.0f} "
         "MiB (the most a batch may inflate to, and 5)",
         **{NAMES[each.codec]: told(each, own[each.topic], peers[each.topic]) for each in planted},
     }

@@ -225,7 +225,8 @@ class ConsumerSettings:
         commit_interval_seconds: Longest time between two commits while there is something to commit.
         quarantine_bytes: The dead letter of a batch that nobody can decode has so many bytes of it, as they lie in the
             log, as its value; none when 0.
-        max_in_flight_bytes: Bound on fetched records that are not done; then fetching waits.
+        max_in_flight_bytes: Bound on fetched records that are not done; then fetching waits. Beside it lies what was
+            fetched ahead and is not decoded yet: 16 MiB of a lane and cluster, or one answer of each of its brokers.
         detached_seconds_max: A member of an `at_least_once` group that reaches no assigner works on for so long,
             beside whoever was given its leases meanwhile; then it stops until it reaches one.
         on_assigned: Called with the names of new leases.

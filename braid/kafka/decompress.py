@@ -15,7 +15,7 @@ import cramjam
 import zstandard
 
 from braid.kafka.lz4_frames import inflated_blocks
-from braid.kernel.limits import INFLATED_BATCH_BYTES_MAX, XERIAL_BLOCK_BYTES_MIN, ZSTD_WINDOW_BYTES_MAX
+from braid.kernel.limits import INFLATED_RECORD_BYTES_MAX, XERIAL_BLOCK_BYTES_MIN, ZSTD_WINDOW_BYTES_MAX
 from braid.kernel.limits_batches import INFLATED_PART_BYTES, LARGE_PIECE_BYTES
 
 CODEC_MASK: Final = 0x07  # of a batch's attributes
@@ -56,7 +56,7 @@ def inflated_parts(codec: int, packed: memoryview) -> Iterator[memoryview]:
     are as large as they were made, and raw snappy is one.
 
     Raises:
-        DoesNotFit: a block of snappy holds more than `INFLATED_BATCH_BYTES_MAX`.
+        DoesNotFit: a block of snappy holds more than `INFLATED_RECORD_BYTES_MAX`.
         ValueError, or another of `INFLATE_ERRORS`: the data is damaged from there on, or of no codec there is.
     """
     parts = _PARTS.get(codec)
@@ -164,8 +164,8 @@ def _zstd_parts(packed: memoryview) -> Iterator[memoryview]:
 def _snappy_parts(packed: memoryview) -> Iterator[memoryview]:
     for block in _snappy_blocks(packed):
         size = cramjam.snappy.decompress_raw_len(block)
-        if size > INFLATED_BATCH_BYTES_MAX:
-            raise DoesNotFit(f"a block of {size} bytes, more than {INFLATED_BATCH_BYTES_MAX}")
+        if size > INFLATED_RECORD_BYTES_MAX:
+            raise DoesNotFit(f"a block of {size} bytes, more than {INFLATED_RECORD_BYTES_MAX}")
         room = fresh_room(size) if size else memoryview(b"")
         yield room[: cramjam.snappy.decompress_raw_into(block, room)] if size else room
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from braid.kafka.batch import HEAD_BYTES, Frame, first_offset, put_head, read_varint
 from braid.kafka.decompress import DoesNotFit, fresh_room, inflated_parts
-from braid.kernel.limits import INFLATED_BATCH_BYTES_MAX, XERIAL_BLOCK_BYTES_MIN
+from braid.kernel.limits import INFLATED_RECORD_BYTES_MAX, XERIAL_BLOCK_BYTES_MIN
 from braid.kernel.limits_batches import LARGE_PARTS_FREE, LARGE_PIECE_BYTES
 
 
@@ -48,7 +48,7 @@ class LargeBatch:
         self._parts_left = LARGE_PARTS_FREE
         self._begun = b""  # what of a record, or more, was inflated behind the last piece
         self._left = frame.records
-        self._record_max = INFLATED_BATCH_BYTES_MAX if frame.codec else len(frame.raw)
+        self._record_max = INFLATED_RECORD_BYTES_MAX if frame.codec else len(frame.raw)
 
     def next(self) -> Piece | None:
         """The next records, as many as a piece takes, or a single one that is larger; None behind the last.

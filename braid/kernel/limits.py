@@ -383,7 +383,7 @@ REPLAYS_RUNNING_MAX: Final = 8  # at once; the others wait their turn
 REPLAYS_SHOWN_MAX: Final = 8  # jobs named beside a letter
 
 # --- batches in a log, which may be hostile
-INFLATED_BATCH_BYTES_MAX: Final = 65 << 20  # the largest record, with its headers and framing; more is a bomb
+INFLATED_RECORD_BYTES_MAX: Final = 65 << 20  # the largest record, with its headers and framing; more is a bomb
 INFLATED_INLINE_BYTES_MAX: Final = 2 << 20  # on the event loop: some 5 ms of gzip; our batches hold 1 MiB at most
 INFLATED_TURN_BYTES: Final = 1 << 20  # between two turns of the event loop, before the last batch
 ZSTD_WINDOW_BYTES_MAX: Final = 8 << 20  # what every decoder should support (RFC 8878); levels up to 19 need no more

@@ -18,7 +18,7 @@ from braid.api.registry.v1.registry_service_pb2 import CreateStreamRequest, GetC
 from braid.api.registry.v1.stream_pb2 import LaneSpec, Stream, StreamSpec
 from braid.kafka.security import Security
 from braid.kafka.wire import Wire
-from braid.kernel.limits import INFLATED_BATCH_BYTES_MAX
+from braid.kernel.limits import INFLATED_RECORD_BYTES_MAX
 from braid.kernel.ports import DamagedBatch, TopicPartition
 from devmesh.brokers import KafkaBroker
 from devmesh.mesh import DevMesh
@@ -64,7 +64,7 @@ def bound_of(fuse: bytes) -> int:
     That is held twice while an answer is taken apart; what is small is not counted.
     """
     fetched = 0 if len(fuse) < 1 << 20 else 4 * len(fuse)
-    return INFLATED_BATCH_BYTES_MAX + SLACK_BYTES + fetched
+    return INFLATED_RECORD_BYTES_MAX + SLACK_BYTES + fetched
 
 
 def cost_of(bootstrap: str, topic: str, end: int, reader: str = "bomb_reader") -> Cost:

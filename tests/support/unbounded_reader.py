@@ -6,7 +6,7 @@ from typing import Final
 
 from tests.support.bomb_reader import main
 
-_BOUND: Final = "INFLATED_BATCH_BYTES_MAX"
+_BOUND: Final = "INFLATED_RECORD_BYTES_MAX"
 
 
 def unbind() -> int:

@@ -11,7 +11,7 @@ from aiokafka.protocol.group import JoinGroupRequest, SyncGroupRequest
 from braid.kafka.cluster import AioKafka
 from braid.kafka.security import Security
 from braid.kafka.wire import ANY_BROKER, Wire
-from braid.kernel.limits import INFLATED_BATCH_BYTES_MAX
+from braid.kernel.limits import INFLATED_RECORD_BYTES_MAX
 from braid.kernel.ports import Generation, TopicPartition
 from devmesh.brokers import KafkaBroker
 from tests.contract.kafka.rig import Rig
@@ -48,7 +48,7 @@ class RealFaults:
 
     async def append_bomb(self, partition: TopicPartition) -> None:
         """As a Produce request of its own; no client would make the batch."""
-        payload = bomb(4, INFLATED_BATCH_BYTES_MAX)
+        payload = bomb(4, INFLATED_RECORD_BYTES_MAX)
         now_ms = time.time_ns() // 1_000_000
         assert await produce_raw(self._wire, partition, raw_batch(0, 1, payload, 4, time_ms=now_ms)) == 0
 

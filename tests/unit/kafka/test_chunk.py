@@ -237,7 +237,7 @@ def test_noise_in_a_batch_never_escapes(data: bytes, at: int) -> None:
 
 @pytest.mark.parametrize("codec", CODECS[1:])
 def test_a_bomb_is_told_and_its_neighbours_are_delivered(codec: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("braid.kafka.large.INFLATED_BATCH_BYTES_MAX", 3 << 20)
+    monkeypatch.setattr("braid.kafka.large.INFLATED_RECORD_BYTES_MAX", 3 << 20)
     bomb = raw_batch(1, 1, packed(codec, record_bytes(0, bytes(4 << 20))), codec)
     chunk = chunk_of(batch(0, 1) + bomb + batch(2, 1), 0)
     records, damaged = drain(chunk)

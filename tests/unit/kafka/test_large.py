@@ -17,7 +17,7 @@ from braid.kafka import large as large_module
 from braid.kafka.batch import Inflater
 from braid.kafka.chunk import Chunk
 from braid.kafka.large import whole_records
-from braid.kernel.limits import INFLATED_BATCH_BYTES_MAX
+from braid.kernel.limits import INFLATED_RECORD_BYTES_MAX
 from braid.kernel.ports import DamagedBatch, Isolation, TopicPartition
 from tests.support.batches import CODECS, NAMES, batch, packed, packed_pieces, raw_batch, record_bytes, record_head
 
@@ -156,7 +156,7 @@ def test_of_data_that_were_cut_comes_what_lies_before(codec: int) -> None:
 def test_records_before_one_that_is_too_large_are_delivered(codec: int) -> None:
     """The size that it says is enough: nothing is inflated for it."""
     honest = b"".join(record_bytes(at, bytes(MIB)) for at in range(3))
-    plain = honest + record_head(3, INFLATED_BATCH_BYTES_MAX) + bytes(1_000)
+    plain = honest + record_head(3, INFLATED_RECORD_BYTES_MAX) + bytes(1_000)
     data = raw_batch(10, 9, packed(codec, plain), codec) + batch(19, 1)
     rows, damaged, end = drained(chunk_of(data), 100, columns=True)
     assert ([at for at, _ in rows], end) == ([10, 11, 12, 19], 20)
@@ -247,4 +247,4 @@ def test_the_memory_of_a_batch_inflated_as_a_whole_would_be_seen(tmp_path: Path)
     count = 40 << 10
     path = tmp_path / "batch"
     path.write_bytes(raw_batch(0, count, packed_pieces(4, records_of_zeros(count)), 4))
-    assert cost_of(path, count, str(INFLATED_BATCH_BYTES_MAX)).grown_bytes > GROWTH_BYTES
+    assert cost_of(path, count, str(INFLATED_RECORD_BYTES_MAX)).grown_bytes > GROWTH_BYTES
