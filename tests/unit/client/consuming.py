@@ -9,6 +9,7 @@ from typing import Final
 from braid.client.consumer import Consumer
 from braid.client.record import Record
 from braid.kernel.ports import TopicPartition
+from braid.kernel.spill import TOPIC as TOPIC_OF_SPILL
 from tests.support.commit_watch import CommitWatch, fill
 from tests.support.scripted_control import Client, Control
 
@@ -89,3 +90,25 @@ async def take(consumer: Consumer, count: int, seconds: float = 5.0) -> list[Rec
 def killed(consumer: Consumer) -> None:
     """Its context is left without a word, as after kill -9."""
     consumer._closed = True
+
+
+def no_room_beside_commits(at: Bench) -> None:
+    """Commits on east hold little, and nothing can be written beside them."""
+    east = at.control.clusters["east"]
+    east.groups.metadata_max_units = 100
+    east.create_topic(TOPIC_OF_SPILL, 1, 1, {"max.message.bytes": "0"})
+
+
+def is_rejected(offset: int) -> bool:
+    """Whether `reject_some` rejects what lies there: three of seven."""
+    return offset % 7 < 3
+
+
+async def reject_some(at: Bench, consumer: Consumer, count: int) -> None:
+    """Takes so many records; the sink gets those that are not rejected."""
+    for record in await take(consumer, count):
+        if is_rejected(record.offset):
+            record.reject("not ours")
+        else:
+            at.sunk(record)
+            record.ack()

@@ -6,9 +6,18 @@ from unittest.mock import patch
 from braid.kernel import limits
 from braid.kernel.ids import LeaseId
 from braid.kernel.ports import Generation
-from braid.kernel.spill import TOPIC as TOPIC_OF_SPILL
 from tests.support.scripted_control import until, virtual
-from tests.unit.client.consuming import FIRST, TOPIC, Bench, bench, killed, member, take
+from tests.unit.client.consuming import (
+    FIRST,
+    TOPIC,
+    Bench,
+    bench,
+    is_rejected,
+    killed,
+    member,
+    no_room_beside_commits,
+    reject_some,
+)
 
 
 @virtual
@@ -153,22 +162,15 @@ async def test_control_a_plain_commit_as_a_fallback_is_seen() -> None:
 @virtual
 async def test_rejected_offsets_that_a_commit_has_no_room_for_are_counted_until_one_states_them() -> None:
     async with bench() as at:
-        east = at.control.clusters["east"]
-        east.groups.metadata_max_units = 100
-        east.create_topic(TOPIC_OF_SPILL, 1, 1, {"max.message.bytes": "0"})  # nothing can be written beside commits
+        no_room_beside_commits(at)
         at.fill(4_000)
         async with member(at, "m", FIRST, commit_interval_seconds=60.0) as (consumer, _):
-            for record in await take(consumer, 4_000):
-                if record.offset % 7 < 3:
-                    record.reject("not ours")
-                else:
-                    at.sunk(record)
-                    record.ack()
+            await reject_some(at, consumer, 4_000)
             committer = consumer._works.clusters["east"].committer
             await consumer.commit()
             left = committer.unstated[LeaseId.parse(FIRST)]
             base = at.watch.base(TOPIC)
-            assert left == sum(offset % 7 < 3 for offset in range(base, 4_000)) > 0
+            assert left == sum(is_rejected(offset) for offset in range(base, 4_000)) > 0
             assert committer.truncated == 1
             await until(lambda: at.watch.base(TOPIC) == 4_000, 2_000.0)
             assert not committer.unstated and committer.truncated < 50

@@ -18,10 +18,20 @@ from braid.client.record import Record
 from braid.client.settings import Circuit, Retry
 from braid.kernel import limits
 from braid.kernel.errors import DeliveryUnknown, Retryable
-from braid.kernel.spill import TOPIC as TOPIC_OF_SPILL
 from tests.support.scripted_control import until
 from tests.support.virtual_time import run_virtual
-from tests.unit.client.consuming import FIRST, TOPIC, Bench, bench, killed, member, take
+from tests.unit.client.consuming import (
+    FIRST,
+    TOPIC,
+    Bench,
+    bench,
+    is_rejected,
+    killed,
+    member,
+    no_room_beside_commits,
+    reject_some,
+    take,
+)
 
 Sums = Mapping[tuple[str, ...], float]
 
@@ -180,19 +190,12 @@ def test_what_commits_leave_out_is_told_and_ends_with_the_lease(metrics: InMemor
 
     async def run() -> None:
         async with bench() as at:
-            east = at.control.clusters["east"]
-            east.groups.metadata_max_units = 100
-            east.create_topic(TOPIC_OF_SPILL, 1, 1, {"max.message.bytes": "0"})  # nothing can be written beside commits
+            no_room_beside_commits(at)
             at.fill(2_000)
             async with member(at, "m", FIRST, commit_interval_seconds=60.0) as (consumer, _):
-                for record in await take(consumer, 2_000):
-                    if record.offset % 7 < 3:
-                        record.reject("not ours")
-                    else:
-                        at.sunk(record)
-                        record.ack()
+                await reject_some(at, consumer, 2_000)
                 await consumer.commit()
-                left = sum(offset % 7 < 3 for offset in range(at.watch.base(TOPIC), 2_000))
+                left = sum(is_rejected(offset) for offset in range(at.watch.base(TOPIC), 2_000))
                 assert (now("rejected_unstated"), now("commits_truncated")) == (left, 1) and left > 100
                 await at.control.revoke(0, FIRST, deadline_ms=0)
                 await until(lambda: now("rejected_unstated") == 0)
