@@ -149,7 +149,7 @@ async def contest(bootstrap: str, how: Asked) -> Table:
 
 def main() -> int:
     """Runs the benchmark on a broker of its own; 1 when the run is void."""
-    return play_on_a_broker(__doc__, contest, units=600_000, quick_units=5_000)
+    return play_on_a_broker(__doc__, contest, units=1_500_000, quick_units=5_000)
 
 
 if __name__ == "__main__":
