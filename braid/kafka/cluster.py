@@ -68,10 +68,10 @@ class AioCluster:
         self, *, max_partition_bytes: int, isolation: Isolation, client_rack: str, keep_damaged_bytes: int = 0
     ) -> KafkaFetcher:
         """See `KafkaCluster.fetcher`."""
-        request_seconds = KAFKA_REQUEST_MS / 1_000
+        wire = self._wire(KAFKA_REQUEST_MS / 1_000)
         return AioFetcher(
-            self._wire(request_seconds),
-            self._wire(request_seconds),
+            wire,
+            wire.beside(),
             max_partition_bytes=max_partition_bytes,
             isolation=isolation,
             client_rack=client_rack,

@@ -21,18 +21,17 @@ from braid.kafka.batch import Frame, Inflater, NoFrame, read_frame
 from braid.kafka.chunk import Chunk
 from braid.kafka.errors import OFFSET_OUT_OF_RANGE
 from braid.kafka.fetch_turns import FetchTurns
+from braid.kafka.leaders import AGE_SECONDS, BACKOFF_SECONDS, Leaders
 from braid.kafka.owing import Owing
-from braid.kafka.wire import ClusterMetadata, Wire
+from braid.kafka.wire import Wire
 from braid.kernel.errors import BraidError, ClusterUnavailable, OffsetOutOfRange
 from braid.kernel.limits import (
     INFLATED_TURN_BYTES,
-    KAFKA_BACKOFF_MS,
     KAFKA_CLOSE_SECONDS,
     KAFKA_FETCH_BESIDE_MS,
     KAFKA_FETCH_BYTES,
     KAFKA_FETCH_HELD_SECONDS,
     KAFKA_FETCH_WAIT_MS,
-    KAFKA_METADATA_AGE_MS,
 )
 from braid.kernel.limits_batches import FETCH_AHEAD_BYTES
 from braid.kernel.ports import (
@@ -45,8 +44,6 @@ from braid.kernel.ports import (
     TopicPartition,
 )
 
-_BACKOFF_SECONDS = KAFKA_BACKOFF_MS / 1_000
-_METADATA_AGE_SECONDS = KAFKA_METADATA_AGE_MS / 1_000
 _SERVED = (0, OFFSET_OUT_OF_RANGE)  # codes of a broker that leads the partition
 _Fetched = TypeVar("_Fetched", FetchedRecords, FetchedColumns)
 
@@ -96,7 +93,7 @@ class AioFetcher:
         client_rack: str,
         keep_damaged_bytes: int = 0,
     ) -> None:
-        """`beside` makes connections of its own, once there is something to ask beside a request that is held."""
+        """`beside` makes connections of its own: to ask who leads, and for data beside a request that is held."""
         self._wire = wire
         self._line = _Line(wire, KAFKA_FETCH_WAIT_MS)
         self._beside = _Line(beside, KAFKA_FETCH_BESIDE_MS)
@@ -106,8 +103,6 @@ class AioFetcher:
         self._keep_damaged_bytes = keep_damaged_bytes
         self._assigned: dict[TopicPartition, _Assigned] = {}
         self._turns = FetchTurns()
-        self._leaders: dict[TopicPartition, int] = {}
-        self._metadata_at = float("-inf")
         self._pump: asyncio.Task[None] | None = None
         self._wake_pump = asyncio.Event()
         self._arrived = asyncio.Event()
@@ -116,8 +111,8 @@ class AioFetcher:
         self._looks: dict[TopicPartition, asyncio.Task[None]] = {}
         self._opening = asyncio.Lock()  # so that one bomb at a time takes its memory
         self._owing = Owing()
+        self._leaders = Leaders(beside, self._owing, self._leaders_told)
         self._starting = False
-        self._asking_since: float | None = None  # for metadata, until it is answered
 
     async def start(self) -> None:
         """See `KafkaFetcher.start`."""
@@ -125,10 +120,10 @@ class AioFetcher:
         self._note_wants()
         while True:
             try:
-                await self._metadata([])
+                await self._leaders.ask([])
                 break
             except ClusterUnavailable:
-                await asyncio.sleep(_BACKOFF_SECONDS)
+                await asyncio.sleep(BACKOFF_SECONDS)
         self._starting = False
         self._note_wants()
         self._pump = asyncio.create_task(self._run(), name="kafka-fetcher")
@@ -179,13 +174,15 @@ class AioFetcher:
         """See `KafkaFetcher.contact`."""
         lines = (self._line, self._beside)
         due = [since + line.wait_ms / 1_000 for line in lines for since in line.since.values()]
-        return self._owing.contact(due if self._asking_since is None else [*due, self._asking_since], self._now())
+        asking = self._leaders.asking_since
+        return self._owing.contact(due if asking is None else [*due, asking], self._now())
 
     async def close(self) -> None:
         """See `KafkaFetcher.close`."""
         self._assigned = {}
         tasks = [each for line in (self._line, self._beside) for each in line.tasks.values()]
-        tasks += [*self._openings.values(), *self._looks.values(), *([self._pump] if self._pump is not None else [])]
+        tasks += [*self._openings.values(), *self._looks.values(), *self._leaders.close()]
+        tasks += [self._pump] if self._pump is not None else []
         for task in tasks:
             task.cancel()
         if tasks:
@@ -236,7 +233,7 @@ class AioFetcher:
                 ready.append(partition)
             elif not ready:
                 failure, state.failure = state.failure, None
-                state.not_before = self._now() + _BACKOFF_SECONDS
+                state.not_before = self._now() + BACKOFF_SECONDS
                 self._wake_pump.set()
                 raise failure
         return ready
@@ -277,25 +274,22 @@ class AioFetcher:
         """Keeps a request per broker under way for the partitions that want data, and at most one beside it."""
         while True:
             self._wake_pump.clear()
-            timeout = _METADATA_AGE_SECONDS
-            if self._metadata_is_stale():
-                try:
-                    await self._find_leaders()
-                except ClusterUnavailable:
-                    timeout = _BACKOFF_SECONDS
+            self._leaders.refresh(self._assigned)
             now = self._now()
+            look_at = now + AGE_SECONDS
             for broker, partitions in self._wanted_by_broker(now).items():
-                held_seconds = now - self._line.since.get(broker, now)
+                held_at = self._line.since.get(broker, now) + KAFKA_FETCH_HELD_SECONDS
                 if broker not in self._line.tasks:
                     self._ask(self._line, broker, partitions, now)
-                elif held_seconds < KAFKA_FETCH_HELD_SECONDS:
-                    timeout = min(timeout, KAFKA_FETCH_HELD_SECONDS - held_seconds)
+                elif now < held_at:
+                    look_at = min(look_at, held_at)
                 elif broker not in self._beside.tasks:
                     self._ask(self._beside, broker, partitions, now)
-            if any(state.not_before > now for state in self._assigned.values()) or self._leaderless():
-                timeout = min(timeout, _BACKOFF_SECONDS)
+            waiting = any(state.not_before > now for state in self._assigned.values())
+            if waiting or self._leaders.unknown(self._assigned):
+                look_at = min(look_at, now + BACKOFF_SECONDS)
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(timeout):
+                async with asyncio.timeout_at(look_at):
                     await self._wake_pump.wait()
 
     def _ask(self, line: _Line, broker: int, partitions: Sequence[TopicPartition], now: float) -> None:
@@ -306,40 +300,14 @@ class AioFetcher:
         line.since[broker] = now
         line.tasks[broker] = asyncio.create_task(self._request(line, broker, asked))
 
-    def _metadata_is_stale(self) -> bool:
-        if not self._assigned:
-            return False
-        age = self._now() - self._metadata_at
-        return age > (_BACKOFF_SECONDS if self._leaderless() else _METADATA_AGE_SECONDS)
-
-    def _leaderless(self) -> bool:
-        return any(self._leaders.get(partition, -1) < 0 for partition in self._assigned)
-
     def _note_wants(self) -> None:
         wanted = self._starting or any(not state.paused for state in self._assigned.values())
         self._owing.wants(self._now(), anything=wanted)
 
-    async def _metadata(self, topics: Sequence[str]) -> ClusterMetadata:
-        """As the wire's own; an answer is due from the first time that it is asked for in vain."""
-        asked = self._asking_since = self._now()
-        try:
-            return await self._wire.metadata(topics)
-        except ClusterUnavailable:
-            self._owing.in_vain(asked)
-            raise
-        finally:
-            self._asking_since = None
-
-    async def _find_leaders(self) -> None:
-        found = await self._metadata(sorted({partition.topic for partition in self._assigned}))
-        self._metadata_at = self._now()
-        self._leaders = {
-            TopicPartition(topic, number): leader
-            for topic, told in found.topics.items()
-            for number, leader in told.leaders.items()
-        }
-        if all(state.paused or self._leaders.get(at, -1) < 0 for at, state in self._assigned.items()):
+    def _leaders_told(self) -> None:
+        if all(state.paused or self._leaders.of(at) < 0 for at, state in self._assigned.items()):
             self._owing.excused()
+        self._wake_pump.set()
 
     def _wanted_by_broker(self, now: float) -> dict[int, list[TopicPartition]]:
         ahead: dict[str, int] = defaultdict(int)
@@ -352,7 +320,7 @@ class AioFetcher:
                 ahead[self._turns.lane(partition)] += state.chunk.size_bytes
         wanted: dict[int, list[TopicPartition]] = defaultdict(list)
         for partition in self._turns.in_order(wanting):
-            state, leader = self._assigned[partition], self._leaders.get(partition, -1)
+            state, leader = self._assigned[partition], self._leaders.of(partition)
             if leader >= 0 and ahead[self._turns.lane(partition)] < FETCH_AHEAD_BYTES:
                 wanted[state.replica if state.replica >= 0 else leader].append(partition)
         return wanted
@@ -373,10 +341,10 @@ class AioFetcher:
                         state.replica = replica if replica >= 0 and not code else -1 if code else state.replica
         except ClusterUnavailable:
             self._owing.in_vain(min(due, self._now()))
-            self._metadata_at = float("-inf")
+            self._leaders.forget(asked, ask=True)
             for state in asked.values():
                 state.replica = -1
-                state.not_before = self._now() + _BACKOFF_SECONDS
+                state.not_before = self._now() + BACKOFF_SECONDS
         finally:
             for state in asked.values():
                 state.asked = False
@@ -419,8 +387,8 @@ class AioFetcher:
             self._fail(partition, state, "lies outside the log")
         elif code:
             # Most often a leader that moved, or a topic that is gone: look again, soon but not at once.
-            self._leaders.pop(partition, None)
-            state.not_before = self._now() + _BACKOFF_SECONDS
+            self._leaders.forget([partition], ask=False)
+            state.not_before = self._now() + BACKOFF_SECONDS
         elif data:
             self._turns.received(partition, len(data))
             chunk = Chunk(
@@ -445,17 +413,17 @@ class AioFetcher:
         """Takes what another leader wrote, unless that began below what was fetched already."""
         below = {partition: state.position - 1}
         try:
-            answer = await self._beside.wire.ask(self._leaders.get(partition, -1), self._fetch_request(below, 0, 1))
+            answer = await self._beside.wire.ask(self._leaders.of(partition), self._fetch_request(below, 0, 1))
             ((_, ((_, code, _, _, _, _, _, data),)),) = answer.topics
             if code not in (0, OFFSET_OUT_OF_RANGE):  # out of it: expired meanwhile
-                state.not_before = self._now() + _BACKOFF_SECONDS
+                state.not_before = self._now() + BACKOFF_SECONDS
             elif not code and _holds(data or b"", state.position - 1) and _first_epoch(data) > state.leader_epoch:
                 self._fail(partition, state, "lies in a log that was cut short below it, and written on")
             else:
                 state.chunk = chunk
                 self._arrived.set()
         except ClusterUnavailable:
-            state.not_before = self._now() + _BACKOFF_SECONDS
+            state.not_before = self._now() + BACKOFF_SECONDS
         finally:
             state.looking = False
             if self._looks.get(partition) is asyncio.current_task():

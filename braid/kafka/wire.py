@@ -11,6 +11,7 @@ import socket
 import struct
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Final
 
 from aiokafka.conn import AIOKafkaConnection, create_conn
@@ -78,14 +79,23 @@ class Wire:
     """Connections to the brokers of one cluster, shared by one client's calls."""
 
     def __init__(self, bootstrap: str, client_id: str, security: Security, request_seconds: float) -> None:
+        self._settings = (bootstrap, client_id, security, request_seconds)
         self._bootstrap = parse_bootstrap(bootstrap)
         self._client_id = client_id
         self._security = security
         self._request_seconds = request_seconds
-        self._brokers: Mapping[int, Address] = {}
+        self._brokers: dict[int, Address] = {}
         self._connections: dict[Address, AIOKafkaConnection] = {}
         self._locks: dict[Address, asyncio.Lock] = {}
+        self._silences = count(1)
+        self._silent: dict[Address, int] = {}  # those that did not answer when last asked, numbered in that order
         self._closed = False
+
+    def beside(self) -> "Wire":
+        """Other connections to the same brokers: for what must not wait behind a request that one of them holds."""
+        other = Wire(*self._settings)
+        other._brokers = self._brokers
+        return other
 
     async def ask(self, broker: int, request: Request) -> Response:
         """Sends a request of aiokafka's protocol to a broker (or `ANY_BROKER`) and returns the decoded answer.
@@ -119,7 +129,8 @@ class Wire:
             )
             for code, name, topic_id, _, partitions, *_ in answer.topics
         }
-        self._brokers = brokers
+        self._brokers.clear()
+        self._brokers.update(brokers)
         return ClusterMetadata(answer.cluster_id or "", answer.controller_id, brokers, found)
 
     async def close(self) -> None:
@@ -136,8 +147,9 @@ class Wire:
             async with asyncio.timeout(self._request_seconds):
                 answer = await connection.send(request)
             answered = True
+            self._silent.pop(address, None)
         except FAILURES as error:
-            raise _unavailable(address, error) from error
+            raise self._silence(address, error) from error
         finally:
             # Also on cancellation: an answer that comes later would keep others on this connection waiting.
             if not answered:
@@ -145,9 +157,9 @@ class Wire:
         return answer
 
     async def _connect_any(self) -> tuple[Address, AIOKafkaConnection]:
-        known = [*self._connections, *self._brokers.values(), *self._bootstrap]
+        known = dict.fromkeys([*self._connections, *self._brokers.values(), *self._bootstrap])
         failures: list[ClusterUnavailable] = []
-        for address in dict.fromkeys(known):
+        for address in sorted(known, key=lambda address: self._silent.get(address, 0)):
             try:
                 return address, await self._connect(address)
             except ClusterUnavailable as error:
@@ -182,7 +194,12 @@ class Wire:
                     **self._security.client_settings(),
                 )
         except FAILURES as error:
-            raise _unavailable(address, error) from error
+            raise self._silence(address, error) from error
+
+    def _silence(self, address: Address, error: BaseException) -> ClusterUnavailable:
+        """It does not answer: whoever asks any broker asks all others first from now on."""
+        self._silent[address] = next(self._silences)
+        return _unavailable(address, error)
 
     def _drop(self, address: Address, connection: AIOKafkaConnection) -> None:
         if self._connections.get(address) is connection:
