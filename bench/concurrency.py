@@ -9,18 +9,17 @@ who has many handlers: full garbage collections then pass over it.
 """
 
 import asyncio
-import gc
 import sys
+from collections.abc import AsyncIterator
 from typing import Final
 
-import uvloop
 from aiokafka import AIOKafkaConsumer
 from aiokafka import TopicPartition as AioPartition
 
-from bench.asking import Asked, asked
+from bench.asking import Asked
 from bench.consume import fill
 from bench.fixed_mesh import STREAM, TOPIC, FixedMesh
-from bench.ground import broker, cores
+from bench.ground import cores, on_this_loop, play_on_both_loops
 from bench.groups import new_group
 from bench.playing import Contestant, play
 from bench.rounds import rows, verdict
@@ -156,7 +155,7 @@ async def contest(bootstrap: str, in_flight: int, how: Asked) -> Table:
         "peer": "as many tasks as are in flight, each of which only waits",
         "event loop": asyncio.get_running_loop().__class__.__module__,
     }
-    name = f"concurrency-{in_flight}{'-uvloop' if isinstance(asyncio.get_running_loop(), uvloop.Loop) else ''}"
+    name = on_this_loop(f"concurrency-{in_flight}")
     return Table(name, "record", "wall", verdict(found, AGAIN), facts, found, made_with())
 
 
@@ -166,25 +165,15 @@ async def filled(bootstrap: str, how: Asked) -> None:
     await fill(AioKafka("bench").cluster(bootstrap, ""), most, partitions=1, keys=KEYS)
 
 
-async def contests(bootstrap: str, how: Asked) -> list[Table]:
-    """One table for each number in flight, on the loop that runs, published as it is known."""
-    tables: list[Table] = []
+async def contests(bootstrap: str, how: Asked) -> AsyncIterator[Table]:
+    """One table for each number in flight."""
     for in_flight in IN_FLIGHT:
-        tables.append(await contest(bootstrap, in_flight, how))
-        tables[-1].publish(how.directory)
-    return tables
+        yield await contest(bootstrap, in_flight, how)
 
 
 def main() -> int:
     """Runs the benchmark on a broker of its own; 1 when a table is void."""
-    how = asked(__doc__, units=30_000, quick_units=300)
-    with broker() as serving:
-        asyncio.run(filled(serving.bootstrap, how))
-        gc.collect()
-        gc.freeze()
-        tables = asyncio.run(contests(serving.bootstrap, how))
-        tables += uvloop.run(contests(serving.bootstrap, how))
-    return int(any(table.verdict for table in tables) and not how.quick)
+    return play_on_both_loops(__doc__, filled, contests, units=30_000, quick_units=300)
 
 
 if __name__ == "__main__":

@@ -2,11 +2,14 @@
 
 import asyncio
 import contextlib
+import gc
 import os
 import tempfile
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Final
+
+import uvloop
 
 from bench.asking import Asked, asked
 from bench.tables import Table
@@ -52,6 +55,40 @@ def play_on_a_broker(
         table = asyncio.run(contest(serving.bootstrap, how))
     table.publish(how.directory)
     return int(bool(table.verdict) and not how.quick)
+
+
+def play_on_both_loops(
+    doc: str | None,
+    prepare: Callable[[str, Asked], Coroutine[object, object, None]],
+    contests: Callable[[str, Asked], AsyncIterator[Table]],
+    units: int,
+    quick_units: int,
+) -> int:
+    """As `play_on_a_broker`, on asyncio's loop and once more on uvloop's; tables are published as they are known.
+
+    What `prepare` leaves, and the modules, are no garbage: nobody looks at them again while handlers run.
+    """
+    how = asked(doc, units=units, quick_units=quick_units)
+    void = False
+
+    async def play() -> None:
+        nonlocal void
+        async for table in contests(serving.bootstrap, how):
+            table.publish(how.directory)
+            void |= bool(table.verdict)
+
+    with broker() as serving:
+        asyncio.run(prepare(serving.bootstrap, how))
+        gc.collect()
+        gc.freeze()
+        asyncio.run(play())
+        uvloop.run(play())
+    return int(void and not how.quick)
+
+
+def on_this_loop(name: str) -> str:
+    """A table's name, that says so where uvloop's loop runs."""
+    return f"{name}-uvloop" if isinstance(asyncio.get_running_loop(), uvloop.Loop) else name
 
 
 def cores() -> str:

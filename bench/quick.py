@@ -75,9 +75,10 @@ async def on_a_broker(bootstrap: str, into: Path) -> list[Table]:
     tables = [await consume.contest(bootstrap, quickly(RECORDS, into))]
     await admin.delete_topic(TOPIC)
     await concurrency.filled(bootstrap, quickly(IN_FLIGHT_RECORDS, into))
-    tables += await concurrency.contests(bootstrap, quickly(IN_FLIGHT_RECORDS, into))
+    tables += [each async for each in concurrency.contests(bootstrap, quickly(IN_FLIGHT_RECORDS, into))]
     await admin.delete_topic(TOPIC)
-    tables.append(await poison.contest(bootstrap, quickly(RECORDS, into)))
+    await poison.filled(bootstrap, quickly(RECORDS, into))
+    tables += [each async for each in poison.contests(bootstrap, quickly(RECORDS, into))]
     await admin.delete_topic(TOPIC)
     tables.append(await flood.contest(bootstrap, quickly(LIVE_RECORDS, into)))
     await admin.delete_topic(TOPIC)

@@ -40,5 +40,6 @@ class Failures:
 
     def forget(self, offsets: Iterable[int]) -> None:
         """These records are done."""
-        for offset in offsets if self._known else ():
-            self._known.pop(offset, None)
+        if self._known:
+            for offset in self._known.keys() & offsets:
+                del self._known[offset]
