@@ -43,7 +43,8 @@ POISONED: Final = f"braid run, one poison in {ONE_IN:,}"
 STALL_SECONDS: Final = 2.0  # beyond the time it would need, the plain loop is given up
 STEADY_SECONDS: Final = 5.0
 RATE_PER_S: Final = 2_000  # of the steady run
-STEADY_PARTITION: Final = 1  # the others' records lie in the first
+FIRST: Final = TopicPartition(TOPIC, 0)
+STEADY: Final = TopicPartition(TOPIC, 1)  # where the records of the steady run are sent
 LATE, LATE_AGAIN, LATE_POISONED = "no poison", "no poison again", "poison"
 LATE_AIM: Final = 2.0  # times
 LATE_TOLERANCE: Final = 0.2  # between equal runs: 99 of 100 of a few milliseconds
@@ -88,7 +89,8 @@ class Contest:
             if done == wanted:
                 all_done.set()
 
-        async with self._handled(counted):
+        ends = await self._ends()
+        async with self._handled(counted, {STEADY: ends[STEADY]}):  # what lies there is of other runs
             await all_done.wait()
         return done
 
@@ -96,7 +98,7 @@ class Contest:
         """How late records are that are sent at a steady rate meanwhile, 99 of 100 of them; in seconds."""
         late: list[float] = []
         wanted, ends = int(RATE_PER_S * seconds), await self._ends()
-        first = ends[TopicPartition(TOPIC, STEADY_PARTITION)]
+        first = ends[STEADY]
         offsets = range(first, first + wanted)
         due, all_done = sum(not (poison and is_poison(offset)) for offset in offsets), asyncio.Event()
 
@@ -115,8 +117,7 @@ class Contest:
 
     async def _ends(self) -> dict[TopicPartition, int]:
         admin = AioKafka("bench").cluster(self._bootstrap, "").admin()
-        places = [TopicPartition(TOPIC, number) for number in range(STEADY_PARTITION + 1)]
-        ends = await admin.offsets_at(dict.fromkeys(places, OffsetAt.LATEST))
+        ends = await admin.offsets_at(dict.fromkeys((FIRST, STEADY), OffsetAt.LATEST))
         await admin.close()
         return dict(ends)
 
@@ -159,26 +160,25 @@ class Contest:
             .producer(linger_ms=5, compression=None, max_batch_bytes=1 << 20)
         )
         await producer.start()
-        place, began, sending = TopicPartition(TOPIC, STEADY_PARTITION), time.monotonic(), []
+        began, sending = time.monotonic(), []
         for number in range(count):
             due = began + number / RATE_PER_S
             if (early := due - time.monotonic()) > 0:
                 await asyncio.sleep(early)
-            sending.append(await producer.send(place, bytes(100), None, [], int(time.time() * 1_000)))
+            sending.append(await producer.send(STEADY, bytes(100), None, [], int(time.time() * 1_000)))
         for each in sending:
             await each
         await producer.close(5.0)
 
     @contextlib.asynccontextmanager
     async def _handled(
-        self, handler: Callable[[Record], object], ends: Mapping[TopicPartition, int] | None = None
+        self, handler: Callable[[Record], object], starts: Mapping[TopicPartition, int]
     ) -> AsyncIterator[Consumer]:
-        """A consumer that runs, from the beginning or from what a group of its own has committed."""
+        """A consumer that runs, from these offsets and from the beginning of the other partitions."""
         group = new_group()
-        if ends:
-            offsets = AioKafka("bench").cluster(self._bootstrap, "").offsets()
-            await offsets.commit(group, {place: Committed(end, "") for place, end in ends.items()}, None)
-            await offsets.close()
+        offsets = AioKafka("bench").cluster(self._bootstrap, "").offsets()
+        await offsets.commit(group, {place: Committed(start, "") for place, start in starts.items()}, None)
+        await offsets.close()
         mesh = FixedMesh(self._bootstrap)
         async with mesh.consumer([STREAM], group=group, concurrency=self._in_flight, retry=RETRY) as consumer:
             running = asyncio.ensure_future(consumer.run(handler))

@@ -59,6 +59,8 @@ class HeldBack:
     def _note(self, lane: str, waits: str, changed: _Held) -> None:
         held = self._held.setdefault(lane, {})
         held[waits] = changed
+        if not (lane in self._lanes or (lane, waits) in self._logged or self._why(lane, waits, changed)):
+            return  # as most often
         self._memory.block(lane, any(each.records >= each.most for each in held.values()))
         reasons = {waits: self._why(lane, waits, each) for waits, each in held.items()}
         if found := "; ".join(filter(None, reasons.values())):

@@ -91,6 +91,8 @@ class MemoryBound:
 
     def kept_full_by(self, name: str, size: int) -> bool:
         """Whether a lane is held back, and will be until some of so many bytes are freed."""
+        if not self.lane(name).held_back and name not in self._backlogs:
+            return False  # as most often
         held_back = any(memory.held_back for memory in self._of_lane(name))
         return held_back and 2 * size > sum(self.part_bytes(memory) for memory in self._of_lane(name))
 

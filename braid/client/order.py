@@ -6,6 +6,7 @@ is no order to keep.
 """
 
 from collections import deque
+from collections.abc import Iterable
 from typing import Generic, Protocol, TypeVar
 
 S = TypeVar("S")
@@ -43,6 +44,24 @@ class Order(Generic[R, S]):
             waiting = behind[key] = deque()
         waiting.append(raw)
         return False
+
+    def admit_many(self, raws: Iterable[R]) -> list[R]:
+        """Those of these records that may be handed out; the others wait here."""
+        if not self._by_key:
+            return [raw for raw in raws if self.admit(raw)]
+        behind, admitted = self._behind, list[R]()
+        for raw in raws:  # as `admit`, without a call for each
+            key = raw.key
+            if key is None:
+                admitted.append(raw)
+            elif key not in behind:
+                behind[key] = None
+                admitted.append(raw)
+            elif (waiting := behind[key]) is None:
+                behind[key] = deque((raw,))
+            else:
+                waiting.append(raw)
+        return admitted
 
     def settled(self, raw: R) -> R | None:
         """A record that was admitted is settled; returns the one that may be handed out in its stead."""

@@ -12,7 +12,7 @@ from braid.client.lease_session import Held
 from braid.client.memory import LaneMemory
 from braid.client.order import Order
 from braid.client.ready import Ready
-from braid.client.record import QuarantinedBatch, Record, Row
+from braid.client.record import QuarantinedBatch, Record, Row, missing
 from braid.client.routing import DLQ_LANE
 from braid.client.settling import Settling, Stage
 from braid.client.sieve import Sieve
@@ -97,8 +97,13 @@ class PartitionWork:
     @property
     def progress(self) -> Progress:
         """The tracker, with all that was acknowledged; only once restored."""
-        assert self._progress is not None, "progress is known once restored"
         self.note_acked()
+        return self._tracker
+
+    @property
+    def _tracker(self) -> Progress:
+        """As `progress`, for who asks about a record that is out: what else was acknowledged is no matter."""
+        assert self._progress is not None, "progress is known once restored"
         return self._progress
 
     @property
@@ -155,8 +160,7 @@ class PartitionWork:
     def dirty(self) -> bool:
         """Whether there is something to commit."""
         self.note_acked()
-        dirty = self.restored and self.version != self.committed_version
-        return dirty or any(each.dirty for each in self.behind)
+        return (self.restored and self.version != self.committed_version) or any(each.dirty for each in self.behind)
 
     def begin(self, progress: Progress, topic_id: bytes) -> None:
         """Starts working from restored progress, unless the lease was asked back or lost meanwhile."""
@@ -222,7 +226,7 @@ class PartitionWork:
             fetched = below(fetched, self.until)
         progress = self.progress
         before, settled = progress.fetched, self.version
-        for piece in in_order(fetched.parts, self._quarantined(fetched.damaged)):
+        for piece in in_order(fetched.parts, missing(fetched.damaged, progress)):
             if isinstance(piece, QuarantinedBatch):
                 self._accept_damaged(piece)
             else:
@@ -256,12 +260,6 @@ class PartitionWork:
         self.held_bytes += size
         self.memory.used += size
 
-    def _quarantined(self, damaged: Sequence[DamagedBatch]) -> list[QuarantinedBatch]:
-        """What is missing of them: an earlier holder may have read a batch, and done some of it."""
-        firsts = [self.progress.first_wanted(each.first_offset, each.last_offset + 1) for each in damaged]
-        found = zip(damaged, firsts, strict=True)
-        return [QuarantinedBatch(each._replace(first_offset=first)) for each, first in found if first is not None]
-
     def _quarantine(self, record: Record, batch: DamagedBatch) -> None:
         """A batch is copied as one dead letter; until then its first offset stays undone, and none of it is claimed."""
         self._uncopied[batch.first_offset] = batch.last_offset
@@ -293,7 +291,7 @@ class PartitionWork:
     def admitted(self, rows: Sequence[Row]) -> Sequence[Row]:
         """Those whose turn has come, of records that are about to be handed out; the others wait here."""
         assert self._order is not None, "asked of ordered work only"
-        found = [row for row in rows if self._order.admit(row)]
+        found = self._order.admit_many(rows)
         self._out -= len(rows) - len(found)
         return found
 
@@ -320,7 +318,11 @@ class PartitionWork:
 
     def attempts(self, offset: int) -> int:
         """Failed attempts so far."""
-        return self.progress.attempts(offset)
+        return self._tracker.attempts(offset)
+
+    def is_done(self, offset: int) -> bool:
+        """Whether a record is, of what was noted; somebody notes the rest soon."""
+        return self._tracker.is_done(offset)
 
     def done(self, record: Record) -> None:
         """The record was processed. Every record passes here: they are kept, to be noted many at once.
@@ -374,7 +376,7 @@ class PartitionWork:
     def retry(self, record: Record, after_seconds: float) -> None:
         """The record is to come back; an attempt failed."""
         if self.stage is not Stage.ENDED:
-            self.progress.attempt(record.offset)
+            self._tracker.attempt(record.offset)
             self.version += 1
         self.postpone(record, after_seconds)
 
@@ -474,11 +476,9 @@ class PartitionWork:
         return joined(parts, self.backlog_permille)
 
     def _own_fields(self, leader_epoch: int, detached: bool) -> EnvelopeFields:
+        log = Fingerprint(self.topic_id, leader_epoch, 0)
         fields = self.progress.snapshot(
-            epoch=self.lease.epoch,
-            detached=detached,
-            fingerprint=Fingerprint(self.topic_id, leader_epoch, 0),
-            lanes=(self._share,),
+            epoch=self.lease.epoch, detached=detached, fingerprint=log, lanes=(self._share,)
         )
         if not self._uncopied:
             return fields

@@ -140,12 +140,13 @@ class Ready:
     def _may_join(self, work: "PartitionWork") -> bool:
         """Whether the run may become one record longer."""
         name = work.queue
-        if self._streak >= self._look_at or work.one_by_one or (self.run and not self._runs(name)):
+        if self._streak >= self._look_at or work.one_by_one:
+            return False
+        if self.run and self._run_work is not work and not self._runs(name):
             return False
         if name in self._backlogs or name in self._paused:
             return False
-        own_turn = self._round.left > 0 and self._round.name == name and not self._divided
-        return len(self._queues) == 1 or own_turn or not self._others_wait(name)
+        return len(self._queues) == 1 or (self._own_turn(name) and not self._divided) or not self._others_wait(name)
 
     def _own_turn(self, name: str) -> bool:
         return self._round.left > 0 and self._round.name == name

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from braid.kernel.limits import RECORD_OVERHEAD_BYTES
 from braid.kernel.ports import DamagedBatch, KafkaRecord
+from braid.kernel.progress import Progress
 from braid.kernel.record_columns import RecordColumns, headers_in, pieces_in
 
 if TYPE_CHECKING:
@@ -68,6 +69,13 @@ class QuarantinedBatch(NamedTuple):
     def ingested_at(self) -> int:
         """The same: nobody knows better."""
         return self.batch.timestamp_ms
+
+
+def missing(damaged: Sequence[DamagedBatch], progress: Progress) -> list[QuarantinedBatch]:
+    """What is missing of batches: an earlier holder may have read one, and done some of it."""
+    firsts = [progress.first_wanted(each.first_offset, each.last_offset + 1) for each in damaged]
+    found = zip(damaged, firsts, strict=True)
+    return [QuarantinedBatch(each._replace(first_offset=first)) for each, first in found if first is not None]
 
 
 class Row(NamedTuple):

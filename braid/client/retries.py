@@ -1,8 +1,10 @@
 """Records that wait for another attempt, on a timer wheel, beside the partition and not in its way."""
 
 import asyncio
+import math
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
+from typing import Final
 
 from braid.client.brake import Brakes
 from braid.client.instruments import Level
@@ -13,6 +15,9 @@ from braid.client.settings import RetryBudget
 from braid.kernel import limits
 from braid.kernel.ports import Host
 from braid.kernel.timer_wheel import TimerWheel
+
+_NEVER_MS: Final = 1 << 62
+_SLACK_MS: Final = int(limits.RETRY_SLACK_SECONDS * 1000)
 
 
 class Retries:
@@ -49,7 +54,8 @@ class Retries:
         self._due: dict[str, deque[int]] = {}  # by lane, those whose time has come and who wait on
         self._budgets: dict[str, LaneBudget] = {}
         self._trying: dict[str, dict[tuple[PartitionWork, int], None]] = {}  # given back for a token
-        self._any = asyncio.Event()
+        self._looks_at_ms = _NEVER_MS  # at what is due
+        self._sooner = asyncio.Event()  # something will be due before
         self._number = 0
         self._full: set[str] = set()
         self._failed: Record | None = None
@@ -87,15 +93,16 @@ class Retries:
         if record is self._failed:
             self._budgeted[self._number] = None
         self._trying.get(record.lane, {}).pop((record.work, record.offset), None)  # that token is spent
-        self._wheel.schedule(self._number, self._now_ms() + max(0, int(delay_seconds * 1000)))
-        self._any.set()
+        due_ms = _due_ms(self._host.clock.elapsed(), max(0.0, delay_seconds))
+        self._wheel.schedule(self._number, due_ms)
+        if due_ms < self._looks_at_ms:
+            self._sooner.set()
         self._tell(record.lane)
 
     async def run(self) -> None:
         """Gives records back until cancelled."""
         while True:
-            await self._any.wait()
-            await self._host.clock.sleep(limits.RETRY_TICK_SECONDS)
+            await self._until_due()
             for number in self._wheel.advance(self._now_ms()):
                 if number in self._budgeted:
                     self._due.setdefault(self._parked[number].lane, deque()).append(number)
@@ -106,8 +113,24 @@ class Retries:
                 if not self._due[lane]:
                     del self._due[lane]
             self._tell(*self._counts)
-            if not self._parked:
-                self._any.clear()
+
+    async def _until_due(self) -> None:
+        """Waits until something is due; while records wait for tokens, a tick. Looks now and then in any case."""
+        earliest_ms = self._now_ms() + int(limits.RETRY_TICK_SECONDS * 1000)
+        while not self._parked:
+            self._looks_at_ms = _NEVER_MS
+            self._sooner.clear()
+            await self._sooner.wait()
+        ends_ms = self._now_ms() + int(limits.RETRY_LOOK_SECONDS * 1000)
+        while (now_ms := self._now_ms()) < ends_ms:
+            due_ms = now_ms if self._due else self._wheel.next_due_ms() or now_ms
+            self._looks_at_ms = min(max(due_ms, earliest_ms), ends_ms)
+            self._sooner.clear()
+            try:
+                async with asyncio.timeout((self._looks_at_ms - now_ms) / 1000):
+                    await self._sooner.wait()
+            except TimeoutError:
+                return
 
     def _give_back(self, number: int) -> None:
         self._budgeted.pop(number, None)
@@ -145,7 +168,7 @@ class Retries:
         budget, trying = self._budgets[lane], self._trying.get(lane, {})
         budget.earn(self._brakes.lane(lane).done, now)
         for work, offset in list(trying):
-            if work.ended or work.progress.is_done(offset):
+            if work.ended or work.is_done(offset):
                 del trying[work, offset]
                 budget.give_back()
 
@@ -156,3 +179,9 @@ class Retries:
 
     def _now_ms(self) -> int:
         return int(self._host.clock.elapsed() * 1000)
+
+
+def _due_ms(now: float, delay_seconds: float) -> int:
+    """When a record is tried again: up to an eighth of its wait later, together with others."""
+    together = 1 << max(0, min(int(delay_seconds * 125), _SLACK_MS).bit_length() - 1)  # multiples of it are common
+    return math.ceil((now + delay_seconds) * 1000 / together) * together

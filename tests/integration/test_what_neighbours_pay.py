@@ -128,7 +128,7 @@ class InItsSlot(poison.Contest):
 
     @contextlib.asynccontextmanager
     async def _handled(
-        self, handler: Callable[[Record], object], ends: Mapping[TopicPartition, int] | None = None
+        self, handler: Callable[[Record], object], starts: Mapping[TopicPartition, int]
     ) -> AsyncIterator[Consumer]:
         over = False
 
@@ -140,7 +140,7 @@ class InItsSlot(poison.Contest):
                 await asyncio.sleep(poison.RETRY.backoff_seconds[0])
             raise Retryable("for ever")
 
-        async with super()._handled(stubborn, ends) as consumer:
+        async with super()._handled(stubborn, starts) as consumer:
             try:
                 yield consumer
             finally:
@@ -152,7 +152,7 @@ class HoldingUpTheRest(poison.Contest):
 
     @contextlib.asynccontextmanager
     async def _handled(
-        self, handler: Callable[[Record], object], ends: Mapping[TopicPartition, int] | None = None
+        self, handler: Callable[[Record], object], starts: Mapping[TopicPartition, int]
     ) -> AsyncIterator[Consumer]:
         gate = asyncio.Lock()
 
@@ -166,7 +166,7 @@ class HoldingUpTheRest(poison.Contest):
                     await asyncio.sleep(poison.RETRY.backoff_seconds[1])
                 raise
 
-        async with super()._handled(in_line, ends) as consumer:
+        async with super()._handled(in_line, starts) as consumer:
             yield consumer
 
 
