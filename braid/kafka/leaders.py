@@ -31,7 +31,7 @@ class Leaders:
         self._topics: Sequence[str] = ()  # that were asked for
         self._known_at = float("-inf")
         self._question: asyncio.Task[None] | None = None
-        self.asking_since: float | None = None  # on the event loop's clock, until it is answered
+        self.asking_since: float | None = None  # on the event loop's clock, while somebody waits for the answer
 
     def of(self, partition: TopicPartition) -> int:
         """The broker's number."""
@@ -48,17 +48,19 @@ class Leaders:
         """Whether nobody is known to lead one of these."""
         return not all(map(self._leaders.__contains__, partitions))
 
-    async def ask(self, topics: Sequence[str]) -> ClusterMetadata:
-        """What the cluster says now; that it does not, is owed from the first time that it is asked in vain.
+    async def ask(self, topics: Sequence[str], *, owed: bool = True) -> ClusterMetadata:
+        """What the cluster says now; that it does not, is `owed` from the first time that it is asked in vain.
 
         Raises:
             ClusterUnavailable: it says nothing.
         """
-        asked = self.asking_since = self._now()
+        asked = self._now()
+        self.asking_since = asked if owed else None
         try:
             return await self._wire.metadata(topics)
         except ClusterUnavailable:
-            self._owing.in_vain(asked)
+            if owed:
+                self._owing.in_vain(asked)
             raise
         finally:
             self.asking_since = None
@@ -75,7 +77,8 @@ class Leaders:
             self._question = None
         if partitions and self._now() - self._known_at >= self._fresh_seconds(partitions):
             self._topics = sorted({partition.topic for partition in partitions})
-            self._question = asyncio.create_task(self._look_up(), name="kafka-leaders")
+            look_up = self._look_up(owed=self.unknown(partitions))  # else those who lead may answer, all the same
+            self._question = asyncio.create_task(look_up, name="kafka-leaders")
 
     def close(self) -> list[asyncio.Task[None]]:
         """Cancels the question under way; returns what is to be waited for."""
@@ -91,9 +94,9 @@ class Leaders:
         asked = all(partition.topic in self._topics for partition in partitions)
         return BACKOFF_SECONDS if asked else 0.0
 
-    async def _look_up(self) -> None:
+    async def _look_up(self, *, owed: bool) -> None:
         try:
-            found = await self.ask(self._topics)
+            found = await self.ask(self._topics, owed=owed)
         except ClusterUnavailable:
             await asyncio.sleep(BACKOFF_SECONDS)
             return

@@ -117,6 +117,23 @@ async def test_a_broker_that_is_silent_owes_since_it_should_have_spoken() -> Non
 
 
 @virtual
+async def test_a_broker_that_does_not_say_who_leads_owes_nothing_while_those_who_lead_answer() -> None:
+    wire, beside = MoodyWire(), MoodyWire()
+    fetcher = AioFetcher(wire, beside, max_partition_bytes=1, isolation=Isolation.READ_COMMITTED, client_rack="")
+    await fetcher.start()
+    fetcher.assign({FIRST: 0})
+    await asyncio.sleep(1.0)
+    beside.frozen = True
+    for _ in range(200):
+        await asyncio.sleep(0.1)
+        assert fetcher.contact().owed_seconds < 0.3 and fetcher.contact().answered_seconds_ago < 0.3
+    wire.frozen = True  # now nobody does
+    await asyncio.sleep(10.0)
+    assert fetcher.contact().owed_seconds > 9.0
+    await fetcher.close()
+
+
+@virtual
 async def test_a_fetcher_that_is_paused_is_owed_nothing_and_one_that_goes_on_from_then() -> None:
     wire = MoodyWire()
     fetcher = fetching(wire)
