@@ -7,6 +7,7 @@ is no order to keep.
 
 from collections import deque
 from collections.abc import Iterable
+from operator import attrgetter
 from typing import Generic, Protocol, TypeVar
 
 S = TypeVar("S")
@@ -18,18 +19,26 @@ class Keyed(Protocol):
     @property
     def key(self) -> bytes | None: ...
 
+    @property
+    def offset(self) -> int: ...
+
 
 R = TypeVar("R", bound=Keyed)
 
 
 class Order(Generic[R, S]):
-    """Of one lease, for records `R` that are handed out one by one, or for slices `S`. Not for both at once."""
+    """Of one lease, for records `R` that are handed out one by one, or for slices `S`. Not for both at once.
+
+    Attributes:
+        slice_out: So many records of the slice that was admitted are not settled; 0 when there is none.
+    """
 
     def __init__(self, *, by_key: bool) -> None:
         """`by_key`: records of unlike keys, and those without a key, do not wait for each other; else all do."""
         self._by_key = by_key
         self._behind: dict[bytes | None, deque[R] | None] = {}  # by key of a record that is out; None: nobody yet
-        self._out = 0  # of a slice
+        self.slice_out = 0  # records of the slice that is out: handed out, or waiting for another attempt
+        self._returned: list[R] = []  # of those that may be handed out again
         self._aside: deque[S] = deque()
 
     def admit(self, raw: R) -> bool:
@@ -74,9 +83,9 @@ class Order(Generic[R, S]):
 
     def admit_slice(self, count: int) -> bool:
         """Whether so many records of a slice may be handed out together: none are out."""
-        if self._out:
+        if self.slice_out:
             return False
-        self._out = count
+        self.slice_out = count
         return True
 
     def put_aside(self, waiting: S) -> None:
@@ -85,16 +94,29 @@ class Order(Generic[R, S]):
 
     def settled_of_slice(self, count: int) -> list[S]:
         """So many records of it are settled; returns the slices that may be tried again."""
-        self._out -= count
-        if self._out > 0:
+        self.slice_out -= count
+        if self.slice_out > 0:
             return []
         again, self._aside = list(self._aside), deque()
         return again
+
+    def returned(self, raw: R) -> None:
+        """A record of the slice that is out may be handed out again, with the others that are to be."""
+        self._returned.append(raw)
+
+    def all_returned(self) -> list[R]:
+        """All that is left of the slice, once that may be handed out again, as if it had not been; in its order."""
+        if len(self._returned) < self.slice_out:
+            return []
+        records, self._returned, self.slice_out = sorted(self._returned, key=attrgetter("offset")), [], 0
+        return records
 
     def clear(self) -> tuple[list[R], list[S]]:
         """Nothing that waits here will be handed out any more; returns it."""
         records = [each for behind in self._behind.values() for each in behind or ()]
         slices = list(self._aside)
+        records += self._returned
         self._behind.clear()
         self._aside.clear()
+        self._returned.clear()
         return records, slices

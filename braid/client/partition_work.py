@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from operator import attrgetter
 
 from braid.client.brake import LaneBrake
 from braid.client.busy import BusyTime
@@ -98,11 +99,11 @@ class PartitionWork:
     def progress(self) -> Progress:
         """The tracker, with all that was acknowledged; only once restored."""
         self.note_acked()
-        return self._tracker
+        return self.noted
 
     @property
-    def _tracker(self) -> Progress:
-        """As `progress`, for who asks about a record that is out: what else was acknowledged is no matter."""
+    def noted(self) -> Progress:
+        """As `progress`, without what was acknowledged lately: enough for who asks about a record that is out."""
         assert self._progress is not None, "progress is known once restored"
         return self._progress
 
@@ -264,10 +265,7 @@ class PartitionWork:
         """A batch is copied as one dead letter; until then its first offset stays undone, and none of it is claimed."""
         self._uncopied[batch.first_offset] = batch.last_offset
         _log.warning("%s@%d to %d cannot be read: %s", self.lease.id, *batch[:3])
-        if record.lane == DLQ_LANE:
-            record.reject(batch.why)
-        else:
-            record.dead_letter(batch.why)
+        record.dead_letter(batch.why)
 
     def hand_out(self, count: int) -> bool:
         """Whether so many waiting records may be handed out now; then they are."""
@@ -280,14 +278,6 @@ class PartitionWork:
         """So many records were to be handed out and were not."""
         self._out -= count
 
-    def admits(self, row: Row) -> bool:
-        """Whether the turn of a record that is about to be handed out has come; else it waits here."""
-        assert self._order is not None, "asked of ordered work only"
-        if self._order.admit(row):
-            return True
-        self._out -= 1
-        return False
-
     def admitted(self, rows: Sequence[Row]) -> Sequence[Row]:
         """Those whose turn has come, of records that are about to be handed out; the others wait here."""
         assert self._order is not None, "asked of ordered work only"
@@ -296,7 +286,7 @@ class PartitionWork:
         return found
 
     def admits_slice(self, waiting: Slice, count: int) -> bool:
-        """As `admits`, for so many records of a slice together; it is emptied when it has to wait."""
+        """Whether so many records of a slice may be handed out together; it is emptied when it has to wait."""
         assert self._order is not None, "asked of ordered work only"
         if self._order.admit_slice(count):
             return True
@@ -308,27 +298,16 @@ class PartitionWork:
         """What waits for its turn will not be handed out here."""
         if self._order is not None:
             records, slices = self._order.clear()
-            self._free(sum(each.size for each in records) + sum(int(each.sizes.sum()) for each in slices))
-
-    def drop(self, waiting: Slice) -> None:
-        """A slice that waits no longer: what was not taken of it will never be handed out here."""
-        self._free(int(waiting.sizes.sum()))
+            self.free(sum(each.size for each in records) + sum(int(each.sizes.sum()) for each in slices))
 
     # --- settling (called by Record and Batch)
 
     def attempts(self, offset: int) -> int:
         """Failed attempts so far."""
-        return self._tracker.attempts(offset)
-
-    def is_done(self, offset: int) -> bool:
-        """Whether a record is, of what was noted; somebody notes the rest soon."""
-        return self._tracker.is_done(offset)
+        return self.noted.attempts(offset)
 
     def done(self, record: Record) -> None:
-        """The record was processed. Every record passes here: they are kept, to be noted many at once.
-
-        Not while somebody waits for records: noting makes room for more.
-        """
+        """The record was processed. Every record passes here: they are kept, to be noted many at once."""
         self._brake.done += 1
         acked = self._acked
         if not acked:
@@ -338,7 +317,7 @@ class PartitionWork:
         self._acked_bytes += raw.size
         if self.ordered:
             self._follow(record)
-        if len(acked) >= self._acks_kept or self._ready.takers:
+        if len(acked) >= self._acks_kept or self._ready.takers:  # noting makes room for more of what they wait for
             self.note_acked()
 
     def note_acked(self) -> None:
@@ -358,59 +337,65 @@ class PartitionWork:
         if self.stage is not Stage.ENDED:
             self._records += count
             self._brake.done += count
-        if self._order is not None and self.stage is Stage.WORKING:
-            for waiting in self._order.settled_of_slice(count):
-                self._ready.put(waiting)
+        self._settled_of_slice(count)
         self._finished(count, size)
 
     def reject(self, record: Record, reason: str) -> None:
         """The record is skipped in place; `reason` is for the log."""
         if self.stage is not Stage.ENDED:
-            self.progress.reject(record.offset)
+            self._mark_rejected(record)
             self._brake.done += 1
-            if isinstance(record.raw, QuarantinedBatch):
-                self.progress.reject_range(record.offset, record.raw.batch.last_offset + 1)
             _log.info("%s@%d is rejected: %s", self.lease.id, record.offset, reason)
         self._finish(record)
 
     def retry(self, record: Record, after_seconds: float) -> None:
         """The record is to come back; an attempt failed."""
         if self.stage is not Stage.ENDED:
-            self._tracker.attempt(record.offset)
+            self.noted.attempt(record.offset)
             self.version += 1
         self.postpone(record, after_seconds)
 
-    def postpone(self, record: Record, after_seconds: float) -> None:
-        """The record is to come back."""
+    def postpone(self, record: Record, after_seconds: float | None) -> None:
+        """The record is to come back; at once with None."""
         self._out -= 1
-        if self.stage is Stage.WORKING:
-            self._settling.park(record, after_seconds)
+        if self.stage is not Stage.WORKING:
+            self.free(record.size)
+        elif after_seconds is None:
+            self.back(record)
         else:
-            self._free(record.size)
+            self._settling.park(record, after_seconds)
         self._check_drained()
 
     def dead_letter(self, record: Record, error: BaseException | str) -> None:
-        """The record is to be copied to the dlq lane; until that is acknowledged it counts as handed out.
-
-        Where its lane has had too many dead letters it waits instead, undone.
-        """
+        """The record is to be copied to the dlq lane, and counts as handed out until that is acknowledged."""
         if self.stage is Stage.ENDED:
             self._finish(record)
             return
         self.progress.attempt(record.offset)
+        if record.lane == DLQ_LANE:
+            self.reject(record, str(error))
+            return
         if isinstance(record.raw, QuarantinedBatch) or self._brake.allows():  # no handler has seen such a batch
             self._copying += 1
             self._settling.write_dead_letter(record, error)
         else:
-            self.version += 1
+            self.version += 1  # its lane has had too many: it waits, undone
             self.abandon(record)
 
     def copied(self, record: Record) -> None:
         """The record's copy in the dlq lane was acknowledged, or is of no interest any more."""
         self._copying -= 1
         if self.stage is not Stage.ENDED:
-            self.progress.done(record.offset)
+            if isinstance(record.raw, QuarantinedBatch):
+                self._mark_rejected(record)
+            else:
+                self.progress.done(record.offset)
         self._finish(record)
+
+    def _mark_rejected(self, record: Record) -> None:
+        self.progress.reject(record.offset)
+        if isinstance(record.raw, QuarantinedBatch):
+            self.progress.reject_range(record.offset, record.raw.batch.last_offset + 1)
 
     def uncopied(self, record: Record, reason: str) -> None:
         """The record cannot be copied to the dlq lane, ever: it is rejected."""
@@ -419,24 +404,35 @@ class PartitionWork:
 
     def abandon(self, record: Record) -> None:
         """The record was handed out and its handler was ended: somebody else gets it, here or at the next holder."""
-        self._out -= 1
-        if self.stage is Stage.WORKING:
-            self.back(record)
-        else:
-            self._free(record.size)
-        self._check_drained()
+        self.postpone(record, None)
 
     def back(self, record: Record) -> None:
-        """The record waits for a handler again."""
+        """The record waits for a handler again; of a slice in order, with the others of it that are not settled."""
         assert isinstance(record.raw, Row), "a batch nobody can decode is not tried again"
-        self._ready.put(Slice.of_rows(self, [record.raw], admitted=True))
+        if self._order is not None and self._order.slice_out:
+            self._order.returned(record.raw)
+            self._settled_of_slice(0)
+        else:
+            self._ready.put(Slice.of_rows(self, [record.raw], admitted=True))
+
+    def _settled_of_slice(self, count: int) -> None:
+        """So many records of the slice that is out are settled; perhaps all others wait to be tried again."""
+        if self._order is None or self.stage is not Stage.WORKING:
+            return
+        again = self._order.settled_of_slice(count)
+        if rows := self._order.all_returned():
+            again = [Slice.of_rows(self, rows, admitted=False)]
+        for waiting in sorted(again, key=attrgetter("first_offset"), reverse=True):
+            self._ready.put(waiting, first=True)
 
     def _follow(self, record: Record) -> None:
         """A record is settled: it is the turn of the next one of its key."""
         raw = record.raw
         if self._order is None or self.stage is not Stage.WORKING or isinstance(raw, QuarantinedBatch):
             return
-        if (following := self._order.settled(raw)) is not None:
+        if self._order.slice_out:
+            self._settled_of_slice(1)
+        elif (following := self._order.settled(raw)) is not None:
             self._ready.follow(self, following)
 
     def _finish(self, record: Record) -> None:
@@ -456,7 +452,8 @@ class PartitionWork:
         if self.stage is Stage.DRAINING or self.until is not None:
             self._check_drained()
 
-    def _free(self, size: int) -> None:
+    def free(self, size: int) -> None:
+        """Records of so many bytes wait here no longer, and will not be handed out."""
         self.held_bytes -= size
         self.memory.used -= size
         self.memory.freed()
@@ -480,11 +477,9 @@ class PartitionWork:
         fields = self.progress.snapshot(
             epoch=self.lease.epoch, detached=detached, fingerprint=log, lanes=(self._share,)
         )
-        if not self._uncopied:
-            return fields
         # The fetch position passed these batches, yet who comes next may be able to read them.
         held = Ranges((first, last + 1) for first, last in sorted(self._uncopied.items()))
-        return replace(fields, done=fields.done.subtract(held))
+        return replace(fields, done=fields.done.subtract(held)) if self._uncopied else fields
 
     def take_load(self) -> tuple[int, int]:
         """Records done and bytes fetched since the last call."""

@@ -225,7 +225,7 @@ class Ready:
         self._count(1)
         if not first:
             self._forget(queue)
-        if work.ordered and not first.admitted and not work.admits(row):
+        if work.ordered and not first.admitted and not work.admitted([row]):
             return None
         return Record(row, work)
 
@@ -379,7 +379,7 @@ class Ready:
         """Takes a queue's first slice away; what was not handed out of it never will be."""
         first = queue.popleft()
         first.work.memory.waiting -= first.count
-        first.work.drop(first)
+        first.work.free(int(first.sizes.sum()))
 
     async def _may_take(self) -> bool:
         """Lets everything else run now and then: an application that never waits would starve its heartbeats."""

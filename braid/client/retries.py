@@ -12,12 +12,12 @@ from braid.client.partition_work import PartitionWork
 from braid.client.record import Record
 from braid.client.retry_budget import LaneBudget
 from braid.client.settings import RetryBudget
-from braid.kernel import limits
+from braid.kernel import limits, limits_retries
 from braid.kernel.ports import Host
 from braid.kernel.timer_wheel import TimerWheel
 
 _NEVER_MS: Final = 1 << 62
-_SLACK_MS: Final = int(limits.RETRY_SLACK_SECONDS * 1000)
+_SLACK_MS: Final = int(limits_retries.RETRY_SLACK_SECONDS * 1000)
 
 
 class Retries:
@@ -54,8 +54,10 @@ class Retries:
         self._due: dict[str, deque[int]] = {}  # by lane, those whose time has come and who wait on
         self._budgets: dict[str, LaneBudget] = {}
         self._trying: dict[str, dict[tuple[PartitionWork, int], None]] = {}  # given back for a token
+        self._works: Counter[PartitionWork] = Counter()  # whose they are
         self._looks_at_ms = _NEVER_MS  # at what is due
-        self._sooner = asyncio.Event()  # something will be due before
+        self._any = asyncio.Event()
+        self._sleeping: asyncio.Future[None] | None = None  # until then
         self._number = 0
         self._full: set[str] = set()
         self._failed: Record | None = None
@@ -90,19 +92,22 @@ class Retries:
         self._parked[self._number] = record
         self._counts[record.lane] += 1
         self._sizes[record.lane] += record.size
+        self._works[record.work] += 1
         if record is self._failed:
             self._budgeted[self._number] = None
         self._trying.get(record.lane, {}).pop((record.work, record.offset), None)  # that token is spent
         due_ms = _due_ms(self._host.clock.elapsed(), max(0.0, delay_seconds))
         self._wheel.schedule(self._number, due_ms)
-        if due_ms < self._looks_at_ms:
-            self._sooner.set()
+        if due_ms < self._looks_at_ms and self._sleeping is not None:
+            self._sleeping.cancel()
+        self._any.set()
         self._tell(record.lane)
 
     async def run(self) -> None:
         """Gives records back until cancelled."""
         while True:
             await self._until_due()
+            self._drop_ended()
             for number in self._wheel.advance(self._now_ms()):
                 if number in self._budgeted:
                     self._due.setdefault(self._parked[number].lane, deque()).append(number)
@@ -116,27 +121,51 @@ class Retries:
 
     async def _until_due(self) -> None:
         """Waits until something is due; while records wait for tokens, a tick. Looks now and then in any case."""
-        earliest_ms = self._now_ms() + int(limits.RETRY_TICK_SECONDS * 1000)
+        earliest_ms = self._now_ms() + int(limits_retries.RETRY_TICK_SECONDS * 1000)
         while not self._parked:
-            self._looks_at_ms = _NEVER_MS
-            self._sooner.clear()
-            await self._sooner.wait()
-        ends_ms = self._now_ms() + int(limits.RETRY_LOOK_SECONDS * 1000)
+            self._any.clear()
+            await self._any.wait()
+        ends_ms = self._now_ms() + int(limits_retries.RETRY_LOOK_SECONDS * 1000)
         while (now_ms := self._now_ms()) < ends_ms:
             due_ms = now_ms if self._due else self._wheel.next_due_ms() or now_ms
             self._looks_at_ms = min(max(due_ms, earliest_ms), ends_ms)
-            self._sooner.clear()
-            try:
-                async with asyncio.timeout((self._looks_at_ms - now_ms) / 1000):
-                    await self._sooner.wait()
-            except TimeoutError:
+            if await self._slept((self._looks_at_ms - now_ms) / 1000):
                 return
 
-    def _give_back(self, number: int) -> None:
+    async def _slept(self, seconds: float) -> bool:
+        """Sleeps; returns whether nothing was parked meanwhile that is due before."""
+        self._sleeping = asyncio.ensure_future(self._host.clock.sleep(seconds))
+        try:
+            await asyncio.wait((self._sleeping,))
+            return not self._sleeping.cancelled()
+        finally:
+            self._sleeping.cancel()
+
+    def _drop_ended(self) -> None:
+        """Nobody tries what belongs to a lease that is gone: it gives back its room, for it may be fetched anew."""
+        ended = [work for work in self._works if work.ended]
+        if not ended:
+            return
+        for number in [number for number, record in self._parked.items() if record.work.ended]:
+            self._wheel.cancel(number)
+            record = self._take_out(number)
+            record.work.free(record.size)
+        for lane, due in self._due.items():
+            self._due[lane] = deque(number for number in due if number in self._parked)
+
+    def _take_out(self, number: int) -> Record:
+        """It is not parked any more."""
         self._budgeted.pop(number, None)
         record = self._parked.pop(number)
         self._counts[record.lane] -= 1
         self._sizes[record.lane] -= record.size
+        self._works[record.work] -= 1
+        if not self._works[record.work]:
+            del self._works[record.work]
+        return record
+
+    def _give_back(self, number: int) -> None:
+        record = self._take_out(number)
         record.work.back(record)
 
     def _give_back_within_budget(self, lane: str, due: deque[int]) -> None:
@@ -168,7 +197,7 @@ class Retries:
         budget, trying = self._budgets[lane], self._trying.get(lane, {})
         budget.earn(self._brakes.lane(lane).done, now)
         for work, offset in list(trying):
-            if work.ended or work.is_done(offset):
+            if work.ended or work.noted.is_done(offset):
                 del trying[work, offset]
                 budget.give_back()
 

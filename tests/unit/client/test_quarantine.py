@@ -62,6 +62,21 @@ async def test_a_damaged_batch_becomes_one_dead_letter_and_its_neighbours_do_not
 
 
 @virtual
+async def test_a_range_that_was_copied_is_marked_rejected_and_not_before() -> None:
+    async with damaged_bench() as at:
+        at.control.clusters["west"].pause()
+        async with member(at, "m", FIRST) as (consumer, _):
+            running = asyncio.ensure_future(consumer.run(at.handle))
+            await until(lambda: at.watch.base(TOPIC) == 3 and 9 in at.watch.last(TOPIC).fields.claims)
+            assert not any(each.fields.rejected for each in at.watch.commits)
+            at.control.clusters["west"].resume()
+            await until(lambda: at.watch.base(TOPIC) == 10)
+            assert at.watch.last(TOPIC).fields.rejected == Ranges([(3, 8)])
+            assert len(letters(at)) == 1
+        await running
+
+
+@virtual
 async def test_a_letter_carries_so_much_of_the_batch_as_is_wanted() -> None:
     async with damaged_bench() as at, member(at, "m", FIRST, quarantine_bytes=3) as (consumer, _):
         running = asyncio.ensure_future(consumer.run(at.handle))

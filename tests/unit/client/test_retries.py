@@ -8,18 +8,13 @@ from braid.client.brake import Brakes
 from braid.client.instruments import Level
 from braid.client.record import Record
 from braid.client.retries import Retries
-from braid.kernel.limits import (
-    PARKED_RETRIES_MAX,
-    RETRY_LOOK_SECONDS,
-    RETRY_SLACK_SECONDS,
-    RETRY_TICK_SECONDS,
-    TIMERS_MAX,
-)
+from braid.kernel.limits import PARKED_RETRIES_MAX, TIMERS_MAX
+from braid.kernel.limits_retries import RETRY_LOOK_SECONDS, RETRY_SLACK_SECONDS, RETRY_TICK_SECONDS
 from tests.support.scripted_control import virtual
 from tests.support.virtual_time import VirtualProcess, run_virtual, running_loop
 
 
-@dataclass
+@dataclass(eq=False)
 class Parked:
     """As much of a record as parking looks at; it is its own work."""
 
@@ -28,6 +23,8 @@ class Parked:
     size: int = 3
     returned: int = 0
     working: bool = True
+    ended: bool = False
+    freed: int = 0
 
     @property
     def work(self) -> "Parked":
@@ -35,6 +32,9 @@ class Parked:
 
     def back(self, record: object) -> None:
         self.returned += 1
+
+    def free(self, size: int) -> None:
+        self.freed += size
 
 
 def test_an_application_may_park_whatever_its_memory_holds() -> None:
@@ -131,3 +131,19 @@ async def test_records_parked_without_end_put_nothing_off() -> None:
     assert max(record.came_at for record in records[:180]) < 0.4
     assert all(record.came_at >= 0 for record in records[:180])
     assert len({record.came_at for record in records}) <= 0.4 / RETRY_TICK_SECONDS + 2
+
+
+@virtual
+async def test_what_belongs_to_a_lease_that_is_gone_gives_back_its_room() -> None:
+    told: list[float] = []
+    process, retries = parking(told)
+    gone, kept = [Timed(number, process) for number in range(100)], [Timed(number, process) for number in range(7)]
+    for record in (*gone, *kept):
+        retries.park(cast("Record", record), 3_600.0)
+    for record in gone:
+        record.ended = True
+    await process.host.clock.sleep(RETRY_LOOK_SECONDS + RETRY_TICK_SECONDS)
+    assert (len(retries), retries.parked("live")) == (7, 7)
+    assert {record.freed for record in gone} == {3} and {record.freed for record in kept} == {0}
+    await process.host.clock.sleep(3_600.0)
+    assert [record.returned for record in (*gone, *kept)] == [0] * 100 + [1] * 7
