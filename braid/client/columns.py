@@ -78,7 +78,7 @@ class Batch:
         """Rows are done: all, or those the mask says (a list, NumPy array or Arrow array of booleans).
 
         Raises:
-            Invalid: the mask has another length than the batch.
+            Invalid: the mask has another length than the batch, or more than one dimension.
         """
         chosen = self._choose(mask)
         count = int(np.count_nonzero(chosen))
@@ -111,17 +111,17 @@ class Batch:
 
     def _choose(self, mask: Sequence[bool] | pa.Array | None) -> NDArray[np.bool_]:
         """Which rows are not settled yet and named by the mask; from now on they count as settled."""
-        chosen = self._open
-        if mask is not None:
-            self._check(mask)
-            named: object = mask.to_numpy(zero_copy_only=False) if isinstance(mask, pa.Array) else mask
-            chosen = chosen & np.asarray(named, np.bool_)
+        chosen = self._open if mask is None else self._open & self._named(mask)
         self._open = self._open & ~chosen
         return chosen
 
-    def _check(self, mask: Sequence[bool] | pa.Array | None) -> None:
-        if mask is not None and len(mask) != len(self):
-            raise Invalid(f"a mask of {len(mask)} rows for a batch of {len(self)}", field="mask")
+    def _named(self, mask: Sequence[bool] | pa.Array) -> NDArray[np.bool_]:
+        """The rows a mask names as it is now, whatever is written to it later; null names none."""
+        given: object = mask.to_numpy(zero_copy_only=False) if isinstance(mask, pa.Array) else mask
+        named = np.array(given, np.bool_)
+        if named.shape != (len(self),):
+            raise Invalid(f"a mask of shape {named.shape} for a batch of {len(self)} rows", field="mask")
+        return named
 
     def _of_rows(self) -> list[pa.Array]:
         rows = self.raw.rows
@@ -146,9 +146,9 @@ class ThreadBatch(Batch):
         self._tell = tell
 
     def ack(self, mask: Sequence[bool] | pa.Array | None = None) -> None:
-        """See `braid.Batch.ack`."""
-        self._check(mask)
-        self._tell(lambda: self._batch.ack(mask))
+        """See `braid.Batch.ack`. What the mask says now counts: it may be written to again at once."""
+        named = None if mask is None else self._named(mask)
+        self._tell(lambda: self._batch.ack(named))
 
     def retry(self, after_seconds: float = 0.0) -> None:
         """See `braid.Batch.retry`."""
