@@ -87,7 +87,7 @@ class Backlogs:
         return [_told(work) for work in self._works.values() if work.behind]
 
     async def split(self, work: PartitionWork, cluster: ClusterWork, share: float, *, relaxed: bool) -> str:
-        """Begins at the log's end, and leaves what was not fetched to a backlog cursor.
+        """Begins at the log's end, or where fetching is by now if that is later, and leaves what is below to a backlog.
 
         A lease that is split and not far behind at its head keeps its cursors and gets the share.
 
@@ -109,6 +109,7 @@ class Backlogs:
             return f"the end of its log is not known: {error}"
         if self._works.get(work.lease.id) is not work or not work.working:
             return "its lease was moving"
+        end = max(end, work.progress.fetched)  # meanwhile more came, was fetched, and is this cursor's
         permille = min(max(round(share * _WHOLE), 1), _WHOLE - 1)
         left = work.undone_below(end)
         if left < limits.SPLIT_RECORDS_MIN or len(work.cursors) >= limits.ENVELOPE_CURSORS_MAX:
@@ -119,9 +120,10 @@ class Backlogs:
             work.backlog_permille = permille
             work.version += 1
             self._share_out(work.lease.id.channel.lane)
+            _log.info("%s is split at %d already: its backlogs have another share", work.lease.id, work.start)
         else:
             self._begin_head(work, cluster, end, permille)
-        _log.info("%s is split at %d: %d offsets behind it", work.lease.id, end, left)
+            _log.info("%s is split at %d: %d offsets behind it", work.lease.id, end, left)
         cluster.committer.hurry()
         self._changed()
         return ""

@@ -315,10 +315,10 @@ class LeaseWorks:
         if self._exclusive and work.handled:
             self._left_over.append(work)
         self.clusters[work.lease.cluster.name].remove(work)
-        for older in work.behind:
-            self._backlogs.forget(older)
         if self._works.get(work.lease.id) is work:
             del self._works[work.lease.id]
+        for older in work.behind:  # after the lease: what is left of its lane shares anew
+            self._backlogs.forget(older)
 
     def _cluster_id(self, name: str) -> str:
         """A cluster's own id, empty before it told any."""
