@@ -12,6 +12,7 @@ from braid.client.record import Record
 from braid.client.restore import Restored, restore
 from braid.client.retries import Retries
 from braid.client.settings import ConsumerSettings
+from braid.client.settling import Stage
 from braid.client.spill import Spill
 from braid.client.watched import Run
 from braid.client.where import headers_asked
@@ -90,6 +91,8 @@ class ClusterWork:
         self._watch = watch
         self._tasks: list[Task] = []
         self._described = False
+        self._unread: dict[PartitionWork, tuple[float, str]] = {}  # since when progress is being read; why it is still
+        self._elapsed = host.clock.elapsed
         self.cluster_id = ""  # its own
 
     def start(self) -> None:
@@ -112,10 +115,25 @@ class ClusterWork:
         """Reads where work on a lease begins; raises what `restore` does."""
         place = work.lease.topic_partition
         spilled = partial(self._spill.read, work.lease.id, place)
-        return await restore(self._group, place, self.offsets, self.admin, spilled=spilled)
+        since, _ = self._unread.setdefault(work, (self._elapsed(), ""))
+        try:
+            return await restore(self._group, place, self.offsets, self.admin, spilled=spilled)
+        except BraidError as error:
+            if work in self._unread:
+                self._unread[work] = since, str(error)
+            raise
+
+    def unread(self, work: PartitionWork) -> str:
+        """For how long committed progress of a lease is being read, and what failed last; empty once it is read."""
+        if work.stage is not Stage.RESTORING:
+            return ""
+        now = self._elapsed()
+        since, why = self._unread.get(work, (now, ""))
+        return f"for {now - since:.0f} s" + (f": {why}" if why else "")
 
     def add(self, work: PartitionWork) -> None:
         """Begins to fetch and commit a restored lease."""
+        self._unread.pop(work, None)
         self.committer.works[work.lease.id] = work
         self.intake.add(work)
         self.read_behind(work)
@@ -143,6 +161,7 @@ class ClusterWork:
 
     def remove(self, work: PartitionWork) -> None:
         """Ends fetching and committing a lease."""
+        self._unread.pop(work, None)
         self.committer.remove(work)
         self.stop_reading(work)
 

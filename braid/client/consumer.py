@@ -17,7 +17,7 @@ from braid.client.brake import Brakes
 from braid.client.circuits import Circuits
 from braid.client.cluster_watch import ClusterWatch
 from braid.client.dead_letters import DeadLetters
-from braid.client.explaining import Explained, explained
+from braid.client.explaining import Explained, Sight, behind_waits, explained, out_of_turn, sight, silent
 from braid.client.handlers import InThreads, Tell, ThreadRecord, X, open_threads
 from braid.client.handling import Handling, Supply
 from braid.client.held_back import HeldBack
@@ -291,10 +291,16 @@ class Consumer:
 
     def explain(self) -> list[Explained]:
         """By lease, what its records are doing now, and what keeps it from doing more."""
-        now_ms, parked = self._host.clock.now_ms(), self._retries.works()
+        now_ms, slots = self._host.clock.now_ms(), self._settings.handlers * len(self._handlings)
+        seen = sight(self._works, self._retries.works(), self._works.contacts(), slots)
         return [
             explained(
-                work, parked, now_ms, self._blocked(work), self._overdue(work.lease.id), self._ready.ahead(work.cursors)
+                work,
+                seen,
+                now_ms,
+                self._blocked(work, seen),
+                self._overdue(work.lease.id),
+                self._ready.ahead(work.cursors),
             )
             for work in self._works
         ]
@@ -305,14 +311,17 @@ class Consumer:
     def _overdue_changed(self) -> None:
         self._levels.overdue.set(self._overdue())
 
-    def _blocked(self, work: PartitionWork) -> list[str]:
+    def _blocked(self, work: PartitionWork, seen: Sight) -> list[str]:
         lane, cluster = work.lease.id.channel.lane, work.lease.cluster.name
-        kept = self._works.clusters[cluster].committer
+        kept, unread = self._works.clusters[cluster].committer, self._works.clusters[cluster].unread(work)
+        by_key = self._settings.ordering == "key" and self._way == "records"  # batches wait for each other
+        waits = [*silent(work, seen), *out_of_turn(work, seen, by_key=by_key), *behind_waits(work, seen)]
         late = kept.unreachable and work.dirty and work.committed_at > 0
         short, parked = self._retries.short_of_budget(lane), self._held_back.reasons
         stream = work.lease.id.channel.stream
         unwritten = self._dead_letters.trouble(stream) if work.copying else ""
         reasons = {
+            f"its committed progress is being read, {unread}": bool(unread),
             f"lane {lane} is stopped: {self.stopped().get(lane, '')}": lane in self.stopped(),
             f"lane {lane} is paused": Hold.APPLICATION in self._holds.by(lane),
             f"{short:,} records of lane {lane} wait for the retry budget": short > 0,
@@ -323,7 +332,7 @@ class Consumer:
             "too much is not committed: fetching pauses": kept.stopped,
             "no assigner is in reach": not self._session.attached,
         }
-        return [reason for reason, holds in reasons.items() if holds]
+        return [*(reason for reason, holds in reasons.items() if holds), *waits]
 
     async def commit(self) -> None:
         """Commits everything done so far, now. Raises `ClusterUnavailable` when a cluster does not answer."""
