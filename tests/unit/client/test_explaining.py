@@ -230,11 +230,21 @@ async def test_batches_that_wait_behind_a_parked_record_are_told_whatever_their_
 @virtual
 async def test_parked_records_keep_nobody_waiting_where_no_order_is_kept() -> None:
     async with bench() as at:
-        at.fill(10)
+        at.fill(1_000)
         async with member(at, "m", FIRST) as (consumer, _):
             (held,) = await take(consumer, 1)
             held.retry(after_seconds=60.0)
-            assert (consumer.explain()[0].parked, consumer.explain()[0].waiting, blocked(consumer)) == (1, 9, ())
+            assert (consumer.explain()[0].parked, consumer.explain()[0].waiting, blocked(consumer)) == (1, 999, ())
+
+
+@virtual
+async def test_records_of_unlike_keys_that_wait_for_a_handler_do_not_wait_for_a_parked_one() -> None:
+    async with bench() as at:
+        fill_keys(at, *(b"%d" % n for n in range(1_000)))
+        async with member(at, "m", FIRST, ordering="key") as (consumer, _):
+            (held,) = await take(consumer, 1)
+            held.retry(after_seconds=60.0)
+            assert (consumer.explain()[0].parked, consumer.explain()[0].waiting, blocked(consumer)) == (1, 999, ())
 
 
 @virtual
@@ -250,6 +260,8 @@ async def test_a_backlog_that_has_its_share_of_handlers_and_of_memory_says_so() 
         async with member(at, "m", FIRST, SECOND, concurrency=20, max_in_flight_bytes=4_000_000) as (consumer, _):
             await at.control.split(0, FIRST, 0.25)
             await until(lambda: any(each.behind for each in consumer.explain()))
+            await asyncio.sleep(2.0)
+            assert not any("share" in str(told) for told in consumer.explain()), "nobody handles anything yet"
             running = asyncio.ensure_future(consumer.run(handle))
             await asyncio.sleep(2.0)
             split, other = sorted(consumer.explain(), key=lambda told: told.lease)
