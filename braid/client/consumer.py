@@ -275,13 +275,9 @@ class Consumer:
         self._holds.hold(lane, Hold.APPLICATION)
 
     def resume(self, lane: str) -> None:
-        """Hands records of a lane out again; what `stopped` told of it is over."""
-        was_stopped = lane in self.stopped()
-        self._brakes.release(lane)
-        self._circuits.close(lane)
-        self._holds.release_all(lane)
-        if was_stopped:
-            self._tell_stopped()
+        """Hands records of a lane out again, whether it was paused or `stopped` told of it: that is over."""
+        self._holds.release(lane, Hold.APPLICATION)
+        self._go_on(lane)
 
     def stopped(self) -> Mapping[str, str]:
         """By lane, why no more of its records are handed out: too many of them would be dead-lettered, or nearly all
@@ -370,6 +366,15 @@ class Consumer:
         self._holds.hold(lane, Hold.DEAD_LETTERS)
         self._tell_stopped()
 
+    def _go_on(self, lane: str) -> None:
+        """What `stopped` told of a lane is over; a pause is the application's, and stays."""
+        was_stopped = lane in self.stopped()
+        self._brakes.release(lane)
+        self._circuits.close(lane)
+        self._holds.release(lane, Hold.DEAD_LETTERS)
+        if was_stopped:
+            self._tell_stopped()
+
     def _tell_stopped(self) -> None:
         lanes = dict(self.stopped())
         self._levels.stopped.set(len(lanes))
@@ -455,7 +460,7 @@ class _Owner:
 
     def resume(self, lane: str) -> None:
         if lane in self._consumer.stopped():
-            self._consumer.resume(lane)
+            self._consumer._go_on(lane)
 
     def slots(self) -> int:
         return self._consumer._settings.handlers * len(self._consumer._handlings)

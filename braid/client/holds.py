@@ -33,11 +33,6 @@ class Holds:
             self._by_lane.pop(lane, None)
             self._ready.resume(lane)
 
-    def release_all(self, lane: str) -> None:
-        """Whatever the reasons, they hold no more."""
-        for by in [*self._by_lane.get(lane, {}), Hold.APPLICATION]:
-            self.release(lane, by)
-
     def by(self, lane: str) -> frozenset[Hold]:
         """Who stopped it."""
         return frozenset(self._by_lane.get(lane, ()))

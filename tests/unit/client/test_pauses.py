@@ -80,3 +80,19 @@ def test_an_operator_lifts_no_pause_of_a_lane_that_goes(retry: Retry) -> None:
             assert len(at.sink) == before < COUNT // 2
 
     virtual(play)()
+
+
+@BOTH
+def test_an_operator_who_resumes_a_stopped_lane_lifts_no_pause_of_the_application(retry: Retry) -> None:
+    async def play() -> None:
+        async with stopped_and_mended(retry) as (at, consumer):
+            consumer.pause("live")
+            consumer._works.resumed("live")
+            assert not consumer.stopped(), "what the consumer stopped for is over"
+            await asyncio.sleep(5.0)
+            assert at.sink == []
+            assert "lane live is paused" in str(consumer.explain()[0])
+            consumer.resume("live")
+            await until(lambda: len(at.sink) > COUNT // 2)
+
+    virtual(play)()
