@@ -20,7 +20,7 @@ from braid.client.producer import LANE_HEADER, Producer
 from braid.client.record import ID_HEADER, INGESTED_HEADER, REPLAY_GROUP_HEADER, QuarantinedBatch, Record
 from braid.client.watched import Run
 from braid.kernel import limits
-from braid.kernel.errors import BatchTooLarge, BraidError, NotFound, RecordTooLarge
+from braid.kernel.errors import BatchTooLarge, BraidError, NotFound, RecordTooLarge, text_of
 from braid.kernel.ports import Host
 
 _log = logging.getLogger("braid.consumer")
@@ -182,7 +182,7 @@ def dead_letter_headers(
         "first-failure": str(first_failure_ms),
         "last-failure": str(now_ms),
         "error-class": type(error).__name__ if isinstance(error, BaseException) else "str",
-        "error-message": str(error),
+        "error-message": text_of(error),
     }
     if isinstance(record.raw, QuarantinedBatch):
         batch = record.raw.batch
@@ -193,8 +193,15 @@ def dead_letter_headers(
             "batch-attributes": str(batch.attributes),
             "batch-bytes": str(batch.size_bytes),
         }
-    story = "".join(traceback.format_exception(error)) if isinstance(error, BaseException) else ""
-    return letter_headers(record.raw_headers, facts, story)
+    return letter_headers(record.raw_headers, facts, _story(error) if isinstance(error, BaseException) else "")
+
+
+def _story(error: BaseException) -> str:
+    """The traceback of an error; as much as its class says where the error does not let itself be told."""
+    try:
+        return "".join(traceback.format_exception(error))
+    except Exception:  # noqa: BLE001 - its notes, causes or text may raise anything; its record dies all the same
+        return "".join([*traceback.format_tb(error.__traceback__), type(error).__name__])
 
 
 def letter_headers(original: Headers, facts: Mapping[str, str], story: str = "") -> Headers:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from braid.client.record import Record
 from braid.kernel import limits
-from braid.kernel.errors import Invalid
+from braid.kernel.errors import Invalid, checked_wait
 from braid.kernel.ports import Tasks, Threads
 
 if TYPE_CHECKING:
@@ -63,12 +63,12 @@ class ThreadRecord(Record):
         self._tell(self._record.ack)
 
     def retry(self, after_seconds: float = 0.0) -> None:
-        """See `braid.Record.retry`."""
-        self._tell(lambda: self._record.retry(after_seconds))
+        """See `braid.Record.retry`; what is wrong with the wait is raised here, where somebody hears of it."""
+        self._tell(partial(self._record.retry, checked_wait(after_seconds)))
 
     def postpone(self, after_seconds: float) -> None:
         """See `braid.Record.postpone`."""
-        self._tell(lambda: self._record.postpone(after_seconds))
+        self._tell(partial(self._record.postpone, checked_wait(after_seconds)))
 
     def reject(self, reason: str) -> None:
         """See `braid.Record.reject`."""
@@ -97,13 +97,23 @@ class InThreads(Generic[X]):
     async def __call__(self, item: X) -> None:
         """Calls the handler in a thread. That cannot be cancelled: this ends when the handler does, and as it does."""
         given = self._for_thread(item, self._tell)
-        called = asyncio.ensure_future(self._threads.run(partial(copy_context().run, self._handler, given)))
+        called = asyncio.ensure_future(self._threads.run(partial(copy_context().run, self._call, given)))
         while not called.done():
             with contextlib.suppress(asyncio.CancelledError):  # whoever cancelled looks at the task
                 await asyncio.wait((called,))
         result = called.result()
         if inspect.isawaitable(result):  # an ordinary function around a coroutine
             await result
+
+    def _call(self, given: X) -> object:
+        """Calls the handler, in its thread. No future can hold a `StopIteration`: it becomes what PEP 479 makes of it.
+
+        That is a `RuntimeError`, as in coroutine functions.
+        """
+        try:
+            return self._handler(given)
+        except StopIteration as error:
+            raise RuntimeError("the handler raised StopIteration") from error
 
 
 def open_threads(tasks: Tasks, handler: Callable[..., object], count: int) -> Threads | None:

@@ -15,8 +15,9 @@ from braid.client.settings import ConsumerSettings
 from braid.client.verdicts import Verdict, Verdicts
 from braid.client.watched import Run
 from braid.kernel import limits
-from braid.kernel.errors import BraidError, HandlerTimeout, Retryable
+from braid.kernel.errors import BraidError, HandlerTimeout, Retryable, checked_wait, text_of
 from braid.kernel.ids import LeaseId
+from braid.kernel.limits_handlers import RETRY_AFTER_SECONDS_MAX
 from braid.kernel.ports import Host, Task
 
 if TYPE_CHECKING:
@@ -175,7 +176,9 @@ class Handling(Generic[X]):
                 except asyncio.CancelledError as cancelled:
                     self._ended(number, item, cancelled)
                     continue
-                except Exception as error:  # noqa: BLE001 - it may raise anything, and its record takes the consequence
+                except (KeyboardInterrupt, SystemExit, GeneratorExit):
+                    raise  # the process ends, or this coroutine
+                except BaseException as error:  # noqa: BLE001 - whatever it raises, its record takes the consequence
                     self._failed(item, error)
                 else:
                     item.ack()
@@ -207,8 +210,18 @@ class Handling(Generic[X]):
 
     async def _observed(self, item: X) -> None:
         assert self._observer is not None, "asked for only then"
-        with self._observer.processing(item):
-            await self._handler(item)
+        raised: BaseException | None = None
+        try:
+            with self._observer.processing(item):
+                try:
+                    await self._handler(item)
+                except BaseException as error:
+                    raised = error
+                    raise
+        except BaseException:
+            if raised is None:
+                raise
+            raise raised  # noqa: B904 - not what came of telling it, where its text fails
 
     # --- time
 
@@ -303,7 +316,7 @@ class Handling(Generic[X]):
         attempt = record.attempt
         self._trouble.failed(record.lane, error, retryable=verdict is Verdict.NOT_ITS_FAULT)
         if verdict is Verdict.REJECTED:
-            record.reject(str(error))
+            record.reject(text_of(error))
             return
         times = record.work.failures.note(record.offset, self._host.clock.now_ms()).times
         if verdict is Verdict.NOT_ITS_FAULT:
@@ -311,15 +324,18 @@ class Handling(Generic[X]):
         elif verdict is Verdict.ANOTHER_ATTEMPT and attempt < self._retry.max_attempts:
             self._again(record, self._wait_seconds(attempt, error), counts=True)
         elif record.lane == DLQ_LANE:
-            record.reject(f"failed {attempt} times: {error}")
+            record.reject(f"failed {attempt} times: {text_of(error)}")
         else:
             record.dead_letter(error)
 
     def _wait_seconds(self, times: int, error: BaseException) -> float:
         """Until the next attempt, after so many that failed."""
-        if isinstance(error, Retryable) and error.after_seconds is not None:
-            return error.after_seconds
-        return self._retry.delay_seconds(times, self._host.randomness.uniform(0, 1))
+        try:
+            if isinstance(error, Retryable) and error.after_seconds is not None:
+                return checked_wait(error.after_seconds)
+        except Exception:  # noqa: BLE001 - a class derived from it may hold anything, or raise when asked
+            _log.warning("a %s says no time to wait: the usual one counts", type(error).__name__)
+        return min(self._retry.delay_seconds(times, self._host.randomness.uniform(0, 1)), RETRY_AFTER_SECONDS_MAX)
 
 
 def _busy_with(item: Handled, before: BusyTime | None, now: float) -> BusyTime:

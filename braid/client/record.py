@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from braid.kernel.errors import checked_wait, text_of
 from braid.kernel.limits import RECORD_OVERHEAD_BYTES
 from braid.kernel.ports import DamagedBatch, KafkaRecord
 from braid.kernel.progress import Progress
@@ -272,28 +273,36 @@ class Record:
             self.work.done(self)
 
     def retry(self, after_seconds: float = 0.0) -> None:
-        """Not now: it comes back after a while and the partition goes on. Counts as an attempt."""
+        """Not now: it comes back after a while and the partition goes on. Counts as an attempt.
+
+        Raises:
+            Invalid: no number of seconds from 0 to `RETRY_AFTER_SECONDS_MAX`; the record is not settled.
+        """
+        seconds = checked_wait(after_seconds)
         if not self._settled:
             self._settled = True
-            self.work.retry(self, after_seconds)
+            self.work.retry(self, seconds)
 
     def postpone(self, after_seconds: float) -> None:
         """Not now, through no fault of its own: as `retry`, and counts as no attempt."""
+        seconds = checked_wait(after_seconds)
         if not self._settled:
             self._settled = True
-            self.work.postpone(self, after_seconds)
+            self.work.postpone(self, seconds)
 
     def reject(self, reason: str) -> None:
         """Not ours: skipped in place, without a copy; the commit envelope states it."""
+        text = text_of(reason)
         if not self._settled:
             self._settled = True
-            self.work.reject(self, reason)
+            self.work.reject(self, text)
 
     def dead_letter(self, error: BaseException | str) -> None:
         """Hopeless: copied to the stream's `dlq` lane, and done once that copy is acknowledged."""
+        why = error if isinstance(error, BaseException) else text_of(error)
         if not self._settled:
             self._settled = True
-            self.work.dead_letter(self, error)
+            self.work.dead_letter(self, why)
 
     def abandon(self) -> None:
         """Its handler was ended from outside: another handler gets it, here or at the next holder."""

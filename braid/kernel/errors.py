@@ -1,11 +1,15 @@
 """The one tree of errors. Each has one gRPC code, a machine-readable reason, the field at fault and what to try.
 
-Only errors live here; `braid.rpc.errors` turns them into gRPC statuses and back.
+Only errors live here, and what is common to whoever meets one; `braid.rpc.errors` turns them into gRPC statuses and
+back.
 """
 
 from collections.abc import Mapping
 from enum import Enum
+from numbers import Real
 from typing import ClassVar
+
+from braid.kernel.limits_handlers import RETRY_AFTER_SECONDS_MAX
 
 
 class Code(Enum):
@@ -196,6 +200,8 @@ class HandlerTimeout(DeadlineExceeded):
 class Retryable(BraidError):
     """Raised by a handler: not the record's fault. It is tried again until it is done, and never dead-lettered for it.
 
+    Making one raises `Invalid` where `after_seconds` is no number from 0 to `RETRY_AFTER_SECONDS_MAX`.
+
     Attributes:
         after_seconds: When to try again; None leaves it to the consumer's `Retry`.
     """
@@ -213,7 +219,7 @@ class Retryable(BraidError):
         metadata: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(message, remedy=remedy, field=field, metadata=metadata)
-        self.after_seconds = after_seconds
+        self.after_seconds = None if after_seconds is None else checked_wait(after_seconds)
 
 
 class Reject(BraidError):
@@ -261,3 +267,27 @@ class OffsetOutOfRange(Refused):
     """A fetch position lies outside the log; `metadata` names `topic`, `partition` and `offset`."""
 
     reason = "OFFSET_OUT_OF_RANGE"
+
+
+def checked_wait(after_seconds: float) -> float:
+    """A wait that a handler asked for, in seconds. Raises `Invalid` unless it is a number that a record can wait."""
+    given: object = after_seconds
+    if not isinstance(given, Real) or not 0 <= after_seconds <= RETRY_AFTER_SECONDS_MAX:
+        raise Invalid(
+            f"must be a number of seconds from 0 to {RETRY_AFTER_SECONDS_MAX:,.0f}",
+            field="after_seconds",
+            remedy="read a header such as Retry-After as a number first",
+        )
+    return float(after_seconds)
+
+
+def text_of(error: object) -> str:
+    """The text of an error, or of what was given as one; the name of its class where it has none.
+
+    It may be anybody's: one whose `__str__` fails has no text, and what no UTF-8 holds is replaced.
+    """
+    try:
+        text = str(error)
+    except Exception:  # noqa: BLE001 - it may raise anything, and what it was to describe has happened all the same
+        text = ""
+    return text.encode("utf-8", "replace").decode() or type(error).__name__
