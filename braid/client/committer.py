@@ -3,6 +3,8 @@
 Every commit is a truthful claim built from the leases held at that moment; one request at a time, so that an older
 claim never lands after a newer one. A lent generation goes through `KafkaOffsets.commit`, and nowhere else. Once one
 was lent no commit is plain any more: what the cluster refuses waits until something newer is lent.
+
+While commits are refused, or left without an answer, work goes on up to a bound: a crash repeats all of it.
 """
 
 import asyncio
@@ -98,6 +100,8 @@ class Committer:
         self._lent = asyncio.Event()
         self._stale = False  # the cluster knows a newer generation than this member
         self._answered_at = float("-inf")
+        self._asked_at: float | None = None  # when the oldest commit was sent since the last answer
+        self._told_full = False  # since then
         self._uncommitted = 0  # records done since the last commit that was taken
         self._host = host
         self._group = group
@@ -143,8 +147,22 @@ class Committer:
     @property
     def stopped(self) -> bool:
         """Whether nothing more is to be begun: others may own it by now, or too much of what is done is uncommitted."""
-        full = self._uncommitted > limits.UNCOMMITTED_RECORDS_MAX
-        return self._stale or (self._fenced and self.generation is not None and full)
+        return self._stale or (self._fenced and self.generation is not None and self._full) or self._awaiting
+
+    @property
+    def _full(self) -> bool:
+        return self._uncommitted > limits.UNCOMMITTED_RECORDS_MAX
+
+    @property
+    def _unanswered(self) -> bool:
+        """Whether commits are sent, and none was answered for a while. Not so of an idle member: none is owed."""
+        asked = self._asked_at
+        return asked is not None and self._host.clock.elapsed() - asked > limits.CLUSTER_REACHED_SECONDS
+
+    @property
+    def _awaiting(self) -> bool:
+        """Whether nothing more is begun before a commit is answered."""
+        return self._full and self._unanswered
 
     def foresee_last(self, work: PartitionWork) -> None:
         """Asks for the fingerprint that the last commit of a drained partition needs, while its records are worked on.
@@ -164,6 +182,8 @@ class Committer:
         self._leave_out(work.lease.id, 0)
         if (foreseen := self._foreseen.pop(work.lease.id, None)) is not None:
             foreseen.asked.cancel()
+        if not self.works:  # whoever has the leases now repeats what was not committed: that is no work of ours
+            self._uncommitted, self._asked_at = 0, None
 
     def settled(self, count: int) -> None:
         """So many records of this cluster are done."""
@@ -189,8 +209,10 @@ class Committer:
             self._due.clear()
             try:
                 await self._commit([work for work in self.works.values() if self._wants_commit(work)])
-            except (ClusterUnavailable, NotFound) as error:
+            except NotFound as error:
                 _log.debug("commit on hold: %s", error)
+            except ClusterUnavailable as error:
+                await self._repeat_soon(error)
             except Fenced as error:  # a stray member occupies the group, or a newer generation is on its way to us
                 if not self._fenced:
                     _log.warning("commits of group %s are refused and held until they are not: %s", self._group, error)
@@ -198,6 +220,16 @@ class Committer:
             except BraidError as error:
                 self._refused(error)
                 return
+
+    async def _repeat_soon(self, error: ClusterUnavailable) -> None:
+        """Without an answer the next commit is due after an interval, or sooner where that is long: work may wait."""
+        _log.debug("commit on hold: %s", error)
+        if self._awaiting and not self._told_full:
+            self._told_full = True
+            text = "no commit of group %s is answered, and %d records wait for one: fetching pauses until then: %s"
+            _log.warning(text, self._group, self._uncommitted, error)
+        await self._host.clock.sleep(min(self._interval_seconds, limits.CLUSTER_REACHED_SECONDS))
+        self._due.set()
 
     async def commit(self, works: Sequence[PartitionWork], *, final: bool = False) -> None:
         """Commits these partitions in one request. `final` adds the log's full fingerprint.
@@ -243,7 +275,7 @@ class Committer:
                 except Invalid as error:
                     if error.field != "metadata" or not self._shrink():
                         raise
-            self._uncommitted -= uncommitted
+            self._uncommitted = max(0, self._uncommitted - uncommitted)  # 0 since, where all leases went meanwhile
             now = self._host.clock.elapsed()
             for each in encoded:
                 self._acknowledge(each, now)
@@ -280,20 +312,32 @@ class Committer:
     async def _send(self, commits: dict[TopicPartition, Committed]) -> None:
         """One request with what is lent at this moment. One that is refused although nothing newer is there is told."""
         generation = self.generation
+        if self._asked_at is None:
+            self._asked_at = self._host.clock.elapsed()
         try:
             await self._offsets.commit(self._group, commits, generation)
         except Fenced as error:
-            self._answered_at = self._host.clock.elapsed()
+            self._answered()
             if generation is not None and generation == self.generation:
                 self._stale = "unknown_member" not in error.metadata
                 await self._ask(generation)
             elif generation is not None:
                 self._due.set()  # something newer was lent while this was on its way
             raise
-        self._answered_at = self._host.clock.elapsed()
+        except (Invalid, NotFound):  # it answers; what it says is about a part of them
+            self._answered()
+            raise
         held, self._fenced, self._stale = self._fenced, False, False
-        if held:
+        if not self._answered() and held:
             self._resumed()
+
+    def _answered(self) -> bool:
+        """The cluster said something about a commit. Returns whether work that waited for that goes on."""
+        awaited = self._awaiting
+        self._answered_at, self._asked_at, self._told_full = self._host.clock.elapsed(), None, False
+        if awaited:
+            self._resumed()
+        return awaited
 
     async def _encode(self, work: PartitionWork, final: bool) -> _Encoded:
         self._before(work)
@@ -349,7 +393,7 @@ class Committer:
             return None
 
     def _wants_commit(self, work: PartitionWork) -> bool:
-        """Dirty, or so long committed that the cluster would soon forget it."""
+        """Dirty, or so long committed that the cluster would soon forget it; all while an answer is waited for."""
         if not work.restored:
             return False
-        return work.dirty or self._host.clock.elapsed() - work.committed_at > self._recommit_seconds
+        return work.dirty or self._awaiting or self._host.clock.elapsed() - work.committed_at > self._recommit_seconds
