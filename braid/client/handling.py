@@ -152,7 +152,7 @@ class Handling(Generic[X]):
         """Handles one after another. Every record passes here: nothing is done for each that many can share."""
         current, elapsed, probes, take_quickly = self._current, self._elapsed, self._probes, self._supplies[number][0]
         lost, late, overdue, timed = self._lost, self._late, self._overdue, self._timeout_seconds is not None
-        handler = self._handler if self._observer is None else self._observed
+        handler = self._handler if self._observer is None else partial(self._observed, number)
         task = asyncio.current_task()
         assert task is not None, "slots are tasks"
         busy: BusyTime | None = None  # counted on while records of one lease follow each other
@@ -208,20 +208,38 @@ class Handling(Generic[X]):
         except BraidError:
             return None  # `Consumer.run` raises it
 
-    async def _observed(self, item: X) -> None:
+    async def _observed(self, number: int, item: X) -> None:
+        """Calls the handler and tells of it: one that ran out of time as that, though its record is settled as ever."""
         assert self._observer is not None, "asked for only then"
         raised: BaseException | None = None
         try:
             with self._observer.processing(item):
                 try:
                     await self._handler(item)
-                except BaseException as error:
+                except BaseException as error:  # noqa: BLE001 - raised again, below
                     raised = error
-                    raise
+                self._raise_told(number, raised)
+        except HandlerTimeout:
+            pass
         except BaseException:
             if raised is None:
                 raise
-            raise raised  # noqa: B904 - not what came of telling it, where its text fails
+        if raised is not None:
+            raise raised  # not what came of telling it, where its text fails
+
+    def _raise_told(self, number: int, raised: BaseException | None) -> None:
+        """Raises what is told of a handler that ended so, if it failed."""
+        if self._ran_out_of_time(number, raised):
+            raise self._timed_out()
+        if raised is not None:
+            raise raised
+
+    def _ran_out_of_time(self, number: int, raised: BaseException | None) -> bool:
+        """Whether the record of a slot whose handler has ended so is, or was, one that timed out."""
+        if number in self._overdue and not self._settles_late:
+            return True
+        ended_by_us = isinstance(raised, asyncio.CancelledError) and number not in self._lost
+        return ended_by_us and number in self._late
 
     # --- time
 

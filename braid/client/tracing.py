@@ -119,8 +119,9 @@ def process_span(
     ) as span:
         try:
             yield
-        except Exception as error:
+        except BaseException as error:
             span.set_attribute("error.type", type(error).__name__)
+            span.set_status(trace.StatusCode.ERROR)  # what was cancelled is none to OpenTelemetry
             raise
 
 

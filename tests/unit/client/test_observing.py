@@ -7,6 +7,7 @@ from typing import cast
 import pytest
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import HistogramDataPoint, InMemoryMetricReader, NumberDataPoint
+from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
 
@@ -101,6 +102,71 @@ def test_a_send_that_nobody_acknowledges_is_measured_with_its_error(metrics: InM
 
     run_virtual(run())
     assert measured(metrics, "messaging.client.sent.messages", "error.type") == {("DeliveryUnknown",): 1}
+
+
+@pytest.mark.parametrize("deaf", [False, True])
+def test_a_handler_that_ran_out_of_time_is_told_as_that(
+    metrics: InMemoryMetricReader, spans: InMemorySpanExporter, deaf: bool
+) -> None:
+    async def scenario() -> None:
+        async with bench() as at:
+            at.fill(2)
+
+            async def handle(record: Record) -> None:
+                at.sunk(record)
+                while record.offset == 0:
+                    try:
+                        return await asyncio.sleep(100.0)
+                    except asyncio.CancelledError:
+                        if not deaf:
+                            raise
+
+            once = Retry(max_attempts=1)
+            async with member(at, "m", FIRST, handler_timeout_seconds=1.0, retry=once) as (consumer, _):
+                running = asyncio.ensure_future(consumer.run(handle))
+                await until(lambda: at.watch.base(TOPIC) == 2)
+                await asyncio.sleep(200.0)  # what heard nothing returns at last
+            await running
+
+    run_virtual(scenario())
+    assert measured(metrics, "messaging.process.duration", "error.type") == {("",): 1, ("HandlerTimeout",): 1}
+    told = {_field(span, "messaging.kafka.offset"): span for span in spans.get_finished_spans() if _is_process(span)}
+    assert _field(told[0], "error.type") == "HandlerTimeout"
+    assert told[0].status.status_code is StatusCode.ERROR
+    assert told[1].status.status_code is StatusCode.UNSET
+
+
+def test_a_handler_whose_lease_ended_is_told_as_cancelled(
+    metrics: InMemoryMetricReader, spans: InMemorySpanExporter
+) -> None:
+    async def scenario() -> None:
+        async with bench() as at:
+            at.fill(1)
+
+            async def sleeps(record: Record) -> None:
+                at.sunk(record)
+                await asyncio.sleep(100.0)
+
+            async with member(at, "m", FIRST, handler_timeout_seconds=1000.0) as (consumer, _):
+                running = asyncio.ensure_future(consumer.run(sleeps))
+                await until(lambda: len(at.sink) == 1)
+                await at.control.revoke(0, FIRST, deadline_ms=0)
+                await until(lambda: not consumer.leases())
+            await running
+
+    run_virtual(scenario())
+    assert measured(metrics, "messaging.process.duration", "error.type") == {("CancelledError",): 1}
+    (told,) = (span for span in spans.get_finished_spans() if _is_process(span))
+    assert _field(told, "error.type") == "CancelledError"
+    assert told.status.status_code is StatusCode.ERROR
+
+
+def _is_process(span: ReadableSpan) -> bool:
+    return span.kind is SpanKind.CONSUMER
+
+
+def _field(span: ReadableSpan, name: str) -> object:
+    return (span.attributes or {}).get(name)
 
 
 def test_levels_follow_the_consumer_and_end_with_it(metrics: InMemoryMetricReader) -> None:
