@@ -15,7 +15,7 @@ from braid.client.header_maps import HEADERS, header_maps
 from braid.client.record import HeldLease, Record
 from braid.client.slices import Slice
 from braid.kernel import limits
-from braid.kernel.errors import Invalid
+from braid.kernel.errors import Invalid, checked_wait
 from braid.kernel.record_columns import RecordColumns
 
 if TYPE_CHECKING:
@@ -91,9 +91,14 @@ class Batch:
         self._work.finished(count, int(self.raw.sizes[chosen].sum()))
 
     def retry(self, after_seconds: float = 0.0) -> None:
-        """Every row that was not acknowledged comes back after a while; counts as an attempt."""
+        """Every row that was not acknowledged comes back after a while; counts as an attempt.
+
+        Raises:
+            Invalid: no record can wait so long; no row is settled then.
+        """
+        seconds = checked_wait(after_seconds)
         for record in self.unsettled():
-            record.retry(after_seconds)
+            record.retry(seconds)
 
     def unsettled(self) -> list[Record]:
         """The rows that were not settled, as records: each is to be settled by itself, no more by this batch."""
@@ -152,7 +157,8 @@ class ThreadBatch(Batch):
 
     def retry(self, after_seconds: float = 0.0) -> None:
         """See `braid.Batch.retry`."""
-        self._tell(lambda: self._batch.retry(after_seconds))
+        seconds = checked_wait(after_seconds)
+        self._tell(lambda: self._batch.retry(seconds))
 
     def unsettled(self) -> list[Record]:
         """See `braid.Batch.unsettled`; waits for the loop."""

@@ -202,6 +202,7 @@ class Raw:
 
     def __init__(self, key: bytes | None) -> None:
         self.key = key
+        self.offset = 0
 
 
 @virtual

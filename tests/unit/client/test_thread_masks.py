@@ -121,3 +121,18 @@ def test_a_mask_of_another_shape_is_refused_where_it_is_given(mask: Sequence[boo
                 killed(consumer)
 
     virtual(play)()
+
+
+@virtual
+async def test_a_wait_that_no_record_can_wait_is_refused_where_it_is_given_and_settles_nothing() -> None:
+    told: list[Callable[[], None]] = []
+    async with bench() as at:
+        at.fill(COUNT)
+        async with member(at, "m", FIRST) as (consumer, _):
+            async for batch in consumer.batches(max_records=COUNT):
+                for given in (ThreadBatch(batch, told.append), batch):
+                    with pytest.raises(Invalid, match="number of seconds"):
+                        given.retry(float("nan"))
+                assert told == [] and len(batch.unsettled()) == COUNT
+                break
+            killed(consumer)
