@@ -4,6 +4,7 @@ Knows endpoints and errors, not what the calls mean.
 """
 
 import asyncio
+from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Final, NamedTuple, TypeVar
 
@@ -58,8 +59,8 @@ class Directory:
         self._channels: dict[str, RpcChannel] = {}
         self._heard_at: dict[str, float] = {}
         self._silent: set[str] = set()  # asked last: they did not answer, or led and were not heard any more
-        self._refreshing = asyncio.Lock()
-        self._refreshes = 0
+        self._refreshing: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)  # by whose leader is looked for
+        self._refreshes: Counter[str] = Counter()
 
     @property
     def endpoints(self) -> Sequence[KnownEndpoint]:
@@ -101,7 +102,7 @@ class Directory:
         return self._channels[address]
 
     async def refresh(self, leader_of: str = "") -> None:
-        """Reads the directory again; callers that wait for a refresh under way share its result.
+        """Reads the directory again; callers that wait for a refresh under way, for the same leader, share its result.
 
         Args:
             leader_of: Whoever is asked answers once this service has a leader that is not known as silent, or after
@@ -110,12 +111,12 @@ class Directory:
         Raises:
             Unavailable: no replica known answers.
         """
-        before = self._refreshes
-        async with self._refreshing:
-            if self._refreshes == before:
-                self._endpoints = tuple(await self._source(leader_of)) or self._endpoints
-                self._refreshes += 1
-                await self._doubt_leaders()
+        before = self._refreshes[leader_of]
+        async with self._refreshing[leader_of]:
+            if self._refreshes[leader_of] == before:
+                found = await self._doubted(await self._source(leader_of))
+                self._endpoints = found or self._endpoints
+                self._refreshes[leader_of] += 1
                 await self._forget_channels()
 
     async def open(self, timeout_seconds: float) -> None:
@@ -150,36 +151,43 @@ class Directory:
     async def _ask_replicas(self, leader_of: str) -> Sequence[KnownEndpoint]:
         wait_ms = round(LEADER_WAIT_SECONDS * 1000) if leader_of else 0
         request = ListEndpointsRequest(leader_of=leader_of, silent=sorted(self._silent), wait_ms=wait_ms)
-        failures: list[str] = []
+        failures: dict[str, str] = {}
         for service, address in self._askable():
+            if address in failures:  # under the name of another service
+                continue
             try:
                 found = await self._list_endpoints(service, address, request)
             except Unsupported:  # an address of unknown service: the next path may be its
                 continue
             except (Unavailable, DeadlineExceeded) as error:
                 self._silent.add(address)
-                failures.append(f"{address}: {error.message}")
+                failures[address] = f"{address}: {error.message}"
             else:
                 self._silent &= {each.address for each in found} - {address}
                 return found
-        tried = "; ".join(dict.fromkeys(failures)) or "no address known"
+        tried = "; ".join(failures.values()) or "no address known"
         raise Unavailable(f"no replica of the mesh answers ({tried})", remedy="check the endpoint and that it runs")
 
-    async def _doubt_leaders(self) -> None:
+    async def _doubted(self, found: Sequence[KnownEndpoint]) -> tuple[KnownEndpoint, ...]:
         """Whoever fell silent may still be named as leader, until its session ends: it must answer before it counts."""
-        for known in self._endpoints:
-            if known.leader and known.address in self._silent:
-                try:
-                    await self._list_endpoints(known.service, known.address, seconds=LEADER_PROBE_SECONDS)
-                except (Unavailable, DeadlineExceeded):
-                    self.learn_leader(known.service, "")
-                else:
-                    self._silent.discard(known.address)
+        doubtful = [known for known in found if known.leader and known.address in self._silent]
+        answers = await asyncio.gather(*map(self._answers, doubtful))
+        mute = {known.address for known, answered in zip(doubtful, answers, strict=True) if not answered}
+        return tuple(known._replace(leader=known.leader and known.address not in mute) for known in found)
+
+    async def _answers(self, known: KnownEndpoint) -> bool:
+        """Whether a replica that fell silent answers again."""
+        try:
+            await self._list_endpoints(known.service, known.address, seconds=LEADER_PROBE_SECONDS)
+        except (Unavailable, DeadlineExceeded):
+            return False
+        self._silent.discard(known.address)
+        return True
 
     def _askable(self) -> Sequence[tuple[str, str]]:
         """Whom to ask: another one first each time, for one that is cut off from the store tells of what was."""
         known = [(endpoint.service, endpoint.address) for endpoint in self._endpoints]
-        turn = self._refreshes % max(1, len(known))
+        turn = self._refreshes.total() % max(1, len(known))
         turned = [*known[turn:], *known[:turn], *((service, seed) for seed in self._seeds for service in SERVICES)]
         return sorted(dict.fromkeys(turned), key=lambda each: each[1] in self._silent)
 

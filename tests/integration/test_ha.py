@@ -240,7 +240,7 @@ async def _freeze(story: Story) -> None:
     story.pair.pause(story.leader)
     await story.next_leader()
     await asyncio.sleep(max(0.0, FROZEN_SECONDS - (now_ms() - story.began_ms) / 1000))
-    story.pair.resume(story.leader)
+    await story.pair.go_on(story.leader)
 
 
 async def _cut_from_store(story: Story, *, requests: bool, answers: bool) -> None:

@@ -91,6 +91,7 @@ class AssignerPair:
         self._store = store
         self._servers = servers
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._paused: set[str] = set()
         self._ports: dict[str, int] = {}
         self._befell: list[tuple[int, facts.Fact]] = []
         self._members = itertools.count()
@@ -178,13 +179,23 @@ class AssignerPair:
         process.wait()
 
     def pause(self, name: str) -> None:
-        """SIGSTOP."""
+        """SIGSTOP. Where the store is a file, others end who is stopped while it writes: it would hold them up."""
+        self._paused.add(name)
         self._processes[name].send_signal(signal.SIGSTOP)
         self.befell(facts.Paused(name))
 
     def resume(self, name: str) -> None:
         """SIGCONT."""
         self._processes[name].send_signal(signal.SIGCONT)
+
+    async def go_on(self, name: str) -> None:
+        """An assigner that was paused is resumed; where another process ended it, it is started again."""
+        self.resume(name)
+        if self._processes[name].poll() is not None:
+            print(f"{name} was stopped while it wrote to the file, and ended")
+            self.kill(name)
+            await self.start_assigner(name)
+        self._paused.discard(name)
 
     def mend(self) -> None:
         """Ends what was done to wires, and to processes that are frozen."""
@@ -196,6 +207,8 @@ class AssignerPair:
     def _alive(self) -> bool:
         for name, process in self._processes.items():
             ended = process.poll()
+            if ended == -signal.SIGKILL and name in self._paused and not self._servers:
+                continue
             assert ended is None, f"{name} ended ({ended}): {(self.directory / f'{name}.out').read_text()[-2000:]}"
         return True
 

@@ -9,7 +9,7 @@ from google.protobuf.wrappers_pb2 import StringValue
 
 from braid.api.mesh.v1.endpoint_pb2 import Endpoint, ListEndpointsRequest, ListEndpointsResponse
 from braid.kernel.errors import ClusterUnavailable, DeadlineExceeded, Invalid, NotLeader, Unavailable
-from braid.kernel.limits import LEADER_PROBE_SECONDS
+from braid.kernel.limits import LEADER_PROBE_SECONDS, LIST_ENDPOINTS_SECONDS
 from braid.kernel.ports import Caller, CallOptions, DuplexServing, RpcService
 from braid.rpc import mesh_client
 from braid.rpc.memory_network import MemoryNetwork
@@ -29,6 +29,7 @@ class World:
         self.addresses = {"assigner-0": "a0:1", "assigner-1": "a1:1", "registry-0": "r0:1"}
         self.answered: list[tuple[str, str]] = []
         self.stale: dict[str, str] = {}  # whom a replica still takes for the leader
+        self.patient = ""  # the service whose leader replicas wait for as long as they are asked to
         self.directory = Directory(MemoryTransport(self.network, "client"), self.host, ["r0:1"])
         self.client = ServiceClient(self.directory, "assigner", self.host, principal="me", tenant="acme")
 
@@ -41,6 +42,8 @@ class World:
         service = instance.partition("-")[0]
 
         async def list_endpoints(request: ListEndpointsRequest, caller: Caller) -> ListEndpointsResponse:
+            if request.leader_of and request.leader_of == self.patient:
+                await self.host.clock.sleep(request.wait_ms / 1000)
             leader = self.stale.get(instance, self.leader)
             return ListEndpointsResponse(
                 endpoints=[
@@ -210,6 +213,58 @@ def test_who_did_not_say_who_leads_is_asked_last() -> None:
             took.append(running_loop().time() - before)
         assert sum(seconds > 0.5 for seconds in took) == 1, "once is enough to learn that it is silent"
         world.network.heal("client", "assigner-1")
+
+    run(scenario())
+
+
+def test_an_address_that_did_not_answer_is_not_asked_again_under_another_name() -> None:
+    """A seed may be of any service, and is asked as each; a frozen one must not cost its patience four times."""
+
+    async def scenario() -> None:
+        world = await World().start()
+        world.directory = Directory(MemoryTransport(world.network, "client"), world.host, ["a1:1", "r0:1"])
+        world.network.cut("client", "assigner-1")
+        await world.directory.refresh()
+        assert running_loop().time() < LIST_ENDPOINTS_SECONDS + 0.1
+        assert world.directory.leader("assigner") == "a0:1"
+        world.network.heal("client", "assigner-1")
+
+    run(scenario())
+
+
+def test_who_waits_for_one_services_leader_does_not_hold_up_a_search_for_anothers() -> None:
+    async def scenario() -> None:
+        world = await World().start()
+        world.patient = "registry"
+        await world.do()
+        before = running_loop().time()
+        waiting = asyncio.ensure_future(world.directory.refresh("registry"))
+        await asyncio.sleep(0.1)
+        world.leader = "assigner-1"
+        world.directory.learn_leader("assigner", "")
+        await world.directory.refresh("assigner")
+        assert world.directory.leader("assigner") == "a1:1"
+        assert running_loop().time() - before < 0.2
+        assert not waiting.done()
+        await waiting
+        assert world.directory.leader("assigner") == "a1:1"
+
+    run(scenario())
+
+
+def test_a_leader_that_fell_silent_is_nobodys_before_it_has_answered() -> None:
+    async def scenario() -> None:
+        world = await World().start()
+        await world.do()
+        world.network.cut("client", "assigner-0")
+        world.directory.learn_leader("assigner", "")
+        searching = asyncio.ensure_future(world.directory.refresh("assigner"))
+        while not searching.done():
+            assert world.directory.leader("assigner") == ""
+            await asyncio.sleep(0.01)
+        assert LEADER_PROBE_SECONDS <= running_loop().time() < 2 * LEADER_PROBE_SECONDS
+        assert world.directory.leader("assigner") == ""
+        world.network.heal("client", "assigner-0")
 
     run(scenario())
 
