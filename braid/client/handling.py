@@ -10,7 +10,6 @@ from braid.client.busy import BusyTime
 from braid.client.handlers import Handled, X
 from braid.client.observing import Observer
 from braid.client.record import Record
-from braid.client.routing import DLQ_LANE
 from braid.client.settings import ConsumerSettings
 from braid.client.verdicts import Verdict, Verdicts
 from braid.client.watched import Run
@@ -341,8 +340,6 @@ class Handling(Generic[X]):
             self._again(record, self._wait_seconds(times, error), counts=False)
         elif verdict is Verdict.ANOTHER_ATTEMPT and attempt < self._retry.max_attempts:
             self._again(record, self._wait_seconds(attempt, error), counts=True)
-        elif record.lane == DLQ_LANE:
-            record.reject(f"failed {attempt} times: {text_of(error)}")
         else:
             record.dead_letter(error)
 

@@ -21,6 +21,7 @@ from braid.client.slices import Slice, below, in_order
 from braid.client.where import Where, salt_of
 from braid.kernel import limits
 from braid.kernel.cursors import Part, joined
+from braid.kernel.errors import text_of
 from braid.kernel.ports import DamagedBatch, FetchedColumns, Fingerprint
 from braid.kernel.progress import Progress
 from braid.kernel.progress_fields import EnvelopeFields, LaneShare
@@ -371,10 +372,10 @@ class PartitionWork:
         if self.stage is Stage.ENDED:
             self._finish(record)
             return
-        self.progress.attempt(record.offset)
-        if record.lane == DLQ_LANE:
-            self.reject(record, str(error))
+        if record.lane == DLQ_LANE:  # a copy would lie in front of its reader again
+            self.reject(record, f"given up, attempt {record.attempt}: {text_of(error)}")
             return
+        self.progress.attempt(record.offset)
         if isinstance(record.raw, QuarantinedBatch) or self._brake.allows():  # no handler has seen such a batch
             self._copying += 1
             self._settling.write_dead_letter(record, error)

@@ -365,6 +365,23 @@ async def test_in_the_dlq_lane_a_record_that_fails_without_a_text_is_skipped() -
         assert seen == [1, 2]
 
 
+@virtual
+async def test_in_the_dlq_lane_a_record_that_is_given_up_by_hand_without_a_text_is_skipped() -> None:
+    async def handle(record: Record) -> None:
+        record.dead_letter(Raising())
+
+    async with bench() as at:
+        at.fill(3, channel=DLQ)
+        for offset in range(3):
+            at.watch.done("west", "braid.logs.dlq.1", 0, offset)
+        async with member(at, "m", f"{DLQ}/0", lanes={"dlq": 1}, retry=QUICK) as (consumer, _):
+            running = asyncio.ensure_future(consumer.run(handle))
+            await until(lambda: at.watch.base("braid.logs.dlq.1") == 3 or running.done(), seconds=60.0)
+            assert not running.done()
+        await running
+        assert len(at.control.records(DLQ)) == 3
+
+
 def test_a_text_is_always_there() -> None:
     assert text_of(Wordless()) == "Wordless"
     assert text_of(ValueError()) == "ValueError"
