@@ -16,7 +16,7 @@ from braid.client.watched import Run
 from braid.kernel import limits
 from braid.kernel.errors import BraidError, HandlerTimeout, Retryable, checked_wait, text_of
 from braid.kernel.ids import LeaseId
-from braid.kernel.limits_handlers import RETRY_AFTER_SECONDS_MAX
+from braid.kernel.limits_retries import RETRY_AFTER_SECONDS_MAX
 from braid.kernel.ports import Host, Task
 
 if TYPE_CHECKING:
@@ -237,8 +237,11 @@ class Handling(Generic[X]):
         """Whether the record of a slot whose handler has ended so is, or was, one that timed out."""
         if number in self._overdue and not self._settles_late:
             return True
-        ended_by_us = isinstance(raised, asyncio.CancelledError) and number not in self._lost
-        return ended_by_us and number in self._late
+        return isinstance(raised, asyncio.CancelledError) and self._only_late(number)
+
+    def _only_late(self, number: int) -> bool:
+        """Whether a slot was cancelled because its time was over, and its lease goes on."""
+        return number in self._late and number not in self._lost
 
     # --- time
 
@@ -312,7 +315,7 @@ class Handling(Generic[X]):
         if not task.cancelling():
             self._failed(item, cancelled)
             return
-        late = number in self._late and number not in self._lost
+        late = self._only_late(number)
         forgiven = self._forgive(number)
         if late and not task.cancelling():
             self._failed(item, self._timed_out())

@@ -14,7 +14,7 @@ from braid.client.record import Record
 from braid.client.settings import Circuit, Retry
 from braid.host.system import system_host
 from braid.kernel.errors import BraidError, Invalid, Reject, Retryable, text_of
-from braid.kernel.limits_handlers import RETRY_AFTER_SECONDS_MAX
+from braid.kernel.limits_retries import RETRY_AFTER_SECONDS_MAX
 from tests.support.scripted_control import until, virtual
 from tests.support.virtual_time import ProcessTasks
 from tests.unit.client.consuming import FIRST, TOPIC, bench, killed, member, take
