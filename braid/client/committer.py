@@ -328,16 +328,16 @@ class Committer:
             self._answered()
             raise
         held, self._fenced, self._stale = self._fenced, False, False
-        if not self._answered() and held:
+        self._answered()
+        if held:
             self._resumed()
 
-    def _answered(self) -> bool:
-        """The cluster said something about a commit. Returns whether work that waited for that goes on."""
+    def _answered(self) -> None:
+        """The cluster said something about a commit: work that waited for that goes on."""
         awaited = self._awaiting
         self._answered_at, self._asked_at, self._told_full = self._host.clock.elapsed(), None, False
         if awaited:
             self._resumed()
-        return awaited
 
     async def _encode(self, work: PartitionWork, final: bool) -> _Encoded:
         self._before(work)

@@ -96,7 +96,7 @@ class Retries:
         if record is self._failed:
             self._budgeted[self._number] = None
         self._trying.get(record.lane, {}).pop((record.work, record.offset), None)  # that token is spent
-        due_ms = _due_ms(self._host.clock.elapsed(), max(0.0, delay_seconds))
+        due_ms = _due_ms(self._host.clock.elapsed(), delay_seconds)
         self._wheel.schedule(self._number, due_ms)
         if due_ms < self._looks_at_ms and self._sleeping is not None:
             self._sleeping.cancel()

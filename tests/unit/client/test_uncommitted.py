@@ -61,6 +61,12 @@ class Scene:
 
         vars(offsets)["commit"] = asked  # as a coordinator that loads, beside partitions that are led
 
+    async def come_to_wait(self) -> None:
+        """From now on no commit is answered, and there is more to do than may be done so."""
+        self.error = ClusterUnavailable("the coordinator loads")
+        self.at.fill(20_000)
+        await until(lambda: self.committer.stopped, seconds=60.0)
+
     def blocked(self) -> tuple[str, ...]:
         """What `explain` says of the first lease."""
         return next(each.blocked for each in self.consumer.explain() if each.lease == FIRST)
@@ -154,9 +160,7 @@ class _Told(logging.Handler):
 @virtual
 async def test_other_clusters_go_on() -> None:
     async with scene(f"{WEST}/0") as on:
-        on.error = ClusterUnavailable("the coordinator loads")
-        on.at.fill(20_000)
-        await until(lambda: on.committer.stopped, seconds=60.0)
+        await on.come_to_wait()
         await asyncio.sleep(5.0)
         done = len(on.at.offsets())
         on.at.fill(5_000, channel=WEST)
@@ -199,9 +203,7 @@ async def test_a_commit_that_is_refused_for_one_partition_was_answered() -> None
 @virtual
 async def test_such_an_answer_too_ends_the_wait() -> None:
     async with scene() as on:
-        on.error = ClusterUnavailable("the coordinator loads")
-        on.at.fill(20_000)
-        await until(lambda: on.committer.stopped, seconds=60.0)
+        await on.come_to_wait()
         await asyncio.sleep(5.0)
         on.error = NotFound("group g, braid.logs.live.9 partition 3 does not exist")
         await until(lambda: len(on.at.sink) == 20_010)
@@ -210,10 +212,8 @@ async def test_such_an_answer_too_ends_the_wait() -> None:
 @virtual
 async def test_a_long_interval_does_not_make_the_wait_longer() -> None:
     async with scene(commit_interval_seconds=600.0) as on:
-        on.error = ClusterUnavailable("the coordinator loads")
-        on.committer.hurry()
-        on.at.fill(20_000)
-        await until(lambda: on.committer.stopped, seconds=60.0)
+        on.committer.hurry()  # else the first is due after the interval
+        await on.come_to_wait()
         await asyncio.sleep(30.0)
         on.error = None
         await until(lambda: not on.committer.stopped, seconds=limits.CLUSTER_REACHED_SECONDS + 1.0)
@@ -224,9 +224,7 @@ async def test_a_long_interval_does_not_make_the_wait_longer() -> None:
 async def test_a_lease_ends_as_ever_where_nothing_answers() -> None:
     async with scene() as on:
         east = on.at.control.clusters["east"]
-        on.error = ClusterUnavailable("the coordinator loads")
-        on.at.fill(20_000)
-        await until(lambda: on.committer.stopped, seconds=60.0)
+        await on.come_to_wait()
         east.kill()
         await asyncio.sleep(5.0)
         await on.at.control.revoke(0, FIRST)
@@ -239,9 +237,7 @@ async def test_a_lease_ends_as_ever_where_nothing_answers() -> None:
 @virtual
 async def test_what_went_with_its_lease_holds_back_no_other() -> None:
     async with scene(SECOND) as on:
-        on.error = ClusterUnavailable("the coordinator loads")
-        on.at.fill(20_000)
-        await until(lambda: on.committer.stopped, seconds=60.0)
+        await on.come_to_wait()
         await on.at.control.revoke(0, FIRST, deadline_ms=0)
         await until(lambda: len(on.consumer.leases()) == 1)
         on.at.fill(100, partition=1)
@@ -253,10 +249,8 @@ async def test_what_went_with_its_lease_holds_back_no_other() -> None:
 @virtual
 async def test_a_lease_that_is_granted_later_begins_at_once() -> None:
     async with scene(commit_interval_seconds=600.0) as on:
-        on.error = ClusterUnavailable("the coordinator loads")
-        on.committer.hurry()
-        on.at.fill(20_000)
-        await until(lambda: on.committer.stopped, seconds=60.0)
+        on.committer.hurry()  # else the first is due after the interval
+        await on.come_to_wait()
         await on.at.control.revoke(0, FIRST, deadline_ms=0)
         await until(lambda: not on.consumer.leases())
         await asyncio.sleep(60.0)
