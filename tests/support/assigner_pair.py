@@ -186,6 +186,7 @@ class AssignerPair:
 
     def resume(self, name: str) -> None:
         """SIGCONT."""
+        self._paused.discard(name)
         self._processes[name].send_signal(signal.SIGCONT)
 
     async def go_on(self, name: str) -> None:
@@ -195,7 +196,6 @@ class AssignerPair:
             print(f"{name} was stopped while it wrote to the file, and ended")
             self.kill(name)
             await self.start_assigner(name)
-        self._paused.discard(name)
 
     def mend(self) -> None:
         """Ends what was done to wires, and to processes that are frozen."""
