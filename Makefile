@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 CHECKS := check-types check-format check-lint check-layering check-protos check-compose check-reference
-.PHONY: help demo test setup check $(CHECKS) quick quick-unit quick-mesh protos protos-release reference sim chaos bench up down clean lock etcd
+.PHONY: help demo test test-all setup check $(CHECKS) quick quick-unit quick-mesh protos protos-release reference sim chaos bench up down clean lock etcd
 
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
@@ -29,6 +29,10 @@ demo: setup ## run the main job on real Kafka and print a verdict (KEEP=1 leaves
 test: setup etcd check ## run every check and every test tier (half an hour on two cores)
 	@$(RUN) -m devmesh.spark_archive
 	@$(RUN) -m tools.suite $(TIERS)
+
+test-all: setup etcd check ## everything of `make test`, and the tests that run for long (hours)
+	@$(RUN) -m devmesh.spark_archive
+	@$(RUN) -m tools.suite --extended $(TIERS)
 
 quick: setup ## unit, contract on memory, simulation smoke (under a minute)
 	@$(MAKE) --no-print-directory --keep-going --jobs=2 --output-sync=target quick-unit quick-mesh

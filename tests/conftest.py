@@ -28,13 +28,25 @@ if "SPARK_SUBMIT_OPTS" not in os.environ:
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Adds the suite's own options."""
     parser.addoption("--sim-seeds", type=int, default=200, help="seeds each simulation runs (default: 200)")
+    parser.addoption("--extended", action="store_true", help="also run tests marked extended (`make test-all` does)")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Gives each test its tier's timeout, and refuses tests outside a tier."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Gives each test its tier's timeout, refuses tests outside a tier, and leaves extended ones to `--extended`."""
     for item in items:
         tier = item.path.relative_to(ROOT / "tests").parts[0]
         if tier not in TIER_TIMEOUT_SECONDS:
             raise pytest.UsageError(f"{item.nodeid} is in no tier: tests live in {', '.join(TIER_TIMEOUT_SECONDS)}")
         if item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(TIER_TIMEOUT_SECONDS[tier]))
+    if not (config.option.extended or "extended" in config.option.markexpr):
+        _leave_out_extended(config, items)
+
+
+def _leave_out_extended(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselects extended tests, except those that the command line names by their id."""
+    named = tuple(argument for argument in config.args if "::" in argument)
+    left = [item for item in items if item.get_closest_marker("extended") and not item.nodeid.startswith(named)]
+    if left:
+        config.hook.pytest_deselected(items=left)
+        items[:] = [item for item in items if item not in set(left)]

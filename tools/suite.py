@@ -1,11 +1,11 @@
 """Runs the test tiers; real-process tests that fail are looked at again, alone, and said to be flaky if they pass.
 
 `python -m tools.suite tests/unit …`. Tiers without real processes take every core; those with them measure times and
-kill things, so they run alone, one test after the other. Only tests of real processes get a second look, and only a
-few of them: a machine that stalls for a second fails them without any fault of ours. Where the machine's host withheld
-its cores (`tests.support.patience`), more of them do, and a third. It is never silent: the share of its time that the
-machine gave is printed, what passed later is printed last and kept in `build/flaky.json`, and is a bug to be mended. A
-unit, contract or simulation test that fails has failed.
+kill things, so they run alone, one test after the other. `--extended` adds the tests that run for long. Only tests of
+real processes get a second look, and only a few of them: a machine that stalls for a second fails them without any
+fault of ours. Where the machine's host withheld its cores (`tests.support.patience`), more of them do, and a third.
+It is never silent: the share of its time that the machine gave is printed, what passed later is printed last and kept
+in `build/flaky.json`, and is a bug to be mended. A unit, contract or simulation test that fails has failed.
 """
 
 import json
@@ -50,12 +50,17 @@ def main(arguments: Sequence[str]) -> int:
     return code
 
 
-def phases(tiers: Sequence[str]) -> list[list[str]]:
-    """What pytest is asked, one run after the other: tests of pure code on all cores, then those of real processes."""
+def phases(arguments: Sequence[str]) -> list[list[str]]:
+    """The pytest runs, one after the other: tests of pure code on all cores, then those of real processes.
+
+    Arguments are tiers, and options (`--extended`), which each run gets.
+    """
+    options = [argument for argument in arguments if argument.startswith("--")]
+    tiers = [argument for argument in arguments if not argument.startswith("--")]
     real = [tier for tier in tiers if tier.startswith(REAL)]
     pure = [tier for tier in tiers if tier not in real]
-    runs = [["--numprocesses=auto", "--dist=worksteal", *pure]] if pure else []
-    runs += [[f"--durations={SLOWEST_SHOWN}", *real]] if real else []
+    runs = [["--numprocesses=auto", "--dist=worksteal", *options, *pure]] if pure else []
+    runs += [[f"--durations={SLOWEST_SHOWN}", *options, *real]] if real else []
     return [["--cache-clear", *run] if run is runs[0] else run for run in runs]
 
 

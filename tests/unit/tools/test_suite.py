@@ -55,6 +55,12 @@ def test_pure_tests_take_all_cores_and_real_ones_run_alone() -> None:
     assert suite.phases(["tests/e2e"]) == [["--cache-clear", "--durations=20", "tests/e2e"]]
 
 
+def test_options_reach_every_run() -> None:
+    pure, real = suite.phases(["--extended", "tests/unit", "tests/e2e"])
+    assert pure == ["--cache-clear", "--numprocesses=auto", "--dist=worksteal", "--extended", "tests/unit"]
+    assert real == ["--durations=20", "--extended", "tests/e2e"]
+
+
 def test_a_failure_in_either_run_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     codes = iter([1, 0])
     monkeypatch.setattr(suite, "_pytest", lambda *_: next(codes))
