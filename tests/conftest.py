@@ -2,6 +2,7 @@
 
 import os
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import settings
 
 from devmesh.spark_archive import short_lived_options
+from tests.support import judging
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 
@@ -50,3 +52,27 @@ def _leave_out_extended(config: pytest.Config, items: list[pytest.Item]) -> None
     if left:
         config.hook.pytest_deselected(items=left)
         items[:] = [item for item in items if item not in set(left)]
+
+
+@pytest.fixture
+def try_name(request: pytest.FixtureRequest) -> Callable[[str], str]:
+    """Names what a repeated test creates: each try gets a name of its own."""
+    return lambda name: judging.try_name(request.node, name)
+
+
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    """Runs tests of real processes until their figures are judged; pytest runs all others."""
+    if not isinstance(item, pytest.Function) or item.get_closest_marker("real") is None:
+        return None
+    judging.run_until_judged(item, nextitem)
+    return True
+
+
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
+    """Notes which tests want to be repeated."""
+    judging.note_doubt(item, call)
+
+
+def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, str] | None:
+    """Shows repeated tests as such."""
+    return judging.repeated_status(report)

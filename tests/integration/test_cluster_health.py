@@ -1,7 +1,7 @@
 """Verdicts on real clusters: cut off from one side or the other, killed, stopped; what producers notice of it."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
@@ -10,12 +10,13 @@ import pytest
 from braid.kernel.limits_health import SOLE_WITNESS_SECONDS
 from devmesh.brokers import KafkaBroker
 from tests.support.brokers import READY_SECONDS, running_broker
+from tests.support.judging import judge
 from tests.support.patience import Deadline, until
 from tests.support.wired_registry import ENOUGH_SECONDS, WiredRegistry, sending, wired_registry
 
 CUT_SECONDS = 8.0
 FIRST_ELSEWHERE_SECONDS = 6.0  # twice what is promised, which `bench.cluster_loss` measures
-SHARE_MIN = 0.9  # of the machine's time; below it the figure is not judged
+SHARE_MIN = 0.9  # of the machine's time; below it a missed figure is not judged
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
 
@@ -49,8 +50,10 @@ async def loaded(wired: WiredRegistry, stream: str) -> AsyncIterator[list[tuple[
             await asyncio.wait([load])
 
 
-async def test_a_registry_that_is_cut_off_moves_nothing_that_producers_reach(brokers: dict[str, KafkaBroker]) -> None:
-    async with wired_registry(brokers) as wired, loaded(wired, "cut-registry") as receipts:
+async def test_a_registry_that_is_cut_off_moves_nothing_that_producers_reach(
+    brokers: dict[str, KafkaBroker], try_name: Callable[[str], str]
+) -> None:
+    async with wired_registry(brokers) as wired, loaded(wired, try_name("cut-registry")) as receipts:
         wired.registry_wires["east"].hold()
         doubted = await wired.until_verdict("east", "SUSPECT", "REGISTRY_CUT_OFF", ENOUGH_SECONDS)
         assert "1 of 1 hosts that use it reach it" in doubted.status.health_reason
@@ -64,20 +67,23 @@ async def test_a_registry_that_is_cut_off_moves_nothing_that_producers_reach(bro
         began, given = asyncio.get_running_loop().time(), Deadline(1.0)
         took = await elsewhere(receipts, "east", began)
         print(f"registry cut off, then producers too: {took:.2f} s to the first acknowledgement elsewhere")
-        assert took <= FIRST_ELSEWHERE_SECONDS or given.share < SHARE_MIN
+        judge(took <= FIRST_ELSEWHERE_SECONDS, given.share, SHARE_MIN, f"first acknowledgement after {took:.2f} s")
         for wires in (wired.registry_wires, wired.producer_wires):
             wires["east"].mend()
         await wired.until_verdict("east", "HEALTHY", "WELL", ENOUGH_SECONDS)
 
 
-async def test_the_only_host_of_a_cluster_is_cut_off_and_writes_elsewhere(brokers: dict[str, KafkaBroker]) -> None:
-    async with wired_registry(brokers) as wired, loaded(wired, "cut-producers") as receipts:
+async def test_the_only_host_of_a_cluster_is_cut_off_and_writes_elsewhere(
+    brokers: dict[str, KafkaBroker], try_name: Callable[[str], str]
+) -> None:
+    async with wired_registry(brokers) as wired, loaded(wired, try_name("cut-producers")) as receipts:
         wired.producer_wires["east"].hold()
         began, given = asyncio.get_running_loop().time(), Deadline(1.0)
         took = await elsewhere(receipts, "east", began)
         print(f"the only host cut off: {took:.2f} s to the first acknowledgement elsewhere")
         assert took >= SOLE_WITNESS_SECONDS
-        assert took <= SOLE_WITNESS_SECONDS + FIRST_ELSEWHERE_SECONDS or given.share < SHARE_MIN
+        in_time = took <= SOLE_WITNESS_SECONDS + FIRST_ELSEWHERE_SECONDS
+        judge(in_time, given.share, SHARE_MIN, f"first acknowledgement after {took:.2f} s")
         found = await wired.cluster("east")
         assert "hosts that use it do not reach it, the registry does" in found.status.health_reason
         wired.producer_wires["east"].mend()
@@ -123,15 +129,17 @@ async def test_who_only_reads_a_cluster_is_believed_for_it_and_against_it(broker
 
 
 @pytest.mark.parametrize("fault", ["kill", "pause"])
-async def test_a_cluster_that_dies_is_left_in_time(brokers: dict[str, KafkaBroker], fault: str) -> None:
-    async with wired_registry(brokers) as wired, loaded(wired, f"dies-by-{fault}") as receipts:
+async def test_a_cluster_that_dies_is_left_in_time(
+    brokers: dict[str, KafkaBroker], fault: str, try_name: Callable[[str], str]
+) -> None:
+    async with wired_registry(brokers) as wired, loaded(wired, try_name(f"dies-by-{fault}")) as receipts:
         await asyncio.sleep(0.5)
         try:
             began, given = asyncio.get_running_loop().time(), Deadline(1.0)
             getattr(brokers["east"], fault)()
             took = await elsewhere(receipts, "east", began)
             print(f"{fault}: {took:.2f} s to the first acknowledgement elsewhere")
-            assert took <= FIRST_ELSEWHERE_SECONDS or given.share < SHARE_MIN
+            judge(took <= FIRST_ELSEWHERE_SECONDS, given.share, SHARE_MIN, f"first acknowledgement after {took:.2f} s")
             found = await wired.until_verdict("east", "DOWN", "DEAD", ENOUGH_SECONDS)
             assert found.status.evidence.failed
         finally:

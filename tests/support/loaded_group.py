@@ -53,17 +53,19 @@ class Hog:
 class LoadedGroup:
     """Consumer processes, and what they say they hold."""
 
-    def __init__(self, directory: Path, endpoint: str) -> None:
+    def __init__(self, directory: Path, endpoint: str, name: str) -> None:
         cores = sorted(os.sched_getaffinity(0))
         self._directory = directory
         self._endpoint = endpoint
+        self._name = name
         self._cores = dict(zip(MEMBERS, (cores[0], cores[-1]), strict=True))
         self._processes: dict[str, asyncio.subprocess.Process] = {}
 
     async def start(self) -> None:
         """Starts the members; waits until they hold as much as each other."""
+        self._directory.mkdir(exist_ok=True)
         for name in MEMBERS:
-            arguments = (self._endpoint, "loaded", name, str(self._log(name)), str(self._cores[name]))
+            arguments = (self._endpoint, self._name, name, str(self._log(name)), str(self._cores[name]))
             self._log(name).touch()
             with self._log(name).with_suffix(".err").open("w") as errors:
                 self._processes[name] = await asyncio.create_subprocess_exec(
@@ -145,16 +147,21 @@ class LoadedGroup:
 
 
 @asynccontextmanager
-async def loaded_group(mesh: braid.Mesh, directory: Path, endpoint: str) -> AsyncIterator[LoadedGroup]:
-    """Makes stream and group, sends to every partition, starts the members; ends all of it but stream and group."""
+async def loaded_group(
+    mesh: braid.Mesh, directory: Path, endpoint: str, name: str = "loaded"
+) -> AsyncIterator[LoadedGroup]:
+    """Makes stream and group of one name, sends to every partition, starts the members.
+
+    Ends all of it but the stream and the group.
+    """
     spec = StreamSpec(lanes={"live": LaneSpec(partitions=PARTITIONS)}, replication_factor=1)
-    await mesh.service("registry").unary("CreateStream", CreateStreamRequest(name="logs", spec=spec), Stream)
-    wanted = group_pb2.GroupSpec(streams=["logs"], lease_ms=LEASE_MS, fencing=group_pb2.FENCING_GENERATION)
-    request = CreateGroupRequest(name="loaded", spec=wanted)
+    await mesh.service("registry").unary("CreateStream", CreateStreamRequest(name=name, spec=spec), Stream)
+    wanted = group_pb2.GroupSpec(streams=[name], lease_ms=LEASE_MS, fencing=group_pb2.FENCING_GENERATION)
+    request = CreateGroupRequest(name=name, spec=wanted)
     await mesh.service("assigner").unary("CreateGroup", request, group_pb2.Group, timeout_seconds=60)
-    group = LoadedGroup(directory, endpoint)
+    group = LoadedGroup(directory, endpoint, name)
     try:
-        async with _sending(mesh):
+        async with _sending(mesh, name):
             await group.start()
             yield group
     finally:
@@ -162,7 +169,7 @@ async def loaded_group(mesh: braid.Mesh, directory: Path, endpoint: str) -> Asyn
 
 
 @asynccontextmanager
-async def _sending(mesh: braid.Mesh) -> AsyncIterator[None]:
+async def _sending(mesh: braid.Mesh, stream: str) -> AsyncIterator[None]:
     """Sends to every partition at a steady rate."""
 
     async def send(producer: braid.Producer) -> None:
@@ -173,7 +180,7 @@ async def _sending(mesh: braid.Mesh) -> AsyncIterator[None]:
             number += 1
             await asyncio.sleep(max(0.0, due - time.monotonic()))
 
-    async with mesh.producer("logs") as producer:
+    async with mesh.producer(stream) as producer:
         task = asyncio.create_task(send(producer))
         try:
             yield

@@ -34,7 +34,7 @@ async def main(endpoint: str, group: str, client_id: str, log: str, core: str) -
 
     async with braid.connect(endpoint, client_id=client_id) as mesh:
         consumer = mesh.consumer(
-            ["logs"],
+            [group],  # its stream has its name
             group=group,
             on_assigned=lambda leases: tell("granted", leases),
             on_revoked=lambda leases: tell("released", leases),
