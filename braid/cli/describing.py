@@ -76,8 +76,8 @@ async def _events(session: Session, kind: Kind, name: str) -> list[Item]:
     if kind not in (STREAM, CLUSTER, GROUP):
         return []
     subject = histories.parse_subject(f"{kind.singular}/{name}")
-    records = await histories.list_events(session, subject)
-    return [histories.event_item(each) for each in records[-_EVENTS_SHOWN:]]
+    found = await histories.list_events(session, subject, latest=_EVENTS_SHOWN)
+    return [histories.event_item(each) for each in found.records[-_EVENTS_SHOWN:]]
 
 
 def _document(item: Item, related: Mapping[Kind, Sequence[Item]], events: Sequence[Item]) -> Document:

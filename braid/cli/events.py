@@ -63,8 +63,11 @@ def show_events(for_: str, at: str, watch: bool, most: int, format: Format, endp
 async def _show(session: "Session", subject: "Subject", until_ms: int, most: int, format: Format, watch: bool) -> int:
     from braid.cli.histories import COLUMNS, event_item, follow_events, list_events
 
-    records = await list_events(session, subject, until_ms)
-    if not records and subject.history and not watch:
+    found = await list_events(session, subject, until_ms, most)
+    records = found.records
+    if until_ms or subject.history:
+        found.note_gaps(session)
+    if not records and not found.gaps and subject.history and not watch:
         raise NotFound(f"nothing is recorded of {subject.history}", remedy="check the name: braid get streams")
     items = [event_item(each) for each in records[-most if most else 0 :]]
     if not watch:

@@ -8,13 +8,19 @@ from google.protobuf.message import DecodeError, Message
 
 from braid.api.assigner.v1.events_pb2 import AssignerEvent
 from braid.api.dlq.v1.events_pb2 import DlqEvent
-from braid.api.mesh.v1.event_pb2 import EventRecord, ListEventsRequest, ListEventsResponse, WatchEventsRequest
+from braid.api.mesh.v1.event_pb2 import (
+    EventGap,
+    EventRecord,
+    ListEventsRequest,
+    ListEventsResponse,
+    WatchEventsRequest,
+)
 from braid.api.registry.v1.events_pb2 import RegistryEvent
 from braid.cli.documents import Document, to_document
 from braid.cli.errors import nearest
 from braid.cli.output import API_VERSION, Column, Columns, Item
 from braid.cli.session import Session
-from braid.kernel.errors import Compacted, Invalid, NotLeader, Unavailable
+from braid.kernel.errors import Compacted, Exhausted, Invalid, NotLeader, Unavailable
 from braid.kernel.limits import CLI_EVENTS_MAX, CLI_WATCH_SECONDS, PAGE_SIZE_MAX
 
 COLUMNS: Final = Columns(
@@ -61,25 +67,43 @@ def parse_subject(text: str) -> Subject:
     return Subject(_OWNERS[kind], f"{kind}/{name}")
 
 
-async def list_events(session: Session, subject: Subject, until_ms: int = 0) -> list[EventRecord]:
-    """Events in order of time. A service that cannot be reached is left out, and said so, if another answers.
+class Events(NamedTuple):
+    """Events in order of time, and which of those asked for are not kept."""
+
+    records: list[EventRecord]
+    gaps: list[EventGap]
+
+    def note_gaps(self, session: Session) -> None:
+        """Says what is missing before or among the events."""
+        for gap in self.gaps:
+            place = gap.history.partition("/")[2]
+            session.terminal.note(f"events {gap.first} to {gap.last} of {place} are missing: {gap.reason}")
+
+
+async def list_events(session: Session, subject: Subject, until_ms: int = 0, latest: int = 0) -> Events:
+    """The events of a moment's past, or of each history only its latest. A service that cannot be reached is left out,
+    and said so, if another answers.
 
     Raises:
         Unavailable: no service answers.
     """
-    found: list[EventRecord] = []
+    found = Events([], [])
     failures: list[Unavailable] = []
     services = [subject.service] if subject.service else await _services(session)
     for service in services:
         try:
-            found += await _events_of(session, service, subject.history, until_ms)
+            some = await _events_of(session, service, subject.history, until_ms, latest)
         except Unavailable as error:
             failures.append(error)
+            continue
+        found.records.extend(some.records)
+        found.gaps.extend(some.gaps)
     if len(failures) == len(services):
         raise failures[0]
     for failure in failures:
         session.terminal.note(f"some events are missing: {failure.message}")
-    return sorted(found, key=lambda each: (each.metadata.time_ms, each.history, each.sequence))
+    found.records.sort(key=lambda each: (each.metadata.time_ms, each.history, each.sequence))
+    return found
 
 
 async def follow_events(session: Session, subject: Subject, after: Sequence[EventRecord]) -> AsyncIterator[EventRecord]:
@@ -160,15 +184,19 @@ async def _services(session: Session) -> list[str]:
     return [service for service in _MESSAGES if service in _NEEDED or service in running]
 
 
-async def _events_of(session: Session, service: str, history: str, until_ms: int) -> list[EventRecord]:
-    return await session.pages(
-        service,
-        "ListEvents",
-        lambda token: ListEventsRequest(history=history, page_size=PAGE_SIZE_MAX, page_token=token, until_ms=until_ms),
-        ListEventsResponse,
-        lambda page: page.events,
-        CLI_EVENTS_MAX,
-    )
+async def _events_of(session: Session, service: str, history: str, until_ms: int, latest: int) -> Events:
+    found = Events([], [])
+    request = ListEventsRequest(history=history, page_size=PAGE_SIZE_MAX, until_ms=until_ms, latest=latest)
+    while True:
+        page = await session.read(service, "ListEvents", request, ListEventsResponse)
+        found.records.extend(page.events)
+        found.gaps.extend(page.gaps)
+        request.page_token = page.next_page_token
+        if not request.page_token:
+            return found
+        if len(found.records) >= CLI_EVENTS_MAX:
+            remedy = "name what you look for (--for), or ask for fewer of each history (--max)"
+            raise Exhausted(f"there are more than {CLI_EVENTS_MAX} events", remedy=remedy)
 
 
 async def _follow(

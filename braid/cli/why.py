@@ -82,4 +82,6 @@ def _story(session: "Session", found: "ExplainLeaseResponse") -> str:
         lines += [f"{time}  {first}", *(f"{'':{len(time)}}  {each}" for each in rest)]
     if not found.reasons:
         lines.append("Nothing is recorded of it yet.")
+    if found.kept_from_sequence > 1:
+        lines += ["", f"Steps before event {found.kept_from_sequence} of group {lease.group} are not told here."]
     return "\n".join(lines)

@@ -84,6 +84,13 @@ class NotFound(BraidError):
     reason = "NOT_FOUND"
 
 
+class HistoryHole(BraidError):
+    """Events that an answer about the past needs are not kept; `metadata` names `history`, `first` and `last`."""
+
+    code = Code.NOT_FOUND
+    reason = "HISTORY_HOLE"
+
+
 class AlreadyExists(BraidError):
     """A thing of that name exists already."""
 

@@ -7,6 +7,7 @@ reach subscribers, so a revision always means "everything up to here", for watch
 """
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -18,6 +19,7 @@ from braid.kernel.limits import APPEND_BYTES_MAX, APPEND_EVENTS_MAX, DECIDE_RETR
 from braid.kernel.ports import Batch, EventStore, HistoryId, Host, Loaded
 from braid.runtime.fold import Fold, Pinned, state_hash
 from braid.runtime.kinds import AnyKind, Asked, Authority, Change, Kind, Leadership, Outcome, RecordedEvent, Reloaded
+from braid.runtime.past import Listed, Past, PastReader
 from braid.runtime.retry import Backoff
 from braid.runtime.telemetry import Metrics, logger
 
@@ -48,6 +50,7 @@ class Aggregates:
         self._authority = authority
         self._metrics = metrics
         self._log = logger(service)
+        self._past = PastReader(store, host.clock)
         self._writer = asyncio.Lock()
         self._folds: dict[HistoryId, Fold] = {}
         self._uncertain: set[HistoryId] = set()
@@ -108,16 +111,20 @@ class Aggregates:
         return lambda: self._subscribers.remove(callback)
 
     async def events(self, history: HistoryId, from_sequence: int = 1) -> Sequence[RecordedEvent]:
-        """Reads a history's events from the store, as far back as it keeps them; their `revision` is 0 (not kept).
+        """Reads all of a history's events that are kept; their `revision` is 0 (not kept).
 
         Raises:
             CorruptHistory: an event does not decode.
         """
-        loaded = await self._store.load(history)
-        codec = self._kind_of(history).codec
-        start = max(0, from_sequence - loaded.first)
-        numbered = enumerate(loaded.events[start:], loaded.first + start)
-        return [RecordedEvent(history, sequence, 0, *codec.decode(data), data) for sequence, data in numbered]
+        return (await self.listed(history, from_sequence, sys.maxsize)).events
+
+    async def listed(self, history: HistoryId, first: int, most: int, *, until_ms: int = 0, latest: int = 0) -> Listed:
+        """A part of a history and what is missing of it: see `PastReader.listed`."""
+        return await self._past.listed(history, self._kind_of(history), first, most, until_ms, latest)
+
+    async def past(self, kind: Kind[S, C, E], id: str, at_ms: int = 0) -> Past[S]:
+        """A history as it was at a moment, or is now where `at_ms` is 0: see `runtime.past`. Raises `HistoryHole`."""
+        return await self._past.at(HistoryId(self._service, kind.name, id), kind, at_ms)
 
     async def watch_events(self, prefix: str, after_revision: int) -> AsyncIterator[RecordedEvent]:
         """Yields events under a prefix (see `histories`) appended after a revision, in order, without gaps, forever.

@@ -95,7 +95,7 @@ class Fold:
             CorruptHistory: bytes do not decode or name an unknown event.
             Compacted: events between `sequence` and `first` are missing.
         """
-        recorded = self._decode(first, events, revision)
+        recorded = self.decode(first, events, revision)
         state = self.state
         for record in recorded:
             state = self.kind.decider.evolve(state, record.event, record.context)
@@ -116,7 +116,8 @@ class Fold:
     def _pinned_now(self) -> Pinned:
         return Pinned(self.kind, self.sequence, self.state, tuple(self._requests))
 
-    def _decode(self, first: int, events: Sequence[bytes], revision: int) -> Sequence[RecordedEvent]:
+    def decode(self, first: int, events: Sequence[bytes], revision: int) -> Sequence[RecordedEvent]:
+        """The events among these that are not folded yet. Changes nothing; raises as `apply` does."""
         if events and first > self.sequence + 1:
             raise Compacted(f"{self.history} has no events from {self.sequence + 1} to {first - 1}")
         fresh = enumerate(events[max(0, self.sequence + 1 - first) :], max(first, self.sequence + 1))
@@ -153,7 +154,7 @@ class Fold:
             CorruptHistory: the snapshot or an event does not decode.
         """
         if loaded.snapshot is not None:
-            self._restore_snapshot(loaded.snapshot)
+            self.restore_snapshot(loaded.snapshot)
         start = self.sequence
         recorded = self.apply(loaded.first, loaded.events, loaded.revision)
         self.revision = loaded.revision
@@ -162,7 +163,8 @@ class Fold:
             self.due, self._snapshot_sequence = self._pinned_now(), self.sequence
         return recorded
 
-    def _restore_snapshot(self, snapshot: Snapshot) -> None:
+    def restore_snapshot(self, snapshot: Snapshot) -> None:
+        """Takes a snapshot's state over. Raises `CorruptHistory` when it does not decode."""
         if len(snapshot.data) < _FRAME.size:
             raise self._corrupt(snapshot.sequence, "the snapshot is cut short")
         magic, checksum, length = _FRAME.unpack_from(snapshot.data)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 from braid.api.mesh.v1.endpoint_pb2 import Endpoint, ListEndpointsRequest, ListEndpointsResponse
 from braid.api.mesh.v1.event_pb2 import (
+    EventGap,
     EventMetadata,
     EventRecord,
     ListEventsRequest,
@@ -24,7 +25,6 @@ from braid.kernel.ports import (
     Caller,
     DuplexHandler,
     DuplexServing,
-    HistoryId,
     RpcService,
     StreamHandler,
     UnaryHandler,
@@ -32,6 +32,7 @@ from braid.kernel.ports import (
 from braid.rpc.mesh_client import KnownEndpoint
 from braid.rpc.methods import method_path, server_stream, service_path, unary
 from braid.runtime.kinds import RecordedEvent
+from braid.runtime.past import Gap
 from braid.runtime.service import Service
 
 if TYPE_CHECKING:
@@ -119,27 +120,31 @@ class _Events:
         size = min(request.page_size or PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX)
         if size < 0:
             raise Invalid("a page has at least one event", field="page_size")
+        if request.latest < 0:
+            raise Invalid("the latest events are some or, with 0, all", field="latest")
+        aggregates = self._replica.aggregates
         start, sequence = _parse_token(request.page_token)
-        page: list[EventRecord] = []
+        page = ListEventsResponse()
         weight = scanned = 0
-        for history in self._replica.aggregates.histories(request.history):
+        for history in aggregates.histories(request.history):
             place = f"{history.kind}/{history.id}"
             if place < start:
                 continue
-            first = sequence if place == start else 1
+            first = sequence if place == start else 0
             if scanned == EVENTS_SCAN_MAX:
-                return ListEventsResponse(events=page, next_page_token=f"{place}:{first}")
+                page.next_page_token = f"{place}:{first}"
+                return page
             scanned += 1
-            for record in await self._wanted(history, first, request.until_ms):
-                if len(page) == size or weight > EVENTS_PAGE_BYTES_MAX:
-                    return ListEventsResponse(events=page, next_page_token=f"{place}:{record.sequence}")
-                page.append(event_record(record))
+            left = size - len(page.events)
+            found = await aggregates.listed(history, first, left + 1, until_ms=request.until_ms, latest=request.latest)
+            page.gaps.extend(map(_gap_message, found.gaps))
+            for record in found.events:
+                if len(page.events) == size or weight > EVENTS_PAGE_BYTES_MAX:
+                    page.next_page_token = f"{place}:{record.sequence}"
+                    return page
+                page.events.append(event_record(record))
                 weight += len(record.data)
-        return ListEventsResponse(events=page)
-
-    async def _wanted(self, history: HistoryId, first: int, until_ms: int) -> Sequence[RecordedEvent]:
-        found = await self._replica.aggregates.events(history, first)
-        return [record for record in found if not until_ms or record.context.now_ms <= until_ms]
+        return page
 
     async def watch_events(self, request: WatchEventsRequest, caller: Caller) -> AsyncIterator[EventRecord]:
         aggregates = self._replica.aggregates
@@ -147,11 +152,15 @@ class _Events:
             yield event_record(record)
 
 
+def _gap_message(gap: Gap) -> EventGap:
+    return EventGap(history=str(gap.history), first=gap.first, last=gap.last, reason=gap.reason)
+
+
 def _parse_token(token: str) -> tuple[str, int]:
     place, _, sequence = token.rpartition(":")
     if token and not (place and sequence.isdecimal()):
         raise Invalid("not a token of this method", field="page_token", remedy="pass next_page_token of the last page")
-    return place, int(sequence or 1)
+    return place, int(sequence or 0)
 
 
 class _Measured:

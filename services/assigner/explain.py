@@ -22,7 +22,7 @@ from services.assigner.events import (
     StartFixed,
 )
 from services.assigner.explain_rules import rule_text
-from services.assigner.group import GroupSpec, StartKind
+from services.assigner.group import Group, GroupSpec, StartKind
 from services.assigner.resets import UNTOUCHED, ProgressReset, ResetEvent, ResetIntended
 
 _GONE = {
@@ -48,16 +48,17 @@ class Step:
     text: str
 
 
-def explain(lease: LeaseId, history: Sequence[tuple[int, Event, Context]], names: dict[str, str]) -> list[Step]:
+def explain(lease: LeaseId, history: Sequence[tuple[int, Event, Context]], before: Group) -> list[Step]:
     """Tells the story of a lease, oldest step first.
 
     Args:
         lease: Which.
         history: (sequence, event, context) of the group's events, in order.
-        names: Client ids by member, as known at the end; completed from the history.
+        before: The group before the first of these events.
     """
-    names = dict(names)
-    holder, cluster = "", ""
+    names = {member.id: member.client_id for member in before.members.values()}
+    known, channel = before.leases.get(str(lease)), before.channels.get(str(lease.channel))
+    holder, cluster = known.holder if known else "", channel.cluster if channel else ""
     steps: list[Step] = []
     for sequence, event, context in history:
         if isinstance(event, MemberJoined):

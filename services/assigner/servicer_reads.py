@@ -5,18 +5,17 @@ from typing import TypeVar, cast
 
 from braid.api.assigner.v1 import assigner_service_pb2 as api
 from braid.api.assigner.v1 import group_pb2, rules_pb2
-from braid.kernel.decider import Context
 from braid.kernel.errors import Invalid, NotFound
 from braid.kernel.ids import LeaseId
 from braid.kernel.limits import PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX
-from braid.kernel.ports import Caller, HistoryId
+from braid.kernel.ports import Caller
 from braid.runtime.replica import Replica
 from services.assigner import doubts, resets, stops, unfencing
 from services.assigner.admission import etag_of
 from services.assigner.codec import metadata_message, spec_message
 from services.assigner.codec_rules import rules_message
 from services.assigner.constraints import ruled, said_capacity
-from services.assigner.domain import GroupDecider, registered_spec
+from services.assigner.domain import registered_spec
 from services.assigner.events import Event
 from services.assigner.explain import explain
 from services.assigner.group import (
@@ -85,18 +84,13 @@ class Reads:
         return api.ListLeasesResponse(leases=[lease_message(*each) for each in leases], next_page_token=token)
 
     async def explain_lease(self, request: api.ExplainLeaseRequest, caller: Caller) -> api.ExplainLeaseResponse:
-        """Why a lease is where it is, or was at a time. Raises `NotFound`, `Invalid`."""
+        """Why a lease is where it is, or was at a time. Raises `NotFound`, `Invalid`, `HistoryHole`."""
         lease = LeaseId.parse(request.lease)
         group = self._group_of(request.group, lease)
-        events = await self._replica.aggregates.events(HistoryId(self._replica.name, GROUPS.name, group.name))
-        history = [
-            (record.sequence, cast("Event", record.event), record.context)
-            for record in events
-            if not request.at_ms or record.context.now_ms <= request.at_ms
-        ]
-        steps = explain(lease, history, {member.id: member.client_id for member in group.members.values()})
-        if request.at_ms:
-            group = _as_of(group.name, history)
+        past = await self._replica.aggregates.past(GROUPS, group.name, request.at_ms)
+        history = [(record.sequence, cast("Event", record.event), record.context) for record in past.events]
+        steps = explain(lease, history, past.before)
+        group = past.state
         if not steps and str(lease) not in group.leases:
             raise NotFound(f"nothing is recorded of {lease} in group {group.name!r} until then", field="lease")
         reasons = [
@@ -110,7 +104,7 @@ class Reads:
             for step in steps
         ]
         now = lease_message(group, str(lease), group.leases.get(str(lease), _NEVER))
-        return api.ExplainLeaseResponse(lease=now, reasons=reasons)
+        return api.ExplainLeaseResponse(lease=now, reasons=reasons, kept_from_sequence=past.kept_from)
 
     def _group(self, name: str) -> Group:
         state = self._replica.aggregates.state(GROUPS, name)
@@ -256,15 +250,6 @@ def _consumes(group: Group, stream: str, lane: str) -> bool:
     if not lane:
         return True
     return any(lane == name for name, _ in group.spec.lanes) or (not group.spec.lanes and lane != DEAD_LETTER_LANE)
-
-
-def _as_of(name: str, history: Iterable[tuple[int, Event, Context]]) -> Group:
-    """The group after a part of its history, as far back as that is kept."""
-    decider = GroupDecider()
-    state = decider.initial(name)
-    for _, event, context in history:
-        state = decider.evolve(state, event, context)
-    return state
 
 
 def _lease_key(item: tuple[Group, str, Lease]) -> str:

@@ -24,7 +24,7 @@ from services.assigner.events import (
     RevokesStarted,
 )
 from services.assigner.explain import explain
-from services.assigner.group import LeaseState
+from services.assigner.group import Group, LeaseState
 from services.assigner.rules import (
     NO_RULES,
     Ban,
@@ -355,7 +355,9 @@ def test_a_lease_tells_of_its_rules() -> None:
     history.do(PinLease(LEASE, other(history)), BanMember(Ban(name, LEASE)), DrainMember(name, True))
     history.do(FreezeGroup(True, "release"), FreezeGroup(False), SetCapacity(name, 3.0))
     history.do(UnpinLease(LEASE), UnbanMember(Ban(name, LEASE)), PinLease("logs/live/1/1", "web-1"))
-    told = explain(LeaseId.parse(LEASE), [(n, event, context()) for n, event in enumerate(history.events)], {})
+    told = explain(
+        LeaseId.parse(LEASE), [(n, event, context()) for n, event in enumerate(history.events)], Group("indexer")
+    )
     texts = [step.text.partition(" (decided by")[0] for step in told if step.sequence >= started]
     assert texts == [
         f"Pinned to {other(history)}",

@@ -305,6 +305,9 @@ class ExplainLeaseResponse(_message.Message):
 
     LEASE_FIELD_NUMBER: _builtins.int
     REASONS_FIELD_NUMBER: _builtins.int
+    KEPT_FROM_SEQUENCE_FIELD_NUMBER: _builtins.int
+    kept_from_sequence: _builtins.int
+    """Sequence of the first event the steps are read from; above 1, steps before it are not told. Zero from older releases."""
     @_builtins.property
     def lease(self) -> _group_pb2.Lease: ...
     @_builtins.property
@@ -316,10 +319,11 @@ class ExplainLeaseResponse(_message.Message):
         *,
         lease: _group_pb2.Lease | None = ...,
         reasons: _abc.Iterable[Global___LeaseReason] | None = ...,
+        kept_from_sequence: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["lease", b"lease"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["lease", b"lease", "reasons", b"reasons"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["kept_from_sequence", b"kept_from_sequence", "lease", b"lease", "reasons", b"reasons"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -109,12 +109,15 @@ class ListEventsRequest(_message.Message):
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     UNTIL_MS_FIELD_NUMBER: _builtins.int
+    LATEST_FIELD_NUMBER: _builtins.int
     history: _builtins.str
     """`<kind>/<id>`, `<kind>`, or empty for the whole service."""
     page_size: _builtins.int
     page_token: _builtins.str
     until_ms: _builtins.int
-    """Only events at or before this time; 0 for all."""
+    """Only events up to the last one, in a history's order, that is not later than this; 0 for all."""
+    latest: _builtins.int
+    """Only so many of each history, the newest of those; 0 for all. Older releases list all."""
     def __init__(
         self,
         *,
@@ -122,10 +125,11 @@ class ListEventsRequest(_message.Message):
         page_size: _builtins.int = ...,
         page_token: _builtins.str = ...,
         until_ms: _builtins.int = ...,
+        latest: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["history", b"history", "page_size", b"page_size", "page_token", b"page_token", "until_ms", b"until_ms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["history", b"history", "latest", b"latest", "page_size", b"page_size", "page_token", b"page_token", "until_ms", b"until_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -137,24 +141,63 @@ class ListEventsResponse(_message.Message):
 
     EVENTS_FIELD_NUMBER: _builtins.int
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    GAPS_FIELD_NUMBER: _builtins.int
     next_page_token: _builtins.str
     @_builtins.property
     def events(self) -> _containers.RepeatedCompositeFieldContainer[Global___EventRecord]:
         """Oldest first within a history."""
+
+    @_builtins.property
+    def gaps(self) -> _containers.RepeatedCompositeFieldContainer[Global___EventGap]:
+        """What was asked for and is not kept, of the histories that this page begins."""
 
     def __init__(
         self,
         *,
         events: _abc.Iterable[Global___EventRecord] | None = ...,
         next_page_token: _builtins.str = ...,
+        gaps: _abc.Iterable[Global___EventGap] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["events", b"events", "next_page_token", b"next_page_token"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["events", b"events", "gaps", b"gaps", "next_page_token", b"next_page_token"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ListEventsResponse: _TypeAlias = ListEventsResponse  # noqa: Y015
+
+@_typing.final
+class EventGap(_message.Message):
+    """Events of a history that are not kept any more."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    HISTORY_FIELD_NUMBER: _builtins.int
+    FIRST_FIELD_NUMBER: _builtins.int
+    LAST_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    history: _builtins.str
+    """`<service>/<kind>/<id>`."""
+    first: _builtins.int
+    """Sequences of the first and the last of them."""
+    last: _builtins.int
+    reason: _builtins.str
+    """For people."""
+    def __init__(
+        self,
+        *,
+        history: _builtins.str = ...,
+        first: _builtins.int = ...,
+        last: _builtins.int = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["first", b"first", "history", b"history", "last", b"last", "reason", b"reason"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___EventGap: _TypeAlias = EventGap  # noqa: Y015
 
 @_typing.final
 class WatchEventsRequest(_message.Message):
