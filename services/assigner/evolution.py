@@ -59,7 +59,7 @@ def evolve(state: Group, event: Event, context: Context) -> Group:
         case ProgressSetAside() | MembershipEnded():
             return unfencing.evolve(state, event)
         case ResetIntended() | ProgressReset():
-            return resets.evolve(state, event)
+            return resets.evolve(state, event, context)
         case ProgressDoubted():
             return doubts.evolve(state, event)
         case SplitAsked() | LeaseSplit() | SplitRefused() | SplitEnded():

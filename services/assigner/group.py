@@ -234,6 +234,7 @@ class Group:
         stops: By `<member>/<lane>`, lanes that members have stopped with.
         doubts: By `<lease>/<kind>`, what holders could not believe of committed progress.
         splits: By lease, those that are split or were asked to be.
+        resets: How many resets of its progress were recorded, intents and results.
     """
 
     name: str
@@ -251,6 +252,7 @@ class Group:
     stops: Mapping[str, Stop] = field(default_factory=dict)
     splits: Mapping[str, Split] = field(default_factory=dict)
     doubts: Mapping[str, Doubt] = field(default_factory=dict)
+    resets: int = 0
 
     def __post_init__(self) -> None:
         """Plain mappings are taken, too."""

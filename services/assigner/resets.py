@@ -8,6 +8,7 @@ which somebody could still commit under an old generation gets a newer one first
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from braid.kernel.decider import Context
 from braid.kernel.errors import NotFound, Refused, Unavailable
 from braid.kernel.limits import GROUP_RULES_SHOWN
 from services.assigner.group import Channel, Group
@@ -103,10 +104,13 @@ def pending(state: Group) -> Sequence[str]:
     return sorted(name for name, each in state.channels.items() if each.reset is not None and resettable(state, each))
 
 
-def evolve(state: Group, event: ResetEvent) -> Group:
-    """What the events change."""
+def evolve(state: Group, event: ResetEvent, context: Context) -> Group:
+    """What the events change. Whoever resets progress wants the group to go on: its idle wait begins anew."""
+    state = replace(state, resets=state.resets + 1)
     known = state.channels.get(event.channel)
     if known is None:
         return state
     wanted = event.offsets if isinstance(event, ResetIntended) else None
+    if not state.members:
+        state = replace(state, idle_since_ms=context.now_ms, idle_expired=False)
     return replace(state, channels={**state.channels, event.channel: replace(known, reset=wanted)})

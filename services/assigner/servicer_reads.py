@@ -159,6 +159,7 @@ def group_message(state: Group) -> group_pb2.Group:
             registry_revision=state.registry_revision,
             ending_clusters=unfencing.ending(state),
             resetting_channels=resets.pending(state),
+            resets=state.resets,
             splits=_split_messages(state),
             doubts=[f"{x.lease} {x.kind} {x.start} to {x.end}: {x.reason}" for x in doubts.current(state)],
             stopped_lanes=[_stop_text(state, each) for _, each in sorted(state.stops.items())],

@@ -32,6 +32,8 @@ T = TypeVar("T")
 _FORMAT: Final = 1
 _TIGHT: Final = (",", ":")
 _ENCODER: Final = json.JSONEncoder(separators=_TIGHT, ensure_ascii=False)  # keys as they come: in a fixed order
+LATER: Final = ("resets",)  # plain values only
+_INITIAL: Final = {field.name: field.default for field in fields(Group)}
 _MEMBER_FIELDS: Final = tuple(sorted(field.name for field in fields(Member)))
 Json = Mapping[str, object]
 
@@ -54,7 +56,7 @@ def pieces(state: Group) -> Iterator[bytes]:
         "idle_since_ms": state.idle_since_ms,
         "idle_expired": state.idle_expired,
         "fences": {cluster: asdict(fence) for cluster, fence in sorted(state.fences.items())},
-        "rules": _rules_json(state.rules),
+        "rules": {**_rules_json(state.rules), **_later_json(state)},
         "stops": {key: asdict(stop) for key, stop in sorted(state.stops.items())},
         "doubts": {key: asdict(doubt) for key, doubt in sorted(state.doubts.items())},
         "splits": {lease: asdict(split) for lease, split in sorted(state.splits.items())},
@@ -66,6 +68,15 @@ def pieces(state: Group) -> Iterator[bytes]:
     members = (_member_json(member) for _, member in sorted(state.members.items()))
     yield from _elements(_ENCODER.encode(some) for some in _slices(members))
     yield b"]}"
+
+
+def _later_json(state: Group) -> Json:
+    """Fields of a group that came after the first release, where they are set.
+
+    That release refuses fields it does not know anywhere but within the rules, which is why they stand there.
+    """
+    later = {name: value for name in LATER if (value := getattr(state, name)) != _INITIAL[name]}
+    return {"later": later} if later else {}
 
 
 def _slices(items: Iterator[T]) -> Iterator[list[T]]:
@@ -154,6 +165,7 @@ def _group(document: dict[str, object]) -> Group:
         "fences": {cluster: ClusterFence(**item) for cluster, item in fences.items()},  # type: ignore[arg-type]
         "rules": _rules(cast("dict[str, object]", told.get("rules", {}))),  # nor these
     }
+    told |= cast("dict[str, dict[str, object]]", document.get("rules", {})).get("later", {})
     return Group(**told)  # type: ignore[arg-type]  # JSON has no types; a wrong field is a TypeError
 
 

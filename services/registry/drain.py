@@ -33,7 +33,7 @@ from services.registry.commands import (
     StreamCommand,
 )
 from services.registry.losses import below, missing, undone
-from services.registry.peers import Peers
+from services.registry.peers import Peers, Subscription
 from services.registry.streams import Stream
 from services.registry.topics import HOUR_MS, KEEP_EVERYTHING, SEALED
 
@@ -207,6 +207,9 @@ async def await_groups(
     The question is asked again after the reads: a group that registered (or whose idle expiry ended) in between holds
     the drain. One that registers after the second answer finds what any later one does: a channel that is drained.
 
+    A reset of a group's progress holds the drain until it is written: what it makes undone is awaited then. One that
+    was recorded between the two answers may have been written after progress was read, so all is read again.
+
     Before it ends the seal is proved once more, and the ends read behind it: whatever keeps topics' configuration may
     have taken it off since, and a late writer was acknowledged then.
     """
@@ -214,6 +217,7 @@ async def await_groups(
     if stranger := await _stranger(admin, channel):
         return stranger
     await _settle_config(admin, channel, {**KEEP_EVERYTHING, **SEALED})
+    before = await peers.subscriptions(stream, channel.ref.lane)
     survey = await _survey(access, peers, cluster, stream, channel)
     recorded, ends = survey.recorded, survey.ends
     if any(ends[partition] > recorded[partition] for partition in ends):
@@ -226,9 +230,24 @@ async def await_groups(
     holders = [*told, *survey.unfinished()]
     if holders:
         return Held(tuple(holders), ReportLoss(channel.ref, lost, "; ".join(told[:LOSS_TOLD_MAX])) if lost else None)
-    if changed := sorted({*survey.bases} ^ {*await peers.groups(stream, channel.ref.lane)}):
+    after = await peers.subscriptions(stream, channel.ref.lane)
+    if changed := sorted({*survey.bases} ^ {*after}):
         return Held(tuple(f"{group} (came or went just now)" for group in changed))
+    if resets := _resets(before, after, str(channel.id(stream))):
+        return Held(resets)
     return await _moved_on(admin, channel, ends) or RecordDrained(channel.ref, tuple(survey.bases))
+
+
+def _resets(before: Mapping[str, Subscription], after: Mapping[str, Subscription], channel: str) -> tuple[str, ...]:
+    """Groups whose progress in the channel is not what it was read to be, or will not stay so, for people."""
+    held: list[str] = []
+    for group, found in sorted(after.items()):
+        known = before.get(group, found)
+        if channel in (*known.resetting, *found.resetting):
+            held.append(f"{group} (its progress is being reset)")
+        elif known.resets != found.resets:
+            held.append(f"{group} (its progress was reset just now)")
+    return tuple(held)
 
 
 async def _moved_on(admin: KafkaAdmin, channel: Channel, ends: Mapping[TopicPartition, int]) -> Held | None:

@@ -3,8 +3,8 @@
 Always of its leader, for the safety of drains hangs on the answers.
 """
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from typing import NamedTuple, Protocol
 
 from braid.api.assigner.v1.assigner_service_pb2 import (
     CloseChannelRequest,
@@ -12,8 +12,21 @@ from braid.api.assigner.v1.assigner_service_pb2 import (
     ListGroupsRequest,
     ListGroupsResponse,
 )
+from braid.api.assigner.v1.group_pb2 import Group
 from braid.kernel.limits import DRAIN_GROUPS_PAGE, STORE_CALL_SECONDS
 from braid.rpc.mesh_client import ServiceClient
+
+
+class Subscription(NamedTuple):
+    """A group that holds the drains of a lane.
+
+    Attributes:
+        resets: How many resets of its progress were recorded, intents and results; 0 from an older assigner.
+        resetting: Channels in which its progress is being reset.
+    """
+
+    resets: int = 0
+    resetting: Collection[str] = ()
 
 
 class Peers(Protocol):
@@ -21,6 +34,10 @@ class Peers(Protocol):
 
     async def groups(self, stream: str, lane: str) -> Sequence[str]:
         """Groups subscribed to the lane that hold its drains, sorted."""
+        ...
+
+    async def subscriptions(self, stream: str, lane: str) -> Mapping[str, Subscription]:
+        """The same groups by name, with what is known of resets of their progress."""
         ...
 
     async def close_channel(self, channel: str, registry_revision: int) -> None:
@@ -35,18 +52,29 @@ class AssignerPeers:
         self._assigner = assigner
 
     async def groups(self, stream: str, lane: str) -> Sequence[str]:
-        """See `Peers.groups`; a group idle for so long that it expired does not count."""
-        found: list[str] = []
+        """See `Peers.groups`."""
+        return sorted(await self.subscriptions(stream, lane))
+
+    async def subscriptions(self, stream: str, lane: str) -> Mapping[str, Subscription]:
+        """See `Peers.subscriptions`. A group whose idle wait is over counts only while its progress is being reset."""
+        return {
+            group.name: Subscription(group.status.resets, tuple(group.status.resetting_channels))
+            async for group in self._listed(stream, lane)
+            if not group.status.idle_expired or group.status.resetting_channels
+        }
+
+    async def _listed(self, stream: str, lane: str) -> AsyncIterator[Group]:
         token = ""
         while True:
             request = ListGroupsRequest(page_size=DRAIN_GROUPS_PAGE, page_token=token, stream=stream, lane=lane)
             answer = await self._assigner.unary(
                 "ListGroups", request, ListGroupsResponse, timeout_seconds=STORE_CALL_SECONDS
             )
-            found += [group.name for group in answer.groups if not group.status.idle_expired]
+            for group in answer.groups:
+                yield group
             token = answer.next_page_token
             if not token:
-                return sorted(found)
+                return
 
     async def close_channel(self, channel: str, registry_revision: int) -> None:
         """See `Peers.close_channel`."""

@@ -10,6 +10,7 @@ from typing import Final
 
 from braid.kernel.limits import SESSION_TTL_SECONDS
 from braid.stores.memory import Fate
+from tests.simulation.absence import kill_members, members_leave, move_and_reset, start_members
 from tests.simulation.ailments import GASP_SECONDS, Ailment, Ailments
 from tests.simulation.emptying import ClusterOperator
 from tests.simulation.losing import Losing
@@ -153,7 +154,21 @@ class Faults:
         journal.away = True
         self._begin("the sink is away", self._dice.uniform(0.5, 12.0), back)
 
+    def _members_away(self) -> None:
+        """Nobody consumes for a while."""
+        kill_members(self._world)
+        self._begin("no member is there", self._dice.uniform(8.0, 20.0), lambda: start_members(self._world))
+
+    def _members_leave(self) -> None:
+        """As when an application is taken down."""
+        members_leave(self._world)
+        self._begin("all members leave", self._dice.uniform(8.0, 20.0), lambda: start_members(self._world))
+
     # --- operators
+
+    def _reset_progress(self) -> None:
+        """The stream moves, its group leaves for a while, and meanwhile its progress is reset."""
+        self._world.host.tasks.spawn(move_and_reset(self._world, self._dice, self._members_leave), "reset")
 
     def _operate(self) -> None:
         """A rule of the group, taken back when it is healed."""

@@ -11,6 +11,7 @@ from braid.runtime.kinds import AnyKind
 from services.assigner.events import GroupRegistered, LeasesGranted
 from services.assigner.group import GroupSpec
 from services.assigner.reconciler_group import GROUPS
+from services.assigner.resets import ResetIntended
 from services.dlq import events as dlq
 from services.dlq.codec import REPLAYS
 from services.registry import events as registry
@@ -75,6 +76,10 @@ class Histories:
             case LeasesGranted(grants=grants):
                 for grant in grants:
                     self.journal.note(facts.LeaseGranted(history.id, grant.lease, grant.member, grant.epoch, now_ms))
+            case ResetIntended(channel=name, offsets=offsets):
+                asked = ChannelId.parse(name)
+                seen = self.channels[asked.stream, ChannelRef(asked.lane, asked.generation)]
+                self.journal.note(facts.ResetAsked(history.id, seen.topic, offsets))
             case registry.ChannelPlanned():
                 channel = ChannelId(history.id, event.ref.lane, event.ref.generation)
                 topic = facts.Topic(event.cluster, event.topic)

@@ -32,6 +32,7 @@ from tests.support.checkers.lanes import FairLanes, PoisonStandsAside
 from tests.support.checkers.leases import Restful
 from tests.support.checkers.letters import LettersFirst, WholeReplays
 from tests.support.checkers.losses import ExactLosses
+from tests.support.checkers.resets import KeptResets
 from tests.support.checkers.stores import GapFreeWatches, HonestAppends
 from tests.support.virtual_time import VirtualDeadlock, VirtualFailure, VirtualTimeLoop
 
@@ -119,6 +120,7 @@ def _checkers(plan: Plan, now: Callable[[], float]) -> list[Checker]:
         FencedCommits(),
         KeptRules(),
         HonestlyEmpty(),
+        KeptResets(now),
     ]
     checkers += [HonestHealth(now, one_host=plan.one_host), AnsweredTrouble(now)] if plan.ailing else []
     checkers += [KeptOrder()] if plan.ordered else []

@@ -63,6 +63,10 @@ class DoneOffsets:
         """Whether the sink or the dlq lane holds the record, or nobody could be given it."""
         return offset in self._done.get((group, log), ()) or offset in self._undeliverable.get(log, ())
 
+    def deliverable(self, log: LogId, offset: int) -> bool:
+        """Whether an application's record lies or lay there."""
+        return offset < self.ends.get(log, 0) and offset not in self._undeliverable.get(log, ())
+
     def rejected(self, group: str, log: LogId, offset: int) -> bool:
         """Whether a handler of the group rejected the record."""
         return offset in self._rejected.get((group, log), ())

@@ -397,6 +397,15 @@ class DrainRecorded:
 
 
 @dataclass(frozen=True, slots=True)
+class ResetAsked:
+    """A group's progress in a channel is going to be set to these offsets, by partition; -1: it stays there."""
+
+    group: str
+    topic: Topic
+    offsets: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class LossRecorded:
     """The registry believes that a channel lost these offsets: all it knows by now."""
 
@@ -465,6 +474,7 @@ Fact = (
     | SealRecorded
     | EndsRecorded
     | DrainRecorded
+    | ResetAsked
     | LossRecorded
     | GivenUp
     | TopicCreated

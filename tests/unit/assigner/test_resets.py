@@ -1,11 +1,14 @@
 """Resets of progress: recorded before they are written, holding grants back, each step told twice or late."""
 
+import json
+from dataclasses import replace
+
 import pytest
 
 from braid.kernel.errors import NotFound, Refused, Unavailable
 from services.assigner import resets, snapshots
 from services.assigner.events import Balance, JoinMember, LeasesGranted, ObserveChannels, Presence
-from services.assigner.group import GroupSpec
+from services.assigner.group import Group, GroupSpec
 from services.assigner.resets import ProgressReset, RecordReset, ResetIntended, ResetProgress
 from tests.unit.assigner.groups import SPEC, History, hello, joined, member, registered, seen, view
 
@@ -63,3 +66,25 @@ def test_a_group_of_another_stream_is_not_touched() -> None:
     history = registered(seen("metrics/live/1"), spec=GroupSpec(("metrics",)))
     with pytest.raises(NotFound, match="does not consume channel logs/live/1"):
         history.do(ResetProgress((INTENT,)))
+
+
+def test_intents_and_results_are_counted_and_the_idle_wait_begins_anew() -> None:
+    history = registered()
+    history.state = replace(history.state, idle_expired=True)
+    history.now_ms += 60_000
+    history.do(ResetProgress((INTENT,)))
+    assert (history.state.resets, history.state.idle_expired) == (1, False)
+    assert history.state.idle_since_ms == history.now_ms
+    history.do(RecordReset(LIVE, INTENT.offsets))
+    assert history.state.resets == 2
+    assert snapshots.decode(snapshots.encode(history.state)) == history.state
+
+
+def test_a_snapshot_holds_what_came_later_where_the_first_release_passes_it_over() -> None:
+    history = registered()
+    assert b'"later"' not in snapshots.encode(history.state)
+    history.do(ResetProgress((INTENT,)))
+    document = json.loads(snapshots.encode(history.state))
+    assert document["rules"].pop("later") == {"resets": 1}
+    assert not {field for field in document if field not in Group.__dataclass_fields__} - {"format"}
+    assert "resets" not in document

@@ -36,6 +36,8 @@ class AnsweringAssigner:
     """A service `assigner` that lists the groups it is told of."""
 
     groups: dict[str, bool] = field(default_factory=dict)  # name → idle expired
+    resetting: dict[str, list[str]] = field(default_factory=dict)  # group → channels where a reset is pending
+    resets: dict[str, int] = field(default_factory=dict)  # group → resets asked for and written
     closed: list[str] = field(default_factory=list)
     name: str = "assigner"
     kinds: Mapping[str, AnyKind] = field(default_factory=dict)
@@ -47,8 +49,7 @@ class AnsweringAssigner:
             request: assigner_api.ListGroupsRequest, caller: Caller
         ) -> assigner_api.ListGroupsResponse:
             replica.require_leader()
-            status = {name: group_pb2.GroupStatus(idle_expired=expired) for name, expired in self.groups.items()}
-            groups = [group_pb2.Group(name=name, status=each) for name, each in status.items()]
+            groups = [group_pb2.Group(name=name, status=self._status(name)) for name in self.groups]
             return assigner_api.ListGroupsResponse(groups=groups)
 
         async def close_channel(
@@ -64,6 +65,13 @@ class AnsweringAssigner:
         }
         methods = {method_path(self.name, name): entry for name, entry in handlers.items()}
         return RpcService(service_path(self.name), methods, {}, {})
+
+    def _status(self, name: str) -> group_pb2.GroupStatus:
+        return group_pb2.GroupStatus(
+            idle_expired=self.groups[name],
+            resetting_channels=self.resetting.get(name, []),
+            resets=self.resets.get(name, 0),
+        )
 
     async def lead(self, replica: Replica) -> None:
         """See `Service.lead`."""

@@ -69,6 +69,47 @@ def test_a_group_that_comes_during_the_question_holds_the_drain(
     play(scene)
 
 
+@pytest.mark.parametrize("expired", [False, True], ids=["waited for", "idle expired"])
+def test_a_pending_reset_holds_the_drain(expired: bool) -> None:
+    async def scene(mesh: Mesh) -> None:
+        await filled(mesh)
+        mesh.assigner.groups["indexer"] = expired
+        mesh.assigner.resetting["indexer"] = [CHANNEL]
+        await mesh.move(to_cluster="west")
+        await held_by(mesh, "indexer (its progress is being reset)")
+        mesh.assigner.groups["indexer"] = False
+        mesh.assigner.resetting["indexer"] = ["other/live/1"]
+        await mesh.commit("east", "indexer", TOPIC, 4)
+        await held_by(mesh, "indexer (6 records)")
+        await mesh.commit("east", "indexer", TOPIC, 10)
+        await drained(mesh)
+
+    play(scene)
+
+
+def test_a_reset_that_is_asked_for_and_written_during_the_question_holds_the_drain(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def scene(mesh: Mesh) -> None:
+        await filled(mesh)
+        real, times = drain.records_left, [1]
+
+        def resetting(*arguments: Any) -> int:
+            left = real(*arguments)
+            mesh.assigner.resets["indexer"] = times[0] = (
+                times[0] + 1
+            )  # by now the bases that were read are no more true
+            return left
+
+        monkeypatch.setattr(drain, "records_left", resetting)
+        await mesh.move(to_cluster="west")
+        await held_by(mesh, "indexer (its progress was reset just now)")
+        monkeypatch.setattr(drain, "records_left", real)
+        await drained(mesh)
+
+    play(scene)
+
+
 async def ended(mesh: Mesh) -> None:
     """The drain has read where the logs end, and waits for a group that has one record left."""
     await filled(mesh)

@@ -23,6 +23,7 @@ from tests.support.checkers.folding import OneFold
 from tests.support.checkers.holders import ExclusiveHolders
 from tests.support.checkers.leases import NothingMoves, OneGrant, OneHolder, RecordedGrants, Restful
 from tests.support.checkers.losses import ExactLosses
+from tests.support.checkers.resets import KeptResets
 from tests.support.checkers.stores import GapFreeWatches, HonestAppends
 
 LOG = facts.LogId("east", "braid.logs.live.1", 0)
@@ -232,6 +233,20 @@ def drain(*, refuses: bool = True, ends: int = 1, work: Sequence[Fact] = (), lat
         facts.DrainRecorded(TOPIC, "live"),
         *late,
     ]
+
+
+def test_a_drain_that_swallows_a_reset_is_seen() -> None:
+    asked, again = facts.ResetAsked("g", TOPIC, (0,)), facts.HandlerStarted("g", "m", LOG, 2, 0)
+    drained = facts.DrainRecorded(TOPIC, "live")
+
+    def swallowed(after: float, *between: Fact) -> bool:
+        now = iter([0.0, after, after])
+        return red(KeptResets(lambda: next(now)), [*appended(b"a"), processed(0), asked, *between, drained])
+
+    assert swallowed(1.0)
+    assert not swallowed(1.0, again)
+    assert not swallowed(0.1), "that counts as one of a drained channel"
+    assert not swallowed(1.0, facts.ResetAsked("g", TOPIC, (-1,)), again)
 
 
 def test_drains_that_strand_records_are_seen() -> None:

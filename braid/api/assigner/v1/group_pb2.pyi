@@ -255,6 +255,7 @@ class GroupStatus(_message.Message):
     STOPPED_LANES_FIELD_NUMBER: _builtins.int
     SPLITS_FIELD_NUMBER: _builtins.int
     DOUBTS_FIELD_NUMBER: _builtins.int
+    RESETS_FIELD_NUMBER: _builtins.int
     members: _builtins.int
     leases: _builtins.int
     free_leases: _builtins.int
@@ -264,6 +265,8 @@ class GroupStatus(_message.Message):
     """Idle for so long that it holds no drain any more."""
     registry_revision: _builtins.int
     """The newest registry revision it has observed."""
+    resets: _builtins.int
+    """How many resets of its progress were recorded, intents and results. A changed count tells that progress read meanwhile is stale."""
     @_builtins.property
     def ending_clusters(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Where a membership still ends since the group is fenced no more; nothing is granted there before."""
@@ -298,10 +301,11 @@ class GroupStatus(_message.Message):
         stopped_lanes: _abc.Iterable[_builtins.str] | None = ...,
         splits: _abc.Iterable[Global___LeaseSplitStatus] | None = ...,
         doubts: _abc.Iterable[_builtins.str] | None = ...,
+        resets: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["doubts", b"doubts", "ending_clusters", b"ending_clusters", "free_leases", b"free_leases", "idle_expired", b"idle_expired", "idle_since_ms", b"idle_since_ms", "leases", b"leases", "members", b"members", "registry_revision", b"registry_revision", "resetting_channels", b"resetting_channels", "splits", b"splits", "stopped_lanes", b"stopped_lanes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["doubts", b"doubts", "ending_clusters", b"ending_clusters", "free_leases", b"free_leases", "idle_expired", b"idle_expired", "idle_since_ms", b"idle_since_ms", "leases", b"leases", "members", b"members", "registry_revision", b"registry_revision", "resets", b"resets", "resetting_channels", b"resetting_channels", "splits", b"splits", "stopped_lanes", b"stopped_lanes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
