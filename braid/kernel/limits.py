@@ -20,6 +20,7 @@ SNAPSHOT_PIECE_ITEMS: Final = (
 WATCH_PAGE_BATCHES: Final = 256  # read at once for a watcher that lags
 WATCH_KEEP_REVISIONS: Final = 1_000  # batches a snapshot replaced stay for watchers that are only a little behind
 KEEP_ALIVES_PER_SESSION: Final = 8  # in one TTL, so that a stall of 1.5 s costs no session of 2 s: an etcd election
+RESTORE_ROUTE_GAP: Final = 1_000_000  # a route found to be older than its producers counts on beyond theirs
 RESTORE_REVISION_GAP: Final = 1_000_000_000  # a restored store counts on beyond every revision handed out before
 SQLITE_CAMPAIGN_POLL_SECONDS: Final = 0.05  # how soon a replica sees that leadership is free
 SQLITE_BUSY_POLL_SECONDS: Final = 0.001  # asking for the write lock again; appends hold it for well under this
@@ -210,6 +211,7 @@ LOSS_SEEN_SECONDS: Final = 10.0  # a loss shows for so long before it is believe
 LOSS_TOLD_MAX: Final = 8  # pieces of evidence of a loss in one event; its ranges are all there
 WATCH_ALIVE_SECONDS: Final = 1.0  # a registry's watch without news gives a sign of life so often
 WATCH_SILENCE_SECONDS: Final = 3.0  # without any, its registry may be frozen: ask who leads
+SEAL_CANARIES_MAX: Final = 100  # in one log, of attempts to close it, that are read; more count as records
 SEAL_SETTLE_SECONDS: Final = 0.2  # from a topic's changed configuration to the canary that tests it
 
 # --- Kafka clients

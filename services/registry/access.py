@@ -32,6 +32,10 @@ class Access:
         """An admin client for a cluster that is not registered; the caller closes it. Raises `Invalid`."""
         return self._open(spec).admin()
 
+    def reader(self, cluster: Cluster) -> KafkaCluster:
+        """What reads the cluster's logs, by clients that whoever opens them closes."""
+        return self._open(cluster.spec)
+
     async def close(self) -> None:
         """Frees all connections."""
         admins, self._admins = self._admins, {}

@@ -3,8 +3,9 @@
     PROVISIONING → STANDBY → ACTIVE → DRAINING → DRAINED → RETIRED (topic deleted)
                                 └──────┴─ stranded (flag: cluster unreachable; work resumes when it returns)
 
-A spare (PROVISIONING, STANDBY) that is not wanted any more goes to RETIRED directly; deleting its stream discards a
-channel: it is DRAINED by decree and retired at once.
+A spare (PROVISIONING, STANDBY) that is not wanted any more goes to RETIRED directly. One whose topic holds records that
+the history does not know of (the store was restored from a backup) becomes ACTIVE and DRAINING in one append. Deleting
+its stream discards a channel: it is DRAINED by decree and retired at once.
 """
 
 from collections.abc import Sequence

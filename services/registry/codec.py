@@ -145,6 +145,7 @@ def _of_stream(event: StreamEvent) -> Message:
                 planned=event.planned,
                 reason=event.reason,
                 asked_for=event.asked_for,
+                found=event.found,
             )
         case e.FailoverBlocked():
             return pb.FailoverBlocked(cluster=event.cluster, reason=event.reason)
@@ -232,7 +233,7 @@ def _of_channel(event: _ChannelEvent) -> Message:
 def _read_traffic_moved(m: pb.TrafficMoved) -> e.TrafficMoved:
     activated = tuple(_read_weight(each) for each in m.activated)
     draining = tuple(_read_ref(each) for each in m.draining)
-    return e.TrafficMoved(m.route_revision, activated, draining, m.planned, m.reason, m.asked_for)
+    return e.TrafficMoved(m.route_revision, activated, draining, m.planned, m.reason, m.asked_for, m.found)
 
 
 def _read_provisioned(m: pb.ChannelProvisioned) -> e.ChannelProvisioned:

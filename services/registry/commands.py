@@ -145,6 +145,21 @@ class CloseChannel:
 
 
 @dataclass(frozen=True, slots=True)
+class RecordFound:
+    """A topic of the stream was written to, which the history does not know: it was restored from a backup.
+
+    `ref` is the channel as its topic is named; the history may have given that generation to another one.
+    """
+
+    ref: ChannelRef
+    cluster: str
+    topic: str
+    partitions: int
+    topic_id: bytes
+    kafka_cluster_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class IntendRetirement:
     """The channel's topic is to be deleted."""
 
@@ -212,6 +227,7 @@ StreamCommand = (
     | ReportOverwritten
     | CloseChannel
     | ReleaseChannel
+    | RecordFound
     | IntendRetirement
     | RecordRetired
     | MarkStranded

@@ -27,6 +27,7 @@ from services.registry.commands import (
     ProposeMove,
     RecordDrained,
     RecordEndOffsets,
+    RecordFound,
     RecordProducersLeft,
     RecordProvisioned,
     RecordRetentionLifted,
@@ -65,6 +66,7 @@ from services.registry.events import (
     StreamUpdated,
     TrafficMoved,
 )
+from services.registry.found import find
 from services.registry.losses import late_receipts, lose
 from services.registry.streams import Stream, check_order, check_partitions, check_stream_spec
 
@@ -93,6 +95,8 @@ class StreamDecider:
                 return [StreamDeleted()]
             case PlanChannel():
                 return _plan_channel(state, command)
+            case RecordFound():
+                return find(state, command)
             case MoveTraffic():
                 return _move(state, command)
             case MarkStranded() | MarkReturned() | BlockFailover() | UnblockFailover() | ProposeMove():
@@ -423,7 +427,7 @@ def _traffic_moved(state: Stream, event: TrafficMoved, context: Context) -> Stre
     channels: list[Channel] = []
     for channel in state.channels:
         if channel.ref in weights:
-            active = channel if channel.state is ChannelState.ACTIVE else _activate(channel, context)
+            active = channel if channel.state is ChannelState.ACTIVE else _activate(channel, event, context)
             channels.append(replace(active, weight=weights[channel.ref]))
             lanes[channel.ref.lane] = channel.partitions
         elif channel.ref in event.draining:
@@ -443,9 +447,10 @@ def _traffic_moved(state: Stream, event: TrafficMoved, context: Context) -> Stre
     )
 
 
-def _activate(channel: Channel, context: Context) -> Channel:
+def _activate(channel: Channel, event: TrafficMoved, context: Context) -> Channel:
+    """Who puts a channel on the route sees all its producers; of one that was found, nobody knows them."""
     active = channel.enter(ChannelState.ACTIVE, context.now_ms)
-    return replace(active, activated_epoch=context.leader_epoch)
+    return replace(active, activated_epoch=0 if event.found else context.leader_epoch, retiring=False)
 
 
 def _discard(state: Stream, now_ms: int) -> Stream:

@@ -115,9 +115,14 @@ async def seal(access: Access, cluster: Cluster, channel: Channel, clock: Clock)
         return stranger
     if channel.acknowledged and channel.lost == channel.overwritten and (short := await _cut_short(admin, channel)):
         return short
+    return await close_log(admin, channel, clock) or RecordSealed(channel.ref)
+
+
+async def close_log(admin: KafkaAdmin, channel: Channel, clock: Clock) -> Held | None:
+    """Lets the topic refuse every append from now on; returns what holds that, or None once every leader refuses."""
     if await _settle_config(admin, channel, {**KEEP_EVERYTHING, **SEALED}):
         await clock.sleep(SEAL_SETTLE_SECONDS)
-    return await _held_open(admin, channel) or RecordSealed(channel.ref)
+    return await _held_open(admin, channel)
 
 
 async def _held_open(admin: KafkaAdmin, channel: Channel) -> Held | None:

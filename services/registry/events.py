@@ -49,7 +49,8 @@ class ChannelProvisioned:
 class TrafficMoved:
     """The route changed: some channels became active, others began to drain.
 
-    Somebody `asked_for` it, unless it was a failover; told since that counts.
+    Somebody `asked_for` it, unless it was a failover; told since that counts. A channel that was `found` carried
+    traffic that the history does not know of.
     """
 
     route_revision: int
@@ -58,6 +59,7 @@ class TrafficMoved:
     planned: bool
     reason: str
     asked_for: bool = False
+    found: bool = False
 
 
 @dataclass(frozen=True, slots=True)

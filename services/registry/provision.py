@@ -4,11 +4,13 @@ What a call may raise (`ClusterUnavailable`, `NotFound`, `Invalid`, …) means "
 """
 
 from braid.kernel.errors import AlreadyExists, ClusterUnavailable, NotFound
-from braid.kernel.ports import KafkaAdmin, OffsetAt, TopicPartition
+from braid.kernel.ports import Clock, KafkaAdmin, OffsetAt, TopicPartition
 from services.registry.access import Access
 from services.registry.channels import Channel, ChannelState
 from services.registry.clusters import Cluster
-from services.registry.commands import IntendRetirement, RecordProvisioned, RecordRetired, StreamCommand
+from services.registry.commands import IntendRetirement, RecordProvisioned, StreamCommand
+from services.registry.deletion import delete_topic
+from services.registry.drain import Held
 from services.registry.peers import Peers
 from services.registry.streams import Stream, StreamSpec
 from services.registry.topics import KEEP_EVERYTHING, drained_retention, reconfigurable, topic_config
@@ -65,18 +67,12 @@ async def restore_retention(access: Access, cluster: Cluster, stream: Stream, ch
 
 
 async def retire(
-    access: Access, peers: Peers, cluster: Cluster, name: str, channel: Channel, revision: int
-) -> StreamCommand:
-    """Deletes the channel's topic, once no group may join it. A topic of that name that is not ours stays."""
+    access: Access, peers: Peers, cluster: Cluster, name: str, channel: Channel, revision: int, clock: Clock
+) -> StreamCommand | Held:
+    """Deletes the channel's topic, once no group may join it; what is found there instead is recorded."""
     if channel.state is ChannelState.DRAINED:
         await peers.close_channel(name, revision)
-    admin = access.admin(cluster)
-    found = (await admin.describe_topics([channel.topic])).get(channel.topic)
-    if found is not None:
-        ours = found.topic_id == channel.topic_id if channel.topic_id else await _is_ours(admin, channel)
-        if ours:
-            await admin.delete_topic(channel.topic)
-    return RecordRetired(channel.ref)
+    return await delete_topic(access, cluster, channel, clock)
 
 
 async def _is_ours(admin: KafkaAdmin, channel: Channel) -> bool:

@@ -297,7 +297,8 @@ class Reconciler:
             case Work.RETIRE:
                 name = str(channel.id(job.stream.name))
                 revision = self._replica.aggregates.revision
-                return await provision.retire(access, self._peers, cluster, name, channel, revision)
+                clock = self._replica.host.clock
+                return await provision.retire(access, self._peers, cluster, name, channel, revision, clock)
 
     async def _look_for_cuts(self, job: _Job) -> StreamCommand | Held | None:
         """What cannot be said of a channel that drains will not be: nothing is written on there any more."""

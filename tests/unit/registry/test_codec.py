@@ -114,6 +114,11 @@ def test_what_producers_had_receipts_for_is_kept() -> None:
     assert STREAM_CODEC.decode(STREAM_CODEC.encode(left, CONTEXT))[0] == left
 
 
+def test_a_channel_that_was_found_is_told_so() -> None:
+    moved = e.TrafficMoved(5, (ChannelWeight(REF, 1.0),), (), True, "it holds records", True, found=True)
+    assert STREAM_CODEC.decode(STREAM_CODEC.encode(moved, CONTEXT))[0] == moved
+
+
 def test_states_come_back_from_snapshots() -> None:
     stream, state = created().state, cluster("east", health=Health.DOWN)
     assert STREAM_CODEC.decode_state(STREAM_CODEC.encode_state(stream)) == stream

@@ -556,12 +556,17 @@ class TrafficMoved(_message.Message):
     PLANNED_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
     ASKED_FOR_FIELD_NUMBER: _builtins.int
+    FOUND_FIELD_NUMBER: _builtins.int
     route_revision: _builtins.int
     planned: _builtins.bool
     """False when the old cluster is unhealthy and its acknowledgements are not worth waiting for."""
     reason: _builtins.str
     asked_for: _builtins.bool
     """Somebody asked for it, by a move or a decommission: it does not count as a failover. False in older histories."""
+    found: _builtins.bool
+    """Of a channel that was written to without this history knowing of it: the store was restored from an older backup. It
+    comes onto the route and leaves it in one append, so that it is drained.
+    """
     @_builtins.property
     def activated(self) -> _containers.RepeatedCompositeFieldContainer[Global___ChannelWeight]: ...
     @_builtins.property
@@ -575,10 +580,11 @@ class TrafficMoved(_message.Message):
         planned: _builtins.bool = ...,
         reason: _builtins.str = ...,
         asked_for: _builtins.bool = ...,
+        found: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["activated", b"activated", "asked_for", b"asked_for", "draining", b"draining", "planned", b"planned", "reason", b"reason", "route_revision", b"route_revision"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["activated", b"activated", "asked_for", b"asked_for", "draining", b"draining", "found", b"found", "planned", b"planned", "reason", b"reason", "route_revision", b"route_revision"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1,0 +1,94 @@
+"""Deleting topics: the only place where Braid does, behind one gate that everything must pass. One attempt per call.
+
+A topic is deleted only where the cluster is still the one it was made on and the topic is still the one that was made.
+What never carried traffic by its history must prove it besides: the topic is closed, every partition's log starts at 0
+and ends at 0. A history may be older than the cluster (its store was restored from a backup), a log is not.
+"""
+
+from collections.abc import Mapping
+
+from braid.kernel.errors import ClusterUnavailable
+from braid.kernel.ids import SEAL_CANARY
+from braid.kernel.limits import SEAL_CANARIES_MAX
+from braid.kernel.ports import Clock, KafkaAdmin, OffsetAt, TopicDescription, TopicPartition
+from services.registry.access import Access
+from services.registry.channels import SPARE, Channel
+from services.registry.clusters import Cluster
+from services.registry.commands import RecordFound, RecordRetired, StreamCommand
+from services.registry.drain import Held, close_log, partitions_of
+from services.registry.log_reading import read_records
+
+
+async def delete_topic(access: Access, cluster: Cluster, channel: Channel, clock: Clock) -> StreamCommand | Held:
+    """Deletes a channel's topic, or says what was found instead.
+
+    A topic of the channel's name that is not the channel's stays. A spare's topic that was written to stays, too: the
+    channel is recorded as found, and drained.
+
+    Raises:
+        ClusterUnavailable: the cluster does not answer, or was replaced, which is still to be recorded.
+    """
+    admin = access.admin(cluster)
+    await _check_identity(admin, cluster)
+    topic = (await admin.describe_topics([channel.topic])).get(channel.topic)
+    if topic is None or not _of_channel(topic, channel):
+        return RecordRetired(channel.ref)
+    if channel.state in SPARE and (kept := await _kept(access, cluster, channel, topic, clock)):
+        return kept
+    await admin.delete_topic(channel.topic)
+    return RecordRetired(channel.ref)
+
+
+async def was_written(access: Access, cluster: Cluster, channel: Channel) -> bool:
+    """Whether a channel's topic ever held a record, as far as Kafka tells. Canaries that test a seal do not count."""
+    admin, partitions = access.admin(cluster), partitions_of(channel)
+    starts = await admin.offsets_at(dict.fromkeys(partitions, OffsetAt.EARLIEST))
+    ends = await admin.offsets_at(dict.fromkeys(partitions, OffsetAt.LATEST))
+    if any(starts.values()):
+        return True
+    return not await _only_canaries(access, cluster, {each: end for each, end in ends.items() if end})
+
+
+async def _check_identity(admin: KafkaAdmin, cluster: Cluster) -> None:
+    described = await admin.describe_cluster()
+    if described.cluster_id != cluster.kafka_cluster_id:
+        raise ClusterUnavailable(f"cluster {cluster.name} was replaced, which is still to be recorded")
+
+
+def _of_channel(topic: TopicDescription, channel: Channel) -> bool:
+    """Whether a topic is the channel's; before its id was recorded, whether it can be what an attempt left."""
+    if channel.topic_id:
+        return topic.topic_id == channel.topic_id
+    return topic.partitions == channel.partitions
+
+
+async def _kept(
+    access: Access, cluster: Cluster, channel: Channel, topic: TopicDescription, clock: Clock
+) -> StreamCommand | Held | None:
+    """Why a spare's topic is not deleted now; None when it is empty, always was, and nothing can be written any more.
+
+    Who made a topic that was never recorded and holds records is unknown: it is left alone, and unsealed.
+    """
+    written = await was_written(access, cluster, channel)
+    if not written:
+        if held := await close_log(access.admin(cluster), channel, clock):
+            return held
+        written = await was_written(access, cluster, channel)
+    if not written:
+        return None
+    if not channel.topic_id:
+        return RecordRetired(channel.ref)
+    return RecordFound(
+        channel.ref, cluster.name, channel.topic, channel.partitions, topic.topic_id, cluster.kafka_cluster_id
+    )
+
+
+async def _only_canaries(access: Access, cluster: Cluster, ends: Mapping[TopicPartition, int]) -> bool:
+    """Whether logs from 0 to these ends hold nothing but canaries of a seal, which leaders took that knew it late."""
+    if any(end > SEAL_CANARIES_MAX for end in ends.values()):
+        return False
+    for partition, end in ends.items():
+        records = await read_records(access.reader(cluster), partition, 0, end)
+        if len(records) < end or any((each.key, each.value) != (None, SEAL_CANARY) for each in records):
+            return False
+    return True

@@ -1,0 +1,99 @@
+"""A store restored from a backup: what the clusters hold since then is found, drained, and never deleted unread."""
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from braid.api.registry.v1 import cluster_pb2, stream_pb2
+from braid.api.registry.v1 import registry_service_pb2 as api
+from braid.kernel.ids import SEAL_CANARY
+from braid.kernel.limits import RESTORE_ROUTE_GAP, SEAL_CANARIES_MAX
+from braid.kernel.ports import TopicPartition
+from tests.support.virtual_time import run_virtual
+from tests.unit.registry.mesh import ACTIVE, DRAINED, DRAINING, STANDBY, Mesh, two_clusters
+
+SPARE, TOPIC = "logs/live/2", "braid.logs.live.2"
+Scene = Callable[[Mesh], Coroutine[Any, Any, None]]
+
+
+def play(scene: Scene) -> None:
+    async def run() -> None:
+        await scene(Mesh(session_seconds=3.0))
+
+    run_virtual(run())
+
+
+async def cordon(mesh: Mesh, name: str) -> None:
+    request = api.CordonClusterRequest(name=name, cordoned=True)
+    await mesh.client.unary("CordonCluster", request, cluster_pb2.Cluster)
+
+
+async def topics(mesh: Mesh, cluster: str) -> list[str]:
+    return list(await mesh.kafka.cluster(f"{cluster}:9092", "").admin().list_topics())
+
+
+async def restored(mesh: Mesh, *, written: bool = True) -> None:
+    """A backup while live/2 is a spare; then it is put on the route, a record is acknowledged, the backup restored."""
+    await two_clusters(mesh)
+    await mesh.until_channel(SPARE, lambda each: each.state == STANDBY, 5.0)
+    backup = mesh.server.backup()
+    await mesh.move(to_cluster="west")
+    await mesh.until_channel(SPARE, lambda each: each.state == ACTIVE, 5.0)
+    if written:
+        await mesh.append("west", TOPIC, 0)
+    mesh.server.restore(backup)
+    await mesh.leader()
+
+
+def test_a_spare_that_was_written_to_is_drained_and_not_deleted() -> None:
+    async def scene(mesh: Mesh) -> None:
+        await restored(mesh)
+        mesh.assigner.groups["indexer"] = False
+        await cordon(mesh, "west")
+        await mesh.me.host.clock.sleep(60.0)
+        assert TOPIC in await topics(mesh, "west"), "a topic with unread records was deleted"
+        channel = await mesh.channel(SPARE)
+        assert channel.state == DRAINING
+        assert list(channel.drain_holders) == ["indexer (1 records)"]
+        await mesh.commit("west", "indexer", TOPIC, 1, 0)
+        await mesh.until_channel(SPARE, lambda each: each.state == DRAINED, 10.0)
+        assert (await mesh.stream()).status.route_revision > RESTORE_ROUTE_GAP
+
+    play(scene)
+
+
+def test_a_spare_whose_records_retention_took_was_written_to_all_the_same() -> None:
+    async def scene(mesh: Mesh) -> None:
+        await restored(mesh)
+        mesh.kafka.named("west").expire(TopicPartition(TOPIC, 0), 1)
+        await cordon(mesh, "west")
+        await mesh.until_channel(SPARE, lambda each: each.state == DRAINED, 30.0)
+        assert TOPIC in await topics(mesh, "west")
+
+    play(scene)
+
+
+@pytest.mark.parametrize("canaries", [1, SEAL_CANARIES_MAX + 1])
+def test_canaries_that_leaders_took_late_count_as_no_records_up_to_a_bound(canaries: int) -> None:
+    async def scene(mesh: Mesh) -> None:
+        await restored(mesh, written=False)
+        admin = mesh.kafka.cluster("west:9092", "").admin()
+        for _ in range(canaries):
+            await admin.try_append(TopicPartition(TOPIC, 1), SEAL_CANARY, 1.0)
+        await cordon(mesh, "west")
+        state = stream_pb2.CHANNEL_STATE_RETIRED if canaries == 1 else DRAINED
+        await mesh.until_channel(SPARE, lambda each: each.state == state, 30.0)
+        assert (TOPIC in await topics(mesh, "west")) == (canaries > 1)
+
+    play(scene)
+
+
+def test_a_spare_that_was_never_written_to_is_deleted() -> None:
+    async def scene(mesh: Mesh) -> None:
+        await restored(mesh, written=False)
+        await cordon(mesh, "west")
+        await mesh.until_channel(SPARE, lambda each: each.state == stream_pb2.CHANNEL_STATE_RETIRED, 10.0)
+        assert TOPIC not in await topics(mesh, "west")
+
+    play(scene)
