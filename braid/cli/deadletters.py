@@ -151,6 +151,7 @@ def _story(session: Session, content: dead_letter_pb2.DeadLetterContent) -> list
         "id": origin.id,
         "ingested": _moment(session, origin.ingested_at_ms),
         "it was at": f"{origin.lane} {origin.cluster}:{origin.topic}/{origin.partition}/{origin.offset}",
+        "topic id": origin.topic_id,
         "its copy is at": f"{letter.cluster}:{letter.topic}/{letter.partition}/{letter.offset}",
     }
     lines = [f"{label + ':':{_LABEL_COLUMNS}}{printable(text)}" for label, text in fields.items() if text]

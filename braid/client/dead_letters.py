@@ -184,6 +184,8 @@ def dead_letter_headers(
         "error-class": type(error).__name__ if isinstance(error, BaseException) else "str",
         "error-message": text_of(error),
     }
+    if any(record.work.topic_id):  # known since progress was restored
+        facts["topic-id"] = record.work.topic_id.hex()
     if isinstance(record.raw, QuarantinedBatch):
         batch = record.raw.batch
         facts |= {
@@ -207,7 +209,8 @@ def _story(error: BaseException) -> str:
 def letter_headers(original: Headers, facts: Mapping[str, str], story: str = "") -> Headers:
     """The record's own headers, then what is known of its death, and the traceback.
 
-    A letter's identity is (group, cluster, topic, partition, offset), all among the facts. What the record itself says
+    A letter's identity is the group, the place and the record (its id, else its time, key, size and the topic's id):
+    all of them are among the facts or in the record. What the record itself says
     under names of dead letters (it was copied out of a dlq lane by hand, or is hostile) is left out: it is not about
     this failure.
     """

@@ -34,6 +34,7 @@ def letter_message(letter: Letter, replayed_by: list[str]) -> pb.DeadLetter:
             epoch=origin.epoch,
             id=origin.id,
             ingested_at_ms=origin.ingested_at_ms,
+            topic_id=origin.topic_id,
         ),
         group=letter.group,
         attempts=min(letter.attempts, _INT32_MAX),

@@ -6,7 +6,7 @@ dead-letter queue (KIP-298, `__connect.errors.*`, all text). What nobody underst
 """
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -70,7 +70,10 @@ class Cursor(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where the record was when it failed; empty and -1 where nothing is known."""
+    """Where the record was when it failed; empty and -1 where nothing is known.
+
+    `topic_id` is the topic's own id in hex, which a topic of the same name that is made anew does not share.
+    """
 
     lane: str = ""
     cluster: str = ""
@@ -81,6 +84,7 @@ class Origin:
     epoch: int = 0
     id: str = ""
     ingested_at_ms: int = 0
+    topic_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,15 +134,47 @@ class Letter:
 
     @property
     def identity(self) -> str:
-        """A digest of (group, cluster, topic, partition, offset) of the origin: two copies of one letter share it.
+        """A digest of the group, the place of the record, and the record: two copies of one letter share it.
 
+        A place alone does not name a record: a log that was cut and written on, or made anew, gives its offsets a
+        second time. A record that was replayed to where it lay before is another letter. Two copies may come of
+        different releases, so all of this was in the headers of the first one; the log itself is `log`.
         Empty when the origin is not known: such a letter is only itself.
         """
         origin = self.origin
         if origin.offset < 0 or not origin.topic:
             return ""
-        text = "\0".join((self.group, origin.cluster, origin.topic, str(origin.partition), str(origin.offset)))
-        return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+        place = (self.group, origin.cluster, origin.topic, origin.partition, origin.offset)
+        text = "\0".join(map(str, (*place, *self._record)))
+        return hashlib.blake2b(text.encode("utf-8", "surrogateescape"), digest_size=16).hexdigest()
+
+    @property
+    def log(self) -> str:
+        """The id of the topic that the record lay in; empty where it is not known, or the record has an id itself."""
+        return "" if self.origin.id else self.origin.topic_id
+
+    @property
+    def _record(self) -> tuple[object, ...]:
+        """What tells the record from another at the same place: its id, else its time, key and size.
+
+        A quarantined batch has no size: how much of it a copy holds is the consumer's choice.
+        """
+        if self.origin.id:
+            return (self.origin.id, self.replays)
+        key = "none" if self.key is None else self.key.hex()
+        return (self.origin.timestamp_ms, key, "" if self.quarantine else self.value_bytes)
+
+
+def repeats(log: str, earlier: Collection[str]) -> bool:
+    """Whether a letter is a copy of an earlier one, by their logs (see `Letter.log`).
+
+    A log that is not known may be any; but two letters of known logs that differ are of two records.
+
+    Args:
+        log: The letter's.
+        earlier: Those of all earlier letters of the same `identity`.
+    """
+    return bool(earlier) and (not log or log in earlier or not any(earlier))
 
 
 def read_letter(
@@ -254,6 +290,7 @@ def _origin(facts: Mapping[str, bytes], last: Mapping[str, bytes]) -> Origin:
         epoch=_number(facts.get("epoch")),
         id=_text(last.get("braid-dl-origin-id" if braid else ID_HEADER)),
         ingested_at_ms=_number(last.get("braid-dl-origin-ts" if braid else INGESTED_HEADER)),
+        topic_id=_text(facts.get("topic-id")),
     )
 
 

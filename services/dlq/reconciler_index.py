@@ -2,7 +2,8 @@
 
 How far each partition was read lives in the same file and moves in the same transaction as the rows, so the index
 never claims a record it does not hold. Every method blocks: call it through `Tasks.run_blocking`. Two copies of one
-letter (same origin, see `Letter.identity`) are two rows; the one that lies first counts, the others are passed over.
+letter (see `Letter.identity` and `letters.repeats`) are two rows; the one that lies first counts, the others are
+passed over.
 """
 
 import json
@@ -20,36 +21,38 @@ from services.dlq.conditions import ANYTHING, Condition
 from services.dlq.events import Position
 from services.dlq.letters import Cursor, Letter, Origin, Place
 
-_FORMAT: Final = "3"
+_FORMAT: Final = "4"
 _SCHEMA: Final = """
 CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE positions (
     stream TEXT NOT NULL, generation INTEGER NOT NULL, partition INTEGER NOT NULL,
     cluster TEXT NOT NULL, topic TEXT NOT NULL, topic_id BLOB NOT NULL, next_offset INTEGER NOT NULL,
+    leader_epoch INTEGER NOT NULL,
     PRIMARY KEY (stream, generation, partition)
 ) WITHOUT ROWID;
 CREATE TABLE letters (
     stream TEXT NOT NULL, generation INTEGER NOT NULL, partition INTEGER NOT NULL, offset INTEGER NOT NULL,
     time_ms INTEGER NOT NULL, owner TEXT NOT NULL, error TEXT NOT NULL, error_name TEXT NOT NULL,
     lane TEXT NOT NULL, id TEXT NOT NULL, attempts INTEGER NOT NULL, origin_partition INTEGER NOT NULL,
-    identity TEXT NOT NULL, body TEXT NOT NULL,
+    identity TEXT NOT NULL, log TEXT NOT NULL, body TEXT NOT NULL,
     PRIMARY KEY (stream, generation, partition, offset)
 ) WITHOUT ROWID;
 CREATE INDEX letters_by_time ON letters (time_ms, stream, generation, partition, offset);
 CREATE INDEX letters_of_stream_by_time ON letters (stream, time_ms, generation, partition, offset);
-CREATE INDEX letters_by_identity ON letters (stream, identity, generation, partition, offset);
+CREATE INDEX letters_by_identity ON letters (stream, identity, generation, partition, offset, log);
 """
 _ORIGIN_FIELDS: Final = tuple(field.name for field in fields(Origin))
 _LETTER_FIELDS: Final = tuple(
     field.name for field in fields(Letter) if field.name not in ("place", "origin", "key", "headers")
 )
-_INSERT: Final = f"INSERT OR REPLACE INTO letters VALUES ({', '.join('?' * 14)})"
+_INSERT: Final = f"INSERT OR REPLACE INTO letters VALUES ({', '.join('?' * 15)})"
 _IN_USE: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _PLACE: Final = "(generation, partition, offset)"
-# No other copy of the same letter lies before it.
-_FIRST: Final = """(l.identity = '' OR NOT EXISTS (
-    SELECT 1 FROM letters e WHERE e.stream = l.stream AND e.identity = l.identity
-    AND (e.generation, e.partition, e.offset) < (l.generation, l.partition, l.offset)))"""
+_EARLIER: Final = """SELECT 1 FROM letters e WHERE e.stream = l.stream AND e.identity = l.identity
+    AND (e.generation, e.partition, e.offset) < (l.generation, l.partition, l.offset)"""
+# No other copy of the same letter lies before it: `letters.repeats` in SQL.
+_FIRST: Final = f"""(l.identity = '' OR NOT EXISTS ({_EARLIER}) OR l.log <> ''
+    AND NOT EXISTS ({_EARLIER} AND e.log = l.log) AND EXISTS ({_EARLIER} AND e.log <> ''))"""
 
 
 class Part(NamedTuple):
@@ -65,12 +68,17 @@ class Part(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """How far a partition was read, and of which topic."""
+    """How far a partition was read, and of which topic.
+
+    Attributes:
+        leader_epoch: The newest of the leaders that wrote what was read; -1 while it is not known.
+    """
 
     cluster: str
     topic: str
     topic_id: bytes
     next_offset: int
+    leader_epoch: int = -1
 
 
 class NewestFirst(NamedTuple):
@@ -85,6 +93,13 @@ class Scanned(NamedTuple):
 
     letters: Sequence[Letter]
     end: NewestFirst | None
+
+
+class EarlierCopy(NamedTuple):
+    """Where a letter of the same identity lies, and its log."""
+
+    cursor: Cursor
+    log: str
 
 
 class Following(NamedTuple):
@@ -119,16 +134,18 @@ class LetterIndex:
 
     # --- writing
 
-    def write(self, part: Part, letters: Sequence[Letter], next_offset: int) -> None:
+    def write(self, part: Part, letters: Sequence[Letter], next_offset: int, leader_epoch: int = -1) -> None:
         """Adds what was read of a partition and moves its position, at once; a row that is there already stays one.
 
-        Does nothing for a partition that is not begun, or was dropped meanwhile.
+        `leader_epoch` is that of the newest leader that wrote it, -1 for unknown. Does nothing for a partition that is
+        not begun, or was dropped meanwhile.
         """
         rows = [_row(letter) for letter in letters]
         with self._changing() as cursor:
             cursor.execute(
-                "UPDATE positions SET next_offset = ? WHERE stream = ? AND generation = ? AND partition = ?",
-                (next_offset, *part),
+                "UPDATE positions SET next_offset = ?, leader_epoch = MAX(leader_epoch, ?)"
+                " WHERE stream = ? AND generation = ? AND partition = ?",
+                (next_offset, leader_epoch, *part),
             )
             if cursor.rowcount:
                 cursor.executemany(_INSERT, rows)
@@ -137,7 +154,7 @@ class LetterIndex:
         """Reads a partition from a place on; rows from before, of whatever topic, are dropped."""
         with self._changing() as cursor:
             cursor.execute("DELETE FROM letters WHERE stream = ? AND generation = ? AND partition = ?", part)
-            cursor.execute("INSERT OR REPLACE INTO positions VALUES (?, ?, ?, ?, ?, ?, ?)", (*part, *reading))
+            cursor.execute("INSERT OR REPLACE INTO positions VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (*part, *reading))
 
     def trim(self, part: Part, start: int) -> None:
         """Drops rows whose copies left the log, which begins at `start`."""
@@ -157,7 +174,8 @@ class LetterIndex:
 
     def readings(self) -> Mapping[Part, Reading]:
         """How far every partition was read."""
-        rows = self._all("SELECT stream, generation, partition, cluster, topic, topic_id, next_offset FROM positions")
+        columns = ("stream", "generation", "partition", *Reading._fields)
+        rows = self._all(f"SELECT {', '.join(columns)} FROM positions")
         return {Part(*row[:3]): Reading(*row[3:]) for row in rows}
 
     def positions(self, stream: str) -> Sequence[Position]:
@@ -199,13 +217,14 @@ class LetterIndex:
         found = self._all(query, stream, *after, *wanted.arguments, limit)
         return [Following(_letter(body), bool(first)) for body, first in found]
 
-    def earlier_copies(self, letter: Letter) -> Sequence[Cursor]:
-        """Where copies of the same letter lie that lie before this one."""
+    def earlier_copies(self, letter: Letter) -> Sequence[EarlierCopy]:
+        """Letters of the same identity that lie before this one."""
         if not letter.identity:
             return []
         where = f"stream = ? AND identity = ? AND {_PLACE} < (?, ?, ?)"
-        query = f"SELECT generation, partition, offset FROM letters WHERE {where}"
-        return [Cursor(*row) for row in self._all(query, letter.place.stream, letter.identity, *letter.place.cursor)]
+        query = f"SELECT generation, partition, offset, log FROM letters WHERE {where}"
+        found = self._all(query, letter.place.stream, letter.identity, *letter.place.cursor)
+        return [EarlierCopy(Cursor(*at), log) for *at, log in found]
 
     def get(self, place: Place) -> Letter | None:
         """One letter."""
@@ -241,8 +260,8 @@ class LetterIndex:
 
     def _later_copies(self) -> list[tuple[str, str, int]]:
         """Of letters with several copies: stream, group and how many are not the first. Copies share their group."""
-        query = """SELECT c.stream, l.owner, c.copies - 1 FROM
-            (SELECT stream, identity, COUNT(*) AS copies FROM letters
+        query = """SELECT c.stream, l.owner, c.copies - c.first FROM
+            (SELECT stream, identity, COUNT(*) AS copies, MAX(1, COUNT(DISTINCT NULLIF(log, ''))) AS first FROM letters
              WHERE identity <> '' GROUP BY stream, identity HAVING copies > 1) AS c
             JOIN letters l ON l.stream = c.stream AND l.identity = c.identity
             GROUP BY c.stream, c.identity"""
@@ -316,7 +335,7 @@ def _row(letter: Letter) -> tuple[object, ...]:
     text = json.dumps([letter.place, origin, key, letter.headers, *rest], separators=(",", ":"))
     compared = (letter.group, letter.error_class, letter.error_name, letter.origin.lane, letter.record_id)
     numbers = (letter.attempts, letter.origin.partition)
-    return (*letter.place, letter.time_ms, *compared, *numbers, letter.identity, text)
+    return (*letter.place, letter.time_ms, *compared, *numbers, letter.identity, letter.log, text)
 
 
 def _letter(body: str) -> Letter:

@@ -26,7 +26,7 @@ from braid.kernel.errors import (
     Refused,
     Unavailable,
 )
-from braid.kernel.limits import DLQ_INDEX_POLL_SECONDS, REPLAY_RETRY_SECONDS
+from braid.kernel.limits import DLQ_INDEX_POLL_SECONDS, DLQ_KEY_BYTES_MAX, REPLAY_RETRY_SECONDS
 from braid.kernel.ports import KafkaRecord, TopicPartition
 from braid.runtime.replica import Replica
 from braid.runtime.telemetry import DlqMetrics
@@ -279,7 +279,13 @@ def _where(letter: Letter) -> tuple[str, TopicPartition, int]:
 
 
 def _is_original(record: KafkaRecord, letter: Letter) -> bool:
-    """Whether the record at the origin is still the one that died, and not of a log that was made anew."""
-    ids = [value for name, value in record.headers if name == "braid-id"]
-    same_size = len(record.value or b"") == letter.value_bytes
-    return same_size and (not letter.origin.id or letter.origin.id.encode() in ids)
+    """Whether the record at the origin is still the one that died, and not of a log that was made anew or cut.
+
+    Of a record without an id, time and key must be the same too.
+    """
+    if len(record.value or b"") != letter.value_bytes:
+        return False
+    if letter.origin.id:
+        return letter.origin.id.encode() in [value for name, value in record.headers if name == "braid-id"]
+    key = None if record.key is None else record.key[:DLQ_KEY_BYTES_MAX]
+    return (record.timestamp, key) == (letter.origin.timestamp_ms, letter.key)

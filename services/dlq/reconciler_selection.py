@@ -8,8 +8,8 @@ from services.dlq.conditions import condition_of
 from services.dlq.domain import Replay
 from services.dlq.events import Position
 from services.dlq.filter import Filter, matches
-from services.dlq.letters import Cursor, Letter
-from services.dlq.reconciler_index import LetterIndex
+from services.dlq.letters import Cursor, Letter, repeats
+from services.dlq.reconciler_index import EarlierCopy, LetterIndex
 
 
 class Selected(NamedTuple):
@@ -29,7 +29,7 @@ def select_page(
         letter
         for letter, first in page
         if _inside(letter.place.cursor, ends) and matches(filter, letter)
-        if first or not any(_inside(copy, ends) for copy in index.earlier_copies(letter))
+        if first or not repeats(letter.log, _logs_inside(index.earlier_copies(letter), ends))
     ]
     return Selected(found, page[-1].letter.place.cursor if len(page) == DLQ_SCAN_LETTERS else None)
 
@@ -58,6 +58,10 @@ def _all_after(index: LetterIndex, replay: Replay, filter: Filter) -> Iterator[L
         if page.cursor is None:
             return
         cursor = page.cursor
+
+
+def _logs_inside(copies: Sequence[EarlierCopy], ends: dict[tuple[int, int], int]) -> list[str]:
+    return [copy.log for copy in copies if _inside(copy.cursor, ends)]
 
 
 def _inside(cursor: Cursor, ends: dict[tuple[int, int], int]) -> bool:

@@ -220,8 +220,9 @@ class ClusterTail:
         part = self._part(place)
         run = self._host.tasks.run_blocking
         here = reading is not None and (reading.cluster, reading.topic) == (self._name, place.topic)
-        if reading is None or not here or reading.topic_id != topic_id or reading.next_offset > end:
-            # New, made anew, or truncated below what was read: nothing known of it counts.
+        same = reading is not None and here and reading.topic_id == topic_id and reading.next_offset <= end
+        if reading is None or not same or await self._written_on(place, reading):
+            # New, made anew, or cut below what was read: nothing known of it counts.
             self._leave(place)
             await run(lambda: self._index.begin(part, Reading(self._name, place.topic, topic_id, start)))
             at = start
@@ -236,6 +237,13 @@ class ClusterTail:
             self.positions[place] = at
             self._starts[place] = start
             self._fetcher.assign(self.positions)
+
+    async def _written_on(self, place: TopicPartition, reading: Reading) -> bool:
+        """Whether a log that nobody has followed since was cut below what was read of it, and is written on."""
+        if place in self.positions or reading.leader_epoch < 0:
+            return False
+        found = await self._admin.fingerprint(place, reading.next_offset)
+        return found is not None and found.leader_epoch > reading.leader_epoch
 
     async def _fetch(self) -> None:
         if not self.positions:
@@ -264,7 +272,8 @@ class ClusterTail:
             damaged_letter(part.place(each.first_offset), channel.cluster, channel.topic, each.timestamp_ms, each.why)
             for each in fetched.damaged
         ]
-        await self._host.tasks.run_blocking(lambda: self._index.write(part, letters, fetched.next_offset))
+        write = partial(self._index.write, part, letters, fetched.next_offset, fetched.leader_epoch)
+        await self._host.tasks.run_blocking(write)
         if fetched.partition in self.positions:  # it may have been left meanwhile
             self.positions[fetched.partition] = fetched.next_offset
 

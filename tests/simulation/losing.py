@@ -13,6 +13,7 @@ from braid.kernel.errors import BraidError
 from tests.simulation.applications import STREAM
 from tests.simulation.observed import ObservedCluster
 from tests.simulation.world import World
+from tests.support.checkers.letters import DLQ_LANE, lane_of
 
 ASK_SECONDS: Final = 1.0
 
@@ -53,9 +54,13 @@ class Losing:
             self._world.host.tasks.spawn(self._close(), "closing")
 
     def _cut(self, cluster: ObservedCluster, new_end: Callable[[int], int]) -> None:
-        """About every other log there loses its end. One that carries traffic is written on at once."""
+        """About every other log there loses its end. One that carries traffic is written on at once.
+
+        Where dead letters are replayed theirs stay: replays are held to what was acknowledged to the dlq lane.
+        """
+        kept = DLQ_LANE if self._world.plan.replays else ""
         for place in cluster.places():
-            if self._dice.random() < 0.5:
+            if self._dice.random() < 0.5 and lane_of(place.topic) != kept:
                 cluster.truncate(place, new_end(cluster.log(place).end))
 
     async def _close(self) -> None:

@@ -23,6 +23,15 @@ REPLAYS: Final[dict[str, Any]] = {
     "fault_interval_seconds": 1.5,
     "replays": True,
 }
+CUT_SHORT: Final[dict[str, Any]] = {
+    **REPLAYS,
+    "fault_seconds": 30.0,
+    "poison_percent": 50,
+    "send_interval_seconds": 0.1,
+    "letters": 80,
+    "cluster_deaths_max": 6,
+}
+CUTS: Final = (*("shorten-logs",) * 6, "kill-dlq", "kill-member")
 FAULTS: Final = (*("kill-dlq",) * 4, "pause-dlq", "kill-service", "lose-answers", "cut-store", "kill-member")
 
 _send_copy: Final = dead_letters.send_copy
@@ -66,12 +75,24 @@ async def _execute_once(self: _Run, command: Command) -> None:
     await _execute(self, command)
 
 
+def _by_place(self: Letter) -> tuple[object, ...]:
+    """Takes the place of a record for its name, as if no log were ever cut."""
+    return ()
+
+
 LETTER_MUTANTS: Final = (
     Mutant(
         "a letter without its record",
         "I12 letters",
         [(dead_letters, "send_copy", _send_headers_alone)],
         changes={"poison_percent": 8},
+    ),
+    Mutant(
+        "a letter that hides another of its offset",
+        "I12 replays",
+        [(Letter, "_record", property(_by_place))],
+        CUTS,
+        CUT_SHORT,
     ),
     Mutant(
         "a replay that forgets its place",

@@ -70,6 +70,7 @@ class Plan:
         flood: Lane bulk gets so many times its records during the second half of the faults; 0: no flood.
         roomy: Whether there is room for all records, whatever fails: no fault makes more of them wait.
         replays: Whether dlq services run, and somebody mends the handler and replays all dead letters.
+        letters: So many dead letters there are before somebody mends the handler.
     """
 
     seed: int
@@ -100,6 +101,7 @@ class Plan:
     flood: float = 0.0
     roomy: bool = False
     replays: bool = False
+    letters: int = 12
 
 
 def plan_of(seed: int, fault_seconds: float = 60.0) -> Plan:

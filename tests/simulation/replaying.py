@@ -18,7 +18,6 @@ from tests.simulation.journal import Journal
 from tests.support.checkers import facts
 from tests.support.checkers.letters import WholeReplays
 
-LETTERS: Final = 12  # then somebody mends the handler
 RATES: Final = (1.0, 4.0)  # letters a second, of one replay after the other: batches of one, and of two
 _RETRY_SECONDS: Final = 0.5
 _MESH: Final = "simulation"
@@ -31,9 +30,9 @@ class ObservedIndex(LetterIndex):
         super().__init__(Path(":memory:"), _MESH)
         self._journal = journal
 
-    def write(self, part: Part, letters: Sequence[Letter], next_offset: int) -> None:
+    def write(self, part: Part, letters: Sequence[Letter], next_offset: int, leader_epoch: int = -1) -> None:
         """See `LetterIndex`."""
-        super().write(part, letters, next_offset)
+        super().write(part, letters, next_offset, leader_epoch)
         for letter in letters:
             if self.get(letter.place) is not None:
                 place = facts.Place(letter.cluster, letter.topic, part.partition, letter.place.offset)
@@ -56,12 +55,13 @@ class ObservedDlq(Dlq):
 class Replaying:
     """Somebody who mends the handler once there are some dead letters, and replays all there are, again and again."""
 
-    def __init__(self, host: Host, dlq: ServiceClient, journal: Journal, replays: WholeReplays) -> None:
-        """`replays` judges the run, and counts letters."""
+    def __init__(self, host: Host, dlq: ServiceClient, journal: Journal, replays: WholeReplays, letters: int) -> None:
+        """`replays` judges the run, and counts letters; the handler is mended once there are so many `letters`."""
         self._host = host
         self._dlq = dlq
         self._journal = journal
         self._replays = replays
+        self._letters_min = letters
         self._through = False
 
     def left(self) -> list[str]:
@@ -70,7 +70,7 @@ class Replaying:
 
     async def run(self) -> None:
         """Until the last replay is over."""
-        while self._replays.letters < LETTERS:
+        while self._replays.letters < self._letters_min:
             await self._host.clock.sleep(_RETRY_SECONDS)
         self._journal.mended = True
         for rate in RATES:

@@ -132,7 +132,7 @@ def _checkers(plan: Plan, now: Callable[[], float]) -> list[Checker]:
 async def _play(world: World, journal: Journal, loss: ZeroLoss, replays: WholeReplays) -> None:
     """Faults, healing, and then everything must come right."""
     await world.start()
-    replaying = Replaying(world.host, world.dlq, journal, replays) if world.plan.replays else None
+    replaying = _replaying(world, journal, replays) if world.plan.replays else None
     for beside in (world.flood if world.plan.flood else None, replaying.run if replaying else None):
         if beside is not None:
             world.host.tasks.spawn(beside(), "beside the faults")
@@ -152,6 +152,10 @@ async def _play(world: World, journal: Journal, loss: ZeroLoss, replays: WholeRe
     if journal.violations:
         await world.host.clock.sleep(1.0)  # the run ends in this instant
     journal.say("QUIET")
+
+
+def _replaying(world: World, journal: Journal, replays: WholeReplays) -> Replaying:
+    return Replaying(world.host, world.dlq, journal, replays, world.plan.letters)
 
 
 async def _expect(world: World, invariant: str, left: Callable[[], Sequence[object]], seconds: float) -> None:

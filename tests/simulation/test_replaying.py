@@ -7,7 +7,7 @@ import pytest
 from braid.kernel.envelope import encode
 from braid.kernel.progress_fields import EnvelopeFields
 from tests.simulation.mutants import MUTANTS
-from tests.simulation.mutants_letters import FAULTS, REPLAYS
+from tests.simulation.mutants_letters import CUT_SHORT, CUTS, FAULTS, REPLAYS
 from tests.simulation.plan import Plan
 from tests.simulation.run import run
 from tests.support.checkers import Checker, check, facts
@@ -27,6 +27,18 @@ def test_replays_send_every_letter_under_faults(seed: int) -> None:
     assert result.green, "\n".join([f"seed {seed}", *result.trace[-40:], result.message])
     assert all(each.held >= 2 for each in result.checkers if isinstance(each, WholeReplays))
     assert killed_at_work(result.trace)  # else it proves less than it says
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_letters_of_logs_that_are_cut_and_written_on_are_all_replayed() -> None:
+    for seed in range(6):
+        result = run(Plan(seed, faults=CUTS, **CUT_SHORT))
+        assert result.green, "\n".join([f"seed {seed}", *result.trace[-40:], result.message])
+        [replays] = [each for each in result.checkers if isinstance(each, WholeReplays)]
+        if replays.held >= 2 and replays.shared_places:
+            return
+    pytest.fail("no two letters had one place: it proves nothing")
 
 
 def test_a_letter_marked_early_is_told_by_name() -> None:
@@ -124,6 +136,14 @@ def test_a_replay_that_moves_on_too_early_or_fails_is_seen() -> None:
     assert red(WholeReplays("g"), [*WHOLE[:-1], moved(1, skipped=1), DONE])
     assert red(WholeReplays("g"), [*WHOLE[:-1], facts.ReplayEnded("r", "its stream is gone")])
     assert red(WholeReplays("g"), [sent(0), sent(1), *ASKED, MADE, handled(0), handled(1), DONE]), "before it was asked"
+
+
+def test_two_records_that_had_one_offset_are_two_letters() -> None:
+    """Its log was cut between them: the second is not a copy of the first."""
+    second = facts.DeadLettered(b"1", "g", at(0), Place("east", DLQ, 0, 1))
+    asked: list[Fact] = [letter(0), second, facts.ReplayAsked(), facts.ReplayMade("r", 2)]
+    assert red(WholeReplays("g"), [*asked, sent(0), handled(0), DONE])
+    assert not red(WholeReplays("g"), [*asked, sent(0), sent(1), handled(0), handled(1), DONE])
 
 
 def test_two_records_of_one_value_are_sent_twice() -> None:

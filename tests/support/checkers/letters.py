@@ -29,7 +29,7 @@ from tests.support.checkers.facts import (
     ReplayMoved,
 )
 
-_DLQ_LANE: Final = "dlq"
+DLQ_LANE: Final = "dlq"
 _NAMED_MAX: Final = 5
 
 
@@ -105,7 +105,7 @@ class LettersFirst(Instant):
 
 
 def _in_dlq_lane(copy: Place, origin: Place) -> bool:
-    return lane_of(copy.topic) == _DLQ_LANE and copy.topic.split(".")[:-2] == origin.topic.split(".")[:-2]
+    return lane_of(copy.topic) == DLQ_LANE and copy.topic.split(".")[:-2] == origin.topic.split(".")[:-2]
 
 
 _Cursor = tuple[int, int, int]  # of a letter: generation of its channel, partition, offset
@@ -139,7 +139,8 @@ class WholeReplays:
 
     def __init__(self, group: str) -> None:
         self._group = group
-        self._letters: dict[Place, tuple[_Cursor, bytes]] = {}  # by where the record lies: its first copy, its value
+        # By place and value of a record, for a log that is cut gives its offsets again: where the first copy lies.
+        self._letters: dict[tuple[Place, bytes], _Cursor] = {}
         self._asked: _Job | None = None
         self._jobs: dict[str, _Job] = {}
         self._sent_to: dict[Place, bytes] = {}
@@ -149,6 +150,11 @@ class WholeReplays:
     def letters(self) -> int:
         """How many letters there are; two copies of one are one."""
         return len(self._letters)
+
+    @property
+    def shared_places(self) -> int:
+        """How many letters are of a record at whose place another lay that was given up too."""
+        return len(self._letters) - len({place for place, _ in self._letters})
 
     @property
     def held(self) -> int:
@@ -163,8 +169,8 @@ class WholeReplays:
         """See `Checker`."""
         match fact:
             case DeadLettered(value=value, group=self._group, place=place, copy=Place() as copy):
-                letter = _cursor(copy), value
-                self._letters[place] = min(letter, self._letters.get(place, letter))
+                at = _cursor(copy)
+                self._letters[place, value] = min(at, self._letters.get((place, value), at))
             case Replayed(value=value, group=self._group, place=place):
                 self._sent_to[place] = value
                 for job in self._at_work():
@@ -173,7 +179,7 @@ class WholeReplays:
                 for job in self._jobs.values():
                     job.handled.add(self._sent_to[place])
             case ReplayAsked():
-                self._asked = _Job(sorted(self._letters.values()))
+                self._asked = _Job(sorted((at, value) for (_, value), at in self._letters.items()))
             case ReplayMade(replay=replay, letters=letters):
                 if self._asked is not None and letters >= len(self._asked.owed):
                     self._jobs[replay] = self._asked

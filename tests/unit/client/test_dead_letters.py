@@ -93,6 +93,19 @@ async def test_the_first_failure_is_the_first_that_the_member_saw_which_gave_the
 
 
 @virtual
+async def test_a_letter_names_the_topic_by_its_own_id() -> None:
+    async with bench() as at:
+        at.fill(1)
+        async with member(at, "m", FIRST, retry=Retry(max_attempts=1)) as (consumer, _):
+            running = asyncio.ensure_future(consumer.run(hopeless))
+            await until(lambda: at.watch.base(TOPIC) == 1)
+        await running
+        [copy] = at.control.records("logs/dlq/1")
+        found = await at.control.client("admin").kafka.cluster("east:9092", "").admin().describe_topics([TOPIC])
+        assert dict(copy.headers)["braid-dl-topic-id"].decode() == found[TOPIC].topic_id.hex()
+
+
+@virtual
 async def test_what_a_record_says_under_names_of_dead_letters_is_not_believed() -> None:
     """Somebody copied a letter back by hand, headers and all; it is neither cut nor quarantined now."""
     async with bench() as at:

@@ -13,7 +13,7 @@ def letter(
     error: str = "ValueError",
     message: str = "no number",
     lane: str = "live",
-    id: str = "",
+    id: str | None = None,
     attempts: int = 5,
     time_ms: int = 1_770_000_000_000,
     key: bytes | None = b"host-1",
@@ -22,15 +22,18 @@ def letter(
     cut: bool = False,
     value_bytes: int = 10,
     origin_offset: int | None = None,
+    topic_id: str = "",
     headers: tuple[tuple[str, str], ...] = (),
 ) -> Letter:
     """One whose origin has the same offset as its copy, unless said otherwise."""
     at = offset if origin_offset is None else origin_offset
+    identity = f"01ARZ:{at}" if id is None else id
+    topic = f"braid.{stream}.live.1"
     return Letter(
         place=Place(stream, generation, partition, offset),
         cluster="east",
         topic=f"braid.{stream}.dlq.{generation}",
-        origin=Origin(lane, "east", f"braid.{stream}.live.1", 0, at, time_ms - 5, 7, id or f"01ARZ:{at}", time_ms - 9),
+        origin=Origin(lane, "east", topic, 0, at, time_ms - 5, 7, identity, time_ms - 9, topic_id),
         group=group,
         attempts=attempts,
         first_failure_ms=time_ms - 3,

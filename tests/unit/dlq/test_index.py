@@ -67,6 +67,39 @@ def test_a_write_to_a_partition_that_was_dropped_meanwhile_leaves_nothing(index:
     assert (index.count(""), index.readings()) == (0, {})
 
 
+def test_letters_of_other_records_at_one_offset_are_all_listed_counted_and_replayed(index: LetterIndex) -> None:
+    """A log was cut and written on, or deleted and made anew: its offsets are given a second time."""
+    ids = ("01ARZ:1", "01ARZ:2", "01ARZ:2")
+    index.write(PART, [letter(at, origin_offset=0, id=id) for at, id in enumerate(ids)], 3)
+    assert names(index.newest("logs", None, 10)) == ["logs/1/0/1", "logs/1/0/0"]
+    assert (index.count("logs"), index.counts()) == (2, {("logs", "indexer"): 2})
+    page = select_page(index, "logs", None, EVERYTHING, [Position(1, 0, 3)])
+    assert [each.place.offset for each in page.letters] == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("logs", "listed"),
+    [
+        (("a", "a"), [0]),
+        (("a", "b"), [0, 1]),
+        (("", "a"), [0]),  # an older release died after the acknowledgement, a newer one wrote it again
+        (("a", ""), [0]),
+        (("a", "", "b"), [0, 2]),
+        (("", "a", "b"), [0, 2]),
+        (("a", "b", "", "b", "a"), [0, 1]),
+    ],
+)
+def test_letters_of_records_without_an_id_are_told_apart_by_their_logs(
+    index: LetterIndex, logs: tuple[str, ...], listed: list[int]
+) -> None:
+    letters = [letter(at, origin_offset=0, id="", topic_id=log) for at, log in enumerate(logs)]
+    index.write(PART, letters, len(logs))
+    assert sorted(each.place.offset for each in index.newest("logs", None, 10)) == listed
+    assert index.count("logs") == len(listed)
+    page = select_page(index, "logs", None, EVERYTHING, [Position(1, 0, len(logs))])
+    assert [each.place.offset for each in page.letters] == listed
+
+
 def test_rows_leave_with_their_copies(index: LetterIndex) -> None:
     index.write(PART, [letter(n) for n in range(5)], 5)
     index.write(OTHER, [letter(n, partition=1, origin_offset=n + 10) for n in range(5)], 5)

@@ -93,6 +93,38 @@ def test_two_copies_of_one_letter_share_an_identity_and_other_letters_do_not() -
     assert read([]).identity == ""
 
 
+def with_header(name: str, value: bytes, headers: Headers = BRAID) -> Headers:
+    """The same headers with another value of one, or with one more."""
+    return [*[header for header in headers if header[0] != name], (name, value)]
+
+
+NO_ID: Headers = [header for header in BRAID if not header[0].startswith(("braid-dl-origin", "braid-replays"))]
+
+
+def test_another_record_at_the_offset_of_a_lost_one_is_a_letter_of_its_own() -> None:
+    resent = with_header("braid-dl-origin-id", b"01ARZ:8")
+    assert read(BRAID).identity != read(resent).identity
+    assert read(BRAID).identity != read(with_header("braid-replays", b"3")).identity
+    assert read(NO_ID).identity == read(with_header("braid-dl-attempts", b"7", NO_ID)).identity
+    later = with_header("braid-dl-timestamp", b"1700000000009", NO_ID)
+    others = [read(later), read(NO_ID, key=b"other"), read(NO_ID, value=b"other value"), read(BRAID)]
+    assert len({read(NO_ID).identity, *(each.identity for each in others)}) == 5
+
+
+def test_a_letter_says_which_log_its_record_lay_in_where_that_is_known() -> None:
+    told = with_header("braid-dl-topic-id", b"0123456789abcdef0123456789abcdef", NO_ID)
+    assert read(told).origin.topic_id == "0123456789abcdef0123456789abcdef"
+    assert (read(NO_ID).log, read(NO_ID).origin.topic_id) == ("", "")
+    assert (read(told).log, read(told).identity) == (read(told).origin.topic_id, read(NO_ID).identity)
+    with_id = with_header("braid-dl-topic-id", b"0123456789abcdef0123456789abcdef")
+    assert read(with_id).log == "", "an id is of one record, in whatever log: older letters say no log"
+
+
+def test_a_cut_and_a_whole_copy_of_one_record_are_one_letter() -> None:
+    cut = with_header("braid-dl-cut", b"5", NO_ID)
+    assert read(cut, value=b"va").identity == read(NO_ID).identity
+
+
 def test_letters_of_spring_are_understood() -> None:
     headers = [
         ("kafka_dlt-original-topic", b"orders"),

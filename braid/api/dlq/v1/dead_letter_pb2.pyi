@@ -111,6 +111,7 @@ class DeadLetterOrigin(_message.Message):
     EPOCH_FIELD_NUMBER: _builtins.int
     ID_FIELD_NUMBER: _builtins.int
     INGESTED_AT_MS_FIELD_NUMBER: _builtins.int
+    TOPIC_ID_FIELD_NUMBER: _builtins.int
     lane: _builtins.str
     cluster: _builtins.str
     topic: _builtins.str
@@ -121,6 +122,8 @@ class DeadLetterOrigin(_message.Message):
     id: _builtins.str
     """Its `braid-id` and ingestion time; empty and 0 when it had none."""
     ingested_at_ms: _builtins.int
+    topic_id: _builtins.str
+    """The topic's own id in hex, which tells apart topics of one name; empty when it is not known."""
     def __init__(
         self,
         *,
@@ -133,10 +136,11 @@ class DeadLetterOrigin(_message.Message):
         epoch: _builtins.int = ...,
         id: _builtins.str = ...,
         ingested_at_ms: _builtins.int = ...,
+        topic_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "epoch", b"epoch", "id", b"id", "ingested_at_ms", b"ingested_at_ms", "lane", b"lane", "offset", b"offset", "partition", b"partition", "timestamp_ms", b"timestamp_ms", "topic", b"topic"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "epoch", b"epoch", "id", b"id", "ingested_at_ms", b"ingested_at_ms", "lane", b"lane", "offset", b"offset", "partition", b"partition", "timestamp_ms", b"timestamp_ms", "topic", b"topic", "topic_id", b"topic_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
