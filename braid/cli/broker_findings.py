@@ -1,6 +1,6 @@
 """What `doctor` finds of brokers and topics: settings that lose or refuse records, and brokers that differ. Pure."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from braid.cli.findings import Finding, Level
@@ -15,6 +15,7 @@ _OFFSETS_RETENTION_MINUTES_MIN: Final = 7 * 24 * 60  # Kafka's own default; a sh
 _OFFSETS_COPIES: Final = "offsets.topic.replication.factor"
 _COPIES_WANTED: Final = 3  # where there are so many brokers: one may die while another is away
 _NAMED_MAX: Final = 3  # topics in a message
+_BRING_BACK: Final = f"bring its brokers back; leave {IN_SYNC} as it is: with less, what is acknowledged may be lost"
 # What Braid relies on, and what whichever broker leads applies to what it leads.
 _COMPARED: Final = (
     "auto.create.topics.enable",
@@ -47,50 +48,71 @@ class TopicFacts(NamedTuple):
 
 
 def check_brokers(
-    name: str, allows_auto_create: bool, told: ClusterDescription, brokers: Sequence[BrokerFacts]
+    name: str,
+    allows_auto_create: bool,
+    told: ClusterDescription,
+    brokers: Sequence[BrokerFacts],
+    usual_brokers: Collection[int] = (),
 ) -> list[Finding]:
     """Every broker answers from here, has sound settings, and the same as the others.
+
+    Advice counts the brokers that the cluster usually has: during an outage none may lower durability.
 
     Args:
         name: Of the findings.
         allows_auto_create: Whether the cluster may create topics by itself.
         told: What the cluster says of itself.
         brokers: Each, if they were asked.
+        usual_brokers: Those it usually has, the ones that are away included, as the registry knows them.
     """
+    usual = len({*told.brokers, *usual_brokers})
     findings = [_silent(name, each) for each in brokers if each.description is None]
     described = {each.broker: each.description for each in brokers if each.description is not None}
     views = {
         broker: ClusterDescription.configured(told.cluster_id, told.controller, told.brokers, each.config)
         for broker, each in described.items()
     }
-    findings += _of_each(views or {told.controller: told}, lambda view: _settings(name, allows_auto_create, view))
+    findings += _of_each(
+        views or {told.controller: told}, lambda view: _settings(name, allows_auto_create, view, usual)
+    )
     return [*findings, *_differences(name, described)]
 
 
-def check_topics(name: str, brokers: int, topics: Sequence[TopicFacts]) -> list[Finding]:
+def check_topics(name: str, brokers: int, topics: Sequence[TopicFacts], away: int = 0) -> list[Finding]:
     """Topics of channels have no setting of their own that loses or refuses records.
 
     Args:
         name: Of the findings.
-        brokers: How many the cluster has.
+        brokers: How many the cluster usually has.
         topics: Those of channels there.
+        away: How many of these do not serve now.
     """
     unclean = [each.topic for each in topics if each.config.get(UNCLEAN) == "true"]
-    refused, tight, loose = [], [], []
+    refused, stopped, tight, loose = [], [], [], []
     for each in topics:
         needed = int(each.config.get(IN_SYNC, "1"))
         if not each.written:
             continue
         if needed > min(each.copies, brokers):
             refused.append(each.topic)
+        elif needed > brokers - away:
+            stopped.append(each.topic)
         elif needed == each.copies > 1:
             tight.append(each.topic)
         elif needed < 2 and each.copies >= _COPIES_WANTED:
             loose.append(each.topic)
-    fewer, more = f"a smaller {IN_SYNC}", f"{IN_SYNC}=2"
+    more = _declare(f"{IN_SYNC}=2")
+    # While brokers are away the remedy is more copies or brokers, never a promise of less.
+    fewer = _BRING_BACK if away else _declare(f"a smaller {IN_SYNC}")
     return [
+        *_stopped(name, stopped, away, brokers),
         *_of_topics(
-            name, "unclean", Level.FAIL, unclean, "one that lags may lead: records are lost", f"{UNCLEAN}=false"
+            name,
+            "unclean",
+            Level.FAIL,
+            unclean,
+            "one that lags may lead: records are lost",
+            _declare(f"{UNCLEAN}=false"),
         ),
         *_of_topics(name, "in-sync", Level.FAIL, refused, "too few copies: nothing is acknowledged", fewer),
         *_of_topics(name, "in-sync", Level.WARN, tight, "with one broker away nothing is acknowledged", fewer),
@@ -98,15 +120,32 @@ def check_topics(name: str, brokers: int, topics: Sequence[TopicFacts]) -> list[
     ]
 
 
+def _stopped(name: str, topics: Sequence[str], away: int, brokers: int) -> Sequence[Finding]:
+    if not topics:
+        return ()
+    message = f"{_named(topics)}: {_away(away, brokers)}, nothing is acknowledged"
+    return [Finding(name, "topic-in-sync", Level.FAIL, message, _BRING_BACK)]
+
+
+def _away(away: int, brokers: int) -> str:
+    return f"{away} of {brokers} brokers {'is' if away == 1 else 'are'} away"
+
+
 def _of_topics(
-    name: str, check: str, level: Level, topics: Sequence[str], message: str, wanted: str
+    name: str, check: str, level: Level, topics: Sequence[str], message: str, remedy: str
 ) -> Sequence[Finding]:
     if not topics:
         return ()
+    return [Finding(name, f"topic-{check}", level, f"{_named(topics)}: {message}", remedy)]
+
+
+def _declare(wanted: str) -> str:
+    return f"declare {wanted} in topic_config of the streams, or set it on the brokers if it comes from there"
+
+
+def _named(topics: Sequence[str]) -> str:
     more = f" and {len(topics) - _NAMED_MAX} more" if len(topics) > _NAMED_MAX else ""
-    named = f"topic{'s' if len(topics) > 1 else ''} {', '.join(sorted(topics)[:_NAMED_MAX])}{more}"
-    remedy = f"declare {wanted} in topic_config of the streams, or set it on the brokers if it comes from there"
-    return [Finding(name, f"topic-{check}", level, f"{named}: {message}", remedy)]
+    return f"topic{'s' if len(topics) > 1 else ''} {', '.join(sorted(topics)[:_NAMED_MAX])}{more}"
 
 
 def _silent(name: str, facts: BrokerFacts) -> Finding:
@@ -133,7 +172,7 @@ def _brokers(numbers: Sequence[int]) -> str:
     return f"broker{'s' if len(numbers) > 1 else ''} {', '.join(map(str, sorted(numbers)))}"
 
 
-def _settings(name: str, allows_auto_create: bool, description: ClusterDescription) -> list[Finding]:
+def _settings(name: str, allows_auto_create: bool, description: ClusterDescription, usual: int) -> list[Finding]:
     findings: list[Finding] = []
     if description.auto_creates_topics:
         remedy = "set auto.create.topics.enable=false on its brokers: deleted topics rise again otherwise"
@@ -147,7 +186,7 @@ def _settings(name: str, allows_auto_create: bool, description: ClusterDescripti
     if description.default_config.get(UNCLEAN, "false") == "true":
         message = "a broker that lags may become leader: acknowledged records can be lost"
         findings.append(Finding(name, "unclean-election", Level.FAIL, message, f"set {UNCLEAN}=false on its brokers"))
-    findings += _copies(name, description)
+    findings += _copies(name, description, usual)
     units = description.offset_metadata_max_units
     if units < ENVELOPE_UNITS_DEFAULT:
         message = f"commits carry {units} units of progress, {ENVELOPE_UNITS_DEFAULT} are usual"
@@ -156,16 +195,19 @@ def _settings(name: str, allows_auto_create: bool, description: ClusterDescripti
     return findings
 
 
-def _copies(name: str, description: ClusterDescription) -> list[Finding]:
-    """How many copies a cluster keeps of what it acknowledged, and of the progress of groups."""
-    brokers = len(description.brokers)
+def _copies(name: str, description: ClusterDescription, brokers: int) -> list[Finding]:
+    """How many copies a cluster of so many brokers keeps of what it acknowledged, and of the progress of groups."""
+    serving = len(description.brokers)
     wanted = min(_COPIES_WANTED, brokers)
     findings: list[Finding] = []
     in_sync = int(description.default_config.get(IN_SYNC, min(2, wanted)))
     if in_sync > brokers > 0:
         message = f"a record needs {in_sync} copies, there are {brokers} brokers: nothing is acknowledged"
-        remedy = f"set {IN_SYNC} to at most {max(1, brokers - 1)}, or bring its brokers back"
+        remedy = f"set {IN_SYNC} to at most {max(1, brokers - 1)}, or add brokers"
         findings.append(Finding(name, "in-sync", Level.FAIL, message, remedy))
+    elif in_sync > serving > 0:
+        message = f"a record needs {in_sync} copies, {_away(brokers - serving, brokers)}: nothing is acknowledged"
+        findings.append(Finding(name, "in-sync", Level.FAIL, message, _BRING_BACK))
     elif in_sync == brokers > 1:
         message = f"a record needs all {brokers} brokers: when one is away nothing is acknowledged"
         findings.append(Finding(name, "in-sync", Level.WARN, message, f"set {IN_SYNC}={brokers - 1} on its brokers"))

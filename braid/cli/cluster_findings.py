@@ -70,8 +70,10 @@ def check_cluster(facts: ClusterFacts) -> list[Finding]:
         remedy = "check the network from this machine, and its advertised listeners"
         return [*findings, Finding(name, "reachable", Level.FAIL, f"not reachable from here: {reason}", remedy)]
     findings.append(_identity(name, cluster, description))
-    findings += check_brokers(name, cluster.spec.allow_auto_create_topics, description, facts.brokers)
-    findings += check_topics(name, len(description.brokers), facts.topics)
+    usual = {*cluster.status.usual_brokers, *description.brokers}
+    findings += check_brokers(name, cluster.spec.allow_auto_create_topics, description, facts.brokers, usual)
+    findings += check_topics(name, len(usual), facts.topics, away=len(usual) - len(description.brokers))
+    findings += _brokers_away(name, sorted(usual - description.brokers.keys()), len(usual))
     if facts.unread is not None:
         message = f"settings of topics cannot be read: {facts.unread.message}"
         findings.append(Finding(name, "topics", Level.WARN, message, facts.unread.remedy))
@@ -117,6 +119,16 @@ def _identity(name: str, cluster: Cluster, description: ClusterDescription) -> F
         message = f"Kafka cluster {description.cluster_id} answers there, {known} is registered"
         return Finding(name, "identity", Level.FAIL, message, "check the bootstrap address and the brokers' disks")
     return Finding(name, "identity", Level.OK, description.cluster_id)
+
+
+def _brokers_away(name: str, away: Sequence[int], usual: int) -> list[Finding]:
+    """Brokers that the cluster usually has and does not list now."""
+    if not away:
+        return []
+    named = ", ".join(map(str, away))
+    message = f"{len(away)} of {usual} brokers {'is' if len(away) == 1 else 'are'} away: {named}"
+    remedy = "bring them back before the next one goes; one that left for good is forgotten once it keeps no copy"
+    return [Finding(name, "brokers-away", Level.WARN, message, remedy)]
 
 
 def _copies_out_of_step(name: str, cluster: Cluster) -> list[Finding]:

@@ -331,7 +331,12 @@ class AioAdmin:
 def _described(found: ClusterMetadata) -> dict[str, TopicDescription]:
     return {
         name: TopicDescription(
-            name, told.topic_id, _leaders(told), told.thin, [told.epochs[at] for at in sorted(told.epochs)], told.copies
+            name,
+            told.topic_id,
+            _leaders(told),
+            told.thin,
+            [told.epochs[at] for at in sorted(told.epochs)],
+            [told.replicas[at] for at in sorted(told.replicas)],
         )
         for name, told in sorted(found.topics.items())
         if told.error_code == 0

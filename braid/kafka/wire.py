@@ -43,7 +43,7 @@ FAILURES: Final = (
 class TopicMetadata:
     """A topic in a metadata answer; `leaders` by partition, -1 where there is none; `thin` lack copies in step.
 
-    `epochs` are the leaders' numbers, by partition; `copies` those of the partition that has the fewest.
+    `epochs` are the leaders' numbers, `replicas` the brokers with copies, both by partition.
     """
 
     error_code: int
@@ -51,7 +51,7 @@ class TopicMetadata:
     leaders: Mapping[int, int]
     thin: Sequence[int] = ()
     epochs: Mapping[int, int] = field(default_factory=dict)
-    copies: int = 1
+    replicas: Mapping[int, Sequence[int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ class Wire:
                 {partition: leader for _, partition, leader, *_ in partitions},
                 [number for _, number, _, _, replicas, in_step, *_ in partitions if len(in_step) < len(replicas)],
                 {partition: epoch for _, partition, _, epoch, *_ in partitions},
-                min((len(replicas) for _, _, _, _, replicas, *_ in partitions), default=1),
+                {partition: replicas for _, partition, _, _, replicas, *_ in partitions},
             )
             for code, name, topic_id, _, partitions, *_ in answer.topics
         }

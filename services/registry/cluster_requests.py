@@ -71,7 +71,7 @@ class ClusterRequests:
         if known.exists and (request.dry_run or not caller.request_id or known.spec != spec):
             raise AlreadyExists(f"cluster {request.name} exists already", field="name")
         found = await self._examine(term, request.name, spec, prepare=not request.dry_run)
-        command = RegisterCluster(spec, found.cluster_id)
+        command = RegisterCluster(spec, found.cluster_id, tuple(sorted(found.brokers)))
         if request.dry_run:
             return self._message(self._desk.preview(CLUSTERS, request.name, command, caller))
         return self._message(await self._desk.execute(CLUSTERS, request.name, command, caller))

@@ -78,6 +78,7 @@ class Cluster:
         verdict: Why its health is what it is.
         falls_ms: When its traffic had to leave, the last times.
         usual_append_seconds: Nine of its ten appends take less; 0 where nobody knows.
+        usual_brokers: Brokers it usually has, by number, those away for now included; empty where nobody knows.
     """
 
     name: str
@@ -98,6 +99,7 @@ class Cluster:
     verdict: Verdict = Verdict.UNTOLD
     falls_ms: tuple[int, ...] = ()
     usual_append_seconds: float = 0.0
+    usual_brokers: tuple[int, ...] = ()
 
     @property
     def etag(self) -> str:
@@ -137,10 +139,11 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True)
 class RegisterCluster:
-    """Adds a cluster the shell has just reached under this Kafka cluster id."""
+    """Adds a cluster the shell has just reached under this Kafka cluster id, with these brokers."""
 
     spec: ClusterSpec
     kafka_cluster_id: str
+    brokers: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +168,13 @@ class LearnAppendTime:
     """Writes down what is usual here, for the next leader; the shell asks when that is worth an event."""
 
     usual_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class ObserveBrokers:
+    """The brokers that the cluster usually has, sorted; `gaps.py` says which these are."""
+
+    brokers: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +221,7 @@ ClusterCommand = (
     | UpdateCluster
     | SetHealth
     | LearnAppendTime
+    | ObserveBrokers
     | Cordon
     | Decommission
     | CancelDecommission
@@ -252,6 +263,14 @@ class AppendTimeLearnt:
     """What its appends usually take."""
 
     usual_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterBrokersObserved:
+    """The brokers it usually has are others; `spec` is the declaration, for releases that know nothing else of this."""
+
+    brokers: tuple[int, ...]
+    spec: ClusterSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,6 +316,7 @@ ClusterEvent = (
     | ClusterUpdated
     | ClusterHealthChanged
     | AppendTimeLearnt
+    | ClusterBrokersObserved
     | ClusterCordoned
     | DecommissionIntended
     | DecommissionCancelled
@@ -352,6 +372,9 @@ class ClusterDecider:
             case LearnAppendTime():
                 known = command.usual_seconds == state.usual_append_seconds
                 return [] if known else [AppendTimeLearnt(command.usual_seconds)]
+            case ObserveBrokers():
+                known = command.brokers == state.usual_brokers
+                return [] if known else [ClusterBrokersObserved(command.brokers, state.spec)]
             case Cordon():
                 return _cordon(state, command)
             case Decommission() | CancelDecommission() | RecordEmptied():
@@ -385,7 +408,9 @@ def _register(state: Cluster, command: RegisterCluster) -> Sequence[ClusterEvent
     check_name(state.name, "name")
     if state.exists:
         raise AlreadyExists(f"cluster {state.name} exists already", field="name")
-    return [ClusterRegistered(check_cluster_spec(command.spec), command.kafka_cluster_id)]
+    spec = check_cluster_spec(command.spec)
+    brokers = [ClusterBrokersObserved(command.brokers, spec)] if command.brokers else []
+    return [ClusterRegistered(spec, command.kafka_cluster_id), *brokers]
 
 
 def _update(state: Cluster, command: UpdateCluster) -> Sequence[ClusterEvent]:
@@ -432,12 +457,14 @@ def _evolved(state: Cluster, event: ClusterEvent, now_ms: int) -> Cluster:
             return _health_changed(state, event, now_ms)
         case AppendTimeLearnt():
             return replace(state, usual_append_seconds=event.usual_seconds)
+        case ClusterBrokersObserved():
+            return replace(state, usual_brokers=event.brokers)
         case ClusterCordoned():
             return replace(state, cordoned=event.cordoned)
         case DecommissionIntended() | DecommissionCancelled() | ClusterEmptied():
             return _decommission_evolved(state, event, now_ms)
         case ClusterIdentityChanged():
-            return replace(state, kafka_cluster_id=event.kafka_cluster_id, usual_append_seconds=0.0)
+            return replace(state, kafka_cluster_id=event.kafka_cluster_id, usual_append_seconds=0.0, usual_brokers=())
         case ClusterDeleted():
             return Cluster(state.name, changes=state.changes)
 

@@ -119,6 +119,8 @@ def _of_cluster(event: ClusterEvent) -> Message:
                 kafka_cluster_id=event.kafka_cluster_id,
                 previous_kafka_cluster_id=event.previous_kafka_cluster_id,
             )
+        case c.ClusterBrokersObserved():
+            return pb.ClusterBrokersObserved(brokers=event.brokers)
         case c.ClusterDeleted():
             return pb.ClusterDeleted()
         case c.DecommissionIntended():
@@ -227,6 +229,15 @@ def _of_channel(event: _ChannelEvent) -> Message:
             return _PLAIN[type(event)](ref)
 
 
+def _beside(event: object) -> Message | None:
+    """What earlier releases read in place of a fact that they do not know; None for a fact that they know."""
+    match event:
+        case c.ClusterBrokersObserved():
+            return pb.ClusterUpdated(spec=cluster_spec_message(event.spec))
+        case _:
+            return None
+
+
 # --- from the wire
 
 
@@ -259,6 +270,9 @@ _READERS: Final[Mapping[str, Callable[[pb.RegistryEvent], object]]] = {
         _read_verdict(m.cluster_health_changed.verdict),
     ),
     "append_time_learnt": lambda m: c.AppendTimeLearnt(m.append_time_learnt.usual_seconds),
+    "cluster_brokers_observed": lambda m: c.ClusterBrokersObserved(
+        tuple(m.cluster_brokers_observed.brokers), read_cluster_spec(m.cluster_updated.spec)
+    ),
     "cluster_cordoned": lambda m: c.ClusterCordoned(m.cluster_cordoned.cordoned),
     "cluster_identity_changed": lambda m: c.ClusterIdentityChanged(
         m.cluster_identity_changed.kafka_cluster_id, m.cluster_identity_changed.previous_kafka_cluster_id
@@ -323,10 +337,11 @@ class _Codec(Generic[S, E]):
 
     def encode(self, event: E, context: Context) -> bytes:
         """See `EventCodec.encode`."""
-        body = self._to_message(event)
         record = pb.RegistryEvent(metadata=_metadata(context))
-        cast("Message", getattr(record, _field_of(body))).CopyFrom(body)
-        getattr(record, _field_of(body)).SetInParent()
+        for body in (_beside(event), self._to_message(event)):
+            if body is not None:
+                cast("Message", getattr(record, _field_of(body))).CopyFrom(body)
+                getattr(record, _field_of(body)).SetInParent()
         return record.SerializeToString(deterministic=True)
 
     def decode(self, data: bytes) -> tuple[E, Context]:
@@ -335,7 +350,7 @@ class _Codec(Generic[S, E]):
             record = pb.RegistryEvent.FromString(data)
         except DecodeError as error:
             raise CorruptHistory("an event does not decode") from error
-        which = record.WhichOneof("event")
+        which = record.WhichOneof("later") or record.WhichOneof("event")
         if which is None or which not in _READERS:
             raise CorruptHistory("an event is of a type this release does not know", remedy="run a newer release")
         try:

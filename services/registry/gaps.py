@@ -4,6 +4,7 @@ Pure. A partition without a leader is gone for its records; a broker whose parti
 gone for a moment is an election.
 """
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 
 from braid.kernel.limits_health import (
@@ -18,10 +19,12 @@ from services.registry.thresholds import Thresholds
 class Gaps:
     """What is gone of one cluster, and since when, on the clock of whoever observes."""
 
-    def __init__(self, canary: str) -> None:
-        """`canary` is the topic that has a partition for each broker."""
+    def __init__(self, canary: str, usual_brokers: Collection[int] = ()) -> None:
+        """`canary` is the topic that has a partition for each broker; `usual_brokers` are known from before."""
         self._canary = canary
-        self._listed_at = 0.0
+        self._known = frozenset(usual_brokers)
+        self._listed_at = -math.inf
+        self._holders: dict[str, frozenset[int]] = {}
         self._brokers: dict[int, float] = {}  # when each was last listed
         self._sizes: dict[str, int] = {}
         self._thin: dict[str, int] = {}
@@ -35,9 +38,14 @@ class Gaps:
 
     def see_brokers(self, brokers: Collection[int], now: float) -> None:
         """The cluster listed these as its own."""
+        if self._listed_at == -math.inf:  # those known from before have been away for as long as anybody knows
+            self._brokers = dict.fromkeys(self._known, math.nextafter(now, -math.inf))
         self._listed_at = now
         self._brokers.update(dict.fromkeys(brokers, now))
-        self._brokers = {each: at for each, at in self._brokers.items() if now - at < BROKER_FORGOTTEN_SECONDS}
+        held = frozenset[int]().union(*self._holders.values())
+        self._brokers = {
+            each: at for each, at in self._brokers.items() if now - at < BROKER_FORGOTTEN_SECONDS or each in held
+        }
 
     def see_topics(self, found: Mapping[str, TopicDescription], now: float) -> None:
         """The cluster described topics."""
@@ -45,6 +53,7 @@ class Gaps:
             self._missing.pop(name, None)
             self._sizes[name] = told.partitions
             self._thin[name] = len(told.under_replicated)
+            self._holders[name] = told.holders
             for number, leader in enumerate(told.leaders):
                 partition = TopicPartition(name, number)
                 if leader < 0:
@@ -61,7 +70,7 @@ class Gaps:
         """Forgets all topics but the canary's and these."""
         self._missing = {name: since for name, since in self._missing.items() if name in names}
         for name in [name for name in self._sizes if name != self._canary and name not in names]:
-            del self._sizes[name], self._thin[name]
+            del self._sizes[name], self._thin[name], self._holders[name]
         for gone in [each for each in self._leaderless if each.topic not in self._sizes]:
             del self._leaderless[gone]
 
@@ -99,6 +108,11 @@ class Gaps:
     def brokers(self) -> int:
         """How many brokers are listed."""
         return sum(at == self._listed_at for at in self._brokers.values())
+
+    @property
+    def usual_brokers(self) -> tuple[int, ...]:
+        """Brokers that are listed, or were and keep copies or left lately, sorted; empty before the first look."""
+        return tuple(sorted(self._brokers))
 
     @property
     def missing_brokers(self) -> tuple[int, ...]:

@@ -50,7 +50,7 @@ class Observed:
         """A cluster as its history leaves it; `usual` are the numbers it is judged by unless it declares its own."""
         self.canary = canary_topic(cluster.spec.topic_prefix)
         self.judgement = Judgement(cluster.health, cluster.health_reason, verdict=cluster.verdict)
-        self.gaps = Gaps(self.canary)
+        self.gaps = Gaps(self.canary, cluster.usual_brokers)
         self.snapshot: Snapshot | None = None
         self._usual = usual
         self._latency = inherited(cluster.usual_append_seconds)

@@ -23,13 +23,21 @@ from braid.kernel.ports import KafkaAdmin, Survey, TopicPartition
 from braid.runtime.replica import Replica
 from services.registry.access import Access
 from services.registry.channels import CONSUMABLE, ChannelState
-from services.registry.clusters import Cluster, ClusterCommand, Health, LearnAppendTime, ObserveIdentity, SetHealth
+from services.registry.clusters import (
+    Cluster,
+    ClusterCommand,
+    Health,
+    LearnAppendTime,
+    ObserveBrokers,
+    ObserveIdentity,
+    SetHealth,
+)
 from services.registry.crew import Crew
 from services.registry.evidence import Look, Part
 from services.registry.histories import CLUSTERS, STREAMS
 from services.registry.lateness import Lateness
 from services.registry.observed import Observed
-from services.registry.provision import COPIES_DEFAULT
+from services.registry.provision import default_copies
 from services.registry.thresholds import Thresholds
 from services.registry.topics import CANARY_CONFIG, canary_topic, tried_topic
 from services.registry.witnesses import SILENCE, Heard, Users, Witnesses
@@ -126,6 +134,8 @@ class Prober:
                     await self._record(name, SetHealth(judged.health, judged.reason, judged.verdict), "probe")
                 if usual := observed.append_time(cluster):
                     await self._record(name, LearnAppendTime(usual), "probe")
+                if (brokers := observed.gaps.usual_brokers) and brokers != cluster.usual_brokers:
+                    await self._record(name, ObserveBrokers(brokers), "probe")
             await clock.sleep(self._interval)
 
     async def _look(
@@ -229,7 +239,7 @@ class Prober:
         while (cluster := self._replica.aggregates.state(CLUSTERS, name)).exists:
             began, refusal = self._now(), ""
             if cluster.reachable and observed.judgement.bad_since is None:
-                refusal = await self._refusal(cluster, observed.gaps.brokers)
+                refusal = await self._refusal(cluster, len(observed.gaps.usual_brokers))
             if observed.judgement.bad_since is not None:
                 refusal = ""  # that has other causes, and is judged by other evidence
             observed.gaps.see_controller(refusal, began, self._now())
@@ -237,7 +247,7 @@ class Prober:
 
     async def _refusal(self, cluster: Cluster, brokers: int) -> str:
         """Why it would make no topic; ''. By a client of its own: a broker answers nothing else meanwhile."""
-        topic, copies = tried_topic(cluster.spec.topic_prefix), max(1, min(COPIES_DEFAULT, brokers))
+        topic, copies = tried_topic(cluster.spec.topic_prefix), default_copies(brokers)
         try:
             await self._access.admin(cluster, "controller").try_create_topic(topic, 1, copies, CANARY_CONFIG)
         except AlreadyExists:  # somebody made it: so one can be made
@@ -302,7 +312,7 @@ class _Glance:
         topic = self._observed.canary
         survey = await self._admin.survey([topic])
         if not self._observed.see_canary(survey, self._now()):
-            await prepare_canary(self._admin, self._cluster.spec.topic_prefix)
+            await prepare_canary(self._admin, self._cluster.spec.topic_prefix, self._cluster.usual_brokers)
             return
         partition = self._observed.partition(survey.topics[topic].partitions, self._looks)
         self.part, self.partition = Part.APPEND, partition
@@ -314,11 +324,11 @@ class _Glance:
             raise ClusterUnavailable(f"what was appended at offset {written.offset} is not there")
 
 
-async def prepare_canary(admin: KafkaAdmin, prefix: str) -> None:
+async def prepare_canary(admin: KafkaAdmin, prefix: str, usual_brokers: Collection[int] = ()) -> None:
     """Creates the topic probes append to, with a partition per broker, unless it is there."""
-    brokers = len((await admin.describe_cluster()).brokers)
+    brokers = len({*(await admin.describe_cluster()).brokers, *usual_brokers})
     partitions = max(1, min(_CANARY_PARTITIONS_MAX, brokers))
     try:
-        await admin.create_topic(canary_topic(prefix), partitions, max(1, min(COPIES_DEFAULT, brokers)), CANARY_CONFIG)
+        await admin.create_topic(canary_topic(prefix), partitions, default_copies(brokers), CANARY_CONFIG)
     except AlreadyExists:
         return

@@ -3,6 +3,8 @@
 What a call may raise (`ClusterUnavailable`, `NotFound`, `Invalid`, …) means "not yet": nothing is recorded.
 """
 
+from collections.abc import Collection
+
 from braid.kernel.errors import AlreadyExists, ClusterUnavailable, NotFound
 from braid.kernel.ports import Clock, KafkaAdmin, OffsetAt, TopicPartition
 from services.registry.access import Access
@@ -18,9 +20,18 @@ from services.registry.topics import KEEP_EVERYTHING, drained_retention, reconfi
 COPIES_DEFAULT = 3
 
 
-def copies(spec: StreamSpec, brokers: int) -> int:
-    """Copies of a partition: as declared, or three where there are so many brokers."""
-    return spec.replication_factor or max(1, min(COPIES_DEFAULT, brokers))
+def default_copies(brokers: int) -> int:
+    """Copies of a partition where none are declared: three where the cluster has so many brokers."""
+    return max(1, min(COPIES_DEFAULT, brokers))
+
+
+def copies(spec: StreamSpec, usual_brokers: Collection[int]) -> int:
+    """Copies of a partition: as declared, or three where the cluster has so many brokers.
+
+    Brokers that are away count: KRaft places a copy on a broker that is registered and away, and it catches up when it
+    is back. By the brokers that happen to serve, a topic made while one is away would keep two copies for good.
+    """
+    return spec.replication_factor or default_copies(len(usual_brokers))
 
 
 async def create_topic(access: Access, cluster: Cluster, stream: Stream, channel: Channel) -> StreamCommand:
@@ -33,15 +44,11 @@ async def create_topic(access: Access, cluster: Cluster, stream: Stream, channel
     described = await admin.describe_cluster()
     if described.cluster_id != cluster.kafka_cluster_id:
         raise ClusterUnavailable(f"cluster {cluster.name} was replaced, which is still to be recorded")
-    brokers = len(described.brokers)
-    config = topic_config(
-        stream.spec.retention_hours,
-        stream.spec.max_record_bytes,
-        copies(stream.spec, brokers),
-        stream.spec.topic_config,
-    )
+    wanted = copies(stream.spec, {*cluster.usual_brokers, *described.brokers})
+    spec = stream.spec
+    config = topic_config(spec.retention_hours, spec.max_record_bytes, wanted, spec.topic_config)
     try:
-        await admin.create_topic(channel.topic, channel.partitions, copies(stream.spec, brokers), config)
+        await admin.create_topic(channel.topic, channel.partitions, wanted, config)
     except AlreadyExists:
         if not await _is_ours(admin, channel):
             return IntendRetirement(channel.ref)

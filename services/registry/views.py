@@ -77,6 +77,7 @@ def cluster_message(
         verdict=verdict_number(cluster.verdict),
         evidence=_evidence_message(evidence) if evidence is not None else None,
         load=_load_message(world.load(cluster.name), unmeasured),
+        usual_brokers=cluster.usual_brokers,
     )
     return cluster_pb2.Cluster(
         name=cluster.name,

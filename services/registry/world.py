@@ -3,11 +3,12 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from braid.kernel.errors import Invalid
 from braid.kernel.limits_failover import DISK_FREE_SHARE_MIN
 from services.registry.channels import Channel, ChannelState
 from services.registry.clusters import Cluster
 from services.registry.loads import MeasuredLoad
-from services.registry.streams import Stream
+from services.registry.streams import Stream, StreamSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,9 +179,32 @@ def refusals(world: World, stream: Stream, wanted: Wanted, room: Room) -> Mappin
             reasons[name] = f"is {cluster.closed}"
         elif not cluster.takes_traffic:
             reasons[name] = f"is {cluster.health.name}"
+        elif few := too_few_brokers(cluster, stream.spec.replication_factor):
+            reasons[name] = few
         elif full := room.full(name, wanted.partitions):
             reasons[name] = full
     return reasons
+
+
+def too_few_brokers(cluster: Cluster, replication_factor: int) -> str:
+    """Why a cluster cannot keep so many copies, by the brokers it usually has; ''."""
+    brokers = len(cluster.usual_brokers)
+    if not brokers or replication_factor <= brokers:
+        return ""
+    return f"has {brokers} broker{'s' if brokers > 1 else ''} for {replication_factor} copies"
+
+
+def check_replication_factor(world: World, spec: StreamSpec) -> None:
+    """Refuses a factor that a named cluster cannot keep, or no cluster where none is named. Raises `Invalid`."""
+    names = [name for name in spec.clusters or sorted(world.clusters) if world.cluster(name).exists]
+    few = {name: why for name in names if (why := too_few_brokers(world.cluster(name), spec.replication_factor))}
+    if few and (spec.clusters or len(few) == len(names)):
+        told = ", ".join(f"{name} {why}" for name, why in few.items())
+        least = min(len(world.cluster(name).usual_brokers) for name in few)
+        remedy = (
+            f"declare {least} or less, leave it out for what each cluster gives, or name clusters with more brokers"
+        )
+        raise Invalid(f"cluster {told}", field="spec.replication_factor", remedy=remedy)
 
 
 def why_no_target(world: World, stream: Stream, partitions: int, exclude: Collection[str], room: Room) -> str:

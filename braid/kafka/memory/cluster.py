@@ -313,7 +313,7 @@ class MemoryCluster:
                 [self._leader(name, number) for number in range(len(self._topics[name].logs))],
                 [number for number in range(len(self._topics[name].logs)) if self._lacks_copies(name, number)],
                 [self._leader_epoch] * len(self._topics[name].logs),
-                self._topics[name].copies,
+                [self._placed(name, number) for number in range(len(self._topics[name].logs))],
             )
             for name in sorted(names)
         }

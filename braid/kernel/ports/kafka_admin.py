@@ -14,8 +14,8 @@ class TopicDescription:
     """A topic as its cluster describes it. `leaders[p]` is the broker leading partition p, or -1.
 
     `under_replicated` are the partitions that have fewer copies in step than they should, `leader_epochs` the number of
-    each partition's leader so far, as the broker that was asked knows it; empty where it is unknown. `copies` are those
-    of the partition that has the fewest, in step or not.
+    each partition's leader so far, as the broker that was asked knows it; empty where it is unknown. `replicas[p]` are
+    the brokers that keep copies of partition p, in step or not, alive or not; empty where they are unknown.
     """
 
     name: str
@@ -23,12 +23,22 @@ class TopicDescription:
     leaders: Sequence[int]
     under_replicated: Sequence[int] = ()
     leader_epochs: Sequence[int] = ()
-    copies: int = 1
+    replicas: Sequence[Sequence[int]] = ()
 
     @property
     def partitions(self) -> int:
         """The number of partitions."""
         return len(self.leaders)
+
+    @property
+    def copies(self) -> int:
+        """Copies of the partition that has the fewest."""
+        return min(map(len, self.replicas), default=1)
+
+    @property
+    def holders(self) -> frozenset[int]:
+        """Brokers that keep a copy of any partition."""
+        return frozenset(broker for replicas in self.replicas for broker in replicas)
 
 
 @dataclass(frozen=True, slots=True)

@@ -116,6 +116,36 @@ def test_topics_of_channels(
     assert all("braid.logs.live.1" in each.message and each.remedy for each in findings)
 
 
+@pytest.mark.parametrize("away", [(1,), (2, 3), (3,)])
+@pytest.mark.parametrize("in_sync", ["1", "2", "3"])
+@pytest.mark.parametrize("copies", [1, 2, 3])
+def test_no_advice_lowers_durability_during_an_outage(away: tuple[int, ...], in_sync: str, copies: int) -> None:
+    left = {number: address for number, address in THREE.brokers.items() if number not in away}
+    told = ClusterDescription.configured("id-1", min(left), left, {**SOUND, "min.insync.replicas": in_sync})
+    east = Cluster(name="east", status=ClusterStatus(health=CLUSTER_HEALTH_HEALTHY, kafka_cluster_id="id-1"))
+    east.status.usual_brokers.extend([1, 2, 3])
+    topic = TopicFacts("t", True, copies, {"min.insync.replicas": in_sync})
+    findings = check_cluster(ClusterFacts(east, told, brokers=[broker(each) for each in left], topics=[topic]))
+    remedies = [each.remedy for each in findings]
+    assert not any("min.insync.replicas=1" in each or "a smaller min.insync.replicas in" in each for each in remedies)
+    assert f"brokers {'is' if len(away) == 1 else 'are'} away: {', '.join(map(str, away))}" in "; ".join(
+        each.message for each in findings
+    )
+
+
+def test_brokers_that_are_away_are_why_nothing_is_acknowledged() -> None:
+    alone = ClusterDescription.configured("id-1", 1, {1: "h:1"}, SOUND)
+    east = Cluster(name="east", status=ClusterStatus(health=CLUSTER_HEALTH_HEALTHY, kafka_cluster_id="id-1"))
+    east.status.usual_brokers.extend([1, 2, 3])
+    topic = TopicFacts("t", True, 3, {"min.insync.replicas": "2"})
+    findings = {each.check: each for each in check_cluster(ClusterFacts(east, alone, brokers=(), topics=[topic]))}
+    assert findings["in-sync"].message == "a record needs 2 copies, 2 of 3 brokers are away: nothing is acknowledged"
+    assert findings["topic-in-sync"].message == "topic t: 2 of 3 brokers are away, nothing is acknowledged"
+    assert findings["in-sync"].level is findings["topic-in-sync"].level is Level.FAIL
+    assert findings["brokers-away"].message == "2 of 3 brokers are away: 2, 3"
+    assert all("bring" in each.remedy for each in findings.values())
+
+
 def test_many_topics_are_named_in_part() -> None:
     topics = [TopicFacts(f"t{number}", True, 3, {"min.insync.replicas": "1"}) for number in range(9)]
     (finding,) = check_topics("cluster/east", 3, topics)

@@ -103,7 +103,11 @@ async def test_events_as_they_happen() -> None:
     await shell.braid("cordon", "cluster", "east")
     result = await watching
     assert result.code == 0
-    assert [json.loads(line)["type"] for line in result.out.splitlines()] == ["ClusterRegistered", "ClusterCordoned"]
+    assert [json.loads(line)["type"] for line in result.out.splitlines()] == [
+        "ClusterRegistered",
+        "ClusterBrokersObserved",
+        "ClusterCordoned",
+    ]
 
 
 @virtual

@@ -1,5 +1,6 @@
 """Events at rest: one golden file per type, both ways; what does not decode is refused."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -13,7 +14,7 @@ from braid.kernel.offset_ranges import OffsetRange
 from services.registry import clusters as c
 from services.registry import events as e
 from services.registry.channels import ChannelRef, ChannelWeight
-from services.registry.clusters import ClusterSpec, Health, Verdict
+from services.registry.clusters import ClusterDecider, ClusterSpec, Health, Verdict
 from services.registry.codec import CLUSTER_CODEC, STREAM_CODEC
 from services.registry.streams import FailoverMode, StreamSpec
 from tests.unit.registry.histories import cluster, created
@@ -36,6 +37,7 @@ CLUSTER_EVENTS: Final[dict[str, c.ClusterEvent]] = {
     "cluster_updated": c.ClusterUpdated(CLUSTER),
     "cluster_health_changed": c.ClusterHealthChanged(Health.DOWN, "no answer"),
     "append_time_learnt": c.AppendTimeLearnt(0.005),
+    "cluster_brokers_observed": c.ClusterBrokersObserved((1, 2, 3), CLUSTER),
     "cluster_cordoned": c.ClusterCordoned(True),
     "cluster_identity_changed": c.ClusterIdentityChanged("kafka-2", "kafka-1"),
     "cluster_deleted": c.ClusterDeleted(),
@@ -75,7 +77,7 @@ def test_what_is_overwritten_of_a_loss_is_kept() -> None:
 
 
 def test_every_type_of_event_has_a_golden_file_and_a_case() -> None:
-    types = {field.name for field in RegistryEvent.DESCRIPTOR.oneofs_by_name["event"].fields}
+    types = {field.name for oneof in RegistryEvent.DESCRIPTOR.oneofs for field in oneof.fields}
     assert {path.stem for path in GOLDEN.glob("*.hex")} == types
     assert {*CLUSTER_EVENTS, *STREAM_EVENTS} == types
 
@@ -92,6 +94,16 @@ def test_a_streams_event_is_what_it_was(name: str) -> None:
     golden = bytes.fromhex((GOLDEN / f"{name}.hex").read_text())
     assert STREAM_CODEC.decode(golden) == (STREAM_EVENTS[name], CONTEXT)
     assert STREAM_CODEC.encode(STREAM_EVENTS[name], CONTEXT) == golden
+
+
+@pytest.mark.parametrize("name", [field.name for field in RegistryEvent.DESCRIPTOR.oneofs_by_name["later"].fields])
+def test_a_fact_that_earlier_releases_do_not_know_changes_nothing_there(name: str) -> None:
+    record = RegistryEvent.FromString(bytes.fromhex((GOLDEN / f"{name}.hex").read_text()))
+    record.ClearField("later")
+    event, _ = CLUSTER_CODEC.decode(record.SerializeToString())
+    before = replace(cluster("east"), spec=CLUSTER)
+    after = ClusterDecider().evolve(before, event, CONTEXT)
+    assert replace(after, changes=before.changes) == before
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,10 @@ CANARY = "braid.canary.registry"
 USUAL = Thresholds()
 
 
-def topic(name: str, *leaders: int, thin: tuple[int, ...] = ()) -> dict[str, TopicDescription]:
-    return {name: TopicDescription(name, b"id", leaders, thin)}
+def topic(
+    name: str, *leaders: int, thin: tuple[int, ...] = (), replicas: tuple[tuple[int, ...], ...] = ()
+) -> dict[str, TopicDescription]:
+    return {name: TopicDescription(name, b"id", leaders, thin, replicas=replicas)}
 
 
 def test_a_partition_without_a_leader_is_gone_once_it_lasts() -> None:
@@ -66,6 +68,29 @@ def test_brokers_that_vanish_are_named_for_a_while_and_condemn_nothing() -> None
     assert (gaps.brokers, gaps.missing_brokers, gaps.reason(99.0)) == (2, (2,), "")
     gaps.see_brokers([1, 3], 1.0 + BROKER_FORGOTTEN_SECONDS)
     assert gaps.missing_brokers == ()
+
+
+def test_a_broker_that_is_away_is_usual_for_as_long_as_it_keeps_a_copy() -> None:
+    gaps = Gaps(CANARY, usual_brokers=(1, 2, 3))
+    assert not (gaps.usual_brokers or gaps.missing_brokers)  # nothing is known before the first look
+    gaps.see_brokers([1, 2], 10.0)
+    gaps.see_topics(topic(CANARY, 1, replicas=((1, 2, 3),)), 10.0)
+    assert [*gaps.usual_brokers, *gaps.missing_brokers, gaps.brokers] == [1, 2, 3, 3, 2]
+    late = 10.0 + 2 * BROKER_FORGOTTEN_SECONDS
+    gaps.see_brokers([1, 2], late)
+    assert list(gaps.usual_brokers) == [1, 2, 3]
+    gaps.see_topics(topic(CANARY, 1, replicas=((1, 2),)), late)
+    gaps.see_brokers([1, 2, 4], late)
+    assert [gaps.usual_brokers, gaps.missing_brokers] == [(1, 2, 4), ()]
+
+
+def test_a_broker_that_left_for_good_is_forgotten_after_a_while_and_not_at_once() -> None:
+    gaps = Gaps(CANARY, usual_brokers=(1, 2))
+    gaps.see_brokers([1], 10.0)
+    gaps.see_brokers([1], 9.0 + BROKER_FORGOTTEN_SECONDS)
+    assert list(gaps.usual_brokers) == [1, 2]
+    gaps.see_brokers([1], 11.0 + BROKER_FORGOTTEN_SECONDS)
+    assert list(gaps.usual_brokers) == [1]
 
 
 def test_a_channel_is_gone_with_more_than_its_share_for_long_enough() -> None:

@@ -401,6 +401,7 @@ class ClusterStatus(_message.Message):
     VERDICT_FIELD_NUMBER: _builtins.int
     EVIDENCE_FIELD_NUMBER: _builtins.int
     LOAD_FIELD_NUMBER: _builtins.int
+    USUAL_BROKERS_FIELD_NUMBER: _builtins.int
     health: Global___ClusterHealth.ValueType
     health_reason: _builtins.str
     """Why, for people."""
@@ -425,6 +426,10 @@ class ClusterStatus(_message.Message):
     def load(self) -> Global___ClusterLoad:
         """How much it carries, as its brokers say; only the leading registry knows."""
 
+    @_builtins.property
+    def usual_brokers(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Brokers that it usually has, by number, those that are away for now included."""
+
     def __init__(
         self,
         *,
@@ -439,10 +444,11 @@ class ClusterStatus(_message.Message):
         verdict: Global___HealthVerdict.ValueType = ...,
         evidence: Global___HealthEvidence | None = ...,
         load: Global___ClusterLoad | None = ...,
+        usual_brokers: _abc.Iterable[_builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["decommission", b"decommission", "evidence", b"evidence", "load", b"load"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["active_channels", b"active_channels", "cordoned", b"cordoned", "decommission", b"decommission", "draining_channels", b"draining_channels", "evidence", b"evidence", "health", b"health", "health_reason", b"health_reason", "health_since_ms", b"health_since_ms", "kafka_cluster_id", b"kafka_cluster_id", "load", b"load", "verdict", b"verdict"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["active_channels", b"active_channels", "cordoned", b"cordoned", "decommission", b"decommission", "draining_channels", b"draining_channels", "evidence", b"evidence", "health", b"health", "health_reason", b"health_reason", "health_since_ms", b"health_since_ms", "kafka_cluster_id", b"kafka_cluster_id", "load", b"load", "usual_brokers", b"usual_brokers", "verdict", b"verdict"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
