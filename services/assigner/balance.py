@@ -14,7 +14,7 @@ import numpy as np
 from braid.kernel.decider import Context
 from braid.kernel.ids import make_epoch, split_epoch
 from braid.kernel.limits import GRANTS_PER_DECISION_MAX, REVOKE_DEADLINE_SECONDS, WARM_UP_SECONDS
-from services.assigner import generations, returns
+from services.assigner import generations, group_channels, returns
 from services.assigner.columns import FREE, HELD
 from services.assigner.constraints import CROWDED, why_not
 from services.assigner.events import Event, LeaseGrant, LeasesGranted, Loads, ReleaseReason, RevokesStarted, released
@@ -99,7 +99,8 @@ def _movable(state: Group, reachable: Sequence[str], loads: Loads | None, now_ms
 def _unwanted(state: Group) -> Sequence[LeaseGrant]:
     """Held leases of channels the group's spec does not name any more, or beyond a channel's partitions."""
     columns = state.lease_columns
-    wanted = [(name, channel.partitions if state.wanted(channel) else 0) for name, channel in state.channels.items()]
+    granted = group_channels.wanted(state)
+    wanted = [(name, channel.partitions if name in granted else 0) for name, channel in state.channels.items()]
     if np.count_nonzero(columns.states(wanted) == HELD) == columns.held_in_all:
         return ()
     found = [f"{name}/{partition}" for name, last in wanted for partition in columns.held(name, last)]

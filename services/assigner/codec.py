@@ -10,6 +10,7 @@ from braid.api.assigner.v1 import group_pb2
 from braid.api.mesh.v1 import event_pb2
 from braid.kernel.decider import Context
 from braid.kernel.errors import CorruptHistory
+from braid.kernel.offset_ranges import OffsetRange
 from services.assigner import codec_rules, snapshots
 from services.assigner.doubts import ProgressDoubted
 from services.assigner.events import (
@@ -226,8 +227,9 @@ def _encode_channel(event: StartFixed | ChannelObserved | ChannelClosed) -> pb.A
     match event:
         case StartFixed(channel, offsets):
             return pb.AssignerEvent(start_fixed=pb.StartFixed(channel=channel, offsets=offsets))
-        case ChannelClosed(channel, revision):
-            closed = pb.ChannelClosed(channel=channel, registry_revision=revision)
+        case ChannelClosed(channel, revision, unread):
+            ranges = [pb.UnreadRange(partition=each.partition, first=each.first, last=each.last) for each in unread]
+            closed = pb.ChannelClosed(channel=channel, registry_revision=revision, unread=ranges)
             return pb.AssignerEvent(channel_closed=closed)
         case ChannelObserved():
             observed = pb.ChannelObserved(
@@ -239,6 +241,12 @@ def _encode_channel(event: StartFixed | ChannelObserved | ChannelClosed) -> pb.A
                 registry_revision=event.registry_revision,
                 appeared_later=event.appeared_later,
                 zone=event.zone,
+                reading=event.reading,
+                finished=event.finished,
+                ending=event.ending,
+                unproved=event.unproved,
+                left_revision=event.left_revision,
+                in_order=event.in_order,
             )
             return pb.AssignerEvent(channel_observed=observed)
 
@@ -279,7 +287,18 @@ def _decode_observed(message: pb.ChannelObserved) -> Event:
         message.registry_revision,
         message.appeared_later,
         message.zone,
+        message.reading,
+        message.finished,
+        message.ending,
+        message.unproved,
+        message.left_revision,
+        message.in_order,
     )
+
+
+def _decode_closed(message: pb.ChannelClosed) -> Event:
+    unread = tuple(OffsetRange(each.partition, each.first, each.last) for each in message.unread)
+    return ChannelClosed(message.channel, message.registry_revision, unread)
 
 
 def _decode_released(message: pb.LeasesReleased) -> Event:
@@ -301,7 +320,7 @@ _DECODERS: Final = cast(
         "group_idle_expired": lambda m: GroupIdleExpired(),
         "start_fixed": lambda m: StartFixed(m.channel, tuple(m.offsets)),
         "channel_observed": _decode_observed,
-        "channel_closed": lambda m: ChannelClosed(m.channel, m.registry_revision),
+        "channel_closed": _decode_closed,
         "member_joined": _decode_joined,
         "member_gone": lambda m: MemberGone(m.member, GoneReason(m.reason)),
         "leases_granted": lambda m: LeasesGranted(_decode_grants(m.grants)),

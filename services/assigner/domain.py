@@ -6,25 +6,34 @@ through a release; only an explicit removal at a higher registry revision remove
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from braid.kernel.decider import Context
 from braid.kernel.errors import AlreadyExists, NotFound, Refused, Unavailable
-from braid.kernel.ids import ChannelId
-from services.assigner import admission, doubts, generations, operations, resets, splits, stops, unfencing
+from services.assigner import (
+    admission,
+    doubts,
+    generations,
+    group_channels,
+    operations,
+    resets,
+    splits,
+    stops,
+    unfencing,
+)
 from services.assigner.balance import Assignor, balance
 from services.assigner.doubts import ReportDoubts
 from services.assigner.events import (
     Balance,
-    ChannelClosed,
-    ChannelObserved,
     ChannelView,
     CloseChannel,
     Command,
     DeleteGroup,
     EndMembership,
+    EndReading,
     Event,
     ExpireIdle,
+    FinishReading,
     FixStart,
     GroupDeleted,
     GroupIdleExpired,
@@ -37,14 +46,12 @@ from services.assigner.events import (
     MemberGone,
     MemberJoined,
     ObserveChannels,
-    Presence,
     RecordAside,
     RecordBump,
     RegisterGroup,
     ReleaseLeases,
     ReleaseReason,
     RemoveMember,
-    SeenChannel,
     StartFixed,
     TakeOverdue,
     Together,
@@ -84,9 +91,9 @@ class GroupDecider:
             case RemoveMember():
                 return _remove(state, command)
             case ObserveChannels(view):
-                return _observe(state, view)
-            case CloseChannel(channel, revision):
-                return _close(state, channel, revision)
+                return group_channels.observe(state, view)
+            case CloseChannel() | FinishReading() | EndReading():
+                return group_channels.decide(state, command)
             case FixStart(channel, offsets):
                 return _fix_start(state, channel, offsets)
             case ReleaseLeases():
@@ -143,12 +150,16 @@ def registered_spec(state: Group) -> GroupSpec:
 
 
 def _register(state: Group, spec: GroupSpec, view: ChannelView) -> Sequence[Event]:
-    """The channels consumable now await their start position; all that come later begin at their log start."""
+    """The channels consumable now, and drained ones by the start position, await their start position.
+
+    All that come later begin at their log start.
+    """
     if state.spec is not None:
         raise AlreadyExists(f"there is a group {state.name!r} already", field="name")
     admission.check_spec(spec)
     admission.check_known(spec, view)
-    return [GroupRegistered(spec), *_first_seen(spec, view, frozenset(), appeared_later=False)]
+    present = group_channels.first_seen(spec, view, frozenset(), appeared_later=False)
+    return [GroupRegistered(spec), *present, *group_channels.left_to_read(spec, view, None, frozenset())]
 
 
 def _update(state: Group, command: UpdateGroup) -> Sequence[Event]:
@@ -159,8 +170,10 @@ def _update(state: Group, command: UpdateGroup) -> Sequence[Event]:
     admission.check_update(state, registered, command.spec)
     if command.spec == registered:
         return ()
-    later = _first_seen(command.spec, command.view, frozenset(state.channels), appeared_later=True)
-    return [GroupUpdated(command.spec), *later]
+    known = frozenset(state.channels)
+    later = group_channels.first_seen(command.spec, command.view, known, appeared_later=True)
+    drained = group_channels.left_to_read(command.spec, command.view, registered, known)
+    return [GroupUpdated(command.spec), *later, *drained]
 
 
 def _delete(state: Group, etag: str) -> Sequence[Event]:
@@ -231,58 +244,6 @@ def _remove(state: Group, command: RemoveMember) -> Sequence[Event]:
 
 
 # --- channels
-
-
-def _first_seen(
-    spec: GroupSpec, view: ChannelView, known: frozenset[str], *, appeared_later: bool
-) -> Iterable[ChannelObserved]:
-    for seen in view.channels:
-        wanted = seen.presence is Presence.CONSUMABLE and spec.wants(ChannelId.parse(seen.name))
-        if wanted and seen.name not in known:
-            yield _observed(seen, view.revision, consumable=True, appeared_later=appeared_later)
-
-
-def _observe(state: Group, view: ChannelView) -> Sequence[Event]:
-    """An older view changes nothing, a channel that is not mentioned has not changed."""
-    if state.spec is None or view.revision < state.registry_revision:
-        return ()
-    events: list[Event] = []
-    for seen in view.channels:
-        known = state.channels.get(seen.name)
-        if known is None or known.closed or view.revision <= known.registry_revision:
-            continue
-        consumable = seen.presence is Presence.CONSUMABLE or (seen.presence is Presence.AHEAD and known.consumable)
-        zone = seen.zone or known.zone
-        now = (seen.cluster, seen.topic, seen.partitions, consumable, zone)
-        if now == (known.cluster, known.topic, known.partitions, known.consumable, known.zone):
-            continue
-        event = _observed(seen, view.revision, consumable=consumable, appeared_later=known.appeared_later)
-        events.append(replace(event, zone=zone))
-        if not consumable:
-            events += _vacate(state, seen.name)
-    events += _first_seen(state.spec, view, frozenset(state.channels), appeared_later=True)
-    return events
-
-
-def _observed(seen: SeenChannel, revision: int, *, consumable: bool, appeared_later: bool) -> ChannelObserved:
-    return ChannelObserved(
-        seen.name, seen.cluster, seen.topic, seen.partitions, consumable, revision, appeared_later, seen.zone
-    )
-
-
-def _close(state: Group, channel: str, revision: int) -> Sequence[Event]:
-    known = state.channels.get(channel)
-    if known is None or known.closed:
-        return ()
-    return [ChannelClosed(channel, revision), *_vacate(state, channel)]
-
-
-def _vacate(state: Group, channel: str) -> Sequence[Event]:
-    """Nothing is left to do on the channel, so its leases end without a hand-over."""
-    held = [
-        LeaseGrant(name, lease.holder, lease.epoch) for name, lease in sorted(state.leases_of(channel)) if lease.holder
-    ]
-    return released(held, ReleaseReason.CHANNEL_GONE)
 
 
 def _fix_start(state: Group, channel: str, offsets: tuple[int, ...]) -> Sequence[Event]:

@@ -8,6 +8,15 @@ from typing import Final
 from braid.kernel.limits import GRANTS_PER_DECISION_MAX
 from services.assigner.doubts import ProgressDoubted, ReportDoubts
 from services.assigner.group import GroupSpec
+from services.assigner.model.channels import ChannelClosed as ChannelClosed
+from services.assigner.model.channels import ChannelCommand
+from services.assigner.model.channels import ChannelObserved as ChannelObserved
+from services.assigner.model.channels import ChannelView as ChannelView
+from services.assigner.model.channels import CloseChannel as CloseChannel
+from services.assigner.model.channels import EndReading as EndReading
+from services.assigner.model.channels import FinishReading as FinishReading
+from services.assigner.model.channels import Presence as Presence
+from services.assigner.model.channels import SeenChannel as SeenChannel
 from services.assigner.resets import ResetCommand, ResetEvent
 from services.assigner.rules import RuleCommand, RuleEvent
 from services.assigner.splits import SplitCommand, SplitEvent
@@ -48,28 +57,6 @@ class StartFixed:
 
     channel: str
     offsets: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ChannelObserved:
-    """What the registry said of a channel at a revision."""
-
-    channel: str
-    cluster: str
-    topic: str
-    partitions: int
-    consumable: bool
-    registry_revision: int
-    appeared_later: bool
-    zone: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class ChannelClosed:
-    """The channel's topic is going to be deleted; no lease on it will be granted again."""
-
-    channel: str
-    registry_revision: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,34 +208,6 @@ Event = (
 # --- what commands carry
 
 
-class Presence(Enum):
-    """Where a channel stands in its life, as far as consumers care."""
-
-    AHEAD = "ahead"  # provisioning or standby
-    CONSUMABLE = "consumable"  # active or draining, stranded or not
-    GONE = "gone"  # drained or retired
-
-
-@dataclass(frozen=True, slots=True)
-class SeenChannel:
-    """A channel in the registry's view."""
-
-    name: str
-    cluster: str
-    topic: str
-    partitions: int
-    presence: Presence
-    zone: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class ChannelView:
-    """Channels as the registry knew them at a revision. What it does not mention has not changed."""
-
-    revision: int
-    channels: tuple[SeenChannel, ...] = ()
-
-
 @dataclass(frozen=True, slots=True)
 class Hello:
     """How a member introduces itself; `held` are the (lease, epoch) pairs it still holds after a reconnect."""
@@ -320,14 +279,6 @@ class ObserveChannels:
     """The registry spoke."""
 
     view: ChannelView
-
-
-@dataclass(frozen=True, slots=True)
-class CloseChannel:
-    """The registry is about to delete a channel's topic."""
-
-    channel: str
-    registry_revision: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -450,7 +401,7 @@ Command = (
     | JoinMember
     | RemoveMember
     | ObserveChannels
-    | CloseChannel
+    | ChannelCommand
     | FixStart
     | ReleaseLeases
     | TakeOverdue

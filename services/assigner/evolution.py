@@ -154,7 +154,13 @@ def _channel_changed(state: Group, event: StartFixed | ChannelObserved | Channel
         case ChannelObserved():
             changed: Channel | None = _observed(known, event)
         case ChannelClosed(_, revision):
-            changed = known and replace(known, closed=True, registry_revision=max(known.registry_revision, revision))
+            changed = known and replace(
+                known,
+                closed=True,
+                registry_revision=max(known.registry_revision, revision),
+                reading=False,
+                unread=event.unread,
+            )
         case StartFixed(_, offsets):
             changed = known and replace(known, start=offsets)
     if changed is None:
@@ -172,6 +178,8 @@ def _channel_changed(state: Group, event: StartFixed | ChannelObserved | Channel
 
 
 def _observed(known: Channel | None, event: ChannelObserved) -> Channel:
+    """The channel as observed. A release that does not know of reading drained channels ends it without `finished`."""
+    before = known if known is not None and not event.finished else None
     return Channel(
         ChannelId.parse(event.channel),
         event.cluster,
@@ -184,6 +192,11 @@ def _observed(known: Channel | None, event: ChannelObserved) -> Channel:
         closed=known.closed if known else False,
         zone=event.zone,
         reset=known.reset if known and event.consumable else None,
+        reading=event.reading or (before is not None and before.reading),
+        ending=event.ending or (before is not None and before.ending),
+        unproved=event.unproved or (before is not None and before.unproved),
+        left_revision=event.left_revision,
+        in_order=event.in_order,
     )
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from braid.kernel.decider import Context
 from braid.kernel.ids import LeaseId, epoch_text
+from braid.kernel.offset_ranges import ranges_text
 from services.assigner.events import (
     ChannelClosed,
     ChannelObserved,
@@ -109,12 +110,14 @@ def _channel_text(lease: LeaseId, event: ChannelObserved | ChannelClosed | Start
         return ""
     match event:
         case ChannelObserved():
-            state = "is to be consumed" if event.consumable else "is finished"
+            state = _prospects(event)
             return (
                 f"Channel {event.channel} on {event.cluster} {state}, as of registry revision {event.registry_revision}"
             )
         case ChannelClosed():
-            return f"Channel {event.channel} was closed: its topic is going to be deleted"
+            left = [each for each in event.unread if each.partition == lease.partition]
+            unread = f"; the group had not done {ranges_text(left)}" if left else ""
+            return f"Channel {event.channel} was closed: its topic is going to be deleted{unread}"
         case ResetIntended(_, before, offsets):
             was, will = before[lease.partition], offsets[lease.partition]
             return "" if will == UNTOUCHED else f"The group's progress is to be set from {was} to {will} by hand"
@@ -124,6 +127,15 @@ def _channel_text(lease: LeaseId, event: ChannelObserved | ChannelClosed | Start
         case StartFixed(_, offsets):
             at = offsets[lease.partition] if lease.partition < len(offsets) else 0
             return f"The group's start in partition {lease.partition} was fixed at offset {at}"
+
+
+def _prospects(event: ChannelObserved) -> str:
+    """What the group is to do with a channel."""
+    if event.ending:
+        return "is about to be deleted"
+    if event.reading and event.consumable:
+        return "is drained, and to be read to its end"
+    return "is to be consumed" if event.consumable else "is finished"
 
 
 def _lease_text(lease: str, event: LeasesGranted | RevokesStarted | LeasesReleased, names: dict[str, str]) -> str:

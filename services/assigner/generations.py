@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from braid.kernel.ports import Generation
-from services.assigner import resets
+from services.assigner import group_channels, resets
 from services.assigner.events import (
     BumpIntended,
     Event,
@@ -141,7 +141,7 @@ def _counts(fence: ClusterFence, member_id: str, generation: int) -> bool:
 
 
 def _clusters(state: Group) -> set[str]:
-    return {channel.cluster for channel in state.channels.values() if state.wanted(channel)} | _resetting(state)
+    return {channel.cluster for channel in group_channels.wanted(state).values()} | _resetting(state)
 
 
 def _resetting(state: Group) -> set[str]:

@@ -12,6 +12,7 @@ import numpy as np
 
 from braid.kernel.ids import ChannelId, LeaseId
 from braid.kernel.limits import LEASE_MS_DEFAULT
+from braid.kernel.offset_ranges import Ranges
 from services.assigner.columns import LeaseColumns
 from services.assigner.lease import Lease as Lease
 from services.assigner.lease import LeaseState as LeaseState
@@ -100,6 +101,12 @@ class Channel:
         closed: Its topic is going to be deleted; it is never granted again.
         zone: Of its cluster; empty when the registry did not say.
         reset: Offsets that are to replace the group's progress in it, per partition; None for none.
+        reading: It is drained, and the group has yet to read what its topic keeps. Rules are in `drained`.
+        ending: Its topic is about to be deleted: holders give their leases back, then it is closed.
+        unproved: The drain may end without the group: it first saw it draining, or its progress there was reset.
+        left_revision: The route revision that dropped it; 0 while it is on the route, and where order does not matter.
+        in_order: Channels of its lane are consumed one after the other.
+        unread: What the group had not done in it when it was closed.
     """
 
     id: ChannelId
@@ -113,6 +120,12 @@ class Channel:
     closed: bool = False
     zone: str = ""
     reset: tuple[int, ...] | None = None
+    reading: bool = False
+    ending: bool = False
+    unproved: bool = False
+    left_revision: int = 0
+    in_order: bool = False
+    unread: Ranges = ()
 
     @property
     def awaits_start(self) -> bool:
@@ -265,10 +278,6 @@ class Group:
     def registry_revision(self) -> int:
         """The newest registry revision that changed anything here."""
         return max((channel.registry_revision for channel in self.channels.values()), default=0)
-
-    def wanted(self, channel: Channel) -> bool:
-        """Whether leases on the channel are to be held: it can be granted, and the spec asks for it."""
-        return channel.grantable and self.spec is not None and self.spec.wants(channel.id)
 
     def held_by(self, member: str) -> dict[str, Lease]:
         """The leases a member holds, those it is asked to give back included."""

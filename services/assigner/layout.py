@@ -19,6 +19,7 @@ from braid.kernel.limits import (
     WARM_UP_PART_MIN,
     WARM_UP_SECONDS,
 )
+from services.assigner import group_channels
 from services.assigner.columns import HELD, Blocks, Codes
 from services.assigner.constraints import borne, crowded, drained, forced, masks
 from services.assigner.costs import costs_of
@@ -149,7 +150,7 @@ def at_home(lease: Lease, now_ms: int) -> str:
 
 def _wanted(state: Group) -> Blocks:
     """The channels whose leases are wanted, with their partitions, in a fixed order."""
-    wanted = sorted((channel.id, name) for name, channel in state.channels.items() if state.wanted(channel))
+    wanted = sorted((channel.id, name) for name, channel in group_channels.wanted(state).items())
     return [(name, state.channels[name].partitions) for _, name in wanted]
 
 

@@ -21,7 +21,6 @@ _PROTOCOL_VERSION = 1
 _PRESENCES = {
     stream_pb2.CHANNEL_STATE_ACTIVE: Presence.CONSUMABLE,
     stream_pb2.CHANNEL_STATE_DRAINING: Presence.CONSUMABLE,
-    stream_pb2.CHANNEL_STATE_DRAINED: Presence.GONE,
     stream_pb2.CHANNEL_STATE_RETIRED: Presence.GONE,
 }
 
@@ -114,8 +113,31 @@ class RegistryFollower:
 
 
 def _seen(channel: stream_pb2.Channel) -> SeenChannel:
-    presence = Presence.AHEAD if channel.waits_for else _PRESENCES.get(channel.state, Presence.AHEAD)
-    return SeenChannel(channel.name, channel.cluster, channel.topic, channel.partitions, presence)
+    """A state this release does not know changes nothing for groups, as one before a channel carries traffic."""
+    drained = channel.state == stream_pb2.CHANNEL_STATE_DRAINED
+    return SeenChannel(
+        channel.name,
+        channel.cluster,
+        channel.topic,
+        channel.partitions,
+        _presence(channel),
+        draining=channel.state == stream_pb2.CHANNEL_STATE_DRAINING,
+        given_up=channel.closed,
+        drained_at_ms=channel.state_since_ms if drained else 0,
+        left_revision=channel.left_revision,
+        in_order=channel.in_order,
+    )
+
+
+def _presence(channel: stream_pb2.Channel) -> Presence:
+    if channel.waits_for:
+        return Presence.AHEAD
+    if channel.state != stream_pb2.CHANNEL_STATE_DRAINED:
+        return _PRESENCES.get(channel.state, Presence.AHEAD)
+    if channel.retiring:
+        return Presence.ENDING
+    unsealed = channel.closed and not channel.end_offsets  # given up while its cluster was away
+    return Presence.GONE if unsealed else Presence.DRAINED
 
 
 def _place(cluster: ClusterAddress) -> ClusterPlace:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from braid.kernel.errors import BraidError, CorruptHistory, NotLeader
 from braid.kernel.limits import SIGNALS_PER_DECISION_MAX
+from braid.kernel.limits_drained import STARTS_AT_ONCE
 from braid.kernel.ports import Generation, Kafka, Task
 from braid.runtime.kinds import Kind
 from braid.runtime.replica import Replica
@@ -36,6 +37,7 @@ from services.assigner.events import (
 from services.assigner.group import Channel, Group, GroupSpec
 from services.assigner.loads import GroupLoads, Sample
 from services.assigner.peers import RegistryFollower
+from services.assigner.reconciler_drained import DrainedReads
 from services.assigner.reconciler_generations import GenerationKeeper, Memberships
 from services.assigner.reconciler_shadow import ShadowKeeper
 from services.assigner.reconciler_starts import write_reset, write_start
@@ -95,6 +97,7 @@ class GroupKeeper:
             state=self._state,
             execute=self._execute_now,
         )
+        self._drained = DrainedReads(replica, kafka, registry, name, state=self._state, execute=self._execute_now)
         self._shadow = ShadowKeeper(replica, memberships.metrics, name, state=self._state, loads=self.loads)
         self._seen: tuple[GroupSpec | None, RegistryView | None] = (None, None)  # by the last decision
         self._loads = GroupLoads(replica.host.clock.elapsed())
@@ -195,6 +198,7 @@ class GroupKeeper:
                 self._fix_starts()
                 self._generations.look()
                 self._endings.look()
+                self._drained.look()
                 backoff.reset()
                 await self._replica.host.clock.sleep(0)  # what was begun goes on its way before the next decision
             except (NotLeader, CorruptHistory):
@@ -210,6 +214,7 @@ class GroupKeeper:
             task.cancel()
         self._generations.stop()
         self._endings.stop()
+        self._drained.stop()
         self._shadow.stop()
 
     async def _decide(self) -> None:
@@ -265,6 +270,8 @@ class GroupKeeper:
         for name, channel in sorted(state.channels.items()):
             wanted = channel.awaits_start and state.spec is not None and state.spec.wants(channel.id)
             if (wanted or channel.reset is not None) and name not in self._starts:
+                if len(self._starts) >= STARTS_AT_ONCE:
+                    return  # each that is written begins the next
                 task = self._replica.host.tasks.spawn(self._fix_start(name), f"start of {self._name} in {name}")
                 self._starts[name] = task
 

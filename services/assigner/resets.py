@@ -5,13 +5,14 @@ channel, and the result, once the cluster holds the new progress. Between them e
 which somebody could still commit under an old generation gets a newer one first (`generations`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from braid.kernel.decider import Context
 from braid.kernel.errors import NotFound, Refused, Unavailable
 from braid.kernel.limits import GROUP_RULES_SHOWN
 from services.assigner.group import Channel, Group
+from services.assigner.model.channels import ChannelObserved
 
 UNTOUCHED = -1  # in place of an offset: what is committed in the partition stays
 
@@ -44,9 +45,10 @@ ResetEvent = ResetIntended | ProgressReset
 
 @dataclass(frozen=True, slots=True)
 class ResetProgress:
-    """Replaces progress in channels, as looked up a moment ago."""
+    """Replaces progress in channels, as looked up a moment ago; `drained` are those of them that are begun anew."""
 
     channels: tuple[ResetIntended, ...]
+    drained: tuple[ChannelObserved, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,22 +62,27 @@ class RecordReset:
 ResetCommand = ResetProgress | RecordReset
 
 
-def decide(state: Group, command: ResetCommand) -> Sequence[ResetEvent]:
+def decide(state: Group, command: ResetCommand) -> Sequence[ResetEvent | ChannelObserved]:
     """Told twice, or too late, a result leads to nothing. Raises `NotFound`, `Refused`, `Unavailable`."""
     match command:
-        case ResetProgress(channels):
-            check(state, [each.channel for each in channels])
-            return channels
+        case ResetProgress(channels, drained):
+            check(state, [each.channel for each in channels], {each.channel for each in drained})
+            return [*(each for each in drained if not _consumed(state, each.channel)), *channels]
         case RecordReset(channel, offsets):
             known = state.channels.get(channel)
             return [ProgressReset(channel, offsets)] if known is not None and known.reset == offsets else ()
 
 
-def check(state: Group, channels: Sequence[str]) -> None:
-    """Raises `NotFound`, `Refused` or `Unavailable` unless progress in these channels may be replaced now."""
+def check(state: Group, channels: Sequence[str], drained: Collection[str] = ()) -> None:
+    """Raises `NotFound`, `Refused` or `Unavailable` unless progress in these channels may be replaced now.
+
+    Drained channels in which nothing is left for the group are begun anew, unless they are about to be deleted.
+    """
     held: dict[str, int] = {}
     for name in channels:
         known = state.channels.get(name)
+        if name in drained and not _consumed(state, name) and not (known and (known.closed or known.ending)):
+            continue
         if known is None or not resettable(state, known):
             raise NotFound(f"group {state.name!r} does not consume channel {name}", field="stream")
         if known.awaits_start:
@@ -99,6 +106,11 @@ def resettable(state: Group, channel: Channel) -> bool:
     return channel.consumable and not channel.closed and state.spec is not None and state.spec.wants(channel.id)
 
 
+def _consumed(state: Group, name: str) -> bool:
+    known = state.channels.get(name)
+    return known is not None and resettable(state, known)
+
+
 def pending(state: Group) -> Sequence[str]:
     """Channels whose progress is being replaced."""
     return sorted(name for name, each in state.channels.items() if each.reset is not None and resettable(state, each))
@@ -110,7 +122,10 @@ def evolve(state: Group, event: ResetEvent, context: Context) -> Group:
     known = state.channels.get(event.channel)
     if known is None:
         return state
-    wanted = event.offsets if isinstance(event, ResetIntended) else None
     if not state.members:
         state = replace(state, idle_since_ms=context.now_ms, idle_expired=False)
-    return replace(state, channels={**state.channels, event.channel: replace(known, reset=wanted)})
+    if isinstance(event, ResetIntended):
+        known = replace(known, reset=event.offsets, unproved=True)
+    else:
+        known = replace(known, reset=None)
+    return replace(state, channels={**state.channels, event.channel: known})

@@ -5,8 +5,8 @@ from types import MappingProxyType
 
 from braid.api.assigner.v1 import assigner_service_pb2 as api
 from braid.api.assigner.v1 import beat_pb2, group_pb2, join_pb2
-from braid.kernel.errors import Invalid, Refused, Unavailable
-from braid.kernel.ids import ChannelId, check_name
+from braid.kernel.errors import Invalid, Unavailable
+from braid.kernel.ids import check_name
 from braid.kernel.limits import GROUP_IDLE_EXPIRY_SECONDS, LEASE_MESSAGE_BYTES_MAX
 from braid.kernel.ports import Caller, Kafka, RpcService
 from braid.rpc.methods import duplex, method_path, service_path, unary
@@ -16,12 +16,13 @@ from braid.runtime.telemetry import AssignerMetrics, make_assigner_metrics
 from services.assigner.admission import check_spec
 from services.assigner.codec import spec_message
 from services.assigner.domain import registered_spec
-from services.assigner.events import CloseChannel, Command, DeleteGroup, Presence, RegisterGroup, UpdateGroup
+from services.assigner.events import Command, DeleteGroup, RegisterGroup, UpdateGroup
 from services.assigner.group import Group, GroupSpec
 from services.assigner.peers import RegistryFollower
 from services.assigner.reconciler import Term
 from services.assigner.reconciler_group import GROUPS
 from services.assigner.servicer_beats import Beats
+from services.assigner.servicer_closing import Closings
 from services.assigner.servicer_joins import Joins, MemberSession
 from services.assigner.servicer_operations import Operations
 from services.assigner.servicer_preview import Previews
@@ -57,6 +58,7 @@ class Assigner:
         beats = Beats(replica, tickets, lambda: self._require_term(replica))
         operations = Operations(replica)
         progress = Resets(replica, self._kafka, registry)
+        closings = Closings(replica, registry, self._kafka, lambda: self._require_term(replica))
         previews = Previews(replica, lambda: self._require_term(replica))
 
         return RpcService(
@@ -82,7 +84,7 @@ class Assigner:
                 _path("ResumeLane"): unary(api.ResumeLaneRequest, operations.resume_lane),
                 _path("SplitBacklog"): unary(api.SplitBacklogRequest, operations.split_backlog),
                 _path("ResetProgress"): unary(api.ResetProgressRequest, progress.reset_progress),
-                _path("CloseChannel"): unary(api.CloseChannelRequest, writes.close_channel),
+                _path("CloseChannel"): unary(api.CloseChannelRequest, closings.close_channel),
             },
             server_stream={},
             duplex={
@@ -157,29 +159,6 @@ class _Writes:
         if outcome.repeated and before.spec is None:
             return group_pb2.Group(name=request.name)
         return group_message(before)
-
-    async def close_channel(self, request: api.CloseChannelRequest, caller: Caller) -> api.CloseChannelResponse:
-        """Records in every group that has the channel that it is never granted again.
-
-        Views move on only when a channel changes, so a view of a lower revision that says it is drained is enough.
-
-        Raises:
-            Refused: at that revision the registry still has records to consume there.
-            Unavailable: the registry said so, but its channels are not heard of here yet.
-        """
-        self._replica.require_leader()
-        name = str(ChannelId.parse(request.channel))
-        view = self._registry.view
-        seen = view.channels.get(name) if view else None
-        if view is None or (seen and seen.presence is not Presence.GONE and view.revision < request.registry_revision):
-            raise Unavailable(f"the registry is not yet heard to have drained {name}", remedy="try again")
-        if seen is not None and seen.presence is not Presence.GONE:
-            raise Refused(f"channel {name} is not drained", field="channel", remedy="drain it first")
-        for group, state in self._replica.aggregates.states(GROUPS).items():
-            if name in state.channels:
-                await self._execute(group, CloseChannel(name, request.registry_revision), caller)
-        self._replica.require_leader()
-        return api.CloseChannelResponse(revision=self._replica.aggregates.revision)
 
     def _updated(self, request: api.UpdateGroupRequest) -> GroupSpec:
         state = self._replica.aggregates.state(GROUPS, request.name)

@@ -8,9 +8,10 @@ from braid.api.assigner.v1 import group_pb2, rules_pb2
 from braid.kernel.errors import Invalid, NotFound
 from braid.kernel.ids import LeaseId
 from braid.kernel.limits import PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX
+from braid.kernel.offset_ranges import ranges_text
 from braid.kernel.ports import Caller
 from braid.runtime.replica import Replica
-from services.assigner import doubts, resets, stops, unfencing
+from services.assigner import doubts, group_channels, resets, stops, unfencing
 from services.assigner.admission import etag_of
 from services.assigner.codec import metadata_message, spec_message
 from services.assigner.codec_rules import rules_message
@@ -163,6 +164,8 @@ def group_message(state: Group) -> group_pb2.Group:
             splits=_split_messages(state),
             doubts=[f"{x.lease} {x.kind} {x.start} to {x.end}: {x.reason}" for x in doubts.current(state)],
             stopped_lanes=[_stop_text(state, each) for _, each in sorted(state.stops.items())],
+            reading_channels=group_channels.reading(state),
+            unread=[f"{name}: {ranges_text(ranges)}" for name, ranges in group_channels.unread(state)],
         ),
         etag=etag_of(state),
         create_time_ms=state.created_at_ms,
@@ -227,10 +230,12 @@ def _drain_state(group: Group, member: Member) -> rules_pb2.DrainState.ValueType
 
 def _leases(group: Group) -> list[tuple[str, Lease]]:
     """All leases that are held or wanted."""
+    waiting = group_channels.held_back(group.channels)
     wanted = {
         lease_name(channel.id, partition): _NEVER
-        for channel in group.channels.values()
+        for name, channel in group.channels.items()
         if channel.consumable and not channel.closed and group.spec is not None and group.spec.wants(channel.id)
+        if name not in waiting
         for partition in range(channel.partitions)
     }
     held = {name: lease for name, lease in group.leases.items() if lease.holder or name in wanted}

@@ -5,13 +5,14 @@ from typing import NamedTuple
 
 from braid.api.assigner.v1 import assigner_service_pb2 as api
 from braid.kernel.errors import Invalid, NotFound, Refused, Unavailable
-from braid.kernel.ids import LeaseId
+from braid.kernel.ids import ChannelId, LeaseId
 from braid.kernel.ports import Caller, Kafka, OffsetAt, TopicPartition
 from braid.runtime.replica import Replica
-from services.assigner import resets
+from services.assigner import group_channels, resets
 from services.assigner.codec import decode_start
 from services.assigner.domain import registered_spec
-from services.assigner.group import Channel, Group, StartKind, lease_name
+from services.assigner.group import Channel, Group, StartKind, StartPosition, lease_name
+from services.assigner.model.channels import ChannelObserved
 from services.assigner.peers import RegistryFollower
 from services.assigner.reconciler_group import GROUPS
 from services.assigner.registry_view import ClusterPlace
@@ -25,6 +26,13 @@ class _Looked(NamedTuple):
     intent: ResetIntended
     starts: tuple[int, ...]
     ends: tuple[int, ...]
+
+    @property
+    def holds_records(self) -> bool:
+        """Whether records lie behind the wanted offsets."""
+        return any(
+            wanted != UNTOUCHED and wanted < end for wanted, end in zip(self.intent.offsets, self.ends, strict=True)
+        )
 
 
 class Resets:
@@ -50,10 +58,15 @@ class Resets:
         asked = {str(LeaseId.parse(each.lease)): each.offset for each in request.offsets}
         if bool(asked) == request.HasField("to"):
             raise Invalid("name a position, or offsets of single leases", field="to")
-        looked = [await self._look(state, channel, request, asked) for channel in _channels(state, request, asked)]
+        drained = self._drained(state, request)
+        consumed = _consumed(state)
+        found = _asked_for(request, {**{name: _begun(event) for name, event in drained.items()}, **consumed}, asked)
+        looked = [await self._look(state, channel, request, asked) for channel in found]
+        looked = [each for each in looked if str(each.channel.id) in consumed or each.holds_records]
+        begun = tuple(drained[each.intent.channel] for each in looked if each.intent.channel not in consumed)
         refusal = ""
         try:
-            resets.check(state, [each.intent.channel for each in looked])
+            resets.check(state, [each.intent.channel for each in looked], {each.channel for each in begun})
         except (Refused, Unavailable) as error:
             if not request.dry_run:
                 raise
@@ -62,7 +75,7 @@ class Resets:
             await self._replica.aggregates.execute(
                 GROUPS,
                 request.group,
-                ResetProgress(tuple(each.intent for each in looked)),
+                ResetProgress(tuple(each.intent for each in looked), begun),
                 actor=caller.principal or caller.peer,
                 tenant=caller.tenant,
                 request_id=caller.request_id,
@@ -90,6 +103,8 @@ class Resets:
                     at: offset if offset == UNTOUCHED else min(max(offset, starts[at]), ends[at])
                     for at, offset in named.items()
                 }
+                if channel.reading:  # its other partitions are begun nowhere else than where progress stands
+                    wanted |= {at: ends[at] for at in partitions if wanted[at] == UNTOUCHED and found[at].offset < 0}
         finally:
             await admin.close()
             await offsets.close()
@@ -99,6 +114,20 @@ class Resets:
             tuple(wanted[at] for at in partitions),
         )
         return _Looked(channel, intent, tuple(starts[at] for at in partitions), tuple(ends[at] for at in partitions))
+
+    def _drained(self, state: Group, request: api.ResetProgressRequest) -> Mapping[str, ChannelObserved]:
+        """Drained channels that are kept and have nothing left for the group, which may begin in them anew."""
+        view, spec = self._registry.view, state.spec
+        if view is None or spec is None:
+            return {}
+        start = decode_start(request.to) if request.HasField("to") else StartPosition()
+        told = view.of(spec.streams)
+        return {
+            seen.name: group_channels.begun(seen, told.revision, appeared_later=True)
+            for seen in told.channels
+            if group_channels.begins_at(start, seen) and spec.wants(ChannelId.parse(seen.name))
+            if not ((known := state.channels.get(seen.name)) and (known.closed or known.ending))
+        }
 
     def _place(self, channel: Channel) -> tuple[str, str]:
         view = self._registry.view
@@ -115,23 +144,35 @@ def _check_known(state: Group) -> None:
         raise NotFound(error.message, field="group", remedy="list them: braid get groups") from error
 
 
-def _channels(state: Group, request: api.ResetProgressRequest, asked: Mapping[str, int]) -> list[Channel]:
-    """Those a request is about."""
-    consumed = {name: each for name, each in state.channels.items() if resets.resettable(state, each)}
+def _consumed(state: Group) -> Mapping[str, Channel]:
+    """The channels in which something is left for the group."""
+    return {name: each for name, each in state.channels.items() if resets.resettable(state, each)}
+
+
+def _begun(event: ChannelObserved) -> Channel:
+    """A drained channel as it will be once the group begins in it anew."""
+    id = ChannelId.parse(event.channel)
+    return Channel(id, event.cluster, event.topic, event.partitions, True, event.registry_revision, True, reading=True)
+
+
+def _asked_for(
+    request: api.ResetProgressRequest, known: Mapping[str, Channel], asked: Mapping[str, int]
+) -> list[Channel]:
+    """Those of the channels that a request is about."""
     for lease in asked:
         channel, partition = lease.rsplit("/", 1)
-        if channel not in consumed or int(partition) >= consumed[channel].partitions:
-            raise NotFound(f"group {state.name!r} does not consume {lease}", field="offsets")
+        if channel not in known or int(partition) >= known[channel].partitions:
+            raise NotFound(f"group {request.group!r} does not consume {lease}", field="offsets")
     found = [
         each
-        for name, each in sorted(consumed.items())
+        for name, each in sorted(known.items())
         if request.stream in ("", each.id.stream)
         and request.lane in ("", each.id.lane)
         and (not asked or any(lease.rsplit("/", 1)[0] == name for lease in asked))
     ]
     if not found:
         part = "/".join(filter(None, (request.stream, request.lane)))
-        raise NotFound(f"group {state.name!r} consumes nothing of {part or 'any stream'}", field="stream")
+        raise NotFound(f"group {request.group!r} consumes nothing of {part or 'any stream'}", field="stream")
     return found
 
 

@@ -9,6 +9,7 @@ from typing import Final, TypeVar, cast
 from braid.kernel.errors import BraidError, CorruptHistory
 from braid.kernel.ids import ChannelId
 from braid.kernel.limits import SNAPSHOT_PIECE_ITEMS
+from braid.kernel.offset_ranges import OffsetRange
 from services.assigner.group import (
     Channel,
     ClusterFence,
@@ -28,14 +29,22 @@ from services.assigner.group import (
 from services.assigner.rules import Ban, Basis, Drain, Freeze, GroupRules, Pin, PlacementPolicy, Shadow, Zones
 
 T = TypeVar("T")
+Json = Mapping[str, object]
 
 _FORMAT: Final = 1
 _TIGHT: Final = (",", ":")
 _ENCODER: Final = json.JSONEncoder(separators=_TIGHT, ensure_ascii=False)  # keys as they come: in a fixed order
 LATER: Final = ("resets",)  # plain values only
 _INITIAL: Final = {field.name: field.default for field in fields(Group)}
+_LATER_OF_CHANNELS: Final[Json] = {
+    "reading": False,
+    "ending": False,
+    "unproved": False,
+    "left_revision": 0,
+    "in_order": False,
+    "unread": (),
+}
 _MEMBER_FIELDS: Final = tuple(sorted(field.name for field in fields(Member)))
-Json = Mapping[str, object]
 
 
 def encode(state: Group) -> bytes:
@@ -76,7 +85,8 @@ def _later_json(state: Group) -> Json:
     That release refuses fields it does not know anywhere but within the rules, which is why they stand there.
     """
     later = {name: value for name in LATER if (value := getattr(state, name)) != _INITIAL[name]}
-    return {"later": later} if later else {}
+    channels = {name: told for name, each in sorted(state.channels.items()) if (told := _later_of_channel(each))}
+    return ({"later": later} if later else {}) | ({"later_of_channels": channels} if channels else {})
 
 
 def _slices(items: Iterator[T]) -> Iterator[list[T]]:
@@ -118,7 +128,13 @@ def _member_json(member: Member) -> Json:
 
 
 def _channel_json(channel: Channel) -> Json:
-    return {**asdict(channel), "id": str(channel.id)}
+    """A channel as the first release knows it; the rest is in `_later_json`."""
+    told = asdict(channel)
+    return {name: value for name, value in told.items() if name not in _LATER_OF_CHANNELS} | {"id": str(channel.id)}
+
+
+def _later_of_channel(channel: Channel) -> Json:
+    return {name: value for name, usual in _LATER_OF_CHANNELS.items() if (value := getattr(channel, name)) != usual}
 
 
 def _lease_json(lease: Lease) -> Sequence[object]:
@@ -148,7 +164,10 @@ def _group(document: dict[str, object]) -> Group:
     told = {name: value for name, value in document.items() if name != "format"}
     spec = cast("dict[str, object] | None", told["spec"])
     members = [_member(item) for item in cast("Sequence[dict[str, object]]", told["members"])]
-    channels = [_channel(item) for item in cast("Sequence[dict[str, object]]", told["channels"])]
+    told_later = cast("Mapping[str, Mapping[str, dict[str, object]]]", told.get("rules", {}))
+    later = told_later.get("later_of_channels", {})
+    items = cast("Sequence[dict[str, object]]", told["channels"])
+    channels = [_channel(item | later.get(cast("str", item["id"]), {})) for item in items]
     leases = cast("Mapping[str, Sequence[object]]", told["leases"])
     fences = cast("Mapping[str, Json]", told.get("fences", {}))  # older snapshots have none
     stops = cast("Mapping[str, Json]", told.get("stops", {}))  # nor these
@@ -194,6 +213,7 @@ def _channel(item: dict[str, object]) -> Channel:
         "id": ChannelId.parse(cast("str", item["id"])),
         "start": None if start is None else tuple(start),
         "reset": None if reset is None else tuple(reset),
+        "unread": tuple(OffsetRange(*each) for each in cast("Sequence[Sequence[int]]", item.get("unread", ()))),
     }
     return Channel(**{**item, **parsed})  # type: ignore[arg-type]  # as above
 

@@ -110,7 +110,10 @@ class ClusterModel:
             self._drop(key)
 
     def register(self, world: World) -> None:
-        """Registered groups lag in every open channel they consume, also where they never committed."""
+        """Registered groups lag in every open channel they consume, and in drained ones they have yet to read.
+
+        Also where they never committed.
+        """
         if self._registered is world:
             return
         for channel in world.channels.values():
@@ -119,6 +122,11 @@ class ClusterModel:
             for group, wish in (world.groups or {}).items():
                 if wish.wants(channel):
                     self._expect(group, channel)
+        for group, wish in (world.groups or {}).items():
+            for name in wish.reading:
+                read = world.channels.get(name)
+                if read is not None and read.cluster == self.name and wish.lags_in(read):
+                    self._expect(group, read)
         for key in [key for key, progress in self.progress.items() if progress.commit is None]:
             if not self._expected(key, world):
                 self._drop(key)
@@ -171,7 +179,7 @@ class ClusterModel:
             if progress is None or ends is None or key.log in due or is_stale(ends, now):
                 continue
             channel = world.topics.get((self.name, key.topic))
-            if not self._is_shown(key, progress, channel, world) or _is_drained(channel):
+            if not self._is_shown(key, progress, channel, world) or _is_drained(key, channel, world):
                 continue
             reading = read_lag(progress, ends, now)
             if wants_probe(progress, reading, ends, now):
@@ -190,7 +198,7 @@ class ClusterModel:
 
     def _row(self, key: GroupPartition, progress: Progress, channel: Channel | None, world: World, now: Now) -> LagRow:
         ends = self.ends.get(key.log) or LogEnds()
-        reading = read_lag(progress, ends, now, drained=_is_drained(channel))
+        reading = read_lag(progress, ends, now, drained=_is_drained(key, channel, world))
         live = live_seconds(progress, ends, now) if reading.records else None
         ours = world.wish(key.group) is not None or has_envelope(progress)
         age_ms = round((now.elapsed - ends.seen_at) * 1000) if ends.seen_at is not None else now.wall_ms
@@ -238,7 +246,7 @@ class ClusterModel:
 
     def _expected(self, key: GroupPartition, world: World) -> bool:
         channel, wish = world.topics.get((self.name, key.topic)), world.wish(key.group)
-        return channel is not None and wish is not None and channel.presence is Presence.OPEN and wish.wants(channel)
+        return channel is not None and wish is not None and wish.lags_in(channel)
 
     def _drop(self, key: GroupPartition) -> None:
         """A registered group is expected again when `register` is next called."""
@@ -255,5 +263,9 @@ class ClusterModel:
                 yield progress
 
 
-def _is_drained(channel: Channel | None) -> bool:
-    return channel is not None and channel.presence is Presence.DRAINED
+def _is_drained(key: GroupPartition, channel: Channel | None, world: World) -> bool:
+    """Whether nothing is left for the group: the channel is drained, and it does not read it."""
+    if channel is None or channel.presence is not Presence.DRAINED:
+        return False
+    wish = world.wish(key.group)
+    return wish is None or not wish.lags_in(channel)

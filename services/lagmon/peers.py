@@ -136,10 +136,12 @@ def _channels(told: Iterable[stream_pb2.Channel]) -> dict[str, Channel]:
             each.topic,
             each.partitions,
             _PRESENCES.get(each.state, Presence.AHEAD),
+            each.name,
         )
         for each in told
     }
 
 
 def _wish(group: group_pb2.Group) -> Wish:
-    return Wish(frozenset(group.spec.streams), frozenset(group.spec.lanes))
+    reading = frozenset(group.status.reading_channels)
+    return Wish(frozenset(group.spec.streams), frozenset(group.spec.lanes), reading)

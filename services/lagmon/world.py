@@ -13,7 +13,7 @@ class Presence(Enum):
 
     AHEAD = "not consumed yet"
     OPEN = "consumed"
-    DRAINED = "everything in it is done"
+    DRAINED = "everything in it is done, but by groups that read it since"
     RETIRED = "its topic is gone"
 
 
@@ -33,20 +33,33 @@ class Channel(NamedTuple):
     topic: str
     partitions: int
     presence: Presence
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What a registered group consumes; no lanes stand for all but the dead letters'."""
+    """What a registered group consumes; no lanes stand for all but the dead letters'.
+
+    Attributes:
+        streams, lanes: Names.
+        reading: Drained channels it has yet to read.
+    """
 
     streams: frozenset[str]
     lanes: frozenset[str] = frozenset()
+    reading: frozenset[str] = frozenset()
 
     def wants(self, channel: Channel) -> bool:
         """Whether the group consumes the channel."""
         if channel.stream not in self.streams:
             return False
         return channel.lane in self.lanes if self.lanes else channel.lane != DEAD_LETTER_LANE
+
+    def lags_in(self, channel: Channel) -> bool:
+        """Whether something may be left for the group in the channel."""
+        if channel.presence is Presence.DRAINED:
+            return channel.name in self.reading
+        return channel.presence is Presence.OPEN and self.wants(channel)
 
 
 @dataclass(frozen=True)

@@ -188,6 +188,9 @@ def channel_message(stream: Stream, channel: Channel, holders: Sequence[str] = (
         closed=channel.closed,
         waits_for=[str(each.id(stream.name)) for each in stream.waits_for(channel)],
         overwritten=range_messages(channel.overwritten),
+        left_revision=channel.drain_revision,
+        in_order=stream.keeps_order(channel.ref.lane) and not channel.released,
+        retiring=channel.retiring,
     )
 
 

@@ -72,6 +72,7 @@ class ToldAssigner:
 
     def __init__(self) -> None:
         self.groups: dict[str, Sequence[str]] = {}
+        self.reading: dict[str, Sequence[str]] = {}  # by group, drained channels it has yet to read
 
     def rpc(self, replica: Replica) -> RpcService:
         """See `Service`."""
@@ -80,7 +81,11 @@ class ToldAssigner:
             request: assigner_api.ListGroupsRequest, caller: Caller
         ) -> assigner_api.ListGroupsResponse:
             groups = [
-                group_pb2.Group(name=name, spec=group_pb2.GroupSpec(streams=["logs"], lanes=dict.fromkeys(lanes, 1)))
+                group_pb2.Group(
+                    name=name,
+                    spec=group_pb2.GroupSpec(streams=["logs"], lanes=dict.fromkeys(lanes, 1)),
+                    status=group_pb2.GroupStatus(reading_channels=self.reading.get(name, ())),
+                )
                 for name, lanes in self.groups.items()
             ]
             return assigner_api.ListGroupsResponse(groups=groups)

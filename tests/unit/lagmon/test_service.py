@@ -147,6 +147,24 @@ def test_a_drained_channel_is_0_whatever_its_canary_and_a_retired_one_is_gone() 
     play(scene)
 
 
+def test_a_drained_channel_lags_for_a_group_that_has_yet_to_read_it() -> None:
+    async def scene(mesh: Mesh) -> None:
+        mesh.channel(partitions=1, state="DRAINED")
+        mesh.assigner.groups = {"new": [], "old": []}
+        mesh.assigner.reading = {"new": ["logs/live/1"]}
+        mesh.produce(3)
+        (row,) = await mesh.until(lambda rows: [row.lag_records for row in rows] == [3], 5)
+        assert (row.group, row.lane, row.topic) == ("new", "live", LOGS)
+        mesh.commit("new", EnvelopeFields(base=1, oldest_ingested_at_ms=mesh.clock.now_ms() - 9_000))
+        mesh.commit("old", EnvelopeFields(base=1))
+        rows = await mesh.until(lambda rows: [row.lag_records for row in rows] == [2, 0], 5)
+        assert rows[0].lag_seconds == pytest.approx(9, abs=2)
+        mesh.assigner.reading = {}
+        await mesh.until(lambda rows: [row.lag_records for row in rows] == [0, 0], 5)
+
+    play(scene)
+
+
 def test_a_dead_clusters_rows_are_stale_and_grow_and_it_returns() -> None:
     async def scene(mesh: Mesh) -> None:
         mesh.channel(partitions=1)

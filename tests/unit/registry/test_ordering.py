@@ -107,6 +107,19 @@ def test_what_waits_is_told_until_the_old_channel_is_drained() -> None:
     run_virtual(scenario())
 
 
+def test_the_order_of_a_lanes_channels_is_told_beside_them() -> None:
+    async def scenario() -> None:
+        mesh = await moved_with_a_group_behind()
+        old, new = await mesh.channel("logs/live/1"), await mesh.channel("logs/live/2")
+        assert old.left_revision > 0
+        assert (new.left_revision, old.in_order, new.in_order) == (0, True, True)
+        await mesh.client.unary("ReleaseChannel", api.ReleaseChannelRequest(channel=new.name), stream_pb2.Channel)
+        assert not (await mesh.channel(new.name)).in_order
+        assert not old.retiring
+
+    run_virtual(scenario())
+
+
 def test_what_a_person_released_waits_no_more() -> None:
     async def scenario() -> None:
         mesh = await moved_with_a_group_behind()

@@ -377,6 +377,12 @@ class ChannelObserved(_message.Message):
     REGISTRY_REVISION_FIELD_NUMBER: _builtins.int
     APPEARED_LATER_FIELD_NUMBER: _builtins.int
     ZONE_FIELD_NUMBER: _builtins.int
+    READING_FIELD_NUMBER: _builtins.int
+    FINISHED_FIELD_NUMBER: _builtins.int
+    ENDING_FIELD_NUMBER: _builtins.int
+    UNPROVED_FIELD_NUMBER: _builtins.int
+    LEFT_REVISION_FIELD_NUMBER: _builtins.int
+    IN_ORDER_FIELD_NUMBER: _builtins.int
     channel: _builtins.str
     cluster: _builtins.str
     topic: _builtins.str
@@ -388,6 +394,18 @@ class ChannelObserved(_message.Message):
     """It appeared after the group was registered, so it begins at its log start."""
     zone: _builtins.str
     """Of its cluster."""
+    reading: _builtins.bool
+    """The channel is drained, and the group has yet to read what its topic keeps."""
+    finished: _builtins.bool
+    """Nothing is left in it for the group; ends `reading`. Without it a channel that is not consumable may be resumed."""
+    ending: _builtins.bool
+    """Its topic is about to be deleted: holders give their leases back."""
+    unproved: _builtins.bool
+    """It was draining when the group first saw it, so the drain may have ended without waiting for the group."""
+    left_revision: _builtins.int
+    """The route revision that dropped it; 0 while it is on the route, and where order does not matter."""
+    in_order: _builtins.bool
+    """Its lane's channels are consumed one after the other."""
     def __init__(
         self,
         *,
@@ -399,10 +417,16 @@ class ChannelObserved(_message.Message):
         registry_revision: _builtins.int = ...,
         appeared_later: _builtins.bool = ...,
         zone: _builtins.str = ...,
+        reading: _builtins.bool = ...,
+        finished: _builtins.bool = ...,
+        ending: _builtins.bool = ...,
+        unproved: _builtins.bool = ...,
+        left_revision: _builtins.int = ...,
+        in_order: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["appeared_later", b"appeared_later", "channel", b"channel", "cluster", b"cluster", "consumable", b"consumable", "partitions", b"partitions", "registry_revision", b"registry_revision", "topic", b"topic", "zone", b"zone"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["appeared_later", b"appeared_later", "channel", b"channel", "cluster", b"cluster", "consumable", b"consumable", "ending", b"ending", "finished", b"finished", "in_order", b"in_order", "left_revision", b"left_revision", "partitions", b"partitions", "reading", b"reading", "registry_revision", b"registry_revision", "topic", b"topic", "unproved", b"unproved", "zone", b"zone"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -416,21 +440,55 @@ class ChannelClosed(_message.Message):
 
     CHANNEL_FIELD_NUMBER: _builtins.int
     REGISTRY_REVISION_FIELD_NUMBER: _builtins.int
+    UNREAD_FIELD_NUMBER: _builtins.int
     channel: _builtins.str
     registry_revision: _builtins.int
+    @_builtins.property
+    def unread(self) -> _containers.RepeatedCompositeFieldContainer[Global___UnreadRange]:
+        """What the group had not done in it."""
+
     def __init__(
         self,
         *,
         channel: _builtins.str = ...,
         registry_revision: _builtins.int = ...,
+        unread: _abc.Iterable[Global___UnreadRange] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["channel", b"channel", "registry_revision", b"registry_revision"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["channel", b"channel", "registry_revision", b"registry_revision", "unread", b"unread"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ChannelClosed: _TypeAlias = ChannelClosed  # noqa: Y015
+
+@_typing.final
+class UnreadRange(_message.Message):
+    """Offsets of a partition, both ends included."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PARTITION_FIELD_NUMBER: _builtins.int
+    FIRST_FIELD_NUMBER: _builtins.int
+    LAST_FIELD_NUMBER: _builtins.int
+    partition: _builtins.int
+    first: _builtins.int
+    last: _builtins.int
+    """-1 when nobody knows where it ends."""
+    def __init__(
+        self,
+        *,
+        partition: _builtins.int = ...,
+        first: _builtins.int = ...,
+        last: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["first", b"first", "last", b"last", "partition", b"partition"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UnreadRange: _TypeAlias = UnreadRange  # noqa: Y015
 
 @_typing.final
 class MemberJoined(_message.Message):

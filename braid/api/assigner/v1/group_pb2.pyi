@@ -256,6 +256,8 @@ class GroupStatus(_message.Message):
     SPLITS_FIELD_NUMBER: _builtins.int
     DOUBTS_FIELD_NUMBER: _builtins.int
     RESETS_FIELD_NUMBER: _builtins.int
+    READING_CHANNELS_FIELD_NUMBER: _builtins.int
+    UNREAD_FIELD_NUMBER: _builtins.int
     members: _builtins.int
     leases: _builtins.int
     free_leases: _builtins.int
@@ -287,6 +289,14 @@ class GroupStatus(_message.Message):
     def doubts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """What holders could not believe of committed progress, for people."""
 
+    @_builtins.property
+    def reading_channels(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Drained channels the group has yet to read, as far as their topics keep records."""
+
+    @_builtins.property
+    def unread(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """What the group had not read of channels whose topics were deleted since, for people; the latest."""
+
     def __init__(
         self,
         *,
@@ -302,10 +312,12 @@ class GroupStatus(_message.Message):
         splits: _abc.Iterable[Global___LeaseSplitStatus] | None = ...,
         doubts: _abc.Iterable[_builtins.str] | None = ...,
         resets: _builtins.int = ...,
+        reading_channels: _abc.Iterable[_builtins.str] | None = ...,
+        unread: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["doubts", b"doubts", "ending_clusters", b"ending_clusters", "free_leases", b"free_leases", "idle_expired", b"idle_expired", "idle_since_ms", b"idle_since_ms", "leases", b"leases", "members", b"members", "registry_revision", b"registry_revision", "resets", b"resets", "resetting_channels", b"resetting_channels", "splits", b"splits", "stopped_lanes", b"stopped_lanes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["doubts", b"doubts", "ending_clusters", b"ending_clusters", "free_leases", b"free_leases", "idle_expired", b"idle_expired", "idle_since_ms", b"idle_since_ms", "leases", b"leases", "members", b"members", "reading_channels", b"reading_channels", "registry_revision", b"registry_revision", "resets", b"resets", "resetting_channels", b"resetting_channels", "splits", b"splits", "stopped_lanes", b"stopped_lanes", "unread", b"unread"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

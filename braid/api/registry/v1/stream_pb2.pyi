@@ -287,6 +287,9 @@ class Channel(_message.Message):
     CLOSED_FIELD_NUMBER: _builtins.int
     WAITS_FOR_FIELD_NUMBER: _builtins.int
     OVERWRITTEN_FIELD_NUMBER: _builtins.int
+    LEFT_REVISION_FIELD_NUMBER: _builtins.int
+    IN_ORDER_FIELD_NUMBER: _builtins.int
+    RETIRING_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """`<stream>/<lane>/<generation>`."""
     stream: _builtins.str
@@ -307,6 +310,12 @@ class Channel(_message.Message):
     """What showed the loss, for people."""
     closed: _builtins.bool
     """A person closed it, and gave up what it still held."""
+    left_revision: _builtins.int
+    """The route revision that dropped it; 0 while it is on the route. Orders the channels of an ordered lane."""
+    in_order: _builtins.bool
+    """Its lane's channels are consumed one after the other, and nobody released this one from that."""
+    retiring: _builtins.bool
+    """Its topic is about to be deleted: no group may begin to read it."""
     @_builtins.property
     def end_offsets(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """Per partition, read after the seal."""
@@ -355,10 +364,13 @@ class Channel(_message.Message):
         closed: _builtins.bool = ...,
         waits_for: _abc.Iterable[_builtins.str] | None = ...,
         overwritten: _abc.Iterable[Global___OffsetRange] | None = ...,
+        left_revision: _builtins.int = ...,
+        in_order: _builtins.bool = ...,
+        retiring: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["acknowledged", b"acknowledged", "closed", b"closed", "cluster", b"cluster", "drain_holders", b"drain_holders", "drain_step", b"drain_step", "end_offsets", b"end_offsets", "generation", b"generation", "lane", b"lane", "lost", b"lost", "lost_evidence", b"lost_evidence", "name", b"name", "overwritten", b"overwritten", "partitions", b"partitions", "state", b"state", "state_since_ms", b"state_since_ms", "stranded", b"stranded", "stream", b"stream", "topic", b"topic", "topic_id", b"topic_id", "waits_for", b"waits_for", "weight", b"weight"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["acknowledged", b"acknowledged", "closed", b"closed", "cluster", b"cluster", "drain_holders", b"drain_holders", "drain_step", b"drain_step", "end_offsets", b"end_offsets", "generation", b"generation", "in_order", b"in_order", "lane", b"lane", "left_revision", b"left_revision", "lost", b"lost", "lost_evidence", b"lost_evidence", "name", b"name", "overwritten", b"overwritten", "partitions", b"partitions", "retiring", b"retiring", "state", b"state", "state_since_ms", b"state_since_ms", "stranded", b"stranded", "stream", b"stream", "topic", b"topic", "topic_id", b"topic_id", "waits_for", b"waits_for", "weight", b"weight"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
