@@ -6,6 +6,7 @@ What differs between the two is an argument here: where things listen and lie, a
 
 import sys
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from braid._mesh import mesh_command
@@ -48,6 +49,14 @@ BROKER_SETTINGS: Final[Mapping[str, str]] = {
     "num.io.threads": "4",
     "background.threads": "2",
 }
+CONTROLLERS_MAX: Final = 3  # of one cluster, in its first brokers: a quorum that survives the loss of one
+COPIES_MAX: Final = 3  # of a partition, where the cluster has so many brokers
+_COPIED: Final = ("offsets.topic", "transaction.state.log", "share.coordinator.state.topic")
+# Kafka's own session of a broker; `BROKER_SETTINGS` has a shorter one.
+STOCK_SESSION: Final[Mapping[str, str]] = {
+    "broker.session.timeout.ms": "9000",
+    "broker.heartbeat.interval.ms": "2000",
+}
 
 # Asks a broker for metadata about no topics (version 1, correlation id 1, client id "dev"): once it serves, its answer
 # names at least itself. After the length and the correlation id comes the number of brokers.
@@ -78,14 +87,17 @@ class ServicePlace(NamedTuple):
 
 
 class BrokerPlace(NamedTuple):
-    """Where a Kafka cluster of one node is.
+    """Where a Kafka broker is, and what it has to know of the others of its cluster.
 
     Attributes:
         zone: Its rack.
         listen: Host on which clients are served.
         port: For clients, who are told 127.0.0.1.
-        controller_port: The controller's own, on 127.0.0.1.
+        controller_port: Of the controller in the same process, on 127.0.0.1; unused where the broker has none.
         data: Directory of its log.
+        node: Its number in the cluster, from 1.
+        controllers: Port of every controller of the cluster by its node; empty for a cluster of this broker alone.
+        brokers: How many brokers the cluster has.
     """
 
     zone: str
@@ -93,6 +105,9 @@ class BrokerPlace(NamedTuple):
     port: int
     controller_port: int
     data: str
+    node: int = 1
+    controllers: Mapping[int, int] = MappingProxyType({})
+    brokers: int = 1
 
 
 class StorePlace(NamedTuple):
@@ -121,19 +136,29 @@ def instance_names(replicas: Mapping[str, int]) -> tuple[str, ...]:
     return tuple(f"{kind}-{number}" for kind in SERVICES for number in range(replicas.get(kind, 0)))
 
 
+def broker_names(cluster: str, brokers: int) -> tuple[str, ...]:
+    """What the brokers of a cluster are called: `east/1`, `east/2`, …; a single one is called like its cluster."""
+    return (cluster,) if brokers == 1 else tuple(f"{cluster}/{node}" for node in range(1, brokers + 1))
+
+
+def controller_nodes(brokers: int) -> range:
+    """The brokers of a cluster that are controllers too: the first three, or the first where there are fewer."""
+    return range(1, 1 + (CONTROLLERS_MAX if brokers >= CONTROLLERS_MAX else 1))
+
+
 def wanted_ports(
-    instances: Sequence[str], clusters: Sequence[str], members: Sequence[str], first: int = ENDPOINT_PORT
+    instances: Sequence[str], brokers: Sequence[str], members: Sequence[str], first: int = ENDPOINT_PORT
 ) -> dict[str, int]:
     """The port each would have if all were free, by the name of what listens (`east`, `east/controller`, `etcd/peer`).
 
     Args:
         instances: Of services; the first has the endpoint.
-        clusters: Names of Kafka clusters.
+        brokers: Names of Kafka brokers, of all clusters.
         members: Of etcd.
         first: The endpoint's.
     """
     ports = {instance: first + number for number, instance in enumerate(instances)}
-    for names, beside, base in ((clusters, "controller", CLUSTER_PORT), (members, "peer", STORE_PORT)):
+    for names, beside, base in ((brokers, "controller", CLUSTER_PORT), (members, "peer", STORE_PORT)):
         for number, name in enumerate(names):
             ports[name] = base + _PORT_STEP * number
             ports[f"{name}/{beside}"] = ports[name] + 1
@@ -192,7 +217,28 @@ def broker_settings(place: BrokerPlace) -> dict[str, str]:
         "log.dirs": place.data,
         "broker.rack": place.zone,
     }
-    return {**BROKER_SETTINGS, **own}
+    several = _settings_of_several(place) if place.brokers > 1 else {}
+    return {**BROKER_SETTINGS, **own, **several}
+
+
+def _settings_of_several(place: BrokerPlace) -> dict[str, str]:
+    """In what a broker of a larger cluster differs. An acknowledgement needs two copies where there are three."""
+    copies = min(COPIES_MAX, place.brokers)
+    in_sync = str(max(1, copies - 1))
+    settings = {
+        "node.id": str(place.node),
+        "controller.quorum.voters": ",".join(f"{node}@127.0.0.1:{port}" for node, port in place.controllers.items()),
+        "default.replication.factor": str(copies),
+        "min.insync.replicas": in_sync,
+        "transaction.state.log.min.isr": in_sync,
+        "share.coordinator.state.topic.min.isr": in_sync,
+        **{f"{topic}.replication.factor": str(copies) for topic in _COPIED},
+        "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
+    }
+    if place.node not in place.controllers:
+        settings["process.roles"] = "broker"
+        settings["listeners"] = f"PLAINTEXT://{place.listen}:{place.port}"
+    return settings
 
 
 def store_arguments(place: StorePlace, members: Sequence[StorePlace]) -> list[str]:

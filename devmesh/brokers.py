@@ -1,7 +1,8 @@
-"""Single-node Kafka clusters (KRaft, broker and controller in one process) on 127.0.0.1, with fault verbs.
+"""One Kafka broker (KRaft, with a controller in the same process unless others are) on 127.0.0.1, with fault verbs.
 
-A directory holds one cluster: started again on it, the cluster has its id and data. Calls block (the first formatting
-on a machine takes a JVM start): asynchronous callers run them beside their loop. No gRPC may be imported here.
+A directory holds one broker: started again on it, the broker has its cluster's id and its data. Calls block (the first
+formatting on a machine takes a JVM start): asynchronous callers run them beside their loop. No gRPC may be imported
+here. `kafka_cluster` makes clusters of several.
 """
 
 import contextlib
@@ -13,7 +14,7 @@ import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from braid.kernel.errors import Refused, Unavailable
 from braid.kernel.limits import BROKER_POLL_SECONDS, BROKER_STOP_SECONDS
@@ -27,13 +28,29 @@ from devmesh.blueprint import (
 from devmesh.class_archive import archive_options
 from devmesh.guard import spawn_guarded
 from devmesh.jvm import BROKER_CLASS, KafkaJvm
-from devmesh.storage import format_directory, is_formatted, properties_text
+from devmesh.storage import format_directory, is_formatted, new_kafka_id, properties_text
 
 _LOG_TAIL_BYTES: Final = 2_000
 
 
+class Peers(NamedTuple):
+    """What a broker of a cluster of several has to know of it.
+
+    Attributes:
+        node: The broker's own number, from 1.
+        brokers: How many there are.
+        controllers: Port of each controller by its node.
+        cluster_id: The cluster's, with which new directories are formatted.
+    """
+
+    node: int
+    brokers: int
+    controllers: Mapping[int, int]
+    cluster_id: str
+
+
 class KafkaBroker:
-    """One cluster of one node: where it lives, and the verbs that start, stop and hurt it."""
+    """One broker, alone or of a cluster of several: where it lives, and the verbs that start, stop and hurt it."""
 
     def __init__(
         self,
@@ -49,11 +66,12 @@ class KafkaBroker:
         tiered_stop_at_level: int | None = 1,
         settings: Mapping[str, str] | None = None,
         jvm_options: Sequence[str] | None = None,
+        peers: Peers | None = None,
     ) -> None:
         """Describes a broker; nothing is started or written yet.
 
         Args:
-            name: Of the cluster, for messages.
+            name: Of the cluster, or of the broker in it (`east/2`); for messages.
             directory: Holds configuration, log and data; created when missing.
             port: Clients connect here.
             controller_port: The controller's own; may differ from one start to the next, like `port`.
@@ -64,6 +82,7 @@ class KafkaBroker:
             tiered_stop_at_level: 1 starts fast and peaks low; None lets the JVM optimise fully.
             settings: Further broker settings, overriding ours.
             jvm_options: Further options of the JVM; None to share the class archive where there is one.
+            peers: The cluster it is of; None for one of its own.
         """
         self.name = name
         self.directory = directory
@@ -73,6 +92,7 @@ class KafkaBroker:
         self._jvm = KafkaJvm(java, classpath, heap_mb, tiered_stop_at_level)
         self._settings = dict(settings or {})
         self._jvm_options = jvm_options
+        self._peers = peers
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -98,16 +118,18 @@ class KafkaBroker:
             Unavailable: the directory could not be formatted; the message ends with Kafka's own words.
         """
         if self.pid is not None:
-            raise Refused(f"Kafka cluster {self.name} is running already", remedy="kill or stop it first")
+            raise Refused(f"Kafka broker {self.name} is running already", remedy="kill or stop it first")
         for port in (self.port, self._controller_port):
             _check_free(port, self.name)
         self.directory.mkdir(parents=True, exist_ok=True)
         config = self._write_config()
         if not is_formatted(self._data):
+            cluster_id = self._peers.cluster_id if self._peers is not None else new_kafka_id()
+            node_id = self._all_settings()["node.id"]
             try:
-                format_directory(self._jvm, config, self._data, self._all_settings()["node.id"], self._settings)
+                format_directory(self._jvm, config, self._data, cluster_id, node_id, self._settings)
             except Unavailable as error:
-                raise Unavailable(f"Kafka cluster {self.name} could not be formatted: {error}") from error
+                raise Unavailable(f"Kafka broker {self.name} could not be formatted: {error}") from error
         options = archive_options(self._jvm) if self._jvm_options is None else self._jvm_options
         command = self._jvm.command(BROKER_CLASS, str(config), options=options)
         self._process = spawn_guarded(command, self.log_path)
@@ -124,9 +146,9 @@ class KafkaBroker:
         deadline = time.monotonic() + timeout
         while not self._serves(max(0.05, min(1.0, deadline - time.monotonic()))):
             if self.pid is None:
-                raise Unavailable(f"Kafka cluster {self.name} ended while starting: {self._log_tail()}")
+                raise Unavailable(f"Kafka broker {self.name} ended while starting: {self._log_tail()}")
             if time.monotonic() > deadline:
-                raise Unavailable(f"Kafka cluster {self.name} is not ready after {timeout} s: {self._log_tail()}")
+                raise Unavailable(f"Kafka broker {self.name} is not ready after {timeout} s: {self._log_tail()}")
             time.sleep(BROKER_POLL_SECONDS)
 
     def kill(self) -> None:
@@ -146,8 +168,12 @@ class KafkaBroker:
         """Lets a frozen one go on (SIGCONT)."""
         self._signal(signal.SIGCONT)
 
-    def stop(self, seconds: float = BROKER_STOP_SECONDS) -> None:
-        """Shuts it down in order (SIGTERM), then by force when it takes longer. Fine when it does not run."""
+    def stop(self, seconds: float = BROKER_STOP_SECONDS) -> bool:
+        """Shuts it down in order (SIGTERM), then by force when it takes longer. Fine when it does not run.
+
+        Returns:
+            Whether it ended in order.
+        """
         self._signal(signal.SIGCONT)
         self._signal(signal.SIGTERM)
         if self._process is not None:
@@ -155,6 +181,7 @@ class KafkaBroker:
                 self._process.wait(seconds)
             except subprocess.TimeoutExpired:
                 self.kill()
+        return self._process is None or self._process.returncode != -signal.SIGKILL
 
     def _signal(self, number: signal.Signals) -> None:
         if self._process is not None and self._process.poll() is None:
@@ -167,6 +194,8 @@ class KafkaBroker:
 
     def _all_settings(self) -> dict[str, str]:
         place = BrokerPlace(self.zone, "127.0.0.1", self.port, self._controller_port, str(self._data))
+        if (peers := self._peers) is not None:
+            place = place._replace(node=peers.node, controllers=peers.controllers, brokers=peers.brokers)
         return {**broker_settings(place), **self._settings}
 
     def _write_config(self) -> Path:
@@ -203,5 +232,5 @@ def _check_free(port: int, name: str) -> None:
             probe.bind(("127.0.0.1", port))
         except OSError as error:
             raise Refused(
-                f"port {port} of Kafka cluster {name} is in use", remedy="choose another port, or end its user"
+                f"port {port} of Kafka broker {name} is in use", remedy="choose another port, or end its user"
             ) from error

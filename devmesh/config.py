@@ -8,14 +8,14 @@ from typing import Final
 
 from braid.kernel.errors import Invalid, Refused
 from braid.kernel.ids import check_name
-from braid.kernel.limits import DEV_CLUSTERS_MAX, DEV_REPLICAS_MAX
-from devmesh.blueprint import instance_names
+from braid.kernel.limits import DEV_BROKERS_MAX, DEV_CLUSTERS_MAX, DEV_REPLICAS_MAX
+from devmesh.blueprint import broker_names, instance_names
 
 STORES: Final = ("sqlite", "etcd")
 DEFAULT_CLUSTERS: Final = ("east", "west")
 STORE_NAME: Final = "etcd"
 DERIVED_REPLICAS: Final = 1  # of lagmon and of dlq, unless a mesh is asked for others
-_ZONES: Final = "abcdefghi"
+ZONES: Final = "abcdefghi"
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,8 @@ class MeshConfig:
 
     Attributes:
         directory: All state of the mesh.
-        clusters: Names of its Kafka clusters; empty for those the directory has, or else `east` and `west`.
+        clusters: Its Kafka clusters, each as `NAME` or `NAME:BROKERS`; empty for those the directory has, or else
+            `east` and `west`.
         store: `sqlite` or `etcd`; empty for the one the directory has, or else `sqlite`.
         registries: Replicas of the registry.
         assigners: Replicas of the assigner.
@@ -32,6 +33,8 @@ class MeshConfig:
         ready_file: Written once everything answers.
         lagmons: Replicas of lagmon; none is allowed.
         dlqs: Replicas of dlq; none is allowed.
+        brokers: Of each cluster that says nothing else; 0 for what the directory has, or else one.
+        kafka_settings: Of every broker, overriding ours; for this run alone.
     """
 
     directory: Path
@@ -43,15 +46,21 @@ class MeshConfig:
     ready_file: Path | None = None
     lagmons: int = DERIVED_REPLICAS
     dlqs: int = DERIVED_REPLICAS
+    brokers: int = 0
+    kafka_settings: Mapping[str, str] = field(default_factory=dict)
 
     def check(self) -> None:
         """Raises `Invalid` naming the flag at fault."""
-        for name in self.clusters:
+        names = [cluster.partition(":")[0] for cluster in self.clusters]
+        for name in names:
             check_name(name, "--clusters")
-        if len(set(self.clusters)) != len(self.clusters):
+        if len(set(names)) != len(names):
             raise Invalid("names a cluster twice", field="--clusters")
-        if len(self.clusters) > DEV_CLUSTERS_MAX:
-            raise Invalid(f"{len(self.clusters)} clusters are more than {DEV_CLUSTERS_MAX}", field="--clusters")
+        if len(names) > DEV_CLUSTERS_MAX:
+            raise Invalid(f"{len(names)} clusters are more than {DEV_CLUSTERS_MAX}", field="--clusters")
+        self.cluster_brokers()
+        if not 0 <= self.brokers <= DEV_BROKERS_MAX:
+            raise Invalid(f"{self.brokers} is not between 1 and {DEV_BROKERS_MAX}", field="--brokers")
         if self.store and self.store not in STORES:
             raise Invalid(f"{self.store!r} is no store", field="--store", remedy=f"one of {', '.join(STORES)}")
         for flag, count, least in (
@@ -64,9 +73,20 @@ class MeshConfig:
                 raise Invalid(f"{count} is not between {least} and {DEV_REPLICAS_MAX}", field=flag)
         if self.port and not 1024 <= self.port < 1 << 16:
             raise Invalid(f"{self.port} is not between 1024 and 65535", field="--port")
-        taken = {*self.instances(), STORE_NAME}.intersection(self.clusters)
+        taken = {*self.instances(), STORE_NAME}.intersection(names)
         if taken:
             raise Invalid(f"{min(taken)} is the name of a process of the mesh", field="--clusters")
+
+    def cluster_brokers(self) -> dict[str, int]:
+        """How many brokers each cluster is asked to have, 0 where nothing is said. Raises `Invalid`."""
+        counts: dict[str, int] = {}
+        for cluster in self.clusters:
+            name, said, count = cluster.partition(":")
+            if said and not (count.isdecimal() and count.isascii() and 1 <= int(count) <= DEV_BROKERS_MAX):
+                message = f"{cluster!r}: {count!r} is no number of brokers between 1 and {DEV_BROKERS_MAX}"
+                raise Invalid(message, field="--clusters", remedy="write NAME or NAME:BROKERS, like east:3,west")
+            counts[name] = int(count) if said else self.brokers
+        return counts
 
     def instances(self) -> tuple[str, ...]:
         """Names of the service replicas."""
@@ -99,11 +119,13 @@ class Remembered:
         store: Its kind.
         zones: Of each cluster by name, in the order in which they came.
         ports: By the name of what listens there (`east`, `east/controller`, `registry-0`, `etcd`, `etcd/peer`).
+        brokers: How many each cluster has, by name; one where nothing is said.
     """
 
     store: str = ""
     zones: Mapping[str, str] = field(default_factory=dict)
     ports: Mapping[str, int] = field(default_factory=dict)
+    brokers: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -115,19 +137,26 @@ class Layout:
         zones: Of each cluster by name.
         instances: Names of the service replicas.
         fresh: Whether the directory was empty before.
+        brokers: How many each cluster has, by name; one where nothing is said.
     """
 
     store: str
     zones: Mapping[str, str]
     instances: tuple[str, ...]
     fresh: bool
+    brokers: Mapping[str, int] = field(default_factory=dict)
+
+    def broker_names(self, cluster: str) -> tuple[str, ...]:
+        """Names of the processes of a cluster."""
+        return broker_names(cluster, self.brokers.get(cluster, 1))
 
 
 def lay_out(config: MeshConfig, remembered: Remembered) -> Layout:
     """Joins what is asked for with what the directory holds.
 
     Raises:
-        Refused: the directory holds a mesh of another store, or with clusters that were not named.
+        Refused: the directory holds a mesh of another store, with clusters that were not named, or with another number
+            of brokers.
     """
     store = config.store or remembered.store or STORES[0]
     if remembered.store and store != remembered.store:
@@ -135,14 +164,33 @@ def lay_out(config: MeshConfig, remembered: Remembered) -> Layout:
             f"{config.directory} holds a mesh with its history in {remembered.store}, not {store}",
             remedy="leave --store out, or choose another --dir",
         )
-    names = config.clusters or tuple(remembered.zones) or DEFAULT_CLUSTERS
+    asked = config.cluster_brokers() or dict.fromkeys(tuple(remembered.zones) or DEFAULT_CLUSTERS, config.brokers)
+    names = tuple(asked)
     missing = [name for name in remembered.zones if name not in names]
     if missing:
         raise Refused(
             f"the mesh in {config.directory} has cluster {missing[0]}, which --clusters does not name",
             remedy="leave --clusters out, or choose another --dir",
         )
-    return Layout(store, _zones(names, remembered.zones), config.instances(), not remembered.store)
+    brokers = {name: _brokers(config.directory, name, count, remembered) for name, count in asked.items()}
+    return Layout(store, _zones(names, remembered.zones), config.instances(), not remembered.store, brokers)
+
+
+def _brokers(directory: Path, cluster: str, asked: int, remembered: Remembered) -> int:
+    """How many brokers a cluster has. It keeps what it has: its copies lie on those. Raises `Refused`."""
+    if cluster not in remembered.zones:
+        return asked or 1
+    had = remembered.brokers.get(cluster, 1)
+    if asked not in (0, had):
+        raise Refused(
+            f"cluster {cluster} of the mesh in {directory} has {_counted(had)}, not {asked}",
+            remedy=f"leave the number out or write {cluster}:{had}, or choose another --dir",
+        )
+    return had
+
+
+def _counted(brokers: int) -> str:
+    return "1 broker" if brokers == 1 else f"{brokers} brokers"
 
 
 def _zones(names: tuple[str, ...], known: Mapping[str, str]) -> dict[str, str]:
@@ -150,5 +198,5 @@ def _zones(names: tuple[str, ...], known: Mapping[str, str]) -> dict[str, str]:
     zones = dict(known)
     for name in names:
         if name not in zones:
-            zones[name] = next(zone for zone in _ZONES if zone not in zones.values())
+            zones[name] = next(zone for zone in ZONES if zone not in zones.values())
     return zones

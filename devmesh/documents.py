@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -15,12 +16,29 @@ class ServiceAddress:
 
 
 @dataclass(frozen=True)
+class BrokerAddress:
+    """One broker of a Kafka cluster; without a pid while it does not run."""
+
+    pid: int | None
+    address: str
+    rack: str
+
+
+@dataclass(frozen=True)
 class ClusterAddress:
-    """One Kafka cluster; without a pid while it does not run."""
+    """One Kafka cluster.
+
+    Attributes:
+        pid: Of the first of its brokers that runs; None while none does.
+        bootstrap: What clients connect to: the addresses of all brokers.
+        zone: Where it is.
+        brokers: By the names that fault verbs know: `east` for a single one, else `east/1`, `east/2`, ….
+    """
 
     pid: int | None
     bootstrap: str
     zone: str
+    brokers: Mapping[str, BrokerAddress] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -52,8 +70,13 @@ def ready_from_json(text: str) -> Ready:
     """Reads what `to_json` wrote. Raises `ValueError`, `KeyError` or `TypeError` when it is something else."""
     document = json.loads(text)
     services = {name: ServiceAddress(**fields) for name, fields in document.pop("services").items()}
-    clusters = {name: ClusterAddress(**fields) for name, fields in document.pop("clusters").items()}
+    clusters = {name: _cluster(fields) for name, fields in document.pop("clusters").items()}
     return Ready(**document, services=services, clusters=clusters)
+
+
+def _cluster(fields: dict[str, Any]) -> ClusterAddress:
+    brokers = {name: BrokerAddress(**each) for name, each in fields.pop("brokers").items()}
+    return ClusterAddress(**fields, brokers=brokers)
 
 
 @dataclass(frozen=True)
@@ -62,11 +85,11 @@ class ProcessStatus:
 
     Attributes:
         name: What fault verbs call it.
-        kind: `cluster`, `service` or `store`.
+        kind: `cluster` (a broker of one), `service` or `store`.
         state: `starting`, `running`, `paused`, `down` (a verb's doing) or `crashed`.
         pid: None while it does not run.
         address: `host:port` for clients.
-        zone: Of a cluster.
+        zone: Rack of a broker.
         restarts: How often it was started again after a crash.
         memory_bytes: Resident.
         age_seconds: Since it was last started.

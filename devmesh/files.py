@@ -17,6 +17,8 @@ from braid.kernel.errors import Refused, Unavailable
 from devmesh.config import Remembered
 
 _SOCKET_BYTES_MAX: Final = 100  # the kernel takes 107
+_ONE_BROKER: Final = 1  # format of `mesh.json` where every cluster has one broker
+_SEVERAL_BROKERS: Final = 2
 _LOCK_SECONDS: Final = 0.2  # how long a lock may look taken because somebody only looks whether it is
 
 
@@ -83,12 +85,17 @@ class MeshFiles:
             ) from error
 
     def remember(self, remembered: Remembered) -> None:
-        """Keeps what the next run must find."""
+        """Keeps what the next run must find.
+
+        A mesh with clusters of several brokers has another format, which releases that know only single ones refuse.
+        """
+        several = any(count > 1 for count in remembered.brokers.values())
         document = {
-            "format": 1,
+            "format": _SEVERAL_BROKERS if several else _ONE_BROKER,
             "store": remembered.store,
             "zones": dict(remembered.zones),
             "ports": dict(remembered.ports),
+            **({"brokers": dict(remembered.brokers)} if several else {}),
         }
         write_whole(self.directory / "mesh.json", json.dumps(document, indent=1) + "\n")
 
@@ -102,10 +109,11 @@ class MeshFiles:
         if not path.exists():
             return Remembered()
         try:
-            document = _of_format(json.loads(path.read_text()), 1)
+            document = _of_format(json.loads(path.read_text()))
             zones = {str(name): str(zone) for name, zone in document["zones"].items()}
             ports = {str(name): int(port) for name, port in document["ports"].items()}
-            return Remembered(str(document["store"]), zones, ports)
+            brokers = {str(name): int(count) for name, count in document.get("brokers", {}).items()}
+            return Remembered(str(document["store"]), zones, ports, brokers)
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise Refused(
                 f"{path} cannot be understood ({type(error).__name__}: {error})",
@@ -167,9 +175,10 @@ class DirectoryLock:
             os.close(descriptor)
 
 
-def _of_format(document: dict[str, Any], number: int) -> dict[str, Any]:
-    if document["format"] != number:
-        raise ValueError(f"it has format {document['format']}, this release knows {number}")
+def _of_format(document: dict[str, Any]) -> dict[str, Any]:
+    if document["format"] not in (_ONE_BROKER, _SEVERAL_BROKERS):
+        known = f"{_ONE_BROKER} and {_SEVERAL_BROKERS}"
+        raise ValueError(f"it has format {document['format']}, this release knows {known}")
     return document
 
 

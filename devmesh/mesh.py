@@ -9,7 +9,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -48,6 +48,8 @@ class DevMesh:
         dlqs: Replicas; none is allowed.
         port: Of the endpoint.
         ready_file: Written once everything answers.
+        brokers: Of each cluster that says nothing else.
+        kafka_settings: Of every broker, overriding ours; for this run alone.
         outlive: Whether a mesh started from here goes on when this process ends.
     """
 
@@ -63,10 +65,22 @@ class DevMesh:
         dlqs: int = DERIVED_REPLICAS,
         port: int = 0,
         ready_file: Path | None = None,
+        brokers: int = 0,
+        kafka_settings: Mapping[str, str] | None = None,
         outlive: bool = False,
     ) -> None:
         self._config = MeshConfig(
-            directory, tuple(clusters), store, registries, assigners, port, ready_file, lagmons, dlqs
+            directory=directory,
+            clusters=tuple(clusters),
+            store=store,
+            registries=registries,
+            assigners=assigners,
+            port=port,
+            ready_file=ready_file,
+            lagmons=lagmons,
+            dlqs=dlqs,
+            brokers=brokers,
+            kafka_settings=dict(kafka_settings or {}),
         )
         self._outlive = outlive
         self._files = MeshFiles(directory)
@@ -140,7 +154,7 @@ class DevMesh:
         return status_from_json((await self._ask("status"))["status"])
 
     async def kill(self, name: str) -> str:
-        """Ends a cluster or service by SIGKILL; returns when it is dead, with what happened. So do the other verbs.
+        """Ends a cluster, broker or service by SIGKILL; returns when it is dead, with what happened. So do other verbs.
 
         Raises:
             NotFound: the mesh has no process of that name; lists the names.
@@ -164,8 +178,17 @@ class DevMesh:
         """Lets a frozen cluster or service go on."""
         return await self.verb("resume", name)
 
+    async def roll(self, cluster: str) -> str:
+        """Restarts a cluster's brokers in order, one after the other; returns when all copies are in sync.
+
+        Raises:
+            Refused: the cluster has one broker, or one of them does not run.
+            Unavailable: a broker does not come back, or stays behind.
+        """
+        return await self.verb("roll", cluster)
+
     async def verb(self, verb: str, name: str) -> str:
-        """One of `kill`, `stop`, `start`, `pause`, `resume`; returns what happened."""
+        """One of `kill`, `stop`, `start`, `pause`, `resume`, `roll`; returns what happened, a line for each process."""
         said: str = (await self._ask(verb, name))["said"]
         return said
 

@@ -49,8 +49,8 @@ class Process(Protocol):
     def resume(self) -> None:
         """Lets a frozen one go on."""
 
-    def stop(self) -> None:
-        """Ends it in order, then by force."""
+    def stop(self) -> bool:
+        """Ends it in order, then by force; whether it ended in order."""
 
 
 class OwnProcess:
@@ -86,8 +86,12 @@ class OwnProcess:
         """Lets a frozen one go on (SIGCONT)."""
         self._signal(signal.SIGCONT)
 
-    def stop(self) -> None:
-        """Ends it in order (SIGTERM), then by force when it takes too long. Fine when it does not run."""
+    def stop(self) -> bool:
+        """Ends it in order (SIGTERM), then by force when it takes too long. Fine when it does not run.
+
+        Returns:
+            Whether it ended in order.
+        """
         self._signal(signal.SIGCONT)
         self._signal(signal.SIGTERM)
         if self._process is not None:
@@ -95,6 +99,7 @@ class OwnProcess:
                 self._process.wait(DEV_STOP_SECONDS)
             except subprocess.TimeoutExpired:
                 self.kill()
+        return self._process is None or self._process.returncode != -signal.SIGKILL
 
     def wait_ready(self, timeout: float) -> None:
         """Waits until it serves.

@@ -7,12 +7,13 @@ from typing import Final
 
 import psutil
 
+from devmesh import roster
 from devmesh.config import Layout
-from devmesh.documents import ClusterAddress, MeshStatus, ProcessStatus, Ready, ServiceAddress
+from devmesh.documents import BrokerAddress, ClusterAddress, MeshStatus, ProcessStatus, Ready, ServiceAddress
 from devmesh.files import MeshFiles
 from devmesh.process import ServiceProcess
 from devmesh.roster import Held
-from devmesh.supervision import Kind, Wish
+from devmesh.supervision import Wish
 from devmesh.verbs import is_paused
 
 NOT_BUILT: Final = "the console is not built yet"
@@ -21,21 +22,34 @@ NOT_BUILT: Final = "the console is not built yet"
 def ready_document(held: Mapping[str, Held], layout: Layout, files: MeshFiles) -> Ready:
     """The content of the ready file."""
     services: dict[str, ServiceAddress] = {}
-    clusters: dict[str, ClusterAddress] = {}
     for name, each in held.items():
         process = each.process
-        if each.kind == Kind.CLUSTER:
-            clusters[name] = ClusterAddress(process.pid, each.address, each.zone)
-        elif isinstance(process, ServiceProcess):
+        if isinstance(process, ServiceProcess):
             services[name] = ServiceAddress(process.pid, each.address, process.metrics)
+    clusters = {name: _cluster_address(name, held, layout.zones[name]) for name in roster.clusters(held)}
     endpoint = held[layout.instances[0]].address
     return Ready(endpoint, "", layout.store, str(files.directory), services, clusters)
+
+
+def _cluster_address(name: str, held: Mapping[str, Held], zone: str) -> ClusterAddress:
+    brokers = {
+        each.process.name: BrokerAddress(each.process.pid, each.address, each.zone)
+        for each in roster.brokers_of(held, name)
+    }
+    pid = next((broker.pid for broker in brokers.values() if broker.pid is not None), None)
+    return ClusterAddress(pid, ",".join(broker.address for broker in brokers.values()), zone, brokers)
 
 
 def ready_page(ready: Ready, files: MeshFiles) -> str:
     """What people read when a mesh is ready."""
     where = f" --dir {files.directory}"
-    clusters = (f"  {name:12}{each.bootstrap:18}zone {each.zone}" for name, each in ready.clusters.items())
+    clusters = (
+        f"  {name:12}{broker.address:18}{'zone' if name in ready.clusters else 'rack'} {broker.rack}"
+        for cluster in ready.clusters.values()
+        for name, broker in cluster.brokers.items()
+    )
+    several = any(len(cluster.brokers) > 1 for cluster in ready.clusters.values())
+    brokers = "clusters/NAME/BROKER/broker.log" if several else "clusters/NAME/broker.log"
     services = (f"  {name:12}{each.address:18}{each.metrics}" for name, each in ready.services.items())
     return "\n".join(
         [
@@ -43,7 +57,7 @@ def ready_page(ready: Ready, files: MeshFiles) -> str:
             f"  endpoint    {ready.endpoint}",
             *clusters,
             *services,
-            f"  logs        {files.directory}/clusters/NAME/broker.log, services/NAME/service.log",
+            f"  logs        {files.directory}/{brokers}, services/NAME/service.log",
             f"  ({NOT_BUILT})",
             "",
             f"  break it:   braid dev kill|pause NAME{where}",

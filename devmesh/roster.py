@@ -9,13 +9,13 @@ from pathlib import Path
 from braid.kernel.errors import NotFound
 from devmesh.archiving import ensure_archive
 from devmesh.blueprint import ENDPOINT_PORT, StorePlace, store_url, wanted_ports
-from devmesh.brokers import KafkaBroker
 from devmesh.config import STORE_NAME, Layout, MeshConfig
 from devmesh.etcd_binary import etcd_binary
 from devmesh.files import MeshFiles
 from devmesh.jars import is_cached, kafka_classpath
 from devmesh.java import java_binary
 from devmesh.jvm import KafkaJvm
+from devmesh.kafka_cluster import make_cluster
 from devmesh.ports import PortClaims
 from devmesh.process import EtcdProcess, Process, ServiceProcess
 from devmesh.supervision import Kind, Sight, Wish
@@ -31,7 +31,8 @@ class Held:
         kind: What it is.
         process: Itself.
         address: `host:port` for clients.
-        zone: Of a cluster.
+        zone: Rack of a broker.
+        cluster: The cluster a broker is of; empty for others.
         wish: What people want of it.
         crashes: How often it ended by itself in a row.
         restarts: How often it was started again since the mesh started.
@@ -44,6 +45,7 @@ class Held:
     process: Process
     address: str
     zone: str = ""
+    cluster: str = ""
     wish: Wish = Wish.REST
     crashes: int = 0
     restarts: int = 0
@@ -108,17 +110,24 @@ def claim_ports(
         ports[name] = claims.claim_above(first) if again is None else claims.claim_again(again, first)
 
     members = [STORE_NAME] if layout.store == "etcd" else []
-    wanted = wanted_ports(layout.instances, tuple(layout.zones), members, config.port or ENDPOINT_PORT)
+    brokers = [broker for cluster in layout.zones for broker in layout.broker_names(cluster)]
+    wanted = wanted_ports(layout.instances, brokers, members, config.port or ENDPOINT_PORT)
     if config.port:
         endpoint = layout.instances[0]
         ports[endpoint] = claims.claim_exactly(wanted.pop(endpoint))
     for name, first in wanted.items():
-        owner, beside, _ = name.partition("/")
-        claim(name, ports[owner] + 1 if beside else first)
+        owner, _, beside = name.rpartition("/")
+        claim(name, ports[owner] + 1 if beside in ("controller", "peer") else first)
     return ports
 
 
-def build(layout: Layout, ports: Mapping[str, int], files: MeshFiles, tools: Tools) -> dict[str, Held]:
+def build(
+    layout: Layout,
+    ports: Mapping[str, int],
+    files: MeshFiles,
+    tools: Tools,
+    kafka_settings: Mapping[str, str] | None = None,
+) -> dict[str, Held]:
     """The mesh's processes by name, none started."""
     held: dict[str, Held] = {}
     store = f"sqlite://{files.database}"
@@ -127,16 +136,13 @@ def build(layout: Layout, ports: Mapping[str, int], files: MeshFiles, tools: Too
         held[STORE_NAME] = Held(Kind.STORE, EtcdProcess(tools.etcd, files.etcd, place), _local(place.port))
         store = store_url([place])
     for name, zone in layout.zones.items():
-        broker = KafkaBroker(
-            name,
-            files.cluster(name),
-            ports[name],
-            ports[f"{name}/controller"],
-            tools.classpath,
-            zone,
-            java=str(tools.java),
+        places = [(ports[broker], ports[f"{broker}/controller"]) for broker in layout.broker_names(name)]
+        java = str(tools.java)
+        cluster = make_cluster(
+            name, files.cluster(name), places, tools.classpath, zone, java=java, settings=kafka_settings
         )
-        held[name] = Held(Kind.CLUSTER, broker, _local(ports[name]), zone)
+        for broker in cluster.brokers:
+            held[broker.name] = Held(Kind.CLUSTER, broker, broker.bootstrap, broker.zone, name)
     for instance in layout.instances:
         address = _local(ports[instance])
         service = ServiceProcess(instance, files.service(instance), address, store)
@@ -144,11 +150,27 @@ def build(layout: Layout, ports: Mapping[str, int], files: MeshFiles, tools: Too
     return held
 
 
-def find(held: Mapping[str, Held], name: str) -> Held:
-    """One process by name. Raises `NotFound` listing the names."""
-    if name not in held:
-        raise NotFound(f"this mesh has no {name!r}", remedy=f"it has {', '.join(held)}")
-    return held[name]
+def find(held: Mapping[str, Held], name: str) -> list[Held]:
+    """The process of a name, or the brokers of the cluster of that name. Raises `NotFound` listing the names."""
+    found = brokers_of(held, name)
+    if not found and name in held:
+        found = [held[name]]
+    if not found and name.endswith("/1"):
+        found = [each for each in brokers_of(held, name.removesuffix("/1")) if each.process.name == each.cluster]
+    if not found:
+        names = dict.fromkeys(each for name in held for each in (held[name].cluster, name) if each)
+        raise NotFound(f"this mesh has no {name!r}", remedy=f"it has {', '.join(names)}")
+    return found
+
+
+def brokers_of(held: Mapping[str, Held], cluster: str) -> list[Held]:
+    """The brokers of a cluster, in the order of their nodes; none where there is no such cluster."""
+    return [each for each in held.values() if cluster and each.cluster == cluster]
+
+
+def clusters(held: Mapping[str, Held]) -> list[str]:
+    """Names of the clusters."""
+    return list(dict.fromkeys(each.cluster for each in held.values() if each.cluster))
 
 
 def named(held: Mapping[str, Held], kind: Kind) -> list[str]:

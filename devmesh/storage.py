@@ -49,13 +49,16 @@ def is_formatted(data: Path) -> bool:
     return (data / META).exists()
 
 
-def format_directory(jvm: KafkaJvm, config: Path, data: Path, node_id: str, overridden: Iterable[str]) -> None:
-    """Formats a new cluster's directory, by the template where that will do.
+def format_directory(
+    jvm: KafkaJvm, config: Path, data: Path, cluster_id: str, node_id: str, overridden: Iterable[str]
+) -> None:
+    """Formats a new broker's directory, by the template where that will do.
 
     Args:
         jvm: What runs Kafka's tool where it is needed.
         config: The broker's, for the tool.
         data: The directory.
+        cluster_id: Of its cluster.
         node_id: Of the broker.
         overridden: Settings in which it differs from others.
 
@@ -68,9 +71,20 @@ def format_directory(jvm: KafkaJvm, config: Path, data: Path, node_id: str, over
         except OSError:  # there is no cache to be used
             pass
         else:
-            copy_template(source, data, new_kafka_id(), node_id)
+            copy_template(source, data, cluster_id, node_id)
             return
-    run_format(jvm, config, new_kafka_id())
+    run_format(jvm, config, cluster_id)
+
+
+def kept_cluster_id(path: Path) -> str:
+    """The id of a cluster of several brokers: the one in the file, or a new one, which the file has from now on.
+
+    It is written before the first broker is formatted: a start that was interrupted formats the others with the same.
+    """
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_durably(path, f"{new_kafka_id()}\n".encode())
+    return path.read_text().strip()
 
 
 def is_templated(overridden: Iterable[str]) -> bool:

@@ -9,17 +9,27 @@ import os
 import signal
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from braid.kernel.errors import BraidError, Invalid, Unavailable
-from braid.kernel.limits import DEV_POLL_SECONDS, DEV_READY_SECONDS, DEV_STARTS_MAX, DEV_STEP_SECONDS
+from braid.kernel.errors import BraidError, Invalid, Refused, Unavailable
+from braid.kernel.limits import (
+    DEV_POLL_SECONDS,
+    DEV_READY_SECONDS,
+    DEV_STARTS_MAX,
+    DEV_STEP_SECONDS,
+    DEV_THREADS_MAX,
+)
 from devmesh import roster, verbs
 from devmesh.blueprint import kind_of
+from devmesh.brokers import KafkaBroker
 from devmesh.config import Layout, MeshConfig, Remembered, lay_out
 from devmesh.control import Answer, ControlServer
 from devmesh.documents import Ready
 from devmesh.files import DirectoryLock, MeshFiles, remove, write_whole
+from devmesh.kafka_cluster import end_stragglers, stop_together, wait_in_sync
 from devmesh.ports import PortClaims
 from devmesh.process import last_words
 from devmesh.registration import Address, Registration
@@ -90,8 +100,9 @@ class Supervisor:
         self._say(f"braid dev: a mesh in {self._files.directory} (store {layout.store})")
         tools = roster.find_tools(layout.store, self._say)
         ports = roster.claim_ports(layout, self._config, remembered.ports, claims)
-        self._files.remember(Remembered(layout.store, layout.zones, {**remembered.ports, **ports}))
-        self._held = roster.build(layout, ports, self._files, tools)
+        known = {**remembered.ports, **ports}
+        self._files.remember(Remembered(layout.store, layout.zones, known, layout.brokers))
+        self._held = roster.build(layout, ports, self._files, tools, self._config.kafka_settings)
 
     async def _live(self) -> None:
         """Starts, then watches; a start that fails, or an end asked for meanwhile, stops the rest of it."""
@@ -148,8 +159,8 @@ class Supervisor:
             self._note(f"{held.process.name} serves on {held.address}{zone}")
 
     async def _register(self) -> None:
-        clusters = roster.named(self._held, Kind.CLUSTER)
-        wanted = {name: Address(self._held[name].address, self._held[name].zone) for name in clusters}
+        clusters = self._document().clusters
+        wanted = {name: Address(each.bootstrap, each.zone) for name, each in clusters.items()}
         services = roster.named(self._held, Kind.SERVICE)
         registration = Registration([self._held[name].address for name in services])
         try:
@@ -157,7 +168,7 @@ class Supervisor:
             told = await registration.tell(wanted)
             if told:
                 self._note(f"the registry knows {', '.join(told)}")
-            await registration.wait_healthy(clusters)
+            await registration.wait_healthy(list(clusters))
         finally:
             await registration.close()
 
@@ -168,7 +179,7 @@ class Supervisor:
                 running = [self._held[name] for name in stage if self._held[name].process.pid is not None]
                 if running:
                     self._note(f"stopping {', '.join(held.process.name for held in running)}")
-                await _all(asyncio.to_thread(held.process.stop) for held in running)
+                await _all(asyncio.to_thread(stop) for stop in _stops(running))
             if self._working:
                 await asyncio.wait(self._working, timeout=DEV_POLL_SECONDS)
         if self._held:
@@ -220,8 +231,10 @@ class Supervisor:
         if verb == "down":
             self._ending.set()
             return {"said": "the mesh is stopping"}
+        if verb == "roll":
+            return {"said": await self._roll(name, roster.find(self._held, name))}
         if verb in verbs.WISHES:
-            return {"said": await self._apply(verb, roster.find(self._held, name))}
+            return {"said": await self._apply_to_all(verb, roster.find(self._held, name))}
         raise Invalid(f"there is no verb {verb!r}")
 
     async def _when_ready(self) -> str:
@@ -229,6 +242,43 @@ class Supervisor:
         if self._failure is not None:
             raise self._failure
         return self._document().to_json()
+
+    async def _apply_to_all(self, verb: str, found: Sequence[Held]) -> str:
+        """A verb on one process, or on all brokers of a cluster that are not there already: a line for each.
+
+        Raises:
+            Refused: none of them is in a state for it.
+        """
+        steps: list[Awaitable[str | None]] = [self._apply(verb, held) for held in found]
+        if verb == "stop":
+            steps.append(self._beside(partial(end_stragglers, _brokers(found))))
+        results = await asyncio.gather(*steps, return_exceptions=True)
+        said = [each for each in results if isinstance(each, str)]
+        for failure in results:
+            if isinstance(failure, BaseException) and not (said and isinstance(failure, Refused)):
+                raise failure
+        return "\n".join(said)
+
+    async def _roll(self, name: str, found: Sequence[Held]) -> str:
+        """Restarts a cluster's brokers in order, one after the other, each once all copies are in sync.
+
+        Raises:
+            Refused: the cluster has one broker, one of them does not run, or the mesh is ending.
+            Unavailable: a broker does not come back, or stays behind.
+        """
+        verbs.check_rollable(name, [held.process for held in found])
+        begun = time.monotonic()
+        await self._until_in_sync(name, found)
+        for held in found:
+            for verb in ("stop", "start"):
+                if self._ending.is_set():
+                    raise Refused(f"{name} is not rolled on: the mesh is stopping")
+                await self._apply(verb, held)
+            await self._until_in_sync(name, found)
+        return f"{name} was rolled in {time.monotonic() - begun:.1f} s: {len(found)} brokers, all copies in sync"
+
+    async def _until_in_sync(self, name: str, found: Sequence[Held]) -> None:
+        await self._beside(partial(wait_in_sync, name, _brokers(found)))
 
     async def _apply(self, verb: str, held: Held) -> str:
         async with held.lock:
@@ -279,6 +329,22 @@ class Supervisor:
         self._say(f"{time.monotonic() - self._begun:6.1f} s  {text}")
 
 
+def _stops(running: Sequence[Held]) -> list[Callable[[], object]]:
+    """What stops processes in order: the brokers of a cluster need one another for it."""
+    brokers: dict[str, list[KafkaBroker]] = {}
+    others: list[Callable[[], object]] = []
+    for held in running:
+        if isinstance(held.process, KafkaBroker):
+            brokers.setdefault(held.cluster, []).append(held.process)
+        else:
+            others.append(held.process.stop)
+    return [*others, *(partial(stop_together, each) for each in brokers.values())]
+
+
+def _brokers(found: Sequence[Held]) -> list[KafkaBroker]:
+    return [held.process for held in found if isinstance(held.process, KafkaBroker)]
+
+
 async def _all(steps: Iterable[Awaitable[object]]) -> None:
     """Runs steps side by side, and waits for all even when one fails, so that none goes on unseen."""
     results = await asyncio.gather(*steps, return_exceptions=True)
@@ -297,6 +363,7 @@ def supervise(config: MeshConfig) -> None:
 
 
 async def _supervise(config: MeshConfig) -> None:
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(DEV_THREADS_MAX))
     supervisor = Supervisor(config, _print)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(number, supervisor.end)

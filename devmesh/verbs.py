@@ -1,6 +1,7 @@
 """Fault verbs on one process of a mesh: each waits for its effect and says what happened. Calls block."""
 
 import time
+from collections.abc import Sequence
 from typing import Final
 
 import psutil
@@ -33,6 +34,18 @@ def apply(verb: str, process: Process) -> str:
     return {"kill": _kill, "stop": _stop, "start": _start, "pause": _pause, "resume": _resume}[verb](process)
 
 
+def check_rollable(name: str, brokers: Sequence[Process]) -> None:
+    """Raises `Refused` unless these are several brokers, which all run and none of which is paused."""
+    if len(brokers) == 1:
+        raise Refused(
+            f"{name} is not a cluster of several brokers: its restart is an outage",
+            remedy=f"`braid dev stop {name}`, then `braid dev start {name}`",
+        )
+    for broker in brokers:
+        if is_paused(_running(broker)):
+            raise Refused(f"{broker.name} is paused", remedy=f"`braid dev resume {broker.name}` lets it go on")
+
+
 def is_paused(pid: int) -> bool:
     """Whether a process is frozen."""
     try:
@@ -50,9 +63,9 @@ def _kill(process: Process) -> str:
 def _stop(process: Process) -> str:
     pid = _running(process)
     begun = time.monotonic()
-    process.stop()
+    in_order = process.stop()
     seconds = time.monotonic() - begun
-    how = "in order" if seconds < DEV_STOP_SECONDS else "by force, it did not end in order"
+    how = "in order" if in_order else "by force, it did not end in order"
     return f"{process.name} ended {how} after {seconds:.1f} s (process {pid})"
 
 

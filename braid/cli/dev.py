@@ -24,27 +24,33 @@ _HELP: Final = """Run a whole mesh on this machine: Kafka clusters, store, servi
 \b
   braid dev                                      in the foreground, until Ctrl-C
   braid dev --clusters east,west --detach        in the background
+  braid dev --clusters east:3,west               east has three brokers: east/1, east/2, east/3
   braid dev kill east                            SIGKILL; `start east` brings it back
+  braid dev kill east/2                          one broker alone; so do the other verbs
+  braid dev roll east                            restart one broker after the other
   braid dev pause registry-0                     SIGSTOP; `resume registry-0` ends it
   braid dev status                               what runs, where, how much memory
   braid dev down                                 end everything
 
 All state is under --dir; started again there, the mesh finds its data. Several run side by side in several directories.
-A service that crashes is started again; what you kill or stop stays down until `start`, and so does a Kafka cluster
-that ends by itself.
+A service that crashes is started again; what you kill or stop stays down until `start`, and so does a Kafka broker
+that ends by itself. A cluster of three brokers or more keeps three copies of every partition, two of which acknowledge.
 """
 _VERBS: Final = {
-    "kill": "End a cluster or service at once (SIGKILL).",
-    "stop": "End a cluster or service in order (SIGTERM).",
+    "kill": "End a cluster, broker or service at once (SIGKILL).",
+    "stop": "End a cluster, broker or service in order (SIGTERM).",
     "start": "Start what was killed, stopped or has crashed; returns when it serves.",
-    "pause": "Freeze a cluster or service (SIGSTOP): connections stay open, nothing answers.",
+    "pause": "Freeze a cluster, broker or service (SIGSTOP): connections stay open, nothing answers.",
     "resume": "Let a frozen one go on (SIGCONT).",
+    "roll": "Restart a cluster's brokers in order, one after the other; returns when all copies are in sync.",
 }
 
 _Dir = Annotated[
     Path | None, typer.Option("--dir", metavar="DIR", show_default=str(DEFAULT_DIRECTORY), help="State of the mesh.")
 ]
-_Name = Annotated[str, typer.Argument(metavar="NAME", help="A cluster (east) or a service instance (registry-0).")]
+_Name = Annotated[
+    str, typer.Argument(metavar="NAME", help="A cluster (east), a broker (east/2) or a service (registry-0).")
+]
 _Output = Annotated[str, typer.Option("-o", "--output", metavar="table|json", help="How it is printed.")]
 
 
@@ -62,8 +68,15 @@ def register(app: typer.Typer) -> None:
 def _dev(
     context: typer.Context,
     clusters: Annotated[
-        str, typer.Option(metavar="NAMES", show_default="east,west", help="Kafka clusters, in zones a, b, …")
+        str,
+        typer.Option(
+            metavar="NAME[:BROKERS],…", show_default="east,west", help="Kafka clusters, in zones a, b, … (east:3,west)."
+        ),
     ] = "",
+    brokers: Annotated[
+        int,
+        typer.Option(metavar="N", show_default="1", help="Brokers of each cluster that --clusters gives no number."),
+    ] = 0,
     store: Annotated[
         str, typer.Option(metavar="sqlite|etcd", show_default="sqlite", help="Where histories are kept.")
     ] = "",
@@ -88,10 +101,17 @@ def _dev(
     from devmesh.supervisor import supervise
 
     names = tuple(name.strip() for name in clusters.split(",")) if clusters else ()
-    where = directory or DEFAULT_DIRECTORY
-    derived = [DERIVED_REPLICAS if count is None else count for count in (lagmons, dlqs)]
     config = MeshConfig(
-        where, names, store, registries, assigners, port, ready_file and ready_file.absolute(), *derived
+        directory or DEFAULT_DIRECTORY,
+        names,
+        store,
+        registries,
+        assigners,
+        port,
+        ready_file and ready_file.absolute(),
+        lagmons=DERIVED_REPLICAS if lagmons is None else lagmons,
+        dlqs=DERIVED_REPLICAS if dlqs is None else dlqs,
+        brokers=brokers,
     )
     if detach:
         typer.echo(asyncio.run(start_detached(config, typer.echo)))

@@ -242,6 +242,10 @@ REGISTRY_ANSWER_SECONDS: Final = 5.0  # a join or create waits so long for the r
 
 # --- the local mesh
 DEV_CLUSTERS_MAX: Final = 9  # each is a JVM of a few hundred megabytes
+DEV_BROKERS_MAX: Final = 5  # of one cluster; more only compete for the machine
+DEV_METADATA_BYTES_MAX: Final = 16 << 20  # a broker's answer about all topics of its cluster
+DEV_CLUSTER_STOP_SECONDS: Final = 1.0  # for brokers whose controllers ended first; then by force
+DEV_THREADS_MAX: Final = 64  # of a supervisor: each process that starts or stops keeps one waiting
 DEV_REPLICAS_MAX: Final = 9  # of one service; more only compete for the machine
 DEV_PORTS_TRIED_MAX: Final = 1_000  # above the wanted port; then something else is wrong
 DEV_PORT_WAIT_SECONDS: Final = 2.0  # for the ports of a mesh that was killed just before

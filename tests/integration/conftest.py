@@ -1,5 +1,5 @@
 """What modules of this tier share: a broker, a mesh of two clusters, a mesh of one cluster with a follower, a mesh of
-every service.
+every service, a mesh with a cluster of three brokers.
 
 A test may kill parts of them, and brings them back itself, whatever happens; the next begins when all is healthy.
 Streams, groups and topics have names of their own, a test's or a module's.
@@ -13,12 +13,12 @@ import pytest
 
 from devmesh.brokers import KafkaBroker
 from devmesh.mesh import DevMesh
-from tests.support.brokers import running_broker
+from tests.support.brokers import STOCK_SESSION, running_broker
 from tests.support.grounds import Grounds, fixtures_of, together
 from tests.support.mesh import running_mesh
 
 TIER: Final = Path(__file__).parent
-GROUNDS: Final = ("broker", "two_clusters", "one_cluster", "whole_mesh")
+GROUNDS: Final = ("broker", "two_clusters", "one_cluster", "whole_mesh", "three_brokers")
 _open: Final = Grounds()
 
 
@@ -67,6 +67,22 @@ def whole_mesh(whole_mesh_directory: Path) -> DevMesh:
     """Two clusters, one registry, one assigner, two lag monitors, two dlq replicas."""
     made = running_mesh(whole_mesh_directory, registries=1, assigners=1, lagmons=2, dlqs=2)
     return _open.enter("whole_mesh", made)
+
+
+@pytest.fixture(scope="session")
+def three_brokers(tmp_path_factory: pytest.TempPathFactory) -> DevMesh:
+    """`east` of three brokers beside `west` of one, with Kafka's own broker sessions; one replica of each service."""
+    directory = tmp_path_factory.mktemp("three")
+    made = running_mesh(
+        directory,
+        clusters=("east:3", "west"),
+        registries=1,
+        assigners=1,
+        lagmons=1,
+        dlqs=1,
+        kafka_settings=STOCK_SESSION,
+    )
+    return _open.enter("three_brokers", made)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -1,14 +1,19 @@
-"""Real Kafka brokers for tests: free ports, the resolved jars, and an end to every process."""
+"""Real Kafka brokers and clusters for tests: free ports, the resolved jars, and an end to every process.
+
+`kafka_operator` has what an operator does with a cluster of several.
+"""
 
 import contextlib
 import socket
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from devmesh.blueprint import STOCK_SESSION as STOCK_SESSION
 from devmesh.brokers import KafkaBroker
 from devmesh.jars import kafka_classpath
 from devmesh.java import java_binary
 from devmesh.jvm import KafkaJvm
+from devmesh.kafka_cluster import KafkaCluster, make_cluster
 from devmesh.storage import copy_template, new_kafka_id, template
 
 READY_SECONDS = 240.0  # one that ends is noticed at once: this only ends a hang
@@ -52,6 +57,28 @@ def running_broker(name: str, directory: Path, settings: Mapping[str, str] | Non
         yield broker
     finally:
         broker.kill()
+
+
+@contextlib.contextmanager
+def running_cluster(
+    name: str, directory: Path, brokers: int = 3, settings: Mapping[str, str] | None = None
+) -> Iterator[KafkaCluster]:
+    """A cluster of several brokers that serve; killed at the end, whatever was done to it.
+
+    Args:
+        name: Of the cluster.
+        directory: Of everything it keeps.
+        brokers: How many.
+        settings: Of every broker, overriding ours: `STOCK_SESSION` for Kafka's own session time.
+    """
+    ports = [(free_port(), free_port()) for _ in range(brokers)]
+    cluster = make_cluster(name, directory, ports, kafka_classpath(), "a", java=str(java_binary()), settings=settings)
+    try:
+        cluster.start()
+        cluster.wait_ready(READY_SECONDS)
+        yield cluster
+    finally:
+        cluster.kill()
 
 
 @contextlib.contextmanager

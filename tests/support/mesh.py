@@ -5,7 +5,7 @@ Also: which processes of a mesh are left, whatever happened to it.
 
 import asyncio
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -31,8 +31,12 @@ def running_mesh(
     assigners: int = 2,
     lagmons: int = 0,
     dlqs: int = 0,
+    kafka_settings: Mapping[str, str] | None = None,
 ) -> Iterator[DevMesh]:
-    """A mesh in which everything answers. For fixtures of any scope: it belongs to no event loop."""
+    """A mesh in which everything answers. For fixtures of any scope: it belongs to no event loop.
+
+    A cluster may be `east:3`, of three brokers; `kafka_settings` are for all brokers.
+    """
     mesh = DevMesh(
         directory,
         clusters=clusters,
@@ -41,6 +45,7 @@ def running_mesh(
         assigners=assigners,
         lagmons=lagmons,
         dlqs=dlqs,
+        kafka_settings=kafka_settings,
     )
     try:
         asyncio.run(mesh.up(print))

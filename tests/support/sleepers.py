@@ -19,7 +19,7 @@ class Sleeper(OwnProcess):
     """A process that serves once it has written `up`."""
 
     def __init__(self, name: str, directory: Path, code: str = PLAIN) -> None:
-        super().__init__(name, directory / f"{name}.log")
+        super().__init__(name, directory / f"{name.replace('/', '-')}.log")
         self.code = code
         self.starts = 0
 

@@ -19,6 +19,14 @@ WHERE = Path("/somewhere")
         (MeshConfig(WHERE, clusters=tuple(f"c{number}" for number in range(10))), "--clusters"),
         (MeshConfig(WHERE, clusters=("registry-0",)), "--clusters"),
         (MeshConfig(WHERE, clusters=("etcd",)), "--clusters"),
+        (MeshConfig(WHERE, clusters=("east:3", "east:1")), "--clusters"),
+        (MeshConfig(WHERE, clusters=("east:0",)), "--clusters"),
+        (MeshConfig(WHERE, clusters=("east:",)), "--clusters"),
+        (MeshConfig(WHERE, clusters=("east:three",)), "--clusters"),
+        (MeshConfig(WHERE, clusters=("east:³",)), "--clusters"),
+        (MeshConfig(WHERE, clusters=("east:6",)), "--clusters"),
+        (MeshConfig(WHERE, brokers=6), "--brokers"),
+        (MeshConfig(WHERE, brokers=-1), "--brokers"),
         (MeshConfig(WHERE, store="redis"), "--store"),
         (MeshConfig(WHERE, registries=0), "--registries"),
         (MeshConfig(WHERE, assigners=10), "--assigners"),
@@ -35,7 +43,7 @@ def test_nonsense_is_refused_naming_the_flag(config: MeshConfig, field: str) -> 
 
 
 def test_what_is_asked_travels_to_the_supervisor() -> None:
-    config = MeshConfig(WHERE, ("a", "b"), "etcd", 1, 3, 7500, Path("/ready"), 2, 0)
+    config = MeshConfig(WHERE, ("a", "b:3"), "etcd", 1, 3, 7500, Path("/ready"), 2, 0, 2, {"num.io.threads": "2"})
     assert config_from_json(config.to_json()) == config
     assert config_from_json(MeshConfig(WHERE).to_json()) == MeshConfig(WHERE)
 
@@ -69,3 +77,50 @@ def test_a_cluster_can_be_added_and_zones_stay() -> None:
 def test_a_directory_of_another_mesh_is_refused(config: MeshConfig) -> None:
     with pytest.raises(Refused, match=str(WHERE)):
         lay_out(config, Remembered("sqlite", {"east": "a", "west": "b"}))
+
+
+def test_clusters_have_as_many_brokers_as_they_are_asked_to() -> None:
+    layout = lay_out(MeshConfig(WHERE, clusters=("east:3", "west", "north:1"), brokers=2), Remembered())
+    assert layout.brokers == {"east": 3, "west": 2, "north": 1}
+    assert layout.broker_names("west") == ("west/1", "west/2")
+    assert layout.broker_names("north") == ("north",)
+    assert lay_out(MeshConfig(WHERE, brokers=3), Remembered()).brokers == {"east": 3, "west": 3}
+    assert lay_out(MeshConfig(WHERE), Remembered()).brokers == {"east": 1, "west": 1}
+
+
+THREE = Remembered("sqlite", {"east": "a", "west": "b"}, brokers={"east": 3})
+
+
+@pytest.mark.parametrize(
+    "config", [MeshConfig(WHERE), MeshConfig(WHERE, clusters=("east:3", "west")), MeshConfig(WHERE, ("east", "west:1"))]
+)
+def test_a_directory_keeps_its_brokers(config: MeshConfig) -> None:
+    assert lay_out(config, THREE).brokers == {"east": 3, "west": 1}
+
+
+@pytest.mark.parametrize(
+    ("config", "said", "remedy"),
+    [
+        (MeshConfig(WHERE, brokers=3), "cluster west of the mesh in /somewhere has 1 broker, not 3", "west:1"),
+        (
+            MeshConfig(WHERE, ("east:2", "west")),
+            "cluster east of the mesh in /somewhere has 3 brokers, not 2",
+            "east:3",
+        ),
+        (
+            MeshConfig(WHERE, ("east:1", "west")),
+            "cluster east of the mesh in /somewhere has 3 brokers, not 1",
+            "east:3",
+        ),
+    ],
+)
+def test_another_number_of_brokers_is_refused(config: MeshConfig, said: str, remedy: str) -> None:
+    with pytest.raises(Refused) as refused:
+        lay_out(config, THREE)
+    assert refused.value.message == said
+    assert remedy in refused.value.remedy
+
+
+def test_a_cluster_can_be_added_with_brokers_of_its_own() -> None:
+    layout = lay_out(MeshConfig(WHERE, clusters=("east", "west", "new:3")), THREE)
+    assert layout.brokers == {"east": 3, "west": 1, "new": 3}

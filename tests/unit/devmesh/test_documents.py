@@ -3,6 +3,7 @@
 import json
 
 from devmesh.documents import (
+    BrokerAddress,
     ClusterAddress,
     MeshStatus,
     ProcessStatus,
@@ -18,7 +19,9 @@ READY = Ready(
     store="sqlite",
     dir="/d",
     services={"registry-0": ServiceAddress(1, "127.0.0.1:7401", "http://127.0.0.1:1/metrics")},
-    clusters={"east": ClusterAddress(None, "127.0.0.1:19192", "a")},
+    clusters={
+        "east": ClusterAddress(None, "127.0.0.1:19192", "a", {"east": BrokerAddress(None, "127.0.0.1:19192", "a")})
+    },
 )
 STATUS = MeshStatus(
     "/d", 7, True, 1024, (ProcessStatus("east", "cluster", "down", None, "127.0.0.1:1", "a", 0, 0, 0.0, "/d/log"),)
@@ -29,7 +32,8 @@ def test_the_ready_file_has_exactly_these_keys() -> None:
     document = json.loads(READY.to_json())
     assert list(document) == ["endpoint", "console", "store", "dir", "services", "clusters"]
     assert list(document["services"]["registry-0"]) == ["pid", "address", "metrics"]
-    assert list(document["clusters"]["east"]) == ["pid", "bootstrap", "zone"]
+    assert list(document["clusters"]["east"]) == ["pid", "bootstrap", "zone", "brokers"]
+    assert list(document["clusters"]["east"]["brokers"]["east"]) == ["pid", "address", "rack"]
     assert document["clusters"]["east"]["pid"] is None
 
 

@@ -1,5 +1,6 @@
 """The lock keeps a second mesh out, what is remembered comes back or is refused, files appear whole."""
 
+import json
 import os
 import signal
 import subprocess
@@ -48,6 +49,21 @@ def test_a_killed_holder_holds_nothing(tmp_path: Path) -> None:
         holder.send_signal(signal.SIGKILL)
         holder.wait()
     assert lock.holder() is None
+
+
+def test_a_mesh_of_single_brokers_is_remembered_as_ever(tmp_path: Path) -> None:
+    files = MeshFiles(tmp_path)
+    files.remember(Remembered("sqlite", {"east": "a"}, {"east": 1}, {"east": 1}))
+    document = json.loads((tmp_path / "mesh.json").read_text())
+    assert document == {"format": 1, "store": "sqlite", "zones": {"east": "a"}, "ports": {"east": 1}}
+
+
+def test_several_brokers_are_remembered_in_a_format_that_older_releases_refuse(tmp_path: Path) -> None:
+    files = MeshFiles(tmp_path)
+    kept = Remembered("sqlite", {"east": "a", "west": "b"}, {"east/1": 1}, {"east": 3, "west": 1})
+    files.remember(kept)
+    assert files.recall() == kept
+    assert json.loads((tmp_path / "mesh.json").read_text())["format"] == 2
 
 
 def test_what_is_remembered_comes_back(tmp_path: Path) -> None:

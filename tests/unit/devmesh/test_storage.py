@@ -25,7 +25,7 @@ def formatted(jvm: KafkaJvm, directory: Path, node_id: str = "1", overridden: tu
     config, data = directory.with_suffix(".properties"), directory
     place = BrokerPlace("a", "127.0.0.1", 1, 2, str(data))
     config.write_text(properties_text(broker_settings(place)))
-    format_directory(jvm, config, data, node_id, overridden)
+    format_directory(jvm, config, data, new_kafka_id(), node_id, overridden)
     return properties(data)
 
 

@@ -3,13 +3,14 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
 import pytest
 
 from braid.kernel.errors import NotFound, Refused, Unavailable
-from devmesh import roster
+from devmesh import config, roster, supervisor
 from devmesh.config import MeshConfig
 from devmesh.control import ask
 from devmesh.documents import MeshStatus, ProcessStatus, Ready, ready_from_json, status_from_json
@@ -44,23 +45,38 @@ class NoRegistration:
         """Nothing is open."""
 
 
-class Mesh:
-    """A supervisor on this loop over one cluster and one service."""
+class Several(NoRegistration):
+    """Knows `west` of two brokers, too."""
 
-    def __init__(self, directory: Path) -> None:
+    async def tell(self, wanted: Mapping[str, Address]) -> list[str]:
+        """It knows."""
+        assert wanted == {"west": ("127.0.0.1:1,127.0.0.1:2", "b"), "east": ("127.0.0.1:19192", "a")}
+        return []
+
+
+class Mesh:
+    """A supervisor on this loop over one cluster and one service, and `west` of some brokers."""
+
+    def __init__(self, directory: Path, brokers: int = 0) -> None:
         self.files = MeshFiles(directory)
         self.cluster = Sleeper("east", directory)
+        self.brokers = [Sleeper(f"west/{node}", directory) for node in range(1, brokers + 1)]
         self.service = Sleeper("registry-0", directory)
         self.said: list[str] = []
         self.ready_file = directory / "asked" / "ready.json"
-        config = MeshConfig(directory, ("east",), ready_file=self.ready_file)
-        self.supervisor = Supervisor(config, self.said.append)
+        asked = MeshConfig(directory, ("east",), ready_file=self.ready_file)
+        self.supervisor = Supervisor(asked, self.said.append)
         self.running = asyncio.ensure_future(self.supervisor.run())
 
     def build(self, *_: object) -> dict[str, Held]:
         """In place of real processes."""
+        brokers = {
+            each.name: Held(Kind.CLUSTER, each, f"127.0.0.1:{number}", "b", "west")
+            for number, each in enumerate(self.brokers, start=1)
+        }
         return {
-            "east": Held(Kind.CLUSTER, self.cluster, "127.0.0.1:19192", "a"),
+            **brokers,
+            "east": Held(Kind.CLUSTER, self.cluster, "127.0.0.1:19192", "a", "east"),
             "registry-0": Held(Kind.SERVICE, self.service, "127.0.0.1:7401"),
         }
 
@@ -103,22 +119,38 @@ async def eventually(condition: Callable[[], bool]) -> None:
         await asyncio.sleep(0.01)
 
 
-@pytest.fixture
-async def mesh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Mesh]:
+@contextlib.asynccontextmanager
+async def running(directory: Path, monkeypatch: pytest.MonkeyPatch, brokers: int = 0) -> AsyncIterator[Mesh]:
     """A mesh that is starting; ended afterwards."""
-    made = Mesh(tmp_path)
     monkeypatch.setattr(roster, "find_tools", lambda *_: None)
-    monkeypatch.setattr(roster, "build", made.build)
-    monkeypatch.setattr("devmesh.supervisor.Registration", NoRegistration)
+    monkeypatch.setattr("devmesh.supervisor.Registration", Several if brokers else NoRegistration)
     monkeypatch.setattr("devmesh.config.MeshConfig.instances", lambda _: ("registry-0",))
+    zones = {"east": "a", **({"west": "b"} if brokers else {})}
+    monkeypatch.setattr(supervisor, "lay_out", lambda *given: replace(config.lay_out(*given), zones=zones))
+    made = Mesh(directory, brokers)
+    monkeypatch.setattr(roster, "build", made.build)
     yield made
     made.supervisor.end()
     with contextlib.suppress(Unavailable):
         await made.running
-    assert made.cluster.pid is None
-    assert made.service.pid is None
+    assert {each.pid for each in (made.cluster, made.service, *made.brokers)} == {None}
     assert not made.files.socket.exists()
     assert not made.files.ready.exists()
+
+
+@pytest.fixture
+async def mesh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Mesh]:
+    """A mesh that is starting."""
+    async with running(tmp_path, monkeypatch) as made:
+        yield made
+
+
+@pytest.fixture
+async def several(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Mesh]:
+    """A mesh that has `west` of two brokers, too, and is ready."""
+    async with running(tmp_path, monkeypatch, brokers=2) as made:
+        await made.ready()
+        yield made
 
 
 async def test_it_starts_everything_says_so_and_ends_everything(mesh: Mesh) -> None:
@@ -183,6 +215,56 @@ async def test_wrong_names_and_verbs_are_refused(mesh: Mesh) -> None:
     with pytest.raises(Refused, match="not paused"):
         await mesh.verb("resume", "east")
     assert (await mesh.status()).processes[0].state == "running"
+
+
+async def test_brokers_are_named_and_break_alone(several: Mesh) -> None:
+    first, second = several.brokers
+    ready = ready_from_json(several.files.ready.read_text())
+    assert ready.clusters["west"].bootstrap == "127.0.0.1:1,127.0.0.1:2"
+    assert {name: each.pid for name, each in ready.clusters["west"].brokers.items()} == {
+        "west/1": first.pid,
+        "west/2": second.pid,
+    }
+    before = first.pid
+    await several.verb("kill", "west/2")
+    assert (first.pid, second.pid) == (before, None)
+    await several.verb("kill", "east/1")  # a cluster of one is its first broker
+    assert several.cluster.pid is None
+
+
+async def test_a_verb_on_a_cluster_is_for_all_brokers_that_are_not_there_yet(several: Mesh) -> None:
+    first, second = several.brokers
+    await several.verb("kill", "west/2")
+    pid = first.pid
+    assert await several.verb("kill", "west") == f"west/1 is dead (process {pid}, SIGKILL)"
+    with pytest.raises(Refused, match="west/1 does not run"):
+        await several.verb("stop", "west")
+    said = await several.verb("start", "west")
+    assert [line.partition(" ")[0] for line in said.splitlines()] == ["west/1", "west/2"]
+    assert None not in (first.pid, second.pid)
+
+
+async def test_a_roll_restarts_one_broker_after_the_other(several: Mesh) -> None:
+    first, second = several.brokers
+    pids = [first.pid, second.pid]
+    assert "2 brokers, all copies in sync" in await several.verb("roll", "west")
+    assert not {first.pid, second.pid} & {None, *pids}
+    steps = [
+        line.split(" s  ")[1].split()[:2] for line in several.said if " ended in" in line or "serves again" in line
+    ]
+    assert steps == [["west/1", "ended"], ["west/1", "serves"], ["west/2", "ended"], ["west/2", "serves"]]
+
+
+async def test_what_cannot_be_rolled_is_refused(several: Mesh) -> None:
+    with pytest.raises(Refused, match="east is not a cluster of several brokers"):
+        await several.verb("roll", "east")
+    await several.verb("pause", "west/2")
+    with pytest.raises(Refused, match="west/2 is paused"):
+        await several.verb("roll", "west")
+    await several.verb("kill", "west/2")
+    with pytest.raises(Refused, match="west/2 does not run"):
+        await several.verb("roll", "west")
+    assert several.brokers[0].starts == 1
 
 
 async def test_a_service_that_cannot_start_ends_the_mesh_with_its_reason(mesh: Mesh) -> None:

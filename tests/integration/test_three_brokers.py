@@ -1,0 +1,104 @@
+"""`braid dev` with a cluster of three brokers: what it is, its verbs by broker, and that it comes back as it was."""
+
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from braid.kafka.cluster import AioKafka
+from devmesh.mesh import DevMesh
+from tests.support.kafka_operator import operating
+from tests.support.mesh import running_mesh
+from tests.support.patience import until
+
+MEMORY_BYTES_MAX: Final = 6 << 30
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
+
+
+def east(mesh: DevMesh) -> str:
+    """What clients of the cluster connect to."""
+    return mesh.ready.clusters["east"].bootstrap
+
+
+async def test_three_copies_acknowledge_by_two(three_brokers: DevMesh) -> None:
+    admin = AioKafka("tests").cluster(east(three_brokers), "").admin()
+    await admin.create_topic("copied", 3, -1, {})
+    config = await admin.topic_config("copied")
+    await admin.close()
+    assert config["min.insync.replicas"] == "2"
+    async with operating(east(three_brokers)) as operator:
+        found = await operator.copies("copied")
+        assert all(sorted(each.replicas) == [1, 2, 3] for each in found.values())
+        await operator.coordinator("anybody")  # makes the topic
+        offsets = await operator.copies("__consumer_offsets")
+        assert {len(each.replicas) for each in offsets.values()} == {3}
+
+
+async def test_an_operator_reassigns_elects_and_finds_who_leads(three_brokers: DevMesh) -> None:
+    admin = AioKafka("tests").cluster(east(three_brokers), "").admin()
+    await admin.create_topic("handed", 2, 3, {})
+    await admin.close()
+    async with operating(east(three_brokers)) as operator:
+        await operator.reassign("handed", {0: [2, 3], 1: [3, 1]})
+        await operator.elect_preferred("handed", [0, 1])
+        assert [await operator.leader("handed", number) for number in (0, 1)] == [2, 3]
+        before = (await operator.copies("handed"))[0].leader_epoch
+        await operator.reassign("handed", {0: [3, 2, 1]})
+        await operator.elect_preferred("handed", [0])
+        after = (await operator.copies("handed"))[0]
+        assert (after.leader, after.replicas) == (3, (3, 2, 1))
+        assert after.leader_epoch > before
+        assert await operator.reassigning() == 0
+        assert await operator.controller() in (1, 2, 3)
+        assert await operator.coordinator("anybody") in (1, 2, 3)
+
+
+async def test_one_broker_dies_and_returns(three_brokers: DevMesh) -> None:
+    async with operating(east(three_brokers)) as operator:
+        coordinator = await operator.coordinator("somebody")
+        name = f"east/{coordinator}"
+        await three_brokers.kill(name)
+        try:
+            assert (await three_brokers.info()).clusters["east"].brokers[name].pid is None
+
+            async def moved() -> bool:
+                return await operator.coordinator("somebody") != coordinator
+
+            await until(moved, "another broker coordinates the group", 60.0)
+        finally:
+            await three_brokers.start(name)
+        await operator.whole("__consumer_offsets")
+
+
+async def test_a_roll_ends_with_every_copy_in_sync(three_brokers: DevMesh) -> None:
+    before = (await three_brokers.info()).clusters["east"].brokers
+    print(await three_brokers.roll("east"))
+    after = (await three_brokers.info()).clusters["east"].brokers
+    assert all(after[name].pid not in (None, each.pid) for name, each in before.items())
+    async with operating(east(three_brokers)) as operator:
+        assert all(each.whole for each in (await operator.copies("__consumer_offsets")).values())
+
+
+@pytest.mark.extended
+async def test_six_brokers_and_all_services_stay_small_and_come_back(tmp_path: Path) -> None:
+    """A second start finds brokers, topics and copies of the first, after an end in order."""
+    with running_mesh(tmp_path, clusters=("east:3", "west:3"), lagmons=1, dlqs=1) as first:
+        admin = AioKafka("tests").cluster(east(first), "").admin()
+        await admin.create_topic("kept", 1, 3, {})
+        await admin.close()
+        status = await first.status()
+        assert [each.name for each in status.processes][:6] == [
+            f"{name}/{node}" for name in ("east", "west") for node in (1, 2, 3)
+        ]
+        print(f"{status.memory_bytes >> 20} MiB in all")
+        assert status.memory_bytes < MEMORY_BYTES_MAX
+        await first.down()
+        again = DevMesh(tmp_path, lagmons=1, dlqs=1)
+        await again.up()
+        try:
+            assert east(again) == east(first)
+            async with operating(east(again)) as operator:
+                await operator.whole("kept")
+        finally:
+            await again.down()
