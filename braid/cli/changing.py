@@ -52,10 +52,10 @@ async def create_stream(session: Session, name: str, spec: stream_pb2.StreamSpec
 
 
 async def create_cluster(
-    session: Session, name: str, spec: cluster_pb2.ClusterSpec, dry_run: bool, format: Format
+    session: Session, name: str, spec: cluster_pb2.ClusterSpec, take_over: str, dry_run: bool, format: Format
 ) -> int:
-    """Registers a cluster that answers."""
-    request = registry_api.CreateClusterRequest(name=name, spec=spec, dry_run=dry_run)
+    """Registers a cluster that answers; `take_over` names the mesh it belonged to, which is gone for good."""
+    request = registry_api.CreateClusterRequest(name=name, spec=spec, dry_run=dry_run, take_over=take_over)
     made = await session.change("registry", "CreateCluster", request, cluster_pb2.Cluster, f"asking cluster {name}")
     return _told(session, CLUSTER, cluster_item(made), "created", dry_run, format)
 

@@ -62,7 +62,7 @@ def check_cluster(facts: ClusterFacts) -> list[Finding]:
     """A cluster is healthy, reachable from here, the one that was registered, and set up so that nothing is lost."""
     cluster, description = facts.cluster, facts.description
     name = f"cluster/{cluster.name}"
-    findings = [_health(name, cluster)]
+    findings = [_health(name, cluster), *_belonging(name, cluster)]
     if description is None and findings[0].level is Level.FAIL:
         return findings
     if description is None:
@@ -83,6 +83,23 @@ def check_cluster(facts: ClusterFacts) -> list[Finding]:
         message = f"{brokers} broker{'s' if brokers != 1 else ''}, {facts.version()}"
         return [Finding(name, "cluster", Level.OK, message)]
     return [each for each in findings if each.level is not Level.OK]
+
+
+def _belonging(name: str, cluster: Cluster) -> list[Finding]:
+    """Which mesh it belongs to, and what is there that no history knows."""
+    status, found = cluster.status, list[Finding]()
+    if status.foreign_mesh:
+        message = f"it carries the mark of mesh {status.foreign_mesh}: nothing new goes there, nothing is deleted there"
+        remedy = f"find out who runs that mesh; to take it back: create cluster --take-over {status.foreign_mesh}"
+        found.append(Finding(name, "mesh", Level.FAIL, message, remedy))
+    if status.orphans:
+        first = ", ".join([*status.orphan_topics, *status.orphan_groups][:3])
+        message = f"{status.orphans} topics and groups there are in no history: {first}"
+        remedy = (
+            f"see them all: braid describe cluster {cluster.name} -o yaml; delete with Kafka's tools what nobody needs"
+        )
+        found.append(Finding(name, "orphans", Level.WARN, message, remedy))
+    return found
 
 
 def check_versions(clusters: Sequence[ClusterFacts]) -> list[Finding]:

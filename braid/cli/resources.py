@@ -62,6 +62,10 @@ _CREATE_CLUSTER: Final = """Register a Kafka cluster that runs.
 \b
   braid create cluster east --bootstrap 10.0.0.1:9092,10.0.0.2:9092 --zone a
   braid create cluster west --bootstrap kafka.west:9093 --zone b --security-profile west
+  braid create cluster east --bootstrap 10.0.0.1:9092 --take-over 01J9Z…     its mesh is gone for good
+
+A cluster carries the mark of its mesh; one of another mesh is refused by that mesh's id. Taking one over deletes
+nothing: topics and groups that no history knows are listed by `braid describe cluster`.
 """
 _CREATE: Final = """Create a stream, or register a cluster.
 
@@ -271,6 +275,9 @@ def _create_cluster(
         list[str] | None,
         typer.Option("--health", metavar="THRESHOLD=NUMBER", help="By which it is judged: `braid set health --help`."),
     ] = None,
+    take_over: Annotated[
+        str, typer.Option(metavar="MESH", help="From the mesh with this id, which is gone for good; or `unmarked`.")
+    ] = "",
     dry_run: DryRunOption = False,
     output: OutputOption = "table",
     endpoint: EndpointOption = "",
@@ -291,7 +298,7 @@ def _create_cluster(
     )
     if health:
         change_thresholds(spec.health, health, "--health")
-    execute(endpoint, context, lambda session: create_cluster(session, name, spec, dry_run, format))
+    execute(endpoint, context, lambda session: create_cluster(session, name, spec, take_over, dry_run, format))
 
 
 def confirm(what: str, name: str, yes: bool, *, verb: str = "delete", told: str = "") -> None:

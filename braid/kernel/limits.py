@@ -20,8 +20,6 @@ SNAPSHOT_PIECE_ITEMS: Final = (
 WATCH_PAGE_BATCHES: Final = 256  # read at once for a watcher that lags
 WATCH_KEEP_REVISIONS: Final = 1_000  # batches a snapshot replaced stay for watchers that are only a little behind
 KEEP_ALIVES_PER_SESSION: Final = 8  # in one TTL, so that a stall of 1.5 s costs no session of 2 s: an etcd election
-RESTORE_ROUTE_GAP: Final = 1_000_000  # a route found to be older than its producers counts on beyond theirs
-RESTORE_REVISION_GAP: Final = 1_000_000_000  # a restored store counts on beyond every revision handed out before
 SQLITE_CAMPAIGN_POLL_SECONDS: Final = 0.05  # how soon a replica sees that leadership is free
 SQLITE_BUSY_POLL_SECONDS: Final = 0.001  # asking for the write lock again; appends hold it for well under this
 SQLITE_LOCK_BREAK_SECONDS: Final = 1.25  # a stopped writer is ended before it costs the others a call or a session
@@ -204,15 +202,12 @@ TAIL_LOOK_SECONDS: Final = 30.0  # between two looks at whether retention may be
 WORK_AT_ONCE: Final = 64  # channels worked on at the same time
 DRAIN_GROUPS_PAGE: Final = 500  # groups asked for in one call
 CREATE_WAIT_SECONDS: Final = 8.0  # a create or move waits so long for its topics; the reconciler finishes the rest
-IDENTITY_CHECK_SECONDS: Final = 10.0  # between two questions for a cluster's own id
 PRODUCER_SESSIONS_MAX: Final = 20_000  # of one registry; further ones are refused
 OFFSET_MAX: Final = (1 << 62) - 1  # of a log, as told by a client; keeps sums far from Kafka's 63 bits
 LOSS_SEEN_SECONDS: Final = 10.0  # a loss shows for so long before it is believed: leaders may know a log's end late
 LOSS_TOLD_MAX: Final = 8  # pieces of evidence of a loss in one event; its ranges are all there
 WATCH_ALIVE_SECONDS: Final = 1.0  # a registry's watch without news gives a sign of life so often
 WATCH_SILENCE_SECONDS: Final = 3.0  # without any, its registry may be frozen: ask who leads
-SEAL_CANARIES_MAX: Final = 100  # in one log, of attempts to close it, that are read; more count as records
-SEAL_SETTLE_SECONDS: Final = 0.2  # from a topic's changed configuration to the canary that tests it
 
 # --- Kafka clients
 KAFKA_REQUEST_MS: Final = 2_000  # one request of a producer or fetcher; longer hides a dead broker

@@ -32,6 +32,7 @@ class Replica:
         host: Clock, dice, ids and tasks of its process.
         store: The event store.
         transport: Opens control RPCs.
+        mesh: The id of the mesh it belongs to; known while it leads.
         aggregates: The service's histories.
         metrics: Its instruments; `metrics.registry` takes the service's own.
         log: Its structured logger.
@@ -52,6 +53,7 @@ class Replica:
     ) -> None:
         """Prepares a replica that listens at `address` and is reached at `advertise` (by default where it listens)."""
         self.instance = instance
+        self.mesh = ""
         self.host = host
         self.store = store
         self.transport = transport
@@ -219,6 +221,7 @@ class Replica:
         self._term_over = asyncio.Event()
         await self._unless(over, self.aggregates.catch_up())
         epoch = make_epoch(await self.store.incarnation(), leader.fence.revision)
+        self.mesh = await self.store.mesh()
         if over.is_set() or self._term_over.is_set():
             return
         self._leadership = Leadership(leader, session, epoch)

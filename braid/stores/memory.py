@@ -74,6 +74,10 @@ class MemoryStore:
         """See `EventStore`."""
         return await self._call("incarnation", self.server.incarnation)
 
+    async def mesh(self) -> str:
+        """See `EventStore`."""
+        return await self._call("mesh", self.server.mesh)
+
     async def load(self, history: HistoryId) -> Loaded:
         """See `EventStore`."""
         return await self._call("load", lambda: self.server.load(history))

@@ -7,13 +7,17 @@ import copy
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from braid.kernel.errors import Compacted, Conflict, CorruptHistory, Fenced, Invalid
-from braid.kernel.limits import RESTORE_REVISION_GAP, WATCH_KEEP_REVISIONS, WATCH_PAGE_BATCHES
+from braid.kernel.limits import WATCH_KEEP_REVISIONS, WATCH_PAGE_BATCHES
+from braid.kernel.limits_marks import RESTORE_REVISION_GAP
 from braid.kernel.ports import Appended, Batch, Clock, Endpoint, Fence, HistoryId, Leader, Loaded, Snapshot
 from braid.stores.batches import check_append, whole_tail
 from braid.stores.session import session_over
 from braid.stores.signal import Signal
+
+MEMORY_MESH: Final = "00000000000000000000MEMORY"
 
 
 @dataclass
@@ -33,6 +37,7 @@ class _Session:
 class _State:
     """What a backup holds. `compacted`: watches from before this revision cannot be served."""
 
+    mesh: str
     incarnation: int = 1
     revision: int = 0
     compacted: int = 0
@@ -52,12 +57,13 @@ class MemoryStoreServer:
 
     Args:
         clock: Judges when sessions expire; the server's own, so that a killed process does not stop it.
+        mesh: The id of the mesh. One for all by default: tests that share a Kafka cluster are one mesh after the other.
     """
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, mesh: str = MEMORY_MESH) -> None:
         self.changed = Signal()
         self._clock = clock
-        self._state = _State()
+        self._state = _State(mesh)
         self._sessions: dict[str, _Session] = {}
         self._leaders: dict[str, tuple[Leader, str]] = {}
         self._endpoints: dict[tuple[str, str], tuple[Endpoint, str]] = {}
@@ -68,6 +74,10 @@ class MemoryStoreServer:
     def incarnation(self) -> int:
         """The store's incarnation."""
         return self._state.incarnation
+
+    def mesh(self) -> str:
+        """The id of the mesh whose store this is."""
+        return self._state.mesh
 
     def load(self, history: HistoryId) -> Loaded:
         """Newest snapshot and tail. Raises `CorruptHistory`."""

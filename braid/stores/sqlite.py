@@ -12,11 +12,11 @@ from typing import TypeVar
 
 from braid.kernel.errors import CorruptHistory, OutcomeUnknown, StoreUnavailable
 from braid.kernel.limits import (
-    RESTORE_REVISION_GAP,
     SQLITE_CAMPAIGN_POLL_SECONDS,
     SQLITE_POLL_SECONDS,
     STORE_CALL_SECONDS,
 )
+from braid.kernel.limits_marks import RESTORE_REVISION_GAP
 from braid.kernel.ports import Appended, Batch, Endpoint, Fence, HistoryId, Host, Leader, Loaded, Session, Snapshot
 from braid.stores import sqlite_histories as histories
 from braid.stores import sqlite_leadership as leadership
@@ -49,6 +49,11 @@ class SqliteStore:
     async def incarnation(self) -> int:
         """See `EventStore`."""
         return await self._database.read(histories.read_incarnation)
+
+    async def mesh(self) -> str:
+        """See `EventStore`. A file of an earlier release gets its id when it is first asked for."""
+        known = await self._database.read(histories.read_mesh)
+        return known or await self._write(lambda connection, _: histories.make_mesh(connection, self._host.ids.ulid()))
 
     async def load(self, history: HistoryId) -> Loaded:
         """See `EventStore`."""

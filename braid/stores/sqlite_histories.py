@@ -16,6 +16,23 @@ _LENGTH: Final = struct.Struct(">I")
 _OF_HISTORY: Final = "service = ? AND kind = ? AND id = ?"
 
 
+def read_mesh(connection: sqlite3.Connection) -> str:
+    """The id of the mesh; '' before one was made. Earlier releases have no table for it, and mind none."""
+    if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'mesh'").fetchone() is None:
+        return ""
+    row = connection.execute("SELECT mesh FROM mesh").fetchone()
+    return str(row[0]) if row else ""
+
+
+def make_mesh(connection: sqlite3.Connection, fresh: str) -> str:
+    """The id of the mesh; the fresh one if there was none yet."""
+    connection.execute(
+        "CREATE TABLE IF NOT EXISTS mesh (id INTEGER PRIMARY KEY CHECK (id = 1), mesh TEXT NOT NULL) STRICT"
+    )
+    connection.execute("INSERT OR IGNORE INTO mesh VALUES (1, ?)", (fresh,))
+    return read_mesh(connection)
+
+
 def read_incarnation(connection: sqlite3.Connection) -> int:
     """The store's incarnation."""
     (incarnation,) = connection.execute("SELECT incarnation FROM store").fetchone()

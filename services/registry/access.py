@@ -32,9 +32,9 @@ class Access:
         """An admin client for a cluster that is not registered; the caller closes it. Raises `Invalid`."""
         return self._open(spec).admin()
 
-    def reader(self, cluster: Cluster) -> KafkaCluster:
-        """What reads the cluster's logs, by clients that whoever opens them closes."""
-        return self._open(cluster.spec)
+    def reader(self, spec: ClusterSpec) -> KafkaCluster:
+        """What reads a cluster's logs, by clients that whoever opens them closes."""
+        return self._open(spec)
 
     async def close(self) -> None:
         """Frees all connections."""

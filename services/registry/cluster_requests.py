@@ -1,5 +1,7 @@
 """RPCs on clusters ⇄ commands. A cluster is really asked before it is recorded."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 
 from braid.api.registry.v1 import cluster_pb2
@@ -11,7 +13,9 @@ from braid.kernel.errors import (
     Refused,
 )
 from braid.kernel.ids import check_name
-from braid.kernel.ports import Caller, ClusterDescription
+from braid.kernel.ports import Caller, ClusterDescription, KafkaAdmin
+from services.registry.adoption import adopt, give_up
+from services.registry.belonging import RecordMark
 from services.registry.clusters import (
     CancelDecommission,
     Cluster,
@@ -62,15 +66,18 @@ class ClusterRequests:
         Raises:
             ClusterUnavailable: it does not answer; the field is `spec.bootstrap`.
             ClusterAutoCreatesTopics: deleted topics could rise again there.
+            Refused: it belongs to another mesh.
             AlreadyExists: the name or the Kafka cluster is registered already.
         """
         term = self._desk.term()
         check_name(request.name, "name")
         spec = check_cluster_spec(read_cluster_spec(request.spec))
         known = self._desk.replica.aggregates.state(CLUSTERS, request.name)
+        if known.exists and request.take_over and known.spec == spec:
+            return await self._take_over(term, known, request, caller)
         if known.exists and (request.dry_run or not caller.request_id or known.spec != spec):
             raise AlreadyExists(f"cluster {request.name} exists already", field="name")
-        found = await self._examine(term, request.name, spec, prepare=not request.dry_run)
+        found = await self._examine(term, request, spec)
         command = RegisterCluster(spec, found.cluster_id, tuple(sorted(found.brokers)))
         if request.dry_run:
             return self._message(self._desk.preview(CLUSTERS, request.name, command, caller))
@@ -82,7 +89,8 @@ class ClusterRequests:
         known = self._desk.cluster(request.name)
         spec = check_cluster_spec(read_cluster_spec(request.spec))
         if (spec.bootstrap, spec.security_profile) != (known.spec.bootstrap, known.spec.security_profile):
-            found = await self._examine(term, request.name, spec, prepare=False)
+            async with self._asked(term, request.name, spec) as (_, found):
+                self._check_examined(request.name, spec, found)
             if found.cluster_id != known.kafka_cluster_id:
                 message = f"another Kafka cluster answers there: {found.cluster_id}, not {known.kafka_cluster_id}"
                 raise Refused(message, field="spec.bootstrap", remedy="register it under a name of its own")
@@ -104,6 +112,7 @@ class ClusterRequests:
             self._check_unused(known)
             message_before = self._message(known)
             await self._desk.execute(CLUSTERS, request.name, DeleteCluster(request.etag), caller)
+            await give_up(term.marks, term.access.admin(known), known.spec.topic_prefix)
         return message_before
 
     def _check_unused(self, cluster: Cluster) -> None:
@@ -146,20 +155,39 @@ class ClusterRequests:
             cluster=cluster_message(cluster, world), departures=[departure_message(each) for each in leaving]
         )
 
-    async def _examine(self, term: Term, name: str, spec: ClusterSpec, *, prepare: bool) -> ClusterDescription:
-        """Asks the cluster who it is; prepares what probes need there."""
+    async def _take_over(
+        self, term: Term, cluster: Cluster, request: api.CreateClusterRequest, caller: Caller
+    ) -> cluster_pb2.Cluster:
+        """Marks a registered cluster as this mesh's again, after another mesh had marked it."""
+        admin, reader, prefix = term.access.admin(cluster), term.access.reader(cluster.spec), cluster.spec.topic_prefix
+        await adopt(term.marks, admin, reader, cluster.name, prefix, request.take_over, dry_run=request.dry_run)
+        if request.dry_run:
+            return self._message(cluster)
+        return self._message(await self._desk.execute(CLUSTERS, cluster.name, RecordMark(term.marks.mesh), caller))
+
+    async def _examine(self, term: Term, request: api.CreateClusterRequest, spec: ClusterSpec) -> ClusterDescription:
+        """Asks a new cluster who it is, marks it as this mesh's, and prepares what probes need there."""
+        async with self._asked(term, request.name, spec) as (admin, found):
+            self._check_examined(request.name, spec, found)
+            reader, prefix = term.access.reader(spec), spec.topic_prefix
+            await adopt(term.marks, admin, reader, request.name, prefix, request.take_over, dry_run=request.dry_run)
+            if not request.dry_run:
+                await prepare_canary(admin, prefix)
+        return found
+
+    @asynccontextmanager
+    async def _asked(
+        self, term: Term, name: str, spec: ClusterSpec
+    ) -> AsyncIterator[tuple[KafkaAdmin, ClusterDescription]]:
+        """A client of a cluster at an address, and what the cluster says of itself."""
         admin = term.access.once(spec)
         try:
-            found = await admin.describe_cluster()
-            self._check_examined(name, spec, found)
-            if prepare:
-                await prepare_canary(admin, spec.topic_prefix)
+            yield admin, await admin.describe_cluster()
         except ClusterUnavailable as error:
             message = f"cluster {name} does not answer at {spec.bootstrap}: {error.message}"
             raise ClusterUnavailable(message, field="spec.bootstrap", remedy="check that it runs") from error
         finally:
             await admin.close()
-        return found
 
     def _check_examined(self, name: str, spec: ClusterSpec, found: ClusterDescription) -> None:
         for other in self._desk.world().clusters.values():

@@ -4,20 +4,29 @@ What concerns several clusters at once (two names for one Kafka cluster, streams
 shell before the command; health itself is judged in `health.py` and recorded here.
 """
 
-import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from braid.kernel.decider import Context
 from braid.kernel.errors import AlreadyExists, Conflict, Invalid, NotFound, Refused
-from braid.kernel.ids import check_name
+from braid.kernel.ids import check_name, split_epoch
 from braid.kernel.limits_health import FLAP_FALLS_MAX
-from services.registry.thresholds import check_overrides
-
-TOPIC_PREFIX_DEFAULT = "braid."
-_ADDRESS = re.compile(r"(\[[0-9a-fA-F:]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")
-_PREFIX = re.compile(r"[A-Za-z0-9._-]{1,64}")
+from services.registry.belonging import (
+    Belonging,
+    BelongingCommand,
+    BelongingEvent,
+    ClusterCompared,
+    ClusterMarked,
+    ForeignMarkSeen,
+    RecordCompared,
+    RecordForeignMark,
+    RecordMark,
+)
+from services.registry.belonging import decide as decide_belonging
+from services.registry.belonging import evolve as evolve_belonging
+from services.registry.cluster_specs import ClusterSpec as ClusterSpec
+from services.registry.cluster_specs import check_cluster_spec as check_cluster_spec
 
 
 class Health(Enum):
@@ -46,22 +55,8 @@ class Verdict(Enum):
 
 
 _LEFT = (Health.DOWN, Health.SLOW)
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterSpec:
-    """What a person declares about a cluster. `capacity` counts partitions of active channels, 0 for no limit.
-
-    `health` holds thresholds of its own, by name (`thresholds.py`).
-    """
-
-    bootstrap: str
-    zone: str = ""
-    capacity: int = 0
-    security_profile: str = ""
-    topic_prefix: str = TOPIC_PREFIX_DEFAULT
-    allow_auto_create_topics: bool = False
-    health: Mapping[str, float] = field(default_factory=dict)
+_UNDECLARED = ClusterSpec("")
+_NOT_LOOKED = Belonging()
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +73,13 @@ class Cluster:
         verdict: Why its health is what it is.
         falls_ms: When its traffic had to leave, the last times.
         usual_append_seconds: Nine of its ten appends take less; 0 where nobody knows.
+        belonging: Which mesh it belongs to, and what of it no history knows.
         usual_brokers: Brokers it usually has, by number, those away for now included; empty where nobody knows.
     """
 
     name: str
     exists: bool = False
-    spec: ClusterSpec = ClusterSpec("")
+    spec: ClusterSpec = _UNDECLARED
     kafka_cluster_id: str = ""
     health: Health = Health.HEALTHY
     health_reason: str = ""
@@ -100,6 +96,7 @@ class Cluster:
     falls_ms: tuple[int, ...] = ()
     usual_append_seconds: float = 0.0
     usual_brokers: tuple[int, ...] = ()
+    belonging: Belonging = _NOT_LOOKED
 
     @property
     def etag(self) -> str:
@@ -109,12 +106,12 @@ class Cluster:
     @property
     def takes_traffic(self) -> bool:
         """Whether new traffic may be sent here."""
-        return self.exists and self.health is Health.HEALTHY and not self.closed
+        return self.exists and self.health is Health.HEALTHY and not self.shut
 
     @property
     def last_resort(self) -> bool:
         """Whether traffic may be sent here that would otherwise be nowhere."""
-        return self.exists and self.health in (Health.HALF_DEAD, Health.FLAPPING) and not self.closed
+        return self.exists and self.health in (Health.HALF_DEAD, Health.FLAPPING) and not self.shut
 
     @property
     def closed(self) -> str:
@@ -122,6 +119,11 @@ class Cluster:
         if self.decommissioning:
             return "being decommissioned"
         return "cordoned" if self.cordoned else ""
+
+    @property
+    def shut(self) -> str:
+        """Why nothing new may be put here, for people: a person says so, or whose it is; '' when it may."""
+        return self.belonging.refusal or self.closed
 
     @property
     def reachable(self) -> bool:
@@ -228,6 +230,7 @@ ClusterCommand = (
     | RecordEmptied
     | ObserveIdentity
     | DeleteCluster
+    | BelongingCommand
 )
 
 
@@ -323,32 +326,8 @@ ClusterEvent = (
     | ClusterEmptied
     | ClusterIdentityChanged
     | ClusterDeleted
+    | BelongingEvent
 )
-
-
-def check_cluster_spec(spec: ClusterSpec) -> ClusterSpec:
-    """Returns the declaration with defaults filled in.
-
-    Raises:
-        Invalid: a field is out of form; `field` names it.
-    """
-    servers = [server.strip() for server in spec.bootstrap.split(",")]
-    for server in servers:
-        found = _ADDRESS.fullmatch(server)
-        if found is None or not 0 < int(found.group(2)) < 65_536:
-            raise Invalid(f"{server!r} is not host:port", field="spec.bootstrap", remedy="write host:port,host:port")
-    if spec.zone:
-        check_name(spec.zone, "spec.zone")
-    if spec.security_profile:
-        check_name(spec.security_profile, "spec.security_profile")
-    if spec.capacity < 0:
-        raise Invalid("a capacity cannot be negative", field="spec.capacity", remedy="0 sets no limit")
-    check_overrides(spec.health)
-    prefix = spec.topic_prefix or TOPIC_PREFIX_DEFAULT
-    if not _PREFIX.fullmatch(prefix):
-        remedy = "use 1 to 64 letters, digits, dots, hyphens and underscores"
-        raise Invalid(f"{prefix!r} cannot begin a topic's name", field="spec.topic_prefix", remedy=remedy)
-    return replace(spec, bootstrap=",".join(servers), topic_prefix=prefix)
 
 
 class ClusterDecider:
@@ -382,6 +361,8 @@ class ClusterDecider:
             case ObserveIdentity():
                 known = command.kafka_cluster_id == state.kafka_cluster_id
                 return [] if known else [ClusterIdentityChanged(command.kafka_cluster_id, state.kafka_cluster_id)]
+            case RecordMark() | RecordForeignMark() | RecordCompared():
+                return decide_belonging(state.belonging, command, state.spec)
             case DeleteCluster():
                 check_etag(command.etag, state.etag, f"cluster {state.name}")
                 if state.decommissioning and not state.emptied:
@@ -390,7 +371,7 @@ class ClusterDecider:
 
     def evolve(self, state: Cluster, event: ClusterEvent, context: Context) -> Cluster:
         """See `Decider.evolve`."""
-        return replace(_evolved(state, event, context.now_ms), changes=state.changes + 1)
+        return replace(_evolved(state, event, context), changes=state.changes + 1)
 
 
 def check_etag(given: str, current: str, what: str) -> None:
@@ -444,13 +425,11 @@ def _look(name: str) -> str:
     return f"see what is left: braid describe cluster {name}"
 
 
-def _evolved(state: Cluster, event: ClusterEvent, now_ms: int) -> Cluster:
+def _evolved(state: Cluster, event: ClusterEvent, context: Context) -> Cluster:
+    now_ms = context.now_ms
     match event:
         case ClusterRegistered():
-            fresh = Cluster(state.name, changes=state.changes, create_time_ms=now_ms, health_since_ms=now_ms)
-            return replace(
-                fresh, exists=True, spec=event.spec, kafka_cluster_id=event.kafka_cluster_id, verdict=Verdict.WELL
-            )
+            return _registered(state, event, context)
         case ClusterUpdated():
             return replace(state, spec=event.spec)
         case ClusterHealthChanged():
@@ -465,8 +444,26 @@ def _evolved(state: Cluster, event: ClusterEvent, now_ms: int) -> Cluster:
             return _decommission_evolved(state, event, now_ms)
         case ClusterIdentityChanged():
             return replace(state, kafka_cluster_id=event.kafka_cluster_id, usual_append_seconds=0.0, usual_brokers=())
+        case ClusterMarked() | ForeignMarkSeen() | ClusterCompared():
+            return replace(state, belonging=evolve_belonging(state.belonging, event))
         case ClusterDeleted():
             return Cluster(state.name, changes=state.changes)
+
+
+def _registered(state: Cluster, event: ClusterRegistered, context: Context) -> Cluster:
+    """Nothing on it is older than the store's incarnation in which it was registered."""
+    incarnation, _ = split_epoch(context.leader_epoch)
+    return Cluster(
+        state.name,
+        exists=True,
+        spec=event.spec,
+        kafka_cluster_id=event.kafka_cluster_id,
+        health_since_ms=context.now_ms,
+        create_time_ms=context.now_ms,
+        changes=state.changes,
+        verdict=Verdict.WELL,
+        belonging=Belonging(incarnation=incarnation),
+    )
 
 
 def _health_changed(state: Cluster, event: ClusterHealthChanged, now_ms: int) -> Cluster:

@@ -15,6 +15,7 @@ from braid.api.registry.v1 import events_pb2 as pb
 from braid.kernel.decider import Context
 from braid.kernel.errors import CorruptHistory, Invalid
 from braid.kernel.offset_ranges import OffsetRange, Ranges
+from services.registry import belonging as b
 from services.registry import clusters as c
 from services.registry import events as e
 from services.registry import snapshots
@@ -121,6 +122,8 @@ def _of_cluster(event: ClusterEvent) -> Message:
             )
         case c.ClusterBrokersObserved():
             return pb.ClusterBrokersObserved(brokers=event.brokers)
+        case b.ClusterMarked() | b.ForeignMarkSeen() | b.ClusterCompared():
+            return _of_belonging(event)
         case c.ClusterDeleted():
             return pb.ClusterDeleted()
         case c.DecommissionIntended():
@@ -129,6 +132,21 @@ def _of_cluster(event: ClusterEvent) -> Message:
             return pb.DecommissionCancelled()
         case c.ClusterEmptied():
             return pb.ClusterEmptied()
+
+
+def _of_belonging(event: b.BelongingEvent) -> Message:
+    match event:
+        case b.ClusterMarked():
+            return pb.ClusterMarked(mesh=event.mesh)
+        case b.ForeignMarkSeen():
+            return pb.ForeignMarkSeen(mesh=event.mesh)
+        case b.ClusterCompared():
+            return pb.ClusterCompared(
+                incarnation=event.incarnation,
+                orphan_topics=event.orphan_topics,
+                orphan_groups=event.orphan_groups,
+                orphans=event.orphans,
+            )
 
 
 def _of_stream(event: StreamEvent) -> Message:
@@ -232,7 +250,7 @@ def _of_channel(event: _ChannelEvent) -> Message:
 def _beside(event: object) -> Message | None:
     """What earlier releases read in place of a fact that they do not know; None for a fact that they know."""
     match event:
-        case c.ClusterBrokersObserved():
+        case c.ClusterBrokersObserved() | b.ClusterMarked() | b.ForeignMarkSeen() | b.ClusterCompared():
             return pb.ClusterUpdated(spec=cluster_spec_message(event.spec))
         case _:
             return None
@@ -259,6 +277,14 @@ def _read_producers_left(m: pb.ProducersLeft) -> e.ProducersLeft:
     return e.ProducersLeft(_read_ref(m.channel), m.route_revision, tuple(m.expired), tuple(m.acknowledged))
 
 
+def _read_compared(m: pb.RegistryEvent) -> b.ClusterCompared:
+    found = m.cluster_compared
+    topics, groups = tuple(found.orphan_topics), tuple(found.orphan_groups)
+    return b.ClusterCompared(
+        found.incarnation, topics, groups, found.orphans, read_cluster_spec(m.cluster_updated.spec)
+    )
+
+
 _READERS: Final[Mapping[str, Callable[[pb.RegistryEvent], object]]] = {
     "cluster_registered": lambda m: c.ClusterRegistered(
         read_cluster_spec(m.cluster_registered.spec), m.cluster_registered.kafka_cluster_id
@@ -273,6 +299,11 @@ _READERS: Final[Mapping[str, Callable[[pb.RegistryEvent], object]]] = {
     "cluster_brokers_observed": lambda m: c.ClusterBrokersObserved(
         tuple(m.cluster_brokers_observed.brokers), read_cluster_spec(m.cluster_updated.spec)
     ),
+    "cluster_marked": lambda m: b.ClusterMarked(m.cluster_marked.mesh, read_cluster_spec(m.cluster_updated.spec)),
+    "foreign_mark_seen": lambda m: b.ForeignMarkSeen(
+        m.foreign_mark_seen.mesh, read_cluster_spec(m.cluster_updated.spec)
+    ),
+    "cluster_compared": _read_compared,
     "cluster_cordoned": lambda m: c.ClusterCordoned(m.cluster_cordoned.cordoned),
     "cluster_identity_changed": lambda m: c.ClusterIdentityChanged(
         m.cluster_identity_changed.kafka_cluster_id, m.cluster_identity_changed.previous_kafka_cluster_id

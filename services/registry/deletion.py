@@ -1,6 +1,7 @@
 """Deleting topics: the only place where Braid does, behind one gate that everything must pass. One attempt per call.
 
-A topic is deleted only where the cluster is still the one it was made on and the topic is still the one that was made.
+A topic is deleted only where the cluster carries this mesh's mark, and is still the one the topic was made on, and the
+topic is still the one that was made.
 What never carried traffic by its history must prove it besides: the topic is closed, every partition's log starts at 0
 and ends at 0. A history may be older than the cluster (its store was restored from a backup), a log is not.
 """
@@ -9,27 +10,50 @@ from collections.abc import Mapping
 
 from braid.kernel.errors import ClusterUnavailable
 from braid.kernel.ids import SEAL_CANARY
-from braid.kernel.limits import SEAL_CANARIES_MAX
+from braid.kernel.limits_marks import SEAL_CANARIES_MAX
 from braid.kernel.ports import Clock, KafkaAdmin, OffsetAt, TopicDescription, TopicPartition
 from services.registry.access import Access
-from services.registry.channels import SPARE, Channel
+from services.registry.channels import SPARE, Channel, ChannelState
 from services.registry.clusters import Cluster
 from services.registry.commands import RecordFound, RecordRetired, StreamCommand
 from services.registry.drain import Held, close_log, partitions_of
 from services.registry.log_reading import read_records
+from services.registry.mark_log import MarkLogs
+from services.registry.peers import Peers
 
 
-async def delete_topic(access: Access, cluster: Cluster, channel: Channel, clock: Clock) -> StreamCommand | Held:
+async def retire(
+    access: Access,
+    marks: MarkLogs,
+    peers: Peers,
+    cluster: Cluster,
+    name: str,
+    channel: Channel,
+    revision: int,
+    clock: Clock,
+) -> StreamCommand | Held:
+    """Deletes the channel's topic, once no group may join it; what is found there instead is recorded."""
+    if channel.state is ChannelState.DRAINED:
+        await peers.close_channel(name, revision)
+    return await delete_topic(access, marks, cluster, channel, clock)
+
+
+async def delete_topic(
+    access: Access, marks: MarkLogs, cluster: Cluster, channel: Channel, clock: Clock
+) -> StreamCommand | Held:
     """Deletes a channel's topic, or says what was found instead.
 
     A topic of the channel's name that is not the channel's stays. A spare's topic that was written to stays, too: the
     channel is recorded as found, and drained.
 
     Raises:
-        ClusterUnavailable: the cluster does not answer, or was replaced, which is still to be recorded.
+        Refused: the cluster is another mesh's.
+        ClusterUnavailable: the cluster does not answer, carries no mark yet, or was replaced, which is still to be
+            recorded.
     """
     admin = access.admin(cluster)
     await _check_identity(admin, cluster)
+    await marks.require_ours(admin, access.reader(cluster.spec), cluster.name, cluster.spec.topic_prefix)
     topic = (await admin.describe_topics([channel.topic])).get(channel.topic)
     if topic is None or not _of_channel(topic, channel):
         return RecordRetired(channel.ref)
@@ -88,7 +112,7 @@ async def _only_canaries(access: Access, cluster: Cluster, ends: Mapping[TopicPa
     if any(end > SEAL_CANARIES_MAX for end in ends.values()):
         return False
     for partition, end in ends.items():
-        records = await read_records(access.reader(cluster), partition, 0, end)
+        records = await read_records(access.reader(cluster.spec), partition, 0, end)
         if len(records) < end or any((each.key, each.value) != (None, SEAL_CANARY) for each in records):
             return False
     return True

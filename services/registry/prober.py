@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from functools import partial
 
 from braid.kernel.errors import AlreadyExists, BraidError, ClusterUnavailable
-from braid.kernel.limits import IDENTITY_CHECK_SECONDS, RECONCILE_SECONDS
+from braid.kernel.limits import RECONCILE_SECONDS
 from braid.kernel.limits_health import (
     CONTROLLER_LOOK_SECONDS,
     LATE_LOOK_SECONDS,
@@ -19,6 +19,7 @@ from braid.kernel.limits_health import (
     TOPICS_LOOK_MAX,
     TOPICS_LOOK_SECONDS,
 )
+from braid.kernel.limits_marks import IDENTITY_CHECK_SECONDS
 from braid.kernel.ports import KafkaAdmin, Survey, TopicPartition
 from braid.runtime.replica import Replica
 from services.registry.access import Access
@@ -37,9 +38,8 @@ from services.registry.evidence import Look, Part
 from services.registry.histories import CLUSTERS, STREAMS
 from services.registry.lateness import Lateness
 from services.registry.observed import Observed
-from services.registry.provision import default_copies
 from services.registry.thresholds import Thresholds
-from services.registry.topics import CANARY_CONFIG, canary_topic, tried_topic
+from services.registry.topics import CANARY_CONFIG, canary_topic, default_copies, tried_topic
 from services.registry.witnesses import SILENCE, Heard, Users, Witnesses
 
 _CANARY = b"braid: a cluster is probed here"

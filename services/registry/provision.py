@@ -6,23 +6,14 @@ What a call may raise (`ClusterUnavailable`, `NotFound`, `Invalid`, …) means "
 from collections.abc import Collection
 
 from braid.kernel.errors import AlreadyExists, ClusterUnavailable, NotFound
-from braid.kernel.ports import Clock, KafkaAdmin, OffsetAt, TopicPartition
+from braid.kernel.ports import KafkaAdmin, OffsetAt, TopicPartition
 from services.registry.access import Access
-from services.registry.channels import Channel, ChannelState
+from services.registry.channels import Channel
 from services.registry.clusters import Cluster
 from services.registry.commands import IntendRetirement, RecordProvisioned, StreamCommand
-from services.registry.deletion import delete_topic
-from services.registry.drain import Held
-from services.registry.peers import Peers
+from services.registry.mark_log import MarkLogs
 from services.registry.streams import Stream, StreamSpec
-from services.registry.topics import KEEP_EVERYTHING, drained_retention, reconfigurable, topic_config
-
-COPIES_DEFAULT = 3
-
-
-def default_copies(brokers: int) -> int:
-    """Copies of a partition where none are declared: three where the cluster has so many brokers."""
-    return max(1, min(COPIES_DEFAULT, brokers))
+from services.registry.topics import KEEP_EVERYTHING, default_copies, drained_retention, reconfigurable, topic_config
 
 
 def copies(spec: StreamSpec, usual_brokers: Collection[int]) -> int:
@@ -34,7 +25,9 @@ def copies(spec: StreamSpec, usual_brokers: Collection[int]) -> int:
     return spec.replication_factor or default_copies(len(usual_brokers))
 
 
-async def create_topic(access: Access, cluster: Cluster, stream: Stream, channel: Channel) -> StreamCommand:
+async def create_topic(
+    access: Access, marks: MarkLogs, cluster: Cluster, stream: Stream, channel: Channel
+) -> StreamCommand:
     """Creates the channel's topic, or takes up the one an interrupted attempt left.
 
     A topic of that name which holds records or has another shape is somebody else's (names are never used twice): it is
@@ -50,6 +43,7 @@ async def create_topic(access: Access, cluster: Cluster, stream: Stream, channel
     try:
         await admin.create_topic(channel.topic, channel.partitions, wanted, config)
     except AlreadyExists:
+        await marks.require_ours(admin, access.reader(cluster.spec), cluster.name, cluster.spec.topic_prefix)
         if not await _is_ours(admin, channel):
             return IntendRetirement(channel.ref)
         await admin.alter_topic_config(channel.topic, config)
@@ -71,15 +65,6 @@ async def restore_retention(access: Access, cluster: Cluster, stream: Stream, ch
     """A drained topic keeps its stream's retention again."""
     changes = drained_retention(stream.spec.retention_hours)
     await access.admin(cluster).alter_topic_config(channel.topic, changes)
-
-
-async def retire(
-    access: Access, peers: Peers, cluster: Cluster, name: str, channel: Channel, revision: int, clock: Clock
-) -> StreamCommand | Held:
-    """Deletes the channel's topic, once no group may join it; what is found there instead is recorded."""
-    if channel.state is ChannelState.DRAINED:
-        await peers.close_channel(name, revision)
-    return await delete_topic(access, cluster, channel, clock)
 
 
 async def _is_ours(admin: KafkaAdmin, channel: Channel) -> bool:

@@ -18,7 +18,7 @@ from braid.kernel.limits import (
 )
 from braid.kernel.limits_failover import ARRIVALS_LOOK_SECONDS, DECIDE_SECONDS, MOVES_PER_ROUND_MAX
 from braid.runtime.replica import Replica
-from services.registry import drain, provision
+from services.registry import deletion, drain, provision
 from services.registry.access import Access
 from services.registry.channels import CONSUMABLE, Channel, ChannelRef, ChannelState, DrainStep, Resumption
 from services.registry.clusters import Cluster
@@ -35,6 +35,7 @@ from services.registry.decommission import ClusterDecision, left_on, plan_emptie
 from services.registry.drain import Held
 from services.registry.histories import CLUSTERS, STREAMS, read_world
 from services.registry.loads import MeasuredLoad
+from services.registry.mark_log import MarkLogs
 from services.registry.peers import Peers
 from services.registry.policy import Decision, plan, plan_moves
 from services.registry.sessions import Sessions
@@ -78,6 +79,7 @@ class Reconciler:
         self,
         replica: Replica,
         access: Access,
+        marks: MarkLogs,
         peers: Peers,
         sessions: Sessions,
         placing: asyncio.Lock,
@@ -90,6 +92,7 @@ class Reconciler:
         self.problems: dict[_Key, BraidError] = {}
         self._replica = replica
         self._access = access
+        self._marks = marks
         self._peers = peers
         self._sessions = sessions
         self._placing = placing
@@ -275,7 +278,7 @@ class Reconciler:
                 self._configured[job.key] = (job.stream.spec, channel.keeps_everything)
                 return None
             case Work.CREATE_TOPIC:
-                return await provision.create_topic(access, cluster, job.stream, channel)
+                return await provision.create_topic(access, self._marks, cluster, job.stream, channel)
             case Work.LOOK_FOR_CUTS:
                 return await self._look_for_cuts(job)
             case Work.LIFT_RETENTION:
@@ -298,7 +301,7 @@ class Reconciler:
                 name = str(channel.id(job.stream.name))
                 revision = self._replica.aggregates.revision
                 clock = self._replica.host.clock
-                return await provision.retire(access, self._peers, cluster, name, channel, revision, clock)
+                return await deletion.retire(access, self._marks, self._peers, cluster, name, channel, revision, clock)
 
     async def _look_for_cuts(self, job: _Job) -> StreamCommand | Held | None:
         """What cannot be said of a channel that drains will not be: nothing is written on there any more."""

@@ -13,6 +13,8 @@ from services.registry.events import FailoverBlocked, FailoverUnblocked, StreamD
 from services.registry.histories import STREAMS
 from services.registry.lateness import Lateness
 from services.registry.loads import MeasuredLoad
+from services.registry.mark_keeper import MarkKeeper
+from services.registry.mark_log import MarkLogs
 from services.registry.measurer import Measurer
 from services.registry.peers import Peers
 from services.registry.prober import Prober
@@ -56,9 +58,19 @@ class Term:
         began = replica.host.clock.elapsed()
         self.sessions = Sessions(tuning.producer_session_seconds, replica.leader_epoch, began)
         witnesses, lateness = Witnesses(), Lateness(began)
+        self.marks = MarkLogs(replica.mesh, replica.host.clock)
+        self.keeper = MarkKeeper(replica, self.access, self.marks)
         self.measurer = Measurer(replica, self.access, gauges)
         self.reconciler = Reconciler(
-            replica, self.access, peers, self.sessions, self.placing, self._broken, self._answering, self._loads
+            replica,
+            self.access,
+            self.marks,
+            peers,
+            self.sessions,
+            self.placing,
+            self._broken,
+            self._answering,
+            self._loads,
         )
         self.producers = Producers(
             replica, self.sessions, witnesses, lateness, self.changed, self.reconciler.producers_moved
@@ -82,6 +94,7 @@ class Term:
         tasks, instance = self._replica.host.tasks, self._replica.instance
         probing = tasks.spawn(self.prober.run(), f"{instance} prober")
         measuring = tasks.spawn(self.measurer.run(), f"{instance} measurer")
+        marking = tasks.spawn(self.keeper.run(), f"{instance} marks")
         try:
             await self.reconciler.run()
         finally:
@@ -89,7 +102,7 @@ class Term:
             self._gauges.show_blocked(())
             self.changed.fire()
             self.readers.close()
-            for task in (probing, measuring):
+            for task in (probing, measuring, marking):
                 task.cancel()
                 await task.ended()
             await self.access.close()

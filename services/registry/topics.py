@@ -8,9 +8,11 @@ from collections.abc import Mapping
 from typing import Final
 
 from braid.kernel.errors import Invalid
+from braid.kernel.ids import ChannelId
 from braid.kernel.limits import BATCH_OVERHEAD_BYTES, STRAND_ALLOWANCE_HOURS
 
 HOUR_MS: Final = 3_600_000
+_COPIES_DEFAULT: Final = 3
 KEEP_EVERYTHING: Final = {"retention.ms": "-1"}
 SEALED: Final = {"max.message.bytes": "0"}
 _SEGMENT_MS_MIN: Final = HOUR_MS // 6
@@ -98,6 +100,11 @@ def reconfigurable(config: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in config.items() if name != "max.message.bytes"}
 
 
+def default_copies(brokers: int) -> int:
+    """Copies of a partition where none are declared: three where the cluster has so many brokers."""
+    return max(1, min(_COPIES_DEFAULT, brokers))
+
+
 def canary_topic(prefix: str) -> str:
     """Where probes of a cluster append. One dot fewer than any channel's topic, so no stream can have this name."""
     return f"{prefix}canary.registry"
@@ -109,3 +116,26 @@ def tried_topic(prefix: str) -> str:
 
 
 CANARY_CONFIG: Final = {"cleanup.policy": "delete", "retention.ms": str(HOUR_MS), "segment.ms": str(HOUR_MS)}
+MARK_CONFIG: Final = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
+_MARK: Final = "mesh.registry"
+
+
+def mark_topic(prefix: str) -> str:
+    """Where a cluster carries its mesh's mark. One dot fewer than any channel's topic, as the canary's."""
+    return f"{prefix}{_MARK}"
+
+
+def prefix_of_mark(topic: str) -> str | None:
+    """The prefix a mark log was made under; None for a topic that is none."""
+    return topic.removesuffix(_MARK) if topic.endswith(_MARK) else None
+
+
+def channel_of(prefix: str, topic: str) -> ChannelId | None:
+    """The channel a topic is named after; None for a topic of another kind, or under another prefix."""
+    parts = topic.removeprefix(prefix).split(".")
+    if not topic.startswith(prefix) or len(parts) != 3:
+        return None
+    try:
+        return ChannelId.parse("/".join(parts))
+    except Invalid:
+        return None

@@ -76,6 +76,11 @@ def cluster_message(
         decommission=_decommission_message(cluster, world) if cluster.decommissioning else None,
         verdict=verdict_number(cluster.verdict),
         evidence=_evidence_message(evidence) if evidence is not None else None,
+        mesh=cluster.belonging.mesh,
+        foreign_mesh=cluster.belonging.foreign_mesh,
+        orphan_topics=cluster.belonging.orphan_topics,
+        orphan_groups=cluster.belonging.orphan_groups,
+        orphans=cluster.belonging.orphans,
         load=_load_message(world.load(cluster.name), unmeasured),
         usual_brokers=cluster.usual_brokers,
     )

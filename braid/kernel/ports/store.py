@@ -114,6 +114,10 @@ class EventStore(Protocol):
         """The store's incarnation, 1 at creation, one higher after each restore from a backup."""
         ...
 
+    async def mesh(self) -> str:
+        """The id of the mesh whose store this is: made when first asked for, kept ever after, in backups too."""
+        ...
+
     async def load(self, history: HistoryId) -> Loaded:
         """Reads newest snapshot and tail at one revision (linearizable).
 

@@ -1,6 +1,7 @@
 """The table of etcd keys, and nothing else: every key Braid keeps in etcd is built and read here.
 
     /braid/v1/incarnation                                          decimal; raised by each restore from a backup
+    /braid/v1/mesh                                                 the mesh's id; written once
     /braid/v1/directory/<service>/<instance>                       StoredEndpoint, bound to the replica's session
     /braid/v1/<service>/leader                                     StoredEndpoint, bound to the leader's session
     /braid/v1/<service>/history/<kind>/<id>/head                   StoredHead
@@ -18,11 +19,12 @@ from braid.kernel.errors import Invalid
 from braid.kernel.ports import HistoryId
 
 _ROOT: Final = "/braid/v1/"
-_RESERVED: Final = frozenset({"directory", "incarnation"})
+_RESERVED: Final = frozenset({"directory", "incarnation", "mesh"})
 _SEQUENCE_DIGITS: Final = 20
 _CHUNK_DIGITS: Final = 6
 
 INCARNATION: Final = f"{_ROOT}incarnation".encode()
+MESH: Final = f"{_ROOT}mesh".encode()
 
 
 class KeyRange(NamedTuple):

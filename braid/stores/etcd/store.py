@@ -43,6 +43,11 @@ class EtcdStore:
         self._incarnation = watching.read_incarnation(found.one(0)) or await self._begin()
         return self._incarnation
 
+    async def mesh(self) -> str:
+        """See `EventStore`. Of several processes that ask a fresh etcd at once the first one's id counts for all."""
+        found = (await self._client.read(requests.get(keys.MESH))).one(0)
+        return found.value.decode() if found is not None else await self._make_mesh(self._host.ids.ulid())
+
     async def raise_incarnation(self) -> int:
         """Begins the next incarnation and returns it; for whoever restored etcd from a backup, before services start.
 
@@ -146,6 +151,18 @@ class EtcdStore:
         with settled_by_next_read():
             answer = await self._client.transact(request)
         return 1 if answer.succeeded else watching.read_incarnation(answer.one(0))
+
+    async def _make_mesh(self, fresh: str) -> str:
+        """Writes the mesh's id unless another process came first; returns the one that counts."""
+        request = wire.TxnRequest(
+            compare=[requests.created_at(keys.MESH, 0)],
+            success=[requests.put(keys.MESH, fresh.encode())],
+            failure=[requests.reading(requests.get(keys.MESH))],
+        )
+        with settled_by_next_read():
+            answer = await self._client.transact(request)
+        kept = None if answer.succeeded else answer.one(0)
+        return fresh if kept is None else kept.value.decode()
 
     async def _load(self, history: HistoryId) -> Loaded:
         read = await loading.read_pinned(self._client, history)

@@ -62,6 +62,8 @@ def test_a_good_cluster() -> None:
         ({}, None, {"health": Level.OK, "reachable": Level.FAIL}),
         ({"cordoned": True}, GOOD, {"health": Level.WARN}),
         ({"kafka_cluster_id": "other"}, GOOD, {"identity": Level.FAIL}),
+        ({"foreign_mesh": "01J0000000000000000000THER"}, GOOD, {"mesh": Level.FAIL}),
+        ({"orphans": 1, "orphan_topics": ["braid.logs.live.7"]}, GOOD, {"orphans": Level.WARN}),
         ({}, ClusterDescription("id-1", 1, {}, True, 4096, 10_080), {"auto-create": Level.FAIL}),
         ({}, ClusterDescription("id-1", 1, {}, False, 4096, 1_440), {"offsets-retention": Level.WARN}),
         ({}, ClusterDescription("id-1", 1, {}, False, 64, 10_080), {"commit-metadata": Level.WARN}),

@@ -19,7 +19,7 @@ from braid.rpc.methods import method_path, service_path, unary
 from braid.runtime.kinds import AnyKind
 from braid.runtime.replica import Replica
 from braid.stores.memory import MemoryStore
-from braid.stores.memory_server import MemoryStoreServer
+from braid.stores.memory_server import MEMORY_MESH, MemoryStoreServer
 from services.registry.service import RegistryService
 from services.registry.term import Tuning
 from tests.support.virtual_time import VirtualProcess, running_loop
@@ -83,9 +83,9 @@ class AnsweringAssigner:
 class Mesh:
     """One store, one network, one Kafka world; registries come and go."""
 
-    def __init__(self, *, session_seconds: float = 30.0) -> None:
+    def __init__(self, *, session_seconds: float = 30.0, mesh: str = MEMORY_MESH) -> None:
         self.me = VirtualProcess(running_loop(), "test", 1)
-        self.server = MemoryStoreServer(self.me.host.clock)
+        self.server = MemoryStoreServer(self.me.host.clock, mesh)
         self.network = MemoryNetwork(self.me.host.clock, self.me.host.randomness)
         self.kafka = MemoryKafka(self.me.host.clock)
         self.assigner = AnsweringAssigner()

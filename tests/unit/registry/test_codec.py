@@ -11,6 +11,7 @@ from braid.api.registry.v1.events_pb2 import RegistryEvent
 from braid.kernel.decider import Context
 from braid.kernel.errors import CorruptHistory
 from braid.kernel.offset_ranges import OffsetRange
+from services.registry import belonging as b
 from services.registry import clusters as c
 from services.registry import events as e
 from services.registry.channels import ChannelRef, ChannelWeight
@@ -38,6 +39,9 @@ CLUSTER_EVENTS: Final[dict[str, c.ClusterEvent]] = {
     "cluster_health_changed": c.ClusterHealthChanged(Health.DOWN, "no answer"),
     "append_time_learnt": c.AppendTimeLearnt(0.005),
     "cluster_brokers_observed": c.ClusterBrokersObserved((1, 2, 3), CLUSTER),
+    "cluster_marked": b.ClusterMarked("01J0000000000000000000MESH", CLUSTER),
+    "foreign_mark_seen": b.ForeignMarkSeen("01J0000000000000000000THER", CLUSTER),
+    "cluster_compared": b.ClusterCompared(2, ("braid.logs.live.7",), ("indexer",), 2, CLUSTER),
     "cluster_cordoned": c.ClusterCordoned(True),
     "cluster_identity_changed": c.ClusterIdentityChanged("kafka-2", "kafka-1"),
     "cluster_deleted": c.ClusterDeleted(),

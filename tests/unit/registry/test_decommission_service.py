@@ -93,7 +93,7 @@ def test_a_cluster_is_emptied_then_forgotten() -> None:
         found = await until_state(mesh, EMPTY, 10)
         assert (found.streams_left, found.draining_channels, found.drained_channels) == (0, 0, 0)
         topics = await mesh.kafka.cluster("east:9092", "").admin().list_topics()
-        assert topics == ["braid.canary.registry"]
+        assert topics == ["braid.canary.registry", "braid.mesh.registry"]
         await delete(mesh)  # although stream logs names it: that was leave to use it
         with pytest.raises(NotFound):
             await east(mesh)

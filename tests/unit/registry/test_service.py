@@ -292,7 +292,7 @@ def test_deleting_a_stream_discards_its_topics() -> None:
         await asyncio.sleep(5)
         for cluster in ("east", "west"):
             topics = await mesh.kafka.cluster(f"{cluster}:9092", "").admin().list_topics()
-            assert topics == ["braid.canary.registry"]
+            assert topics == ["braid.canary.registry", "braid.mesh.registry"]
         again = await mesh.create_stream(clusters=["east", "west"])
         assert {each.name for each in again.status.channels if each.state == ACTIVE} >= {"logs/live/3"}
 

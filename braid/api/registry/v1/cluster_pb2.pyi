@@ -402,6 +402,11 @@ class ClusterStatus(_message.Message):
     EVIDENCE_FIELD_NUMBER: _builtins.int
     LOAD_FIELD_NUMBER: _builtins.int
     USUAL_BROKERS_FIELD_NUMBER: _builtins.int
+    MESH_FIELD_NUMBER: _builtins.int
+    FOREIGN_MESH_FIELD_NUMBER: _builtins.int
+    ORPHAN_TOPICS_FIELD_NUMBER: _builtins.int
+    ORPHAN_GROUPS_FIELD_NUMBER: _builtins.int
+    ORPHANS_FIELD_NUMBER: _builtins.int
     health: Global___ClusterHealth.ValueType
     health_reason: _builtins.str
     """Why, for people."""
@@ -414,6 +419,11 @@ class ClusterStatus(_message.Message):
     draining_channels: _builtins.int
     verdict: Global___HealthVerdict.ValueType
     """The rule that was applied."""
+    mesh: _builtins.str
+    """The mesh's id, once the cluster carries its mark."""
+    foreign_mesh: _builtins.str
+    """Another mesh's id, while the cluster carries that one's mark: nothing new goes there, nothing is deleted there."""
+    orphans: _builtins.int
     @_builtins.property
     def decommission(self) -> Global___Decommission:
         """While the cluster is being emptied."""
@@ -430,6 +440,12 @@ class ClusterStatus(_message.Message):
     def usual_brokers(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """Brokers that it usually has, by number, those that are away for now included."""
 
+    @_builtins.property
+    def orphan_topics(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The first of the topics and groups there that no history knows; they are left alone."""
+
+    @_builtins.property
+    def orphan_groups(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     def __init__(
         self,
         *,
@@ -445,10 +461,15 @@ class ClusterStatus(_message.Message):
         evidence: Global___HealthEvidence | None = ...,
         load: Global___ClusterLoad | None = ...,
         usual_brokers: _abc.Iterable[_builtins.int] | None = ...,
+        mesh: _builtins.str = ...,
+        foreign_mesh: _builtins.str = ...,
+        orphan_topics: _abc.Iterable[_builtins.str] | None = ...,
+        orphan_groups: _abc.Iterable[_builtins.str] | None = ...,
+        orphans: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["decommission", b"decommission", "evidence", b"evidence", "load", b"load"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["active_channels", b"active_channels", "cordoned", b"cordoned", "decommission", b"decommission", "draining_channels", b"draining_channels", "evidence", b"evidence", "health", b"health", "health_reason", b"health_reason", "health_since_ms", b"health_since_ms", "kafka_cluster_id", b"kafka_cluster_id", "load", b"load", "usual_brokers", b"usual_brokers", "verdict", b"verdict"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["active_channels", b"active_channels", "cordoned", b"cordoned", "decommission", b"decommission", "draining_channels", b"draining_channels", "evidence", b"evidence", "foreign_mesh", b"foreign_mesh", "health", b"health", "health_reason", b"health_reason", "health_since_ms", b"health_since_ms", "kafka_cluster_id", b"kafka_cluster_id", "load", b"load", "mesh", b"mesh", "orphan_groups", b"orphan_groups", "orphan_topics", b"orphan_topics", "orphans", b"orphans", "usual_brokers", b"usual_brokers", "verdict", b"verdict"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -59,6 +59,9 @@ class RegistryEvent(_message.Message):
     CHANNEL_CLOSED_FIELD_NUMBER: _builtins.int
     CHANNEL_RELEASED_FIELD_NUMBER: _builtins.int
     CLUSTER_BROKERS_OBSERVED_FIELD_NUMBER: _builtins.int
+    CLUSTER_MARKED_FIELD_NUMBER: _builtins.int
+    FOREIGN_MARK_SEEN_FIELD_NUMBER: _builtins.int
+    CLUSTER_COMPARED_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def metadata(self) -> _event_pb2.EventMetadata: ...
     @_builtins.property
@@ -127,6 +130,12 @@ class RegistryEvent(_message.Message):
     def channel_released(self) -> Global___ChannelReleased: ...
     @_builtins.property
     def cluster_brokers_observed(self) -> Global___ClusterBrokersObserved: ...
+    @_builtins.property
+    def cluster_marked(self) -> Global___ClusterMarked: ...
+    @_builtins.property
+    def foreign_mark_seen(self) -> Global___ForeignMarkSeen: ...
+    @_builtins.property
+    def cluster_compared(self) -> Global___ClusterCompared: ...
     def __init__(
         self,
         *,
@@ -164,14 +173,17 @@ class RegistryEvent(_message.Message):
         channel_closed: Global___ChannelClosed | None = ...,
         channel_released: Global___ChannelReleased | None = ...,
         cluster_brokers_observed: Global___ClusterBrokersObserved | None = ...,
+        cluster_marked: Global___ClusterMarked | None = ...,
+        foreign_mark_seen: Global___ForeignMarkSeen | None = ...,
+        cluster_compared: Global___ClusterCompared | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["append_time_learnt", b"append_time_learnt", "channel_closed", b"channel_closed", "channel_drained", b"channel_drained", "channel_planned", b"channel_planned", "channel_provisioned", b"channel_provisioned", "channel_released", b"channel_released", "channel_retired", b"channel_retired", "channel_returned", b"channel_returned", "channel_sealed", b"channel_sealed", "channel_stranded", b"channel_stranded", "cluster_brokers_observed", b"cluster_brokers_observed", "cluster_cordoned", b"cluster_cordoned", "cluster_deleted", b"cluster_deleted", "cluster_emptied", b"cluster_emptied", "cluster_health_changed", b"cluster_health_changed", "cluster_identity_changed", b"cluster_identity_changed", "cluster_registered", b"cluster_registered", "cluster_updated", b"cluster_updated", "decommission_cancelled", b"decommission_cancelled", "decommission_intended", b"decommission_intended", "end_offsets_read", b"end_offsets_read", "event", b"event", "failover_blocked", b"failover_blocked", "failover_unblocked", b"failover_unblocked", "later", b"later", "metadata", b"metadata", "move_proposed", b"move_proposed", "producers_left", b"producers_left", "records_lost", b"records_lost", "retention_lifted", b"retention_lifted", "retention_restored", b"retention_restored", "retirement_intended", b"retirement_intended", "stream_created", b"stream_created", "stream_deleted", b"stream_deleted", "stream_updated", b"stream_updated", "traffic_moved", b"traffic_moved"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["append_time_learnt", b"append_time_learnt", "channel_closed", b"channel_closed", "channel_drained", b"channel_drained", "channel_planned", b"channel_planned", "channel_provisioned", b"channel_provisioned", "channel_released", b"channel_released", "channel_retired", b"channel_retired", "channel_returned", b"channel_returned", "channel_sealed", b"channel_sealed", "channel_stranded", b"channel_stranded", "cluster_brokers_observed", b"cluster_brokers_observed", "cluster_compared", b"cluster_compared", "cluster_cordoned", b"cluster_cordoned", "cluster_deleted", b"cluster_deleted", "cluster_emptied", b"cluster_emptied", "cluster_health_changed", b"cluster_health_changed", "cluster_identity_changed", b"cluster_identity_changed", "cluster_marked", b"cluster_marked", "cluster_registered", b"cluster_registered", "cluster_updated", b"cluster_updated", "decommission_cancelled", b"decommission_cancelled", "decommission_intended", b"decommission_intended", "end_offsets_read", b"end_offsets_read", "event", b"event", "failover_blocked", b"failover_blocked", "failover_unblocked", b"failover_unblocked", "foreign_mark_seen", b"foreign_mark_seen", "later", b"later", "metadata", b"metadata", "move_proposed", b"move_proposed", "producers_left", b"producers_left", "records_lost", b"records_lost", "retention_lifted", b"retention_lifted", "retention_restored", b"retention_restored", "retirement_intended", b"retirement_intended", "stream_created", b"stream_created", "stream_deleted", b"stream_deleted", "stream_updated", b"stream_updated", "traffic_moved", b"traffic_moved"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["append_time_learnt", b"append_time_learnt", "channel_closed", b"channel_closed", "channel_drained", b"channel_drained", "channel_planned", b"channel_planned", "channel_provisioned", b"channel_provisioned", "channel_released", b"channel_released", "channel_retired", b"channel_retired", "channel_returned", b"channel_returned", "channel_sealed", b"channel_sealed", "channel_stranded", b"channel_stranded", "cluster_brokers_observed", b"cluster_brokers_observed", "cluster_cordoned", b"cluster_cordoned", "cluster_deleted", b"cluster_deleted", "cluster_emptied", b"cluster_emptied", "cluster_health_changed", b"cluster_health_changed", "cluster_identity_changed", b"cluster_identity_changed", "cluster_registered", b"cluster_registered", "cluster_updated", b"cluster_updated", "decommission_cancelled", b"decommission_cancelled", "decommission_intended", b"decommission_intended", "end_offsets_read", b"end_offsets_read", "event", b"event", "failover_blocked", b"failover_blocked", "failover_unblocked", b"failover_unblocked", "later", b"later", "metadata", b"metadata", "move_proposed", b"move_proposed", "producers_left", b"producers_left", "records_lost", b"records_lost", "retention_lifted", b"retention_lifted", "retention_restored", b"retention_restored", "retirement_intended", b"retirement_intended", "stream_created", b"stream_created", "stream_deleted", b"stream_deleted", "stream_updated", b"stream_updated", "traffic_moved", b"traffic_moved"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["append_time_learnt", b"append_time_learnt", "channel_closed", b"channel_closed", "channel_drained", b"channel_drained", "channel_planned", b"channel_planned", "channel_provisioned", b"channel_provisioned", "channel_released", b"channel_released", "channel_retired", b"channel_retired", "channel_returned", b"channel_returned", "channel_sealed", b"channel_sealed", "channel_stranded", b"channel_stranded", "cluster_brokers_observed", b"cluster_brokers_observed", "cluster_compared", b"cluster_compared", "cluster_cordoned", b"cluster_cordoned", "cluster_deleted", b"cluster_deleted", "cluster_emptied", b"cluster_emptied", "cluster_health_changed", b"cluster_health_changed", "cluster_identity_changed", b"cluster_identity_changed", "cluster_marked", b"cluster_marked", "cluster_registered", b"cluster_registered", "cluster_updated", b"cluster_updated", "decommission_cancelled", b"decommission_cancelled", "decommission_intended", b"decommission_intended", "end_offsets_read", b"end_offsets_read", "event", b"event", "failover_blocked", b"failover_blocked", "failover_unblocked", b"failover_unblocked", "foreign_mark_seen", b"foreign_mark_seen", "later", b"later", "metadata", b"metadata", "move_proposed", b"move_proposed", "producers_left", b"producers_left", "records_lost", b"records_lost", "retention_lifted", b"retention_lifted", "retention_restored", b"retention_restored", "retirement_intended", b"retirement_intended", "stream_created", b"stream_created", "stream_deleted", b"stream_deleted", "stream_updated", b"stream_updated", "traffic_moved", b"traffic_moved"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["cluster_registered", "cluster_updated", "cluster_health_changed", "cluster_cordoned", "cluster_identity_changed", "cluster_deleted", "decommission_intended", "decommission_cancelled", "cluster_emptied", "append_time_learnt", "stream_created", "stream_updated", "stream_deleted", "channel_planned", "channel_provisioned", "traffic_moved", "producers_left", "channel_sealed", "end_offsets_read", "channel_drained", "retirement_intended", "channel_retired", "channel_stranded", "channel_returned", "retention_lifted", "retention_restored", "failover_blocked", "move_proposed", "failover_unblocked", "records_lost", "channel_closed", "channel_released"]  # noqa: Y015
     _WhichOneofArgType_event: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
-    _WhichOneofReturnType_later: _TypeAlias = _typing.Literal["cluster_brokers_observed"]  # noqa: Y015
+    _WhichOneofReturnType_later: _TypeAlias = _typing.Literal["cluster_brokers_observed", "cluster_marked", "foreign_mark_seen", "cluster_compared"]  # noqa: Y015
     _WhichOneofArgType_later: _TypeAlias = _typing.Literal["later", b"later"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType_event) -> _WhichOneofReturnType_event | None: ...
@@ -293,6 +305,83 @@ class ClusterBrokersObserved(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ClusterBrokersObserved: _TypeAlias = ClusterBrokersObserved  # noqa: Y015
+
+@_typing.final
+class ClusterMarked(_message.Message):
+    """The cluster carries this mesh's mark."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MESH_FIELD_NUMBER: _builtins.int
+    mesh: _builtins.str
+    def __init__(
+        self,
+        *,
+        mesh: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["mesh", b"mesh"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ClusterMarked: _TypeAlias = ClusterMarked  # noqa: Y015
+
+@_typing.final
+class ForeignMarkSeen(_message.Message):
+    """The cluster carries another mesh's mark: nothing new goes there, nothing is deleted there."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MESH_FIELD_NUMBER: _builtins.int
+    mesh: _builtins.str
+    def __init__(
+        self,
+        *,
+        mesh: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["mesh", b"mesh"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ForeignMarkSeen: _TypeAlias = ForeignMarkSeen  # noqa: Y015
+
+@_typing.final
+class ClusterCompared(_message.Message):
+    """Topics and groups of the cluster were compared with the histories, as they are in this incarnation of the store."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    INCARNATION_FIELD_NUMBER: _builtins.int
+    ORPHAN_TOPICS_FIELD_NUMBER: _builtins.int
+    ORPHAN_GROUPS_FIELD_NUMBER: _builtins.int
+    ORPHANS_FIELD_NUMBER: _builtins.int
+    incarnation: _builtins.int
+    orphans: _builtins.int
+    """How many topics and groups no history knows."""
+    @_builtins.property
+    def orphan_topics(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The first of those that no history knows; they are left alone."""
+
+    @_builtins.property
+    def orphan_groups(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    def __init__(
+        self,
+        *,
+        incarnation: _builtins.int = ...,
+        orphan_topics: _abc.Iterable[_builtins.str] | None = ...,
+        orphan_groups: _abc.Iterable[_builtins.str] | None = ...,
+        orphans: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["incarnation", b"incarnation", "orphan_groups", b"orphan_groups", "orphan_topics", b"orphan_topics", "orphans", b"orphans"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ClusterCompared: _TypeAlias = ClusterCompared  # noqa: Y015
 
 @_typing.final
 class ClusterCordoned(_message.Message):

@@ -91,9 +91,12 @@ class CreateClusterRequest(_message.Message):
     NAME_FIELD_NUMBER: _builtins.int
     SPEC_FIELD_NUMBER: _builtins.int
     DRY_RUN_FIELD_NUMBER: _builtins.int
+    TAKE_OVER_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     dry_run: _builtins.bool
     """Only check; create nothing."""
+    take_over: _builtins.str
+    """Take the cluster over from the mesh with this id, which is gone for good; `unmarked` where its topics carry no mark."""
     @_builtins.property
     def spec(self) -> _cluster_pb2.ClusterSpec: ...
     def __init__(
@@ -102,10 +105,11 @@ class CreateClusterRequest(_message.Message):
         name: _builtins.str = ...,
         spec: _cluster_pb2.ClusterSpec | None = ...,
         dry_run: _builtins.bool = ...,
+        take_over: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["spec", b"spec"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["dry_run", b"dry_run", "name", b"name", "spec", b"spec"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["dry_run", b"dry_run", "name", b"name", "spec", b"spec", "take_over", b"take_over"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

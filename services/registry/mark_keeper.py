@@ -1,0 +1,87 @@
+"""Looks at the mark of every registered cluster again and again while leading, and records whose the cluster is.
+
+A cluster without a mark gets this mesh's: it was registered before there were marks, or came back empty. One whose mark
+names another mesh is recorded as that, and nothing is put or deleted there until its mark names this mesh again.
+"""
+
+from functools import partial
+
+from braid.kernel.errors import BraidError
+from braid.kernel.limits import RECONCILE_SECONDS
+from braid.kernel.limits_marks import MARK_LOOK_SECONDS, MARK_RETRY_SECONDS
+from braid.runtime.replica import Replica
+from services.registry.access import Access
+from services.registry.belonging import RecordForeignMark, RecordMark
+from services.registry.clusters import Cluster
+from services.registry.crew import Crew
+from services.registry.histories import CLUSTERS
+from services.registry.mark_log import MarkLogs
+from services.registry.marks import UNMARKED
+
+
+class MarkKeeper:
+    """Watches the marks of all clusters for one term."""
+
+    def __init__(self, replica: Replica, access: Access, marks: MarkLogs) -> None:
+        self._replica = replica
+        self._access = access
+        self._marks = marks
+        self._crew = Crew(replica.host)
+
+    async def run(self) -> None:
+        """Watches until cancelled."""
+        try:
+            while True:
+                for name, cluster in self._replica.aggregates.states(CLUSTERS).items():
+                    if cluster.exists:
+                        self._crew.start(name, partial(self._watch, name))
+                await self._replica.host.clock.sleep(RECONCILE_SECONDS)
+        finally:
+            await self._crew.stop()
+
+    async def _watch(self, name: str) -> None:
+        """Watches one cluster until it is deleted."""
+        while (cluster := self._replica.aggregates.state(CLUSTERS, name)).exists:
+            known = cluster.reachable and await self._look(cluster)
+            await self._replica.host.clock.sleep(MARK_LOOK_SECONDS if known else MARK_RETRY_SECONDS)
+
+    async def _look(self, cluster: Cluster) -> bool:
+        """One look; whether the mark is known and recorded."""
+        try:
+            owner = await self._owner(cluster)
+            if owner == UNMARKED:
+                return False
+            ours = owner == self._marks.mesh
+            outcome = await self._replica.aggregates.execute(
+                CLUSTERS,
+                cluster.name,
+                RecordMark(owner) if ours else RecordForeignMark(owner),
+                actor=self._replica.instance,
+                cause="mark",
+            )
+        except BraidError as error:
+            self._replica.log.info("mark not known", cluster=cluster.name, error=str(error))
+            return False
+        if outcome.events and not ours:
+            self._replica.log.error("the cluster belongs to another mesh", cluster=cluster.name, mesh=owner)
+        return True
+
+    async def _owner(self, cluster: Cluster) -> str:
+        """Whose the cluster is; it is marked first where it is nobody's and was not seen to be another mesh's.
+
+        Raises:
+            BraidError: nobody knows now.
+        """
+        admin, reader, prefix = (
+            self._access.admin(cluster),
+            self._access.reader(cluster.spec),
+            cluster.spec.topic_prefix,
+        )
+        owner = await self._marks.owner(admin, reader, prefix)
+        if owner != UNMARKED or cluster.belonging.foreign_mesh:
+            return owner
+        if (await admin.describe_cluster()).cluster_id != cluster.kafka_cluster_id:
+            return UNMARKED  # it was replaced, which is recorded first
+        if cluster.belonging.mesh:
+            self._replica.log.warning("the cluster lost its mark: it is marked again", cluster=cluster.name)
+        return await self._marks.claim(admin, reader, prefix)

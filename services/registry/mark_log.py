@@ -1,0 +1,113 @@
+"""Mark logs on real clusters: read, claimed, given up. One attempt per call; what claims mean is in `marks.py`.
+
+A mark log is a topic of its own that keeps everything: the canary's topic keeps an hour. What was read of it is kept
+for as long as its topic id, its start and its end are the same, so that to look again costs a few small requests.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from braid.kernel.errors import AlreadyExists, ClusterUnavailable, Refused
+from braid.kernel.limits import TRY_APPEND_SECONDS
+from braid.kernel.ports import Clock, KafkaAdmin, KafkaCluster, OffsetAt, TopicPartition
+from services.registry.log_reading import read_records
+from services.registry.marks import UNMARKED, Claim, encode, owner
+from services.registry.topics import MARK_CONFIG, default_copies, mark_topic, prefix_of_mark
+
+
+class _Log(NamedTuple):
+    """Which log was read, and how far."""
+
+    topic_id: bytes
+    start: int
+    end: int
+
+
+class MarkLogs:
+    """Reads and writes mark logs for one mesh."""
+
+    def __init__(self, mesh: str, clock: Clock) -> None:
+        """`mesh` is the id of the mesh that claims."""
+        self.mesh = mesh
+        self._clock = clock
+        self._read: dict[_Log, str] = {}  # by log: topic ids are unique among all clusters
+
+    async def owner(self, admin: KafkaAdmin, cluster: KafkaCluster, prefix: str) -> str:
+        """Which mesh a cluster belongs to; `UNMARKED` when it belongs to none.
+
+        Raises:
+            ClusterUnavailable: the mark log cannot be read now.
+        """
+        partition = TopicPartition(mark_topic(prefix), 0)
+        topic = (await admin.describe_topics([partition.topic])).get(partition.topic)
+        if topic is None:
+            return UNMARKED
+        start = (await admin.offsets_at({partition: OffsetAt.EARLIEST}))[partition]
+        end = (await admin.offsets_at({partition: OffsetAt.LATEST}))[partition]
+        log = _Log(topic.topic_id, start, end)
+        if log not in self._read:
+            records = await read_records(cluster, partition, start, end)
+            found = owner((each.value for each in records), whole=start == 0)
+            self._read = {known: each for known, each in self._read.items() if known.topic_id != log.topic_id}
+            self._read[log] = found
+        return self._read[log]
+
+    async def claim(self, admin: KafkaAdmin, cluster: KafkaCluster, prefix: str, over: str = UNMARKED) -> str:
+        """Claims a cluster that belongs to the mesh `over`; returns whose it is afterwards. Nothing is claimed twice.
+
+        Raises:
+            ClusterUnavailable: nobody knows yet whether the claim was taken; try again.
+        """
+        await _make_log(admin, prefix)
+        found = await self.owner(admin, cluster, prefix)
+        if found != over:
+            return found
+        await self._append(admin, prefix, Claim(self.mesh, over, self._clock.now_ms()))
+        return await self.owner(admin, cluster, prefix)
+
+    async def give_up(self, admin: KafkaAdmin, prefix: str) -> None:
+        """The cluster belongs to nobody from now on, if it was this mesh's. Raises `ClusterUnavailable`."""
+        await self._append(admin, prefix, Claim(UNMARKED, self.mesh, self._clock.now_ms()))
+
+    async def require_ours(self, admin: KafkaAdmin, cluster: KafkaCluster, name: str, prefix: str) -> None:
+        """What must hold before anything is deleted on a cluster.
+
+        Raises:
+            Refused: it is another mesh's.
+            ClusterUnavailable: it is nobody's yet, or does not answer.
+        """
+        found = await self.owner(admin, cluster, prefix)
+        if found == UNMARKED:
+            raise ClusterUnavailable(f"cluster {name} carries no mark of this mesh yet")
+        if found != self.mesh:
+            raise belongs_to(name, found)
+
+    async def others(self, admin: KafkaAdmin, cluster: KafkaCluster, prefix: str) -> Mapping[str, str]:
+        """Other meshes that marked the cluster under prefixes of their own: by prefix, which. Raises as `owner`."""
+        prefixes = {prefix_of_mark(topic) for topic in await admin.list_topics()} - {None, prefix}
+        owners = {each: await self.owner(admin, cluster, each) for each in sorted(filter(None, prefixes))}
+        return {each: found for each, found in owners.items() if found not in (UNMARKED, self.mesh)}
+
+    async def _append(self, admin: KafkaAdmin, prefix: str, claim: Claim) -> None:
+        await admin.try_append(TopicPartition(mark_topic(prefix), 0), encode(claim), TRY_APPEND_SECONDS)
+
+
+def belongs_to(name: str, mesh: str) -> Refused:
+    """The error that a cluster is another mesh's."""
+    return Refused(
+        f"cluster {name} belongs to mesh {mesh}",
+        field="spec.bootstrap",
+        remedy=f"delete it in that mesh; if that one is gone for good: braid create cluster {name} --take-over {mesh}",
+        metadata={"mesh": mesh},
+    )
+
+
+async def _make_log(admin: KafkaAdmin, prefix: str) -> None:
+    """Creates the mark log, or sees that the one that is there keeps everything."""
+    topic, brokers = mark_topic(prefix), len((await admin.describe_cluster()).brokers)
+    try:
+        await admin.create_topic(topic, 1, default_copies(brokers), MARK_CONFIG)
+    except AlreadyExists:
+        config = await admin.topic_config(topic)
+        if changed := {name: value for name, value in MARK_CONFIG.items() if config.get(name) != value}:
+            await admin.alter_topic_config(topic, changed)

@@ -1,0 +1,62 @@
+"""Mesh marks: claims in a log on a Kafka cluster that say which mesh the cluster belongs to. Pure: bytes and the fold.
+
+A mark log has one partition. Its records are claims in the order in which Kafka took them; a claim counts only if it
+names the owner before it (nobody, at first). So of two meshes that claim a cluster at once one comes first, and both
+read the same answer. A claim for no mesh gives the cluster up.
+"""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+UNMARKED: Final = ""
+_FORMAT: Final = "braid-mesh-mark/1"
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One record of a mark log.
+
+    Attributes:
+        mesh: Whose the cluster is from now on; `UNMARKED` for nobody's.
+        over: Whose it must be before, for the claim to count.
+        at_ms: Wall time of whoever claims, for people.
+    """
+
+    mesh: str
+    over: str
+    at_ms: int
+
+
+def encode(claim: Claim) -> bytes:
+    """A claim as a record's value."""
+    fields = {"format": _FORMAT, "mesh": claim.mesh, "over": claim.over, "at_ms": claim.at_ms}
+    return json.dumps(fields, separators=(",", ":")).encode()
+
+
+def parse(value: bytes | None) -> Claim | None:
+    """Reads a record's value; None for what is no claim of this format."""
+    try:
+        fields = json.loads(value or b"")
+    except ValueError:
+        return None
+    if not isinstance(fields, dict) or fields.get("format") != _FORMAT:
+        return None
+    mesh, over, at_ms = fields.get("mesh"), fields.get("over"), fields.get("at_ms")
+    if not isinstance(mesh, str) or not isinstance(over, str) or not isinstance(at_ms, int):
+        return None
+    return Claim(mesh, over, at_ms)
+
+
+def owner(values: Iterable[bytes | None], *, whole: bool) -> str:
+    """Which mesh a cluster belongs to, by the values of its mark log in order; `UNMARKED` when no claim counts.
+
+    A log that lost its beginning is not `whole`: its first claim counts, whatever it names.
+    """
+    owned, begun = UNMARKED, whole
+    for claim in filter(None, map(parse, values)):
+        if not begun or claim.over == owned:
+            owned = claim.mesh
+        begun = True
+    return owned
