@@ -205,6 +205,7 @@ class _WatchedOffsets:
         self._offsets = offsets
         self._cluster = cluster
         self.committed = offsets.committed
+        self.groups = offsets.groups
         self.group_state = offsets.group_state
         self.delete_group = offsets.delete_group
         self.close = offsets.close

@@ -10,8 +10,9 @@ from aiokafka.protocol.commit import OffsetCommitRequest, OffsetFetchRequest
 from braid.kafka.coordinator import Coordinators
 from braid.kafka.errors import FENCED, GROUP_NOT_FOUND, UNKNOWN_TOPIC, check, raise_error
 from braid.kafka.schemas import ListGroupStatesRequest
-from braid.kafka.wire import Wire
+from braid.kafka.wire import Wire, bounded
 from braid.kernel.errors import Fenced
+from braid.kernel.limits import KAFKA_CALL_SECONDS
 from braid.kernel.ports import Committed, Generation, TopicPartition
 
 _STANDALONE = Generation(-1, "")
@@ -22,6 +23,7 @@ class AioOffsets:
     """`KafkaOffsets` over the group's coordinator, asked directly."""
 
     def __init__(self, wire: Wire) -> None:
+        self._wire = wire
         self._coordinators = Coordinators(wire)
 
     async def commit(
@@ -65,6 +67,16 @@ class AioOffsets:
                     check(code, f"group {group}, {topic} partition {number}")
                     result[TopicPartition(topic, number)] = Committed(offset, metadata or "")
         return result
+
+    async def groups(self) -> Sequence[str]:
+        """See `KafkaOffsets.groups`. Each broker lists those that it coordinates."""
+        found: set[str] = set()
+        async with bounded(KAFKA_CALL_SECONDS, "listing groups"):
+            for broker in (await self._wire.metadata([])).brokers:
+                listed = await self._wire.ask(broker, ListGroupStatesRequest())
+                check(listed.error_code, "groups")
+                found.update(str(name) for name, *_ in listed.groups)
+        return sorted(found)
 
     async def group_state(self, group: str) -> str:
         """See `KafkaOffsets.group_state`."""

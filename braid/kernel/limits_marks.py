@@ -9,3 +9,7 @@ SEAL_CANARIES_MAX: Final = 100  # in one log, of attempts to close it, that are 
 RESTORE_REVISION_GAP: Final = 1_000_000_000  # a restored store counts on beyond every revision handed out before
 IDENTITY_CHECK_SECONDS: Final = 10.0  # between two questions for a cluster's own id
 SEAL_SETTLE_SECONDS: Final = 0.2  # from a topic's changed configuration to the canary that tests it
+ORPHANS_NAMED_MAX: Final = 200  # of a cluster's topics, and of its groups, in one event; all are counted
+TOPICS_COMPARED_AT_ONCE: Final = 500  # in one request
+RESTORE_FIRST_SECONDS: Final = 20.0  # that decisions wait for clusters to be compared; silent ones stay shut
+RESTORE_PEERS_SECONDS: Final = 8.0  # that a comparison waits for an assigner

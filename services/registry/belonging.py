@@ -21,6 +21,7 @@ class Belonging:
         incarnation: The store's, in which topics and groups were last compared with the histories.
         orphan_topics, orphan_groups: The first of those that no history knows.
         orphans: How many there are of both.
+        uncompared: The store was restored since they were compared. Never recorded: `as_of` says so.
     """
 
     mesh: str = ""
@@ -29,11 +30,18 @@ class Belonging:
     orphan_topics: tuple[str, ...] = ()
     orphan_groups: tuple[str, ...] = ()
     orphans: int = 0
+    uncompared: bool = False
+
+    def as_of(self, incarnation: int) -> "Belonging":
+        """This, seen in an incarnation of the store."""
+        return replace(self, uncompared=True) if self.incarnation < incarnation else self
 
     @property
     def refusal(self) -> str:
         """Why nothing new may be put on the cluster, for people; '' when it may."""
-        return f"marked by mesh {self.foreign_mesh}" if self.foreign_mesh else ""
+        if self.foreign_mesh:
+            return f"marked by mesh {self.foreign_mesh}"
+        return "not compared with the histories yet, which were restored" if self.uncompared else ""
 
 
 # --- commands

@@ -81,7 +81,13 @@ class ClusterRequests:
         command = RegisterCluster(spec, found.cluster_id, tuple(sorted(found.brokers)))
         if request.dry_run:
             return self._message(self._desk.preview(CLUSTERS, request.name, command, caller))
-        return self._message(await self._desk.execute(CLUSTERS, request.name, command, caller))
+        made = await self._desk.execute(CLUSTERS, request.name, command, caller)
+        return await self._listed(term, made) if request.take_over else self._message(made)
+
+    async def _listed(self, term: Term, cluster: Cluster) -> cluster_pb2.Cluster:
+        """A cluster that was taken over, with the topics and groups of the mesh before."""
+        await term.restoration.attempt(cluster, taken_over=True)
+        return self._message(self._desk.cluster(cluster.name))
 
     async def update(self, request: api.UpdateClusterRequest, caller: Caller) -> cluster_pb2.Cluster:
         """Replaces a declaration; a new address must lead to the same Kafka cluster."""
@@ -163,7 +169,8 @@ class ClusterRequests:
         await adopt(term.marks, admin, reader, cluster.name, prefix, request.take_over, dry_run=request.dry_run)
         if request.dry_run:
             return self._message(cluster)
-        return self._message(await self._desk.execute(CLUSTERS, cluster.name, RecordMark(term.marks.mesh), caller))
+        marked = await self._desk.execute(CLUSTERS, cluster.name, RecordMark(term.marks.mesh), caller)
+        return await self._listed(term, marked)
 
     async def _examine(self, term: Term, request: api.CreateClusterRequest, spec: ClusterSpec) -> ClusterDescription:
         """Asks a new cluster who it is, marks it as this mesh's, and prepares what probes need there."""

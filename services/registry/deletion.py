@@ -16,7 +16,7 @@ from services.registry.access import Access
 from services.registry.channels import SPARE, Channel, ChannelState
 from services.registry.clusters import Cluster
 from services.registry.commands import RecordFound, RecordRetired, StreamCommand
-from services.registry.drain import Held, close_log, partitions_of
+from services.registry.drain import Held, close_log
 from services.registry.log_reading import read_records
 from services.registry.mark_log import MarkLogs
 from services.registry.peers import Peers
@@ -63,9 +63,9 @@ async def delete_topic(
     return RecordRetired(channel.ref)
 
 
-async def was_written(access: Access, cluster: Cluster, channel: Channel) -> bool:
-    """Whether a channel's topic ever held a record, as far as Kafka tells. Canaries that test a seal do not count."""
-    admin, partitions = access.admin(cluster), partitions_of(channel)
+async def was_written(access: Access, cluster: Cluster, topic: str, count: int) -> bool:
+    """Whether a topic of so many partitions ever held a record, as far as Kafka tells; canaries of a seal are none."""
+    admin, partitions = access.admin(cluster), [TopicPartition(topic, number) for number in range(count)]
     starts = await admin.offsets_at(dict.fromkeys(partitions, OffsetAt.EARLIEST))
     ends = await admin.offsets_at(dict.fromkeys(partitions, OffsetAt.LATEST))
     if any(starts.values()):
@@ -93,11 +93,11 @@ async def _kept(
 
     Who made a topic that was never recorded and holds records is unknown: it is left alone, and unsealed.
     """
-    written = await was_written(access, cluster, channel)
+    written = await was_written(access, cluster, channel.topic, channel.partitions)
     if not written:
         if held := await close_log(access.admin(cluster), channel, clock):
             return held
-        written = await was_written(access, cluster, channel)
+        written = await was_written(access, cluster, channel.topic, channel.partitions)
     if not written:
         return None
     if not channel.topic_id:

@@ -1,5 +1,6 @@
 """The registry's two kinds of histories, and the world folded from them. No I/O."""
 
+from dataclasses import replace
 from typing import Final
 
 from braid.runtime.aggregates import Aggregates
@@ -17,5 +18,11 @@ STREAMS: Final[Kind[Stream, StreamCommand, StreamEvent]] = Kind("stream", Stream
 
 
 def read_world(aggregates: Aggregates, now_ms: int) -> World:
-    """The world as this replica knows it."""
-    return World(now_ms, aggregates.states(CLUSTERS), aggregates.states(STREAMS))
+    """The world as this replica knows it, in the store's present incarnation."""
+    clusters = {name: _as_of(each, aggregates.incarnation) for name, each in aggregates.states(CLUSTERS).items()}
+    return World(now_ms, clusters, aggregates.states(STREAMS))
+
+
+def _as_of(cluster: Cluster, incarnation: int) -> Cluster:
+    belonging = cluster.belonging.as_of(incarnation) if cluster.exists else cluster.belonging
+    return cluster if belonging is cluster.belonging else replace(cluster, belonging=belonging)

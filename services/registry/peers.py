@@ -40,6 +40,10 @@ class Peers(Protocol):
         """The same groups by name, with what is known of resets of their progress."""
         ...
 
+    async def every_group(self) -> Collection[str]:
+        """All groups that the assigner knows, by name."""
+        ...
+
     async def close_channel(self, channel: str, registry_revision: int) -> None:
         """Returns once it is recorded that no group will join the channel any more."""
         ...
@@ -62,6 +66,10 @@ class AssignerPeers:
             async for group in self._listed(stream, lane)
             if not group.status.idle_expired or group.status.resetting_channels
         }
+
+    async def every_group(self) -> Collection[str]:
+        """See `Peers.every_group`."""
+        return {group.name async for group in self._listed("", "")}
 
     async def _listed(self, stream: str, lane: str) -> AsyncIterator[Group]:
         token = ""

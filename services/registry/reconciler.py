@@ -165,7 +165,7 @@ class Reconciler:
     async def _place(self, decision: Decision, command: PlanChannel) -> None:
         """Plans a channel, unless its cluster was closed since the plan was made."""
         async with self._placing:
-            if self._replica.aggregates.state(CLUSTERS, command.cluster).takes_traffic:
+            if self._world().cluster(command.cluster).takes_traffic:
                 await self._execute(decision.stream, command, decision.cause)
 
     async def _call_empty(self, decision: ClusterDecision) -> None:

@@ -20,6 +20,7 @@ from services.registry.peers import Peers
 from services.registry.prober import Prober
 from services.registry.producers import Producers
 from services.registry.reconciler import Reconciler
+from services.registry.restoration import Restoration
 from services.registry.servicer_metrics import Gauges
 from services.registry.servicer_readers import Readers
 from services.registry.sessions import Sessions
@@ -60,6 +61,7 @@ class Term:
         witnesses, lateness = Witnesses(), Lateness(began)
         self.marks = MarkLogs(replica.mesh, replica.host.clock)
         self.keeper = MarkKeeper(replica, self.access, self.marks)
+        self.restoration = Restoration(replica, self.access, self.marks, peers)
         self.measurer = Measurer(replica, self.access, gauges)
         self.reconciler = Reconciler(
             replica,
@@ -95,14 +97,16 @@ class Term:
         probing = tasks.spawn(self.prober.run(), f"{instance} prober")
         measuring = tasks.spawn(self.measurer.run(), f"{instance} measurer")
         marking = tasks.spawn(self.keeper.run(), f"{instance} marks")
+        comparing = tasks.spawn(self.restoration.run(), f"{instance} restoration")
         try:
+            await self.restoration.first()
             await self.reconciler.run()
         finally:
             unsubscribe()
             self._gauges.show_blocked(())
             self.changed.fire()
             self.readers.close()
-            for task in (probing, measuring, marking):
+            for task in (probing, measuring, marking, comparing):
                 task.cancel()
                 await task.ended()
             await self.access.close()

@@ -46,10 +46,9 @@ def next_work(world: World, channel: Channel) -> Work | None:
         return _drain_work(channel, reachable and not world.lost(channel))
     if not channel.live or not reachable:
         return None
-    if channel.retiring:
-        return Work.RETIRE
-    if channel.state is ChannelState.PROVISIONING:
-        return Work.CREATE_TOPIC
+    if channel.retiring or channel.state is ChannelState.PROVISIONING:
+        uncompared = world.cluster(channel.cluster).belonging.uncompared  # what is there may be more than is known
+        return None if uncompared else Work.RETIRE if channel.retiring else Work.CREATE_TOPIC
     if channel.state is ChannelState.ACTIVE:
         return Work.AWAIT_TAIL if channel.retention_lifted and not channel.endangered else None
     drained = channel.state is ChannelState.DRAINED and not world.lost(channel)

@@ -129,6 +129,10 @@ class MemoryOffsets:
         """See `KafkaOffsets.committed`."""
         return await self._link.call(lambda: self._cluster.groups.committed(group, partitions))
 
+    async def groups(self) -> Sequence[str]:
+        """See `KafkaOffsets.groups`."""
+        return await self._link.call(self._cluster.groups.names)
+
     async def group_state(self, group: str) -> str:
         """See `KafkaOffsets.group_state`."""
         return await self._link.call(lambda: self._cluster.groups.state(group))

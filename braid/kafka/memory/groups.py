@@ -53,6 +53,10 @@ class Groups:
             return dict(offsets)
         return {partition: offsets.get(partition, _NONE) for partition in partitions}
 
+    def names(self) -> list[str]:
+        """All groups, sorted."""
+        return sorted(self._groups)
+
     def state(self, name: str) -> str:
         """As Kafka names it."""
         if name not in self._groups:

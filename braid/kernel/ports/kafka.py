@@ -322,6 +322,10 @@ class KafkaOffsets(Protocol):
         """Reads committed offsets; offset -1 where there is none. None for `partitions`: all that is committed."""
         ...
 
+    async def groups(self) -> Sequence[str]:
+        """All groups that the cluster keeps, of any protocol, sorted."""
+        ...
+
     async def group_state(self, group: str) -> str:
         """`Empty`, `Stable`, `Dead` (unknown) … as Kafka names it."""
         ...

@@ -23,6 +23,7 @@ async def commits_are_read_back_with_metadata(rig: Rig) -> None:
     assert await rig.new_offsets().committed(group, [first, second, third]) == expected
     assert await rig.offsets.committed(group, None) == {at: known for at, known in expected.items() if known != NONE}
     assert await rig.offsets.committed(f"{group}-unknown", None) == {}
+    assert group in await rig.offsets.groups() and f"{group}-unknown" not in await rig.offsets.groups()
     await rig.offsets.commit(group, {first: Committed(3, "back")}, None)
     assert (await rig.offsets.committed(group, [first]))[first] == Committed(3, "back")
     await rig.offsets.commit(group, {}, None)

@@ -7,6 +7,7 @@ import pytest
 
 from braid.api.registry.v1 import cluster_pb2, stream_pb2
 from braid.api.registry.v1 import registry_service_pb2 as api
+from braid.kernel.errors import TopicSealed
 from braid.kernel.ids import SEAL_CANARY
 from braid.kernel.limits_marks import RESTORE_ROUTE_GAP, SEAL_CANARIES_MAX
 from braid.kernel.ports import TopicPartition
@@ -95,5 +96,88 @@ def test_a_spare_that_was_never_written_to_is_deleted() -> None:
         await cordon(mesh, "west")
         await mesh.until_channel(SPARE, lambda each: each.state == stream_pb2.CHANNEL_STATE_RETIRED, 10.0)
         assert TOPIC not in await topics(mesh, "west")
+
+    play(scene)
+
+
+async def restored_after(mesh: Mesh, then: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """A backup, then something happens, then the backup is restored."""
+    await two_clusters(mesh)
+    await mesh.until_channel(SPARE, lambda each: each.state == STANDBY, 5.0)
+    backup = mesh.server.backup()
+    await then()
+    mesh.server.restore(backup)
+    await mesh.leader()
+
+
+def test_channels_that_carried_traffic_since_the_backup_are_found_without_anybody_asking() -> None:
+    async def scene(mesh: Mesh) -> None:
+        async def there_and_back() -> None:
+            await mesh.move(to_cluster="west")
+            await mesh.append("west", TOPIC, 0)
+            await mesh.move(to_cluster="east")
+            await mesh.until_channel("logs/live/3", lambda each: each.state == ACTIVE, 10.0)
+            await mesh.append("east", "braid.logs.live.3", 1, 4)
+
+        await restored_after(mesh, there_and_back)
+        mesh.assigner.groups["indexer"] = False
+        for name in (SPARE, "logs/live/3"):
+            await mesh.until_channel(name, lambda each: each.state == DRAINING, 10.0)
+        await mesh.commit("east", "indexer", "braid.logs.live.3", 0, 3)
+        await mesh.until_channel("logs/live/3", lambda each: list(each.drain_holders) == ["indexer (1 records)"], 30.0)
+        assert (await mesh.channel("logs/live/1")).state == ACTIVE
+        planned = {each.name for each in (await mesh.stream()).status.channels if each.state == STANDBY}
+        assert not planned & {SPARE, "logs/live/3"}
+
+    play(scene)
+
+
+def test_what_no_history_can_place_is_listed_and_left_alone() -> None:
+    async def scene(mesh: Mesh) -> None:
+        async def another_stream() -> None:
+            await mesh.create_stream("metrics", clusters=["east"])
+            await mesh.append("east", "braid.metrics.live.1", 0)
+            await mesh.commit("east", "archiver", "braid.metrics.live.1", 1, 0)
+            await mesh.commit("east", "indexer", "braid.logs.live.1", 0, 0)
+
+        mesh.assigner.groups["indexer"] = False
+        await restored_after(mesh, another_stream)
+        await mesh.me.host.clock.sleep(10.0)
+        found = (await mesh.cluster("east")).status
+        assert {"braid.metrics.live.1"} <= {*found.orphan_topics} <= {"braid.metrics.live.1", "braid.metrics.dlq.1"}
+        assert (list(found.orphan_groups), found.orphans) == (["archiver"], len(found.orphan_topics) + 1)
+        assert {*found.orphan_topics} <= {*await topics(mesh, "east")}
+
+    play(scene)
+
+
+def test_a_channel_on_the_route_that_was_sealed_since_the_backup_takes_records_again() -> None:
+    async def scene(mesh: Mesh) -> None:
+        async def leave() -> None:
+            await mesh.move(to_cluster="west")
+            await mesh.until_channel("logs/live/1", lambda each: each.state == DRAINED, 60.0)
+            with pytest.raises(TopicSealed):
+                await mesh.append("east", "braid.logs.live.1", 0)
+
+        await restored_after(mesh, leave)
+        await mesh.until_channel("logs/live/1", lambda each: each.state == ACTIVE, 10.0)
+        await mesh.me.host.clock.sleep(5.0)
+        await mesh.append("east", "braid.logs.live.1", 0)
+
+    play(scene)
+
+
+def test_a_cluster_that_does_not_answer_gets_nothing_new_until_it_is_compared() -> None:
+    async def scene(mesh: Mesh) -> None:
+        async def die() -> None:
+            await mesh.move(to_cluster="west")
+            await mesh.append("west", TOPIC, 0)
+            mesh.kafka.named("west").kill()
+
+        await restored_after(mesh, die)
+        await mesh.me.host.clock.sleep(60.0)
+        assert (await mesh.channel(SPARE)).state == STANDBY
+        mesh.kafka.named("west").start()
+        await mesh.until_channel(SPARE, lambda each: each.state in (DRAINING, DRAINED), 60.0)
 
     play(scene)

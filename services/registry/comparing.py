@@ -1,0 +1,77 @@
+"""What a cluster holds against what the histories know, after a restore of the store. Pure.
+
+Topics under the cluster's prefix are named after channels. One that a spare stands for, or that was planned after the
+backup, may hold records: it is found. One that no history can place is an orphan: it is listed and left alone.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from braid.kernel.ids import ChannelId
+from services.registry.channels import SPARE, Channel, ChannelRef, ChannelState
+from services.registry.streams import Stream
+from services.registry.topics import channel_of
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What is to be looked at, by topic.
+
+    Attributes:
+        spares: Topics of spares; found, if they were ever written to.
+        later: Topics of channels that were planned after the backup.
+        carrying: Topics of channels on the route; they must not be sealed.
+        orphans: Topics that no history can place, sorted.
+    """
+
+    spares: Mapping[str, tuple[str, Channel]] = field(default_factory=dict)
+    later: Mapping[str, ChannelId] = field(default_factory=dict)
+    carrying: Mapping[str, tuple[str, Channel]] = field(default_factory=dict)
+    orphans: Sequence[str] = ()
+
+
+def compare(
+    streams: Mapping[str, Stream], cluster: str, prefix: str, topics: Sequence[str], strange: Collection[str] = ()
+) -> Comparison:
+    """Sorts the topics of a cluster. Those that are `strange` are no later channels of this mesh."""
+    spares: dict[str, tuple[str, Channel]] = {}
+    later: dict[str, ChannelId] = {}
+    carrying: dict[str, tuple[str, Channel]] = {}
+    orphans: list[str] = []
+    for topic in sorted(topics):
+        named = channel_of(prefix, topic)
+        if named is None:
+            continue
+        stream = streams.get(named.stream)
+        known = _known(stream, cluster, topic)
+        if known is None and topic not in strange and _is_later(stream, cluster, named):
+            later[topic] = named
+        elif known is None:
+            orphans.append(topic)
+        elif known.state in SPARE:
+            spares[topic] = named.stream, known
+        elif known.state is ChannelState.ACTIVE:
+            carrying[topic] = named.stream, known
+    return Comparison(spares, later, carrying, orphans)
+
+
+def _known(stream: Stream | None, cluster: str, topic: str) -> Channel | None:
+    """The channel that has the topic, however it was named."""
+    if stream is None:
+        return None
+    return next(
+        (each for each in stream.channels if each.live and (each.cluster, each.topic) == (cluster, topic)), None
+    )
+
+
+def _is_later(stream: Stream | None, cluster: str, named: ChannelId) -> bool:
+    """Whether a topic can be a channel's that was planned after the backup.
+
+    Its generation was not given away, or was given to a channel on another cluster since the restore.
+    """
+    if stream is None or not stream.exists:
+        return False
+    ref = ChannelRef(named.lane, named.generation)
+    if ref.generation > stream.generations.get(ref.lane, 0):
+        return True
+    return any(each.ref == ref and each.cluster != cluster for each in stream.channels)

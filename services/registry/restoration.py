@@ -1,0 +1,175 @@
+"""After a restore of the store: clusters are compared with the histories, before anything is decided on them.
+
+A cluster whose topics were last compared in an earlier incarnation of the store gets no new traffic and loses no topic.
+What it holds beyond the histories is recorded: channels that were written to since the backup drain from now on, seals
+on channels that carry traffic are taken off, orphans are listed. A cluster that does not answer is compared later.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Collection, Mapping, Sequence
+
+from braid.kernel.errors import BraidError, ClusterUnavailable
+from braid.kernel.ids import ASIDE_GROUP, ChannelId
+from braid.kernel.limits import RECONCILE_SECONDS
+from braid.kernel.limits_marks import (
+    ORPHANS_NAMED_MAX,
+    RESTORE_FIRST_SECONDS,
+    RESTORE_PEERS_SECONDS,
+    TOPICS_COMPARED_AT_ONCE,
+)
+from braid.kernel.ports import KafkaAdmin, TopicDescription
+from braid.runtime.replica import Replica
+from services.registry.access import Access
+from services.registry.belonging import RecordCompared
+from services.registry.channels import Channel, ChannelRef
+from services.registry.clusters import Cluster
+from services.registry.commands import RecordFound
+from services.registry.comparing import Comparison, compare
+from services.registry.deletion import was_written
+from services.registry.histories import CLUSTERS, STREAMS, read_world
+from services.registry.mark_log import MarkLogs
+from services.registry.peers import Peers
+from services.registry.topics import SEALED, channel_of, topic_config
+
+
+class Restoration:
+    """Compares clusters for one term."""
+
+    def __init__(self, replica: Replica, access: Access, marks: MarkLogs, peers: Peers) -> None:
+        self._replica = replica
+        self._access = access
+        self._marks = marks
+        self._peers = peers
+
+    async def first(self) -> None:
+        """Compares all clusters that answer, for a bounded time: what is decided next may rest on it."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(RESTORE_FIRST_SECONDS):
+                await self.compare_pending()
+
+    async def run(self) -> None:
+        """Compares clusters as soon as they answer, until cancelled."""
+        await self._replica.host.clock.sleep(RESTORE_FIRST_SECONDS)
+        while True:
+            await self.compare_pending()
+            await self._replica.host.clock.sleep(RECONCILE_SECONDS)
+
+    async def compare_pending(self) -> None:
+        """One attempt at every cluster that is to be compared."""
+        world = read_world(self._replica.aggregates, self._replica.host.clock.now_ms())
+        pending = [each for each in world.clusters.values() if each.exists and each.belonging.uncompared]
+        await asyncio.gather(*(self.attempt(each) for each in pending))
+
+    async def attempt(self, cluster: Cluster, *, taken_over: bool = False) -> None:
+        """As `compare`; what fails is said, and tried again where it was due to a restore."""
+        try:
+            await self.compare(cluster, taken_over=taken_over)
+        except BraidError as error:
+            self._replica.log.warning("not compared with the histories yet", cluster=cluster.name, error=str(error))
+
+    async def compare(self, cluster: Cluster, *, taken_over: bool = False) -> None:
+        """Compares one cluster and records what was found.
+
+        Channels of a mesh that it was taken over from are nobody's: they are listed, whatever their names.
+
+        Raises:
+            BraidError: the cluster does not answer, or is another mesh's; what was recorded so far stays recorded.
+        """
+        admin, prefix = self._access.admin(cluster), cluster.spec.topic_prefix
+        if (await admin.describe_cluster()).cluster_id != cluster.kafka_cluster_id:
+            raise ClusterUnavailable(f"cluster {cluster.name} was replaced, which is still to be recorded")
+        await self._marks.require_ours(admin, self._access.reader(cluster.spec), cluster.name, prefix)
+        topics = await admin.list_topics()
+        strange = frozenset(topics) if taken_over else frozenset(cluster.belonging.orphan_topics)
+        comparison = compare(self._replica.aggregates.states(STREAMS), cluster.name, prefix, topics, strange)
+        described = await _describe(admin, [*comparison.spares, *comparison.later])
+        await self._record_spares(cluster, comparison, described)
+        await self._record_later(cluster, comparison.later, described)
+        await self._unseal(admin, comparison)
+        groups = await self._orphan_groups(cluster, prefix)
+        await self._record(cluster, comparison.orphans, groups)
+
+    async def _record_spares(
+        self, cluster: Cluster, comparison: Comparison, described: Mapping[str, TopicDescription]
+    ) -> None:
+        for topic, (stream, channel) in comparison.spares.items():
+            found = described.get(topic)
+            strange = found is None or (channel.topic_id and found.topic_id != channel.topic_id)
+            if found is None or strange or not await was_written(self._access, cluster, topic, found.partitions):
+                continue
+            await self._found(cluster, ChannelId(stream, *channel.ref), found)
+
+    async def _record_later(
+        self, cluster: Cluster, later: Mapping[str, ChannelId], described: Mapping[str, TopicDescription]
+    ) -> None:
+        for topic, named in later.items():
+            if topic in described:
+                await self._found(cluster, named, described[topic])
+
+    async def _found(self, cluster: Cluster, named: ChannelId, topic: TopicDescription) -> None:
+        ref = ChannelRef(named.lane, named.generation)
+        command = RecordFound(ref, cluster.name, topic.name, topic.partitions, topic.topic_id, cluster.kafka_cluster_id)
+        outcome = await self._replica.aggregates.execute(
+            STREAMS, named.stream, command, actor=self._replica.instance, cause="store restored"
+        )
+        if outcome.events:
+            self._replica.log.warning("a channel was written to after the backup", channel=str(named))
+
+    async def _unseal(self, admin: KafkaAdmin, comparison: Comparison) -> None:
+        """A channel that carries traffic by the histories was sealed since: it takes records again."""
+        channels = {**comparison.carrying, **comparison.spares}
+        names = list(SEALED)
+        for topic, config in (await admin.topic_configs(list(channels), names) if channels else {}).items():
+            if all(config.get(name) == value for name, value in SEALED.items()):
+                await self._take_seal_off(admin, *channels[topic])
+
+    async def _take_seal_off(self, admin: KafkaAdmin, stream: str, channel: Channel) -> None:
+        spec = self._replica.aggregates.state(STREAMS, stream).spec
+        if self._replica.aggregates.state(STREAMS, stream).channel(channel.ref).state is not channel.state:
+            return  # it was found, and drains
+        declared = topic_config(spec.retention_hours, spec.max_record_bytes, spec.replication_factor, {})
+        await admin.alter_topic_config(channel.topic, {name: declared[name] for name in SEALED})
+
+    async def _orphan_groups(self, cluster: Cluster, prefix: str) -> Sequence[str]:
+        """Groups with progress in channels' topics that the assigner does not know.
+
+        An assigner that does not answer for a while is not waited for: a group that registers again keeps its progress.
+        """
+        offsets = self._access.offsets(cluster)
+        try:
+            async with asyncio.timeout(RESTORE_PEERS_SECONDS):
+                known = await self._known_groups()
+        except TimeoutError:
+            self._replica.log.warning("groups are not compared: no assigner answers", cluster=cluster.name)
+            return ()
+        unknown = [each for each in await offsets.groups() if each not in known and not each.startswith(ASIDE_GROUP)]
+        committed = {group: await offsets.committed(group, None) for group in unknown}
+        return [group for group, found in committed.items() if any(channel_of(prefix, each.topic) for each in found)]
+
+    async def _known_groups(self) -> Collection[str]:
+        while True:
+            try:
+                return await self._peers.every_group()
+            except BraidError:
+                await self._replica.host.clock.sleep(RECONCILE_SECONDS)
+
+    async def _record(self, cluster: Cluster, topics: Sequence[str], groups: Sequence[str]) -> None:
+        command = RecordCompared(
+            self._replica.aggregates.incarnation,
+            tuple(topics[:ORPHANS_NAMED_MAX]),
+            tuple(groups[:ORPHANS_NAMED_MAX]),
+            len(topics) + len(groups),
+        )
+        await self._replica.aggregates.execute(
+            CLUSTERS, cluster.name, command, actor=self._replica.instance, cause="compared with the histories"
+        )
+        if topics or groups:
+            self._replica.log.warning("orphans", cluster=cluster.name, topics=list(topics), groups=list(groups))
+
+
+async def _describe(admin: KafkaAdmin, topics: Sequence[str]) -> Mapping[str, TopicDescription]:
+    found: dict[str, TopicDescription] = {}
+    for start in range(0, len(topics), TOPICS_COMPARED_AT_ONCE):
+        found |= await admin.describe_topics(topics[start : start + TOPICS_COMPARED_AT_ONCE])
+    return found
