@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 from braid._mesh import mesh_command
 
 SERVICES: Final = ("registry", "assigner", "lagmon", "dlq")
+_KEEPERS: Final = ("registry", "assigner", "dlq")  # of histories
 
 # Ports a mesh wants. What listens on two takes the one above for its peers.
 ENDPOINT_PORT: Final = 7401
@@ -199,13 +200,18 @@ def service_settings(place: ServicePlace) -> dict[str, str]:
     if place.ready_file:
         settings["BRAID_READY_FILE"] = place.ready_file
     if keeps_files(place.instance):
+        settings["BRAID_ARCHIVE"] = f"file://{place.home}/archive"
+    if kind_of(place.instance) == "dlq":
         settings["BRAID_INDEX"] = f"{place.home}/index"
     return settings
 
 
 def keeps_files(instance: str) -> bool:
-    """Whether a replica needs a directory of its own: dlq keeps its index there (it may be deleted at any time)."""
-    return kind_of(instance) == "dlq"
+    """Whether a replica needs a directory of its own.
+
+    What has histories keeps its archive of them there, and dlq its index too, which may be deleted at any time.
+    """
+    return kind_of(instance) in _KEEPERS
 
 
 def broker_settings(place: BrokerPlace) -> dict[str, str]:

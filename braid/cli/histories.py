@@ -8,6 +8,7 @@ from google.protobuf.message import DecodeError, Message
 
 from braid.api.assigner.v1.events_pb2 import AssignerEvent
 from braid.api.dlq.v1.events_pb2 import DlqEvent
+from braid.api.mesh.v1.archive_pb2 import ArchiveEvent
 from braid.api.mesh.v1.event_pb2 import (
     EventGap,
     EventRecord,
@@ -38,6 +39,7 @@ _MESSAGES: Final[Mapping[str, type[Message]]] = {
     "assigner": AssignerEvent,
     "dlq": DlqEvent,
 }
+_BODIES: Final[Mapping[str, type[Message]]] = {**_MESSAGES, "archive": ArchiveEvent}
 _NEEDED: Final = ("registry", "assigner")  # a mesh may do without the others
 _OWNERS: Final = {"stream": "registry", "cluster": "registry", "group": "assigner", "replay": "dlq"}
 _CHANNEL: Final = {"lane", "generation"}
@@ -154,7 +156,7 @@ def event_item(record: EventRecord) -> Item:
 
 def event_body(service: str, data: bytes) -> Document:
     """What an event says; empty when this release does not know its service or form."""
-    kind = _MESSAGES.get(service)
+    kind = _BODIES.get(service)
     if kind is None:
         return {}
     event = kind()

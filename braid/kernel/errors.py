@@ -257,6 +257,13 @@ class CorruptHistory(BraidError):
     reason = "CORRUPT_HISTORY"
 
 
+class ArchiveDamaged(BraidError):
+    """An archived object does not hold the events it should; `metadata` names `history`, `first`, `last`, `object`."""
+
+    code = Code.DATA_LOSS
+    reason = "ARCHIVE_DAMAGED"
+
+
 class Compacted(BraidError):
     """A watch asked for a revision the store no longer keeps, or the store was restored: load again."""
 

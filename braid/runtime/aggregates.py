@@ -17,7 +17,10 @@ from braid.kernel.decider import Context
 from braid.kernel.errors import BraidError, Compacted, Conflict, CorruptHistory, Fenced, NotLeader, Unavailable
 from braid.kernel.limits import APPEND_BYTES_MAX, APPEND_EVENTS_MAX, DECIDE_RETRIES_MAX, LOADS_AT_ONCE
 from braid.kernel.ports import Batch, EventStore, HistoryId, Host, Loaded
-from braid.runtime.fold import Fold, Pinned, state_hash
+from braid.runtime.archive.log import ArchiveLog
+from braid.runtime.archive.shelf import Shelf
+from braid.runtime.archive.writer import SnapshotWriter
+from braid.runtime.fold import Fold, state_hash
 from braid.runtime.kinds import AnyKind, Asked, Authority, Change, Kind, Leadership, Outcome, RecordedEvent, Reloaded
 from braid.runtime.past import Listed, Past, PastReader
 from braid.runtime.retry import Backoff
@@ -41,8 +44,9 @@ class Aggregates:
         service: str,
         authority: Authority,
         metrics: Metrics,
+        shelf: Shelf | None = None,
     ) -> None:
-        """Builds an empty view; `follow` fills it. Keys of `kinds` are the kinds' names."""
+        """Builds an empty view; `follow` fills it. Keys of `kinds` are the kinds' names; `shelf` is the archive."""
         self._store = store
         self._kinds = {name: kind.erased() for name, kind in kinds.items()}
         self._host = host
@@ -50,7 +54,11 @@ class Aggregates:
         self._authority = authority
         self._metrics = metrics
         self._log = logger(service)
-        self._past = PastReader(store, host.clock)
+        self.archive_log = ArchiveLog(store, service, host.clock)
+        self._past = PastReader(store, shelf, self.archive_log)
+        self.snapshots = SnapshotWriter(
+            store, host, service, metrics, shelf, self.archive_log, lambda: self._incarnation
+        )
         self._writer = asyncio.Lock()
         self._folds: dict[HistoryId, Fold] = {}
         self._uncertain: set[HistoryId] = set()
@@ -257,23 +265,16 @@ class Aggregates:
             self._metrics.append_seconds.labels(fold.kind.name).observe(self._host.clock.elapsed() - started)
             recorded += self._apply(fold, appended.sequence - len(chunk) + 1, chunk, appended.revision)
             self._uncertain.discard(fold.history)
-            self._save_due_snapshot(fold, leadership)
+            self._end_interval(fold, leadership)
         return recorded
 
-    def _save_due_snapshot(self, fold: Fold, leadership: Leadership) -> None:
-        if fold.due is not None:
-            pinned, fold.due = fold.due, None
-            self._host.tasks.spawn(self._save(fold.history, pinned, leadership), f"snapshot {fold.history}")
-
-    async def _save(self, history: HistoryId, pinned: Pinned, leadership: Leadership) -> None:
-        pieces: list[bytes] = []
-        for piece in pinned.pieces():
-            pieces.append(piece)
-            await self._host.clock.sleep(0)  # others get their turn
-        try:
-            await self._store.save_snapshot(history, pinned.framed(pieces), leadership.leader.fence)
-        except (Unavailable, Fenced, Conflict) as error:  # the next one covers this one
-            self._log.warning("snapshot not saved", history=str(history), sequence=pinned.sequence, error=str(error))
+    def _end_interval(self, fold: Fold, leadership: Leadership | None) -> None:
+        """Archives the events since the last interval, and saves the snapshot that is due, once an interval ends."""
+        if not fold.interval_ended or (leadership is None and not self.snapshots.follows()):
+            return
+        pinned, fold.due, fold.interval_ended = fold.due, None, False
+        work = self.snapshots.interval_ended(fold.history, fold.kind, pinned, leadership)
+        self._host.tasks.spawn(work, f"snapshot {fold.history}")
 
     # --- following -------------------------------------------------------------------------------------------------
 
@@ -349,6 +350,7 @@ class Aggregates:
         recorded = self._apply(fold, batch.first, batch.events, batch.revision)
         self._position = batch.revision
         if recorded:
+            self._end_interval(fold, None)
             age_ms = self._host.clock.now_ms() - recorded[-1].context.now_ms
             self._metrics.watch_lag_seconds.observe(max(0.0, age_ms / 1000))
 

@@ -6,7 +6,9 @@ import struct
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
+from braid.archive.chain import Mark, is_mark
 from braid.kernel.decider import Context, PiecewiseCodec
 from braid.kernel.errors import Compacted, CorruptHistory
 from braid.kernel.limits import REQUESTS_REMEMBERED_MAX, SNAPSHOT_EVERY_EVENTS
@@ -47,11 +49,48 @@ class Pinned:
         else:
             yield codec.encode_state(self.state)
 
-    def framed(self, pieces: Sequence[bytes]) -> Snapshot:
-        """The snapshot, of all `pieces`."""
-        requests = json.dumps(list(self.requests), separators=(",", ":")).encode()
+    def framed(self, pieces: Sequence[bytes], mark: Mark | None = None) -> Snapshot:
+        """The snapshot, of all `pieces`; with a mark it vouches for archived events."""
+        marks = [mark.text()] if mark else []
+        requests = json.dumps([*marks, *self.requests], separators=(",", ":")).encode()
         body = b"".join((requests, *pieces))
         return Snapshot(self.sequence, _FRAME.pack(_MAGIC, zlib.crc32(body), len(requests)) + body)
+
+
+class Frame(NamedTuple):
+    """What a snapshot's bytes hold.
+
+    Attributes:
+        requests: Keys of the requests remembered then.
+        mark: What it says of the events it stands for; None from releases without an archive, or without one set.
+        state: The state's canonical bytes.
+    """
+
+    requests: Sequence[str]
+    mark: Mark | None
+    state: bytes
+
+
+def open_frame(snapshot: Snapshot) -> Frame:
+    """Takes a snapshot's bytes apart.
+
+    Raises:
+        CorruptHistory: they are damaged, or of an unknown format.
+    """
+    if len(snapshot.data) < _FRAME.size:
+        raise CorruptHistory("the snapshot is cut short")
+    magic, checksum, length = _FRAME.unpack_from(snapshot.data)
+    body = snapshot.data[_FRAME.size :]
+    if magic != _MAGIC or zlib.crc32(body) != checksum or length > len(body):
+        raise CorruptHistory("the snapshot is damaged or of an unknown format")
+    try:
+        keys = [str(key) for key in json.loads(body[:length])]
+    except (ValueError, TypeError) as error:
+        raise CorruptHistory("the snapshot's requests do not decode") from error
+    # An older release copies a mark from snapshot to snapshot as if it were a request: then it is of another sequence.
+    found = (Mark.parse(key) for key in keys if is_mark(key))
+    mark = next((each for each in found if each and each.sequence == snapshot.sequence), None)
+    return Frame([key for key in keys if not is_mark(key)], mark, body[length:])
 
 
 class Fold:
@@ -67,6 +106,7 @@ class Fold:
         "_snapshot_sequence",
         "due",
         "history",
+        "interval_ended",
         "kind",
         "revision",
         "sequence",
@@ -80,6 +120,7 @@ class Fold:
         self.sequence = 0
         self.revision = 0
         self.due: Pinned | None = None
+        self.interval_ended = False  # set when a state is pinned: what was appended since the last time can be archived
         self._pinned: Pinned | None = None
         self._snapshot_sequence = 0
         self._requests: dict[str, None] = {}
@@ -145,6 +186,7 @@ class Fold:
         if self.sequence - self._snapshot_sequence < SNAPSHOT_EVERY_EVENTS:
             return
         self._snapshot_sequence = self.sequence
+        self.interval_ended = True
         self.due, self._pinned = self._pinned or self.due, self._pinned_now()
 
     def restore(self, loaded: Loaded) -> Sequence[RecordedEvent]:
@@ -161,21 +203,17 @@ class Fold:
         self._pinned, self._snapshot_sequence = None, start
         if self.sequence - start >= 2 * SNAPSHOT_EVERY_EVENTS:
             self.due, self._snapshot_sequence = self._pinned_now(), self.sequence
+            self.interval_ended = True
         return recorded
 
     def restore_snapshot(self, snapshot: Snapshot) -> None:
         """Takes a snapshot's state over. Raises `CorruptHistory` when it does not decode."""
-        if len(snapshot.data) < _FRAME.size:
-            raise self._corrupt(snapshot.sequence, "the snapshot is cut short")
-        magic, checksum, length = _FRAME.unpack_from(snapshot.data)
-        body = snapshot.data[_FRAME.size :]
-        if magic != _MAGIC or zlib.crc32(body) != checksum or length > len(body):
-            raise self._corrupt(snapshot.sequence, "the snapshot is damaged or of an unknown format")
         try:
-            self.state = self.kind.codec.decode_state(body[length:])
+            frame = open_frame(snapshot)
+            self.state = self.kind.codec.decode_state(frame.state)
         except CorruptHistory as error:
             raise self._corrupt(snapshot.sequence, f"snapshot: {error.message}") from error
-        self._requests = dict.fromkeys(json.loads(body[:length]))
+        self._requests = dict.fromkeys(frame.requests)
         self.sequence = snapshot.sequence
 
 

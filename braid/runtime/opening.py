@@ -1,9 +1,10 @@
-"""Which event store a URL names. Adapters are imported when asked for: a process needs one driver alone."""
+"""Which event store and which archive a URL names. Adapters are imported when asked for."""
 
 from pathlib import Path
 
 from braid.kernel.errors import Invalid
 from braid.kernel.ports import EventStore, Host
+from braid.runtime.archive.serving import Archive
 
 
 def open_store(url: str, host: Host) -> EventStore:
@@ -26,3 +27,19 @@ def open_store(url: str, host: Host) -> EventStore:
         field="store",
         remedy="write sqlite:///path/of/file or etcd://host:port,host:port",
     )
+
+
+def open_archive(url: str, retention_days: float, host: Host) -> Archive | None:
+    """The archive at `file:///path/of/directory`; None for an empty URL.
+
+    Raises:
+        Invalid: the URL names none.
+    """
+    scheme, _, rest = url.partition("://")
+    if not url:
+        return None
+    if scheme == "file" and rest.startswith("/") and len(rest) > 1:
+        from braid.archive.directory import DirectoryArchive
+
+        return Archive(DirectoryArchive(Path(rest), host.tasks), url, retention_days)
+    raise Invalid(f"{url!r} names no archive", field="archive", remedy="write file:///path/of/directory")

@@ -2,14 +2,21 @@
 
 A moment ends with the last event, in the history's order, whose time is not later: order decides, because wall clocks
 of leaders step. Nothing is folded onto an empty state unless the history's first event is among what is kept.
+
+What the store no longer has comes from the archive, where there is one. Readers see no difference.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar, cast
 
-from braid.kernel.errors import HistoryHole
-from braid.kernel.ports import Clock, EventStore, HistoryId
+from braid.kernel.errors import ArchiveDamaged
+from braid.kernel.limits_archive import ARCHIVE_SEGMENT_EVENTS, PAST_STORY_EVENTS
+from braid.kernel.ports import EventStore, HistoryId
+from braid.runtime.archive.kept import Kept
+from braid.runtime.archive.line import Gap, Part, trace
+from braid.runtime.archive.log import ArchiveLog
+from braid.runtime.archive.shelf import Shelf
 from braid.runtime.fold import Fold
 from braid.runtime.kinds import AnyKind, Kind, RecordedEvent
 
@@ -17,7 +24,7 @@ S = TypeVar("S")
 C = TypeVar("C")
 E = TypeVar("E")
 
-_COMPACTED: Final = "a snapshot took their place in the store"
+_COMPACTED: Final = "a snapshot took their place in the store, and no archive is set"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +33,8 @@ class Past(Generic[S]):
 
     Attributes:
         before: The state that the first of `events` changed; the initial state where `kept_from` is 1.
-        events: The newest events up to the moment that are kept, in order.
-        kept_from: Sequence of the first of them (also when there is none yet); 1 when nothing is missing before.
+        events: The newest events up to the moment, in order; a bounded number.
+        kept_from: Sequence of the first of them (also when there is none yet); 1 when nothing comes before.
         state: The state at the moment.
     """
 
@@ -35,16 +42,6 @@ class Past(Generic[S]):
     events: Sequence[RecordedEvent]
     kept_from: int
     state: S
-
-
-@dataclass(frozen=True, slots=True)
-class Gap:
-    """Events of a history that are not kept: `first` to `last`, and why."""
-
-    history: HistoryId
-    first: int
-    last: int
-    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,49 +53,88 @@ class Listed:
 
 
 class PastReader:
-    """Answers what a history was; reads the event store alone, changes nothing."""
+    """Answers what a history was. Reads the event store and the archive; all it writes is what peers' archives gave."""
 
-    def __init__(self, store: EventStore, clock: Clock) -> None:
+    def __init__(self, store: EventStore, shelf: Shelf | None, log: ArchiveLog) -> None:
         self._store = store
-        self._clock = clock
+        self._shelf = shelf
+        self._log = log
 
     async def at(self, history: HistoryId, kind: Kind[S, C, E], at_ms: int = 0) -> Past[S]:
         """A history up to a moment, or up to its head where `at_ms` is 0.
 
         Raises:
-            HistoryHole: the moment lies before what is kept.
+            HistoryHole: the moment lies in or before what is not kept.
+            ArchiveDamaged: an archived event that is needed was changed or removed.
             CorruptHistory: the snapshot or an event does not decode.
+            Unavailable: the archive does not answer.
         """
-        now_ms = self._clock.now_ms()
-        loaded = await self._store.load(history)
-        fold = Fold(history, kind.erased())
-        if loaded.snapshot is not None:
-            fold.restore_snapshot(loaded.snapshot)
-        before = cast("S", fold.state)
-        events = fold.decode(loaded.first, loaded.events, loaded.revision)
-        count = count_until(events, at_ms) if at_ms else len(events)
-        if not count and loaded.first > 1 and (events or 0 < at_ms < now_ms):
-            raise hole(history, 1, loaded.first - 1, events[0].context.now_ms if events else now_ms)
-        fold.apply(loaded.first, loaded.events[:count], loaded.revision)
-        return Past(before, events[:count], loaded.first, cast("S", fold.state))
+        kept = await self._kept(history, kind.erased())
+        target = await kept.until(at_ms) if at_ms else kept.loaded.sequence
+        while True:
+            try:
+                return await self._folded(kept, kind, target)
+            except ArchiveDamaged as error:  # where only the story needs it, the story begins after it
+                kept = kept.without(error, before=target)
+
+    async def _folded(self, kept: Kept, kind: Kind[S, C, E], target: int) -> Past[S]:
+        start = kept.run_start(target)
+        window = (target - PAST_STORY_EVENTS) // ARCHIVE_SEGMENT_EVENTS * ARCHIVE_SEGMENT_EVENTS
+        fold = Fold(kept.history, kind.erased())
+        base = await kept.base(start, max(start - 1, window), target)
+        if base is not None:
+            fold.restore_snapshot(base)
+        for first, events in await kept.raw(fold.sequence + 1, window):
+            fold.apply(first, events, 0)
+        before, kept_from = cast("S", fold.state), fold.sequence + 1
+        told: list[RecordedEvent] = []
+        for first, events in await kept.raw(kept_from, target):
+            told += fold.apply(first, events, 0)
+        return Past(before, told, kept_from, cast("S", fold.state))
 
     async def listed(
         self, history: HistoryId, kind: AnyKind, first: int, most: int, until_ms: int = 0, latest: int = 0
     ) -> Listed:
         """At most `most` events from sequence `first` on, up to a moment where `until_ms` is given.
 
-        A `first` of 0 begins with the oldest, or where `latest` is given so many events before the end.
+        A `first` of 0 begins with the oldest, or where `latest` is given so many events before the end. What was
+        changed or removed is told as a gap, with the event's sequence in its reason.
 
         Raises:
             CorruptHistory: an event does not decode.
+            Unavailable: the archive does not answer.
         """
+        kept = await self._kept(history, kind.erased())
+        while True:
+            try:
+                return await _part(kept, kind, first, most, until_ms, latest)
+            except ArchiveDamaged as error:
+                kept = kept.without(error)
+
+    async def _kept(self, history: HistoryId, kind: Kind[object, object, object]) -> Kept:
         loaded = await self._store.load(history)
-        events = recorded(history, kind, loaded.first, loaded.events)
-        end = loaded.first + (count_until(events, until_ms) if until_ms else len(events))
-        start = first or (max(1, end - latest) if latest else 1)
-        gaps = [Gap(history, start, loaded.first - 1, _COMPACTED)] if start < loaded.first else []
-        start = max(start, loaded.first)
-        return Listed(events[start - loaded.first : min(start + most, end) - loaded.first], gaps)
+        line: Sequence[Part | Gap] = ()
+        if loaded.snapshot is not None and self._shelf is None:
+            line = [Gap(history, 1, loaded.snapshot.sequence, _COMPACTED)]
+        elif loaded.snapshot is not None and self._shelf is not None:
+            holes = [hole for hole in (await self._log.read()).holes if hole.gap.history == history]
+            line = await trace(self._shelf, loaded, history, holes)
+        times_ms = [kind.codec.decode(data)[1].now_ms for data in loaded.events]
+        return Kept(history, loaded, times_ms, line, self._shelf)
+
+
+async def _part(kept: Kept, kind: AnyKind, first: int, most: int, until_ms: int, latest: int) -> Listed:
+    end = await kept.last_not_later(until_ms) if until_ms else kept.loaded.sequence
+    start = first or (max(1, end - latest + 1) if latest else 1)
+    events: list[RecordedEvent] = []
+    for begins, some in await kept.raw(start, end, most):
+        events += recorded(kept.history, kind, begins, some)
+    # Up to where something was looked for: a page that is full says nothing of what follows it.
+    until = events[-1].sequence if len(events) >= most else max(end, start)
+    gaps = [gap for gap in kept.gaps if gap.first <= until and gap.last >= start]
+    if until_ms and not events and not gaps:
+        gaps = [gap for gap in kept.gaps if gap.first == end + 1]
+    return Listed(events, [Gap(kept.history, max(gap.first, start), gap.last, gap.reason) for gap in gaps])
 
 
 def recorded(history: HistoryId, kind: AnyKind, first: int, events: Sequence[bytes]) -> Sequence[RecordedEvent]:
@@ -107,20 +143,3 @@ def recorded(history: HistoryId, kind: AnyKind, first: int, events: Sequence[byt
     return [
         RecordedEvent(history, sequence, 0, *codec.decode(data), data) for sequence, data in enumerate(events, first)
     ]
-
-
-def count_until(events: Sequence[RecordedEvent], at_ms: int) -> int:
-    """How many of the events had happened at a moment: up to the last whose time is not later."""
-    later = next((back for back, event in enumerate(reversed(events)) if event.context.now_ms <= at_ms), len(events))
-    return len(events) - later
-
-
-def hole(history: HistoryId, first: int, last: int, kept_from_ms: int) -> HistoryHole:
-    """What is raised for a moment whose events are not kept."""
-    facts = {"history": str(history), "first": str(first), "last": str(last), "kept_from_ms": str(kept_from_ms)}
-    return HistoryHole(
-        f"events {first} to {last} of {history} are not kept, so nobody can tell what was true then",
-        field="at_ms",
-        remedy="ask for a later moment",
-        metadata=facts,
-    )

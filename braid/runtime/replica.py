@@ -14,6 +14,9 @@ from braid.kernel.limits import DRAIN_SECONDS, SESSION_TTL_SECONDS, STORE_CALL_S
 from braid.kernel.ports import Endpoint, EventStore, Host, Leader, RpcServer, RpcTransport, Session
 from braid.rpc.mesh_client import Directory, KnownEndpoint, ServiceClient
 from braid.runtime.aggregates import Aggregates
+from braid.runtime.archive.serving import Archive, ArchiveHandlers, Peers
+from braid.runtime.archive.shelf import Shelf
+from braid.runtime.archive.sweeper import Sweeper
 from braid.runtime.directory import StoreDirectory
 from braid.runtime.kinds import Leadership
 from braid.runtime.retry import Backoff
@@ -34,6 +37,7 @@ class Replica:
         transport: Opens control RPCs.
         mesh: The id of the mesh it belongs to; known while it leads.
         aggregates: The service's histories.
+        archive: What it serves of its archive of them.
         metrics: Its instruments; `metrics.registry` takes the service's own.
         log: Its structured logger.
     """
@@ -50,8 +54,12 @@ class Replica:
         advertise: str = "",
         session_ttl_seconds: float = SESSION_TTL_SECONDS,
         metrics: Metrics | None = None,
+        archive: Archive | None = None,
     ) -> None:
-        """Prepares a replica that listens at `address` and is reached at `advertise` (by default where it listens)."""
+        """Prepares a replica that listens at `address` and is reached at `advertise` (by default where it listens).
+
+        Without an `archive`, what snapshots take from the event store is gone.
+        """
         self.instance = instance
         self.mesh = ""
         self.host = host
@@ -59,12 +67,20 @@ class Replica:
         self.transport = transport
         self.metrics = metrics or make_metrics(service.name, instance)
         self.log = logger(service.name, instance)
-        self.aggregates = Aggregates(store, service.kinds, host, service.name, self, self.metrics)
+        self._store_directory = StoreDirectory(store, host.clock)
+        self._peers = Peers(transport, service.name, self._store_directory.endpoints, lambda: self.address)
+        shelf = Shelf(archive.store, host.clock, self._peers.archives) if archive else None
+        self.aggregates = Aggregates(store, service.kinds, host, service.name, self, self.metrics, shelf)
+        self.archive = ArchiveHandlers(service.name, shelf, self.aggregates.archive_log, archive)
+        self._sweeper = (
+            Sweeper(shelf, service.name, host.clock, self.metrics, archive.retention_days, self.leading)
+            if archive and shelf
+            else None
+        )
         self._service = service
         self._listen = address
         self._advertise = advertise
         self._ttl_seconds = session_ttl_seconds
-        self._store_directory = StoreDirectory(store, host.clock)
         self._directory = Directory(transport, host, source=self._store_directory.endpoints)
         self._server: RpcServer | None = None
         self._leadership: Leadership | None = None
@@ -158,6 +174,8 @@ class Replica:
         try:
             await self._unless(self._stopping, self.aggregates.loaded())
             tasks.append(spawn(self._service.follow(self), f"{self.instance} service follow"))
+            if self._sweeper is not None:
+                tasks.append(spawn(self._sweeper.run(), f"{self.instance} archive"))
             self._server.set_serving(self.aggregates.corrupt is None)
             self._ready.set()
             backoff = Backoff(self.host)
@@ -167,6 +185,7 @@ class Replica:
             for task in tasks:
                 task.cancel()
             await self._directory.close()
+            await self._peers.close()
             await self._server.stop(DRAIN_SECONDS)
 
     def stop(self) -> None:

@@ -22,7 +22,7 @@ from braid.kernel.limits import (
 )
 from braid.kernel.ports import Host
 from braid.rpc.grpc_transport import GrpcTransport
-from braid.runtime.opening import open_store
+from braid.runtime.opening import open_archive, open_store
 from braid.runtime.replica import Replica
 from braid.runtime.service import Service
 from braid.runtime.settings import Settings, split_address
@@ -66,6 +66,7 @@ class _Process:
         metrics = make_metrics(service.name, settings.instance)
         metrics_url = _serve_metrics(settings.metrics, metrics)
         store = open_store(settings.store, host)
+        archive = open_archive(settings.archive, settings.archive_days, host)
         replica = Replica(
             service,
             host,
@@ -76,6 +77,7 @@ class _Process:
             advertise=settings.advertise,
             session_ttl_seconds=settings.session_ttl_seconds,
             metrics=metrics,
+            archive=archive,
         )
         self._listen_to_signals(replica)
         running = asyncio.ensure_future(replica.run())
@@ -85,6 +87,8 @@ class _Process:
         ended = await self._until_end(replica, running)
         async with asyncio.timeout(STORE_CALL_SECONDS):
             await store.close()
+            if archive is not None:
+                await archive.store.close()
         return ended
 
     async def _until_end(self, replica: Replica, running: "asyncio.Future[None]") -> str:

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 class Service(Protocol):
     """What a service brings; `Replica` runs it, in a process or in simulation, unchanged.
 
-    `rpc` is asked once, before serving; the runtime adds `ListEndpoints`, `ListEvents` and `WatchEvents` itself.
+    `rpc` is asked once, before serving; the runtime adds `ListEndpoints`, `ListEvents`, `WatchEvents` and what it
+    serves of its archive.
     """
 
     @property

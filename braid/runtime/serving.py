@@ -3,9 +3,9 @@
 from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING, Final
 
+from braid.api.mesh.v1.archive_pb2 import GetArchiveRequest, ListArchiveRequest, ReadArchiveRequest
 from braid.api.mesh.v1.endpoint_pb2 import Endpoint, ListEndpointsRequest, ListEndpointsResponse
 from braid.api.mesh.v1.event_pb2 import (
-    EventGap,
     EventMetadata,
     EventRecord,
     ListEventsRequest,
@@ -31,8 +31,9 @@ from braid.kernel.ports import (
 )
 from braid.rpc.mesh_client import KnownEndpoint
 from braid.rpc.methods import method_path, server_stream, service_path, unary
+from braid.runtime.archive.log import SERVICE, type_name
+from braid.runtime.archive.serving import gap_message
 from braid.runtime.kinds import RecordedEvent
-from braid.runtime.past import Gap
 from braid.runtime.service import Service
 
 if TYPE_CHECKING:
@@ -40,16 +41,20 @@ if TYPE_CHECKING:
 
 _OK: Final = "OK"
 _ABANDONED: Final = "CANCELLED"
+_NOTES_PLACE: Final = "~archive"  # sorts after every history
 
 
 def build_rpc_service(service: Service, replica: "Replica") -> RpcService:
     """The service's handlers and the runtime's own, each surrounded by what all need."""
     own = service.rpc(replica)
-    events = _Events(replica)
+    events, archive = _Events(replica), replica.archive
     unaries = {
         **own.unary,
         method_path(service.name, "ListEndpoints"): unary(ListEndpointsRequest, events.list_endpoints),
         method_path(service.name, "ListEvents"): unary(ListEventsRequest, events.list_events),
+        method_path(service.name, "GetArchive"): unary(GetArchiveRequest, archive.get_archive),
+        method_path(service.name, "ListArchive"): unary(ListArchiveRequest, archive.list_archive),
+        method_path(service.name, "ReadArchive"): unary(ReadArchiveRequest, archive.read_archive),
     }
     streams = {
         **own.server_stream,
@@ -137,23 +142,44 @@ class _Events:
             scanned += 1
             left = size - len(page.events)
             found = await aggregates.listed(history, first, left + 1, until_ms=request.until_ms, latest=request.latest)
-            page.gaps.extend(map(_gap_message, found.gaps))
+            page.gaps.extend(map(gap_message, found.gaps))
             for record in found.events:
                 if len(page.events) == size or weight > EVENTS_PAGE_BYTES_MAX:
                     page.next_page_token = f"{place}:{record.sequence}"
                     return page
                 page.events.append(event_record(record))
                 weight += len(record.data)
+        await self._add_notes(request, page, size, sequence if start == _NOTES_PLACE else 0)
         return page
+
+    async def _add_notes(self, request: ListEventsRequest, page: ListEventsResponse, size: int, first: int) -> None:
+        """Adds the service's notes about its archive, which lie under a service name of their own."""
+        if request.history not in ("", SERVICE):
+            return
+        log = self._replica.aggregates.archive_log
+        notes = await log.events()
+        until = [n for n, (note, _) in enumerate(notes, 1) if note.metadata.time_ms <= request.until_ms]
+        end = max(until, default=0) if request.until_ms else len(notes)
+        start = first or max(1, end - request.latest + 1 if request.latest else 1)
+        for sequence in range(start, end + 1):
+            if len(page.events) == size:
+                page.next_page_token = f"{_NOTES_PLACE}:{sequence}"
+                return
+            note, data = notes[sequence - 1]
+            page.events.append(
+                EventRecord(
+                    history=str(log.history),
+                    sequence=sequence,
+                    metadata=note.metadata,
+                    type=type_name(note),
+                    data=data,
+                )
+            )
 
     async def watch_events(self, request: WatchEventsRequest, caller: Caller) -> AsyncIterator[EventRecord]:
         aggregates = self._replica.aggregates
         async for record in aggregates.watch_events(request.history, request.after_revision or aggregates.revision):
             yield event_record(record)
-
-
-def _gap_message(gap: Gap) -> EventGap:
-    return EventGap(history=str(gap.history), first=gap.first, last=gap.last, reason=gap.reason)
 
 
 def _parse_token(token: str) -> tuple[str, int]:

@@ -19,6 +19,7 @@ from pydantic_settings import (
 from braid.kernel.errors import Invalid
 from braid.kernel.ids import check_name
 from braid.kernel.limits import SESSION_TTL_SECONDS
+from braid.kernel.limits_archive import ARCHIVE_RETENTION_DAYS
 
 CONFIG_VARIABLE = "BRAID_CONFIG"
 _WRONG_USAGE = 2
@@ -37,6 +38,9 @@ class Settings(BaseSettings):
         parent_pid: The process ends when this one is no longer its parent; 0 for never.
         session_ttl_seconds: How long the store waits for a silent leader.
         log_level: `debug`, `info`, `warning` or `error`.
+        archive: Where events go before snapshots take them from the store: `file:///path/of/directory`, of this replica
+            alone. Without one they are gone.
+        archive_days: How long they are kept there.
     """
 
     model_config = SettingsConfigDict(env_prefix="BRAID_", extra="ignore", frozen=True)
@@ -50,6 +54,8 @@ class Settings(BaseSettings):
     parent_pid: int = Field(default=0, ge=0)
     session_ttl_seconds: float = Field(default=SESSION_TTL_SECONDS, gt=0)
     log_level: str = "info"
+    archive: str = ""
+    archive_days: float = Field(default=ARCHIVE_RETENTION_DAYS, gt=0)
 
     @classmethod
     def settings_customise_sources(

@@ -5,6 +5,7 @@ Adapters live in `host` (clock, randomness, ids, tasks), `stores` (event store),
 Simulation runs the services and the SDK unchanged over the twins.
 """
 
+from braid.kernel.ports.archive import ArchivedObject, ArchiveStore
 from braid.kernel.ports.contact import Contact
 from braid.kernel.ports.host import (
     Clock,
@@ -75,6 +76,8 @@ from braid.kernel.ports.store import (
 __all__ = [
     "NO_LANES",
     "Appended",
+    "ArchiveStore",
+    "ArchivedObject",
     "Batch",
     "BrokerDescription",
     "CallOptions",

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from braid.api.assigner.v1 import group_pb2, join_pb2
 from braid.api.registry.v1 import stream_pb2
+from braid.archive.memory import MemoryArchive
 from braid.client.heartbeats import Heartbeats
 from braid.client.lease_session import CAPABILITIES, Held, LeaseSession
 from braid.kafka.memory import MemoryKafka
@@ -18,6 +19,7 @@ from braid.kernel.ports import DuplexCall, Generation, HistoryId
 from braid.rpc.memory_network import MemoryNetwork
 from braid.rpc.memory_transport import MemoryTransport
 from braid.rpc.mesh_client import Directory, ServiceClient
+from braid.runtime.archive.serving import Archive
 from braid.runtime.replica import Replica
 from braid.stores.memory import MemoryStore
 from braid.stores.memory_server import MemoryStoreServer
@@ -54,6 +56,7 @@ class Mesh:
         self.processes: dict[str, VirtualProcess] = {}
         self.replicas: dict[str, Replica] = {}
         self.stores: dict[str, MemoryStore] = {}
+        self.archives: dict[str, MemoryArchive] = {}  # of replicas that are to have one, by instance
         self.failures: list[BaseException] = []
         self.participants: list[Participant] = []
         self.changes: list[Told] = []
@@ -89,6 +92,7 @@ class Mesh:
             MemoryTransport(self.network, instance),
             address=f"{instance}:1",
             instance=instance,
+            archive=Archive(self.archives[instance], "memory") if instance in self.archives else None,
         )
         self.processes[instance], self.replicas[instance], self.stores[instance] = process, replica, store
         process.tasks.spawn(replica.run(), "run")

@@ -7,7 +7,18 @@ import pytest
 
 from braid.api.assigner.v1 import assigner_service_pb2 as api
 from braid.api.assigner.v1 import group_pb2
-from braid.kernel.errors import HistoryHole
+from braid.api.mesh.v1.archive_pb2 import (
+    ArchiveStatus,
+    GetArchiveRequest,
+    ListArchiveRequest,
+    ListArchiveResponse,
+    ReadArchiveRequest,
+    ReadArchiveResponse,
+)
+from braid.api.mesh.v1.event_pb2 import ListEventsRequest, ListEventsResponse
+from braid.archive.memory import MemoryArchive
+from braid.kernel.errors import HistoryHole, Invalid, NotFound
+from tests.support.checkers.past import PastAnswers
 from tests.support.virtual_time import run_virtual
 from tests.unit.assigner.mesh import Mesh, Wire
 
@@ -60,5 +71,97 @@ def test_a_holder_is_told_after_snapshots_removed_the_event_that_made_it_one() -
         assert told.value.metadata["history"] == "assigner/group/indexer"
         assert told.value.metadata["first"] == "1"
         assert int(told.value.metadata["last"]) == now.kept_from_sequence - 1
+
+    run(scenario())
+
+
+async def grown(assigners: int) -> tuple[Mesh, PastAnswers]:
+    """A mesh whose group has a long history, most of it archived, and what was answered meanwhile."""
+    mesh = Mesh()
+    mesh.archives = {f"assigner-{number}": MemoryArchive() for number in range(assigners)}
+    await mesh.start(assigners)
+    answers = PastAnswers()
+    for number in range(3):
+        wire = Wire(mesh, f"member-{number}")
+        await wire.hello(client_id=f"web-{number}")
+        await wire.next("delta")
+        for _ in range(3):
+            await freeze_and_unfreeze(mesh, 100)
+            answers.record(mesh.host.clock.now_ms(), (await explained(mesh)).lease.SerializeToString())
+            await mesh.host.clock.sleep(0.01)
+            await wire.beat()
+        assert wire.call is not None
+        await wire.call.close()
+        await mesh.until(lambda: not mesh.state().members)
+    await mesh.host.clock.sleep(1)
+    return mesh, answers
+
+
+def test_every_answer_stays_the_same_from_any_replica() -> None:
+    async def scenario() -> None:
+        mesh, answers = await grown(2)
+        ask = mesh.client("cli")
+
+        async def again(at_ms: int) -> bytes:
+            request = api.ExplainLeaseRequest(lease=LEASE, group="indexer", at_ms=at_ms)
+            answer = await ask.unary("ExplainLease", request, api.ExplainLeaseResponse, timeout_seconds=8)
+            return answer.lease.SerializeToString()
+
+        assert await answers.violations(again) == []
+        assert answers.refused == []
+        assert len({answer for _, answer in answers.given}) > 1, "it moved meanwhile"
+        leader = (await mesh.leader()).instance
+        mesh.archives[leader].objects.clear()  # its disk is lost: the other replica has it all
+        mesh.processes[leader].kill()
+        await mesh.replica(leader)
+        await mesh.host.clock.sleep(31)
+        assert await answers.violations(again) == []
+        assert answers.refused == []
+
+    run(scenario())
+
+
+def test_events_are_listed_in_pages_whether_archived_or_not() -> None:
+    async def scenario() -> None:
+        mesh, _ = await grown(1)
+        found: list[int] = []
+        request = ListEventsRequest(history="group/indexer", page_size=700)
+        client = mesh.client("cli")
+        while True:
+            page = await client.unary("ListEvents", request, ListEventsResponse, timeout_seconds=8)
+            assert not page.gaps
+            found += [each.sequence for each in page.events]
+            request.page_token = page.next_page_token
+            if not request.page_token:
+                break
+        assert found == list(range(1, len(found) + 1))
+        assert len(found) > 1_800
+
+    run(scenario())
+
+
+def test_an_archive_tells_how_it_is_and_gives_its_own_objects_alone() -> None:
+    async def scenario() -> None:
+        mesh, _ = await grown(1)
+        client = mesh.client("cli")
+        status = await client.unary("GetArchive", GetArchiveRequest(), ArchiveStatus, timeout_seconds=8)
+        assert (status.location, status.shared, status.failing_reason) == ("memory", False, "")
+        assert status.size_bytes > 10_000
+        assert status.retention_days == 90
+        listed = await client.unary(
+            "ListArchive", ListArchiveRequest(history="assigner/group/indexer"), ListArchiveResponse, timeout_seconds=8
+        )
+        name = listed.names[0]
+        read = await client.unary("ReadArchive", ReadArchiveRequest(name=name), ReadArchiveResponse, timeout_seconds=8)
+        assert read.data == mesh.archives["assigner-0"].objects[name]
+        for bad in ("registry/stream/logs", "assigner", "assigner//x", ""):
+            with pytest.raises(Invalid):
+                await client.unary("ListArchive", ListArchiveRequest(history=bad), ListArchiveResponse)
+        for bad in ("../secret", name.replace("assigner", "registry"), f"./{name}", ""):
+            with pytest.raises(Invalid):
+                await client.unary("ReadArchive", ReadArchiveRequest(name=bad), ReadArchiveResponse)
+        with pytest.raises(NotFound):
+            gone = name.replace("_i1", "_i9")
+            await client.unary("ReadArchive", ReadArchiveRequest(name=gone), ReadArchiveResponse)
 
     run(scenario())

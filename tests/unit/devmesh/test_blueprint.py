@@ -20,7 +20,10 @@ SERVICES: Final = read_compose()
 INSTANCES: Final = ("registry-0", "registry-1", "assigner-0", "assigner-1", "lagmon-0", "dlq-0")
 
 # What differs for a reason: a container's place, the network it listens on, and a store that outlives the machine.
-PLACED: Final = {"BRAID_READY_FILE", "BRAID_PARENT_PID", "BRAID_LISTEN", "BRAID_METRICS", "BRAID_INDEX", "BRAID_STORE"}
+PLACED: Final = {
+    *("BRAID_READY_FILE", "BRAID_PARENT_PID", "BRAID_LISTEN", "BRAID_METRICS", "BRAID_STORE"),
+    *("BRAID_ARCHIVE", "BRAID_INDEX"),
+}
 BROKER_PLACED: Final = {"listeners", "log.dirs"}
 
 Spawned = tuple[Sequence[str], Mapping[str, str]]

@@ -2,22 +2,16 @@
 
 import pytest
 
-from braid.kernel.decider import Context
 from braid.kernel.errors import HistoryHole
 from braid.kernel.limits import SNAPSHOT_EVERY_EVENTS
 from braid.kernel.ports import HistoryId
-from braid.runtime.kinds import RecordedEvent
-from braid.runtime.past import Gap, count_until
-from tests.support.counters import COUNTERS, Added
+from braid.runtime.archive.kept import count_until
+from braid.runtime.archive.line import Gap
+from tests.support.counters import COUNTERS
 from tests.support.virtual_time import run_virtual
 from tests.unit.runtime.test_aggregates import Seat
 
 TOTAL = HistoryId("registry", "counter", "total")
-
-
-def event(sequence: int, time_ms: int) -> RecordedEvent:
-    """An event of that time."""
-    return RecordedEvent(TOTAL, sequence, 0, Added(1), Context(time_ms, "x"), b"")
 
 
 @pytest.mark.parametrize(
@@ -33,7 +27,7 @@ def event(sequence: int, time_ms: int) -> RecordedEvent:
     ],
 )
 def test_a_moment_ends_with_the_last_event_that_is_not_later(times: list[int], at_ms: int, count: int) -> None:
-    assert count_until([event(number, time) for number, time in enumerate(times, 1)], at_ms) == count
+    assert count_until(times, at_ms) == count
 
 
 def test_a_past_is_folded_from_the_snapshot_or_refused() -> None:

@@ -22,6 +22,7 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from braid.api.mesh.v1 import archive_pb2 as braid_dot_api_dot_mesh_dot_v1_dot_archive__pb2
 from braid.api.mesh.v1 import endpoint_pb2 as braid_dot_api_dot_mesh_dot_v1_dot_endpoint__pb2
 from braid.api.mesh.v1 import event_pb2 as braid_dot_api_dot_mesh_dot_v1_dot_event__pb2
 from braid.api.registry.v1 import cluster_pb2 as braid_dot_api_dot_registry_dot_v1_dot_cluster__pb2
@@ -30,63 +31,63 @@ from braid.api.registry.v1 import stream_pb2 as braid_dot_api_dot_registry_dot_v
 from braid.api.registry.v1 import witness_pb2 as braid_dot_api_dot_registry_dot_v1_dot_witness__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n,braid/api/registry/v1/registry_service.proto\x12\x15\x62raid.api.registry.v1\x1a braid/api/mesh/v1/endpoint.proto\x1a\x1d\x62raid/api/mesh/v1/event.proto\x1a#braid/api/registry/v1/cluster.proto\x1a!braid/api/registry/v1/route.proto\x1a\"braid/api/registry/v1/stream.proto\x1a#braid/api/registry/v1/witness.proto\"!\n\x11GetClusterRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"<\n\x13ListClustersRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"a\n\x14ListClustersResponse\x12\x30\n\x08\x63lusters\x18\x01 \x03(\x0b\x32\x1e.braid.api.registry.v1.Cluster\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"z\n\x14\x43reateClusterRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x30\n\x04spec\x18\x02 \x01(\x0b\x32\".braid.api.registry.v1.ClusterSpec\x12\x0f\n\x07\x64ry_run\x18\x03 \x01(\x08\x12\x11\n\ttake_over\x18\x04 \x01(\t\"u\n\x14UpdateClusterRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x30\n\x04spec\x18\x02 \x01(\x0b\x32\".braid.api.registry.v1.ClusterSpec\x12\x0c\n\x04\x65tag\x18\x03 \x01(\t\x12\x0f\n\x07\x64ry_run\x18\x04 \x01(\x08\"2\n\x14\x44\x65leteClusterRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04\x65tag\x18\x02 \x01(\t\"6\n\x14\x43ordonClusterRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08\x63ordoned\x18\x02 \x01(\x08\"w\n\x1a\x44\x65\x63ommissionClusterRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\tcancelled\x18\x02 \x01(\x08\x12\x17\n\x0f\x64iscard_drained\x18\x03 \x01(\x08\x12\x0e\n\x06reason\x18\x04 \x01(\t\x12\x0f\n\x07\x64ry_run\x18\x05 \x01(\x08\"\x84\x01\n\x1b\x44\x65\x63ommissionClusterResponse\x12/\n\x07\x63luster\x18\x01 \x01(\x0b\x32\x1e.braid.api.registry.v1.Cluster\x12\x34\n\ndepartures\x18\x02 \x03(\x0b\x32 .braid.api.registry.v1.Departure\"f\n\tDeparture\x12\x0e\n\x06stream\x18\x01 \x01(\t\x12\x31\n\x05moves\x18\x02 \x03(\x0b\x32\".braid.api.registry.v1.ChannelMove\x12\x16\n\x0e\x62locked_reason\x18\x03 \x01(\t\" \n\x10GetStreamRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\";\n\x12ListStreamsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"^\n\x13ListStreamsResponse\x12.\n\x07streams\x18\x01 \x03(\x0b\x32\x1d.braid.api.registry.v1.Stream\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"e\n\x13\x43reateStreamRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12/\n\x04spec\x18\x02 \x01(\x0b\x32!.braid.api.registry.v1.StreamSpec\x12\x0f\n\x07\x64ry_run\x18\x03 \x01(\x08\"s\n\x13UpdateStreamRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12/\n\x04spec\x18\x02 \x01(\x0b\x32!.braid.api.registry.v1.StreamSpec\x12\x0c\n\x04\x65tag\x18\x03 \x01(\t\x12\x0f\n\x07\x64ry_run\x18\x04 \x01(\x08\"1\n\x13\x44\x65leteStreamRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04\x65tag\x18\x02 \x01(\t\"\xed\x01\n\x11MoveStreamRequest\x12\x0e\n\x06stream\x18\x01 \x01(\t\x12\r\n\x05lanes\x18\x02 \x03(\t\x12\x12\n\nto_cluster\x18\x03 \x01(\t\x12\x19\n\x11\x61way_from_cluster\x18\x04 \x01(\t\x12\x12\n\npartitions\x18\x05 \x01(\x05\x12\x0e\n\x06reason\x18\x06 \x01(\t\x12\x0f\n\x07\x64ry_run\x18\x07 \x01(\x08\x12\x33\n\x06spread\x18\x08 \x03(\x0b\x32#.braid.api.registry.v1.ClusterShare\x12\x14\n\x07percent\x18\t \x01(\x01H\x00\x88\x01\x01\x42\n\n\x08_percent\"/\n\x0c\x43lusterShare\x12\x0f\n\x07\x63luster\x18\x01 \x01(\t\x12\x0e\n\x06weight\x18\x02 \x01(\x01\"~\n\x0b\x43hannelMove\x12\x0c\n\x04lane\x18\x01 \x01(\t\x12\x15\n\rfrom_channels\x18\x02 \x03(\t\x12\x12\n\nto_channel\x18\x03 \x01(\t\x12\x12\n\nto_cluster\x18\x04 \x01(\t\x12\x12\n\npartitions\x18\x05 \x01(\x05\x12\x0e\n\x06weight\x18\x06 \x01(\x01\"v\n\x12MoveStreamResponse\x12\x31\n\x05moves\x18\x01 \x03(\x0b\x32\".braid.api.registry.v1.ChannelMove\x12-\n\x06stream\x18\x02 \x01(\x0b\x32\x1d.braid.api.registry.v1.Stream\"v\n\x13ListChannelsRequest\x12\x0e\n\x06stream\x18\x01 \x01(\t\x12\x0f\n\x07\x63luster\x18\x02 \x01(\t\x12\x11\n\tpage_size\x18\x03 \x01(\x05\x12\x12\n\npage_token\x18\x04 \x01(\t\x12\x17\n\x0finclude_retired\x18\x05 \x01(\x08\"a\n\x14ListChannelsResponse\x12\x30\n\x08\x63hannels\x18\x01 \x03(\x0b\x32\x1e.braid.api.registry.v1.Channel\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\x80\x01\n\x13\x43loseChannelRequest\x12\x0f\n\x07\x63hannel\x18\x01 \x01(\t\x12\x37\n\x0b\x61\x63\x63\x65pt_loss\x18\x02 \x03(\x0b\x32\".braid.api.registry.v1.OffsetRange\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x0f\n\x07\x64ry_run\x18\x04 \x01(\x08\"8\n\x15ReleaseChannelRequest\x12\x0f\n\x07\x63hannel\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"}\n\x14\x43loseChannelResponse\x12/\n\x07\x63hannel\x18\x01 \x01(\x0b\x32\x1e.braid.api.registry.v1.Channel\x12\x34\n\x08given_up\x18\x02 \x03(\x0b\x32\".braid.api.registry.v1.OffsetRange2\x88\x11\n\x0fRegistryService\x12V\n\nGetCluster\x12(.braid.api.registry.v1.GetClusterRequest\x1a\x1e.braid.api.registry.v1.Cluster\x12g\n\x0cListClusters\x12*.braid.api.registry.v1.ListClustersRequest\x1a+.braid.api.registry.v1.ListClustersResponse\x12\\\n\rCreateCluster\x12+.braid.api.registry.v1.CreateClusterRequest\x1a\x1e.braid.api.registry.v1.Cluster\x12\\\n\rUpdateCluster\x12+.braid.api.registry.v1.UpdateClusterRequest\x1a\x1e.braid.api.registry.v1.Cluster\x12\\\n\rDeleteCluster\x12+.braid.api.registry.v1.DeleteClusterRequest\x1a\x1e.braid.api.registry.v1.Cluster\x12\\\n\rCordonCluster\x12+.braid.api.registry.v1.CordonClusterRequest\x1a\x1e.braid.api.registry.v1.Cluster\x12|\n\x13\x44\x65\x63ommissionCluster\x12\x31.braid.api.registry.v1.DecommissionClusterRequest\x1a\x32.braid.api.registry.v1.DecommissionClusterResponse\x12S\n\tGetStream\x12\'.braid.api.registry.v1.GetStreamRequest\x1a\x1d.braid.api.registry.v1.Stream\x12\x64\n\x0bListStreams\x12).braid.api.registry.v1.ListStreamsRequest\x1a*.braid.api.registry.v1.ListStreamsResponse\x12Y\n\x0c\x43reateStream\x12*.braid.api.registry.v1.CreateStreamRequest\x1a\x1d.braid.api.registry.v1.Stream\x12Y\n\x0cUpdateStream\x12*.braid.api.registry.v1.UpdateStreamRequest\x1a\x1d.braid.api.registry.v1.Stream\x12Y\n\x0c\x44\x65leteStream\x12*.braid.api.registry.v1.DeleteStreamRequest\x1a\x1d.braid.api.registry.v1.Stream\x12\x61\n\nMoveStream\x12(.braid.api.registry.v1.MoveStreamRequest\x1a).braid.api.registry.v1.MoveStreamResponse\x12g\n\x0c\x43loseChannel\x12*.braid.api.registry.v1.CloseChannelRequest\x1a+.braid.api.registry.v1.CloseChannelResponse\x12^\n\x0eReleaseChannel\x12,.braid.api.registry.v1.ReleaseChannelRequest\x1a\x1e.braid.api.registry.v1.Channel\x12g\n\x0cListChannels\x12*.braid.api.registry.v1.ListChannelsRequest\x1a+.braid.api.registry.v1.ListChannelsResponse\x12l\n\rWatchChannels\x12+.braid.api.registry.v1.WatchChannelsRequest\x1a,.braid.api.registry.v1.WatchChannelsResponse0\x01\x12h\n\x0bWatchRoutes\x12).braid.api.registry.v1.WatchRoutesRequest\x1a*.braid.api.registry.v1.WatchRoutesResponse(\x01\x30\x01\x12n\n\rWatchClusters\x12+.braid.api.registry.v1.WatchClustersRequest\x1a,.braid.api.registry.v1.WatchClustersResponse(\x01\x30\x01\x12\x62\n\rListEndpoints\x12\'.braid.api.mesh.v1.ListEndpointsRequest\x1a(.braid.api.mesh.v1.ListEndpointsResponse\x12Y\n\nListEvents\x12$.braid.api.mesh.v1.ListEventsRequest\x1a%.braid.api.mesh.v1.ListEventsResponse\x12V\n\x0bWatchEvents\x12%.braid.api.mesh.v1.WatchEventsRequest\x1a\x1e.braid.api.mesh.v1.EventRecord0\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n,braid/api/registry/v1/registry_service.proto\x12\x15\x62raid.api.registry.v1\x1a\x1f\x62raid/api/mesh/v1/archive.proto\x1a braid/api/mesh/v1/endpoint.proto\x1a\x1d\x62raid/api/mesh/v1/event.proto\x1a#braid/api/registry/v1/cluster.proto\x1a!braid/api/registry/v1/route.proto\x1a\"braid/api/registry/v1/stream.proto\x1a#braid/api/registry/v1/witness.proto\"!\n\x11GetClusterRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"<\n\x13ListClustersRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"a\n\x14ListClustersResponse\x12\x30\n\x08\x63lusters\x18\x01 \x03(\x0b\x32\x1e.braid.api.registry.v1.Cluster\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"z\n\x14\x43reateClusterRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x30\n\x04spec\x18\x02 \x01(\x0b\x32\".braid.api.registry.v1.ClusterSpec\x12\x0f\n\x07\x64ry_run\x18\x03 \x01(\x08\x12\x11\n\ttake_over\x18\x04 \x01(\t\"u\n\x14UpdateClusterRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x30\n\x04spec\x18\x02 \x01(\x0b\x32\".braid.api.registry.v1.ClusterSpec\x12\x0c\n\x04\x65tag\x18\x03 \x01(\t\x12\x0f\n\x07\x64ry_run\x18\x04 \x01(\x08\"2\n\x14\x44\x65leteClusterRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04\x65tag\x18\x02 \x01(\t\"6\n\x14\x43ordonClusterRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08\x63ordoned\x18\x02 \x01(\x08\"w\n\x1a\x44\x65\x63ommissionClusterRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\tcancelled\x18\x02 \x01(\x08\x12\x17\n\x0f\x64iscard_drained\x18\x03 \x01(\x08\x12\x0e\n\x06reason\x18\x04 \x01(\t\x12\x0f\n\x07\x64ry_run\x18\x05 \x01(\x08\"\x84\x01\n\x1b\x44\x65\x63ommissionClusterResponse\x12/\n\x07\x63luster\x18\x01 \x01(\x0b\x32\x1e.braid.api.registry.v1.Cluster\x12\x34\n\ndepartures\x18\x02 \x03(\x0b\x32 .braid.api.registry.v1.Departure\"f\n\tDeparture\x12\x0e\n\x06stream\x18\x01 \x01(\t\x12\x31\n\x05moves\x18\x02 \x03(\x0b\x32\".braid.api.registry.v1.ChannelMove\x12\x16\n\x0e\x62locked_reason\x18\x03 \x01(\t\" \n\x10GetStreamRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\";\n\x12ListStreamsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"^\n\x13ListStreamsResponse\x12.\n\x07streams\x18\x01 \x03(\x0b\x32\x1d.braid.api.registry.v1.Stream\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"e\n\x13\x43reateStreamRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12/\n\x04spec\x18\x02 \x01(\x0b\x32!.braid.api.registry.v1.StreamSpec\x12\x0f\n\x07\x64ry_run\x18\x03 \x01(\x08\"s\n\x13UpdateStreamRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12/\n\x04spec\x18\x02 \x01(\x0b\x32!.braid.api.registry.v1.StreamSpec\x12\x0c\n\x04\x65tag\x18\x03 \x01(\t\x12\x0f\n\x07\x64ry_run\x18\x04 \x01(\x08\"1\n\x13\x44\x65leteStreamRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04\x65tag\x18\x02 \x01(\t\"\xed\x01\n\x11MoveStreamRequest\x12\x0e\n\x06stream\x18\x01 \x01(\t\x12\r\n\x05lanes\x18\x02 \x03(\t\x12\x12\n\nto_cluster\x18\x03 \x01(\t\x12\x19\n\x11\x61way_from_cluster\x18\x04 \x01(\t\x12\x12\n\npartitions\x18\x05 \x01(\x05\x12\x0e\n\x06reason\x18\x06 \x01(\t\x12\x0f\n\x07\x64ry_run\x18\x07 \x01(\x08\x12\x33\n\x06spread\x18\x08 \x03(\x0b\x32#.braid.api.registry.v1.ClusterShare\x12\x14\n\x07percent\x18\t \x01(\x01H\x00\x88\x01\x01\x42\n\n\x08_percent\"/\n\x0c\x43lusterShare\x12\x0f\n\x07\x63luster\x18\x01 \x01(\t\x12\x0e\n\x06weight\x18\x02 \x01(\x01\"~\n\x0b\x43hannelMove\x12\x0c\n\x04lane\x18\x01 \x01(\t\x12\x15\n\rfrom_channels\x18\x02 \x03(\t\x12\x12\n\nto_channel\x18\x03 \x01(\t\x12\x12\n\nto_cluster\x18\x04 \x01(\t\x12\x12\n\npartitions\x18\x05 \x01(\x05\x12\x0e\n\x06weight\x18\x06 \x01(\x01\"v\n\x12MoveStreamResponse\x12\x31\n\x05moves\x18\x01 \x03(\x0b\x32\".braid.api.registry.v1.ChannelMove\x12-\n\x06stream\x18\x02 \x01(\x0b\x32\x1d.braid.api.registry.v1.Stream\"v\n\x13ListChannelsRequest\x12\x0e\n\x06stream\x18\x01 \x01(\t\x12\x0f\n\x07\x63luster\x18\x02 \x01(\t\x12\x11\n\tpage_size\x18\x03 \x01(\x05\x12\x12\n\npage_token\x18\x04 \x01(\t\x12\x17\n\x0finclude_retired\x18\x05 \x01(\x08\"a\n\x14ListChannelsResponse\x12\x30\n\x08\x63hannels\x18\x01 \x03(\x0b\x32\x1e.braid.api.registry.v1.Channel\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\x80\x01\n\x13\x43loseChannelRequest\x12\x0f\n\x07\x63hannel\x18\x01 \x01(\t\x12\x37\n\x0b\x61\x63\x63\x65pt_loss\x18\x02 \x03(\x0b\x32\".braid.api.registry.v1.OffsetRange\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x0f\n\x07\x64ry_run\x18\x04 \x01(\x08\"8\n\x15ReleaseChannelRequest\x12\x0f\n\x07\x63hannel\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"}\n\x14\x43loseChannelResponse\x12/\n\x07\x63hannel\x18\x01 \x01(\x0b\x32\x1e.braid.api.registry.v1.Channel\x12\x34\n\x08given_up\x18\x02 \x03(\x0b\x32\".braid.api.registry.v1.OffsetRange2\x9a\x13\n\x0fRegistryService\x12V\n\nGetCluster\x12(.braid.api.registry.v1.GetClusterRequest\x1a\x1e.braid.api.registry.v1.Cluster\x12g\n\x0cListClusters\x12*.braid.api.registry.v1.ListClustersRequest\x1a+.braid.api.registry.v1.ListClustersResponse\x12\\\n\rCreateCluster\x12+.braid.api.registry.v1.CreateClusterRequest\x1a\x1e.braid.api.registry.v1.Cluster\x12\\\n\rUpdateCluster\x12+.braid.api.registry.v1.UpdateClusterRequest\x1a\x1e.braid.api.registry.v1.Cluster\x12\\\n\rDeleteCluster\x12+.braid.api.registry.v1.DeleteClusterRequest\x1a\x1e.braid.api.registry.v1.Cluster\x12\\\n\rCordonCluster\x12+.braid.api.registry.v1.CordonClusterRequest\x1a\x1e.braid.api.registry.v1.Cluster\x12|\n\x13\x44\x65\x63ommissionCluster\x12\x31.braid.api.registry.v1.DecommissionClusterRequest\x1a\x32.braid.api.registry.v1.DecommissionClusterResponse\x12S\n\tGetStream\x12\'.braid.api.registry.v1.GetStreamRequest\x1a\x1d.braid.api.registry.v1.Stream\x12\x64\n\x0bListStreams\x12).braid.api.registry.v1.ListStreamsRequest\x1a*.braid.api.registry.v1.ListStreamsResponse\x12Y\n\x0c\x43reateStream\x12*.braid.api.registry.v1.CreateStreamRequest\x1a\x1d.braid.api.registry.v1.Stream\x12Y\n\x0cUpdateStream\x12*.braid.api.registry.v1.UpdateStreamRequest\x1a\x1d.braid.api.registry.v1.Stream\x12Y\n\x0c\x44\x65leteStream\x12*.braid.api.registry.v1.DeleteStreamRequest\x1a\x1d.braid.api.registry.v1.Stream\x12\x61\n\nMoveStream\x12(.braid.api.registry.v1.MoveStreamRequest\x1a).braid.api.registry.v1.MoveStreamResponse\x12g\n\x0c\x43loseChannel\x12*.braid.api.registry.v1.CloseChannelRequest\x1a+.braid.api.registry.v1.CloseChannelResponse\x12^\n\x0eReleaseChannel\x12,.braid.api.registry.v1.ReleaseChannelRequest\x1a\x1e.braid.api.registry.v1.Channel\x12g\n\x0cListChannels\x12*.braid.api.registry.v1.ListChannelsRequest\x1a+.braid.api.registry.v1.ListChannelsResponse\x12l\n\rWatchChannels\x12+.braid.api.registry.v1.WatchChannelsRequest\x1a,.braid.api.registry.v1.WatchChannelsResponse0\x01\x12h\n\x0bWatchRoutes\x12).braid.api.registry.v1.WatchRoutesRequest\x1a*.braid.api.registry.v1.WatchRoutesResponse(\x01\x30\x01\x12n\n\rWatchClusters\x12+.braid.api.registry.v1.WatchClustersRequest\x1a,.braid.api.registry.v1.WatchClustersResponse(\x01\x30\x01\x12\x62\n\rListEndpoints\x12\'.braid.api.mesh.v1.ListEndpointsRequest\x1a(.braid.api.mesh.v1.ListEndpointsResponse\x12Y\n\nListEvents\x12$.braid.api.mesh.v1.ListEventsRequest\x1a%.braid.api.mesh.v1.ListEventsResponse\x12V\n\x0bWatchEvents\x12%.braid.api.mesh.v1.WatchEventsRequest\x1a\x1e.braid.api.mesh.v1.EventRecord0\x01\x12T\n\nGetArchive\x12$.braid.api.mesh.v1.GetArchiveRequest\x1a .braid.api.mesh.v1.ArchiveStatus\x12\\\n\x0bListArchive\x12%.braid.api.mesh.v1.ListArchiveRequest\x1a&.braid.api.mesh.v1.ListArchiveResponse\x12\\\n\x0bReadArchive\x12%.braid.api.mesh.v1.ReadArchiveRequest\x1a&.braid.api.mesh.v1.ReadArchiveResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'braid.api.registry.v1.registry_service_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_GETCLUSTERREQUEST']._serialized_start=281
-  _globals['_GETCLUSTERREQUEST']._serialized_end=314
-  _globals['_LISTCLUSTERSREQUEST']._serialized_start=316
-  _globals['_LISTCLUSTERSREQUEST']._serialized_end=376
-  _globals['_LISTCLUSTERSRESPONSE']._serialized_start=378
-  _globals['_LISTCLUSTERSRESPONSE']._serialized_end=475
-  _globals['_CREATECLUSTERREQUEST']._serialized_start=477
-  _globals['_CREATECLUSTERREQUEST']._serialized_end=599
-  _globals['_UPDATECLUSTERREQUEST']._serialized_start=601
-  _globals['_UPDATECLUSTERREQUEST']._serialized_end=718
-  _globals['_DELETECLUSTERREQUEST']._serialized_start=720
-  _globals['_DELETECLUSTERREQUEST']._serialized_end=770
-  _globals['_CORDONCLUSTERREQUEST']._serialized_start=772
-  _globals['_CORDONCLUSTERREQUEST']._serialized_end=826
-  _globals['_DECOMMISSIONCLUSTERREQUEST']._serialized_start=828
-  _globals['_DECOMMISSIONCLUSTERREQUEST']._serialized_end=947
-  _globals['_DECOMMISSIONCLUSTERRESPONSE']._serialized_start=950
-  _globals['_DECOMMISSIONCLUSTERRESPONSE']._serialized_end=1082
-  _globals['_DEPARTURE']._serialized_start=1084
-  _globals['_DEPARTURE']._serialized_end=1186
-  _globals['_GETSTREAMREQUEST']._serialized_start=1188
-  _globals['_GETSTREAMREQUEST']._serialized_end=1220
-  _globals['_LISTSTREAMSREQUEST']._serialized_start=1222
-  _globals['_LISTSTREAMSREQUEST']._serialized_end=1281
-  _globals['_LISTSTREAMSRESPONSE']._serialized_start=1283
-  _globals['_LISTSTREAMSRESPONSE']._serialized_end=1377
-  _globals['_CREATESTREAMREQUEST']._serialized_start=1379
-  _globals['_CREATESTREAMREQUEST']._serialized_end=1480
-  _globals['_UPDATESTREAMREQUEST']._serialized_start=1482
-  _globals['_UPDATESTREAMREQUEST']._serialized_end=1597
-  _globals['_DELETESTREAMREQUEST']._serialized_start=1599
-  _globals['_DELETESTREAMREQUEST']._serialized_end=1648
-  _globals['_MOVESTREAMREQUEST']._serialized_start=1651
-  _globals['_MOVESTREAMREQUEST']._serialized_end=1888
-  _globals['_CLUSTERSHARE']._serialized_start=1890
-  _globals['_CLUSTERSHARE']._serialized_end=1937
-  _globals['_CHANNELMOVE']._serialized_start=1939
-  _globals['_CHANNELMOVE']._serialized_end=2065
-  _globals['_MOVESTREAMRESPONSE']._serialized_start=2067
-  _globals['_MOVESTREAMRESPONSE']._serialized_end=2185
-  _globals['_LISTCHANNELSREQUEST']._serialized_start=2187
-  _globals['_LISTCHANNELSREQUEST']._serialized_end=2305
-  _globals['_LISTCHANNELSRESPONSE']._serialized_start=2307
-  _globals['_LISTCHANNELSRESPONSE']._serialized_end=2404
-  _globals['_CLOSECHANNELREQUEST']._serialized_start=2407
-  _globals['_CLOSECHANNELREQUEST']._serialized_end=2535
-  _globals['_RELEASECHANNELREQUEST']._serialized_start=2537
-  _globals['_RELEASECHANNELREQUEST']._serialized_end=2593
-  _globals['_CLOSECHANNELRESPONSE']._serialized_start=2595
-  _globals['_CLOSECHANNELRESPONSE']._serialized_end=2720
-  _globals['_REGISTRYSERVICE']._serialized_start=2723
-  _globals['_REGISTRYSERVICE']._serialized_end=4907
+  _globals['_GETCLUSTERREQUEST']._serialized_start=314
+  _globals['_GETCLUSTERREQUEST']._serialized_end=347
+  _globals['_LISTCLUSTERSREQUEST']._serialized_start=349
+  _globals['_LISTCLUSTERSREQUEST']._serialized_end=409
+  _globals['_LISTCLUSTERSRESPONSE']._serialized_start=411
+  _globals['_LISTCLUSTERSRESPONSE']._serialized_end=508
+  _globals['_CREATECLUSTERREQUEST']._serialized_start=510
+  _globals['_CREATECLUSTERREQUEST']._serialized_end=632
+  _globals['_UPDATECLUSTERREQUEST']._serialized_start=634
+  _globals['_UPDATECLUSTERREQUEST']._serialized_end=751
+  _globals['_DELETECLUSTERREQUEST']._serialized_start=753
+  _globals['_DELETECLUSTERREQUEST']._serialized_end=803
+  _globals['_CORDONCLUSTERREQUEST']._serialized_start=805
+  _globals['_CORDONCLUSTERREQUEST']._serialized_end=859
+  _globals['_DECOMMISSIONCLUSTERREQUEST']._serialized_start=861
+  _globals['_DECOMMISSIONCLUSTERREQUEST']._serialized_end=980
+  _globals['_DECOMMISSIONCLUSTERRESPONSE']._serialized_start=983
+  _globals['_DECOMMISSIONCLUSTERRESPONSE']._serialized_end=1115
+  _globals['_DEPARTURE']._serialized_start=1117
+  _globals['_DEPARTURE']._serialized_end=1219
+  _globals['_GETSTREAMREQUEST']._serialized_start=1221
+  _globals['_GETSTREAMREQUEST']._serialized_end=1253
+  _globals['_LISTSTREAMSREQUEST']._serialized_start=1255
+  _globals['_LISTSTREAMSREQUEST']._serialized_end=1314
+  _globals['_LISTSTREAMSRESPONSE']._serialized_start=1316
+  _globals['_LISTSTREAMSRESPONSE']._serialized_end=1410
+  _globals['_CREATESTREAMREQUEST']._serialized_start=1412
+  _globals['_CREATESTREAMREQUEST']._serialized_end=1513
+  _globals['_UPDATESTREAMREQUEST']._serialized_start=1515
+  _globals['_UPDATESTREAMREQUEST']._serialized_end=1630
+  _globals['_DELETESTREAMREQUEST']._serialized_start=1632
+  _globals['_DELETESTREAMREQUEST']._serialized_end=1681
+  _globals['_MOVESTREAMREQUEST']._serialized_start=1684
+  _globals['_MOVESTREAMREQUEST']._serialized_end=1921
+  _globals['_CLUSTERSHARE']._serialized_start=1923
+  _globals['_CLUSTERSHARE']._serialized_end=1970
+  _globals['_CHANNELMOVE']._serialized_start=1972
+  _globals['_CHANNELMOVE']._serialized_end=2098
+  _globals['_MOVESTREAMRESPONSE']._serialized_start=2100
+  _globals['_MOVESTREAMRESPONSE']._serialized_end=2218
+  _globals['_LISTCHANNELSREQUEST']._serialized_start=2220
+  _globals['_LISTCHANNELSREQUEST']._serialized_end=2338
+  _globals['_LISTCHANNELSRESPONSE']._serialized_start=2340
+  _globals['_LISTCHANNELSRESPONSE']._serialized_end=2437
+  _globals['_CLOSECHANNELREQUEST']._serialized_start=2440
+  _globals['_CLOSECHANNELREQUEST']._serialized_end=2568
+  _globals['_RELEASECHANNELREQUEST']._serialized_start=2570
+  _globals['_RELEASECHANNELREQUEST']._serialized_end=2626
+  _globals['_CLOSECHANNELRESPONSE']._serialized_start=2628
+  _globals['_CLOSECHANNELRESPONSE']._serialized_end=2753
+  _globals['_REGISTRYSERVICE']._serialized_start=2756
+  _globals['_REGISTRYSERVICE']._serialized_end=5214
 # @@protoc_insertion_point(module_scope)

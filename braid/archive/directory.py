@@ -1,0 +1,127 @@
+"""Archived objects as files below one directory of the replica's own.
+
+An object is written beside its place, made durable, then renamed: a crash leaves a whole object or none. What such a
+crash leaves beside it is removed when the directory is used again.
+"""
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator, Sequence
+from itertools import count
+from pathlib import Path
+from typing import Final, TypeVar
+
+from braid.kernel.errors import BraidError, Invalid, NotFound, Unavailable
+from braid.kernel.limits_archive import ARCHIVE_OBJECT_BYTES_MAX
+from braid.kernel.ports import ArchivedObject, Tasks
+
+T = TypeVar("T")
+
+_PART: Final = ".part"
+
+
+class DirectoryArchive:
+    """`kernel.ports.ArchiveStore` over a directory, which one replica uses. Files are touched in threads."""
+
+    shared = False
+
+    def __init__(self, directory: Path, tasks: Tasks) -> None:
+        """Nothing is touched before the first call."""
+        self._directory = directory
+        self._tasks = tasks
+        self._parts = count()
+        self._tidied = False
+
+    async def list(self, prefix: str) -> Sequence[ArchivedObject]:
+        """See `ArchiveStore`."""
+        return await self._in_thread(lambda: sorted(self._found(prefix)))
+
+    async def get(self, name: str) -> bytes:
+        """See `ArchiveStore`."""
+        return await self._in_thread(lambda: self._read(name))
+
+    async def put(self, name: str, data: bytes) -> None:
+        """See `ArchiveStore`."""
+        await self._in_thread(lambda: self._write(name, data))
+
+    async def delete(self, name: str) -> None:
+        """See `ArchiveStore`."""
+        await self._in_thread(lambda: self._path(name).unlink(missing_ok=True))
+
+    async def close(self) -> None:
+        """See `ArchiveStore`."""
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        try:
+            return await self._tasks.run_blocking(work)
+        except OSError as error:
+            raise self._failed(error) from error
+
+    def _failed(self, error: OSError) -> BraidError:
+        return Unavailable(
+            f"the archive {self._directory} cannot be used: {error.strerror or error}",
+            remedy="check the directory, its owner and the space on its disk",
+        )
+
+    def _path(self, name: str) -> Path:
+        parts = name.split("/")
+        if any(part in ("", ".", "..") or "\0" in part for part in parts):
+            raise Invalid(f"{name!r} cannot name an archived object", field="name")
+        return self._directory.joinpath(*parts)
+
+    def _found(self, prefix: str) -> Iterator[ArchivedObject]:
+        self._tidy()
+        start = self._path(prefix.rstrip("/")) if prefix else self._directory
+        for place, _, files in os.walk(start):
+            inside = Path(place).relative_to(self._directory)
+            for file in files:
+                if not file.endswith(_PART):
+                    with contextlib.suppress(FileNotFoundError):  # it was deleted meanwhile
+                        size = (Path(place) / file).stat().st_size
+                        yield ArchivedObject((inside / file).as_posix(), size)
+
+    def _read(self, name: str) -> bytes:
+        path = self._path(name)
+        try:
+            with path.open("rb") as file:
+                return file.read(ARCHIVE_OBJECT_BYTES_MAX)
+        except (FileNotFoundError, IsADirectoryError, NotADirectoryError) as error:
+            raise NotFound(f"the archive has no object {name}") from error
+
+    def _write(self, name: str, data: bytes) -> None:
+        self._tidy()
+        path = self._path(name)
+        self._make(path.parent)
+        part = path.with_name(f".{path.name[:200]}.{next(self._parts)}{_PART}")
+        try:
+            with part.open("wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            part.replace(path)
+        except OSError:
+            part.unlink(missing_ok=True)
+            raise
+        _sync(path.parent)
+
+    def _make(self, directory: Path) -> None:
+        if directory.is_dir():
+            return
+        self._make(directory.parent)
+        directory.mkdir(exist_ok=True)
+        _sync(directory.parent)
+
+    def _tidy(self) -> None:
+        """Removes what a crash left of objects that were being written, once."""
+        if not self._tidied:
+            for left in self._directory.rglob(f".*{_PART}"):
+                left.unlink(missing_ok=True)
+            self._tidied = True
+
+
+def _sync(directory: Path) -> None:
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,32 @@
+"""Bounds of the archive of histories. A part of `limits.py`, which would be too long with them."""
+
+from typing import Final
+
+# --- segments and bases
+ARCHIVE_SEGMENT_EVENTS: Final = 512  # of one segment; what a question about one moment has to read at least
+ARCHIVE_SEGMENT_BYTES: Final = 4 << 20  # of one segment's events, before compression; one event may exceed it alone
+ARCHIVE_RAW_BYTES_MAX: Final = 64 << 20  # of a segment after decompression; more is no segment of ours
+ARCHIVE_WINDOW_BYTES_MAX: Final = 8 << 20  # zstd's window when a segment is read
+ARCHIVE_OBJECT_BYTES_MAX: Final = 256 << 20  # of one object that is read; more is none of ours
+ARCHIVE_OPEN_SEGMENTS: Final = 8  # that a reader keeps decoded: pages of one list read the same one
+
+# --- what may wait for an archive that takes nothing, in one history; beyond it, events are compacted without a copy
+ARCHIVE_BACKLOG_EVENTS_MAX: Final = 16_384  # what a start then has to fold: some seconds
+ARCHIVE_BACKLOG_BYTES_MAX: Final = 64 << 20  # etcd's quota is 2 GiB by default, for all histories
+ARCHIVE_LOG_EVENTS_MAX: Final = 10_000  # a service's own notes about its archive; then only holes are noted
+
+# --- answers about the past
+PAST_STORY_EVENTS: Final = 1_024  # before a moment, that an explanation is told from; and up to a segment more
+
+# --- keeping
+ARCHIVE_RETENTION_DAYS: Final = 90.0
+ARCHIVE_SWEEP_SECONDS: Final = 3_600.0  # between two looks for what has expired
+ARCHIVE_EXPIRY_SECONDS: Final = (
+    86_400.0  # of elapsed time for which it must look expired: a clock that steps deletes nothing
+)
+
+# --- peers
+ARCHIVE_CALL_SECONDS: Final = 5.0  # one list or one piece of an object
+ARCHIVE_PIECE_BYTES: Final = 2 << 20  # of an object in one answer
+ARCHIVE_PEER_NAMES_MAX: Final = 100_000  # of one history that a peer may list
+ARCHIVE_PEERS_AGAIN_SECONDS: Final = 30.0  # a history that no peer could complete is asked about again after this

@@ -1,0 +1,207 @@
+"""What a replica serves of its archive, and the archive of another replica as seen through that."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from braid.api.mesh.v1.archive_pb2 import (
+    ArchiveStatus,
+    GetArchiveRequest,
+    ListArchiveRequest,
+    ListArchiveResponse,
+    ReadArchiveRequest,
+    ReadArchiveResponse,
+)
+from braid.api.mesh.v1.event_pb2 import EventGap
+from braid.archive import names
+from braid.kernel.errors import Invalid, NotFound, Unavailable
+from braid.kernel.limits_archive import (
+    ARCHIVE_CALL_SECONDS,
+    ARCHIVE_OBJECT_BYTES_MAX,
+    ARCHIVE_PEER_NAMES_MAX,
+    ARCHIVE_PIECE_BYTES,
+    ARCHIVE_RETENTION_DAYS,
+)
+from braid.kernel.ports import (
+    ArchivedObject,
+    ArchiveStore,
+    Caller,
+    CallOptions,
+    HistoryId,
+    RpcChannel,
+    RpcTransport,
+)
+from braid.rpc.mesh_client import KnownEndpoint
+from braid.rpc.methods import method_path
+from braid.runtime.archive.line import Gap
+from braid.runtime.archive.log import ArchiveLog
+from braid.runtime.archive.shelf import Shelf
+
+T = TypeVar("T")
+
+_HISTORY_PARTS: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Archive:
+    """A replica's archive as it is set.
+
+    Attributes:
+        store: Where its objects lie.
+        location: The same for people.
+        retention_days: How long they are kept.
+    """
+
+    store: ArchiveStore
+    location: str
+    retention_days: float = ARCHIVE_RETENTION_DAYS
+
+
+class ArchiveHandlers:
+    """The handlers that every service has for its archive."""
+
+    def __init__(self, service: str, shelf: Shelf | None, log: ArchiveLog, archive: Archive | None) -> None:
+        self._service = service
+        self._shelf = shelf
+        self._log = log
+        self._archive = archive
+
+    async def get_archive(self, request: GetArchiveRequest, caller: Caller) -> ArchiveStatus:
+        """How this replica's archive is, and what the service's leaders noted."""
+        notes = await self._log.read()
+        status = ArchiveStatus(
+            failing_reason=notes.failing_reason,
+            failing_since_ms=notes.failing_since_ms,
+            holes=[gap_message(hole.gap) for hole in notes.holes],
+        )
+        if self._archive is not None:
+            listed = await self._archive.store.list(f"{self._service}/")
+            status.location, status.shared = self._archive.location, self._archive.store.shared
+            status.size_bytes = sum(each.size_bytes for each in listed)
+            status.retention_days = self._archive.retention_days
+        return status
+
+    async def list_archive(self, request: ListArchiveRequest, caller: Caller) -> ListArchiveResponse:
+        """Names of a history's objects here. Raises `Invalid`."""
+        history = HistoryId(*_parts(request.history))
+        if history.service != self._service:
+            raise Invalid(f"{request.history!r} is no history of {self._service}", field="history")
+        if self._shelf is None:
+            return ListArchiveResponse()
+        listed = await self._shelf.store.list(names.prefix(history))
+        found = [each.name for each in listed if names.parse(each.name) is not None]
+        return ListArchiveResponse(names=found[-ARCHIVE_PEER_NAMES_MAX:])
+
+    async def read_archive(self, request: ReadArchiveRequest, caller: Caller) -> ReadArchiveResponse:
+        """A piece of an object. Raises `Invalid`, `NotFound`."""
+        name = names.parse(request.name)
+        if name is None or name.history.service != self._service or str(name) != request.name:
+            raise Invalid(f"{request.name!r} names no archived object of {self._service}", field="name")
+        if request.offset < 0:
+            raise Invalid("an object begins at 0", field="offset")
+        if self._shelf is None:
+            raise NotFound("this replica has no archive", remedy="ask another one")
+        data = await self._shelf.store.get(request.name)
+        piece = data[request.offset : request.offset + ARCHIVE_PIECE_BYTES]
+        return ReadArchiveResponse(data=piece, size_bytes=len(data))
+
+
+class PeerArchive:
+    """`kernel.ports.ArchiveStore` of another replica of the service, over its RPCs. It only reads."""
+
+    shared = False
+
+    def __init__(self, transport: RpcTransport, service: str, address: str) -> None:
+        self._transport = transport
+        self._service = service
+        self._address = address
+        self._channel: RpcChannel | None = None
+
+    async def list(self, prefix: str) -> Sequence[ArchivedObject]:
+        """See `ArchiveStore`; the prefix is a history's."""
+        name = names.parse(f"{prefix}{0:020d}_0_{'0' * names.LINK_DIGITS}_i0.base")
+        if name is None:
+            return ()
+        request = ListArchiveRequest(history=str(name.history))
+        answer = await self._call("ListArchive", request, ListArchiveResponse)
+        return [ArchivedObject(each, 0) for each in answer.names]
+
+    async def get(self, name: str) -> bytes:
+        """See `ArchiveStore`."""
+        whole = b""
+        while True:
+            request = ReadArchiveRequest(name=name, offset=len(whole))
+            answer = await self._call("ReadArchive", request, ReadArchiveResponse)
+            whole += answer.data
+            if len(whole) >= min(answer.size_bytes, ARCHIVE_OBJECT_BYTES_MAX):
+                return whole
+            if not answer.data:
+                raise Unavailable(f"{self._address} sends no more of {name}")
+
+    async def put(self, name: str, data: bytes) -> None:
+        """Refused: a peer's archive is its own."""
+        raise Unavailable("another replica's archive is not written to")
+
+    async def delete(self, name: str) -> None:
+        """Refused, as `put`."""
+        raise Unavailable("another replica's archive is not written to")
+
+    async def close(self) -> None:
+        """See `ArchiveStore`."""
+        if self._channel is not None:
+            await self._channel.close()
+            self._channel = None
+
+    async def _call(self, method: str, request: object, response_type: type[T]) -> T:
+        if self._channel is None:
+            self._channel = self._transport.channel(self._address)
+        options = CallOptions(ARCHIVE_CALL_SECONDS, principal=self._service)
+        return await self._channel.unary(method_path(self._service, method), request, response_type, options)
+
+
+class Peers:
+    """The archives of a service's other replicas, as the directory has them."""
+
+    def __init__(
+        self,
+        transport: RpcTransport,
+        service: str,
+        endpoints: Callable[[], Awaitable[Sequence[KnownEndpoint]]],
+        own_address: Callable[[], str],
+    ) -> None:
+        self._transport = transport
+        self._service = service
+        self._endpoints = endpoints
+        self._own_address = own_address
+        self._archives: dict[str, PeerArchive] = {}
+
+    async def archives(self) -> Sequence[ArchiveStore]:
+        """One for each live replica; none where the directory cannot be read."""
+        try:
+            found = await self._endpoints()
+        except Unavailable:
+            return ()
+        own = self._own_address()
+        addresses = [each.address for each in found if each.service == self._service and each.address != own]
+        for gone in self._archives.keys() - set(addresses):
+            await self._archives.pop(gone).close()
+        for address in addresses:
+            self._archives.setdefault(address, PeerArchive(self._transport, self._service, address))
+        return list(self._archives.values())
+
+    async def close(self) -> None:
+        """Closes connections."""
+        for archive in self._archives.values():
+            await archive.close()
+
+
+def gap_message(gap: Gap) -> EventGap:
+    """A gap as the API tells it."""
+    return EventGap(history=str(gap.history), first=gap.first, last=gap.last, reason=gap.reason)
+
+
+def _parts(history: str) -> list[str]:
+    parts = history.split("/", _HISTORY_PARTS - 1)
+    if len(parts) != _HISTORY_PARTS or not all(parts):
+        raise Invalid(f"{history!r} names no history", field="history", remedy="write <service>/<kind>/<id>")
+    return parts

@@ -1,0 +1,207 @@
+"""A replica's archived objects, known by name: the index by history, and segments and bases opened and checked.
+
+What is missing or damaged here is looked for at peers, checked as if it came from anybody, and kept.
+"""
+
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final, TypeVar
+
+from braid.archive import names, segment
+from braid.archive.chain import Mark
+from braid.archive.names import BaseName, SegmentName
+from braid.archive.segment import Segment
+from braid.kernel.errors import ArchiveDamaged, BraidError, CorruptHistory, NotFound
+from braid.kernel.limits_archive import ARCHIVE_OPEN_SEGMENTS, ARCHIVE_PEERS_AGAIN_SECONDS
+from braid.kernel.ports import ArchiveStore, Clock, HistoryId, Snapshot
+from braid.runtime.fold import open_frame
+
+N = TypeVar("N", SegmentName, BaseName)
+
+Peers = Callable[[], Awaitable[Sequence[ArchiveStore]]]
+_SHARED_INDEX_SECONDS: Final = 2.0  # others write to a shared archive: an index of it is read again after this
+
+
+async def no_peers() -> Sequence[ArchiveStore]:
+    """There are none."""
+    return ()
+
+
+@dataclass
+class Index:
+    """Names of one history's objects.
+
+    Attributes:
+        segments: By the sequence of their last event.
+        bases: In order of sequence.
+        read_at: When they were read, on `Clock.elapsed`.
+    """
+
+    segments: dict[int, list[SegmentName]] = field(default_factory=dict)
+    bases: list[BaseName] = field(default_factory=list)
+    read_at: float = 0.0
+
+    def add(self, name: SegmentName | BaseName) -> None:
+        """Adds a name, unless it is there."""
+        if isinstance(name, BaseName):
+            if name not in self.bases:
+                self.bases = sorted([*self.bases, name], key=lambda each: each.sequence)
+        elif name not in (ending := self.segments.setdefault(name.last, [])):
+            ending.append(name)
+
+    def remove(self, name: SegmentName | BaseName) -> None:
+        """Removes a name."""
+        if isinstance(name, BaseName):
+            self.bases = [each for each in self.bases if each != name]
+        else:
+            self.segments[name.last] = [each for each in self.segments.get(name.last, []) if each != name]
+
+    def every_segment(self) -> Iterable[SegmentName]:
+        """All segments."""
+        return (name for ending in self.segments.values() for name in ending)
+
+
+class Shelf:
+    """One replica's archive, over the store of its objects."""
+
+    def __init__(self, store: ArchiveStore, clock: Clock, peers: Peers = no_peers) -> None:
+        self.store = store
+        self._clock = clock
+        self._peers = peers
+        self._indices: dict[HistoryId, Index] = {}
+        self._asked: dict[HistoryId, float] = {}
+        self._peer_bases: dict[HistoryId, list[BaseName]] = {}
+        self._open: OrderedDict[SegmentName, Segment] = OrderedDict()
+
+    @property
+    def shared(self) -> bool:
+        """Whether all replicas of the service see the same objects."""
+        return self.store.shared
+
+    async def index(self, history: HistoryId) -> Index:
+        """Names of a history's objects."""
+        found = self._indices.get(history)
+        now = self._clock.elapsed()
+        if found is None or (self.shared and now - found.read_at > _SHARED_INDEX_SECONDS):
+            listed = await self.store.list(names.prefix(history))
+            found = Index(read_at=now)
+            _fill(found, history, (each.name for each in listed))
+            self._indices[history] = found
+        return found
+
+    async def keep(self, made: Segment) -> None:
+        """Writes a segment. Raises `Unavailable`."""
+        await self.store.put(str(made.name), segment.encode(made))
+        (await self.index(made.history)).add(made.name)
+
+    async def keep_base(self, name: BaseName, data: bytes) -> None:
+        """Writes a base. Raises `Unavailable`."""
+        index = await self.index(name.history)
+        if name not in index.bases:
+            await self.store.put(str(name), data)
+            index.add(name)
+
+    async def remove(self, name: SegmentName | BaseName) -> None:
+        """Removes an object."""
+        await self.store.delete(str(name))
+        if name.history in self._indices:
+            self._indices[name.history].remove(name)
+        if isinstance(name, SegmentName):
+            self._open.pop(name, None)
+
+    async def open(self, name: SegmentName) -> Segment:
+        """A segment, every link of it checked.
+
+        Raises:
+            ArchiveDamaged: it does not hold the events its name tells of, here and at every peer.
+        """
+        found = self._open.get(name)
+        if found is None:
+            try:
+                found = segment.decode(await self.store.get(str(name)), name)
+            except (NotFound, ArchiveDamaged) as error:
+                found = await self._from_peers(name, error)
+            self._open[name] = found
+            while len(self._open) > ARCHIVE_OPEN_SEGMENTS:
+                self._open.popitem(last=False)
+        return found
+
+    async def open_base(self, name: BaseName, link: bytes) -> Snapshot | None:
+        """A base, if it is whole and of the event with this link; None else, here and at every peer."""
+        for store in (self.store, *await self._others()):
+            try:
+                base = Snapshot(name.sequence, await store.get(str(name)))
+                mark = open_frame(base).mark
+            except (BraidError, ValueError):  # gone, damaged, or never a base
+                continue
+            if mark is not None and mark.link == link:
+                if store is not self.store:
+                    await self.keep_base(name, base.data)
+                return base
+        return None
+
+    async def ask_peers(self, history: HistoryId) -> Index:
+        """Names of a history's objects at peers; empty when they were asked a moment ago."""
+        found, now = Index(), self._clock.elapsed()
+        if now < self._asked.get(history, 0.0):
+            return found
+        self._asked[history] = now + ARCHIVE_PEERS_AGAIN_SECONDS
+        for peer in await self._others():
+            try:
+                listed = await peer.list(names.prefix(history))
+            except BraidError:
+                continue
+            _fill(found, history, (each.name for each in listed))
+        self._peer_bases[history] = found.bases
+        return found
+
+    async def bases(self, history: HistoryId) -> Sequence[BaseName]:
+        """Bases here and, as of the last time they were asked, at peers; in order of sequence."""
+        found = {*(await self.index(history)).bases, *self._peer_bases.get(history, ())}
+        return sorted(found, key=lambda each: each.sequence)
+
+    async def fetch(self, name: SegmentName) -> Segment | None:
+        """A peer's segment, checked and kept; None when no peer has it whole."""
+        try:
+            return await self._from_peers(name, NotFound(f"no peer has {name}"))
+        except (ArchiveDamaged, NotFound):
+            return None
+
+    async def _from_peers(self, name: SegmentName, error: BraidError) -> Segment:
+        for peer in await self._others():
+            try:
+                found = segment.decode(await peer.get(str(name)), name)
+            except BraidError:
+                continue
+            await self.keep(found)
+            return found
+        if isinstance(error, NotFound):
+            raise segment.damaged(name, name.first, name.last, "its object is gone") from error
+        raise error
+
+    async def _others(self) -> Sequence[ArchiveStore]:
+        return () if self.shared else await self._peers()
+
+
+def _fill(index: Index, history: HistoryId, found: Iterable[str]) -> None:
+    bases: list[BaseName] = []
+    for text in found:
+        name = names.parse(text)
+        if name is None or name.history != history:
+            continue
+        if isinstance(name, BaseName):
+            bases.append(name)
+        else:
+            index.add(name)
+    index.bases = sorted({*index.bases, *bases}, key=lambda each: each.sequence)
+
+
+def frame_mark(snapshot: Snapshot | None) -> Mark | None:
+    """What a snapshot vouches for; None when it vouches for nothing."""
+    if snapshot is None:
+        return None
+    try:
+        return open_frame(snapshot).mark
+    except CorruptHistory:
+        return None

@@ -1,0 +1,72 @@
+"""Deletes what has expired from a replica's archive, now and then.
+
+Wall clocks step. So an object goes only after it has looked expired for `ARCHIVE_EXPIRY_SECONDS` of elapsed time, at
+every look: a clock that is set right within a day deletes nothing.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable
+
+from braid.archive import names
+from braid.archive.expiry import expired
+from braid.archive.names import BaseName, SegmentName
+from braid.kernel.errors import Unavailable
+from braid.kernel.limits_archive import ARCHIVE_EXPIRY_SECONDS, ARCHIVE_SWEEP_SECONDS
+from braid.kernel.ports import Clock, HistoryId
+from braid.runtime.archive.shelf import Shelf
+from braid.runtime.telemetry import Metrics, logger
+
+_DAY_MS = 86_400_000
+
+
+class Sweeper:
+    """Keeps an archive for its time; in a shared one, while this replica leads."""
+
+    def __init__(
+        self,
+        shelf: Shelf,
+        service: str,
+        clock: Clock,
+        metrics: Metrics,
+        retention_days: float,
+        leading: Callable[[], bool],
+    ) -> None:
+        self.retention_days = retention_days
+        self._shelf = shelf
+        self._prefix = f"{service}/"
+        self._clock = clock
+        self._metrics = metrics
+        self._leading = leading
+        self._log = logger(service)
+        self._since: dict[str, float] = {}
+
+    async def run(self) -> None:
+        """Looks once an interval, forever."""
+        while True:
+            try:
+                await self.sweep()
+            except Unavailable as error:
+                self._log.warning("the archive cannot be swept", error=str(error))
+            await self._clock.sleep(ARCHIVE_SWEEP_SECONDS)
+
+    async def sweep(self) -> None:
+        """Deletes what has looked expired for long enough. Raises `Unavailable`."""
+        listed = await self._shelf.store.list(self._prefix)
+        self._metrics.archive_bytes.set(sum(each.size_bytes for each in listed))
+        if self._shelf.shared and not self._leading():
+            return
+        now = self._clock.elapsed()
+        looks = self._expired([each.name for each in listed])
+        self._since = {str(name): self._since.get(str(name), now) for name in looks}
+        for name in looks:
+            if now - self._since[str(name)] >= ARCHIVE_EXPIRY_SECONDS:
+                await self._shelf.remove(name)
+
+    def _expired(self, listed: list[str]) -> list[SegmentName | BaseName]:
+        histories: dict[HistoryId, list[SegmentName | BaseName]] = defaultdict(list)
+        for text in listed:
+            name = names.parse(text)
+            if name is not None:
+                histories[name.history].append(name)
+        before_ms = self._clock.now_ms() - int(self.retention_days * _DAY_MS)
+        return [name for found in histories.values() for name in expired(found, before_ms)]
