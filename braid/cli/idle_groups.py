@@ -25,7 +25,7 @@ def check_groups(groups: Sequence[Group], clusters: Sequence[ClusterFacts], now_
         clusters: What clusters say of themselves; those that do not answer say nothing.
         now_ms: Wall clock.
     """
-    found: list[Finding] = []
+    found = _held(groups)
     for group in groups:
         if group.status.members or not group.status.idle_since_ms:
             continue
@@ -55,17 +55,31 @@ def _forgotten(group: Group, clusters: Sequence[ClusterFacts], now_ms: int) -> l
 
 def _not_waited_for(group: Group, now_ms: int) -> list[Finding]:
     """When drains go on without it."""
-    expiry_ms, idle_ms = GROUP_IDLE_EXPIRY_SECONDS * 1_000, now_ms - group.status.idle_since_ms
-    since = age_text(group.status.idle_since_ms, now_ms)
+    status, since = group.status, age_text(group.status.idle_since_ms, now_ms)
     name, remedy = f"group/{group.name}", _remedy(group)
-    if group.status.idle_expired:
+    if status.idle_expired:
         message = f"without members for {since}: drains do not wait for it any more"
         return [Finding(name, "idle", Level.WARN, message, remedy)]
-    if idle_ms < _SHARE_TOLD * expiry_ms:
+    left_ms = status.idle_left_ms if status.idle_left_ms or status.idle_alerted else _left_by_wall_clocks(group, now_ms)
+    if not status.idle_alerted and left_ms >= _SHARE_TOLD * GROUP_IDLE_EXPIRY_SECONDS * 1_000:
         return []
-    left = age_text(now_ms, now_ms + max(0, expiry_ms - idle_ms))
+    left = age_text(now_ms, now_ms + left_ms)
     message = f"without members for {since}: drains stop waiting for it in {left}"
     return [Finding(name, "idle", Level.WARN, message, remedy)]
+
+
+def _left_by_wall_clocks(group: Group, now_ms: int) -> int:
+    """How much longer drains wait for a group, where its assigner is of a release that does not say so."""
+    return max(0, GROUP_IDLE_EXPIRY_SECONDS * 1_000 - (now_ms - group.status.idle_since_ms))
+
+
+def _held(groups: Sequence[Group]) -> list[Finding]:
+    """Why all idle groups are waited for without end, where they are."""
+    why = next((group.status.idle_held for group in groups if group.status.idle_held), "")
+    if not why:
+        return []
+    message = f"nothing that waits expires or is deleted: {why}"
+    return [Finding("assigner", "waits", Level.FAIL, message, "synchronise the clocks of all machines (NTP)")]
 
 
 def _remedy(group: Group) -> str:

@@ -23,6 +23,7 @@ from braid.runtime.retry import Backoff
 from braid.runtime.service import Service
 from braid.runtime.serving import build_rpc_service
 from braid.runtime.telemetry import Metrics, logger, make_metrics
+from braid.runtime.waits import Waits
 
 T = TypeVar("T")
 
@@ -38,6 +39,7 @@ class Replica:
         mesh: The id of the mesh it belongs to; known while it leads.
         aggregates: The service's histories.
         archive: What it serves of its archive of them.
+        waits: What it waits for, for days, before it deletes or expires something.
         metrics: Its instruments; `metrics.registry` takes the service's own.
         log: Its structured logger.
     """
@@ -88,6 +90,7 @@ class Replica:
         self._term_over = asyncio.Event()
         self._stopping = asyncio.Event()
         self._ready = asyncio.Event()
+        self.waits = Waits(self)
 
     # --- what services ask ---------------------------------------------------------------------------------------
 

@@ -33,6 +33,7 @@ class Metrics:
     archive_failing: Gauge
     archive_holes: Counter
     archive_bytes: Gauge
+    clock_ahead_seconds: Gauge
 
 
 def make_metrics(service: str, instance: str) -> Metrics:
@@ -64,6 +65,12 @@ def make_metrics(service: str, instance: str) -> Metrics:
             "braid_archive_holes", "Events this leader compacted without a copy in the archive", registry=registry
         ),
         archive_bytes=Gauge("braid_archive_bytes", "Size of this replica's archive", registry=registry),
+        clock_ahead_seconds=Gauge(
+            "braid_clock_ahead_seconds",
+            "A replica's wall clock ahead of most replicas', as the leader saw it, where that was too far",
+            ["replica"],
+            registry=registry,
+        ),
     )
 
 
@@ -92,6 +99,7 @@ class AssignerMetrics:
     fencing_waived: Counter
     shadow_moves: Gauge
     shadow_imbalance: Gauge
+    idle_alerted: Gauge
 
 
 def make_assigner_metrics(metrics: Metrics) -> AssignerMetrics:
@@ -114,6 +122,11 @@ def make_assigner_metrics(metrics: Metrics) -> AssignerMetrics:
             "braid_shadow_imbalance",
             "The most loaded member over the mean, as it is now and as the group's shadow policy would have it then",
             ["group", "placement"],
+            registry=registry,
+        ),
+        idle_alerted=Gauge(
+            "braid_groups_idle_alerted",
+            "Groups without members that drains will stop waiting for, or do not wait for any more",
             registry=registry,
         ),
     )

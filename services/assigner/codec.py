@@ -6,12 +6,12 @@ from typing import Final, cast
 from google.protobuf.message import DecodeError
 
 from braid.api.assigner.v1 import events_pb2 as pb
-from braid.api.assigner.v1 import group_pb2
 from braid.api.mesh.v1 import event_pb2
 from braid.kernel.decider import Context
 from braid.kernel.errors import CorruptHistory
 from braid.kernel.offset_ranges import OffsetRange
-from services.assigner import codec_rules, snapshots
+from services.assigner import codec_later, codec_rules, snapshots
+from services.assigner.codec_specs import decode_spec, spec_message
 from services.assigner.doubts import ProgressDoubted
 from services.assigner.events import (
     BumpIntended,
@@ -22,6 +22,7 @@ from services.assigner.events import (
     GenerationBumped,
     GoneReason,
     GroupDeleted,
+    GroupIdleAlerted,
     GroupIdleExpired,
     GroupRegistered,
     GroupUpdated,
@@ -36,7 +37,7 @@ from services.assigner.events import (
     RevokesStarted,
     StartFixed,
 )
-from services.assigner.group import Fencing, Group, GroupSpec, Ownership, StartKind, StartPosition
+from services.assigner.group import Group
 from services.assigner.resets import ProgressReset, ResetIntended
 from services.assigner.splits import LeaseSplit, SplitAsked, SplitEnded, SplitRefused
 from services.assigner.stops import LaneResumeAsked, LaneResumed, LaneStopped
@@ -57,6 +58,9 @@ class GroupCodec:
             message = pb.AssignerEvent.FromString(data)
         except DecodeError as error:
             raise CorruptHistory("the bytes are no AssignerEvent") from error
+        later = codec_later.decode(message)
+        if later is not None:
+            return later, _decode_metadata(message.metadata)
         name = message.WhichOneof("event")
         if name is None:
             raise CorruptHistory("the event is of an unknown type", remedy="run a newer release")
@@ -99,49 +103,6 @@ def _decode_metadata(message: event_pb2.EventMetadata) -> Context:
     )
 
 
-def spec_message(spec: GroupSpec) -> group_pb2.GroupSpec:
-    """A group's spec, as a message."""
-    start = group_pb2.StartPosition()
-    match spec.start.kind:
-        case StartKind.EARLIEST:
-            start.earliest = True
-        case StartKind.LATEST:
-            start.latest = True
-        case StartKind.TIME:
-            start.time_ms = spec.start.time_ms
-    return group_pb2.GroupSpec(
-        streams=spec.streams,
-        lanes=dict(spec.lanes),
-        ownership=cast("group_pb2.Ownership.ValueType", spec.ownership.value),
-        lease_ms=spec.lease_ms,
-        start=start,
-        fencing=cast("group_pb2.Fencing.ValueType", spec.fencing.value),
-    )
-
-
-def decode_spec(message: group_pb2.GroupSpec) -> GroupSpec:
-    """Reads `spec_message`'s message. Raises `ValueError` for an unknown ownership or fencing."""
-    return GroupSpec(
-        tuple(message.streams),
-        tuple(sorted(message.lanes.items())),
-        Ownership(message.ownership),
-        message.lease_ms,
-        decode_start(message.start),
-        Fencing(message.fencing or Fencing.NONE.value),
-    )
-
-
-def decode_start(message: group_pb2.StartPosition) -> StartPosition:
-    """A start position; the earliest when none is set."""
-    match message.WhichOneof("position"):
-        case "latest":
-            return StartPosition(StartKind.LATEST)
-        case "time_ms":
-            return StartPosition(StartKind.TIME, message.time_ms)
-        case _:
-            return StartPosition()
-
-
 def _grants(grants: Iterable[LeaseGrant]) -> list[pb.LeaseGrant]:
     return [pb.LeaseGrant(lease=grant.lease, member=grant.member, epoch=grant.epoch) for grant in grants]
 
@@ -161,6 +122,8 @@ def _encode_event(event: Event) -> pb.AssignerEvent:
             return pb.AssignerEvent(group_updated=pb.GroupUpdated(spec=spec_message(spec)))
         case GroupDeleted():
             return pb.AssignerEvent(group_deleted=pb.GroupDeleted())
+        case GroupIdleAlerted():
+            return codec_later.encode(event)
         case GroupIdleExpired():
             return pb.AssignerEvent(group_idle_expired=pb.GroupIdleExpired())
         case MemberJoined() | MemberGone():

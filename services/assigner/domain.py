@@ -15,6 +15,7 @@ from services.assigner import (
     doubts,
     generations,
     group_channels,
+    idle_wait,
     operations,
     resets,
     splits,
@@ -32,17 +33,16 @@ from services.assigner.events import (
     EndMembership,
     EndReading,
     Event,
-    ExpireIdle,
     FinishReading,
     FixStart,
     GroupDeleted,
-    GroupIdleExpired,
     GroupRegistered,
     GroupUpdated,
     Hello,
     IntendBump,
     JoinMember,
     LeaseGrant,
+    LookAtIdle,
     MemberGone,
     MemberJoined,
     ObserveChannels,
@@ -119,8 +119,8 @@ class GroupDecider:
                 return splits.decide(state, command)
             case ReportSplits():
                 return splits.decide(state, command)
-            case ExpireIdle(idle_ms):
-                return _expire_idle(state, idle_ms, context)
+            case LookAtIdle():
+                return idle_wait.decide(state, command)
             case Together(commands):
                 return self._decide_all(state, commands, context)
             case _:
@@ -183,12 +183,6 @@ def _delete(state: Group, etag: str) -> Sequence[Event]:
         count = len(state.members)
         raise Refused(f"group {state.name!r} has {count} members", field="name", remedy="stop its members first")
     return [GroupDeleted()]
-
-
-def _expire_idle(state: Group, idle_ms: int, context: Context) -> Sequence[Event]:
-    if state.spec is None or state.members or state.idle_expired:
-        return ()
-    return [GroupIdleExpired()] if context.now_ms - state.idle_since_ms >= idle_ms else ()
 
 
 # --- members

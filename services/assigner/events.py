@@ -47,6 +47,14 @@ class GroupDeleted:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupIdleAlerted:
+    """Drains will soon stop waiting for the group; its present spec travels beside (see `codec`)."""
+
+    spec: GroupSpec
+    left_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class GroupIdleExpired:
     """No member for so long that it holds no drain any more."""
 
@@ -184,6 +192,7 @@ Event = (
     GroupRegistered
     | GroupUpdated
     | GroupDeleted
+    | GroupIdleAlerted
     | GroupIdleExpired
     | StartFixed
     | ChannelObserved
@@ -381,10 +390,20 @@ class EndMembership:
 
 
 @dataclass(frozen=True, slots=True)
-class ExpireIdle:
-    """Checks whether the group has been without members for `idle_ms`."""
+class LookAtIdle:
+    """Looks at how long the group is waited for, as measured by a clock that never steps. Milliseconds.
 
-    idle_ms: int
+    Attributes:
+        since_ms: Which wait that is about, by when it began.
+        whole_ms: How long groups are waited for.
+        waited_ms: How long this one was.
+        alerted_ms: How long ago that was told; 0 when it was not.
+    """
+
+    since_ms: int
+    whole_ms: int
+    waited_ms: int
+    alerted_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -411,7 +430,7 @@ Command = (
     | WaiveFencing
     | RecordAside
     | EndMembership
-    | ExpireIdle
+    | LookAtIdle
     | ResetCommand
     | StopCommand
     | SplitCommand

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from braid.kernel.decider import Context
 from braid.kernel.ids import ChannelId
-from services.assigner import doubts, generations, operations, resets, returns, splits, stops, unfencing
+from services.assigner import doubts, generations, idle_wait, operations, resets, returns, splits, stops, unfencing
 from services.assigner.doubts import ProgressDoubted
 from services.assigner.events import (
     BumpIntended,
@@ -14,6 +14,7 @@ from services.assigner.events import (
     FencingWaived,
     GenerationBumped,
     GroupDeleted,
+    GroupIdleAlerted,
     GroupIdleExpired,
     GroupRegistered,
     GroupUpdated,
@@ -42,8 +43,8 @@ def evolve(state: Group, event: Event, context: Context) -> Group:
             return replace(state, spec=spec, spec_changes=state.spec_changes + 1)
         case GroupDeleted():
             return Group(state.name, spec_changes=state.spec_changes + 1, last_epoch=state.last_epoch)
-        case GroupIdleExpired():
-            return replace(state, idle_expired=True)
+        case GroupIdleAlerted() | GroupIdleExpired():
+            return idle_wait.evolve(state, event)
         case MemberJoined():
             return _joined(state, event, context)
         case MemberGone(member):
@@ -95,7 +96,7 @@ def _joined(state: Group, event: MemberJoined, context: Context) -> Group:
         event.peer,
         context.now_ms if known is None else known.joined_at_ms,
     )
-    return replace(state.with_member(member), idle_since_ms=0, idle_expired=False)
+    return replace(state.with_member(member), idle_since_ms=0, idle_expired=False, idle_alerted=False)
 
 
 def _gone(state: Group, member: str, context: Context) -> Group:
@@ -105,7 +106,7 @@ def _gone(state: Group, member: str, context: Context) -> Group:
     left = state.with_leases(returns.gone(state, known, context.now_ms)).without_members(member)
     if left.stops:
         left = replace(left, stops={key: stop for key, stop in left.stops.items() if stop.member != member})
-    return left if left.members else replace(left, idle_since_ms=context.now_ms)
+    return left if left.members else left.idle_from(context.now_ms)
 
 
 def _granted(state: Group, event: LeasesGranted, context: Context) -> Group:

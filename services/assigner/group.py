@@ -247,6 +247,7 @@ class Group:
         stops: By `<member>/<lane>`, lanes that members have stopped with.
         doubts: By `<lease>/<kind>`, what holders could not believe of committed progress.
         splits: By lease, those that are split or were asked to be.
+        idle_alerted: It has been told that drains will stop waiting for it.
         resets: How many resets of its progress were recorded, intents and results.
     """
 
@@ -265,6 +266,7 @@ class Group:
     stops: Mapping[str, Stop] = field(default_factory=dict)
     splits: Mapping[str, Split] = field(default_factory=dict)
     doubts: Mapping[str, Doubt] = field(default_factory=dict)
+    idle_alerted: bool = False
     resets: int = 0
 
     def __post_init__(self) -> None:
@@ -309,6 +311,10 @@ class Group:
     def with_leases(self, changes: Mapping[str, Lease | None]) -> "Group":
         """The state with some leases replaced, or (None) forgotten."""
         return replace(self, leases=cast("Leases", self.leases).changed(changes)) if changes else self
+
+    def idle_from(self, now_ms: int) -> "Group":
+        """The group, without members from now on, or waited for anew."""
+        return replace(self, idle_since_ms=now_ms, idle_expired=False, idle_alerted=False)
 
     def with_member(self, member: Member) -> "Group":
         """The state with one member more, or another under its id."""

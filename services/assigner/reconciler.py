@@ -43,6 +43,7 @@ from services.assigner.group import Fencing, Group, GroupSpec, Ownership
 from services.assigner.peers import RegistryFollower
 from services.assigner.reconciler_generations import Memberships
 from services.assigner.reconciler_group import GROUPS, GroupKeeper
+from services.assigner.reconciler_idle import IdleWatch
 from services.assigner.registry_view import ClusterPlace
 from services.assigner.splits import SplitAsked
 from services.assigner.stops import LaneResumeAsked
@@ -72,7 +73,7 @@ class Term:
         self._registry = registry
         self._kafka = kafka
         self._memberships = Memberships(kafka, metrics)
-        self._idle_expiry_ms = round(idle_expiry_seconds * 1000)
+        self._idle = IdleWatch(replica, metrics, round(idle_expiry_seconds * 1000), self.keeper)
         self._clock = replica.host.clock
         now = self._clock.elapsed()
         self._elected_at = now
@@ -261,6 +262,7 @@ class Term:
     def _close(self) -> None:
         for keeper in self._keepers.values():
             keeper.stop()
+        self._idle.stop()
         for task in [*self._tasks, *([self._flushing] if self._flushing else [])]:
             task.cancel()
         self._replica.host.tasks.spawn(self._memberships.close(), "memberships end")
@@ -291,7 +293,7 @@ class Term:
             self._overdue(revoke)
         if now - self._idle_checked_at >= IDLE_CHECK_SECONDS:
             self._idle_checked_at = now
-            self._check_idle()
+            self._idle.look()
         if now - self._looked_at >= LOAD_LOOK_SECONDS:
             self._looked_at = now
             for keeper in self._keepers.values():
@@ -318,13 +320,6 @@ class Term:
         stream = self._streams.pop(member)
         if stream is not None:
             stream.end(LeaseLost(f"{key.lease} was not given back in time", remedy="join again when the lease ran out"))
-
-    def _check_idle(self) -> None:
-        now_ms = self._clock.now_ms()
-        for name, state in self._replica.aggregates.states(GROUPS).items():
-            idle = state.spec is not None and not state.members and not state.idle_expired
-            if idle and now_ms - state.idle_since_ms >= self._idle_expiry_ms:
-                self.keeper(name).expire_idle(self._idle_expiry_ms)
 
     # --- what was decided, and what the registry said
 

@@ -22,10 +22,10 @@ from services.assigner.events import (
     Balance,
     Command,
     Event,
-    ExpireIdle,
     FixStart,
     GoneReason,
     Loads,
+    LookAtIdle,
     ObserveChannels,
     Release,
     ReleaseLeases,
@@ -177,9 +177,9 @@ class GroupKeeper:
         if told:
             self._ask(ReportDoubts(member, tuple(told)), f"told by {member}")
 
-    def expire_idle(self, idle_ms: int) -> None:
-        """The group may have been idle for too long."""
-        self._ask(ExpireIdle(idle_ms), "idle")
+    def look_at_idle(self, look: LookAtIdle) -> None:
+        """The group may have been waited for for too long."""
+        self._ask(look, "idle")
 
     def _ask(self, command: Command, cause: str) -> None:
         self._commands.append(command)

@@ -123,7 +123,7 @@ def evolve(state: Group, event: ResetEvent, context: Context) -> Group:
     if known is None:
         return state
     if not state.members:
-        state = replace(state, idle_since_ms=context.now_ms, idle_expired=False)
+        state = state.idle_from(context.now_ms)
     if isinstance(event, ResetIntended):
         known = replace(known, reset=event.offsets, unproved=True)
     else:

@@ -14,7 +14,7 @@ from braid.runtime.kinds import AnyKind, Outcome
 from braid.runtime.replica import Replica
 from braid.runtime.telemetry import AssignerMetrics, make_assigner_metrics
 from services.assigner.admission import check_spec
-from services.assigner.codec import spec_message
+from services.assigner.codec_specs import spec_message
 from services.assigner.domain import registered_spec
 from services.assigner.events import Command, DeleteGroup, RegisterGroup, UpdateGroup
 from services.assigner.group import Group, GroupSpec
@@ -51,7 +51,7 @@ class Assigner:
         """The table of methods; called once, before serving."""
         registry = self._registry = RegistryFollower(replica.host, replica.client("registry"))
         self._metrics = make_assigner_metrics(replica.metrics)
-        reads = Reads(replica, self._connected)
+        reads = Reads(replica, self._connected, round(self._idle_expiry_seconds * 1_000))
         writes = _Writes(replica, registry, lambda: self._require_term(replica))
         tickets = Tickets[MemberSession](int.from_bytes(replica.host.randomness.entropy(5)))
         joins = Joins(replica, registry, tickets, lambda: self._require_term(replica))
@@ -98,14 +98,21 @@ class Assigner:
         """One term; cancelled the moment authority ends."""
         assert self._metrics, "rpc() comes first"
         self._term = Term(replica, self._followed(), self._kafka, self._metrics, self._idle_expiry_seconds)
+        counting = replica.host.tasks.spawn(replica.waits.lead(), f"{replica.instance} waits")
         try:
             await self._term.run()
         finally:
             self._term = None
+            counting.cancel()
+            await counting.ended()
 
     async def follow(self, replica: Replica) -> None:
-        """Follows the registry's channels, leading or not."""
-        await self._followed().run()
+        """Follows the registry's channels and how long groups were idle, leading or not."""
+        following = replica.host.tasks.spawn(replica.waits.follow(), f"{replica.instance} follows waits")
+        try:
+            await self._followed().run()
+        finally:
+            following.cancel()
 
     def _followed(self) -> RegistryFollower:
         if self._registry is None:

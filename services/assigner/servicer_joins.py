@@ -38,8 +38,8 @@ from services.assigner.admission import (
     check_spec,
 )
 from services.assigner.allowance import Allowance
-from services.assigner.codec import spec_message
 from services.assigner.codec_joins import grant_message, hello_of, read_findings, read_splits, wish_message
+from services.assigner.codec_specs import spec_message
 from services.assigner.domain import registered_spec
 from services.assigner.events import ChannelView, Command, JoinMember, LeaseGrant, Release
 from services.assigner.group import Fencing, Group, GroupSpec, LeaseState, Split, channel_of

@@ -11,10 +11,11 @@ from braid.kernel.limits import PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX
 from braid.kernel.offset_ranges import ranges_text
 from braid.kernel.ports import Caller
 from braid.runtime.replica import Replica
-from services.assigner import doubts, group_channels, resets, stops, unfencing
+from services.assigner import doubts, group_channels, idle_wait, resets, stops, unfencing
 from services.assigner.admission import etag_of
-from services.assigner.codec import metadata_message, spec_message
+from services.assigner.codec import metadata_message
 from services.assigner.codec_rules import rules_message
+from services.assigner.codec_specs import spec_message
 from services.assigner.constraints import ruled, said_capacity
 from services.assigner.domain import registered_spec
 from services.assigner.events import Event
@@ -32,6 +33,7 @@ from services.assigner.group import (
     partition_of,
 )
 from services.assigner.reconciler_group import GROUPS
+from services.assigner.reconciler_idle import measured
 from services.assigner.streams import MemberKey
 
 T = TypeVar("T")
@@ -41,14 +43,15 @@ _NEVER = Lease(LeaseState.FREE, "", 0, 0)
 class Reads:
     """Handlers of the reading methods."""
 
-    def __init__(self, replica: Replica, connected: Callable[[MemberKey], bool]) -> None:
+    def __init__(self, replica: Replica, connected: Callable[[MemberKey], bool], idle_expiry_ms: int) -> None:
         """`connected` tells whether a member's stream is open here; a follower knows of none and awaits nobody."""
         self._replica = replica
         self._connected = connected
+        self._idle_expiry_ms = idle_expiry_ms
 
     async def get_group(self, request: api.GetGroupRequest, caller: Caller) -> group_pb2.Group:
         """One group. Raises `NotFound`."""
-        return group_message(self._group(request.name))
+        return self._described(self._group(request.name))
 
     async def list_groups(self, request: api.ListGroupsRequest, caller: Caller) -> api.ListGroupsResponse:
         """Groups by name. Filtered by lane the answer feeds drains, so it is the leader's. Raises `NotLeader`."""
@@ -57,7 +60,7 @@ class Reads:
         found = [group for group in self._groups("") if _consumes(group, request.stream, request.lane)]
         groups, token = _page(found, lambda group: group.name, request.page_size, request.page_token)
         return api.ListGroupsResponse(
-            groups=map(group_message, groups), next_page_token=token, revision=self._replica.aggregates.revision
+            groups=map(self._described, groups), next_page_token=token, revision=self._replica.aggregates.revision
         )
 
     async def list_members(self, request: api.ListMembersRequest, caller: Caller) -> api.ListMembersResponse:
@@ -106,6 +109,14 @@ class Reads:
         ]
         now = lease_message(group, str(lease), group.leases.get(str(lease), _NEVER))
         return api.ExplainLeaseResponse(lease=now, reasons=reasons, kept_from_sequence=past.kept_from)
+
+    def _described(self, state: Group) -> group_pb2.Group:
+        """A group with what this replica knows of how long it will be waited for."""
+        message = group_message(state)
+        if idle_wait.waiting(state):
+            message.status.idle_left_ms = measured(self._replica, state, self._idle_expiry_ms).left_ms
+            message.status.idle_held = self._replica.waits.stopped
+        return message
 
     def _group(self, name: str) -> Group:
         state = self._replica.aggregates.state(GROUPS, name)
@@ -161,6 +172,7 @@ def group_message(state: Group) -> group_pb2.Group:
             ending_clusters=unfencing.ending(state),
             resetting_channels=resets.pending(state),
             resets=state.resets,
+            idle_alerted=state.idle_alerted,
             splits=_split_messages(state),
             doubts=[f"{x.lease} {x.kind} {x.start} to {x.end}: {x.reason}" for x in doubts.current(state)],
             stopped_lanes=[_stop_text(state, each) for _, each in sorted(state.stops.items())],

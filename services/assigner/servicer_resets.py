@@ -9,7 +9,7 @@ from braid.kernel.ids import ChannelId, LeaseId
 from braid.kernel.ports import Caller, Kafka, OffsetAt, TopicPartition
 from braid.runtime.replica import Replica
 from services.assigner import group_channels, resets
-from services.assigner.codec import decode_start
+from services.assigner.codec_specs import decode_start
 from services.assigner.domain import registered_spec
 from services.assigner.group import Channel, Group, StartKind, StartPosition, lease_name
 from services.assigner.model.channels import ChannelObserved

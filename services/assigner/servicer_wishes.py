@@ -6,7 +6,7 @@ from braid.api.assigner.v1 import group_pb2
 from braid.kernel.errors import Invalid
 from braid.kernel.limits import LEASE_MS_DEFAULT
 from services.assigner.admission import FENCING_DEFAULT
-from services.assigner.codec import decode_spec
+from services.assigner.codec_specs import decode_spec
 from services.assigner.group import Fencing, GroupSpec, Ownership
 
 

@@ -34,7 +34,7 @@ Json = Mapping[str, object]
 _FORMAT: Final = 1
 _TIGHT: Final = (",", ":")
 _ENCODER: Final = json.JSONEncoder(separators=_TIGHT, ensure_ascii=False)  # keys as they come: in a fixed order
-LATER: Final = ("resets",)  # plain values only
+LATER: Final = ("idle_alerted", "resets")  # plain values only
 _INITIAL: Final = {field.name: field.default for field in fields(Group)}
 _LATER_OF_CHANNELS: Final[Json] = {
     "reading": False,

@@ -214,13 +214,13 @@ def progress(world: World, cluster: Cluster) -> Progress:
         states.count(ChannelState.DRAINED),
         stranded,
         blocked,
-        max((kept_until_ms(each.stream, each.channel) for each in kept), default=0),
+        max((world.now_ms + kept_for_ms(world, each.stream, each.channel) for each in kept), default=0),
     )
 
 
-def kept_until_ms(stream: Stream, channel: Channel) -> int:
-    """When a drained channel has outlived its stream's retention."""
-    return channel.state_since_ms + stream.spec.retention_hours * HOUR_MS
+def kept_for_ms(world: World, stream: Stream, channel: Channel) -> int:
+    """How much longer a drained channel is kept: its stream's retention, counted in time that registries led."""
+    return max(0, stream.spec.retention_hours * HOUR_MS - world.waited_ms(stream, channel))
 
 
 def _waits_for_cluster(channel: Channel, cluster: Cluster) -> bool:

@@ -34,7 +34,8 @@ class Desk:
 
     def world(self) -> World:
         """The world as this replica knows it; the leader knows clusters' loads, too."""
-        world = read_world(self.replica.aggregates, self.replica.host.clock.now_ms())
+        replica = self.replica
+        world = read_world(replica.aggregates, replica.host.clock.now_ms(), replica.waits)
         return replace(world, loads=self._loads())
 
     def _loads(self) -> Mapping[str, MeasuredLoad]:

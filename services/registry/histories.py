@@ -5,6 +5,7 @@ from typing import Final
 
 from braid.runtime.aggregates import Aggregates
 from braid.runtime.kinds import Kind
+from braid.runtime.waits import Waits
 from services.registry.clusters import Cluster, ClusterCommand, ClusterDecider, ClusterEvent
 from services.registry.codec import CLUSTER_CODEC, STREAM_CODEC
 from services.registry.commands import StreamCommand
@@ -17,10 +18,13 @@ CLUSTERS: Final[Kind[Cluster, ClusterCommand, ClusterEvent]] = Kind("cluster", C
 STREAMS: Final[Kind[Stream, StreamCommand, StreamEvent]] = Kind("stream", StreamDecider(), STREAM_CODEC)
 
 
-def read_world(aggregates: Aggregates, now_ms: int) -> World:
-    """The world as this replica knows it, in the store's present incarnation."""
+def read_world(aggregates: Aggregates, now_ms: int, waits: Waits | None = None) -> World:
+    """The world as this replica knows it, in the store's present incarnation; how long channels have been in their
+    states, where `waits` are given.
+    """
     clusters = {name: _as_of(each, aggregates.incarnation) for name, each in aggregates.states(CLUSTERS).items()}
-    return World(now_ms, clusters, aggregates.states(STREAMS))
+    world = World(now_ms, clusters, aggregates.states(STREAMS))
+    return world if waits is None else replace(world, waited=waits.waited(), unsure=waits.stopped)
 
 
 def _as_of(cluster: Cluster, incarnation: int) -> Cluster:

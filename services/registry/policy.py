@@ -9,7 +9,7 @@ Guards of a failover: only to a healthy, uncordoned cluster with headroom; at mo
 cluster; the stream's own `failover` mode.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from braid.kernel.limits_failover import MOVES_PER_ROUND_MAX, SPARE_GRACE_SECONDS
@@ -24,7 +24,7 @@ from services.registry.commands import (
     ReportLoss,
     StreamCommand,
 )
-from services.registry.decommission import Wave, kept_until_ms, leave
+from services.registry.decommission import Wave, kept_for_ms, leave
 from services.registry.failover import leaving, must_leave
 from services.registry.losses import below
 from services.registry.spares import covered, place, ready
@@ -173,7 +173,7 @@ def _outlived(world: World, stream: Stream, channel: Channel) -> str:
         return ""
     if world.cluster(channel.cluster).discard_drained:
         return "what is drained on its cluster is discarded"
-    return "its retention has passed" if world.now_ms >= kept_until_ms(stream, channel) else ""
+    return "" if world.unsure or kept_for_ms(world, stream, channel) else "its retention has passed"
 
 
 def _unwanted(world: World, stream: Stream, spare: Channel) -> str:
@@ -186,9 +186,25 @@ def _unwanted(world: World, stream: Stream, spare: Channel) -> str:
         return f"its cluster is {closed}"
     if stream.spec.clusters and spare.cluster not in stream.spec.clusters:
         return "the stream does not name its cluster"
-    if world.now_ms < spare.state_since_ms + SPARE_GRACE_SECONDS * 1_000:
-        return ""
+    late = world.waited_ms(stream, spare) >= SPARE_GRACE_SECONDS * 1_000 and not world.unsure
+    return _misplaced(stream, spare) if late else ""
+
+
+def _misplaced(stream: Stream, spare: Channel) -> str:
+    """Why a spare is of no use any more where nothing is under way; ''."""
     if spare.partitions != stream.spec.lanes[spare.ref.lane]:
         return "the lane has another number of partitions"
     beside = spare.cluster in {channel.cluster for channel in stream.active(spare.ref.lane)}
     return "its cluster carries the lane already" if beside else ""
+
+
+def waits(world: World) -> Mapping[str, int]:
+    """Channels whose topics go when they have waited for long enough, with when their states began."""
+    return {
+        str(channel.id(stream.name)): channel.state_since_ms
+        for stream in world.streams.values()
+        if stream.exists
+        for channel in stream.channels
+        if not channel.retiring
+        if channel.state is ChannelState.DRAINED or (channel.spare and _misplaced(stream, channel))
+    }

@@ -37,7 +37,7 @@ from services.registry.histories import CLUSTERS, STREAMS, read_world
 from services.registry.loads import MeasuredLoad
 from services.registry.mark_log import MarkLogs
 from services.registry.peers import Peers
-from services.registry.policy import Decision, plan, plan_moves
+from services.registry.policy import Decision, plan, plan_moves, waits
 from services.registry.sessions import Sessions
 from services.registry.streams import Stream, StreamSpec
 from services.registry.work import Work, next_work
@@ -132,7 +132,7 @@ class Reconciler:
             await self._crew.stop()
 
     def _world(self) -> World:
-        world = read_world(self._replica.aggregates, self._replica.host.clock.now_ms())
+        world = read_world(self._replica.aggregates, self._replica.host.clock.now_ms(), self._replica.waits)
         return replace(world, broken=self._broken(), answering=self._answering(), loads=self._loads())
 
     # --- decisions
@@ -149,6 +149,7 @@ class Reconciler:
 
     async def _decide(self, world: World) -> bool:
         """Whether all was decided. Thousands of decisions give way to moves in between, and are planned anew."""
+        await self._replica.waits.keep(waits(world))
         decisions, clock = plan(world), self._replica.host.clock
         began = clock.elapsed()
         for decision in decisions:
@@ -292,6 +293,8 @@ class Reconciler:
             case Work.AWAIT_GROUPS:
                 return await drain.await_groups(access, self._peers, cluster, job.stream.name, channel)
             case Work.AWAIT_TAIL:
+                if unsure := self._replica.waits.stopped:
+                    return Held((unsure,))
                 now_ms = self._replica.host.clock.now_ms()
                 return await drain.await_tail(access, self._peers, cluster, job.stream, channel, now_ms)
             case Work.RESTORE_RETENTION:

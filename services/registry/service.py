@@ -49,13 +49,17 @@ class RegistryService:
             self._term = Term(replica, self._kafka, peers, self._tuning, self._gauges)
         except NotLeader:  # over before it began
             return
+        counting = replica.host.tasks.spawn(replica.waits.lead(), f"{replica.instance} waits")
         try:
             await self._term.run()
         finally:
             self._term = None
+            counting.cancel()
+            await counting.ended()
 
     async def follow(self, replica: Replica) -> None:
-        """See `Service.follow`: followers only read."""
+        """See `Service.follow`: followers read, and follow how long channels have waited."""
+        await replica.waits.follow()
 
     def _present(self, replica: Replica) -> Term:
         replica.require_leader()

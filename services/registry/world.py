@@ -19,6 +19,8 @@ class World:
         broken: By cluster and topic, why a channel can go on no more although its cluster does. Only who leads knows.
         answering: Clusters whose last look succeeded, trusted or not. Only who leads knows.
         loads: Of the clusters that were measured lately. Only who leads knows.
+        waited: By name of a channel and when its state began, for how long that lasts (ms), while registries led.
+        unsure: Why nothing may be deleted only because time has passed; '' when it may.
     """
 
     now_ms: int
@@ -27,6 +29,8 @@ class World:
     broken: Mapping[tuple[str, str], str] = field(default_factory=dict)
     answering: Collection[str] = ()
     loads: Mapping[str, MeasuredLoad] = field(default_factory=dict)
+    waited: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    unsure: str = ""
 
     def cluster(self, name: str) -> Cluster:
         """A cluster; one that does not exist is neither reachable nor takes traffic."""
@@ -35,6 +39,10 @@ class World:
     def load(self, name: str) -> MeasuredLoad | None:
         """What was measured of a cluster lately; None when nothing was."""
         return self.loads.get(name)
+
+    def waited_ms(self, stream: Stream, channel: Channel) -> int:
+        """How long a channel has been in its state, in time that registries led; 0 while that is not recorded."""
+        return self.waited.get((str(channel.id(stream.name)), channel.state_since_ms), 0)
 
     def lost(self, channel: Channel) -> bool:
         """Whether the channel's topic went with a cluster that was replaced."""

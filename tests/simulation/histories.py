@@ -8,6 +8,8 @@ from braid.kernel.decider import Context
 from braid.kernel.ids import ChannelId
 from braid.kernel.ports import HistoryId
 from braid.runtime.kinds import AnyKind
+from braid.runtime.led_time import HISTORIES
+from braid.runtime.led_time_codec import CLOCK
 from services.assigner.events import GroupRegistered, LeasesGranted
 from services.assigner.group import GroupSpec
 from services.assigner.reconciler_group import GROUPS
@@ -25,6 +27,7 @@ KINDS: Mapping[tuple[str, str], AnyKind] = {
     ("registry", STREAMS.name): STREAMS,
     ("assigner", GROUPS.name): GROUPS,
     ("dlq", REPLAYS.name): REPLAYS,
+    (HISTORIES, CLOCK.name): CLOCK,
 }
 
 
@@ -62,7 +65,8 @@ class Histories:
         for data in events:
             event, context = kind.codec.decode(data)
             self.journal.say(partial(_told, history, event, context))
-            self.journal.note(facts.EventDecided(history.service, context.leader_epoch, leading))
+            deciding = history.id if history.service == HISTORIES else history.service
+            self.journal.note(facts.EventDecided(deciding, context.leader_epoch, leading))
             self._read(history, event, context.now_ms)
 
     def in_state(self, *states: str) -> list[ChannelSeen]:

@@ -53,7 +53,7 @@ class ObservedStoreServer(MemoryStoreServer):
         if counter is not None:
             counter.append(None)
         self._journal.note(facts.BatchAppended(history, expected + 1, tuple(events), done.revision))
-        leader = self.leader(history.service)
+        leader = self.leader(fence.service)
         self._appended(history, events, make_epoch(self.incarnation(), leader.fence.revision) if leader else 0)
         return done
 

@@ -17,6 +17,7 @@ from services.assigner.events import (
     JoinMember,
     LeasesGranted,
     LeasesReleased,
+    LookAtIdle,
     ObserveChannels,
     Presence,
     RegisterGroup,
@@ -83,6 +84,11 @@ class History:
                 made.append(event)
         self.events += made
         return made
+
+    def give_up(self) -> list[Event]:
+        """The group was waited for for as long as drains do: it is told to be idle, then given up."""
+        look = LookAtIdle(self.state.idle_since_ms, 100, 100, 100)
+        return self.do(look, look)
 
     def holders(self) -> dict[str, str]:
         """Who holds what."""

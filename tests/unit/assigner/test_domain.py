@@ -15,9 +15,9 @@ from services.assigner.events import (
     CloseChannel,
     Command,
     DeleteGroup,
-    ExpireIdle,
     FixStart,
     GoneReason,
+    GroupIdleAlerted,
     GroupIdleExpired,
     GroupRegistered,
     GroupUpdated,
@@ -25,6 +25,7 @@ from services.assigner.events import (
     LeaseGrant,
     LeasesGranted,
     LeasesReleased,
+    LookAtIdle,
     MemberGone,
     MemberJoined,
     ObserveChannels,
@@ -190,13 +191,11 @@ def test_a_group_exists_once() -> None:
 
 def test_idleness_expires_by_event_and_ends_with_a_member() -> None:
     history = registered()
-    assert history.do(ExpireIdle(500)) == []
-    history.now_ms += 500
-    assert history.do(ExpireIdle(500), ExpireIdle(500)) == [GroupIdleExpired()]
+    assert history.give_up() == [GroupIdleAlerted(SPEC, 50), GroupIdleExpired()]
     history.do(JoinMember(hello(member(1)), SPEC))
-    assert (history.state.idle_since_ms, history.state.idle_expired) == (0, False)
+    assert (history.state.idle_since_ms, history.state.idle_expired, history.state.idle_alerted) == (0, False, False)
+    assert history.give_up() == []
     history.now_ms += 500
-    assert history.do(ExpireIdle(500)) == []
     history.do(RemoveMember(member(1), GoneReason.LEFT))
     assert history.state.idle_since_ms == history.now_ms
 
@@ -352,4 +351,4 @@ def test_a_rejoin_with_other_properties_is_recorded() -> None:
 
 
 def test_an_unknown_group_observes_nothing() -> None:
-    assert History().do(ObserveChannels(view(5, seen())), Balance(()), ExpireIdle(0)) == []
+    assert History().do(ObserveChannels(view(5, seen())), Balance(()), LookAtIdle(0, 0, 0, 0)) == []

@@ -21,7 +21,6 @@ from services.assigner.events import (
     CloseChannel,
     EndReading,
     Event,
-    ExpireIdle,
     FinishReading,
     FixStart,
     JoinMember,
@@ -161,8 +160,7 @@ def test_a_drain_that_may_not_have_waited_for_the_group_does_not() -> None:
     """It registered while the drain went on, was idle for too long, reset its progress, or had left the lane."""
     late = registered(replace(seen(OLD), draining=True))
     idle = registered(seen(OLD))
-    idle.now_ms = 10_000
-    idle.do(ExpireIdle(100))
+    idle.give_up()
     rewound = registered(seen(OLD))
     rewound.do(ResetProgress((ResetIntended(OLD, (9,) * 4, (0,) * 4),)))
     away = registered(seen(OLD), spec=GroupSpec(("logs",), (("live", 1),)))

@@ -19,12 +19,12 @@ from services.assigner.events import (
     Command,
     DeleteGroup,
     Event,
-    ExpireIdle,
     FixStart,
     GoneReason,
     JoinMember,
     LeasesGranted,
     LeasesReleased,
+    LookAtIdle,
     Presence,
     RegisterGroup,
     Release,
@@ -127,7 +127,8 @@ class GroupMachine(RuleBasedStateMachine):
 
     @rule()
     def expire_idle(self) -> None:
-        self.attempt(ExpireIdle(10))
+        since_ms = self.history.state.idle_since_ms
+        self.attempt(LookAtIdle(since_ms, 10, 10, 10))
 
     @rule(incarnation=st.integers(1, 4))
     def elect(self, incarnation: int) -> None:

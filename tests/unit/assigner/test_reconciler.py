@@ -99,7 +99,7 @@ def test_a_hung_member_is_replaced_after_the_lease_time(lease_ms: int) -> None:
 
 def test_a_member_that_is_leaving_gets_nothing_back_of_what_it_gives_back() -> None:
     async def scenario() -> None:
-        mesh = await Mesh().start(assigners=2)
+        mesh = await Mesh(seed=2).start(assigners=2)
         members = await mesh.joined(3)
         leaver = members[0]
         await leaver.session.leaving()

@@ -147,6 +147,33 @@ def test_what_is_told_of_an_idle_group() -> None:
     assert idle.message == "without members for 5d: drains stop waiting for it in 2d"
 
 
+@pytest.mark.parametrize(
+    ("alerted", "left_days", "told"),
+    [
+        (False, 4.0, None),
+        (True, 3.0, "without members for 30d: drains stop waiting for it in 3d"),
+        (True, 0.0, "without members for 30d: drains stop waiting for it in 0s"),
+    ],
+)
+def test_how_long_an_idle_group_is_waited_for_is_the_assigners_word(
+    alerted: bool, left_days: float, told: str | None
+) -> None:
+    status = GroupStatus(idle_since_ms=NOW_MS - 30 * DAY_MS, idle_alerted=alerted, idle_left_ms=int(left_days * DAY_MS))
+    group = Group(name="billing", spec=GroupSpec(fencing=FENCING_GENERATION), status=status)
+    found = check_groups([group], [], NOW_MS)
+    assert [each.message for each in found] == ([told] if told else [])
+
+
+def test_clocks_that_hold_every_wait_are_told_once() -> None:
+    status = GroupStatus(
+        idle_since_ms=NOW_MS - DAY_MS, idle_left_ms=6 * DAY_MS, idle_held="clocks disagree: a is ahead"
+    )
+    groups = [Group(name=name, spec=GroupSpec(fencing=FENCING_GENERATION), status=status) for name in ("a", "b")]
+    (found,) = check_groups(groups, [], NOW_MS)
+    assert (found.name, found.level) == ("assigner", Level.FAIL)
+    assert found.message == "nothing that waits expires or is deleted: clocks disagree: a is ahead"
+
+
 def test_every_problem_has_a_remedy() -> None:
     bad = ClusterDescription("other", 1, {}, True, 64, 60, {"unclean.leader.election.enable": "true"})
     found = [*check_cluster(ClusterFacts(cluster(cordoned=True), bad)), *check_services([])]

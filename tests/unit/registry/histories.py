@@ -9,7 +9,9 @@ from services.registry.clusters import Cluster, ClusterCommand, ClusterDecider, 
 from services.registry.commands import CreateStream, MoveTraffic, PlanChannel, RecordProvisioned, StreamCommand
 from services.registry.domain import StreamDecider
 from services.registry.events import StreamEvent
+from services.registry.policy import waits
 from services.registry.streams import Stream, StreamSpec
+from services.registry.world import World
 
 START_MS = 1_800_000_000_000
 LOGS = StreamSpec({"live": 4}, clusters=("east", "west"))
@@ -70,6 +72,12 @@ def cluster(name: str, **changes: object) -> Cluster:
 def down(name: str) -> Cluster:
     """A cluster that is down."""
     return cluster(name, health=Health.DOWN, health_reason="no answer")
+
+
+def led(world: World) -> World:
+    """A world in which registries led all the time, and recorded what waits at once."""
+    waited = {(name, since_ms): world.now_ms - since_ms for name, since_ms in waits(world).items()}
+    return replace(world, waited=waited)
 
 
 def run_cluster(state: Cluster, command: ClusterCommand, now_ms: int = START_MS) -> tuple[Cluster, list[ClusterEvent]]:

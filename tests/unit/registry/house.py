@@ -23,7 +23,7 @@ from services.registry.policy import plan
 from services.registry.streams import Stream, StreamSpec
 from services.registry.work import Work, next_work
 from services.registry.world import World
-from tests.unit.registry.histories import StreamHistory, cluster, created
+from tests.unit.registry.histories import StreamHistory, cluster, created, led
 
 WEST = cluster("west")
 ANYWHERE = StreamSpec({"live": 4})
@@ -60,7 +60,7 @@ class House:
     def world(self) -> World:
         now_ms = max([history.now_ms for history in self.streams.values()], default=0)
         states = {name: history.state for name, history in self.streams.items()}
-        return World(now_ms, self.clusters, states, loads=self.loads)
+        return led(World(now_ms, self.clusters, states, loads=self.loads))
 
     def look(self) -> bool:
         """One look at the world; whether anything was done."""

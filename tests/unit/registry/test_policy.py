@@ -24,11 +24,11 @@ from services.registry.streams import FailoverMode, StreamSpec
 from services.registry.topics import HOUR_MS
 from services.registry.work import Work, next_work
 from services.registry.world import Room, World, choose_target
-from tests.unit.registry.histories import LOGS, StreamHistory, cluster, created, down, provision
+from tests.unit.registry.histories import LOGS, StreamHistory, cluster, created, down, led, provision
 
 
 def world(history: StreamHistory, *clusters: Cluster) -> World:
-    return World(history.now_ms, {each.name: each for each in clusters}, {"logs": history.state})
+    return led(World(history.now_ms, {each.name: each for each in clusters}, {"logs": history.state}))
 
 
 def settle(history: StreamHistory, *clusters: Cluster, rounds: int = 20) -> list[StreamCommand]:

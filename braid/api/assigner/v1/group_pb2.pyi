@@ -258,6 +258,9 @@ class GroupStatus(_message.Message):
     RESETS_FIELD_NUMBER: _builtins.int
     READING_CHANNELS_FIELD_NUMBER: _builtins.int
     UNREAD_FIELD_NUMBER: _builtins.int
+    IDLE_ALERTED_FIELD_NUMBER: _builtins.int
+    IDLE_LEFT_MS_FIELD_NUMBER: _builtins.int
+    IDLE_HELD_FIELD_NUMBER: _builtins.int
     members: _builtins.int
     leases: _builtins.int
     free_leases: _builtins.int
@@ -269,6 +272,12 @@ class GroupStatus(_message.Message):
     """The newest registry revision it has observed."""
     resets: _builtins.int
     """How many resets of its progress were recorded, intents and results. A changed count tells that progress read meanwhile is stale."""
+    idle_alerted: _builtins.bool
+    """It has been told that drains will stop waiting for it."""
+    idle_left_ms: _builtins.int
+    """How much longer drains wait for it, at the least; only while it is without members and was not given up."""
+    idle_held: _builtins.str
+    """Why idle groups are waited for without end just now; empty when they are not."""
     @_builtins.property
     def ending_clusters(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Where a membership still ends since the group is fenced no more; nothing is granted there before."""
@@ -314,10 +323,13 @@ class GroupStatus(_message.Message):
         resets: _builtins.int = ...,
         reading_channels: _abc.Iterable[_builtins.str] | None = ...,
         unread: _abc.Iterable[_builtins.str] | None = ...,
+        idle_alerted: _builtins.bool = ...,
+        idle_left_ms: _builtins.int = ...,
+        idle_held: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["doubts", b"doubts", "ending_clusters", b"ending_clusters", "free_leases", b"free_leases", "idle_expired", b"idle_expired", "idle_since_ms", b"idle_since_ms", "leases", b"leases", "members", b"members", "reading_channels", b"reading_channels", "registry_revision", b"registry_revision", "resets", b"resets", "resetting_channels", b"resetting_channels", "splits", b"splits", "stopped_lanes", b"stopped_lanes", "unread", b"unread"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["doubts", b"doubts", "ending_clusters", b"ending_clusters", "free_leases", b"free_leases", "idle_alerted", b"idle_alerted", "idle_expired", b"idle_expired", "idle_held", b"idle_held", "idle_left_ms", b"idle_left_ms", "idle_since_ms", b"idle_since_ms", "leases", b"leases", "members", b"members", "reading_channels", b"reading_channels", "registry_revision", b"registry_revision", "resets", b"resets", "resetting_channels", b"resetting_channels", "splits", b"splits", "stopped_lanes", b"stopped_lanes", "unread", b"unread"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1,0 +1,63 @@
+"""Asks the other replicas of a mesh for their wall clocks, and tells which are far from the others."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from braid.api.mesh.v1.endpoint_pb2 import ListEndpointsRequest, ListEndpointsResponse
+from braid.kernel.errors import BraidError
+from braid.kernel.limits_waits import CLOCK_ASK_SECONDS
+from braid.kernel.ports import CallOptions, RpcChannel
+from braid.rpc.mesh_client import KnownEndpoint
+from braid.rpc.methods import method_path
+from braid.runtime.led_time import Offset, apart
+
+if TYPE_CHECKING:
+    from braid.runtime.replica import Replica
+
+
+class ClockWatch:
+    """One replica's view of everybody's wall clock. A clock is read within the bounds of a request's round trip."""
+
+    def __init__(self, replica: "Replica") -> None:
+        self._replica = replica
+        self._channels: dict[str, RpcChannel] = {}
+
+    async def compare(self, known: Mapping[str, int]) -> Mapping[str, int]:
+        """By instance, how far clocks are ahead of the median that are too far from it.
+
+        Args:
+            known: What was found last; it stands for replicas that are listed and do not answer.
+        """
+        mine = self._replica.address
+        listed = [each for each in await self._replica.endpoints() if each.address != mine]
+        await self._forget({each.address for each in listed})
+        answers = await asyncio.gather(*map(self._ask, listed))
+        offsets = {each.instance: found for each, found in zip(listed, answers, strict=True) if found is not None}
+        silent = {each.instance for each in listed} - offsets.keys()
+        kept = {name: ahead_ms for name, ahead_ms in known.items() if name in silent}
+        return {**kept, **apart({self._replica.instance: Offset(0.0), **offsets})}
+
+    async def close(self) -> None:
+        """Ends its connections."""
+        await self._forget(set())
+
+    async def _ask(self, endpoint: KnownEndpoint) -> Offset | None:
+        """The replica's clock ahead of this one's; None when it does not answer."""
+        channel = self._channels.get(endpoint.address)
+        if channel is None:
+            channel = self._channels[endpoint.address] = self._replica.transport.channel(endpoint.address)
+        clock, path = self._replica.host.clock, method_path(endpoint.service, "ListEndpoints")
+        try:
+            asked, asked_ms = clock.elapsed(), clock.now_ms()
+            answer = await channel.unary(
+                path, ListEndpointsRequest(), ListEndpointsResponse, CallOptions(CLOCK_ASK_SECONDS)
+            )
+        except BraidError:
+            return None
+        round_trip_ms = (clock.elapsed() - asked) * 1_000
+        return Offset(answer.time_ms - asked_ms - round_trip_ms / 2, round_trip_ms / 2) if answer.time_ms else None
+
+    async def _forget(self, staying: set[str]) -> None:
+        for address in [each for each in self._channels if each not in staying]:
+            await self._channels.pop(address).close()

@@ -1,0 +1,190 @@
+"""Kind `clock`: how long a service was led, what it waits for since when, whose wall clocks disagree. Pure.
+
+A wait of days must not be judged by one comparison of wall clocks: a clock that steps forward would end it at once. It
+is measured in time that the service's leaders led, all together, each by its own clock that never steps. Time in which
+nobody led, or that nobody recorded, does not count: whoever waits for longer than promised loses nothing.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from braid.kernel.decider import Context
+from braid.kernel.limits_waits import CLOCKS_APART_SECONDS, LED_GAP_SECONDS, WAITS_PER_EVENT_MAX
+
+
+class Wait(NamedTuple):
+    """Something that waits.
+
+    Attributes:
+        since_ms: Tells it from an earlier wait of the same name.
+        led_ms: When it was first seen, in time that the service was led.
+    """
+
+    since_ms: int
+    led_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """State of a history of kind `clock`.
+
+    Attributes:
+        led_ms: So long was the service led, as far as recorded.
+        waits: By name.
+        apart: By instance, how far its wall clock is ahead of the median, where that is too far.
+    """
+
+    led_ms: int = 0
+    waits: Mapping[str, Wait] = field(default_factory=lambda: MappingProxyType({}))
+    apart: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+
+    def waited_ms(self, name: str, since_ms: int, led_ms: int) -> int:
+        """How long something has waited when the service was led for `led_ms`; 0 when that is not recorded."""
+        wait = self.waits.get(name)
+        return max(0, led_ms - wait.led_ms) if wait is not None and wait.since_ms == since_ms else 0
+
+
+# --- events
+
+
+@dataclass(frozen=True, slots=True)
+class TimeCounted:
+    """So long was the service led."""
+
+    led_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class WaitsChanged:
+    """Waits that began, with what tells them from earlier ones, and waits that are over."""
+
+    led_ms: int
+    started: tuple[tuple[str, int], ...]
+    ended: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ClocksCompared:
+    """By instance, whose wall clock is far from the median; nobody's: all agree again."""
+
+    apart: tuple[tuple[str, int], ...]
+
+
+Event = TimeCounted | WaitsChanged | ClocksCompared
+
+
+# --- commands
+
+
+@dataclass(frozen=True, slots=True)
+class CountTime:
+    """The service was led for so long."""
+
+    led_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class KeepWaits:
+    """All that waits now, by name, with what tells it from earlier waits."""
+
+    led_ms: int
+    going: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class TellClocks:
+    """Wall clocks were compared."""
+
+    apart: Mapping[str, int]
+
+
+Command = CountTime | KeepWaits | TellClocks
+
+
+@dataclass(frozen=True, slots=True)
+class ClockDecider:
+    """Rules of the kind `clock`. What changes nothing leads to no event, so every command may be repeated."""
+
+    def initial(self, history: str) -> Clock:
+        """A service that was never led."""
+        return Clock()
+
+    def decide(self, state: Clock, command: Command, context: Context) -> Sequence[Event]:
+        """See `Decider.decide`. A count only grows; clocks are told anew when it is about others."""
+        match command:
+            case CountTime(led_ms):
+                return [TimeCounted(led_ms)] if led_ms > state.led_ms else []
+            case KeepWaits():
+                return list(_changes(state, command))
+            case TellClocks(apart):
+                known = state.apart.keys() == apart.keys()
+                return [] if known else [ClocksCompared(tuple(sorted(apart.items())))]
+
+    def evolve(self, state: Clock, event: Event, context: Context) -> Clock:
+        """See `Decider.evolve`."""
+        match event:
+            case TimeCounted(led_ms):
+                return replace(state, led_ms=max(state.led_ms, led_ms))
+            case WaitsChanged(led_ms, started, ended):
+                waits = {name: wait for name, wait in state.waits.items() if name not in ended}
+                waits |= {name: Wait(since_ms, led_ms) for name, since_ms in started}
+                return replace(state, led_ms=max(state.led_ms, led_ms), waits=waits)
+            case ClocksCompared(apart):
+                return replace(state, apart=dict(apart))
+
+
+def _changes(state: Clock, command: KeepWaits) -> Iterator[WaitsChanged]:
+    known = {name: wait.since_ms for name, wait in state.waits.items()}
+    started = iter([(name, at) for name, at in sorted(command.going.items()) if known.get(name) != at])
+    ended = iter([name for name in sorted(known) if name not in command.going])
+    while True:
+        begin, end = tuple(islice(started, WAITS_PER_EVENT_MAX)), tuple(islice(ended, WAITS_PER_EVENT_MAX))
+        if not begin and not end:
+            return
+        yield WaitsChanged(command.led_ms, begin, end)
+
+
+# --- measuring
+
+
+class LedTime:
+    """Time that a service was led: what is recorded, and what this leader counts by a clock that never steps."""
+
+    def __init__(self, recorded_ms: int, now: float) -> None:
+        """`now` is that clock's, in seconds."""
+        self._counted_ms = float(recorded_ms)
+        self._looked_at = now
+
+    def look(self, now: float) -> int:
+        """Milliseconds led until now. A long time since the last look counts for little: nobody was here."""
+        passed = min(max(0.0, now - self._looked_at), LED_GAP_SECONDS)
+        self._looked_at = max(now, self._looked_at)
+        self._counted_ms += passed * 1_000
+        return int(self._counted_ms)
+
+
+class Offset(NamedTuple):
+    """A replica's wall clock ahead of somebody's, by at most `doubt_ms` more or less."""
+
+    ahead_ms: float
+    doubt_ms: float = 0.0
+
+
+def apart(offsets: Mapping[str, Offset]) -> Mapping[str, int]:
+    """Whose clock is too far from the median of all, and how far ahead of it. Of two, the later one is named."""
+    ordered = sorted(each.ahead_ms for each in offsets.values())
+    if not ordered:
+        return {}
+    median = ordered[(len(ordered) - 1) // 2]
+    far = {name: each.ahead_ms - median for name, each in offsets.items()}
+    return {
+        name: round(ahead_ms)
+        for name, ahead_ms in far.items()
+        if abs(ahead_ms) - offsets[name].doubt_ms > CLOCKS_APART_SECONDS * 1_000
+    }
+
+
+HISTORIES: Final = "clock"  # the name in the store under which these histories lie, whichever service's they are

@@ -1,0 +1,162 @@
+"""What a service waits for, for hours or days, before it deletes or expires something: see `led_time`.
+
+Every replica follows the record; the leader counts, keeps it, and compares wall clocks. A service that has such waits
+runs `follow` while it lives and `lead` while it leads.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from braid.kernel.errors import BraidError, NotLeader
+from braid.kernel.limits_waits import CLOCKS_COMPARE_SECONDS, LED_COUNT_SECONDS, LED_LOOK_SECONDS
+from braid.runtime.aggregates import Aggregates
+from braid.runtime.clock_watch import ClockWatch
+from braid.runtime.kinds import Leadership
+from braid.runtime.led_time import HISTORIES, Clock, Command, CountTime, KeepWaits, LedTime, TellClocks
+from braid.runtime.led_time_codec import CLOCK
+from braid.runtime.retry import Backoff
+
+if TYPE_CHECKING:
+    from braid.runtime.replica import Replica
+
+
+class _Office:
+    """The replica's authority over its clock's history. What is wrong with that history ends no leadership."""
+
+    def __init__(self, replica: "Replica") -> None:
+        self._replica = replica
+
+    def require_leader(self) -> Leadership:
+        """See `Authority`."""
+        return self._replica.require_leader()
+
+    def step_down(self, reason: str) -> None:
+        """See `Authority`: the service's own histories say when its leadership is over."""
+        self._replica.log.warning("waits are not counted", reason=reason)
+
+
+class Waits:
+    """The waits of one service, at one replica."""
+
+    def __init__(self, replica: "Replica") -> None:
+        self._replica = replica
+        self._clock = replica.host.clock
+        kinds = {CLOCK.name: CLOCK}
+        self._aggregates = Aggregates(replica.store, kinds, replica.host, HISTORIES, _Office(replica), replica.metrics)
+        self._watch = ClockWatch(replica)
+        self._led: LedTime | None = None
+        self._compared = False
+
+    # --- reading
+
+    @property
+    def stopped(self) -> str:
+        """Why nothing that waits may be deleted or expire now, for people; '' when it may."""
+        if self._aggregates.corrupt is not None:
+            return f"how long it has waited cannot be read: {self._aggregates.corrupt.message}"
+        if apart := self._state().apart:
+            return f"clocks disagree: {', '.join(_ahead(*each) for each in sorted(apart.items()))}"
+        return "" if self._led is None or self._compared else "clocks are not compared yet"
+
+    @property
+    def apart(self) -> Mapping[str, int]:
+        """By instance, how many milliseconds its wall clock is ahead of most, where that is too far."""
+        return self._state().apart
+
+    def waited_ms(self, name: str, since_ms: int) -> int:
+        """How long something has waited, in time that the service was led; 0 when that is not recorded yet.
+
+        Args:
+            since_ms: As it was kept: it tells this wait from an earlier one of the same name.
+        """
+        state = self._state()
+        return state.waited_ms(name, since_ms, self._led_ms(state))
+
+    def waited(self) -> Mapping[tuple[str, int], int]:
+        """The same of all waits, by name and beginning."""
+        state = self._state()
+        led_ms = self._led_ms(state)
+        return {(name, wait.since_ms): max(0, led_ms - wait.led_ms) for name, wait in state.waits.items()}
+
+    def _state(self) -> Clock:
+        return self._aggregates.state(CLOCK, self._replica.name)
+
+    def _led_ms(self, state: Clock) -> int:
+        return self._led.look(self._clock.elapsed()) if self._led is not None else state.led_ms
+
+    # --- keeping
+
+    async def keep(self, going: Mapping[str, int]) -> None:
+        """Records all that waits now, by name: what is new begins to count, what is missing is over.
+
+        What cannot be recorded now is at the next call.
+        """
+        known = {name: wait.since_ms for name, wait in self._state().waits.items()}
+        if self._led is not None and known != going:
+            await self._execute(KeepWaits(self._led.look(self._clock.elapsed()), dict(going)), "waits changed")
+
+    async def follow(self) -> None:
+        """Follows the record, leading or not."""
+        await self._aggregates.follow()
+
+    async def lead(self) -> None:
+        """Counts and compares until cancelled."""
+        try:
+            await self._take_over()
+            counted_at, compared_at = self._clock.elapsed(), float("-inf")
+            while True:
+                now = self._clock.elapsed()
+                led_ms = self._led_ms(self._state())
+                if now - compared_at >= CLOCKS_COMPARE_SECONDS:
+                    compared_at = now
+                    await self._compare()
+                if now - counted_at >= LED_COUNT_SECONDS and await self._execute(CountTime(led_ms), "led"):
+                    counted_at = now
+                await self._clock.sleep(LED_LOOK_SECONDS)
+        finally:
+            self._led, self._compared = None, False
+            await self._watch.close()
+
+    async def _take_over(self) -> None:
+        """Goes on from what is recorded. Until that could be read nothing is counted, and all goes on waiting."""
+        backoff = Backoff(self._replica.host)
+        while True:
+            try:
+                await self._aggregates.catch_up()
+            except BraidError as error:
+                self._replica.log.warning("waits are not counted yet", error=str(error))
+                await backoff.wait()
+                continue
+            self._led = LedTime(self._state().led_ms, self._clock.elapsed())
+            return
+
+    async def _compare(self) -> None:
+        before = self._state().apart
+        apart = await self._watch.compare(before)
+        for name, ahead_ms in apart.items():
+            self._replica.metrics.clock_ahead_seconds.labels(name).set(ahead_ms / 1_000)
+        for name in before.keys() - apart.keys():
+            self._replica.metrics.clock_ahead_seconds.labels(name).set(0)
+        if before.keys() != apart.keys():
+            text = ", ".join(_ahead(*each) for each in sorted(apart.items())) or "all agree again"
+            self._replica.log.warning("clocks", found=text, effect="nothing that waits ends" if apart else "waits end")
+            self._compared = await self._execute(TellClocks(apart), text)
+        else:
+            self._compared = True
+
+    async def _execute(self, command: Command, cause: str) -> bool:
+        try:
+            await self._aggregates.execute(
+                CLOCK, self._replica.name, command, actor=self._replica.instance, cause=cause
+            )
+        except NotLeader:
+            return False
+        except BraidError as error:
+            self._replica.log.warning("waits are not recorded", error=str(error))
+            return False
+        return True
+
+
+def _ahead(instance: str, ahead_ms: int) -> str:
+    direction = "ahead of" if ahead_ms > 0 else "behind"
+    return f"{instance} is {abs(ahead_ms) / 1_000:.0f} s {direction} most"
