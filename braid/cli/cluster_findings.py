@@ -22,7 +22,7 @@ from braid.cli.cluster_loads import bytes_text, free_text
 from braid.cli.documents import enum_text
 from braid.cli.findings import Finding, Level
 from braid.cli.releases import version_text
-from braid.kernel.errors import BraidError
+from braid.kernel.errors import BraidError, ClusterAccessDenied
 from braid.kernel.ports import ClusterDescription
 
 _DISK_FREE_MIN: Final = 0.1  # of the fullest one; brokers end when there is nothing left
@@ -62,12 +62,14 @@ def check_cluster(facts: ClusterFacts) -> list[Finding]:
     """A cluster is healthy, reachable from here, the one that was registered, and set up so that nothing is lost."""
     cluster, description = facts.cluster, facts.description
     name = f"cluster/{cluster.name}"
-    findings = [_health(name, cluster), *_belonging(name, cluster)]
+    findings = [_health(name, cluster), *_access(name, cluster), *_belonging(name, cluster)]
     if description is None and findings[0].level is Level.FAIL:
         return findings
     if description is None:
         reason = facts.error.message if facts.error is not None else "no answer"
         remedy = "check the network from this machine, and its advertised listeners"
+        if isinstance(facts.error, ClusterAccessDenied):
+            reason, remedy = f"it refuses this client: {reason}", facts.error.remedy
         return [*findings, Finding(name, "reachable", Level.FAIL, f"not reachable from here: {reason}", remedy)]
     findings.append(_identity(name, cluster, description))
     usual = {*cluster.status.usual_brokers, *description.brokers}
@@ -128,6 +130,16 @@ def _health(name: str, cluster: Cluster) -> Finding:
         remedy = f"when the work on it is done: braid uncordon cluster {cluster.name}"
         return Finding(name, "health", Level.WARN, "cordoned: it takes no new traffic", remedy)
     return Finding(name, "health", Level.OK, "healthy")
+
+
+def _access(name: str, cluster: Cluster) -> list[Finding]:
+    """The registry cannot judge, drain or prepare a cluster that refuses it."""
+    denied = cluster.status.evidence.denied
+    if not denied:
+        return []
+    message = f"it refuses the registry, which cannot judge it: {denied}"
+    remedy = "look at the registry's security profile of the cluster, and at what its principal may do there"
+    return [Finding(name, "access", Level.FAIL, message, remedy)]
 
 
 def _identity(name: str, cluster: Cluster, description: ClusterDescription) -> Finding:

@@ -26,7 +26,7 @@ from braid.client.watched import race
 from braid.client.zone_bytes import SENT, tally
 from braid.kafka.partitioner import partition_of
 from braid.kernel import limits
-from braid.kernel.errors import BraidError, Invalid, TopicSealed, Unavailable, Withdrawn
+from braid.kernel.errors import BraidError, ClusterAccessDenied, Invalid, TopicSealed, Unavailable, Withdrawn
 from braid.kernel.ids import ChannelId
 from braid.kernel.ports import Host, Kafka, Written
 
@@ -372,7 +372,7 @@ class ChannelMoves:
 
     def _settle(self, sender: ChannelSender, record: Pending, result: Written | BraidError) -> None:
         """The fate of a record, or the need to send it elsewhere or again."""
-        if isinstance(result, (Written, Invalid)):
+        if isinstance(result, (Written, Invalid, ClusterAccessDenied)):
             self._on_settled(sender, record, result)
             if self._crossing:
                 self._go_on(self._crossing.settled(record))

@@ -7,6 +7,7 @@ last is told when asked. Nothing waits for any of it: a registry that is away, o
 """
 
 import asyncio
+import logging
 from collections.abc import Iterator, Mapping
 from functools import partial
 from math import inf, isinf
@@ -17,11 +18,14 @@ from braid.api.registry.v1 import witness_pb2 as wire
 from braid.client.refusals import is_final, is_strange
 from braid.client.watched import hanging_up, race
 from braid.kernel import limits
+from braid.kernel.capabilities import KNOWS_DENIALS
 from braid.kernel.errors import BraidError, Unavailable
+from braid.kernel.limits_access import DENIED_AGAIN_SECONDS
 from braid.kernel.limits_health import COMPLAIN_AGAIN_SECONDS, CONTACT_LOOK_SECONDS, UNKNOWN_CALL_TRIES
 from braid.kernel.ports import Contact, DuplexCall, Host, Task
 from braid.rpc.mesh_client import ServiceClient
 
+_log = logging.getLogger("braid.consumer")
 PROTOCOL_VERSION = 1
 
 
@@ -34,7 +38,12 @@ class Reader(Protocol):
 
 
 def silent_seconds(contact: Contact, forgiven_seconds_ago: float = inf) -> float:
-    """For how long a cluster has owed answers and given none, since it was forgiven last; 0 while it owes none."""
+    """For how long a cluster has owed answers and given none, since it was forgiven last; 0 while it owes none.
+
+    One that refuses this client answers: that is no trouble of the cluster's, and nobody is told of any.
+    """
+    if contact.denied:
+        return 0.0
     return min(contact.owed_seconds, contact.answered_seconds_ago, forgiven_seconds_ago)
 
 
@@ -62,6 +71,7 @@ class ClusterWatch:
         self._told: tuple[str, ...] = ()
         self._complaints: dict[str, _Complaint] = {}  # of clusters that are silent
         self._asked: dict[str, None] = {}
+        self._denied_at: dict[str, float] = {}  # when that was logged last, by cluster
         self._stirred = asyncio.Event()
 
     def add(self, reader: Reader) -> None:
@@ -129,6 +139,7 @@ class ClusterWatch:
         self._told = tuple(self._contacts())
         hello = wire.WitnessHello(
             protocol_version=PROTOCOL_VERSION,
+            capabilities=[KNOWS_DENIALS],
             client_id=self._client_id,
             host=self._host.name,
             clusters=wire.ClustersRead(names=self._told),
@@ -174,6 +185,7 @@ class ClusterWatch:
             now = self._host.clock.elapsed()
             if now - before > CONTACT_LOOK_SECONDS + limits.PRODUCER_LATE_SECONDS:
                 self._forgiven_at = now  # this process was stopped or busy: what is owed is owed from now on
+            self._log_denials(now)
             if self._welcomed:
                 self._see(now)
 
@@ -188,6 +200,14 @@ class ClusterWatch:
         self._complaints = {name: self._complaints.get(name, new) for name in silent}
         if tuple(contacts) != self._told or any(now >= complaint.due for complaint in self._complaints.values()):
             self._stirred.set()
+
+    def _log_denials(self, now: float) -> None:
+        """Says which clusters refuse this client, and when one does no longer."""
+        denied = {name: contact.denied for name, contact in self._contacts().items() if contact.denied}
+        for name, why in denied.items():
+            if now - self._denied_at.get(name, -inf) >= DENIED_AGAIN_SECONDS:
+                self._denied_at[name] = now
+                _log.error("cluster %s refuses this client, nothing is fetched there: %s", name, why)
 
     def _contacts(self) -> dict[str, Contact]:
         """By cluster, in order of their names, how it answers any of the consumers."""

@@ -19,7 +19,7 @@ from braid.client.spill import Spill
 from braid.kernel import limits
 from braid.kernel.envelope import EncodedCommit, encode
 from braid.kernel.envelope_fit import left_out
-from braid.kernel.errors import BraidError, ClusterUnavailable, Fenced, Invalid, NotFound
+from braid.kernel.errors import BraidError, ClusterAccessDenied, ClusterUnavailable, Fenced, Invalid, NotFound
 from braid.kernel.ids import LeaseId
 from braid.kernel.ports import (
     Committed,
@@ -102,6 +102,7 @@ class Committer:
         self._answered_at = float("-inf")
         self._asked_at: float | None = None  # when the oldest commit was sent since the last answer
         self._told_full = False  # since then
+        self._denial = ""  # why the cluster refuses commits
         self._uncommitted = 0  # records done since the last commit that was taken
         self._host = host
         self._group = group
@@ -224,12 +225,20 @@ class Committer:
     async def _repeat_soon(self, error: ClusterUnavailable) -> None:
         """Without an answer the next commit is due after an interval, or sooner where that is long: work may wait."""
         _log.debug("commit on hold: %s", error)
+        self._note_denial(error)
         if self._awaiting and not self._told_full:
             self._told_full = True
             text = "no commit of group %s is answered, and %d records wait for one: fetching pauses until then: %s"
             _log.warning(text, self._group, self._uncommitted, error)
         await self._host.clock.sleep(min(self._interval_seconds, limits.CLUSTER_REACHED_SECONDS))
         self._due.set()
+
+    def _note_denial(self, error: ClusterUnavailable) -> None:
+        """Says that the cluster refuses commits: once, until it says something else."""
+        denial = error.message if isinstance(error, ClusterAccessDenied) else ""
+        if denial and denial != self._denial:
+            _log.error("commits of group %s are refused and held until they are not: %s", self._group, error)
+        self._denial = denial
 
     async def commit(self, works: Sequence[PartitionWork], *, final: bool = False) -> None:
         """Commits these partitions in one request. `final` adds the log's full fingerprint.

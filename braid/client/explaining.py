@@ -109,7 +109,10 @@ def explained(
 def silent(work: PartitionWork, seen: Sight) -> Iterator[str]:
     """Says of a cluster that owes this consumer answers for how long it has given none; once that is no hiccup."""
     cluster = work.lease.cluster.name
-    seconds = silent_seconds(seen.contacts.get(cluster, Contact()))
+    contact = seen.contacts.get(cluster, Contact())
+    if contact.denied:
+        yield f"cluster {cluster} refuses this client: {contact.denied}"
+    seconds = silent_seconds(contact)
     if seconds > limits.CLUSTER_REACHED_SECONDS:
         yield f"cluster {cluster} has answered nothing for {seconds:.0f} s"
 

@@ -21,6 +21,7 @@ from braid.client.where import Where
 from braid.host.system import system_host
 from braid.kafka.cluster import AioKafka
 from braid.kernel import limits
+from braid.kernel.capabilities import KNOWS_DENIALS
 from braid.kernel.errors import BraidError, Invalid
 from braid.kernel.ids import check_name
 from braid.kernel.ports import Host, Kafka, RpcTransport
@@ -191,6 +192,7 @@ class Mesh(MeshOfStreams):
     ) -> RouteSource:
         hello = ProducerHello(
             protocol_version=route_watch.PROTOCOL_VERSION,
+            capabilities=[KNOWS_DENIALS],
             producer_id=producer_id,
             client_id=self._client_id,
             zone=self._zone,

@@ -159,6 +159,8 @@ class Producer:
         Raises:
             NotFound: the stream has no such lane, or is gone.
             RecordTooLarge: it exceeds the stream's `max_record_bytes`.
+            ClusterAccessDenied: the stream's cluster refuses this client: its password, certificate or permissions.
+                The record was not written, unless it was on its way when that began.
             Unavailable: the producer was closed while the record waited for room; it was not sent.
             DeliveryUnknown: no acknowledgement came in time; the record may have arrived, and may still arrive.
         """

@@ -20,6 +20,7 @@ from braid.kafka.admin_schemas import (
     supported_features,
 )
 from braid.kafka.errors import (
+    ACCESS_DENIED,
     CLUSTER_AUTHORIZATION_FAILED,
     LEADER_RETRY,
     MESSAGE_TOO_LARGE,
@@ -329,6 +330,10 @@ class AioAdmin:
 
 
 def _described(found: ClusterMetadata) -> dict[str, TopicDescription]:
+    """Topics that are there. Raises `ClusterAccessDenied` for one that may not be seen: it is not gone."""
+    for name, told in sorted(found.topics.items()):
+        if told.error_code in ACCESS_DENIED:
+            raise_error(told.error_code, f"topic {name}")
     return {
         name: TopicDescription(
             name,

@@ -1,11 +1,15 @@
 """Kafka's error codes as Braid's errors. Codes by number, from the protocol guide; nothing is retried here."""
 
+import ssl
 from typing import Final, NoReturn
+
+from aiokafka.errors import AuthenticationFailedError, AuthenticationMethodNotSupported, BrokerResponseError
 
 from braid.kernel.errors import (
     AlreadyExists,
     BatchTooLarge,
     BraidError,
+    ClusterAccessDenied,
     ClusterUnavailable,
     Fenced,
     GroupOccupied,
@@ -27,6 +31,7 @@ UNKNOWN_MEMBER_ID: Final = 25
 INVALID_SESSION_TIMEOUT: Final = 26
 RECORD_LIST_TOO_LARGE: Final = 18
 REBALANCE_IN_PROGRESS: Final = 27
+TOPIC_DENIED: Final = 29
 CLUSTER_AUTHORIZATION_FAILED: Final = 31
 TOPIC_ALREADY_EXISTS: Final = 36
 NON_EMPTY_GROUP: Final = 68
@@ -42,6 +47,25 @@ COORDINATOR_RETRY: Final = frozenset(
 LEADER_RETRY: Final = frozenset({UNKNOWN_TOPIC, 5, 6, 9, 56, 74, 75, 76, 78, 100, 103})
 # A newer holder of the group exists: generation, member, instance or member epoch is stale.
 FENCED: Final = frozenset({ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, 82, 110, 113})
+# Who asks is not known there: SASL mechanism, SASL state, name or password, delegation token.
+_UNAUTHENTICATED: Final = {
+    33: "it does not support the SASL mechanism",
+    34: "it does not expect SASL now",
+    58: "name or password are wrong",
+    61: "it takes no delegation tokens",
+}
+# Who asks is known, and may not do this.
+_UNAUTHORIZED: Final = {
+    TOPIC_DENIED: "no permission on the topic",
+    30: "no permission on the group",
+    CLUSTER_AUTHORIZATION_FAILED: "no permission on the cluster",
+    53: "no permission on the transactional id",
+    65: "no permission on the delegation token",
+}
+ACCESS_DENIED: Final = frozenset({*_UNAUTHENTICATED, *_UNAUTHORIZED})
+# A handshake that ended because the broker did: it refused nobody.
+_BROKEN_OFF: Final = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError)
+_CAUSES_MAX: Final = 8
 # The request or one of its values is out of form.
 _INVALID: Final = frozenset({17, 24, INVALID_SESSION_TIMEOUT, 28, 37, 38, 39, 40, 42, 44})
 
@@ -54,6 +78,8 @@ def error_for(code: int, subject: str) -> BraidError:
         subject: What it is about, for the message (`topic braid.logs.live.1`).
     """
     said = f"Kafka answered error {code} for {subject}"
+    if code in ACCESS_DENIED:
+        return _denied(code, subject)
     if code in FENCED:
         text = f"{said}: the generation or member is not the group's current one"
         return Fenced(text, metadata={"unknown_member": "true"} if code == UNKNOWN_MEMBER_ID else None)
@@ -80,6 +106,47 @@ def error_for(code: int, subject: str) -> BraidError:
     if code in _INVALID:
         return Invalid(said)
     return ClusterUnavailable(said)
+
+
+def access_error(error: BaseException, subject: str) -> ClusterAccessDenied | None:
+    """What a client library's error says of access, where it does; it may be the cause of a vaguer one.
+
+    Args:
+        error: Of connecting or asking.
+        subject: What was asked, for the message (`broker east:9092`).
+    """
+    cause: BaseException | None = error
+    for _ in range(_CAUSES_MAX):
+        if isinstance(cause, ClusterAccessDenied):
+            return cause
+        if isinstance(cause, BrokerResponseError) and cause.errno in ACCESS_DENIED:
+            return _denied(cause.errno, subject)
+        if isinstance(cause, AuthenticationFailedError | AuthenticationMethodNotSupported):
+            return _unauthenticated(subject, str(cause) or type(cause).__name__)
+        if isinstance(cause, ssl.SSLError) and not isinstance(cause, _BROKEN_OFF):
+            return _unauthenticated(subject, f"the TLS handshake failed: {cause.reason or cause}")
+        if cause is None:
+            return None
+        cause = cause.__cause__
+    return None
+
+
+def _denied(code: int, subject: str) -> ClusterAccessDenied:
+    if code in _UNAUTHENTICATED:
+        return _unauthenticated(subject, _UNAUTHENTICATED[code])
+    return ClusterAccessDenied(
+        f"Kafka refuses this client for {subject}: {_UNAUTHORIZED[code]} (error {code})",
+        remedy="allow it on the cluster: kafka-acls.sh --add --allow-principal …",
+        metadata={"access": "authorization"},
+    )
+
+
+def _unauthenticated(subject: str, why: str) -> ClusterAccessDenied:
+    return ClusterAccessDenied(
+        f"Kafka refuses this client for {subject}: {why}",
+        remedy="look at the security profile of this client: name, password, mechanism, certificates",
+        metadata={"access": "authentication"},
+    )
 
 
 def check(code: int, subject: str, message: str | None = None) -> None:

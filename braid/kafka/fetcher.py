@@ -19,12 +19,12 @@ from aiokafka.protocol.fetch import FetchRequest
 
 from braid.kafka.batch import Frame, Inflater, NoFrame, read_frame
 from braid.kafka.chunk import Chunk
-from braid.kafka.errors import OFFSET_OUT_OF_RANGE
+from braid.kafka.errors import ACCESS_DENIED, OFFSET_OUT_OF_RANGE, error_for
 from braid.kafka.fetch_turns import FetchTurns
 from braid.kafka.leaders import AGE_SECONDS, BACKOFF_SECONDS, Leaders
 from braid.kafka.owing import Owing
 from braid.kafka.wire import Wire
-from braid.kernel.errors import BraidError, ClusterUnavailable, OffsetOutOfRange
+from braid.kernel.errors import BraidError, ClusterAccessDenied, ClusterUnavailable, OffsetOutOfRange
 from braid.kernel.limits import (
     INFLATED_TURN_BYTES,
     KAFKA_CLOSE_SECONDS,
@@ -339,8 +339,11 @@ class AioFetcher:
                     if state is not None and self._assigned.get(partition) is state:
                         self._settle(partition, state, code, end, aborted or (), data or b"")
                         state.replica = replica if replica >= 0 and not code else -1 if code else state.replica
-        except ClusterUnavailable:
-            self._owing.in_vain(min(due, self._now()))
+        except ClusterUnavailable as error:
+            if isinstance(error, ClusterAccessDenied):
+                self._owing.refused(error.message)
+            else:
+                self._owing.in_vain(min(due, self._now()))
             self._leaders.forget(asked, ask=True)
             for state in asked.values():
                 state.replica = -1
@@ -386,6 +389,8 @@ class AioFetcher:
         if code == OFFSET_OUT_OF_RANGE:
             self._fail(partition, state, "lies outside the log")
         elif code:
+            if code in ACCESS_DENIED:
+                self._owing.refused(error_for(code, f"topic {partition.topic}").message)
             # Most often a leader that moved, or a topic that is gone: look again, soon but not at once.
             self._leaders.forget([partition], ask=False)
             state.not_before = self._now() + BACKOFF_SECONDS

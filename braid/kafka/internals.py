@@ -37,6 +37,7 @@ class QuietClient(AIOKafkaClient):
     """
 
     asked_at = -math.inf
+    on_silence: Callable[[], None] | None = None  # hears that no broker answered, for whatever reason
     cluster_id = ""  # as metadata last told it: aiokafka does not keep it
 
     async def _metadata_update(self, cluster_metadata: Any, topics: Sequence[str] | None) -> bool:
@@ -61,6 +62,8 @@ class QuietClient(AIOKafkaClient):
                 cluster_metadata.update_metadata(answer)
                 return True
         cluster_metadata.failed_update(None)
+        if self.on_silence is not None:
+            self.on_silence()
         return False
 
 
@@ -87,12 +90,15 @@ def prepare(
     producer: AIOKafkaProducer,
     on_topics_missing: Callable[[Sequence[str]], None],
     on_ended: Callable[[AioTopicPartition, asyncio.Future[RecordMetadata], Sequence[Taken], bool], None],
+    on_silence: Callable[[], None] | None = None,
 ) -> None:
     """Makes a producer that is not started ours.
 
-    `on_ended` is told of each batch once, with what `offer` put in it, and whether it was sent more than once.
+    `on_silence` hears when no broker answers a question about metadata. `on_ended` is told of each batch once, with
+    what `offer` put in it, and whether it was sent more than once.
     """
     producer.client.__class__ = QuietClient
+    producer.client.on_silence = on_silence
     producer.client.cluster.add_listener(_MissingTopics(producer, on_topics_missing))
     accumulator = producer._message_accumulator
     # Without a leader a batch of an idempotent producer must wait, not fail: failing leaves a gap in its sequence.
@@ -117,6 +123,11 @@ def prepare(
 def knows(producer: AIOKafkaProducer, partition: TopicPartition) -> bool:
     """Whether metadata has the partition. Asked for each record, and `partitions_for_topic` builds a set each time."""
     return partition.partition in producer.client.cluster._partitions.get(partition.topic, ())
+
+
+def is_denied(producer: AIOKafkaProducer, topic: str) -> bool:
+    """Whether metadata says that this client may not see the topic."""
+    return topic in producer.client.cluster.unauthorized_topics
 
 
 def leaderless(producer: AIOKafkaProducer, topic: str) -> frozenset[int]:

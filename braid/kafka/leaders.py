@@ -9,9 +9,10 @@ import asyncio
 from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
+from braid.kafka.errors import ACCESS_DENIED, error_for
 from braid.kafka.owing import Owing
 from braid.kafka.wire import ClusterMetadata, Wire
-from braid.kernel.errors import ClusterUnavailable
+from braid.kernel.errors import ClusterAccessDenied, ClusterUnavailable
 from braid.kernel.limits import KAFKA_BACKOFF_MS, KAFKA_METADATA_AGE_MS
 from braid.kernel.ports import TopicPartition
 
@@ -58,6 +59,9 @@ class Leaders:
         self.asking_since = asked if owed else None
         try:
             return await self._wire.metadata(topics)
+        except ClusterAccessDenied as error:
+            self._owing.refused(error.message)
+            raise
         except ClusterUnavailable:
             if owed:
                 self._owing.in_vain(asked)
@@ -101,6 +105,9 @@ class Leaders:
             await asyncio.sleep(BACKOFF_SECONDS)
             return
         self._known_at = self._now()
+        for topic, told in found.topics.items():
+            if told.error_code in ACCESS_DENIED:
+                self._owing.refused(error_for(told.error_code, f"topic {topic}").message)
         self._leaders = {
             TopicPartition(topic, number): leader
             for topic, told in found.topics.items()

@@ -17,11 +17,13 @@ from aiokafka.structs import TopicPartition as AioTopicPartition
 
 from braid.kafka import internals
 from braid.kafka.admin import MAX_MESSAGE_BYTES, AioAdmin
+from braid.kafka.errors import TOPIC_DENIED, access_error, error_for
 from braid.kafka.security import Security
 from braid.kafka.wire import FAILURES
 from braid.kernel.errors import (
     BatchTooLarge,
     BraidError,
+    ClusterAccessDenied,
     ClusterUnavailable,
     Invalid,
     NotFound,
@@ -37,6 +39,7 @@ from braid.kernel.limits import (
     KAFKA_REQUEST_MS,
     TOPIC_GONE_SECONDS,
 )
+from braid.kernel.limits_access import KAFKA_ACCESS_SECONDS, KAFKA_DENIED_SECONDS
 from braid.kernel.ports import Sendable, SendableT, TopicPartition, Written
 
 _BACKOFF_SECONDS: Final = KAFKA_BACKOFF_MS / 1_000
@@ -95,28 +98,38 @@ class AioProducer:
         self._connections: dict[AioTopicPartition, tuple[AIOKafkaConnection | None, int]] = {}
         self._ended = asyncio.Event()
         self._refusals: dict[str, asyncio.Task[int | BraidError]] = {}
+        self._denial: ClusterAccessDenied | None = None
+        self._entering: asyncio.Task[None] | None = None  # tries again while the cluster refuses this client
+        self._asking_why: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """See `KafkaProducer.start`."""
         while not self._ended.is_set():
             producer = AIOKafkaProducer(**self._settings)
-            internals.prepare(producer, self._on_topics_missing, self._on_ended)
+            internals.prepare(producer, self._on_topics_missing, self._on_ended, self._on_silence)
             try:
                 await producer.start()
-            except FAILURES:
+            except FAILURES as error:
+                denial = access_error(error, "its producer") or await self._why()
                 await self._end(producer)
+                if denial is not None:
+                    self._deny(denial)
+                    return
+                self._denial = None
                 await asyncio.sleep(_BACKOFF_SECONDS)
             except asyncio.CancelledError:
                 await self._end(producer)
                 raise
             else:
-                self._producer = producer
+                self._producer, self._denial = producer, None
                 return
 
     async def prepare(self, topic: str) -> None:
         """See `KafkaProducer.prepare`."""
         while (producer := self._producer) is not None:
             if await self._refresh(producer, topic) and await internals.connect(producer, topic):
+                return
+            if internals.is_denied(producer, topic):
                 return
             await asyncio.sleep(_BACKOFF_SECONDS)
 
@@ -172,8 +185,9 @@ class AioProducer:
         producer, self._producer = self._producer, None
         if producer is not None:
             await self._end(producer)
-        for task in self._refusals.values():
-            task.cancel()
+        for task in (*self._refusals.values(), self._entering, self._asking_why):
+            if task is not None:
+                task.cancel()
         await self._admin.close()
 
     async def close(self, timeout_seconds: float) -> None:
@@ -192,8 +206,11 @@ class AioProducer:
         missing_since: float | None = None
         while not self.offer(partition, record, _settle_future):
             producer = self._producer
+            if producer is None and self._is_entering():
+                await asyncio.sleep(_BACKOFF_SECONDS)
+                continue
             if producer is None:
-                raise ClusterUnavailable("the producer is not connected")
+                raise self._denial or ClusterUnavailable("the producer is not connected")
             if internals.knows(producer, partition):
                 try:
                     await internals.room(producer, partition)
@@ -202,6 +219,8 @@ class AioProducer:
                 continue
             now = asyncio.get_running_loop().time()
             if await self._refresh(producer, partition.topic):
+                if internals.is_denied(producer, partition.topic):
+                    raise error_for(TOPIC_DENIED, f"topic {partition.topic}")
                 missing_since = missing_since if missing_since is not None else now
                 if not internals.knows(producer, partition) and now - missing_since > TOPIC_GONE_SECONDS:
                     raise _not_found(partition)
@@ -276,11 +295,54 @@ class AioProducer:
         """Metadata has lacked these topics for a while: their records can go nowhere."""
         if self._producer is not None:
             for topic in topics:
-                internals.fail_topic(self._producer, topic, NotFound(f"topic {topic} does not exist"))
+                denied = internals.is_denied(self._producer, topic)
+                gone = NotFound(f"topic {topic} does not exist")
+                error = error_for(TOPIC_DENIED, f"topic {topic}") if denied else gone
+                internals.fail_topic(self._producer, topic, error)
 
-    async def _end(self, producer: AIOKafkaProducer) -> None:
+    # --- a cluster that refuses this client
+
+    def _on_silence(self) -> None:
+        """No broker answers. The client does not say why; a question of our own does."""
+        if self._asking_why is None or self._asking_why.done():
+            self._asking_why = asyncio.create_task(self._look_why(), name="kafka-why")
+
+    async def _look_why(self) -> None:
+        producer, denial = self._producer, await self._why()
+        if denial is not None and producer is not None and self._producer is producer:
+            self._producer, self._denial = None, denial
+            await self._end(producer, denial)  # an idempotent producer that failed a batch cannot go on
+            self._deny(denial)
+
+    async def _why(self) -> ClusterAccessDenied | None:
+        """Whether a cluster that does not answer refuses this client; None when it says nothing soon."""
+        try:
+            async with asyncio.timeout(KAFKA_ACCESS_SECONDS):
+                await self._admin.describe_topics([])
+        except ClusterAccessDenied as denial:
+            return denial
+        except (BraidError, TimeoutError):
+            return None
+        return None
+
+    def _deny(self, denial: ClusterAccessDenied) -> None:
+        self._denial = denial
+        if not self._ended.is_set():
+            self._entering = asyncio.create_task(self._enter(), name="kafka-enter")
+
+    def _is_entering(self) -> bool:
+        """Whether a cluster that refused this client is away now: as at the start, it is waited for."""
+        return self._denial is None and self._entering is not None and not self._entering.done()
+
+    async def _enter(self) -> None:
+        """Tries again later: somebody may mend a password or a permission."""
+        await asyncio.sleep(KAFKA_DENIED_SECONDS)
+        await self.start()
+
+    async def _end(self, producer: AIOKafkaProducer, error: BraidError | None = None) -> None:
         """Fails what is pending and ends the client, whatever state the cluster is in."""
-        internals.abandon(producer, ClusterUnavailable("the producer was abandoned before the cluster answered"))
+        left = ClusterUnavailable("the producer was abandoned before the cluster answered")
+        internals.abandon(producer, error or left)
         ending = asyncio.create_task(producer.stop())
         await asyncio.wait({ending}, timeout=KAFKA_CLOSE_SECONDS)
         if not ending.done():
@@ -331,6 +393,9 @@ def _refusal(record: Sendable, limit: int, topic: str) -> BraidError:
 
 
 def _outcome_of(error: BaseException, partition: AioTopicPartition) -> BraidError:
+    denial = access_error(error, f"topic {partition.topic}")
+    if denial is not None:
+        return denial
     return ClusterUnavailable(f"{partition.topic} partition {partition.partition} took no record: {error!r}")
 
 

@@ -18,9 +18,10 @@ from aiokafka.conn import AIOKafkaConnection, create_conn
 from aiokafka.errors import KafkaError
 from aiokafka.protocol.api import Request, Response
 
+from braid.kafka.errors import access_error
 from braid.kafka.schemas import DescribeTopicsRequest
 from braid.kafka.security import Security
-from braid.kernel.errors import ClusterUnavailable, Invalid
+from braid.kernel.errors import ClusterAccessDenied, ClusterUnavailable, Invalid
 from braid.kernel.limits import KAFKA_CLOSE_SECONDS
 
 Address = tuple[str, int]
@@ -166,6 +167,9 @@ class Wire:
                 failures.append(error)
         if not failures:
             raise ClusterUnavailable("the cluster has no brokers")
+        for failure in failures:
+            if isinstance(failure, ClusterAccessDenied):  # says more than that another one is away
+                raise failure
         if not all(error.metadata.get(REFUSED) for error in failures):
             failures[-1].metadata.pop(REFUSED, None)  # some broker may only be slow to answer
         raise failures[-1]
@@ -234,6 +238,9 @@ async def bounded(seconds: float, subject: str) -> AsyncIterator[None]:
 
 
 def _unavailable(address: Address, error: BaseException) -> ClusterUnavailable:
+    denied = access_error(error, f"broker {address[0]}:{address[1]}")
+    if denied is not None:
+        return denied
     reason = str(error) or type(error).__name__
     refused = {REFUSED: "true"} if _is_refusal(error) else None
     return ClusterUnavailable(f"broker {address[0]}:{address[1]} does not answer: {reason}", metadata=refused)

@@ -184,6 +184,22 @@ class ClusterUnavailable(Unavailable):
     reason = "CLUSTER_UNAVAILABLE"
 
 
+class ClusterAccessDenied(ClusterUnavailable):
+    """A Kafka cluster answers this client and refuses it: its password, its certificate, or what it may do there.
+
+    It says nothing about the cluster: nobody reports it as unreachable for this. `metadata['access']` is
+    `authentication` or `authorization`.
+    """
+
+    code = Code.PERMISSION_DENIED
+    reason = "CLUSTER_ACCESS_DENIED"
+
+    @property
+    def authenticated(self) -> bool:
+        """Whether the cluster knows who asks, and does not allow it."""
+        return self.metadata.get("access") == "authorization"
+
+
 class DeliveryUnknown(BraidError):
     """A send ran into its delivery timeout: the record may have arrived, and may still arrive."""
 

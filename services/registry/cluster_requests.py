@@ -3,11 +3,13 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from typing import Final
 
 from braid.api.registry.v1 import cluster_pb2
 from braid.api.registry.v1 import registry_service_pb2 as api
 from braid.kernel.errors import (
     AlreadyExists,
+    ClusterAccessDenied,
     ClusterAutoCreatesTopics,
     ClusterUnavailable,
     Refused,
@@ -35,6 +37,11 @@ from services.registry.prober import prepare_canary
 from services.registry.specs import read_cluster_spec
 from services.registry.term import Term
 from services.registry.views import cluster_message, departure_message
+
+_ACCESS: Final = (
+    "it runs, and takes other credentials: look at the registry's security profile (name, password, mechanism, "
+    "certificates) and at the permissions of its principal"
+)
 
 
 class ClusterRequests:
@@ -190,6 +197,10 @@ class ClusterRequests:
         admin = term.access.once(spec)
         try:
             yield admin, await admin.describe_cluster()
+        except ClusterAccessDenied as error:
+            message = f"cluster {name} at {spec.bootstrap} refuses the registry: {error.message}"
+            field = "spec.bootstrap" if error.authenticated else "spec.security_profile"
+            raise ClusterAccessDenied(message, field=field, remedy=_ACCESS, metadata=error.metadata) from error
         except ClusterUnavailable as error:
             message = f"cluster {name} does not answer at {spec.bootstrap}: {error.message}"
             raise ClusterUnavailable(message, field="spec.bootstrap", remedy="check that it runs") from error

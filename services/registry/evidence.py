@@ -7,6 +7,8 @@
 | succeeds | otherwise | good; slow or half-dead as its own figures say |
 | fails at metadata | as many reach it as fail, by an answer since it failed first | bad, but only since that answer |
 | fails later | the same, of those that write there | the same |
+| is refused | enough hosts fail, more than reach it | bad: producers are cut off |
+| is refused | otherwise | none: the registry's own password or permissions are wrong |
 | fails | otherwise | bad; decisive when every broker refused twice in a row and enough of them fail |
 
 "Enough of them" are of all hosts that use it, or of those that write there alone: an answer to a fetch does not make up
@@ -40,6 +42,7 @@ class Look:
         failed: The part that did; None when all went well.
         reason: Why, for people.
         refused: Every broker refused to connect: nobody listens there, which a pause does not bring about.
+        denied: The cluster answered that the registry may not: it says nothing about the cluster.
         append_seconds: How long the append took; 0 when it was not reached.
     """
 
@@ -49,6 +52,7 @@ class Look:
     reason: str = ""
     refused: bool = False
     append_seconds: float = 0.0
+    denied: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +67,7 @@ class Evidence:
         decisive: Strong enough to act upon at once.
         sole_since: Since when one host has complained, where the evidence rests on it alone; None where it does not.
         slow, gaps, no_topics: Why it counts as slow, or half-dead, or makes no topics, although it works; ''.
+        known: Whether it shows anything at all.
     """
 
     since: float
@@ -76,6 +81,7 @@ class Evidence:
     slow: str = ""
     gaps: str = ""
     no_topics: str = ""
+    known: bool = True
 
 
 def weigh(
@@ -104,7 +110,7 @@ def weigh(
         no_topics: Why it makes no topics; ''.
     """
     heard = Heard(hearsay, hearsay if writers is None else writers)
-    if look.failed is not None:
+    if look.failed is not None and not look.denied:
         since = look.since if bad_since is None else bad_since
         return _failed(look, heard, since, refused_looks)
     against = _against(heard)
@@ -112,8 +118,11 @@ def weigh(
         return Evidence(look.since, look.until, False, gaps, Verdict.HALF_DEAD)
     if against is not None:
         since, sole_since = min(look.since, against.failing_since), against.complaining_since if against.sole else None
-        said = f"{_hosts(against.failing, against, heard)} do not reach it, the registry does"
+        own = "is refused there" if look.denied else "does"
+        said = f"{_hosts(against.failing, against, heard)} do not reach it, the registry {own}"
         return Evidence(since, look.until, False, said, Verdict.PRODUCERS_CUT_OFF, sole_since=sole_since)
+    if look.denied:
+        return Evidence(look.since, look.until, False, look.reason, known=False)
     return Evidence(look.since, look.until, True, slow=slow, gaps=gaps, no_topics=no_topics)
 
 

@@ -55,7 +55,12 @@ class Judgement:
 def judge(
     judgement: Judgement, evidence: Evidence, thresholds: Thresholds = USUAL, hold_seconds: float = 0.0
 ) -> Judgement:
-    """Returns what to believe after one more piece of evidence; `hold_seconds` is the price of earlier falls."""
+    """Returns what to believe after one more piece of evidence; `hold_seconds` is the price of earlier falls.
+
+    Where evidence shows nothing the name of before stands, and runs of evidence begin anew: somebody answered.
+    """
+    if not evidence.known:
+        return replace(judgement, bad_since=None, firm_since=None, good_since=None, slow_since=None, well_since=None)
     if not evidence.good:
         return _after_bad(judgement, evidence, thresholds)
     good_since = evidence.since if judgement.good_since is None else judgement.good_since

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from functools import partial
 
-from braid.kernel.errors import AlreadyExists, BraidError, ClusterUnavailable
+from braid.kernel.errors import AlreadyExists, BraidError, ClusterAccessDenied, ClusterUnavailable
 from braid.kernel.limits import RECONCILE_SECONDS
 from braid.kernel.limits_health import (
     CONTROLLER_LOOK_SECONDS,
@@ -79,6 +79,7 @@ class Prober:
         self._ask = ask
         self._on_broken = on_broken
         self._observed: dict[str, Observed] = {}
+        self._denials: dict[str, str] = {}  # by cluster, why it refuses the registry
         self._users: dict[str, Users] = {}
         self._crew = Crew(replica.host)
 
@@ -145,19 +146,30 @@ class Prober:
         glance = _Glance(self._access.admin(cluster, "probe"), cluster, observed, self._now, looks)
         since, began = self._now(), self._replica.host.clock.elapsed()
         seconds = observed.patience(cluster, since)
-        reason, refused = "", False
+        reason, refused, denied = "", False, False
         try:
             await self._within(seconds, glance.take(_PATIENCE * seconds))
         except TimeoutError:
             reason = f"no answer within {seconds:g} s"
         except BraidError as error:
-            reason, refused = error.message, "refused" in error.metadata
+            reason, refused, denied = error.message, "refused" in error.metadata, isinstance(error, ClusterAccessDenied)
         until = self._now()
         late = (self._replica.host.clock.elapsed() - began) - (until - since)
-        if reason and not refused and late > LATE_LOOK_SECONDS:
+        if reason and not refused and not denied and late > LATE_LOOK_SECONDS:
             return None, None
         failed = glance.part if reason else None
-        return Look(since, until, failed, reason, refused, glance.append_seconds), glance.partition
+        self._log_denial(cluster.name, reason if denied else "")
+        return Look(since, until, failed, reason, refused, glance.append_seconds, denied), glance.partition
+
+    def _log_denial(self, name: str, reason: str) -> None:
+        """Says that a cluster refuses the registry itself, and that it does no longer; once each."""
+        before = self._denials.pop(name, "")
+        if reason:
+            self._denials[name] = reason
+        if reason and reason != before:
+            self._replica.log.error("the registry may not use a cluster: it is not judged", cluster=name, reason=reason)
+        elif before and not reason:
+            self._replica.log.info("the registry may use a cluster again", cluster=name)
 
     async def _within(self, seconds: float, work: Coroutine[object, object, None]) -> None:
         """Waits for some work, so long as this process is not late itself. Raises `TimeoutError`."""

@@ -18,6 +18,7 @@ from braid.api.registry.v1.route_pb2 import (
     WatchRoutesRequest,
     WatchRoutesResponse,
 )
+from braid.kernel.capabilities import KNOWS_DENIALS
 from braid.kernel.errors import BraidError, Invalid, NotFound, Refused, Unavailable, Unsupported
 from braid.kernel.ids import check_name
 from braid.kernel.limits import RECONCILE_SECONDS, WATCH_ALIVE_SECONDS
@@ -72,6 +73,7 @@ class Producers:
             stream.name, hello.producer_id, hello.revision, stream.route_revision, self._replica.host.clock.elapsed()
         )
         session.host = _host(hello, call.caller.peer)
+        session.knows_denials = KNOWS_DENIALS in hello.capabilities
         for left in hello.left:
             self._take_receipts(stream, left)
         for resumed in hello.resumed:
@@ -169,7 +171,8 @@ class Producers:
             case "log_resumed":
                 self._take_resumed(self._replica.aggregates.state(STREAMS, session.stream), message.log_resumed)
             case "send_errors" if self._replica.aggregates.state(CLUSTERS, message.send_errors.cluster).exists:
-                self._witnesses.complains(message.send_errors.cluster, session.host, self._lateness.attentive(now))
+                at, credible = self._lateness.attentive(now), session.knows_denials
+                self._witnesses.complains(message.send_errors.cluster, session.host, at, credible=credible)
             case "reach" if self._replica.aggregates.state(CLUSTERS, message.reach.cluster).exists:
                 self._hear(message.reach, session, self._lateness.attentive(now))
             case _:

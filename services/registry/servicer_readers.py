@@ -15,6 +15,7 @@ from braid.api.registry.v1.witness_pb2 import (
     WitnessHello,
     WitnessWelcome,
 )
+from braid.kernel.capabilities import KNOWS_DENIALS
 from braid.kernel.errors import BraidError, Exhausted, Invalid, Unavailable, Unsupported
 from braid.kernel.limits_health import CLUSTERS_READ_MAX, READERS_MAX, WITNESSES_ASKED_MAX
 from braid.kernel.ports import DuplexServing
@@ -53,7 +54,7 @@ class Readers:
             raise Exhausted(f"the registry serves {READERS_MAX} processes of consumers already")
         self._opened += 1
         host = hello.host or call.caller.peer.rpartition(":")[0] or f"reader {self._opened}"
-        connection = _Connection(host)
+        connection = _Connection(host, knows_denials=KNOWS_DENIALS in hello.capabilities)
         self._connections[connection] = None
         self._reads(connection, hello.clusters.names)
         reading = self._replica.host.tasks.spawn(self._read(call, connection), f"reader {self._opened}")
@@ -118,7 +119,8 @@ class Readers:
             case "clusters":
                 self._reads(connection, message.clusters.names)
             case "errors" if self._may_speak(connection, message.errors.cluster):
-                self._witnesses.complains(message.errors.cluster, connection.host, now, Use.READS)
+                credible = connection.knows_denials
+                self._witnesses.complains(message.errors.cluster, connection.host, now, Use.READS, credible=credible)
             case "reach" if self._may_speak(connection, message.reach.cluster):
                 if message.reach.acknowledged_ms_ago >= 0:
                     at = now - message.reach.acknowledged_ms_ago / 1_000
@@ -147,13 +149,15 @@ class _Connection:
     """One stream.
 
     Attributes:
+        knows_denials: Whether it never complains of a cluster that refuses it; older SDKs do.
         clusters: That its process reads.
         questions: Clusters it is to be asked about.
         stirred: Something is to be done for it.
     """
 
-    def __init__(self, host: str) -> None:
+    def __init__(self, host: str, *, knows_denials: bool) -> None:
         self.host = host
+        self.knows_denials = knows_denials
         self.clusters: Collection[str] = ()
         self.questions: set[str] = set()
         self.stirred = asyncio.Event()

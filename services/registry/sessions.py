@@ -26,6 +26,7 @@ class ProducerSession:
         gone_since: When its stream broke; None while connected.
         waived: Drains up to this revision do not wait for it any more.
         host: Where it runs, as it says.
+        knows_denials: Whether it never complains of a cluster that refuses it; older SDKs do.
         questions: Clusters it is to be asked about.
     """
 
@@ -37,6 +38,7 @@ class ProducerSession:
     gone_since: float | None = None
     waived: int = 0
     host: str = ""
+    knows_denials: bool = True
     questions: set[str] = field(default_factory=set)
 
 

@@ -113,6 +113,7 @@ def _evidence_message(seen: Snapshot) -> cluster_pb2.HealthEvidence:
         falls=seen.falls,
         thresholds=thresholds_message({name: getattr(seen.thresholds, name) for name in NAMES}),
         no_topics=seen.no_topics,
+        denied=look.reason if look.denied else "",
     )
 
 

@@ -1,9 +1,11 @@
 """What others say of clusters: hosts whose producers and consumers reach them, or do not. No I/O.
 
 A host is one witness, however many of its processes speak: what ails one of them, or its network, ails it alone. The
-last word counts, and only for a while. A host has two, one of those who write there and one of those who read: an
-answer to a fetch proves less than one to an append, so where its producers said anything, that is what it says. Times
-are on the clock that stands while the registry is late (`lateness.py`).
+last word counts, and only for a while. A complaint of an SDK that takes a cluster which refuses it for one that is away
+counts only where the host was seen to reach the cluster: else its password may be wrong. A host has two words, one of
+those who write there and one of those who read: an answer to a fetch proves less than one to an append, so where its
+producers said anything, that is what it says. Times are on the clock that stands while the registry is late
+(`lateness.py`).
 """
 
 from collections.abc import Mapping
@@ -42,19 +44,27 @@ class Word:
     Attributes:
         complains_since: The first of its complaints that followed each other without a long pause, and without an
             answer in between; what `complained_at` ends.
+        credible_at: The newest complaint that is none about being refused.
     """
 
     reached_at: float = -inf
     complained_at: float = -inf
     complains_since: float = -inf
+    credible_at: float = -inf
 
     @property
     def newest(self) -> float:
         """When it said anything last."""
         return max(self.reached_at, self.complained_at)
 
-    def complain(self, now: float) -> None:
+    def counts(self, now: float) -> bool:
+        """Whether it is about the cluster, and not about who speaks."""
+        return self.reached_at > -inf or now - self.credible_at <= COMPLAINT_PAUSE_SECONDS
+
+    def complain(self, now: float, *, credible: bool = True) -> None:
         """Takes one more complaint. One that comes too late begins anew: nobody knows what was in between."""
+        if credible:
+            self.credible_at = max(self.credible_at, now)
         if now - self.complained_at > COMPLAINT_PAUSE_SECONDS or self.reached_at >= self.complained_at:
             self.complains_since = now
         self.complained_at = max(self.complained_at, now)
@@ -130,10 +140,10 @@ class Witnesses:
 
     _words: dict[str, dict[str, dict[Use, Word]]] = field(default_factory=dict)
 
-    def complains(self, cluster: str, host: str, now: float, use: Use = Use.WRITES) -> None:
-        """A host does not reach a cluster."""
+    def complains(self, cluster: str, host: str, now: float, use: Use = Use.WRITES, *, credible: bool = True) -> None:
+        """A host does not reach a cluster; not `credible` where it may only be refused there."""
         if (word := self._word(cluster, host, use)) is not None:
-            word.complain(now)
+            word.complain(now, credible=credible)
 
     def reached(self, cluster: str, host: str, at: float, use: Use = Use.WRITES) -> None:
         """A host saw an answer of a cluster."""
@@ -167,7 +177,7 @@ class Witnesses:
 
 def _spoken(words: Mapping[Use, Word], now: float) -> Use | None:
     """Who speaks for a host: those who write there, if they said anything lately; None while nobody did."""
-    lately = [use for use, word in words.items() if now - word.newest <= SEND_REPORT_SECONDS]
+    lately = [use for use, word in words.items() if now - word.newest <= SEND_REPORT_SECONDS and word.counts(now)]
     return Use.WRITES if Use.WRITES in lately else next(iter(lately), None)
 
 

@@ -120,6 +120,21 @@ class Ailments:
         text = f"cut {', '.join(f'{name}*' for name in names)} from {cluster}"
         return Ailment(kind, cluster, text, self._dice.uniform(3.0, 15.0), heal)
 
+    def deny(self, *names: str) -> Ailment:
+        """A cluster refuses all processes whose names begin so: somebody gave them a wrong password."""
+        cluster = self._dice.choice(self._world.plan.clusters)
+        refused = [name for name in (*SERVICES, *PRODUCERS, *MEMBERS) if name.startswith(names)]
+        views = [self._world.running[name].kafka for name in refused]
+        for view in views:
+            view.deny(cluster)
+
+        def heal() -> None:
+            for view in views:
+                view.allow(cluster)
+
+        text = f"{cluster} refuses {', '.join(f'{name}*' for name in names)}"
+        return Ailment("", cluster, text, self._dice.uniform(3.0, 15.0), heal)
+
 
 @dataclass(slots=True)
 class _Spell:

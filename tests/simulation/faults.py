@@ -401,6 +401,15 @@ class Faults:
     def _cut_applications(self) -> None:
         self._ail_as(self._ailments.cut("producer", "producer", "member"))
 
+    def _deny_voices(self) -> None:
+        self._ail_as(self._ailments.deny(PRODUCERS[0]))
+
+    def _deny_applications(self) -> None:
+        self._ail_as(self._ailments.deny("producer", "member"))
+
+    def _deny_registries(self) -> None:
+        self._ail_as(self._ailments.deny("registry"))
+
     def _fill_cluster(self) -> None:
         self._ail_as(self._ailments.full())
 

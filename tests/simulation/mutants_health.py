@@ -4,6 +4,8 @@ from dataclasses import replace
 from typing import Any, Final
 
 from braid.api.registry.v1 import route_pb2
+from braid.kafka.memory import link
+from braid.kernel.errors import ClusterUnavailable
 from services.registry import evidence, failover, health, lateness, policy, producers, witnesses
 from services.registry.evidence import Evidence, Look
 from services.registry.streams import Stream
@@ -45,6 +47,13 @@ def _any_spare(world: World, stream: Stream, lane: str, room: Room) -> bool:
     return any(
         world.cluster(each.cluster).reachable for each in stream.channels if each.spare and each.ref.lane == lane
     )
+
+
+def _no_answer(self: link.Link) -> ClusterUnavailable | None:
+    """As an SDK takes it for that counts every failure of Kafka's as a cluster that is away."""
+    if not self._denied or not self._reaches:
+        return None
+    return ClusterUnavailable(f"cluster {self.cluster.name} does not answer")
 
 
 _AILING: Final[dict[str, Any]] = {
@@ -99,6 +108,13 @@ HEALTH_MUTANTS: Final = (
         [(witnesses.Hearsay, "sole", property(_never))],
         ("cut-applications",),
         {**_AILING, "one_host": True, "fault_interval_seconds": 8.0},
+    ),
+    Mutant(
+        "a refusal taken for silence",
+        "health",
+        [(link.Link, "denial", property(_no_answer))],
+        ("deny-applications", "kill-member"),
+        _AILING,
     ),
     Mutant(
         "a moment's silence is a death",

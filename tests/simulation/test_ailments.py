@@ -21,6 +21,7 @@ AILMENTS: Final = (
     *("blink-cluster", "blink-cluster", "stall-registry", "stall-registry", "kill-member"),
 )
 NO_AILMENTS: Final = ("blink-cluster", "blink-cluster", "stall-registry")
+REFUSALS: Final = ("deny-applications", "deny-voices", "deny-registries", "stall-registry", "kill-member")
 GASPS: Final = ("gasp-cluster", "stall-registry", "cut-voices")
 VERDICTS: Final = ("DEAD", "SLOW", "HALF_DEAD", "PRODUCERS_CUT_OFF", "REGISTRY_CUT_OFF")
 
@@ -49,6 +50,16 @@ def test_what_ails_clusters_is_named_and_nothing_else_is() -> None:
         assert result.green, "\n".join([f"seed {seed}", *result.trace[-60:], result.message])
         seen |= {each for each in VERDICTS if any(f"<Verdict.{each}:" in line for line in result.trace)}
     assert seen == set(VERDICTS)  # else it proves less than it says
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_who_is_refused_takes_no_cluster_down_and_loses_nothing() -> None:
+    for seed in range(2):
+        result = run(plan(seed, REFUSALS, 90.0, 5.0))
+        assert result.green, "\n".join([f"seed {seed}", *result.trace[-60:], result.message])
+        assert not any("Health.DOWN" in line for line in result.trace)
+        assert sum(" refuses " in line and "FAULT" in line for line in result.trace) > 4  # else it proves less
 
 
 @pytest.mark.slow

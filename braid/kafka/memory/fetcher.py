@@ -96,7 +96,11 @@ class MemoryFetcher:
 
     def contact(self) -> Contact:
         """See `KafkaFetcher.contact`."""
-        self._note()
+        denial = self._link.denial
+        if denial is not None:
+            self._owing.refused(denial.message)
+        else:
+            self._note()
         return self._owing.contact((), asyncio.get_running_loop().time())
 
     async def close(self) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from braid.kafka.memory.cluster import MemoryCluster
-from braid.kernel.errors import ClusterUnavailable
+from braid.kernel.errors import ClusterAccessDenied, ClusterUnavailable
 from braid.kernel.limits import KAFKA_CALL_SECONDS
 from braid.kernel.ports import Clock
 
@@ -27,6 +27,28 @@ class Link:
         self.clock = clock
         self._latency = latency
         self._is_cut = False
+        self._denied = False
+
+    def deny(self) -> None:
+        """Lets the cluster refuse this process, as for a wrong password."""
+        self._denied = True
+        self.cluster.notify()
+
+    def allow(self) -> None:
+        """Lets it in again."""
+        self._denied = False
+        self.cluster.notify()
+
+    @property
+    def denial(self) -> ClusterAccessDenied | None:
+        """What a request sent now would be answered, where the cluster refuses this process."""
+        if not self._denied or not self._reaches:
+            return None
+        return ClusterAccessDenied(
+            f"cluster {self.cluster.name} refuses this client: name or password are wrong",
+            remedy="look at the security profile of this client",
+            metadata={"access": "authentication"},
+        )
 
     def cut(self) -> None:
         """Loses the network between this process and the cluster."""
@@ -40,7 +62,11 @@ class Link:
 
     @property
     def answers(self) -> bool:
-        """Whether a request sent now would be answered."""
+        """Whether a request sent now would be answered with what was asked for."""
+        return self._reaches and not self._denied
+
+    @property
+    def _reaches(self) -> bool:
         return self.cluster.running and not self.cluster.paused and not self._is_cut
 
     async def call(
@@ -89,6 +115,8 @@ class Link:
             reply.set_exception(
                 ClusterUnavailable(f"cluster {self.cluster.name} refuses to connect", metadata={"refused": "true"})
             )
+        elif (denial := self.denial) is not None:
+            reply.set_exception(denial)
         else:
             arrive()
 

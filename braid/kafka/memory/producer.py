@@ -8,13 +8,22 @@ from typing import Any, NamedTuple
 
 from braid.kafka.memory.link import Link
 from braid.kafka.memory.log import NewRecord
-from braid.kernel.errors import BatchTooLarge, BraidError, ClusterUnavailable, NotFound, RecordTooLarge, Withdrawn
+from braid.kernel.errors import (
+    BatchTooLarge,
+    BraidError,
+    ClusterAccessDenied,
+    ClusterUnavailable,
+    NotFound,
+    RecordTooLarge,
+    Withdrawn,
+)
 from braid.kernel.limits import (
     KAFKA_BACKOFF_MS,
     KAFKA_RECORD_OVERHEAD_BYTES,
     KAFKA_REQUEST_MS,
     TOPIC_GONE_SECONDS,
 )
+from braid.kernel.limits_access import KAFKA_DENIED_SECONDS
 from braid.kernel.ports import SendableT, TopicPartition, Written
 
 _BACKOFF_SECONDS = KAFKA_BACKOFF_MS / 1_000
@@ -52,14 +61,24 @@ class MemoryProducer:
         self._ended = False
         self._known: set[TopicPartition] = set()
         self._queues: dict[TopicPartition, _Queue] = {}
+        self._denial: ClusterAccessDenied | None = None
+        self._entering: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """See `KafkaProducer.start`."""
         while self._producer_id is None:
             try:
                 self._producer_id = await self._link.call(self._link.cluster.new_producer, _REQUEST_SECONDS)
+            except ClusterAccessDenied as denial:
+                self._denial = denial
+                self._entering = asyncio.create_task(self._enter(), name="memory-enter")
+                return
             except ClusterUnavailable:
                 await asyncio.sleep(_BACKOFF_SECONDS)
+
+    async def _enter(self) -> None:
+        await asyncio.sleep(KAFKA_DENIED_SECONDS)
+        await self.start()
 
     async def prepare(self, topic: str) -> None:
         """See `KafkaProducer.prepare`."""
@@ -156,6 +175,8 @@ class MemoryProducer:
     async def abandon(self) -> None:
         """See `KafkaProducer.abandon`."""
         self._ended = True
+        if self._entering is not None:
+            self._entering.cancel()
         for queue in self._queues.values():
             if queue.writer is not None:
                 queue.writer.cancel()
@@ -171,6 +192,8 @@ class MemoryProducer:
         await self.abandon()
 
     def _check_open(self) -> None:
+        if self._denial is not None and self._producer_id is None:
+            raise self._denial
         if self._ended or self._producer_id is None:
             raise ClusterUnavailable("the producer is not connected")
 
@@ -188,6 +211,8 @@ class MemoryProducer:
                 if now - missing_since > TOPIC_GONE_SECONDS:
                     raise
                 await asyncio.sleep(_BACKOFF_SECONDS)
+            except ClusterAccessDenied:
+                raise
             except ClusterUnavailable:
                 missing_since = None
                 await asyncio.sleep(_BACKOFF_SECONDS)
@@ -243,6 +268,8 @@ class MemoryProducer:
                 offset = await self._link.call(
                     lambda: self._link.cluster.append(partition, records, producer, sequence), _REQUEST_SECONDS
                 )
+            except ClusterAccessDenied:
+                raise
             except ClusterUnavailable:
                 missing_since = None
             except NotFound:

@@ -89,6 +89,14 @@ class MemoryProcess:
         """Cuts this process off from a cluster: nothing it sends arrives, nothing comes back."""
         self._link(self._world.named(name).bootstrap).cut()
 
+    def deny(self, name: str) -> None:
+        """Lets a cluster refuse this process, as for a wrong password."""
+        self._link(self._world.named(name).bootstrap).deny()
+
+    def allow(self, name: str) -> None:
+        """Lets it in again."""
+        self._link(self._world.named(name).bootstrap).allow()
+
     def mend(self, name: str) -> None:
         """Joins them again."""
         self._link(self._world.named(name).bootstrap).mend()

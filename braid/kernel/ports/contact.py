@@ -11,13 +11,17 @@ class Contact:
     Attributes:
         owed_seconds: For how long an answer has been due; 0 while none is.
         answered_seconds_ago: Since the newest answer; infinite before the first.
+        denied: Why the cluster refuses this client, which then is owed nothing; empty while it does not.
     """
 
     owed_seconds: float = 0.0
     answered_seconds_ago: float = inf
+    denied: str = ""
 
     def joined(self, other: "Contact") -> "Contact":
         """Of two clients of one cluster together."""
         return Contact(
-            max(self.owed_seconds, other.owed_seconds), min(self.answered_seconds_ago, other.answered_seconds_ago)
+            max(self.owed_seconds, other.owed_seconds),
+            min(self.answered_seconds_ago, other.answered_seconds_ago),
+            self.denied or other.denied,
         )

@@ -165,7 +165,11 @@ class KafkaProducer(Protocol):
     """An idempotent producer with `acks=all` on one cluster; batches are bounded in uncompressed bytes."""
 
     async def start(self) -> None:
-        """Connects, trying until it succeeds or the task is cancelled."""
+        """Connects, trying until it succeeds or the task is cancelled.
+
+        Returns also once the cluster refused this client: then every send fails with `ClusterAccessDenied`, and it is
+        tried again beside that until the cluster lets it in.
+        """
         ...
 
     async def prepare(self, topic: str) -> None:

@@ -10,6 +10,7 @@ from braid.api.assigner.v1 import group_pb2
 from braid.api.registry.v1 import cluster_pb2, route_pb2, stream_pb2
 from braid.api.registry.v1 import registry_service_pb2 as api
 from braid.kafka.memory.world import MemoryKafka, MemoryProcess
+from braid.kernel.capabilities import KNOWS_DENIALS
 from braid.kernel.errors import BraidError
 from braid.kernel.ports import Caller, Committed, DuplexCall, RpcService, TopicPartition
 from braid.rpc.memory_network import MemoryNetwork
@@ -276,11 +277,13 @@ async def open_producer(
     left: Sequence[route_pb2.ChannelLeft] = (),
     host: str = "",
     resumed: Sequence[route_pb2.LogResumed] = (),
+    capabilities: Sequence[str] = (KNOWS_DENIALS,),
 ) -> Producer:
     """Says hello and collects what comes."""
     call = await mesh.client.duplex("WatchRoutes", route_pb2.WatchRoutesResponse)
     hello = route_pb2.ProducerHello(
         protocol_version=1,
+        capabilities=capabilities,
         producer_id=id,
         stream=stream,
         revision=revision,

@@ -89,7 +89,7 @@ def test_watches_without_news_give_signs_of_life() -> None:
 def test_reports_of_clusters_nobody_registered_take_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scene(mesh: Mesh) -> None:
         reported: list[str] = []
-        monkeypatch.setattr(Witnesses, "complains", lambda witnesses, cluster, *rest: reported.append(cluster))
+        monkeypatch.setattr(Witnesses, "complains", lambda witnesses, cluster, *rest, **how: reported.append(cluster))
         await two_clusters(mesh)
         producer = await open_producer(mesh)
         for cluster in ("east", *(f"invented-{number}" for number in range(50)), "", "west"):

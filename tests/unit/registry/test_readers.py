@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from braid.api.registry.v1 import cluster_pb2, route_pb2, witness_pb2
+from braid.kernel.capabilities import KNOWS_DENIALS
 from braid.kernel.errors import BraidError, Exhausted, Invalid, NotLeader, Unavailable, Unsupported
 from braid.kernel.limits_health import SOLE_WITNESS_SECONDS
 from braid.kernel.ports import DuplexCall
@@ -66,7 +67,7 @@ async def open_reader(mesh: Mesh, host: str, *clusters: str, version: int = 1) -
     """Says hello."""
     call = await mesh.client.duplex("WatchClusters", witness_pb2.WatchClustersResponse)
     read = witness_pb2.ClustersRead(names=clusters)
-    hello = witness_pb2.WitnessHello(protocol_version=version, host=host, clusters=read)
+    hello = witness_pb2.WitnessHello(protocol_version=version, capabilities=[KNOWS_DENIALS], host=host, clusters=read)
     await call.send(witness_pb2.WatchClustersRequest(hello=hello))
     reader = Reader(call)
     mesh.me.host.tasks.spawn(reader.read(), f"reader {host}")

@@ -545,6 +545,7 @@ class HealthEvidence(_message.Message):
     FALLS_FIELD_NUMBER: _builtins.int
     THRESHOLDS_FIELD_NUMBER: _builtins.int
     NO_TOPICS_FIELD_NUMBER: _builtins.int
+    DENIED_FIELD_NUMBER: _builtins.int
     looked_ms: _builtins.int
     """When the last look ended."""
     failed: _builtins.str
@@ -569,6 +570,8 @@ class HealthEvidence(_message.Message):
     """Falls within the last five minutes."""
     no_topics: _builtins.str
     """Why it would make no topic, as it was asked last; empty when it would."""
+    denied: _builtins.str
+    """Why the cluster refuses the registry itself, which then cannot judge it; empty while it does not."""
     @_builtins.property
     def missing_brokers(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """Brokers that were there before."""
@@ -601,10 +604,11 @@ class HealthEvidence(_message.Message):
         falls: _builtins.int = ...,
         thresholds: Global___HealthThresholds | None = ...,
         no_topics: _builtins.str = ...,
+        denied: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["thresholds", b"thresholds"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["append_seconds", b"append_seconds", "brokers", b"brokers", "failed", b"failed", "falls", b"falls", "gone", b"gone", "gone_partitions", b"gone_partitions", "hosts", b"hosts", "hosts_failing", b"hosts_failing", "hosts_reaching", b"hosts_reaching", "looked_ms", b"looked_ms", "missing_brokers", b"missing_brokers", "no_topics", b"no_topics", "partitions", b"partitions", "slow_append_seconds", b"slow_append_seconds", "thresholds", b"thresholds", "under_replicated_partitions", b"under_replicated_partitions", "usual_append_seconds", b"usual_append_seconds"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["append_seconds", b"append_seconds", "brokers", b"brokers", "denied", b"denied", "failed", b"failed", "falls", b"falls", "gone", b"gone", "gone_partitions", b"gone_partitions", "hosts", b"hosts", "hosts_failing", b"hosts_failing", "hosts_reaching", b"hosts_reaching", "looked_ms", b"looked_ms", "missing_brokers", b"missing_brokers", "no_topics", b"no_topics", "partitions", b"partitions", "slow_append_seconds", b"slow_append_seconds", "thresholds", b"thresholds", "under_replicated_partitions", b"under_replicated_partitions", "usual_append_seconds", b"usual_append_seconds"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

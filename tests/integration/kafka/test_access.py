@@ -1,0 +1,190 @@
+"""A real broker that refuses clients: a wrong password, permissions that are missing, given, and taken back."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping
+from functools import partial
+
+import pytest
+from aiokafka.protocol.admin import CreateAclsRequest
+
+from braid.kafka.cluster import AioKafka
+from braid.kafka.security import Security
+from braid.kafka.wire import ANY_BROKER, Wire
+from braid.kernel.errors import ClusterAccessDenied
+from braid.kernel.ports import Committed, Isolation, KafkaCluster, KafkaFetcher, TopicPartition
+from devmesh.brokers import KafkaBroker
+from tests.support.brokers import READY_SECONDS, free_port, new_broker
+from tests.support.patience import until
+
+PASSWORDS = {"admin": "a-secret", "app": "app-secret"}
+AT_ONCE_SECONDS = 6.0  # with room for a loaded machine: nothing that hangs ends before 30 s
+TOPIC, LITERAL, DENY, ALLOW, WRITE = 2, 3, 2, 3, 4  # as Kafka numbers them in ACLs
+JAAS = "listener.name.sasl_plaintext.plain.sasl.jaas.config"
+
+
+def jaas(passwords: Mapping[str, str]) -> str:
+    """The users that a broker knows."""
+    users = " ".join(f'user_{name}="{word}"' for name, word in passwords.items())
+    return f"org.apache.kafka.common.security.plain.PlainLoginModule required {users};"
+
+
+class Guarded:
+    """A broker with SASL and an authorizer, as `admin`, `app` and somebody with a wrong password see it."""
+
+    def __init__(self, broker: KafkaBroker, bootstrap: str) -> None:
+        self.bootstrap = bootstrap
+        self._broker = broker
+
+    def seen_by(self, user: str, password: str = "") -> KafkaCluster:
+        """The cluster for a user; with the right password where none is given."""
+        return AioKafka("test", lambda _: self.security(user, password)).cluster(self.bootstrap, "guarded")
+
+    def restart(self, **passwords: str) -> None:
+        """Begins anew, with other passwords."""
+        self._broker.kill()
+        self._broker._settings[JAAS] = jaas(PASSWORDS | passwords)
+        self._broker.start()
+        self._broker.wait_ready(READY_SECONDS)
+
+    def security(self, user: str, password: str = "") -> Security:
+        """What a user proves itself by."""
+        return Security("SASL_PLAINTEXT", "PLAIN", user, password or PASSWORDS[user])
+
+    async def permit(self, topic: str, operation: int, permission: int) -> None:
+        """Gives `app` a permission on a topic, or takes it back."""
+        wire = Wire(self.bootstrap, "test", self.security("admin"), 5.0)
+        request = CreateAclsRequest(TOPIC, topic, LITERAL, "User:app", "*", operation, permission)
+        [(code, _)] = (await wire.ask(ANY_BROKER, request)).creation_responses
+        assert code == 0
+        await wire.close()
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
+    """A broker of one listener without a password, for itself, and one for everybody else."""
+    port = free_port()
+    broker = new_broker("guarded", tmp_path_factory.mktemp("guarded"))
+    own = f"PLAINTEXT://{broker.bootstrap},SASL_PLAINTEXT://127.0.0.1:{port}"
+    controller = f"CONTROLLER://127.0.0.1:{broker._controller_port}"
+    broker._settings |= {
+        "listeners": f"{own},{controller}",
+        "advertised.listeners": own,
+        "listener.security.protocol.map": ",".join(f"{each}:{each}" for each in ("PLAINTEXT", "SASL_PLAINTEXT"))
+        + ",CONTROLLER:PLAINTEXT",
+        "sasl.enabled.mechanisms": "PLAIN",
+        JAAS: jaas(PASSWORDS),
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:ANONYMOUS;User:admin",
+    }
+    try:
+        broker.start()
+        broker.wait_ready(READY_SECONDS)
+        yield Guarded(broker, f"127.0.0.1:{port}")
+    finally:
+        broker.kill()
+
+
+@pytest.fixture
+async def topic(guarded: Guarded, request: pytest.FixtureRequest) -> AsyncIterator[TopicPartition]:
+    """A topic of the test's own that `app` has no permission on."""
+    admin, place = guarded.seen_by("admin").admin(), TopicPartition(request.node.name, 0)
+    await admin.create_topic(place.topic, 1, 1, {})
+    yield place
+    await admin.close()
+
+
+def is_refused(fetcher: KafkaFetcher) -> bool:
+    """Whether a fetcher knows that its cluster refuses it."""
+    return bool(fetcher.contact().denied)
+
+
+async def outcome(cluster: KafkaCluster, topic: TopicPartition) -> tuple[ClusterAccessDenied, float]:
+    """Why a producer's first record is refused, and after how many seconds."""
+    producer, began = cluster.producer(linger_ms=0, compression=None, max_batch_bytes=10_000), time.monotonic()
+    try:
+        async with asyncio.timeout(AT_ONCE_SECONDS):
+            await producer.start()
+            with pytest.raises(ClusterAccessDenied) as refused:
+                await (await producer.send(topic, b"x", None, [], 1))
+        return refused.value, time.monotonic() - began
+    finally:
+        await producer.abandon()
+
+
+async def test_who_is_refused_hears_why_at_once(guarded: Guarded, topic: TopicPartition) -> None:
+    wrong, app = guarded.seen_by("app", "wrong"), guarded.seen_by("app")
+    refused, seconds = await outcome(wrong, topic)
+    print(f"wrong password: {seconds:.2f} s: {refused}")
+    assert not refused.authenticated and "name or password are wrong" in refused.message
+    refused, seconds = await outcome(app, topic)
+    print(f"no permission: {seconds:.2f} s: {refused}")
+    assert refused.authenticated
+    for cluster in (wrong, app):
+        admin, offsets = cluster.admin(), cluster.offsets()
+        with pytest.raises(ClusterAccessDenied):
+            await admin.describe_topics([topic.topic])  # it is not gone
+        with pytest.raises(ClusterAccessDenied):
+            await offsets.commit("g", {topic: Committed(0, "")}, None)
+        fetcher = cluster.fetcher(max_partition_bytes=1 << 20, isolation=Isolation.READ_COMMITTED, client_rack="")
+        starting = asyncio.ensure_future(fetcher.start())
+        fetcher.assign({topic: 0})
+        await until(partial(is_refused, fetcher), "nobody was refused")
+        assert fetcher.contact().owed_seconds == 0.0
+        starting.cancel()
+        for client in (fetcher.close(), offsets.close(), admin.close()):
+            await client
+
+
+async def test_permissions_count_from_when_they_are_given_to_when_they_are_taken(
+    guarded: Guarded, topic: TopicPartition
+) -> None:
+    producer = guarded.seen_by("app").producer(linger_ms=0, compression=None, max_batch_bytes=10_000)
+    await producer.start()
+    with pytest.raises(ClusterAccessDenied):
+        await (await producer.send(topic, b"refused", None, [], 1))
+    await guarded.permit(topic.topic, WRITE, ALLOW)
+
+    async def taken() -> bool:
+        try:
+            async with asyncio.timeout(AT_ONCE_SECONDS):
+                await (await producer.send(topic, b"taken", None, [], 1))
+        except ClusterAccessDenied:
+            return False
+        return True
+
+    deadline = time.monotonic() + 30.0
+    while not await taken():
+        assert time.monotonic() < deadline, "permitted, and refused all the same"
+        await asyncio.sleep(0.2)
+    await guarded.permit(topic.topic, WRITE, DENY)
+    while await taken():
+        assert time.monotonic() < deadline, "denied, and taken all the same"
+        await asyncio.sleep(0.1)
+    await producer.abandon()
+
+
+async def test_a_password_that_is_changed_under_a_producer_is_told_and_not_taken_for_an_outage(
+    guarded: Guarded, topic: TopicPartition
+) -> None:
+    await guarded.permit(topic.topic, WRITE, ALLOW)
+    producer = guarded.seen_by("app").producer(linger_ms=0, compression=None, max_batch_bytes=10_000)
+    await producer.start()
+    await (await producer.send(topic, b"taken", None, [], 1))
+    guarded.restart(app="another")
+    began = time.monotonic()
+    with pytest.raises(ClusterAccessDenied) as refused:
+        async with asyncio.timeout(20.0):
+            await (await producer.send(topic, b"refused", None, [], 1))
+    print(f"{time.monotonic() - began:.2f} s: {refused.value}")
+    guarded.restart()
+    deadline = time.monotonic() + 30.0
+    while True:
+        try:
+            async with asyncio.timeout(20.0):
+                await (await producer.send(topic, b"taken", None, [], 1))
+            break
+        except ClusterAccessDenied:
+            assert time.monotonic() < deadline, "let in, and refused all the same"
+            await asyncio.sleep(0.2)
+    await producer.abandon()
