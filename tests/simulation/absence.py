@@ -39,14 +39,21 @@ def members_leave(world: World) -> None:
             running.process.tasks.spawn(running.member.leave(), "leave")
 
 
+async def move_elsewhere(world: World, dice: random.Random, seconds: float) -> None:
+    """The stream moves after a while, to a cluster that does not carry it."""
+    await world.host.clock.sleep(seconds)
+    carrying = {seen.topic.cluster for seen in world.histories.in_state("active") if seen.id.lane == "live"}
+    if others := [each for each in world.plan.clusters if each not in carrying]:
+        await world.move(dice.choice(others))
+
+
 async def move_and_reset(world: World, dice: random.Random, leave: Callable[[], None]) -> None:
     """The stream moves; its group does what is left, leaves, and is reset to the beginning of the old channels.
 
     Args:
         leave: Ends all members for a while.
     """
-    carrying = {seen.topic.cluster for seen in world.histories.in_state("active") if seen.id.lane == "live"}
-    await world.move(dice.choice([each for each in world.plan.clusters if each not in carrying]))
+    await move_elsewhere(world, dice, 0.0)
     await world.host.clock.sleep(dice.uniform(0.0, 1.2))
     leave()
     world.host.tasks.spawn(_cut_off_when_asked(world, dice), "assigner cut off")

@@ -10,7 +10,7 @@ from typing import Final
 
 from braid.kernel.limits import SESSION_TTL_SECONDS
 from braid.stores.memory import Fate
-from tests.simulation.absence import kill_members, members_leave, move_and_reset, start_members
+from tests.simulation.absence import kill_members, members_leave, move_and_reset, move_elsewhere, start_members
 from tests.simulation.ailments import GASP_SECONDS, Ailment, Ailments
 from tests.simulation.emptying import ClusterOperator
 from tests.simulation.losing import Losing
@@ -21,6 +21,8 @@ from tests.simulation.world import DLQS, MEMBERS, PRODUCERS, SERVICES, Slowness,
 from tests.support.checkers import facts
 
 _PAUSES: Final = (0.5, 1.0, 3.0)  # of a session or lease
+_HOUR_MS: Final = 3_600_000
+_WEEK_AND_A_DAY_MS: Final = 8 * 24 * _HOUR_MS
 _LATENCY: Final = (0.0002, 0.001)
 APART_SECONDS: Final = 6.0  # everybody has written everywhere again by then
 
@@ -142,6 +144,13 @@ class Faults:
         clock.skew_ms += int(self._dice.uniform(-60_000, 60_000))
         self._world.journal.say(f"FAULT clock of {name} is {clock.skew_ms} ms off")
 
+    def _step_clock(self) -> None:
+        """A service's wall clock steps by an hour or by more than a week; it stays there."""
+        name = self._one(SERVICES)
+        clock = self._world.running[name].process.clock
+        clock.skew_ms += self._dice.choice((-_WEEK_AND_A_DAY_MS, -_HOUR_MS, _HOUR_MS, _WEEK_AND_A_DAY_MS))
+        self._world.journal.say(f"FAULT clock of {name} is {clock.skew_ms} ms off")
+
     def _sink_away(self) -> None:
         """What handlers write to: their records are not to blame."""
         journal = self._world.journal
@@ -155,8 +164,10 @@ class Faults:
         self._begin("the sink is away", self._dice.uniform(0.5, 12.0), back)
 
     def _members_away(self) -> None:
-        """Nobody consumes for a while."""
+        """Nobody consumes for a while, and meanwhile the stream moves."""
         kill_members(self._world)
+        moving = move_elsewhere(self._world, self._dice, self._dice.uniform(1.0, 4.0))
+        self._world.host.tasks.spawn(moving, "move")
         self._begin("no member is there", self._dice.uniform(8.0, 20.0), lambda: start_members(self._world))
 
     def _members_leave(self) -> None:

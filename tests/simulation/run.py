@@ -33,6 +33,7 @@ from tests.support.checkers.leases import Restful
 from tests.support.checkers.letters import LettersFirst, WholeReplays
 from tests.support.checkers.losses import ExactLosses
 from tests.support.checkers.resets import KeptResets
+from tests.support.checkers.retention import KeptTopics
 from tests.support.checkers.stores import GapFreeWatches, HonestAppends
 from tests.support.virtual_time import VirtualDeadlock, VirtualFailure, VirtualTimeLoop
 
@@ -124,6 +125,7 @@ def _checkers(plan: Plan, now: Callable[[], float]) -> list[Checker]:
     ]
     checkers += [HonestHealth(now, one_host=plan.one_host), AnsweredTrouble(now)] if plan.ailing else []
     checkers += [KeptOrder()] if plan.ordered else []
+    checkers += [KeptTopics(now)] if "step-clock" in plan.faults else []
     checkers += [FairLanes(now, "live", plan.handling_seconds)] if plan.flood else []
     checkers += [PoisonStandsAside(now)] if plan.roomy else []
     return [*checkers, ExclusiveHolders(GROUP)] if plan.exclusive else checkers

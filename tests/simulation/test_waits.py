@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.simulation.mutants_waits import RESET_FAULTS
+from tests.simulation.mutants_waits import RESET_FAULTS, STEP_FAULTS, STEPS
 from tests.simulation.plan import Plan
 from tests.simulation.run import run
 
@@ -15,3 +15,14 @@ def test_a_reset_during_a_drain_is_never_swallowed() -> None:
         assert result.green, "\n".join([f"seed {seed}", *result.trace[-40:], result.message])
         pending += sum("while a reset is pending" in line for line in result.trace)
     assert pending >= 4, "else it proves less than it says"
+
+
+@pytest.mark.timeout(600)
+def test_steps_of_wall_clocks_end_no_wait() -> None:
+    steps = drains = 0
+    for seed in range(4):
+        result = run(Plan(seed, faults=STEP_FAULTS, **STEPS))  # type: ignore[arg-type]
+        assert result.green, "\n".join([f"seed {seed}", *result.trace[-40:], result.message])
+        steps += sum("FAULT clock of" in line for line in result.trace)
+        drains += sum("ChannelDrained(" in line for line in result.trace)
+    assert steps >= 20 and drains >= 4, "else it proves less than it says"

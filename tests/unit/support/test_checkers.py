@@ -24,6 +24,7 @@ from tests.support.checkers.holders import ExclusiveHolders
 from tests.support.checkers.leases import NothingMoves, OneGrant, OneHolder, RecordedGrants, Restful
 from tests.support.checkers.losses import ExactLosses
 from tests.support.checkers.resets import KeptResets
+from tests.support.checkers.retention import RETENTION_SECONDS, KeptTopics
 from tests.support.checkers.stores import GapFreeWatches, HonestAppends
 
 LOG = facts.LogId("east", "braid.logs.live.1", 0)
@@ -247,6 +248,16 @@ def test_a_drain_that_swallows_a_reset_is_seen() -> None:
     assert not swallowed(1.0, again)
     assert not swallowed(0.1), "that counts as one of a drained channel"
     assert not swallowed(1.0, facts.ResetAsked("g", TOPIC, (-1,)), again)
+
+
+def test_a_drained_topic_that_is_deleted_early_is_seen() -> None:
+    def early(after: float) -> bool:
+        now = iter([5.0, 5.0 + after])
+        return red(KeptTopics(lambda: next(now)), [facts.DrainRecorded(TOPIC, "live"), facts.TopicDeleted(TOPIC)])
+
+    assert early(RETENTION_SECONDS - 1)
+    assert not early(RETENTION_SECONDS)
+    assert not red(KeptTopics(lambda: 0.0), [facts.TopicDeleted(TOPIC)]), "a spare"
 
 
 def test_drains_that_strand_records_are_seen() -> None:
