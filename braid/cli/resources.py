@@ -239,6 +239,15 @@ def _create_stream(
     ordered: Annotated[
         bool, typer.Option("--ordered", help="Consume a new channel only once the old one is drained.")
     ] = False,
+    ride_out_seconds: Annotated[
+        float | None,
+        typer.Option(
+            "--ride-out",
+            metavar="SECONDS",
+            show_default=False,
+            help="How long appends may hang because brokers died, until traffic leaves; the cluster's own time.",
+        ),
+    ] = None,
     config: Annotated[
         list[str] | None, typer.Option("--config", metavar="NAME=VALUE", help="Topic configuration.")
     ] = None,
@@ -256,6 +265,7 @@ def _create_stream(
         "max_record_bytes": max_record_bytes,
         "failover": failover,
         "ordered": ordered,
+        **({} if ride_out_seconds is None else {"ride_out_seconds": ride_out_seconds}),
     }
     spec = stream_spec(lane or (), clusters, config or (), fields)
     execute(endpoint, context, lambda session: create_stream(session, name, spec, dry_run, format))

@@ -25,11 +25,13 @@ class Gaps:
         self._known = frozenset(usual_brokers)
         self._listed_at = -math.inf
         self._holders: dict[str, frozenset[int]] = {}
+        self._heads: Sequence[Sequence[int]] = ()  # brokers with copies of the canary's partitions
         self._brokers: dict[int, float] = {}  # when each was last listed
         self._sizes: dict[str, int] = {}
         self._thin: dict[str, int] = {}
         self._leaderless: dict[TopicPartition, float] = {}
         self._hanging: dict[TopicPartition, float] = {}
+        self._answered: set[int] = set()  # the canary's partitions, while others hang
         self._missing: dict[str, float] = {}
         self._refusal = ""
         self._refused: tuple[float, float] | None = None  # from when to when it made no topics
@@ -54,6 +56,8 @@ class Gaps:
             self._sizes[name] = told.partitions
             self._thin[name] = len(told.under_replicated)
             self._holders[name] = told.holders
+            if name == self._canary:
+                self._heads = told.replicas
             for number, leader in enumerate(told.leaders):
                 partition = TopicPartition(name, number)
                 if leader < 0:
@@ -82,10 +86,12 @@ class Gaps:
     def hangs(self, partition: TopicPartition, now: float) -> None:
         """A partition that has a leader took nothing, or gave nothing back."""
         self._hanging.setdefault(partition, now)
+        self._answered.discard(partition.partition)
 
     def answers(self, partition: TopicPartition) -> None:
         """It does both."""
         self._hanging.pop(partition, None)
+        self._answered = {*self._answered, partition.partition} if self._hanging else set()
 
     # --- telling
 
@@ -144,6 +150,31 @@ class Gaps:
         heads, all_heads = sum(each.topic == self._canary for each in gone), self._sizes.get(self._canary, 0)
         ours = self.partitions - all_heads
         return max((len(gone) - heads) / max(1, ours), heads / max(1, all_heads))
+
+    def leaderless_share(self) -> float:
+        """Which part of the partitions looked at has no leader."""
+        return len(self._leaderless) / max(1, self.partitions)
+
+    @property
+    def hanging(self) -> bool:
+        """Whether a partition that has a leader takes nothing, or gives nothing back."""
+        return bool(self._hanging)
+
+    def hanging_seconds(self, now: float) -> dict[str, float]:
+        """For how long appends to topics have hung, going by the canary's partitions; topics that go on are left out.
+
+        Every broker that keeps a copy of what hangs, and of nothing that answers, may be the one that died. A topic
+        hangs that keeps a copy on one of these.
+        """
+        if not self._hanging:
+            return {}
+        since = min(self._hanging.values())
+        hung = {each.partition for each in self._hanging if each.topic == self._canary}
+        kept = {number: frozenset(replicas) for number, replicas in enumerate(self._heads)}
+        suspects = frozenset[int]().union(*(kept.get(each, ()) for each in hung))
+        well = frozenset[int]().union(*(brokers for number, brokers in kept.items() if number in self._answered))
+        dead = suspects - well or suspects
+        return {name: now - since for name, held in self._holders.items() if not dead or held & dead}
 
     def reason(self, now: float, seconds: float = HALF_DEAD_AFTER_SECONDS) -> str:
         """What is gone, for people; '' when nothing is."""

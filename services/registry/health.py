@@ -8,6 +8,8 @@
   between and without anybody who saw the cluster answer, makes it DOWN; decisive evidence does so at once. Where one
   host alone says so, while the registry reaches the cluster, it must have complained for `sole_witness_seconds` too,
   and what it said counts for nothing when the registry's own looks fail after it: those take their own time.
+- Where only some of several brokers died, appends hang until Kafka elects other leaders. Traffic leaves after
+  `ride_out_seconds`, and the cluster is HALF_DEAD then, not DOWN: what the others lead goes on.
 - A cluster that works but shows a symptom for long enough is SLOW or HALF_DEAD, until it has been well for
   `healthy_after_seconds`. Until then the worse of what was found stands: DOWN, SLOW, HALF_DEAD, FLAPPING.
 - From DOWN it comes back after `healthy_after_seconds` of nothing but good evidence. One that fell too often within
@@ -87,11 +89,13 @@ def _after_bad(judgement: Judgement, evidence: Evidence, thresholds: Thresholds)
     if evidence.alive_at is not None:  # somebody saw it answer: what was bad before did not mean its death
         since, begun = max(since, evidence.alive_at), max(begun, evidence.alive_at)
     seen = replace(judgement, bad_since=since, firm_since=begun, good_since=None, well_since=None)
-    needed, complained = thresholds.down_after_seconds, True
+    needed, complained = thresholds.hanging_seconds() if evidence.partial else thresholds.down_after_seconds, True
     if evidence.sole_since is not None:
         begun, seen = since, replace(seen, firm_since=None)
         complained = evidence.until - evidence.sole_since >= max(needed, thresholds.sole_witness_seconds)
     agreed = complained and evidence.until - begun >= needed
+    if evidence.partial and not evidence.decisive and judgement.health is not Health.DOWN:
+        return _after_partial(seen, evidence, agreed=agreed)
     if agreed or evidence.decisive:
         return replace(seen, health=Health.DOWN, reason=evidence.reason, verdict=evidence.verdict)
     if judgement.health is Health.DOWN:
@@ -101,6 +105,14 @@ def _after_bad(judgement: Judgement, evidence: Evidence, thresholds: Thresholds)
     if judgement.bad_since is not None and judgement.verdict in _CUT_OFF:
         return seen  # said once in a run, however often witnesses fall silent and speak again
     return replace(seen, health=Health.SUSPECT, reason=evidence.reason, verdict=evidence.verdict)
+
+
+def _after_partial(seen: Judgement, evidence: Evidence, *, agreed: bool) -> Judgement:
+    """Some brokers of several died: a SUSPECT until the time to ride that out is over, then HALF_DEAD."""
+    found = Health.HALF_DEAD if agreed else Health.SUSPECT
+    if _RANKS.index(found) <= _RANKS.index(seen.health):
+        return seen  # it has that name already, or a worse one
+    return replace(seen, health=found, reason=evidence.reason, verdict=Verdict.HALF_DEAD)
 
 
 def _after_good(judgement: Judgement, evidence: Evidence, thresholds: Thresholds, hold: float) -> Judgement:

@@ -3,8 +3,8 @@
 Fed by the prober with each look and survey, it gives the judgement; people see it as the cluster's present evidence.
 """
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 
 from braid.kernel.limits_health import FLAP_WINDOW_SECONDS, LAST_LOOK_SECONDS
 from braid.kernel.ports import Survey, TopicPartition
@@ -44,6 +44,7 @@ class Observed:
         judgement: What is believed.
         gaps: What is gone of it.
         snapshot: The present evidence; None before the first look.
+        partial: Whether the last evidence means that some brokers of several died.
     """
 
     def __init__(self, cluster: Cluster, usual: Thresholds) -> None:
@@ -56,6 +57,7 @@ class Observed:
         self._latency = inherited(cluster.usual_append_seconds)
         self._was_slow = cluster.health_reason if cluster.verdict is Verdict.SLOW else ""
         self._refused = 0
+        self.partial = False
 
     def thresholds(self, cluster: Cluster) -> Thresholds:
         """The numbers it is judged by now."""
@@ -70,7 +72,10 @@ class Observed:
         thresholds = self.thresholds(cluster)
         if self.judgement.firm_since is None or self.judgement.health is Health.DOWN:
             return thresholds.look_timeout_seconds
-        left = self.judgement.firm_since + thresholds.down_after_seconds - now
+        needed = thresholds.hanging_seconds() if self.partial else thresholds.down_after_seconds
+        left = self.judgement.firm_since + needed - now
+        if self.partial and left <= 0:  # traffic has left; whoever looks for a return has the full time
+            return thresholds.look_timeout_seconds
         return min(thresholds.look_timeout_seconds, max(LAST_LOOK_SECONDS, left))
 
     def see_canary(self, survey: Survey, now: float) -> bool:
@@ -131,10 +136,41 @@ class Observed:
             too_much_gone=self.gaps.share(look.until, thresholds.half_dead_after_seconds) > thresholds.gone_share,
             no_topics=self.gaps.no_topics(thresholds.no_topics_after_seconds),
         )
+        self.partial = not evidence.good and self._some_brokers_died(look, thresholds)
+        evidence = replace(evidence, partial=self.partial)
         hold = hold_seconds(cluster.falls_ms, now_ms, thresholds)
         self.judgement = judge(self.judgement, evidence, thresholds, hold)
         self._picture(cluster, look, heard.everyone, now_ms)
         return self.judgement
+
+    def _some_brokers_died(self, look: Look, thresholds: Thresholds) -> bool:
+        """Whether bad evidence means some of several brokers: others answer, and leaders are not known to be gone.
+
+        Leaders are elected anew once Kafka has noticed; until then appends to what had a copy there hang.
+        """
+        others_answer = look.failed is not Part.METADATA and len(self.gaps.usual_brokers) > 1
+        return others_answer and self.gaps.hanging and self.gaps.leaderless_share() <= thresholds.gone_share
+
+    def channels_hanging(
+        self, cluster: Cluster, now: float, ride_out_seconds: Mapping[str, float | None]
+    ) -> dict[str, str]:
+        """Topics whose appends have hung for longer than their streams ride out, each with the reason, for people.
+
+        Args:
+            cluster: Theirs.
+            now: The present.
+            ride_out_seconds: By topic; None for what the cluster declares.
+        """
+        if not self.partial:
+            return {}
+        thresholds = self.thresholds(cluster)
+        hung = self.gaps.hanging_seconds(now)
+        bounds = {topic: thresholds.hanging_seconds(declared) for topic, declared in ride_out_seconds.items()}
+        return {
+            topic: f"appends have hung for {hung[topic]:.1f} s on brokers that do not answer"
+            for topic, bound in bounds.items()
+            if hung.get(topic, 0.0) >= bound
+        }
 
     def _picture(self, cluster: Cluster, look: Look, hearsay: Hearsay, now_ms: int) -> None:
         self.snapshot = Snapshot(

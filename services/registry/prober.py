@@ -130,7 +130,10 @@ class Prober:
                 if well and (was_bad or clock.elapsed() - identified >= IDENTITY_CHECK_SECONDS):
                     identified = clock.elapsed()
                     await self._identify(cluster)
+                partial = observed.partial
                 judged = observed.see_look(cluster, look, partition, self._heard(name, look), clock.now_ms())
+                if partial or observed.partial:
+                    self._tell_broken(name, self._broken_here(cluster, observed))
                 if (judged.health, judged.verdict) != (cluster.health, cluster.verdict):
                     await self._record(name, SetHealth(judged.health, judged.reason, judged.verdict), "probe")
                 if usual := observed.append_time(cluster):
@@ -216,9 +219,25 @@ class Prober:
                 await self._look_at_topics(cluster, observed)
             else:
                 observed.forget_topics()
-            self._tell_broken(name, observed.channels_gone(cluster, self._now()) if cluster.reachable else {})
+            self._tell_broken(name, self._broken_here(cluster, observed))
             await self._replica.host.clock.sleep(TOPICS_LOOK_SECONDS)
         self._tell_broken(name, {})
+
+    def _broken_here(self, cluster: Cluster, observed: Observed) -> Mapping[str, str]:
+        if not cluster.reachable:
+            return {}
+        gone = observed.channels_gone(cluster, self._now())
+        return {**observed.channels_hanging(cluster, self._now(), self._ride_outs(cluster.name)), **gone}
+
+    def _ride_outs(self, cluster: str) -> Mapping[str, float | None]:
+        """By topic there, for how long its stream rides out brokers that died; None for what the cluster declares."""
+        streams = self._replica.aggregates.states(STREAMS).values()
+        return {
+            each.topic: stream.spec.ride_out_seconds
+            for stream in streams
+            for each in stream.channels
+            if each.cluster == cluster and each.state is ChannelState.ACTIVE
+        }
 
     async def _look_at_topics(self, cluster: Cluster, observed: Observed) -> None:
         admin = self._access.admin(cluster, "probe")

@@ -59,6 +59,7 @@ def stream_spec_message(spec: StreamSpec) -> stream_pb2.StreamSpec:
         failover=_MODE_NUMBERS[spec.failover],
         topic_config=spec.topic_config,
         ordered=spec.ordered,
+        ride_out_seconds=spec.ride_out_seconds,
     )
 
 
@@ -80,4 +81,5 @@ def read_stream_spec(message: stream_pb2.StreamSpec) -> StreamSpec:
         failover=_MODES[message.failover],
         topic_config={name: message.topic_config[name] for name in sorted(message.topic_config)},
         ordered=message.ordered,
+        ride_out_seconds=message.ride_out_seconds if message.HasField("ride_out_seconds") else None,
     )

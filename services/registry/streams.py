@@ -17,6 +17,7 @@ from braid.kernel.limits import (
     RETENTION_HOURS_DEFAULT,
     RETENTION_HOURS_MAX,
 )
+from braid.kernel.limits_health import RIDE_OUT_SECONDS_MAX
 from services.registry.channels import CONSUMABLE, Channel, ChannelRef, ChannelState
 from services.registry.topics import check_topic_config
 
@@ -41,6 +42,8 @@ class StreamSpec:
         clusters: Clusters that may carry it, in order of preference; empty for every cluster.
         replication_factor: Copies of a partition; 0 for the cluster's own default.
         ordered: A new channel is consumed only once the lane's older ones are drained.
+        ride_out_seconds: How long its appends may hang because brokers died, until its traffic leaves; None for what
+            its cluster declares.
     """
 
     lanes: Mapping[str, int]
@@ -51,6 +54,7 @@ class StreamSpec:
     failover: FailoverMode = FailoverMode.AUTOMATIC
     topic_config: Mapping[str, str] = field(default_factory=dict)
     ordered: bool = False
+    ride_out_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +139,9 @@ def check_stream_spec(spec: StreamSpec) -> StreamSpec:
     max_record_bytes = spec.max_record_bytes or RECORD_BYTES_MAX_DEFAULT
     _within(max_record_bytes, RECORD_BYTES_MIN, RECORD_BYTES_MAX, "spec.max_record_bytes")
     check_topic_config(spec.topic_config)
+    if spec.ride_out_seconds is not None and not 0 <= spec.ride_out_seconds <= RIDE_OUT_SECONDS_MAX:
+        remedy = f"use 0 to {RIDE_OUT_SECONDS_MAX:g}, or leave it out for what the cluster declares"
+        raise Invalid(f"{spec.ride_out_seconds:g} is out of bounds", field="spec.ride_out_seconds", remedy=remedy)
     return replace(spec, lanes=lanes, retention_hours=retention_hours, max_record_bytes=max_record_bytes)
 
 

@@ -32,6 +32,8 @@ class Thresholds:
         witness_share: of those, so many.
         sole_witness_seconds: Of complaints by the only host that uses the cluster, while the registry reaches it, until
             it is dead; never less than `down_after_seconds`.
+        ride_out_seconds: Of appends that hang because some of its brokers died, until traffic leaves; never less than
+            `down_after_seconds`. Kafka elects other leaders once it has noticed, after 9 s by default.
         disk_free_share: Of its brokers' fullest disk; with less of it free, as measured, it takes no new traffic.
     """
 
@@ -54,6 +56,12 @@ class Thresholds:
     witness_share: float = limits_health.SEND_REPORTERS_SHARE
     sole_witness_seconds: float = limits_health.SOLE_WITNESS_SECONDS
     disk_free_share: float = limits_failover.DISK_FREE_SHARE_MIN
+    ride_out_seconds: float = limits_health.RIDE_OUT_SECONDS
+
+    def hanging_seconds(self, ride_out_seconds: float | None = None) -> float:
+        """How long appends may hang on dead brokers before traffic leaves; a stream may declare a time of its own."""
+        declared = self.ride_out_seconds if ride_out_seconds is None else ride_out_seconds
+        return max(self.down_after_seconds, declared)
 
 
 # The least and the most a person may declare.
@@ -77,6 +85,7 @@ BOUNDS: Final[Mapping[str, tuple[float, float]]] = {
     "witness_share": (0.0, 1.0),
     "sole_witness_seconds": (0.5, 3_600.0),
     "disk_free_share": (0.0, 0.9),
+    "ride_out_seconds": (0.0, limits_health.RIDE_OUT_SECONDS_MAX),
 }
 NAMES: Final = tuple(field.name for field in fields(Thresholds))
 

@@ -101,6 +101,7 @@ class MemoryCluster:
         self.full = False
         self._brokers = range(BROKER, BROKER + brokers)
         self._stopped: set[int] = set()
+        self._silent: set[int] = set()
         self.cluster_id = f"{name}-1"
         self._incarnation = 1
         self._emptied = 0
@@ -161,8 +162,21 @@ class MemoryCluster:
 
     def start_broker(self, broker: int) -> None:
         """It leads again what it led."""
+        self._silent.discard(broker)
         self._stopped.discard(broker)
         self.notify()
+
+    def silence_broker(self, broker: int) -> None:
+        """One of several brokers died and its cluster has not noticed: what has a copy there takes nothing.
+
+        The twin refuses such an append at once, where a real broker holds it until its time is over.
+        """
+        self._silent.add(broker)
+
+    def notice_broker(self, broker: int) -> None:
+        """The cluster notices: other brokers lead what the silent one led."""
+        self._silent.discard(broker)
+        self.stop_broker(broker)
 
     def lose_controller(self) -> None:
         """No controller answers: brokers serve what they lead, and what it would change waits."""
@@ -381,7 +395,7 @@ class MemoryCluster:
             ClusterUnavailable: the partition has no leader, or the cluster is full.
         """
         log = self.led_log(partition)
-        if self.full:
+        if self.full or self._silent.intersection(self._placed(*partition)):
             raise ClusterUnavailable(f"cluster {self.name} has too few copies in step")
         limit = int(self.topic_config(partition.topic)["max.message.bytes"])
         if limit == 0:

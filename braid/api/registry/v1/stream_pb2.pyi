@@ -193,6 +193,7 @@ class StreamSpec(_message.Message):
     FAILOVER_FIELD_NUMBER: _builtins.int
     TOPIC_CONFIG_FIELD_NUMBER: _builtins.int
     ORDERED_FIELD_NUMBER: _builtins.int
+    RIDE_OUT_SECONDS_FIELD_NUMBER: _builtins.int
     replication_factor: _builtins.int
     retention_hours: _builtins.int
     max_record_bytes: _builtins.int
@@ -200,6 +201,10 @@ class StreamSpec(_message.Message):
     ordered: _builtins.bool
     """After a move the new channel of a lane is consumed only once the old one is drained, so that records of a key keep
     their order. It halts while the old one is stranded; the dead-letter lane never waits.
+    """
+    ride_out_seconds: _builtins.float
+    """Seconds for which its appends may hang because brokers of its cluster died, until its traffic leaves; the cluster's
+    own time where it is not set.
     """
     @_builtins.property
     def lanes(self) -> _containers.MessageMap[_builtins.str, Global___LaneSpec]:
@@ -224,12 +229,15 @@ class StreamSpec(_message.Message):
         failover: Global___FailoverMode.ValueType = ...,
         topic_config: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         ordered: _builtins.bool = ...,
+        ride_out_seconds: _builtins.float | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_ride_out_seconds", b"_ride_out_seconds", "ride_out_seconds", b"ride_out_seconds"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["clusters", b"clusters", "failover", b"failover", "lanes", b"lanes", "max_record_bytes", b"max_record_bytes", "ordered", b"ordered", "replication_factor", b"replication_factor", "retention_hours", b"retention_hours", "topic_config", b"topic_config"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_ride_out_seconds", b"_ride_out_seconds", "clusters", b"clusters", "failover", b"failover", "lanes", b"lanes", "max_record_bytes", b"max_record_bytes", "ordered", b"ordered", "replication_factor", b"replication_factor", "retention_hours", b"retention_hours", "ride_out_seconds", b"ride_out_seconds", "topic_config", b"topic_config"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__ride_out_seconds: _TypeAlias = _typing.Literal["ride_out_seconds"]  # noqa: Y015
+    _WhichOneofArgType__ride_out_seconds: _TypeAlias = _typing.Literal["_ride_out_seconds", b"_ride_out_seconds"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__ride_out_seconds) -> _WhichOneofReturnType__ride_out_seconds | None: ...
 
 Global___StreamSpec: _TypeAlias = StreamSpec  # noqa: Y015
 

@@ -1,0 +1,148 @@
+"""A broker of several dies: appends hang until Kafka elects leaders. Traffic leaves at once, or waits for that."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from braid.api.registry.v1 import cluster_pb2, stream_pb2
+from braid.kernel.errors import Invalid
+from braid.kernel.limits_health import DOWN_AFTER_SECONDS
+from braid.kernel.ports import TopicDescription, TopicPartition
+from services.registry.clusters import Health, Verdict
+from services.registry.evidence import Evidence
+from services.registry.gaps import Gaps
+from services.registry.health import Judgement, judge
+from services.registry.streams import StreamSpec, check_stream_spec
+from services.registry.thresholds import Thresholds
+from tests.unit.registry.mesh import DRAINING, Mesh
+from tests.unit.registry.test_requests import play
+
+CANARY = "braid.canary.registry"
+ELECTED_SECONDS = 9.0  # Kafka's broker.session.timeout.ms
+PATIENT = Thresholds(ride_out_seconds=12.0)
+
+
+def hanging(since: float, until: float) -> Evidence:
+    return Evidence(since, until, False, "append: no answer", Verdict.DEAD, partial=True)
+
+
+def after(seconds: float, thresholds: Thresholds) -> Judgement:
+    """What is believed of a cluster one of whose brokers has been dead for so long."""
+    judgement = Judgement(Health.HEALTHY)
+    for step in range(round(seconds * 4)):
+        judgement = judge(judgement, hanging(step / 4, (step + 1) / 4), thresholds)
+    return judgement
+
+
+@pytest.mark.parametrize(
+    ("seconds", "thresholds", "health"),
+    [
+        (1.0, Thresholds(), Health.SUSPECT),
+        (2.0, Thresholds(), Health.HALF_DEAD),
+        (11.0, PATIENT, Health.SUSPECT),
+        (12.5, PATIENT, Health.HALF_DEAD),
+    ],
+)
+def test_what_others_lead_goes_on_so_it_is_never_down(seconds: float, thresholds: Thresholds, health: Health) -> None:
+    found = after(seconds, thresholds)
+    assert (found.health, found.verdict) == (health, Verdict.HALF_DEAD)
+
+
+def test_evidence_against_the_whole_cluster_keeps_its_own_time() -> None:
+    judgement = Judgement(Health.HEALTHY)
+    for step in range(8):
+        judgement = judge(judgement, replace(hanging(step / 4, (step + 1) / 4), partial=False), PATIENT)
+    assert judgement.health is Health.DOWN
+
+
+def test_topics_without_a_copy_on_what_hangs_go_on() -> None:
+    gaps = Gaps(CANARY)
+    ring = tuple((number, number % 5 + 1) for number in range(1, 6))  # partition p is on brokers p+1 and its neighbour
+    gaps.see_topics({CANARY: TopicDescription(CANARY, b"", [1, 2, 3, 4, 5], replicas=ring)}, 0.0)
+    for name, held in (("hit", (2, 4)), ("well", (4, 5))):
+        gaps.see_topics({name: TopicDescription(name, b"", [held[0]], replicas=(held,))}, 0.0)
+    gaps.hangs(TopicPartition(CANARY, 1), 1.0)  # on brokers 2 and 3
+    assert gaps.hanging_seconds(3.0).keys() == {CANARY, "hit"}
+    gaps.answers(TopicPartition(CANARY, 2))  # on brokers 3 and 4: so it is broker 2
+    gaps.hangs(TopicPartition(CANARY, 0), 2.0)
+    assert gaps.hanging_seconds(3.0)["hit"] == 2.0 and "well" not in gaps.hanging_seconds(3.0)
+    gaps.answers(TopicPartition(CANARY, 0))
+    gaps.answers(TopicPartition(CANARY, 1))
+    assert gaps.hanging_seconds(9.0) == {}
+
+
+@pytest.mark.parametrize("seconds", [-1.0, 3_601.0, float("nan")])
+def test_a_time_nobody_can_mean_is_refused(seconds: float) -> None:
+    with pytest.raises(Invalid) as refused:
+        check_stream_spec(StreamSpec({"live": 1}, ride_out_seconds=seconds))
+    assert refused.value.field == "spec.ride_out_seconds"
+
+
+async def _two_clusters(mesh: Mesh, ride_out_seconds: float) -> None:
+    await mesh.start_registry("registry-0")
+    await mesh.start_assigner()
+    for name in ("east", "west"):
+        thresholds = cluster_pb2.HealthThresholds(ride_out_seconds=ride_out_seconds)
+        await mesh.create_cluster(name, brokers=3, health=thresholds)
+
+
+def test_without_riding_out_the_stream_moves_at_once_and_the_cluster_is_half_dead() -> None:
+    async def scene(mesh: Mesh) -> None:
+        await _two_clusters(mesh, 0.0)
+        await mesh.create_stream(lanes=2, clusters=["east", "west"])
+        await asyncio.sleep(2)
+        mesh.kafka.named("east").silence_broker(2)
+        moved = await mesh.until_channel("logs/live/1", lambda each: each.state == DRAINING, DOWN_AFTER_SECONDS + 1.0)
+        assert not moved.stranded
+        found = await mesh.cluster("east")
+        assert found.status.health == cluster_pb2.CLUSTER_HEALTH_HALF_DEAD
+        assert mesh.active(await mesh.stream()) == ["west"]
+
+    play(scene)
+
+
+def test_a_stream_that_rides_out_stays_until_kafka_elects() -> None:
+    async def scene(mesh: Mesh) -> None:
+        await _two_clusters(mesh, 12.0)
+        await mesh.create_stream(lanes=2, clusters=["east", "west"])
+        await asyncio.sleep(2)
+        before, east = await mesh.stream(), mesh.kafka.named("east")
+        east.silence_broker(2)
+        await asyncio.sleep(ELECTED_SECONDS)
+        east.notice_broker(2)
+        await asyncio.sleep(20)
+        assert (await mesh.stream()).status.route_revision == before.status.route_revision
+        assert (await mesh.cluster("east")).status.health == cluster_pb2.CLUSTER_HEALTH_HEALTHY
+
+    play(scene)
+
+
+def test_what_lasts_longer_than_is_ridden_out_is_left() -> None:
+    async def scene(mesh: Mesh) -> None:
+        await _two_clusters(mesh, 12.0)
+        await mesh.create_stream(lanes=2, clusters=["east", "west"])
+        await asyncio.sleep(2)
+        mesh.kafka.named("east").silence_broker(2)
+        await asyncio.sleep(10)
+        assert mesh.active(await mesh.stream()) == ["east"]
+        await asyncio.sleep(5)
+        assert mesh.active(await mesh.stream()) == ["west"]
+
+    play(scene)
+
+
+def test_a_stream_declares_a_time_of_its_own() -> None:
+    async def scene(mesh: Mesh) -> None:
+        await _two_clusters(mesh, 12.0)
+        await mesh.create_stream("hasty", clusters=["east", "west"], ride_out_seconds=0.0)
+        await mesh.create_stream("usual", clusters=["east", "west"])
+        await asyncio.sleep(2)
+        mesh.kafka.named("east").silence_broker(2)
+        await asyncio.sleep(4)
+        assert mesh.active(await mesh.stream("hasty")) == ["west"]
+        assert mesh.active(await mesh.stream("usual")) == ["east"]
+        states = {each.state for each in (await mesh.stream("hasty")).status.channels}
+        assert stream_pb2.CHANNEL_STATE_DRAINING in states
+
+    play(scene)
