@@ -42,6 +42,7 @@ _WORDS: Final[Mapping[str, Sequence[Sequence[str]]]] = {
     "freeze": (("group",), (_NAMES,)),
     "unfreeze": (("group",), (_NAMES,)),
     "set": (("capacity", "zones", "hosts", "fencing", "policy", "shadow", "health"),),
+    "store": (("backup", "restore"),),
     "dlq": (("replay", "pause", "resume", "cancel"), ("@replays",)),
     "reset": (("group",), ("@groups",)),
     "dev": (("kill", "stop", "start", "pause", "resume", "status", "down"),),

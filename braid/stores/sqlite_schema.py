@@ -95,7 +95,7 @@ def damaged(path: Path, found: str) -> CorruptHistory:
     """The error for a file that is no sound database any more."""
     return CorruptHistory(
         f"the store {path} is damaged: {found}",
-        remedy="stop the services, put a backup in its place, remove its -wal and -shm files, bump its incarnation",
+        remedy="stop the services, then put a backup in its place: braid store restore FILE",
         metadata={"path": str(path)},
     )
 

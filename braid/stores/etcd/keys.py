@@ -97,6 +97,11 @@ def chunks_of_others(history: HistoryId, upload: str) -> tuple[KeyRange, KeyRang
     return KeyRange(every.start, own.start), KeyRange(own.end, every.end)
 
 
+def everything() -> KeyRange:
+    """All keys of Braid."""
+    return prefix(_ROOT.encode())
+
+
 def parse_history(key: bytes) -> tuple[HistoryId, int | None] | None:
     """The history a key under `histories` belongs to, and the batch's first sequence or None for its head.
 

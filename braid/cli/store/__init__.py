@@ -1,0 +1,1 @@
+"""`braid store`: backups of the event store, taken and put back."""

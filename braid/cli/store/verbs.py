@@ -1,0 +1,111 @@
+"""`store backup` and `store restore`: they open the event store itself, while services are stopped for a restore."""
+
+import asyncio
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from braid.host.system import SystemClock
+from braid.kernel.errors import Invalid
+from braid.stores.backups import StoreFacts
+
+_STORE: Final = """Back up the event store, and restore it.
+
+\b
+  braid store backup store.backup --store sqlite:///var/lib/braid/store.db
+  braid store restore store.backup --store sqlite:///var/lib/braid/store.db
+"""
+_BACKUP: Final = """Copy the event store into a new file, at one moment; services may go on.
+
+\b
+  braid store backup store.backup --store sqlite:///var/lib/braid/store.db
+  braid store backup store.backup --store etcd://10.0.0.1:2379,10.0.0.2:2379
+"""
+_RESTORE: Final = """Put a backup in the place of the event store, under a new incarnation. Services must be stopped.
+
+\b
+  braid store restore store.backup --store sqlite:///var/lib/braid/store.db
+  braid store restore --in-place --store etcd://10.0.0.1:2379      etcd's own tools, or a disk snapshot, put it back
+
+A backup of another mesh is refused. Services that start again first compare every Kafka cluster with the histories:
+channels that took records since the backup are drained, what no history knows is listed by `braid describe cluster`.
+"""
+_StoreOption = Annotated[
+    str,
+    typer.Option("--store", envvar="BRAID_STORE", metavar="URL", help="sqlite:///path/of/file or etcd://host:port,…"),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Adds `store`."""
+    store = typer.Typer(help=_STORE, no_args_is_help=True, rich_markup_mode=None)
+    store.command("backup", help=_BACKUP)(_backup)
+    store.command("restore", help=_RESTORE)(_restore)
+    app.add_typer(store, name="store")
+
+
+def _backup(
+    file: Annotated[Path, typer.Argument(metavar="FILE", show_default=False)], store: _StoreOption = ""
+) -> None:
+    scheme, rest = _parsed(store)
+    if scheme == "sqlite":
+        from braid.stores.sqlite_backup import back_up
+
+        facts = back_up(Path(rest), file)
+    else:
+        from braid.stores.etcd import backup
+
+        facts = asyncio.run(backup.back_up(rest.split(","), SystemClock(), file))
+    print(f"{file}: backup of mesh {facts.mesh or '(without an id)'}, {_text(facts)}")
+
+
+def _restore(
+    file: Annotated[Path | None, typer.Argument(metavar="[FILE]", show_default=False)] = None,
+    store: _StoreOption = "",
+    in_place: Annotated[
+        bool, typer.Option("--in-place", help="The store was put back by other means: only begin a new incarnation.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check everything; change nothing.")] = False,
+) -> None:
+    scheme, rest = _parsed(store)
+    if (file is None) is not in_place:
+        raise Invalid("name a backup, or say --in-place", field="FILE", remedy="see braid store restore --help")
+    if not (yes or dry_run) and not typer.confirm(f"Replace the histories in {store}?", err=True):
+        raise Invalid("nothing was changed", field="--yes", remedy="answer yes, or take --yes")
+    put_back = _put_back_sqlite if scheme == "sqlite" else _put_back_etcd
+    facts, kept = put_back(rest, file, dry_run)
+    print(f"{store}: {'would be' if dry_run else 'is'} mesh {facts.mesh or '(without an id)'}, {_text(facts)}")
+    if kept is not None:
+        print(f"what was there before: {kept}")
+
+
+def _put_back_sqlite(name: str, file: Path | None, dry_run: bool) -> tuple[StoreFacts, Path | None]:
+    from braid.stores.sqlite_backup import begin_incarnation, read_facts, restore
+
+    clock, path = SystemClock(), Path(name)
+    if file is not None:
+        return restore(path, file, clock.now_ms(), clock.elapsed(), dry_run=dry_run)
+    return read_facts(path) if dry_run else begin_incarnation(path, clock.elapsed()), None
+
+
+def _put_back_etcd(endpoints: str, file: Path | None, dry_run: bool) -> tuple[StoreFacts, Path | None]:
+    from braid.stores.etcd import backup
+
+    clock, members = SystemClock(), endpoints.split(",")
+    if file is not None:
+        return asyncio.run(backup.restore(members, clock, file, dry_run=dry_run)), None
+    return asyncio.run(backup.begin_incarnation(members, clock, dry_run=dry_run)), None
+
+
+def _parsed(store: str) -> tuple[str, str]:
+    scheme, _, rest = store.partition("://")
+    if scheme not in ("sqlite", "etcd") or not rest:
+        remedy = "write --store sqlite:///path/of/file or etcd://host:port, or set BRAID_STORE"
+        raise Invalid(f"{store!r} names no event store", field="--store", remedy=remedy)
+    return scheme, rest.rstrip("/") if scheme == "etcd" else rest
+
+
+def _text(facts: StoreFacts) -> str:
+    return f"incarnation {facts.incarnation}, {facts.histories} histories"
