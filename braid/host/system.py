@@ -7,6 +7,7 @@ import secrets
 import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Final, TypeVar
 
 from braid.kernel.ids import make_ulid
@@ -35,6 +36,21 @@ class SystemClock:
     async def sleep(self, seconds: float) -> None:
         """Waits on the running loop."""
         await asyncio.sleep(seconds)
+
+
+class OffsetClock(SystemClock):
+    """A system's clock whose wall time is off by as many milliseconds as a file says. For tests of clock steps."""
+
+    def __init__(self, offset_file: Path) -> None:
+        """A file that is not there, or is being written, means no offset."""
+        self._offset_file = offset_file
+
+    def now_ms(self) -> int:
+        """Milliseconds since the epoch, as the file has them."""
+        try:
+            return super().now_ms() + int(self._offset_file.read_text())
+        except (OSError, ValueError):
+            return super().now_ms()
 
 
 class SystemRandomness:
@@ -125,13 +141,14 @@ class SystemTasks:
             self._on_death(task.get_name(), error)
 
 
-def system_host(on_death: OnDeath | None = None) -> Host:
+def system_host(on_death: OnDeath | None = None, clock_offset_file: Path | None = None) -> Host:
     """The host of this process.
 
     Args:
         on_death: Called with a task's name and error when it dies of one; a service then ends its process.
+        clock_offset_file: See `OffsetClock`.
     """
-    clock = SystemClock()
+    clock = OffsetClock(clock_offset_file) if clock_offset_file else SystemClock()
     return Host(clock, SystemRandomness(), SystemIds(clock), SystemTasks(on_death), exit_now, os.uname().nodename)
 
 

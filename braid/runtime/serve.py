@@ -61,7 +61,7 @@ class _Process:
     async def run(self) -> str:
         """Runs until the end; returns why it died, '' after a graceful end."""
         settings = self._settings
-        host = system_host(self._died)
+        host = system_host(self._died, settings.clock_offset_file)
         service = self._service(host) if callable(self._service) else self._service
         metrics = make_metrics(service.name, settings.instance)
         metrics_url = _serve_metrics(settings.metrics, metrics)

@@ -41,6 +41,7 @@ class Settings(BaseSettings):
         archive: Where events go before snapshots take them from the store: `file:///path/of/directory`, of this replica
             alone. Without one they are gone.
         archive_days: How long they are kept there.
+        clock_offset_file: For fault tests: a file with the milliseconds that this process's wall clock is to be off.
     """
 
     model_config = SettingsConfigDict(env_prefix="BRAID_", extra="ignore", frozen=True)
@@ -56,6 +57,7 @@ class Settings(BaseSettings):
     log_level: str = "info"
     archive: str = ""
     archive_days: float = Field(default=ARCHIVE_RETENTION_DAYS, gt=0)
+    clock_offset_file: Path | None = None
 
     @classmethod
     def settings_customise_sources(
