@@ -13,14 +13,22 @@ from pathlib import Path
 from typing import TypeVar
 
 from braid.kernel.errors import OutcomeUnknown, StoreUnavailable
-from braid.kernel.limits import SQLITE_BUSY_POLL_SECONDS, SQLITE_LOCK_BREAK_SECONDS, STORE_CALL_SECONDS
+from braid.kernel.limits import (
+    SESSION_TTL_SECONDS,
+    SQLITE_BUSY_POLL_SECONDS,
+    SQLITE_LOCK_BREAK_SECONDS,
+    STORE_CALL_SECONDS,
+)
 from braid.kernel.ports import Clock
 from braid.stores.sqlite_process import (
+    Activity,
     ProcessIdentity,
+    activity,
     boot_id,
     end_process,
+    is_stalled,
     pid_namespace,
-    start_of_stopped,
+    waits_for_disk,
     write_lock_holder,
 )
 from braid.stores.sqlite_schema import (
@@ -47,7 +55,7 @@ def connect_file(path: Path) -> sqlite3.Connection:
 
 
 class LockBreaker:
-    """Watches who holds the write lock, and ends a registered process that is stopped while it does.
+    """Watches who holds the write lock, and ends a registered process that makes no progress while it does.
 
     Args:
         path: The database.
@@ -58,6 +66,7 @@ class LockBreaker:
         self._path = path
         self._is_registered = is_registered
         self._suspect: ProcessIdentity | None = None
+        self._before: Activity | None = None  # of the suspect, at the first look
         self._since = 0.0
 
     def clear(self) -> None:
@@ -65,17 +74,22 @@ class LockBreaker:
         self._suspect = None
 
     def look(self, now: float) -> None:
-        """Looks at the holder; ends it when it was stopped at every look for `SQLITE_LOCK_BREAK_SECONDS`."""
+        """Looks at the holder; ends it when it was stalled at every look for `SQLITE_LOCK_BREAK_SECONDS`.
+
+        One that waits for a disk may only be slow: it has as long as a session lasts.
+        """
         holder = write_lock_holder(self._path)
-        started = None if holder is None else start_of_stopped(holder)
-        if holder is None or started is None:
+        seen = None if holder is None else activity(holder, self._path)
+        if holder is None or seen is None:
             self._suspect = None
             return
-        stopped = ProcessIdentity(boot_id(), pid_namespace(), holder, started)
-        if stopped != self._suspect:
-            self._suspect, self._since = stopped, now
-        elif now - self._since >= SQLITE_LOCK_BREAK_SECONDS and self._is_registered(stopped):
-            end_process(stopped)
+        suspect = ProcessIdentity(boot_id(), pid_namespace(), holder, seen.started)
+        if suspect != self._suspect or self._before is None or not is_stalled(self._before, seen):
+            self._suspect, self._before, self._since = suspect, seen, now
+            return
+        allowed = SESSION_TTL_SECONDS if waits_for_disk(seen) else SQLITE_LOCK_BREAK_SECONDS
+        if now - self._since >= allowed and self._is_registered(suspect):
+            end_process(suspect)
             self._suspect = None
 
 

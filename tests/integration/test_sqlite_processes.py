@@ -15,6 +15,7 @@ from braid.kernel.limits import SESSION_TTL_SECONDS
 from braid.kernel.ports import Endpoint, HistoryId, Leader, Session
 from braid.stores.sqlite import SqliteStore
 from tests.contract.event_store.harness import check_batches, take
+from tests.support.freezer import Freezer
 from tests.support.patience import in_time, until
 
 ROOT = Path(__file__).parents[2]
@@ -37,6 +38,10 @@ class Worker:
         line = (await in_time(stdout.readline(), f"a line that begins with {beginning}")).decode().rstrip()
         assert line.startswith(beginning), f"it said {line!r} instead of {beginning!r}"
         return line
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
 
     def signal(self, number: signal.Signals) -> None:
         self._process.send_signal(number)
@@ -148,6 +153,34 @@ async def test_a_process_stopped_inside_a_transaction_is_ended_and_nobody_loses_
     await asyncio.sleep(SESSION_TTL_SECONDS)
     assert not losing.done()
     losing.cancel()
+
+
+async def test_a_process_frozen_inside_a_transaction_is_ended_and_nobody_loses_a_session(mesh: Mesh) -> None:
+    """By a cgroup: its state says nothing of it. Where none can be made the unit tests of recorded ones have to do."""
+    freezer = Freezer.made(f"braid-frozen-{os.getpid()}")
+    if freezer is None or not freezer.kills:
+        return
+    leader, session = await mesh.lead("assigner")
+    losing = asyncio.ensure_future(session.lost())
+    frozen = await mesh.worker("wait-inside", name="frozen")
+    try:
+        await frozen.says("campaigning")
+        await frozen.says("leading")
+        await frozen.says("waiting inside")
+        freezer.take(frozen.pid)
+        freezer.freeze()
+        begun = asyncio.get_running_loop().time()
+        await mesh.store.append(MINE, [b"mine"], 0, leader.fence)
+        print(f"the lock was free after {asyncio.get_running_loop().time() - begun:.2f} s")
+        assert asyncio.get_running_loop().time() - begun < SESSION_TTL_SECONDS
+        assert await frozen.ended() == -signal.SIGKILL
+        assert (await mesh.store.load(LOGS)).sequence == 0, "half a transaction shows"
+        assert not losing.done()
+        losing.cancel()
+    finally:
+        freezer.thaw()
+        await frozen.end()
+        freezer.remove()
 
 
 async def test_a_leader_stopped_outside_a_transaction_is_left_alone_and_fenced(mesh: Mesh) -> None:

@@ -8,6 +8,7 @@ import asyncio
 import signal
 import sqlite3
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from braid.kernel.errors import Conflict
 from braid.kernel.ports import Endpoint, Fence, HistoryId
 from braid.stores.sqlite import SqliteStore
 from braid.stores.sqlite_database import connect_file
+
+WAIT_SECONDS = 600.0  # longer than any test
 
 
 class StoppingConnection(sqlite3.Connection):
@@ -33,6 +36,22 @@ class StoppingConnection(sqlite3.Connection):
 
 def _connect_stopping(path: Path) -> sqlite3.Connection:
     return sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False, factory=StoppingConnection)
+
+
+class WaitingConnection(StoppingConnection):
+    """Waits there instead, until somebody freezes it."""
+
+    def execute(self, sql: str, *parameters: Any) -> sqlite3.Cursor:
+        """Runs SQL, or waits."""
+        if sql == "COMMIT" and self._appended:
+            _say("waiting inside")
+            time.sleep(WAIT_SECONDS)
+            self._appended = False
+        return super().execute(sql, *parameters)
+
+
+def _connect_waiting(path: Path) -> sqlite3.Connection:
+    return sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False, factory=WaitingConnection)
 
 
 def _stop_inside() -> None:
@@ -90,7 +109,7 @@ async def hold(store: SqliteStore, options: argparse.Namespace) -> None:
 async def main() -> None:
     """Does what the command line says."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("what", choices=["append", "lead", "stop-inside", "hold"])
+    parser.add_argument("what", choices=["append", "lead", "stop-inside", "wait-inside", "hold"])
     parser.add_argument("path")
     parser.add_argument("--name", default="worker")
     parser.add_argument("--service", default="registry")
@@ -98,9 +117,9 @@ async def main() -> None:
     parser.add_argument("--count", type=int, default=0)
     parser.add_argument("--ttl", type=float, default=3.0)
     options = parser.parse_args()
-    connect = _connect_stopping if options.what == "stop-inside" else connect_file
+    connect = {"stop-inside": _connect_stopping, "wait-inside": _connect_waiting}.get(options.what, connect_file)
     store = SqliteStore(Path(options.path), system_host(), connect)
-    await {"append": append, "lead": lead, "stop-inside": lead, "hold": hold}[options.what](store, options)
+    await {"append": append, "hold": hold}.get(options.what, lead)(store, options)
     await store.close()
 
 

@@ -12,15 +12,20 @@ from pathlib import Path
 import pytest
 
 from braid.stores.sqlite_process import (
+    Activity,
     ProcessIdentity,
+    ThreadActivity,
+    _holder,
+    activity,
     boot_id,
     end_process,
     is_dead,
+    is_stalled,
     pid_namespace,
-    start_of_stopped,
     this_process,
     write_lock_holder,
 )
+from tests.support.freezer import Freezer
 
 
 def _wait(condition: Callable[[], bool]) -> None:
@@ -67,15 +72,103 @@ def test_a_killed_process_is_dead_before_its_parent_looks(child: subprocess.Pope
     assert is_dead(identity)
 
 
-def test_a_stopped_process_is_seen_and_ended(child: subprocess.Popen[bytes]) -> None:
+def test_a_process_is_ended_if_it_is_that_very_process(child: subprocess.Popen[bytes]) -> None:
     identity = _identity(child.pid)
-    assert start_of_stopped(child.pid) is None
-    child.send_signal(signal.SIGSTOP)
-    _wait(lambda: start_of_stopped(child.pid) == identity.started)
     assert not end_process(identity._replace(started=identity.started + 1)), "another process of that pid was ended"
     assert end_process(identity)
     assert child.wait() == -signal.SIGKILL
     assert not end_process(identity)
+
+
+@pytest.fixture
+def busy() -> Iterator[subprocess.Popen[bytes]]:
+    """A process that wakes up again and again, and hardly uses a CPU."""
+    process = subprocess.Popen([sys.executable, "-c", "import time\nwhile True: time.sleep(0.02)"])
+    yield process
+    process.kill()
+    process.wait()
+
+
+def _stalls(pid: int, database: Path, seconds: float = 0.5) -> bool:
+    before = activity(pid, database)
+    assert before is not None
+    time.sleep(seconds)
+    now = activity(pid, database)
+    return now is not None and is_stalled(before, now)
+
+
+def test_a_process_that_wakes_up_is_not_stalled_and_a_stopped_one_is(
+    busy: subprocess.Popen[bytes], tmp_path: Path
+) -> None:
+    database = tmp_path / "s.db"
+    _wait(lambda: not _stalls(busy.pid, database))
+    busy.send_signal(signal.SIGSTOP)
+    _wait(lambda: _stalls(busy.pid, database))
+    busy.send_signal(signal.SIGCONT)
+    _wait(lambda: not _stalls(busy.pid, database))
+    assert activity(1 << 22, database) is None
+
+
+def test_a_process_that_a_cgroup_froze_is_stalled(busy: subprocess.Popen[bytes], tmp_path: Path) -> None:
+    """By the real freezer where this machine lets us make a group; what the kernel tells of it is below, too."""
+    database, freezer = tmp_path / "s.db", Freezer.made(f"braid-test-{os.getpid()}")
+    if freezer is None:
+        return
+    try:
+        freezer.take(busy.pid)
+        freezer.freeze()
+        _wait(lambda: _stalls(busy.pid, database))
+    finally:
+        freezer.thaw()
+        busy.kill()
+        busy.wait()
+        freezer.remove()
+
+
+SLEEPING, HUNG = ThreadActivity("S", 5, 100), ThreadActivity("D", 7, 200)
+RAN = Activity(9, {1: SLEEPING, 2: HUNG}, (0, 0))
+
+
+@pytest.mark.parametrize(
+    ("now", "stalled"),
+    [
+        (RAN, True),
+        (RAN._replace(started=10), False),  # another process of that number
+        (RAN._replace(threads={1: ThreadActivity("T", 5, 100), 2: ThreadActivity("T", 7, 200)}), True),
+        (RAN._replace(threads={1: ThreadActivity("R", 5, 100), 2: HUNG}, log=(1, 1)), False),  # it waits for a CPU
+        (RAN._replace(threads={1: ThreadActivity("S", 5, 190), 2: HUNG}), True),  # its loop goes on, the disk hangs
+        (RAN._replace(threads={1: ThreadActivity("S", 5, 190), 2: HUNG}, log=(9, 9)), False),  # and it commits
+        (RAN._replace(threads={1: SLEEPING, 2: ThreadActivity("D", 7, 201)}), False),  # a slow disk
+        (RAN._replace(threads={1: SLEEPING, 2: ThreadActivity("D", 8, 200)}), False),
+        (RAN._replace(threads={1: ThreadActivity("S", 5, 101), 2: ThreadActivity("S", 7, 200)}), False),
+        (RAN._replace(threads={1: SLEEPING, 2: HUNG, 3: SLEEPING}, log=(9, 9)), False),  # it made another thread
+    ],
+)
+def test_who_makes_no_progress_is_told_from_who_is_slow(now: Activity, stalled: bool) -> None:
+    assert is_stalled(RAN, now) is stalled
+
+
+def test_what_the_kernel_tells_of_a_frozen_process_is_read(tmp_path: Path) -> None:
+    """As recorded of a process in a frozen group of cgroup v1, whose threads are in state D, and of v2, in state S."""
+    for pid, state in ((11, "D"), (12, "S")):
+        for number in (pid, pid + 100):
+            task = tmp_path / str(pid) / "task" / str(number)
+            task.mkdir(parents=True)
+            fields = " ".join([state, *["0"] * 10, "3", "4", *["0"] * 6, "777", *["0"] * 20])
+            for place in (task, tmp_path / str(pid)):
+                (place / "stat").write_text(f"{number} (a (b) c) {fields}\n", encoding="ascii")
+            switches = "voluntary_ctxt_switches:\t40\nnonvoluntary_ctxt_switches:\t2\n"
+            (task / "status").write_text(f"Name:\tpython\n{switches}", encoding="ascii")
+        found = activity(pid, tmp_path / "s.db", tmp_path)
+        assert found == Activity(777, dict.fromkeys((pid, pid + 100), ThreadActivity(state, 7, 42)), (0, 0))
+        assert is_stalled(found, found)
+
+
+def test_a_lock_on_another_device_is_of_another_file() -> None:
+    line = ["1:", "POSIX", "ADVISORY", "WRITE", "4711", "fe:01:99", "120", "120"]
+    assert _holder(line, {99: False}, {(254, 1)}) == 4711
+    assert _holder(line, {99: False}, {(254, 2), (1, 254)}) is None
+    assert _holder(line, {98: False}, {(254, 1)}) is None
 
 
 def test_the_holder_of_the_write_lock_is_known(tmp_path: Path) -> None:
