@@ -1,13 +1,25 @@
-"""How far a producer's receipts of one channel go, and where a log went on over another connection. Pure.
+"""How far a producer's receipts of one channel go, and as what its records are known where its log may have been cut.
 
-A log that lost its end has another leader, or one that was started anew (KIP-101), so whoever writes on does so over
-another connection. What was acknowledged over the one before is told then, and the registry looks whether it is there.
+Pure. A log that lost its end has another leader, so whoever writes on does so over another connection, or finds its
+offsets begin again lower. The registry is told then, and looks whether the records that were acknowledged before are
+where they were: Kafka keeps the id of its producer and a sequence with each batch (KIP-98).
 """
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from braid.kernel.limits_losses import STRETCHES_MAX
 from braid.kernel.ports import Written
+
+_SEQUENCES: Final = 1 << 31  # Kafka's sequences count 0 … 2³¹-1 and begin again
+
+
+class Stretch(NamedTuple):
+    """Acknowledged offsets that follow each other, of records whose sequences do."""
+
+    first: int
+    next: int
+    sequence: int  # of the first
 
 
 class Resumption(NamedTuple):
@@ -17,31 +29,66 @@ class Resumption(NamedTuple):
         first: The first that came over the connection before, of records that were sent over no other.
         next: The one after the last of them.
         resumed: The first that came over the other connection.
+        producer: Kafka's id of the client they came for; -1 of a client without one.
+        stretches: Which of them were this producer's own, in order, as far as that is remembered: the first and the
+            newest always are.
     """
 
     partition: int
     first: int
     next: int
     resumed: int
+    producer: int = -1
+    stretches: tuple[Stretch, ...] = ()
 
 
 class _Run:
-    """Acknowledgements of one partition that came over one connection."""
+    """Acknowledgements of one partition that came over one connection, at rising offsets."""
 
-    __slots__ = ("connection", "first", "next", "sender")
+    __slots__ = ("connection", "first", "next", "next_sequence", "producer", "sender", "starts")
 
     def __init__(self, sender: int, written: Written) -> None:
         self.sender = sender
         self.connection = written.connection
+        self.producer = written.producer
         self.first = -1 if written.again else written.offset
         self.next = written.offset + 1
+        self.next_sequence = (written.sequence + 1) % _SEQUENCES
+        self.starts = [Stretch(written.offset, -1, written.sequence)]  # the newest one has no end yet
+
+    def follows(self, sender: int, written: Written) -> bool:
+        """Whether an acknowledgement came over the same connection."""
+        return written.connection == self.connection and sender == self.sender
+
+    def take(self, written: Written) -> None:
+        """Adds an acknowledgement at a higher offset."""
+        if written.offset != self.next or written.sequence != self.next_sequence:
+            self._begin(written)
+        self.next = written.offset + 1
+        self.next_sequence = (written.sequence + 1) % _SEQUENCES
+        if self.first < 0 and not written.again:
+            self.first = written.offset
+
+    def ended(self, partition: int, resumed: int) -> Resumption:
+        """What is told of it once the log went on."""
+        first = self.first if self.first >= 0 else self.next - 1
+        stretches = (*self.starts[:-1], self.starts[-1]._replace(next=self.next)) if self.producer >= 0 else ()
+        return Resumption(partition, first, self.next, resumed, self.producer, stretches)
+
+    def _begin(self, written: Written) -> None:
+        """Begins another stretch. Of too many every second of the older half is forgotten, never the first."""
+        self.starts[-1] = self.starts[-1]._replace(next=self.next)
+        self.starts.append(Stretch(written.offset, -1, written.sequence))
+        if len(self.starts) > STRETCHES_MAX:
+            half = STRETCHES_MAX // 2
+            self.starts = self.starts[:half:2] + self.starts[half:]
 
 
 class Receipts:
     """Of one channel, over all clients that a producer opened for it."""
 
     def __init__(self, resumed: Callable[[Resumption], None] | None = None) -> None:
-        """`resumed` hears of each partition that went on over another connection."""
+        """`resumed` hears of each partition whose log may have been cut before it went on."""
         self._resumed = resumed
         self._senders = 0
         self._runs: dict[int, _Run] = {}
@@ -67,13 +114,15 @@ class Receipts:
         run = self._runs.get(partition)
         if run is None:
             self._runs[partition] = _Run(sender, written)
-        elif run.connection == written.connection and run.sender == sender:
+        elif run.follows(sender, written):
             if offset >= run.next:
-                run.next = offset + 1
-            if run.first < 0 and not written.again:
-                run.first = offset
+                run.take(written)
+            elif written.producer >= 0 and not written.again:  # the log begins again lower
+                self._end(run, sender, written)
         elif (sender, written.connection) > (run.sender, run.connection):  # else one told late
-            self._runs[partition] = _Run(sender, written)
-            if self._resumed is not None:
-                first = run.first if run.first >= 0 else run.next - 1
-                self._resumed(Resumption(partition, first, run.next, offset))
+            self._end(run, sender, written)
+
+    def _end(self, run: _Run, sender: int, written: Written) -> None:
+        self._runs[written.partition] = _Run(sender, written)
+        if self._resumed is not None:
+            self._resumed(run.ended(written.partition, written.offset))

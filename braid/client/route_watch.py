@@ -126,6 +126,11 @@ class RouteWatch:
             first_offset=resumption.first,
             next_offset=resumption.next,
             resumed_offset=resumption.resumed,
+            producer=resumption.producer,
+            stretches=[
+                wire.Stretch(first_offset=first, next_offset=next, first_sequence=sequence)
+                for first, next, sequence in resumption.stretches
+            ],
         )
         kept = next((each for each in self._hello.resumed if each.channel == channel), None)
         if kept is None:
@@ -133,6 +138,9 @@ class RouteWatch:
             del self._hello.resumed[: -limits.RECEIPTS_CHANNELS_MAX]
         kept.resumptions.append(told)
         del kept.resumptions[: -limits_losses.RESUMPTIONS_MAX]
+        if sum(each.ByteSize() for each in self._hello.resumed) > limits_losses.RESUMPTIONS_BYTES_MAX:
+            for each in self._hello.resumed:
+                del each.resumptions[: len(each.resumptions) // 2]
         self._told.clear()
         if self._resuming is not None and self._resuming.log_resumed.channel == channel:  # it has not gone yet
             self._resuming.log_resumed.resumptions.append(told)

@@ -40,6 +40,7 @@ from braid.kernel.limits import (
     TOPIC_GONE_SECONDS,
 )
 from braid.kernel.ports import (
+    BatchHead,
     BrokerDescription,
     ClusterDescription,
     Fingerprint,
@@ -55,8 +56,9 @@ MAX_MESSAGE_BYTES: Final = "max.message.bytes"
 _ACKS_ALL: Final = -1
 _CONSUMER: Final = -1
 _READ_UNCOMMITTED: Final = 0
-# Record batch v2: base offset, length, partition leader epoch, magic, CRC, attributes, last offset delta.
-_BATCH_HEADER: Final = struct.Struct(">qiibIhi")
+# Record batch v2: base offset, length, partition leader epoch, magic, CRC, attributes, last offset delta, first and
+# largest timestamp, producer id, producer epoch, base sequence.
+_BATCH_HEADER: Final = struct.Struct(">qiibIhiqqqhi")
 _MAGIC: Final = 2
 
 
@@ -230,8 +232,22 @@ class AioAdmin:
         """See `KafkaAdmin.fingerprint`."""
         if offset <= 0:
             return None
+        data, found = await self._read(partition, offset - 1)
+        if (head := _head_of(data, offset - 1)) is None:
+            return None
+        return Fingerprint(
+            found.topics[partition.topic].topic_id, head.leader_epoch, _BATCH_HEADER.unpack_from(data)[4]
+        )
+
+    async def batch_head(self, partition: TopicPartition, offset: int) -> BatchHead | None:
+        """See `KafkaAdmin.batch_head`."""
+        data, _ = await self._read(partition, offset)
+        return _head_of(data, offset)
+
+    async def _read(self, partition: TopicPartition, offset: int) -> tuple[bytes, ClusterMetadata]:
+        """The batch at an offset, or the one behind it; nothing outside the log. And the metadata it was found by."""
         # A broker sends at least one whole batch, however little is asked for.
-        topics = [(partition.topic, [(partition.partition, offset - 1, 1)])]
+        topics = [(partition.topic, [(partition.partition, offset, 1)])]
         request = FetchRequest(0, 1, 1, _READ_UNCOMMITTED, topics)
         async with bounded(KAFKA_CALL_SECONDS, f"reading {partition.topic} partition {partition.partition}"):
             while True:
@@ -242,9 +258,9 @@ class AioAdmin:
                     break
                 await asyncio.sleep(KAFKA_ANSWER_BACKOFF_SECONDS)
             if code == OFFSET_OUT_OF_RANGE:
-                return None
+                return b"", found
             check(code, f"{partition.topic} partition {partition.partition}")
-        return _fingerprint_of(data or b"", offset, found.topics[partition.topic].topic_id)
+        return bytes(data or b""), found
 
     async def close(self) -> None:
         """Frees connections."""
@@ -368,10 +384,11 @@ def _batch(value: bytes, timestamp_ms: int) -> bytes:
     return bytes(builder.build())
 
 
-def _fingerprint_of(data: bytes, offset: int, topic_id: bytes) -> Fingerprint | None:
+def _head_of(data: bytes, offset: int) -> BatchHead | None:
+    """The head of a batch, unless it does not hold an offset."""
     if len(data) < _BATCH_HEADER.size:
         return None
-    base, _, epoch, magic, crc, _, last_delta = _BATCH_HEADER.unpack_from(data)
-    if magic != _MAGIC or not base <= offset - 1 <= base + last_delta:
+    base, _, epoch, magic, _, _, last_delta, _, _, producer, _, sequence = _BATCH_HEADER.unpack_from(data)
+    if magic != _MAGIC or not base <= offset <= base + last_delta:
         return None
-    return Fingerprint(topic_id, epoch, crc)
+    return BatchHead(base, base + last_delta, epoch, producer, sequence)

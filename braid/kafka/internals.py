@@ -8,7 +8,8 @@ import asyncio
 import math
 from collections.abc import Callable, Sequence
 from copy import copy
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, NamedTuple
 
 from aiokafka import AIOKafkaProducer
 from aiokafka.client import AIOKafkaClient, ConnectionGroup
@@ -27,7 +28,17 @@ from braid.kernel.ports import SendableT, TopicPartition, Written
 
 Taken = tuple[Any, Callable[[Any, Any], None]]  # a record and whom to tell of its fate
 
-_SEQUENCES: Final = 1 << 31  # a producer's sequence counts 0 … 2³¹-1 and begins again
+SEQUENCES: Final = 1 << 31  # a producer's sequence counts 0 … 2³¹-1 and begins again
+
+
+class Identity(NamedTuple):
+    """As what brokers know a batch: Kafka's own id of its producer, and the sequence of its first record."""
+
+    producer: int
+    sequence: int
+
+
+NO_IDENTITY: Final = Identity(-1, -1)
 
 
 class QuietClient(AIOKafkaClient):
@@ -89,13 +100,13 @@ class _MissingTopics:
 def prepare(
     producer: AIOKafkaProducer,
     on_topics_missing: Callable[[Sequence[str]], None],
-    on_ended: Callable[[AioTopicPartition, asyncio.Future[RecordMetadata], Sequence[Taken], bool], None],
+    on_ended: Callable[[AioTopicPartition, asyncio.Future[RecordMetadata], Sequence[Taken], bool, Identity], None],
     on_silence: Callable[[], None] | None = None,
 ) -> None:
     """Makes a producer that is not started ours.
 
     `on_silence` hears when no broker answers a question about metadata. `on_ended` is told of each batch once, with
-    what `offer` put in it, and whether it was sent more than once.
+    what `offer` put in it, whether it was sent more than once, and as what brokers know it.
     """
     producer.client.__class__ = QuietClient
     producer.client.on_silence = on_silence
@@ -108,10 +119,12 @@ def prepare(
     def append_watched(builder: BatchBuilder, partition: AioTopicPartition) -> MessageBatch:
         batch = append_batch(builder, partition)
         batch.taken = []
+        batch.identity = NO_IDENTITY
+        batch.set_producer_state = partial(_identify, batch, batch.set_producer_state)
 
         def ended(done: asyncio.Future[RecordMetadata]) -> None:
             _take_back_sequence(producer, batch, done)
-            on_ended(partition, done, batch.taken, batch.retry_count > 1)
+            on_ended(partition, done, batch.taken, batch.retry_count > 1, batch.identity)
 
         batch.future.add_done_callback(ended)
         return batch
@@ -287,6 +300,14 @@ def _forgive(batch: MessageBatch) -> None:
         batch._drain_waiter.exception()
 
 
+def _identify(
+    batch: MessageBatch, set_state: Callable[..., None], producer_id: int, producer_epoch: int, base_sequence: int
+) -> None:
+    """Notes as what brokers will know a batch, when aiokafka gives it its place in the producer's sequence."""
+    batch.identity = Identity(producer_id, base_sequence)
+    set_state(producer_id, producer_epoch, base_sequence)
+
+
 def _take_back_sequence(producer: AIOKafkaProducer, batch: MessageBatch, done: asyncio.Future[Any]) -> None:
     """A batch the broker refused at its only attempt was not written: the next one has its place in the sequence.
 
@@ -300,4 +321,4 @@ def _take_back_sequence(producer: AIOKafkaProducer, batch: MessageBatch, done: a
 def _advance(producer: AIOKafkaProducer, partition: AioTopicPartition, by: int) -> None:
     """Moves a sequence as brokers count; aiokafka's own goes negative after 2³¹ records."""
     numbers = producer._txn_manager._sequence_numbers
-    numbers[partition] = (numbers[partition] + by) % _SEQUENCES
+    numbers[partition] = (numbers[partition] + by) % SEQUENCES

@@ -245,16 +245,20 @@ class AioProducer:
         done: asyncio.Future[RecordMetadata],
         taken: Sequence[internals.Taken],
         again: bool,
+        identity: internals.Identity,
     ) -> None:
         """Tells whoever sent a batch's records what became of them."""
         error = ClusterUnavailable("the producer is closed") if done.cancelled() else done.exception()
         if error is None:
             told = done.result()
             stamped = told.timestamp_type != 0  # by the broker
-            connection = self._came_over(partition)
-            for offset, (record, settle) in enumerate(taken, told.offset):
+            topic, number = partition.topic, partition.partition
+            connection, (producer, first) = self._came_over(partition), identity
+            for at, (record, settle) in enumerate(taken):
                 stamp_ms = told.timestamp if stamped else record.stamp_ms
-                settle(record, Written(partition.topic, partition.partition, offset, stamp_ms, connection, again))
+                offset = told.offset + at if told.offset >= 0 else -1
+                sequence = (first + at) % internals.SEQUENCES
+                settle(record, Written(topic, number, offset, stamp_ms, connection, again, producer, sequence))
         elif isinstance(error, MessageSizeTooLargeError | RecordListTooLargeError):
             self._settle_refused(partition.topic, taken)
         else:

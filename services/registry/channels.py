@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from braid.kernel.ids import ChannelId
 from braid.kernel.limits import OFFSET_MAX
+from braid.kernel.limits_losses import STRETCHES_MAX
 from braid.kernel.offset_ranges import OPEN, Ranges
 
 
@@ -60,18 +61,30 @@ class ChannelRef(NamedTuple):
         return f"{self.lane}/{self.generation}"
 
 
+class Stretch(NamedTuple):
+    """Acknowledged offsets that follow each other, of records whose sequences do; `sequence` is the first one's."""
+
+    first: int
+    next: int
+    sequence: int
+
+
 class Resumption(NamedTuple):
     """A producer's log went on over another connection: see `Resumption` in `route.proto`. Offsets.
 
     Attributes:
         first, next: The first acknowledged over the connection before, and the one after the last.
         resumed: The first acknowledged over the other connection.
+        producer: As what batches name the client that wrote what was acknowledged before; -1 where it is not told.
+        stretches: What it wrote of that, as far as it remembers; empty from producers of older releases.
     """
 
     partition: int
     first: int
     next: int
     resumed: int
+    producer: int = -1
+    stretches: tuple[Stretch, ...] = ()
 
 
 def checked(told: Sequence[Resumption], partitions: int) -> list[Resumption]:
@@ -80,8 +93,20 @@ def checked(told: Sequence[Resumption], partitions: int) -> list[Resumption]:
         each
         for each in told
         if 0 <= each.partition < partitions and 0 <= each.first < each.next <= OFFSET_MAX
-        if 0 <= each.resumed <= OFFSET_MAX
+        if 0 <= each.resumed <= OFFSET_MAX and _rises(each)
     ]
+
+
+def _rises(told: Resumption) -> bool:
+    """Whether what it says of its own records follows one another, and ends where the whole does."""
+    stretches, after = told.stretches, 0
+    if len(stretches) > STRETCHES_MAX or (stretches and (told.producer < 0 or stretches[-1].next != told.next)):
+        return False
+    for each in stretches:
+        if not (after <= each.first < each.next and each.sequence >= 0):
+            return False
+        after = each.next
+    return True
 
 
 class ChannelWeight(NamedTuple):

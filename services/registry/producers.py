@@ -18,6 +18,7 @@ from braid.api.registry.v1.route_pb2 import (
     WatchRoutesRequest,
     WatchRoutesResponse,
 )
+from braid.api.registry.v1.route_pb2 import Resumption as ResumptionMessage
 from braid.kernel.capabilities import KNOWS_DENIALS
 from braid.kernel.errors import BraidError, Invalid, NotFound, Refused, Unavailable, Unsupported
 from braid.kernel.ids import check_name
@@ -25,7 +26,7 @@ from braid.kernel.limits import RECONCILE_SECONDS, WATCH_ALIVE_SECONDS
 from braid.kernel.limits_health import WITNESSES_ASKED_MAX
 from braid.kernel.ports import DuplexServing
 from braid.runtime.replica import Replica
-from services.registry.channels import CONSUMABLE, ChannelState, Resumption
+from services.registry.channels import CONSUMABLE, ChannelState, Resumption, Stretch
 from services.registry.crew import Signal, wait_for
 from services.registry.histories import CLUSTERS, STREAMS, read_world
 from services.registry.lateness import Lateness
@@ -198,10 +199,7 @@ class Producers:
         """Of channels whose records are not all done yet: where those went, somebody may still need to know."""
         for channel in stream.channels:
             if channel.state in CONSUMABLE and str(channel.id(stream.name)) == told.channel:
-                found = [
-                    Resumption(each.partition, each.first_offset, each.next_offset, each.resumed_offset)
-                    for each in told.resumptions
-                ]
+                found = list(map(_resumption, told.resumptions))
                 self._sessions.take_resumptions(stream.name, channel, found)
                 self._on_acknowledged()
 
@@ -219,6 +217,18 @@ class _Connection:
 
 def _writes_to(stream: Stream, cluster: str) -> bool:
     return any(each.cluster == cluster and each.state is ChannelState.ACTIVE for each in stream.channels)
+
+
+def _resumption(told: ResumptionMessage) -> Resumption:
+    stretches = tuple(Stretch(each.first_offset, each.next_offset, each.first_sequence) for each in told.stretches)
+    return Resumption(
+        told.partition,
+        told.first_offset,
+        told.next_offset,
+        told.resumed_offset,
+        told.producer if stretches else -1,
+        stretches,
+    )
 
 
 def _host(hello: ProducerHello, peer: str) -> str:

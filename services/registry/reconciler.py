@@ -17,6 +17,7 @@ from braid.kernel.limits import (
     WORK_RETRY_SECONDS,
 )
 from braid.kernel.limits_failover import ARRIVALS_LOOK_SECONDS, DECIDE_SECONDS, MOVES_PER_ROUND_MAX
+from braid.kernel.offset_ranges import united
 from braid.runtime.replica import Replica
 from services.registry import deletion, drain, provision
 from services.registry.access import Access
@@ -310,7 +311,7 @@ class Reconciler:
         """What cannot be said of a channel that drains will not be: nothing is written on there any more."""
         found = await drain.look_for_cuts(self._access, job.cluster, job.channel, job.resumptions)
         waits = frozenset(found.open) if job.channel.state is ChannelState.ACTIVE else frozenset()
-        if found.lost:
+        if united((*job.channel.overwritten, *found.lost)) != job.channel.overwritten:
             self._undecided[job.key] = waits
             return ReportOverwritten(job.channel.ref, found.lost, found.evidence)
         self._sessions.looked_at(job.stream.name, job.channel, job.resumptions - waits)

@@ -367,6 +367,12 @@ class Faults:
                 "dead", cluster.name, f"kill cluster {cluster.name}; {text}", self._dice.uniform(least, most), heal
             )
 
+    def _reassign_replicas(self) -> None:
+        """An operator drops replicas, or elects preferred leaders: epochs grow, and nothing is lost."""
+        cluster = self._losing.victim()
+        if cluster is not None:
+            self._world.journal.say(f"FAULT {self._losing.reassign(cluster)}")
+
     def _pause_cluster(self) -> None:
         name = self._dice.choice(self._world.plan.clusters)
         cluster = self._world.kafka.named(name)

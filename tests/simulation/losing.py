@@ -48,6 +48,14 @@ class Losing:
         text = f"loses up to {count} of each log's newest of {cluster.name}"
         return text, lambda: self._cut(cluster, lambda end: max(0, end - self._dice.randint(1, count)))
 
+    def reassign(self, cluster: ObservedCluster) -> str:
+        """About every other log there gets a new leader epoch, of the same leader or of another one."""
+        grown = [place for place in cluster.places() if self._dice.random() < 0.5]
+        elected = [place for place in grown if self._dice.random() < 0.4]
+        for place in grown:
+            (cluster.elect if place in elected else cluster.grow_epoch)(place)
+        return f"{len(grown)} leader epochs grow on {cluster.name}, {len(elected)} of them elsewhere"
+
     def _watch(self) -> None:
         if not self._closing:
             self._closing = True

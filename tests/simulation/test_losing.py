@@ -10,10 +10,11 @@ from braid.client import restore
 from braid.kafka.memory.fetcher import MemoryFetcher
 from braid.kafka.memory.log import Log
 from braid.kernel.offset_ranges import OffsetRange, united
-from braid.kernel.ports import Committed, KafkaAdmin, TopicPartition
+from braid.kernel.ports import BatchHead, Committed, KafkaAdmin, TopicPartition
 from services.registry import cuts, drain, work
 from services.registry.channels import Channel, ChannelState, Resumption
 from services.registry.drain import Held
+from services.registry.own_records import OwnRecords
 from services.registry.world import World
 from tests.simulation.mutants import Mutant
 from tests.simulation.plan import Plan
@@ -21,10 +22,12 @@ from tests.simulation.run import run
 
 FAULTS: Final = (
     *("lose-cluster",) * 5,
+    *("reassign-replicas",) * 2,
     *("kill-member", "pause-member", "fade-member", "move-stream"),
     *("kill-service", "cut-store", "lose-answers", "slow-appends"),
 )
 CUTS: Final = (*("shorten-logs",) * 6, *FAULTS[4:])
+REASSIGNMENTS: Final = (*("reassign-replicas",) * 10, *FAULTS[7:])
 SEEDS: Final = 8
 SEEDS_MAX: Final = 40
 SEEN: Final = ("empties", "replaces", "cuts", "RecordsLost(", "CLOSED")
@@ -66,6 +69,18 @@ def test_logs_that_are_cut_short_while_they_carry_traffic_are_told_to_the_offset
     assert told > SEEDS
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_reassigned_replicas_and_elected_leaders_are_no_loss() -> None:
+    grown = 0
+    for seed in range(2):
+        result = run(plan(seed, REASSIGNMENTS))
+        assert result.green, "\n".join([f"seed {seed}", *result.trace[-60:], result.message])
+        assert not any("RecordsLost(" in line for line in result.trace)
+        grown += sum("leader epochs grow" in line for line in result.trace)
+    assert grown > 20
+
+
 async def _look_at_nothing(admin: KafkaAdmin, channel: Channel, resumptions: Collection[Resumption]) -> cuts.Finding:
     """Takes a log that goes on for one that lost nothing."""
     return cuts.Finding((), (), "")
@@ -81,6 +96,19 @@ async def _believe_offsets(admin: KafkaAdmin, channel: Channel, resumptions: Col
         OffsetRange(each.partition, each.resumed, each.next - 1) for each in resumptions if each.resumed < each.next
     )
     return found._replace(lost=united(seen))
+
+
+async def _judge_by_epochs(self: cuts.Log, told: Resumption, **how: bool) -> list[cuts.Span]:
+    """Takes every leader that came within a connection for one that found the log cut."""
+    if told.next > self.end or told.first < self.start:
+        return []
+    stop = (await self.span(await self.head(told.first))).stop
+    return [cuts.Span(stop, told.next)] if stop < told.next else []
+
+
+def _any_record(self: OwnRecords, head: BatchHead, position: int) -> bool:
+    """Takes whatever lies at an offset for what was acknowledged there."""
+    return True
 
 
 async def _trust(committed: Committed, bounds: tuple[int, int], *how: object) -> tuple[int, int]:
@@ -133,6 +161,8 @@ def test_a_mutant_is_caught(mutant: Mutant, seeds: tuple[int, ...]) -> None:
     ("mutant", "seeds"),
     [
         (Mutant("nobody looks for cuts", "I1", [(cuts, "look", _look_at_nothing)]), (3,)),
+        (Mutant("epochs prove a cut", "I1", [(cuts.Log, "lost", _judge_by_epochs)]), (0,)),
+        (Mutant("any record proves there was none", "I11 losses", [(OwnRecords, "wrote", _any_record)]), (3,)),
         (Mutant("a cut begins where it is seen", "I11 losses", [(cuts, "look", _believe_offsets)]), (3,)),
         (Mutant("members go on behind a cut", "I1 zero loss", [(MemoryFetcher, "_check_same", _any_log)]), (65, 72)),
         (Mutant("a commit outlives a cut", "I1 zero loss", [(restore, "_uncut", _trust)]), (8,)),

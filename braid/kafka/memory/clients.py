@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from braid.kafka.memory.link import Link
 from braid.kafka.memory.log import NewRecord
 from braid.kernel.ports import (
+    BatchHead,
     BrokerDescription,
     ClusterDescription,
     Committed,
@@ -93,6 +94,10 @@ class MemoryAdmin:
     async def fingerprint(self, partition: TopicPartition, offset: int) -> Fingerprint | None:
         """See `KafkaAdmin.fingerprint`."""
         return await self._link.call(lambda: self._cluster.fingerprint(partition, offset))
+
+    async def batch_head(self, partition: TopicPartition, offset: int) -> BatchHead | None:
+        """See `KafkaAdmin.batch_head`."""
+        return await self._link.call(lambda: self._cluster.batch_head(partition, offset))
 
     async def close(self) -> None:
         """Nothing to free."""

@@ -24,6 +24,7 @@ from braid.kernel.errors import (
     TopicSealed,
 )
 from braid.kernel.ports import (
+    BatchHead,
     BrokerDescription,
     ClusterDescription,
     Committed,
@@ -76,6 +77,7 @@ class MemoryCluster:
     """A cluster, by default of one broker.
 
     Faults: `kill`, `start`, `pause`, `resume`, `empty`, `truncate`, `expire`, `damage`; `stop_broker`, `start_broker`;
+    `grow_epoch`, `elect`, which lose nothing;
     `slow_seconds` that every request takes more, there and back; and `full`: it serves what it has and takes no record.
     """
 
@@ -106,7 +108,9 @@ class MemoryCluster:
         self._incarnation = 1
         self._emptied = 0
         self._leader_epoch = 0
-        self.starts = 0  # so many times it was started anew, which no connection outlives
+        self._grown: dict[TopicPartition, int] = {}  # epochs that a partition's leader got beyond the cluster's
+        self._elected: dict[TopicPartition, int] = {}  # so many times a partition's lead was passed on
+        self._starts = 0  # so many times it was started anew, which no connection outlives
         self._topics: dict[str, _Topic] = {}
         self._ids = 0
         self._producers = 0
@@ -136,7 +140,7 @@ class MemoryCluster:
             self.running = True
             self._cleaner.begin()
             self._leader_epoch += 1
-            self.starts += 1
+            self._starts += 1
             self.notify()
 
     def pause(self) -> None:
@@ -195,6 +199,7 @@ class MemoryCluster:
         self._emptied += 1
         self.groups = Groups(f"member-{self._emptied}")
         self._leader_epoch = 0
+        self._grown.clear()
         if replaced:
             self._incarnation += 1
             self.cluster_id = f"{self.name}-{self._incarnation}"
@@ -204,6 +209,17 @@ class MemoryCluster:
         """Loses the end of a log."""
         self.log(partition).truncate(end)
         self.notify()
+
+    def grow_epoch(self, partition: TopicPartition) -> None:
+        """The leader stays under its next epoch, as when a replica is dropped: nothing is lost, no connection ends."""
+        self.log(partition)
+        self._grown[partition] = self._grown.get(partition, 0) + 1
+        self.notify()
+
+    def elect(self, partition: TopicPartition) -> None:
+        """Another copy leads, as after a preferred election: nothing is lost, clients write over another connection."""
+        self.grow_epoch(partition)
+        self._elected[partition] = self._elected.get(partition, 0) + 1
 
     def expire(self, partition: TopicPartition, start: int) -> None:
         """Loses the start of a log, as retention does."""
@@ -326,7 +342,7 @@ class MemoryCluster:
                 self._topics[name].topic_id,
                 [self._leader(name, number) for number in range(len(self._topics[name].logs))],
                 [number for number in range(len(self._topics[name].logs)) if self._lacks_copies(name, number)],
-                [self._leader_epoch] * len(self._topics[name].logs),
+                [self._epoch(TopicPartition(name, number)) for number in range(len(self._topics[name].logs))],
                 [self._placed(name, number) for number in range(len(self._topics[name].logs))],
             )
             for name in sorted(names)
@@ -403,7 +419,7 @@ class MemoryCluster:
         if sum(record.size() for record in records) > limit:
             kind = RecordTooLarge if any(record.size() > limit for record in records) else BatchTooLarge
             raise kind(f"more than the {limit} bytes of topic {partition.topic}", metadata={"limit": str(limit)})
-        offset = log.append(records, self._leader_epoch, producer, sequence)
+        offset = log.append(records, self._epoch(partition), producer, sequence)
         self.notify()
         return offset
 
@@ -435,11 +451,25 @@ class MemoryCluster:
             return None
         return Fingerprint(self._topic(partition.topic).topic_id, batch.leader_epoch, batch.crc)
 
+    def batch_head(self, partition: TopicPartition, offset: int) -> BatchHead | None:
+        """See `KafkaAdmin.batch_head`."""
+        batch = self.led_log(partition).batch_of(offset)
+        if batch is None or not batch.base <= offset <= (last := batch.records[-1].offset):
+            return None
+        return BatchHead(batch.base, last, batch.leader_epoch, batch.producer, batch.sequence)
+
+    def connection(self, partition: TopicPartition) -> int:
+        """A number that grows whenever clients need another connection to a partition's leader."""
+        return self._starts + self._elected.get(partition, 0)
+
     def commit(self, group: str, offsets: Mapping[TopicPartition, Committed], generation: Generation | None) -> None:
         """See `KafkaOffsets.commit`."""
         for partition in offsets:
             self.log(partition)
         self.groups.commit(group, offsets, generation)
+
+    def _epoch(self, partition: TopicPartition) -> int:
+        return self._leader_epoch + self._grown.get(partition, 0)
 
     def _serving(self) -> list[int]:
         return [broker for broker in self._brokers if broker not in self._stopped]

@@ -44,6 +44,8 @@ class Batch(NamedTuple):
     leader_epoch: int
     crc: int
     records: Sequence[MemoryRecord]
+    producer: int = -1
+    sequence: int = -1  # of its first record
 
 
 class Read(NamedTuple):
@@ -67,7 +69,7 @@ class Log:
     size: int = 0  # bytes of what is there, as a broker's disk would hold them
 
     def append(self, new: Sequence[NewRecord], leader_epoch: int, producer: int, sequence: int) -> int:
-        """Writes records and returns the first one's offset. Producer -1 writes without sequence."""
+        """Writes records and returns the first one's offset. `sequence` is the first one's; producer -1 has none."""
         if producer >= 0:
             last, base = self.producers.get(producer, (-1, 0))
             if sequence <= last:
@@ -75,7 +77,7 @@ class Log:
             self.producers[producer] = (sequence, self.end)
         records = [MemoryRecord(self.end + at, one.timestamp_ms, 0, *one[1:]) for at, one in enumerate(new)]
         crc = zlib.crc32(repr(records).encode())
-        self.batches.append(Batch(self.end, leader_epoch, crc, records))
+        self.batches.append(Batch(self.end, leader_epoch, crc, records, producer, sequence))
         self.end += len(records)
         self.size += sum(record.size() for record in new)
         return self.batches[-1].base
@@ -163,7 +165,7 @@ class Log:
         if kept and kept[-1].base + len(kept[-1].records) > self.end:
             last = kept[-1]
             records = last.records[: self.end - last.base]
-            kept[-1] = Batch(last.base, last.leader_epoch, zlib.crc32(repr(records).encode()), records)
+            kept[-1] = last._replace(crc=zlib.crc32(repr(records).encode()), records=records)
         self.batches = kept
         self.damaged = {base: why for base, why in self.damaged.items() if base < self.end}
         self.producers = {producer: at for producer, at in self.producers.items() if at[1] < self.end}

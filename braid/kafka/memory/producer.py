@@ -227,25 +227,29 @@ class MemoryProducer:
             if not batch:  # withdrawn meanwhile
                 break
             queue.asked = len(batch)
-            queue.sequence += 1
+            sequence, queue.sequence = queue.sequence, queue.sequence + len(batch)
             try:
-                offset, again = await self._append(partition, [one.record for one in batch], queue.sequence)
+                offset, again = await self._append(partition, [one.record for one in batch], sequence)
             except (RecordTooLarge, BatchTooLarge) as error:
                 self._refuse(batch, partition, int(error.metadata["limit"]))
             except BraidError as error:
                 _fail_all(batch, error)
                 self._known.discard(partition)
             else:
-                for at, one in enumerate(batch):
-                    written = Written(
-                        *partition, offset + at, one.record.timestamp_ms, self._link.cluster.starts, again
-                    )
-                    one.settle(one.sent, written)
+                self._acknowledge(partition, batch, offset, sequence, again=again)
             queue.asked = 0
             for _ in batch:
                 queue.size -= queue.pending.popleft().record.size()
             queue.drained.set()
             queue.drained = asyncio.Event()
+
+    def _acknowledge(
+        self, partition: TopicPartition, batch: Sequence[_Pending], offset: int, sequence: int, *, again: bool
+    ) -> None:
+        connection, producer = self._link.cluster.connection(partition), self._producer_id or 0
+        for at, (record, sent, settle) in enumerate(batch):
+            written = Written(*partition, offset + at, record.timestamp_ms, connection, again, producer, sequence + at)
+            settle(sent, written)
 
     def _next_batch(self, queue: _Queue) -> list[_Pending]:
         """What fits one batch; it stays pending until it is answered."""

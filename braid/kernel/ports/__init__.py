@@ -18,6 +18,7 @@ from braid.kernel.ports.host import (
 )
 from braid.kernel.ports.kafka import (
     NO_LANES,
+    BatchHead,
     Committed,
     DamagedBatch,
     FetchedColumns,
@@ -79,6 +80,7 @@ __all__ = [
     "ArchiveStore",
     "ArchivedObject",
     "Batch",
+    "BatchHead",
     "BrokerDescription",
     "CallOptions",
     "Caller",

@@ -94,7 +94,8 @@ class Written(NamedTuple):
     """The broker's acknowledgement of one record.
 
     `connection` grows whenever it came over another connection than the one before of its client and partition; a
-    record that was sent `again` may have been written when it was sent first.
+    record that was sent `again` may have been written when it was sent first. `producer` and `sequence` are its
+    identity in its log (KIP-98): Kafka's own id of the client, and its count of the partition's records; else -1.
     """
 
     topic: str
@@ -103,6 +104,8 @@ class Written(NamedTuple):
     timestamp_ms: int
     connection: int = 0
     again: bool = False
+    producer: int = -1
+    sequence: int = -1
 
 
 class Generation(NamedTuple):
@@ -125,6 +128,23 @@ class Fingerprint(NamedTuple):
     topic_id: bytes
     leader_epoch: int
     batch_crc: int
+
+
+class BatchHead(NamedTuple):
+    """What a log says of one batch without its records.
+
+    Attributes:
+        base, last: Its first and its last offset.
+        leader_epoch: Of the leader that took it.
+        producer: Kafka's own id of the client that wrote it; -1 of a client without one.
+        sequence: The producer's count for its first record; -1 without one.
+    """
+
+    base: int
+    last: int
+    leader_epoch: int
+    producer: int
+    sequence: int
 
 
 class Isolation(Enum):

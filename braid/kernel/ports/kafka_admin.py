@@ -6,7 +6,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from braid.kernel.ports.kafka import Fingerprint, TopicPartition, Written
+    from braid.kernel.ports.kafka import BatchHead, Fingerprint, TopicPartition, Written
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +192,10 @@ class KafkaAdmin(Protocol):
 
     async def fingerprint(self, partition: "TopicPartition", offset: int) -> "Fingerprint | None":
         """Reads the log's identity below an offset; None when that part of the log is gone or nothing is below it."""
+        ...
+
+    async def batch_head(self, partition: "TopicPartition", offset: int) -> "BatchHead | None":
+        """Reads the head of the batch that holds an offset; None when no batch does."""
         ...
 
     async def close(self) -> None:

@@ -205,6 +205,26 @@ async def fingerprints_tell_logs_apart(rig: Rig) -> None:
     assert other != one
 
 
+async def heads_of_batches_tell_whose_records_they_hold(rig: Rig) -> None:
+    partition = await rig.partition()
+    one, other = await rig.producer(linger_ms=20), await rig.producer()
+    written = [
+        *await write(one, partition, b"a", b"b", b"c"),
+        *await write(other, partition, b"d"),
+        *await write(one, partition, b"e"),
+    ]
+    await rig.admin.try_append(partition, b"of nobody", 2.0)
+    heads = [await rig.admin.batch_head(partition, offset) for offset in range(6)]
+    for record, head in zip(written, heads[:5], strict=True):
+        assert head is not None and head.base <= record.offset <= head.last
+        assert head.producer == record.producer >= 0
+        assert head.sequence + record.offset - head.base == record.sequence
+    assert [each.sequence for each in written] == [0, 1, 2, 0, 3]
+    assert heads[5] is not None and heads[5].producer == -1
+    assert len({each.leader_epoch for each in heads if each}) == 1
+    assert await rig.admin.batch_head(partition, 6) is None
+
+
 BODIES: Final[list[Body]] = [
     a_cluster_describes_itself,
     a_broker_describes_itself,
@@ -220,4 +240,5 @@ BODIES: Final[list[Body]] = [
     offsets_are_found_by_end_and_time,
     a_sealed_topic_refuses_and_an_unsealed_takes_again,
     fingerprints_tell_logs_apart,
+    heads_of_batches_tell_whose_records_they_hold,
 ]

@@ -1,6 +1,7 @@
 """How far receipts go, and what is told of a log that goes on over another connection."""
 
-from braid.client.receipts import Receipts, Resumption
+from braid.client.receipts import Receipts, Resumption, Stretch
+from braid.kernel.limits_losses import STRETCHES_MAX
 from braid.kernel.ports import Written
 
 
@@ -71,3 +72,62 @@ def test_a_record_that_was_sent_again_may_have_been_written_over_the_connection_
     told.take(8, connection=2, again=True)
     told.take(12, connection=3)
     assert told.resumed == [Resumption(0, 3, 5, 5), Resumption(0, 6, 8, 8), Resumption(0, 8, 9, 12)]
+
+
+class Identified(Told):
+    """Receipts of a client whose batches Kafka knows by its id."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sequence = 0
+
+    def take(self, *offsets: int, connection: int = 0, partition: int = 0, again: bool = False) -> None:
+        for offset in offsets:
+            written = Written("t", partition, offset, 0, connection, again, 7, self.sequence)
+            self.sequence = (self.sequence + 1) % (1 << 31)
+            self.receipts.take(self.sender, written)
+
+
+def test_a_client_with_an_id_tells_which_records_were_its_own() -> None:
+    told = Identified()
+    told.take(3, 4, 5, 8, 9)
+    told.take(20, connection=1)
+    assert told.resumed == [Resumption(0, 3, 10, 20, 7, (Stretch(3, 6, 0), Stretch(8, 10, 3)))]
+
+
+def test_a_record_that_was_sent_again_is_one_of_its_own() -> None:
+    told = Identified()
+    told.take(3, again=True)
+    told.take(4)
+    told.take(9, connection=1)
+    assert told.resumed == [Resumption(0, 4, 5, 9, 7, (Stretch(3, 5, 0),))]
+
+
+def test_sequences_begin_again_within_a_stretch() -> None:
+    told = Identified()
+    told.sequence = (1 << 31) - 1
+    told.take(3, 4)
+    told.take(9, connection=1)
+    assert told.resumed[0].stretches == (Stretch(3, 5, (1 << 31) - 1),)
+
+
+def test_offsets_that_begin_again_lower_over_the_same_connection_are_told() -> None:
+    told = Identified()
+    told.take(3, 4, 5)
+    told.take(4)
+    assert told.resumed == [Resumption(0, 3, 6, 4, 7, (Stretch(3, 6, 0),))]
+    told.take(5, 6)
+    told.take(7, connection=1)
+    assert told.resumed[1:] == [Resumption(0, 4, 7, 7, 7, (Stretch(4, 7, 3),))]
+
+
+def test_of_many_stretches_the_first_and_the_newest_are_remembered() -> None:
+    told = Identified()
+    told.take(*range(0, 2_000, 2))
+    told.take(5_000, connection=1)
+    (resumption,) = told.resumed
+    firsts = [each.first for each in resumption.stretches]
+    assert len(firsts) <= STRETCHES_MAX and firsts[0] == 0
+    assert firsts[-STRETCHES_MAX // 2 :] == list(range(2_000 - STRETCHES_MAX, 2_000, 2))
+    assert all(each.next == each.first + 1 and each.sequence == each.first // 2 for each in resumption.stretches)
+    assert (resumption.first, resumption.next) == (0, 1_999)

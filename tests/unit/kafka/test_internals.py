@@ -37,6 +37,7 @@ class _Record(NamedTuple):
 
 
 SENT_AGAIN: list[bool] = []  # of each batch that was told of, in the order of their ends
+IDENTITIES: list[internals.Identity] = []  # likewise
 
 
 def _tell(
@@ -44,8 +45,10 @@ def _tell(
     done: asyncio.Future[RecordMetadata],
     taken: Sequence[internals.Taken],
     again: bool,
+    identity: internals.Identity,
 ) -> None:
     SENT_AGAIN.append(again)
+    IDENTITIES.append(identity)
     for record, settle in taken:
         settle(record, done.exception() or done.result())
 
@@ -165,6 +168,7 @@ async def test_a_batch_that_may_have_been_written_keeps_its_sequence(error: Brok
         await outcome
     await asyncio.sleep(0)
     assert manager.sequence_number(PARTITION) == 1 and SENT_AGAIN[-1] is True
+    assert IDENTITIES[-1] == (1, 0), "as it had it when it was sent first"
     await producer.stop()
 
 

@@ -212,3 +212,21 @@ def test_nobody_at_an_address_is_unavailable_and_profiles_are_unknown() -> None:
         assert kafka.named("west") is west
 
     play(scenario)
+
+
+def test_an_epoch_that_grows_ends_no_connection_and_an_election_does_and_neither_loses_anything() -> None:
+    async def scenario(kafka: MemoryKafka, cluster: MemoryCluster) -> None:
+        producer = await _producer(kafka)
+        told = [await (await producer.send(PARTITION, b"a", None, [], 1))]
+        for befalls in (cluster.grow_epoch, cluster.elect):
+            befalls(PARTITION)
+            told.append(await (await producer.send(PARTITION, b"a", None, [], 1)))
+        assert [(each.offset, each.connection) for each in told] == [(0, 0), (1, 0), (2, 1)]
+        assert [batch.leader_epoch for batch in cluster.log(PARTITION).batches] == [0, 1, 2]
+        assert cluster.describe_topics(["logs"])["logs"].leader_epochs == [2]
+        cluster.kill()
+        cluster.start()
+        again = await (await producer.send(PARTITION, b"a", None, [], 1))
+        assert (again.connection, cluster.log(PARTITION).batches[-1].leader_epoch) == (2, 3)
+
+    play(scenario)

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given
@@ -12,11 +12,15 @@ from braid.api.registry.v1 import registry_service_pb2 as api
 from braid.api.registry.v1.route_pb2 import ChannelLeft, LogResumed, WatchRoutesRequest
 from braid.api.registry.v1.route_pb2 import Resumption as ResumptionMessage
 from braid.api.registry.v1.stream_pb2 import Channel, OffsetRange
+from braid.client import receipts
+from braid.client.receipts import Receipts
 from braid.kernel.errors import OffsetOutOfRange
-from braid.kernel.ports import HistoryId, TopicPartition
-from services.registry.channels import Resumption, checked
-from services.registry.cuts import _Log
+from braid.kernel.limits_losses import EPOCH_LOOKS_MAX, STRETCHES_MAX
+from braid.kernel.ports import BatchHead, HistoryId, TopicPartition, Written
+from services.registry import cuts
+from services.registry.channels import Resumption, Stretch, checked
 from services.registry.events import RecordsLost
+from services.registry.own_records import SEQUENCES
 from tests.support.virtual_time import run_virtual
 from tests.unit.registry.mesh import ACTIVE, DRAINED, DRAINING, Mesh, Producer, open_producer, two_clusters
 
@@ -24,16 +28,206 @@ TOPIC, CHANNEL = "braid.logs.live.1", "logs/live/1"
 FIRST = TopicPartition(TOPIC, 0)
 
 
+class Record(NamedTuple):
+    """A record as its batch's head shows it."""
+
+    epoch: int
+    producer: int = -1
+    sequence: int = -1
+
+
+def heads(records: Sequence[Record]) -> dict[int, BatchHead]:
+    """By offset, the batch that holds it: of records that one producer may have sent together."""
+    found: dict[int, BatchHead] = {}
+    base = 0
+    for offset, record in enumerate(records):
+        if offset and record != records[offset - 1]._replace(sequence=records[offset - 1].sequence + 1):
+            base = offset
+        for each in range(base, offset + 1):
+            found[each] = BatchHead(base, offset, record.epoch, record.producer, records[base].sequence)
+    return found
+
+
+def log_of(records: Sequence[Record], start: int = 0, holes: Sequence[int] = ()) -> cuts.Log:
+    by_offset = heads(records)
+
+    async def head_at(offset: int) -> BatchHead | None:
+        assert start <= offset < len(records)
+        return None if offset in holes else by_offset[offset]
+
+    return cuts.Log(start, len(records), head_at)
+
+
+def lost(records: Sequence[Record], told: Resumption, start: int = 0, **how: bool) -> list[tuple[int, int]]:
+    return [(first, stop) for first, stop in asyncio.run(log_of(records, start).lost(told, **how))]
+
+
+def written(epoch: int, producer: int, first: int, count: int) -> list[Record]:
+    return [Record(epoch, producer, first + at) for at in range(count)]
+
+
+def own(resumed: int, *stretches: tuple[int, int, int], producer: int = 7) -> Resumption:
+    """What a producer tells of a connection over which it had these offsets, next offsets, first sequences."""
+    own_records = tuple(Stretch(*each) for each in stretches)
+    return Resumption(0, stretches[0][0], stretches[-1][1], resumed, producer, own_records)
+
+
+def test_epochs_that_grow_below_a_producers_records_are_no_cut() -> None:
+    log = written(1, 7, 0, 6) + written(2, 7, 6, 6) + written(3, 7, 12, 4)
+    assert lost(log, own(12, (0, 12, 0))) == [], "a replica was dropped, then another led"
+    assert lost(log, own(14, (0, 14, 0))) == [], "both within one connection"
+    assert lost(log, own(12, (0, 12, 0)), start=8) == [], "and retention deleted the first of it"
+
+
+def test_what_is_not_there_any_more_was_cut_where_the_epoch_began_that_lies_there() -> None:
+    log = written(1, 7, 0, 4) + written(2, 8, 0, 8)
+    assert lost(log, own(9, (0, 7, 0))) == [(4, 7)]
+    assert lost(log, own(9, (5, 7, 5))) == [(4, 7)], "all of a connection, and the producer went on at higher offsets"
+    grown = written(1, 7, 0, 2) + written(2, 7, 2, 2) + written(3, 8, 0, 3) + written(4, 8, 3, 5)
+    assert lost(grown, own(11, (0, 10, 0))) == [(4, 10)], "whatever epochs grew before and since"
+
+
+def test_a_record_of_the_same_producer_that_lies_there_is_another_one() -> None:
+    log = written(1, 7, 0, 4) + written(2, 7, 9, 8)
+    assert lost(log, own(4, (0, 9, 0))) == [(4, 9)]
+
+
+def test_a_log_that_was_cut_twice_before_it_was_looked_at_lost_both() -> None:
+    log = written(1, 7, 0, 4) + written(3, 8, 0, 20)
+    assert lost(log, own(6, (0, 10, 0))) == [(4, 10)]
+    assert lost(log, own(15, (6, 12, 10))) == [(4, 12)], "of the leader in between nothing is left"
+
+
+def test_a_cut_within_a_connection_is_found_behind_records_that_were_not_cut() -> None:
+    log = written(1, 7, 0, 4) + written(3, 8, 0, 3) + written(3, 7, 9, 3)
+    assert lost(log, own(12, (0, 6, 0), (7, 10, 9))) == [(4, 6)]
+
+
+def test_of_a_log_that_is_shorter_only_what_it_goes_to_is_judged() -> None:
+    log, told = written(1, 7, 0, 4) + written(2, 8, 0, 2), own(9, (0, 9, 0))
+    assert lost(log, told) == [(4, 6)] and log_of(log).is_shorter(told)
+    assert lost(log[:4], told) == [] and log_of(log[:4]).is_shorter(told)
+    assert not log_of(written(1, 7, 0, 9)).is_shorter(told)
+
+
+def test_sequences_that_began_again_are_known() -> None:
+    last = SEQUENCES - 2
+    log = [Record(1, 7, (last + at) % SEQUENCES) for at in range(5)]
+    assert lost(log, own(5, (0, 5, last))) == []
+    assert lost(log, own(5, (0, 5, last - 1))) == [(0, 5)]
+
+
+def test_one_look_reads_no_more_than_it_may() -> None:
+    log = [Record(epoch, 7, epoch) for epoch in range(3 * EPOCH_LOOKS_MAX)]
+    with pytest.raises(OffsetOutOfRange):
+        lost(log, own(len(log), (0, len(log), 0)))
+
+
+class History:
+    """A log with its leaders, and producers that write to it, as they tell the registry of it."""
+
+    def __init__(self) -> None:
+        self.records: list[Record] = []
+        self.epoch = 0
+        self.connection = 0
+        self.told: list[Resumption] = []
+        self.producers = [Receipts(self.tell) for _ in range(3)]
+        self.senders = [each.new_sender() for each in self.producers]
+        self.sequences = [0, 0, 0]
+        self.acknowledged: list[tuple[int, Record]] = []
+        self.destroyed: set[int] = set()
+
+    def write(self, producer: int, count: int) -> None:
+        for _ in range(count):
+            record = Record(self.epoch, producer, self.sequences[producer])
+            self.sequences[producer] += 1
+            offset = len(self.records)
+            self.records.append(record)
+            self.acknowledged.append((offset, record))
+            told = Written("t", 0, offset, 0, self.connection, False, producer, record.sequence)
+            self.producers[producer].take(self.senders[producer], told)
+
+    def tell(self, told: receipts.Resumption) -> None:
+        stretches = tuple(Stretch(*each) for each in told.stretches)
+        self.told.append(Resumption(*told[:5], stretches))
+
+    def grow(self, *, elects: bool) -> None:
+        self.epoch += 1
+        self.connection += elects
+
+    def cut(self, count: int, *, seen: bool = True) -> None:
+        """Unless it is `seen` the leader got the lead back before any producer wrote: their connections live on."""
+        end = max(0, len(self.records) - count)
+        self.destroyed.update(range(end, len(self.records)))
+        del self.records[end:]
+        self.grow(elects=seen)
+
+    def end(self) -> None:
+        """Every producer goes on over another connection, beyond all it had."""
+        self.connection += 1
+        highest = max((offset for offset, _ in self.acknowledged), default=0)
+        self.records += [Record(self.epoch)] * max(0, highest + 1 - len(self.records))
+        for producer in range(3):
+            self.write(producer, 1)
+
+
+STEPS = st.one_of(
+    st.tuples(st.just("write"), st.integers(0, 2), st.integers(1, 6)),
+    st.tuples(st.just("grow"), st.booleans(), st.just(0)),
+    st.tuples(st.just("cut"), st.integers(1, 12), st.just(0)),
+)
+
+
+@given(st.lists(STEPS, min_size=4, max_size=30))
+def test_whatever_befalls_a_log_what_was_acknowledged_and_lost_is_told_and_nothing_else(
+    steps: list[tuple[str, int, int]],
+) -> None:
+    history = History()
+    for kind, one, other in steps:
+        match kind:
+            case "write":
+                history.write(one, other)
+            case "grow":
+                history.grow(elects=bool(one))
+            case _:
+                history.cut(one)
+    history.end()
+    log = log_of(history.records)
+    told = {offset for each in history.told for span in lost(history.records, each) for offset in range(*span)}
+    gone = {offset for offset, record in history.acknowledged if history.records[offset] != record}
+    assert gone <= told <= history.destroyed
+    assert not any(log.is_shorter(each) for each in history.told)
+
+
+@given(st.lists(STEPS, min_size=4, max_size=30))
+def test_nothing_is_told_that_was_not_lost_also_where_connections_outlive_cuts(
+    steps: list[tuple[str, int, int]],
+) -> None:
+    history = History()
+    for kind, one, other in steps:
+        match kind:
+            case "write":
+                history.write(one, other)
+            case "grow":
+                history.grow(elects=bool(one))
+            case _:
+                history.cut(one, seen=one % 2 == 0)
+    history.end()
+    told = {offset for each in history.told for span in lost(history.records, each) for offset in range(*span)}
+    assert told <= history.destroyed
+
+
+# --- what producers of older releases tell
+
+
 def cut(epochs: Sequence[int], told: tuple[int, int, int], start: int = 0, holes: Sequence[int] = ()) -> int | None:
-    """Where a log whose offsets bear these epochs was cut, by what a producer tells of it."""
-
-    async def epoch_at(offset: int) -> int:
-        assert start <= offset < len(epochs)
-        if offset in holes:
-            raise OffsetOutOfRange("compacted")
-        return epochs[offset]
-
-    return asyncio.run(_Log(start, len(epochs), epoch_at).cut(Resumption(0, *told)))
+    """Where a log whose offsets bear these epochs was cut, by what a producer tells of its connections."""
+    log, resumption = log_of([Record(each) for each in epochs], start, holes), Resumption(0, *told)
+    spans = asyncio.run(log.lost(resumption))
+    if not spans and log.is_shorter(resumption):
+        return None
+    assert all(span.stop == resumption.next for span in spans)
+    return spans[0].first if spans else resumption.next
 
 
 def test_a_log_was_cut_where_the_epoch_of_the_older_records_ends() -> None:
@@ -58,6 +252,7 @@ def test_where_all_of_a_connection_was_lost_the_other_epoch_tells_where_it_begin
 def test_of_a_log_that_is_shorter_than_it_was_nothing_is_said_yet() -> None:
     assert cut([1] * 4, (2, 7, 5)) is None
     assert cut([1] * 4, (5, 7, 6)) is None
+    assert cut([1] * 4 + [2] * 4, (2, 7, 8)) is None, "where the producer went on its own id will show more"
 
 
 def test_what_cannot_be_read_is_an_error() -> None:
@@ -76,10 +271,30 @@ def test_whatever_the_epochs_a_cut_is_found_to_the_offset(data: st.DataObject) -
     assert cut(kept, (first, len(epochs), resumed)) == after
 
 
+def test_an_older_producer_is_known_by_its_id_where_it_went_on() -> None:
+    log = written(1, 7, 0, 6) + written(2, 7, 6, 6) + written(3, 7, 12, 4)
+    assert lost(log, Resumption(0, 0, 12, 12)) == [], "epochs grew, nothing was cut"
+    log = written(1, 7, 0, 4) + written(2, 7, 4, 4) + written(3, 8, 0, 6) + written(3, 7, 12, 4)
+    assert lost(log, Resumption(0, 0, 12, 14)) == [(8, 12)], "cut above its last batch, not where the epoch grew first"
+
+
+def test_an_older_producer_that_writes_no_more_is_judged_by_epochs() -> None:
+    log = written(1, 7, 0, 4) + written(2, 8, 0, 3)
+    assert lost(log, Resumption(0, 0, 7, 7)) == []
+    assert lost(log, Resumption(0, 0, 7, 7), final=True) == [(4, 7)]
+
+
 def test_a_client_may_tell_anything() -> None:
     nonsense = [(-1, 0, 1, 1), (2, 0, 1, 1), (0, -1, 1, 1), (0, 3, 3, 1), (0, 0, 1 << 62, 1), (0, 0, 1, -1)]
     assert checked([Resumption(*each) for each in nonsense], 2) == []
     assert checked([Resumption(1, 0, 1, 1)], 2) == [Resumption(1, 0, 1, 1)]
+    backwards, beyond, empty = ((4, 6, 0), (2, 9, 0)), ((0, 10, 0),), ((3, 3, 0), (4, 9, 0))
+    many = [(at, at + 1, 0) for at in range(0, 2 * STRETCHES_MAX + 2, 2)]
+    bad = [own(9, *each) for each in (backwards, beyond, empty)] + [own(99, *many)]
+    assert checked([each._replace(next=9) for each in bad[:3]] + bad[3:], 1) == []
+    assert checked([own(9, (0, 9, 0), producer=-1), own(9, (0, 9, -1))], 1) == []
+    good = own(9, (0, 4, 0), (5, 9, 8))
+    assert checked([good], 1) == [good]
 
 
 # --- in a mesh

@@ -198,6 +198,7 @@ class ProducerHello(_message.Message):
     LEFT_FIELD_NUMBER: _builtins.int
     HOST_FIELD_NUMBER: _builtins.int
     RESUMED_FIELD_NUMBER: _builtins.int
+    LANES_FIELD_NUMBER: _builtins.int
     protocol_version: _builtins.int
     producer_id: _builtins.str
     """ULID of the producer instance; a reconnect keeps it."""
@@ -218,6 +219,10 @@ class ProducerHello(_message.Message):
     def resumed(self) -> _containers.RepeatedCompositeFieldContainer[Global___LogResumed]:
         """Logs that went on after a connection had ended, as far as it remembers."""
 
+    @_builtins.property
+    def lanes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The only lanes it writes to; none for a producer that may write to all. Drains of other lanes do not wait for it."""
+
     def __init__(
         self,
         *,
@@ -231,10 +236,11 @@ class ProducerHello(_message.Message):
         left: _abc.Iterable[Global___ChannelLeft] | None = ...,
         host: _builtins.str = ...,
         resumed: _abc.Iterable[Global___LogResumed] | None = ...,
+        lanes: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["capabilities", b"capabilities", "client_id", b"client_id", "host", b"host", "left", b"left", "producer_id", b"producer_id", "protocol_version", b"protocol_version", "resumed", b"resumed", "revision", b"revision", "stream", b"stream", "zone", b"zone"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["capabilities", b"capabilities", "client_id", b"client_id", "host", b"host", "lanes", b"lanes", "left", b"left", "producer_id", b"producer_id", "protocol_version", b"protocol_version", "resumed", b"resumed", "revision", b"revision", "stream", b"stream", "zone", b"zone"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -347,6 +353,8 @@ class Resumption(_message.Message):
     FIRST_OFFSET_FIELD_NUMBER: _builtins.int
     NEXT_OFFSET_FIELD_NUMBER: _builtins.int
     RESUMED_OFFSET_FIELD_NUMBER: _builtins.int
+    PRODUCER_FIELD_NUMBER: _builtins.int
+    STRETCHES_FIELD_NUMBER: _builtins.int
     partition: _builtins.int
     first_offset: _builtins.int
     """The first that came over the connection before."""
@@ -354,6 +362,12 @@ class Resumption(_message.Message):
     """The offset after the last one."""
     resumed_offset: _builtins.int
     """The first that came over the other connection."""
+    producer: _builtins.int
+    """Kafka's own id of the client that wrote what was acknowledged before, as batches bear it (KIP-98)."""
+    @_builtins.property
+    def stretches(self) -> _containers.RepeatedCompositeFieldContainer[Global___Stretch]:
+        """What was acknowledged before, as far as the producer remembers, at rising offsets; none from older releases."""
+
     def __init__(
         self,
         *,
@@ -361,14 +375,45 @@ class Resumption(_message.Message):
         first_offset: _builtins.int = ...,
         next_offset: _builtins.int = ...,
         resumed_offset: _builtins.int = ...,
+        producer: _builtins.int = ...,
+        stretches: _abc.Iterable[Global___Stretch] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["first_offset", b"first_offset", "next_offset", b"next_offset", "partition", b"partition", "resumed_offset", b"resumed_offset"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["first_offset", b"first_offset", "next_offset", b"next_offset", "partition", b"partition", "producer", b"producer", "resumed_offset", b"resumed_offset", "stretches", b"stretches"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Resumption: _TypeAlias = Resumption  # noqa: Y015
+
+@_typing.final
+class Stretch(_message.Message):
+    """Acknowledged offsets that follow each other, of records whose sequences do."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FIRST_OFFSET_FIELD_NUMBER: _builtins.int
+    NEXT_OFFSET_FIELD_NUMBER: _builtins.int
+    FIRST_SEQUENCE_FIELD_NUMBER: _builtins.int
+    first_offset: _builtins.int
+    next_offset: _builtins.int
+    """The offset after the last one."""
+    first_sequence: _builtins.int
+    """Of the first record, as its producer counts the partition's records."""
+    def __init__(
+        self,
+        *,
+        first_offset: _builtins.int = ...,
+        next_offset: _builtins.int = ...,
+        first_sequence: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["first_offset", b"first_offset", "first_sequence", b"first_sequence", "next_offset", b"next_offset"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Stretch: _TypeAlias = Stretch  # noqa: Y015
 
 @_typing.final
 class SendErrors(_message.Message):

@@ -1,0 +1,42 @@
+"""Records of one producer in one log, as it remembers them: offsets, and as what their batches are known. Pure."""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Final
+
+from braid.kernel.ports import BatchHead
+from services.registry.channels import Stretch
+
+SEQUENCES: Final = 1 << 31  # Kafka's sequences count 0 … 2³¹-1 and begin again
+
+
+class OwnRecords:
+    """A producer's acknowledged records in rising order; `position` counts them from 0."""
+
+    def __init__(self, producer: int, stretches: Sequence[Stretch]) -> None:
+        self._producer = producer
+        self._stretches = stretches
+        self._firsts = list(accumulate((each.next - each.first for each in stretches), initial=0))
+
+    def index(self, offset: int) -> int:
+        """The position of the first record at or above an offset; their number when there is none."""
+        at = bisect_left(self._stretches, offset, key=lambda each: each.next - 1)
+        if at == len(self._stretches):
+            return self._firsts[-1]
+        return self._firsts[at] + max(0, offset - self._stretches[at].first)
+
+    def offset(self, position: int) -> int:
+        """Where a record was acknowledged to lie."""
+        stretch, beyond = self._at(position)
+        return stretch.first + beyond
+
+    def wrote(self, head: BatchHead, position: int) -> bool:
+        """Whether a batch that holds a record's offset holds the record."""
+        stretch, beyond = self._at(position)
+        lies = (head.sequence + stretch.first + beyond - head.base) % SEQUENCES
+        return head.producer == self._producer and lies == (stretch.sequence + beyond) % SEQUENCES
+
+    def _at(self, position: int) -> tuple[Stretch, int]:
+        at = bisect_right(self._firsts, position) - 1
+        return self._stretches[at], position - self._firsts[at]
