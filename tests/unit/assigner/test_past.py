@@ -165,3 +165,31 @@ def test_an_archive_tells_how_it_is_and_gives_its_own_objects_alone() -> None:
             await client.unary("ReadArchive", ReadArchiveRequest(name=gone), ReadArchiveResponse)
 
     run(scenario())
+
+
+def test_an_archive_that_takes_nothing_is_an_event_and_so_is_its_recovery() -> None:
+    async def scenario() -> None:
+        mesh = Mesh()
+        mesh.archives = {"assigner-0": MemoryArchive()}
+        await mesh.start(1)
+        mesh.archives["assigner-0"].full = True
+        wire = Wire(mesh)
+        await wire.hello(client_id="web-1")
+        await wire.next("delta")
+        for full in (True, False):
+            mesh.archives["assigner-0"].full = full
+            for _ in range(6):
+                await freeze_and_unfreeze(mesh, 50)
+                await mesh.host.clock.sleep(0.01)
+                await wire.beat()
+        client = mesh.client("cli")
+        request = ListEventsRequest(history="archive")
+        found = (await client.unary("ListEvents", request, ListEventsResponse, timeout_seconds=8)).events
+        assert [each.type for each in found] == ["ArchivingFailed", "ArchivingResumed"]
+        assert {each.history for each in found} == {"archive/assigner/log"}
+        assert all(each.metadata.actor == "assigner-0" and each.metadata.time_ms for each in found)
+        request = ListEventsRequest(latest=1)
+        page = await client.unary("ListEvents", request, ListEventsResponse, timeout_seconds=8)
+        assert [each.type for each in page.events][-1] == "ArchivingResumed"
+
+    run(scenario())
