@@ -164,7 +164,8 @@ def event_body(service: str, data: bytes) -> Document:
         event.ParseFromString(data)
     except DecodeError:
         return {}
-    name = event.WhichOneof("event")
+    oneofs = [each for each in ("later", "event") if each in event.DESCRIPTOR.oneofs_by_name]
+    name = next((name for each in oneofs if (name := event.WhichOneof(each))), None)
     return to_document(getattr(event, name)) if name else {}
 
 

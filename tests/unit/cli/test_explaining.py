@@ -11,6 +11,7 @@ from braid.api.assigner.v1.assigner_service_pb2 import (
     PreviewPlacementResponse,
     ShadowComparison,
 )
+from braid.api.assigner.v1.events_pb2 import AssignerEvent, GroupIdleAlerted, GroupUpdated
 from braid.api.assigner.v1.rules_pb2 import PLACEMENT_BASIS_LOAD, PlacementPolicy
 from braid.api.dlq.v1.events_pb2 import DlqEvent, ReplayCreated
 from braid.api.dlq.v1.replay_pb2 import ReplaySpec
@@ -203,3 +204,9 @@ def test_a_preview_within_80_columns() -> None:
     assert "logs/live/1/0  02 → web-0" in told
     assert told.endswith("… and 10 more: -o json shows them all")
     assert max(map(len, told.splitlines())) <= 80
+
+
+def test_a_fact_of_a_later_release_is_told_and_not_what_stands_beside_it() -> None:
+    alerted = GroupIdleAlerted(left_ms=302_400_000)
+    record = AssignerEvent(group_updated=GroupUpdated(), group_idle_alerted=alerted)
+    assert summary(event_body("assigner", record.SerializeToString())) == "left_ms=302400000"
