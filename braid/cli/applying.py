@@ -12,6 +12,7 @@ from braid.cli.documents import to_document
 from braid.cli.errors import EXIT_DIFFERENT
 from braid.cli.output import Format, render_document
 from braid.cli.session import Session
+from braid.cli.stream_warnings import stream_warnings
 from braid.kernel.errors import BraidError, Conflict, NotFound
 
 _ATTEMPTS: Final = 5  # a stream's etag changes whenever one of its channels moves on
@@ -70,7 +71,7 @@ async def _apply(session: Session, declared: Declared, dry_run: bool, planned: s
     try:
         for attempt in range(_ATTEMPTS):
             try:
-                return await _apply_once(session, declared, dry_run, planned)
+                return _warned(session, await _apply_once(session, declared, dry_run, planned))
             except Conflict:
                 if attempt == _ATTEMPTS - 1:
                     raise
@@ -78,6 +79,14 @@ async def _apply(session: Session, declared: Declared, dry_run: bool, planned: s
     except BraidError as error:
         error.field = f"{declared.where}: {error.field}".rstrip(": ")
         raise
+
+
+def _warned(session: Session, outcome: Outcome) -> Outcome:
+    """Says what a declared stream costs beyond what it seems to."""
+    if isinstance(outcome.after, StreamSpec):
+        for warning in stream_warnings(outcome.declared.name, outcome.after):
+            session.terminal.note(warning)
+    return outcome
 
 
 async def _apply_once(session: Session, declared: Declared, dry_run: bool, planned: set[str]) -> Outcome:

@@ -12,6 +12,7 @@ from braid.cli.kinds import CLUSTER, GROUP, STREAM, Kind, Scope
 from braid.cli.listing import cluster_item, list_items, stream_item
 from braid.cli.output import Format, Item, render_document
 from braid.cli.session import Session, missing
+from braid.cli.stream_warnings import stream_warnings
 from braid.kernel.errors import Invalid, NotFound
 
 _HOW_TO_WATCH: Final = {STREAM: "braid get channels {name} -w", CLUSTER: "braid get clusters {name} -w"}
@@ -48,6 +49,8 @@ async def create_stream(session: Session, name: str, spec: stream_pb2.StreamSpec
     """Creates a stream and says where it is."""
     request = registry_api.CreateStreamRequest(name=name, spec=spec, dry_run=dry_run)
     made = await session.change("registry", "CreateStream", request, stream_pb2.Stream, f"creating stream {name}")
+    for warning in stream_warnings(name, made.spec):
+        session.terminal.note(warning)
     return _told(session, STREAM, stream_item(made), "created", dry_run, format)
 
 

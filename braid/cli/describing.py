@@ -19,6 +19,7 @@ from braid.cli.times import age_text, clock_text
 
 _EVENTS_SHOWN: Final = 10
 _LABEL_COLUMNS: Final = 26
+_RANGE_FIELDS: Final = {"partition", "first", "last"}
 _SHOWN_APART: Final = ("channels", "topic_id", "decommission", "evidence", "load")
 
 
@@ -100,6 +101,8 @@ def _fields(session: Session, item: Item) -> str:
     for name, value in shown.items():
         if name.endswith("_ms") and isinstance(value, int) and value > 1_000_000_000_000:
             shown[name] = f"{clock_text(value, session.now)} ({age_text(value, session.now_ms)} ago)"
+    if shown.get("replication_factor") == 0:
+        shown["replication_factor"] = "default"
     lines = field_lines({name.removesuffix("_ms"): value for name, value in shown.items()})
     if item.since_ms:
         lines.insert(1, f"{'age:':{_LABEL_COLUMNS}}{age_text(item.since_ms, session.now_ms)}")
@@ -156,6 +159,11 @@ def _text(value: Value) -> str:
         return ", ".join(_text(each) for each in value) or "-"
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, dict) and value.keys() == _RANGE_FIELDS:
+        last = "an end that nobody knows" if value["last"] == -1 else f"{value['last']}"
+        return f"partition {value['partition']}: {value['first']} to {last}"
+    if isinstance(value, dict) and value:
+        return " ".join(f"{name.replace('_', ' ')} {_text(inner)}" for name, inner in value.items())
     return "-" if value in ("", None, {}) else str(value)
 
 

@@ -1,0 +1,45 @@
+"""Described things as text: no raw values, and warnings of declarations that cost records."""
+
+from pathlib import Path
+
+import pytest
+
+from braid.api.registry.v1.stream_pb2 import StreamSpec
+from braid.cli.describing import field_lines
+from braid.cli.documents import Value
+from braid.cli.stream_warnings import stream_warnings
+from tests.unit.cli.mesh import Shell, virtual
+from tests.unit.cli.test_manifests import STREAM
+
+
+def test_lost_ranges_are_told_in_words() -> None:
+    lost: list[Value] = [{"partition": 0, "first": 1200, "last": 1999}, {"partition": 3, "first": 7, "last": -1}]
+    [line] = field_lines({"lost": lost})
+    assert line.split(maxsplit=1)[1] == "partition 0: 1200 to 1999, partition 3: 7 to an end that nobody knows"
+    assert field_lines({"blocked": [{"stream": "logs", "why": ""}]})[0].endswith("stream logs why -")
+
+
+@pytest.mark.parametrize(("value", "warned"), [("true", 1), ("TRUE", 1), ("false", 0), ("", 0)])
+def test_a_setting_that_loses_acknowledged_records_is_warned_of_by_field(value: str, warned: int) -> None:
+    spec = StreamSpec(topic_config={"unclean.leader.election.enable": value} if value else {})
+    found = stream_warnings("logs", spec)
+    assert len(found) == warned
+    assert all("spec.topic_config.unclean.leader.election.enable=true" in each and "lost" in each for each in found)
+
+
+def test_create_apply_and_diff_warn_and_describe_says_default(tmp_path: Path) -> None:
+    unclean, path = "unclean.leader.election.enable", tmp_path / "mesh.yaml"
+
+    @virtual
+    async def scenario() -> None:
+        shell = await Shell().start("east")
+        made = await shell.braid("create", "stream", "risky", "--lane", "live=1", "--config", f"{unclean}=true")
+        assert made.code == 0 and f"spec.topic_config.{unclean}=true" in made.err
+        assert "replication factor:       default" in (await shell.braid("describe", "stream", "risky")).out
+        path.write_text(STREAM.replace('segment.bytes: "1048576"', f'{unclean}: "true"'))
+        for verb in ("diff", "apply"):
+            assert "stream logs: spec.topic_config" in (await shell.braid(verb, "-f", str(path))).err
+        path.write_text(STREAM)
+        assert (await shell.braid("apply", "-f", str(path))).err == ""
+
+    scenario()
