@@ -23,8 +23,8 @@ endef
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: setup ## run the main job on real Kafka and print a verdict (KEEP=1 leaves the mesh running)
-	@$(RUN) -m demo $(if $(KEEP),--keep)
+demo: setup ## run the main job on real Kafka and print a verdict (KEEP=1 leaves the mesh running, STORE=etcd)
+	@$(RUN) -m demo $(if $(KEEP),--keep) $(if $(STORE),--store $(STORE))
 
 test: setup etcd check ## run every check and every test tier (half an hour on two cores)
 	@$(RUN) -m devmesh.spark_archive

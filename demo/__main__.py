@@ -13,6 +13,7 @@ RECORDS: Final = 200_000
 RATE_PER_S: Final = 3_000
 INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141
+STORES: Final = ("sqlite", "etcd")
 _DIRECTORY: Final = Path(__file__).resolve().parents[1] / "build" / "demo"
 
 
@@ -25,6 +26,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--without-event-store", action="store_true", help="skip the Spark event store (needs no Spark)"
     )
+    parser.add_argument("--store", choices=STORES, default=STORES[0], help="where histories are kept (%(default)s)")
     parser.add_argument("--directory", type=Path, default=_DIRECTORY, help="of everything the run leaves behind")
     options = parser.parse_args(arguments)
     if options.records < 1 or options.rate < 1:
@@ -64,6 +66,7 @@ def main() -> int:
             options.rate,
             keep=options.keep,
             event_store=not options.without_event_store,
+            store=options.store,
         )
         return asyncio.run(interruptible(play(plan)))
     except KeyboardInterrupt:

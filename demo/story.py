@@ -77,6 +77,7 @@ class Plan:
         rate_per_s: Of observations.
         keep: Whether the mesh stays.
         event_store: Whether a Spark job keeps the stream as a table.
+        store: Where the mesh keeps its histories: `sqlite` or `etcd`.
     """
 
     directory: Path
@@ -84,6 +85,7 @@ class Plan:
     rate_per_s: int
     keep: bool
     event_store: bool = True
+    store: str = ""
 
 
 async def play(plan: Plan) -> int:
@@ -111,7 +113,7 @@ async def _perform(plan: Plan, stage: Stage, scenes: Scenes) -> Ready | None:
     _refuse_a_second_mesh(stage.path("mesh"))
     stage.prepare()
     stage.display.act("two Kafka clusters, two registries, two assigners, lagmon and dlq start")
-    mesh = DevMesh(stage.path("mesh"), clusters=CLUSTERS, lagmons=1, dlqs=1, outlive=plan.keep)
+    mesh = DevMesh(stage.path("mesh"), clusters=CLUSTERS, store=plan.store, lagmons=1, dlqs=1, outlive=plan.keep)
     ready = await mesh.up()
     kept = False
     try:

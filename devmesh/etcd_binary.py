@@ -20,8 +20,10 @@ ETCD_VERSION: Final = "3.7.3"
 
 _ENTRY: Final = f"etcd-{ETCD_VERSION}"
 _MODULE: Final = Path(__file__).with_name("etcd")
-# Older patches of these lines read stale data after a pause and have holes in their access control.
-_SOUND_FROM: Final = {(3, 5): 28, (3, 6): 9}
+# Older patches of these lines read stale data after a pause, have holes in their access control, or let clients that
+# stall in the TLS handshake keep everybody else out.
+_SOUND_FROM: Final = {(3, 5): 33, (3, 6): 14, (3, 7): 1}
+SOUND_VERSIONS: Final = ", ".join(f"{major}.{minor}.{patch}" for (major, minor), patch in _SOUND_FROM.items())
 
 
 @functools.cache
@@ -76,7 +78,7 @@ def _run_go(output: Path) -> None:
     go = shutil.which("go")
     if go is None:
         raise Unavailable(
-            f"there is no etcd of version 3.5.28 or newer on PATH, and no Go to build {ETCD_VERSION} with",
+            f"no etcd on PATH is as new as one of {SOUND_VERSIONS}, and there is no Go to build {ETCD_VERSION}",
             remedy=install_command("go"),
         )
     command = [go, "build", "-trimpath", "-buildvcs=false", "-o", str(output), "."]

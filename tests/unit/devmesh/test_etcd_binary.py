@@ -37,11 +37,13 @@ def fake_etcd(home: Path, version: str) -> Path:
         (None, False),
         ((3, 4, 40), False),
         ((3, 5, 1), False),
-        ((3, 5, 27), False),
-        ((3, 5, 28), True),
-        ((3, 6, 8), False),
-        ((3, 6, 9), True),
-        ((3, 7, 0), True),
+        ((3, 5, 32), False),
+        ((3, 5, 33), True),
+        ((3, 6, 13), False),
+        ((3, 6, 14), True),
+        ((3, 7, 0), False),
+        ((3, 7, 1), True),
+        ((3, 8, 0), True),
         ((4, 0, 0), True),
     ],
 )
@@ -84,5 +86,5 @@ def test_a_failed_build_is_quoted_and_leaves_nothing(home: Path) -> None:
 def test_without_etcd_and_go_both_are_named(home: Path) -> None:
     with pytest.raises(Unavailable) as raised:
         etcd_binary.__wrapped__()
-    assert "3.5.28" in raised.value.message
+    assert "3.5.33, 3.6.14, 3.7.1" in raised.value.message
     assert "install" in raised.value.remedy
