@@ -27,7 +27,7 @@ from tests.e2e.chaos.field import Field, Mark, StuckError
 from tests.e2e.chaos.journals import Line, SyncedLog
 from tests.e2e.chaos.liveness import Act, excused, gaps, late, longest, stalls
 from tests.e2e.chaos.load import fate_of
-from tests.e2e.chaos.plan import CLUSTERS, FURTHER, SMALL, deck
+from tests.e2e.chaos.plan import BROKERS, CLUSTERS, FURTHER, SMALL, deck
 from tests.e2e.chaos.producer import Sending
 from tests.e2e.chaos.quorum_log import METADATA_TOPIC
 from tests.e2e.chaos.run import PROMISED, Report
@@ -46,8 +46,16 @@ LOG: Final = facts.LogId("east", TOPIC, 2)
 def test_a_deck_holds_every_fault_and_a_smoke_its_own(seed: int) -> None:
     assert sorted(deck(seed)) == sorted([*SMALL, *CLUSTERS, *FURTHER])
     assert sorted(deck(seed, whole=False)) == sorted([*SMALL, *CLUSTERS])
-    assert {*deck(seed)} == FAULTS.keys()
+    assert {*deck(seed), *deck(seed, brokers=3)} == FAULTS.keys()
     assert deck(seed) == deck(seed)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_clusters_of_several_brokers_have_faults_of_their_own(seed: int) -> None:
+    played = deck(seed, brokers=3)
+    assert {*BROKERS} <= {*played}
+    assert not {*BROKERS} & {*deck(seed)}
+    assert {*deck(seed)} - {*played} == {name for name in FAULTS if name.startswith("cluster returns")}
 
 
 # --- load

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from tests.e2e.chaos import faults, losing, operating, pairs
+from tests.e2e.chaos import broker_faults, faults, losing, operating, pairs
 from tests.e2e.chaos.faults import Fault
 
 
@@ -55,4 +55,15 @@ FAULTS: Final[Mapping[str, Kind]] = {
     "cluster returns empty": Kind(losing.return_empty, _FAILED_OVER, _RETURNED),
     "cluster returns cut short": Kind(losing.return_cut, _FAILED_OVER, _RETURNED),
     "cluster returns cut short amid a repartition": Kind(losing.return_cut_amid_repartition, _FAILED_OVER, _RETURNED),
+    "kill leading broker": Kind(broker_faults.kill_broker(broker_faults.leader_of_lane), _FAILED_OVER, _RETURNED),
+    "kill coordinating broker": Kind(
+        broker_faults.kill_broker(broker_faults.coordinator_of_group), _FAILED_OVER, _RETURNED
+    ),
+    "kill controlling broker": Kind(
+        broker_faults.kill_broker(broker_faults.active_controller), _FAILED_OVER, _RETURNED
+    ),
+    "freeze broker": Kind(broker_faults.freeze_broker, _FAILED_OVER, _RETURNED),
+    "lose two of three brokers": Kind(broker_faults.lose_most_brokers, _FAILED_OVER, _RETURNED),
+    "roll cluster": Kind(broker_faults.roll, _MOVED, _MOVED),
+    "reassign replicas": Kind(broker_faults.reassign, _MOVED, _MOVED),
 }

@@ -34,7 +34,9 @@ class Disk:
     def __init__(self, mesh: Path, cluster: str, prefix: str, group: str) -> None:
         """`prefix` begins the topics, `group` names the commits that are read."""
         self.cluster = cluster
-        self._data = MeshFiles(mesh).cluster(cluster) / "data"
+        home = MeshFiles(mesh).cluster(cluster)
+        first = home / "1"  # of a cluster of several brokers, each of which has a copy of everything
+        self._data = (first if first.exists() else home) / "data"
         self._prefix = prefix
         self._group = group
 

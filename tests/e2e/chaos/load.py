@@ -4,6 +4,7 @@ import zlib
 from typing import Final
 
 CLUSTERS: Final = ("east", "west", "north")
+LARGE: Final = ("east", "west")  # which have several brokers in a run that asks for it
 STREAM: Final = "orders"
 TOPIC_PREFIX: Final = f"braid.{STREAM}."
 GROUP: Final = "billing"

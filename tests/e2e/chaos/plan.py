@@ -38,12 +38,32 @@ FURTHER: Final = (
     "cluster returns cut short",
     "cluster returns cut short amid a repartition",
 )
+# What a run plays on top where clusters have several brokers. Such clusters do not come back empty or cut short: that
+# takes every disk at once.
+BROKERS: Final = (
+    "kill leading broker",
+    "kill coordinating broker",
+    "kill controlling broker",
+    "freeze broker",
+    "lose two of three brokers",
+    "roll cluster",
+    "reassign replicas",
+)
+_ONE_DISK: Final = "cluster returns"
 
 
-def deck(seed: int, *, whole: bool = True) -> list[str]:
-    """The faults a seed stands for, in order; a smoke's alone where not `whole`."""
+def deck(seed: int, *, whole: bool = True, brokers: int = 1) -> list[str]:
+    """The faults a seed stands for, in order; a smoke's alone where not `whole`.
+
+    Args:
+        seed: The deck's.
+        whole: Whether there is time for all.
+        brokers: Of a cluster.
+    """
     chance = random.Random(f"deck/{seed}")
     small, large = list(SMALL), list(CLUSTERS + (FURTHER if whole else ()))
+    if brokers > 1:
+        large = [*(name for name in large if not name.startswith(_ONE_DISK)), *BROKERS]
     chance.shuffle(small)
     chance.shuffle(large)
     return _interleaved(small, large)

@@ -30,7 +30,7 @@ from tests.e2e.chaos.fleet import Fleet
 from tests.e2e.chaos.histories import KINDS, Histories
 from tests.e2e.chaos.journals import Journals, Line
 from tests.e2e.chaos.liveness import Act, gaps, late, stalls
-from tests.e2e.chaos.load import CLUSTERS, GROUP, MEMBERS, PARTITIONS, PRODUCERS, STREAM, TOPIC_PREFIX, fate_of
+from tests.e2e.chaos.load import CLUSTERS, GROUP, LARGE, MEMBERS, PARTITIONS, PRODUCERS, STREAM, TOPIC_PREFIX, fate_of
 from tests.e2e.chaos.seals import Seals
 from tests.e2e.chaos.series import Route, lag, routes, span
 from tests.support.checkers import Violation, facts
@@ -94,7 +94,9 @@ class Report:
         return json.dumps({**small, "violations": [str(each) for each in self.violations]}, indent=1) + "\n"
 
 
-async def play(directory: Path, seed: int, decks: Iterator[Sequence[str]], say: Say = print) -> Report:
+async def play(
+    directory: Path, seed: int, decks: Iterator[Sequence[str]], say: Say = print, *, brokers: int = 1
+) -> Report:
     """Plays decks of faults, one after the other, then heals, quiets and judges.
 
     Args:
@@ -102,13 +104,14 @@ async def play(directory: Path, seed: int, decks: Iterator[Sequence[str]], say: 
         seed: Of the choices faults make.
         decks: Faults by name; the run ends with the last one.
         say: Gets a line for each step.
+        brokers: Of the first two clusters; the third has one.
     """
     begun = time.monotonic()
     shutil.rmtree(directory, ignore_errors=True)
     logs = directory / "logs"
     logs.mkdir(parents=True)
     report = Report(seed)
-    mesh = DevMesh(directory / "mesh", clusters=CLUSTERS)
+    mesh = DevMesh(directory / "mesh", clusters=[f"{name}:{brokers if name in LARGE else 1}" for name in CLUSTERS])
     async with mesh:
         ready = time.monotonic() - begun
         report.figures["dev_ready_seconds"] = [ready]
@@ -168,7 +171,7 @@ class _Play:
     async def _begin(self) -> None:
         await never_held(self._field.client.service("registry"))
         lanes = {lane: LaneSpec(partitions=count) for lane, count in PARTITIONS.items()}
-        request = CreateStreamRequest(name=STREAM, spec=StreamSpec(lanes=lanes, replication_factor=1))
+        request = CreateStreamRequest(name=STREAM, spec=StreamSpec(lanes=lanes))
         await self._field.client.service("registry").unary("CreateStream", request, Stream, timeout_seconds=120.0)
         for name in (*MEMBERS, *PRODUCERS):
             self._field.fleet.start(name)
