@@ -57,7 +57,14 @@ class Member:
     """One life of a member process: joins, handles records, writes them to its sink. It may be several members."""
 
     def __init__(
-        self, process: VirtualProcess, mesh: Mesh, journal: Journal, settings: Settings, mates: int = 0, name: str = ""
+        self,
+        process: VirtualProcess,
+        mesh: Mesh,
+        journal: Journal,
+        settings: Settings,
+        mates: int = 0,
+        name: str = "",
+        group: str = GROUP,
     ) -> None:
         """`mates` are further members of the same process and mesh; they have names of their own."""
         names = [f"{process.name}/{number + 1}" for number in range(mates)]
@@ -65,6 +72,7 @@ class Member:
         self.name = name or process.name
         self.consumer: Consumer | None = None
         self.leaving = False
+        self._group = group
         self._process = process
         self._mesh = mesh
         self._journal = journal
@@ -107,7 +115,7 @@ class Member:
     async def _consume(self) -> None:
         async with self._mesh.consumer(
             [STREAM],
-            group=GROUP,
+            group=self._group,
             concurrency=self._settings.concurrency,
             retry=replace(RETRY, backoff_seconds=self._settings.backoff_seconds),
             ownership="exclusive" if self._settings.exclusive else "at_least_once",
@@ -123,13 +131,13 @@ class Member:
         name, handler, host = self.name, self._handlers, self._process.host
         place = facts.Place(record.cluster, record.topic, record.partition, record.offset)
         value = record.value or b""
-        self._journal.note(facts.HandlerStarted(GROUP, name, place.log, handler, place.offset))
+        self._journal.note(facts.HandlerStarted(self._group, name, place.log, handler, place.offset))
         try:
             await host.clock.sleep(host.randomness.uniform(*self._seconds(record.lane)))
             self._digest(record, value, place)
         except BaseException:
             if self._process.alive:
-                self._journal.note(facts.Failed(value, GROUP, place))
+                self._journal.note(facts.Failed(value, self._group, place))
             raise
         finally:
             if self._process.alive:
@@ -148,10 +156,10 @@ class Member:
         if (fate == "poison" and not self._journal.mended) or (fate == "flaky" and record.attempt == 1):
             raise PoisonedError(value.decode())
         if fate == "refused":
-            self._journal.note(facts.Rejected(value, GROUP, place))
+            self._journal.note(facts.Rejected(value, self._group, place))
             record.reject("not ours")
         else:
-            self._journal.note(facts.Processed(value, GROUP, place, record.epoch))
+            self._journal.note(facts.Processed(value, self._group, place, record.epoch))
 
 
 class ProducerApplication:

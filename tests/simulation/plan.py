@@ -70,6 +70,7 @@ class Plan:
         flood: Lane bulk gets so many times its records during the second half of the faults; 0: no flood.
         roomy: Whether there is room for all records, whatever fails: no fault makes more of them wait.
         replays: Whether dlq services run, and somebody mends the handler and replays all dead letters.
+        latecomers: Further groups that start at the earliest record while faults happen, and once they are healed.
         letters: So many dead letters there are before somebody mends the handler.
     """
 
@@ -102,6 +103,7 @@ class Plan:
     roomy: bool = False
     replays: bool = False
     letters: int = 12
+    latecomers: Sequence[str] = ()
 
 
 def plan_of(seed: int, fault_seconds: float = 60.0) -> Plan:

@@ -79,7 +79,7 @@ def run(plan: Plan, lines: int = 0) -> Result:
     """
     began = time.process_time()
     loop = VirtualTimeLoop()
-    loss, replays = ZeroLoss([GROUP]), WholeReplays(GROUP)
+    loss, replays = ZeroLoss([GROUP, *plan.latecomers]), WholeReplays(GROUP)
     checkers = [*_checkers(plan, loop.time), *([replays] if plan.replays else [])]
     journal = Journal(loop, [loss, *checkers])
     world = World(loop, plan, journal)
@@ -138,8 +138,12 @@ async def _play(world: World, journal: Journal, loss: ZeroLoss, replays: WholeRe
     for beside in (world.flood if world.plan.flood else None, replaying.run if replaying else None):
         if beside is not None:
             world.host.tasks.spawn(beside(), "beside the faults")
+    if world.plan.latecomers:
+        world.host.tasks.spawn(_come_late(world), "latecomers")
     await Faults(world, random.Random(f"faults/{world.plan.seed}")).run()
     journal.say("HEALED")
+    for name in world.plan.latecomers:
+        world.start_process(name)
     settle = world.plan.settle_seconds
     loses = {"lose-cluster", "shorten-logs"} & {*world.plan.faults}
     owned = settle if loses else OWNED_SECONDS  # losses show for a while until believed
@@ -158,6 +162,13 @@ async def _play(world: World, journal: Journal, loss: ZeroLoss, replays: WholeRe
 
 def _replaying(world: World, journal: Journal, replays: WholeReplays) -> Replaying:
     return Replaying(world.host, world.dlq, journal, replays, world.plan.letters)
+
+
+async def _come_late(world: World) -> None:
+    """One group after the other begins at the earliest record; the last only once everything is healed."""
+    for name in world.plan.latecomers[:-1]:
+        await world.host.clock.sleep(world.plan.fault_seconds / len(world.plan.latecomers))
+        world.start_process(name)
 
 
 async def _expect(world: World, invariant: str, left: Callable[[], Sequence[object]], seconds: float) -> None:

@@ -148,6 +148,9 @@ class World:
                 mates = self.plan.mates if name in MEMBERS[: self.plan.mated] else 0
                 running.member = Member(process, self._mesh(name, running), self.journal, self.plan, mates)
                 process.tasks.spawn(running.member.run(), "application")
+            case "late":
+                running.member = Member(process, self._mesh(name, running), self.journal, self.plan, group=name)
+                process.tasks.spawn(running.member.run(), "application")
             case "producer":
                 running.producer = ProducerApplication(
                     process, self._mesh(name, running), self.journal, self.plan, lambda: self.quiet
