@@ -70,8 +70,15 @@ async def test_json_is_stable() -> None:
             "active_channels": 3,
             "draining_channels": 0,
             "verdict": "well",
+            "usual_brokers": [1],
+            "mesh": document["status"]["mesh"],
+            "foreign_mesh": "",
+            "orphan_topics": [],
+            "orphan_groups": [],
+            "orphans": 0,
         },
     }
+    assert document["status"]["mesh"]
 
 
 @virtual
@@ -84,6 +91,7 @@ async def test_json_lists_items() -> None:
         *("apiVersion", "kind", "name", "stream", "lane", "generation", "cluster", "topic", "partitions", "state"),
         *("stranded", "weight", "topic_id", "end_offsets", "drain_step", "drain_holders", "state_since_ms"),
         *("lost", "lost_evidence", "acknowledged", "closed", "waits_for", "overwritten"),
+        *("left_revision", "in_order", "retiring"),
     ]
     assert (channel["generation"], channel["state"], channel["weight"]) == (1, "active", 1.0)
 
