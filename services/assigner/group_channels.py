@@ -214,6 +214,8 @@ def _followed(state: Group, known: Channel, seen: SeenChannel, revision: int) ->
     if seen.presence is Presence.GONE and is_reading(known):
         return [ChannelClosed(seen.name, revision, everything_of(known)), *vacate(state, seen.name)]
     consumable = _consumable(state, known, seen)
+    if _unchanged(known, seen, consumable):
+        return ()
     event = observed(seen, revision, consumable=consumable, appeared_later=known.appeared_later)
     event = replace(
         event,
@@ -224,8 +226,6 @@ def _followed(state: Group, known: Channel, seen: SeenChannel, revision: int) ->
         left_revision=event.left_revision if consumable else known.left_revision,
         in_order=event.in_order if consumable else known.in_order,
     )
-    if _facts(event) == _facts(recorded(known, known.consumable, reading=known.reading)):
-        return ()
     return [event] if consumable else [event, *vacate(state, seen.name)]
 
 
@@ -252,9 +252,24 @@ def _doubtful(state: Group, known: Channel) -> bool:
     return known.unproved or known.reset is not None or state.idle_expired or left
 
 
-def _facts(event: ChannelObserved) -> tuple[object, ...]:
-    where = (event.cluster, event.topic, event.partitions, event.zone)
-    return (*where, event.consumable, event.reading, event.left_revision, event.in_order)
+def _unchanged(known: Channel, seen: SeenChannel, consumable: bool) -> bool:
+    """Whether nothing is to be recorded. Groups know many channels that are finished, so nothing is made for it."""
+    same = consumable == known.consumable and (seen.cluster, seen.topic, seen.partitions) == (
+        known.cluster,
+        known.topic,
+        known.partitions,
+    )
+    if not same or (seen.zone or known.zone) != known.zone:
+        return False
+    kept = seen.presence in _KEPT
+    if known.reading != (consumable and kept):
+        return False
+    return not consumable or (_left_revision(seen), seen.in_order) == (known.left_revision, known.in_order)
+
+
+def _left_revision(seen: SeenChannel) -> int:
+    """When it left the route is kept where order matters."""
+    return seen.left_revision if seen.in_order or seen.presence in _KEPT else 0
 
 
 def recorded(
@@ -280,8 +295,7 @@ def recorded(
 
 
 def observed(seen: SeenChannel, revision: int, *, consumable: bool, appeared_later: bool) -> ChannelObserved:
-    """What the registry says of a channel. When it left the route is kept where order matters."""
-    left_revision = seen.left_revision if seen.in_order or seen.presence in _KEPT else 0
+    """What the registry says of a channel."""
     return ChannelObserved(
         seen.name,
         seen.cluster,
@@ -291,6 +305,6 @@ def observed(seen: SeenChannel, revision: int, *, consumable: bool, appeared_lat
         revision,
         appeared_later,
         seen.zone,
-        left_revision=left_revision,
+        left_revision=_left_revision(seen),
         in_order=seen.in_order,
     )
