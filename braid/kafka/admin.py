@@ -31,6 +31,7 @@ from braid.kafka.errors import (
     raise_error,
 )
 from braid.kafka.schemas import RESOURCE_BROKER, RESOURCE_TOPIC, AlterTopicConfigRequest
+from braid.kafka.schemas_epochs import EpochEndsRequest
 from braid.kafka.wire import ANY_BROKER, ClusterMetadata, TopicMetadata, Wire, bounded
 from braid.kernel.errors import ClusterUnavailable, NotFound, RecordTooLarge, Refused, TopicSealed
 from braid.kernel.limits import (
@@ -262,6 +263,23 @@ class AioAdmin:
             check(code, f"{partition.topic} partition {partition.partition}")
         return bytes(data or b""), found
 
+    async def epoch_ends(self, at: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+        """See `KafkaAdmin.epoch_ends`."""
+        async with bounded(KAFKA_CALL_SECONDS, "looking for the ends of leader epochs"):
+            result: dict[TopicPartition, int] = {}
+            while missing := {partition: epoch for partition, epoch in at.items() if partition not in result}:
+                found = await self._known(sorted({partition.topic for partition in missing}))
+                for leader, asked in _epochs_by_leader(found, missing).items():
+                    for topic, told in (await self._wire.ask(leader, EpochEndsRequest(asked))).topics:
+                        for code, number, _, end in told:
+                            if code not in LEADER_RETRY:
+                                check(code, f"{topic} partition {number}")
+                                result[TopicPartition(topic, number)] = end
+                if len(result) < len(at):
+                    self._answers.clear()
+                    await asyncio.sleep(KAFKA_ANSWER_BACKOFF_SECONDS)
+        return result
+
     async def close(self) -> None:
         """Frees connections."""
         await self._wire.close()
@@ -373,6 +391,18 @@ def _leader_of(found: ClusterMetadata, partition: TopicPartition) -> int:
     if leaders and partition.partition not in leaders:
         raise NotFound(f"topic {partition.topic} has no partition {partition.partition}")
     return leaders.get(partition.partition, -1)
+
+
+def _epochs_by_leader(
+    found: ClusterMetadata, at: Mapping[TopicPartition, int]
+) -> Mapping[int, Mapping[TopicPartition, tuple[int, int]]]:
+    """By leading broker, what to ask it: the epoch under which it leads, and the one whose end is wanted."""
+    grouped: dict[int, dict[TopicPartition, tuple[int, int]]] = defaultdict(dict)
+    for partition, epoch in at.items():
+        if (leader := _leader_of(found, partition)) >= 0:
+            present = found.topics[partition.topic].epochs.get(partition.partition, -1)
+            grouped[leader][partition] = (present, epoch)
+    return grouped
 
 
 def _batch(value: bytes, timestamp_ms: int) -> bytes:

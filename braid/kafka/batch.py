@@ -3,6 +3,7 @@
 aiokafka reads the records; it is never given a compressed batch, because its own decompressor knows no bound.
 """
 
+import contextlib
 import struct
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
@@ -119,6 +120,18 @@ def read_frame(data: memoryview, at: int) -> Frame | None:
         raise NoFrame(f"a batch of {size} bytes at offset {base}")
     _, _, epoch, _, _, attributes, delta, _, newest, producer, _, _, count = _HEAD.unpack_from(raw)
     return Frame(raw, magic, attributes, base, base + delta, newest, producer, count, epoch)
+
+
+def newest_epoch(data: bytes, *, beyond: bool) -> int:
+    """Leader epoch of the first batch of fetched bytes, or of all that lies `beyond` it too; -1 where there is none."""
+    view, at, newest = memoryview(data), 0, -1
+    with contextlib.suppress(NoFrame):
+        while (frame := read_frame(view, at)) is not None:
+            newest = max(newest, frame.leader_epoch)
+            if not beyond:
+                break
+            at += len(frame.raw)
+    return newest
 
 
 def check(frame: Frame) -> None:

@@ -12,19 +12,20 @@ import asyncio
 import contextlib
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TypeVar
 
 from aiokafka.protocol.fetch import FetchRequest
 
-from braid.kafka.batch import Frame, Inflater, NoFrame, read_frame
+from braid.kafka.batch import Inflater, newest_epoch
 from braid.kafka.chunk import Chunk
+from braid.kafka.epoch_checks import EpochChecks
 from braid.kafka.errors import ACCESS_DENIED, OFFSET_OUT_OF_RANGE, error_for
+from braid.kafka.fetch_state import Assigned
 from braid.kafka.fetch_turns import FetchTurns
 from braid.kafka.leaders import AGE_SECONDS, BACKOFF_SECONDS, Leaders
 from braid.kafka.owing import Owing
 from braid.kafka.wire import Wire
-from braid.kernel.errors import BraidError, ClusterAccessDenied, ClusterUnavailable, OffsetOutOfRange
+from braid.kernel.errors import ClusterAccessDenied, ClusterUnavailable
 from braid.kernel.limits import (
     INFLATED_TURN_BYTES,
     KAFKA_CLOSE_SECONDS,
@@ -36,37 +37,18 @@ from braid.kernel.limits import (
 from braid.kernel.limits_batches import FETCH_AHEAD_BYTES
 from braid.kernel.ports import (
     NO_LANES,
+    UNKNOWN_LOGS,
     Contact,
     FetchedColumns,
     FetchedRecords,
     FetchLane,
     Isolation,
+    KnownLog,
     TopicPartition,
 )
 
 _SERVED = (0, OFFSET_OUT_OF_RANGE)  # codes of a broker that leads the partition
 _Fetched = TypeVar("_Fetched", FetchedRecords, FetchedColumns)
-
-
-@dataclass(slots=True, eq=False)
-class _Assigned:
-    """One partition: `position` is what the caller gets next, or what the chunk in hand begins with."""
-
-    position: int
-    paused: bool = False
-    asked: bool = False  # a request for it is under way
-    chunk: Chunk | None = None
-    looking: bool = False  # whether its log is the one it was before
-    leader_epoch: int = -1  # of what was fetched
-    failure: BraidError | None = None
-    replica: int = -1
-    suspect: int | None = None
-    not_before: float = field(default=0.0)
-
-    def wants_data(self, now: float) -> bool:
-        busy = self.asked or self.looking
-        wants = not self.paused and not busy and self.chunk is None and self.failure is None
-        return wants and now >= self.not_before
 
 
 class _Line:
@@ -101,17 +83,17 @@ class AioFetcher:
         self._isolation = isolation
         self._client_rack = client_rack
         self._keep_damaged_bytes = keep_damaged_bytes
-        self._assigned: dict[TopicPartition, _Assigned] = {}
+        self._assigned: dict[TopicPartition, Assigned] = {}
         self._turns = FetchTurns()
         self._pump: asyncio.Task[None] | None = None
         self._wake_pump = asyncio.Event()
         self._arrived = asyncio.Event()
         self._inflater = Inflater()
         self._openings: dict[TopicPartition, asyncio.Task[None]] = {}
-        self._looks: dict[TopicPartition, asyncio.Task[None]] = {}
         self._opening = asyncio.Lock()  # so that one bomb at a time takes its memory
         self._owing = Owing()
         self._leaders = Leaders(beside, self._owing, self._leaders_told)
+        self._checks = EpochChecks(beside, self._leaders, self._checked)
         self._starting = False
 
     async def start(self) -> None:
@@ -129,14 +111,23 @@ class AioFetcher:
         self._pump = asyncio.create_task(self._run(), name="kafka-fetcher")
 
     def assign(
-        self, positions: Mapping[TopicPartition, int], lanes: Mapping[TopicPartition, FetchLane] = NO_LANES
+        self,
+        positions: Mapping[TopicPartition, int],
+        lanes: Mapping[TopicPartition, FetchLane] = NO_LANES,
+        known: Mapping[TopicPartition, KnownLog] = UNKNOWN_LOGS,
     ) -> None:
         """See `KafkaFetcher.assign`."""
         kept = self._assigned
         self._turns.assign(lanes)
-        self._assigned = {partition: kept.get(partition) or _Assigned(at) for partition, at in positions.items()}
+        self._assigned = {
+            partition: kept.get(partition) or self._new(partition, at, known.get(partition, KnownLog()))
+            for partition, at in positions.items()
+        }
         self._note_wants()
         self._wake_pump.set()
+
+    def _new(self, partition: TopicPartition, position: int, known: KnownLog) -> Assigned:
+        return Assigned(position, known.end, known.leader_epoch, self._leaders.epoch_of(partition))
 
     def pause(self, partitions: Sequence[TopicPartition]) -> None:
         """See `KafkaFetcher.pause`."""
@@ -181,7 +172,7 @@ class AioFetcher:
         """See `KafkaFetcher.close`."""
         self._assigned = {}
         tasks = [each for line in (self._line, self._beside) for each in line.tasks.values()]
-        tasks += [*self._openings.values(), *self._looks.values(), *self._leaders.close()]
+        tasks += [*self._openings.values(), *self._checks.tasks, *self._leaders.close()]
         tasks += [self._pump] if self._pump is not None else []
         for task in tasks:
             task.cancel()
@@ -229,6 +220,8 @@ class AioFetcher:
         for partition, state in self._assigned.items():
             if state.paused or (state.chunk is None and state.failure is None) or self._is_opening(partition):
                 continue
+            if state.unchecked and state.failure is None:
+                continue
             if state.failure is None:
                 ready.append(partition)
             elif not ready:
@@ -238,7 +231,7 @@ class AioFetcher:
                 raise failure
         return ready
 
-    def _after_taking(self, partition: TopicPartition, state: _Assigned, chunk: Chunk) -> bool:
+    def _after_taking(self, partition: TopicPartition, state: Assigned, chunk: Chunk) -> bool:
         """Notes how far a partition's chunk is decoded; returns whether it went on."""
         moved = chunk.next_offset != state.position
         state.position, state.leader_epoch = chunk.next_offset, chunk.leader_epoch
@@ -249,6 +242,8 @@ class AioFetcher:
             self._wake_pump.set()
             if chunk.failure is not None:
                 self._arrived.set()
+        if state.unchecked:
+            self._wake_pump.set()
         # Whoever was served goes to the end, so that one busy partition does not starve the rest.
         self._assigned[partition] = self._assigned.pop(partition)
         return moved
@@ -276,6 +271,7 @@ class AioFetcher:
             self._wake_pump.clear()
             self._leaders.refresh(self._assigned)
             now = self._now()
+            self._checks.begin(self._assigned, now)
             look_at = now + AGE_SECONDS
             for broker, partitions in self._wanted_by_broker(now).items():
                 held_at = self._line.since.get(broker, now) + KAFKA_FETCH_HELD_SECONDS
@@ -307,6 +303,13 @@ class AioFetcher:
     def _leaders_told(self) -> None:
         if all(state.paused or self._leaders.of(at) < 0 for at, state in self._assigned.items()):
             self._owing.excused()
+        for partition, state in self._assigned.items():
+            state.seen_epoch = max(state.seen_epoch, self._leaders.epoch_of(partition))
+        self._wake_pump.set()
+
+    def _checked(self) -> None:
+        """Logs were compared with what is known of them: their records may be handed out, or an error."""
+        self._arrived.set()
         self._wake_pump.set()
 
     def _wanted_by_broker(self, now: float) -> dict[int, list[TopicPartition]]:
@@ -325,7 +328,7 @@ class AioFetcher:
                 wanted[state.replica if state.replica >= 0 else leader].append(partition)
         return wanted
 
-    async def _request(self, line: _Line, broker: int, asked: Mapping[TopicPartition, _Assigned]) -> None:
+    async def _request(self, line: _Line, broker: int, asked: Mapping[TopicPartition, Assigned]) -> None:
         offsets = {partition: state.position for partition, state in asked.items()}
         due = line.since[broker] + line.wait_ms / 1_000
         try:
@@ -379,7 +382,7 @@ class AioFetcher:
     def _settle(
         self,
         partition: TopicPartition,
-        state: _Assigned,
+        state: Assigned,
         code: int,
         end: int,
         aborted: Sequence[tuple[int, int]],
@@ -387,7 +390,8 @@ class AioFetcher:
     ) -> None:
         """Takes one partition's part of an answer."""
         if code == OFFSET_OUT_OF_RANGE:
-            self._fail(partition, state, "lies outside the log")
+            state.fail(partition, "lies outside the log")
+            self._arrived.set()
         elif code:
             if code in ACCESS_DENIED:
                 self._owing.refused(error_for(code, f"topic {partition.topic}").message)
@@ -407,58 +411,9 @@ class AioFetcher:
                 leader_epoch=state.leader_epoch,
                 keep_damaged_bytes=self._keep_damaged_bytes,
             )
-            if state.position > 0 and 0 <= state.leader_epoch < _first_epoch(data):
-                state.looking = True
-                self._looks[partition] = asyncio.create_task(self._look(partition, state, chunk), name="kafka-look")
-                return
+            state.seen_epoch = max(state.seen_epoch, newest_epoch(data, beyond=state.position < state.known_end))
             state.chunk = chunk
             self._arrived.set()
 
-    async def _look(self, partition: TopicPartition, state: _Assigned, chunk: Chunk) -> None:
-        """Takes what another leader wrote, unless that began below what was fetched already."""
-        below = {partition: state.position - 1}
-        try:
-            answer = await self._beside.wire.ask(self._leaders.of(partition), self._fetch_request(below, 0, 1))
-            ((_, ((_, code, _, _, _, _, _, data),)),) = answer.topics
-            if code not in (0, OFFSET_OUT_OF_RANGE):  # out of it: expired meanwhile
-                state.not_before = self._now() + BACKOFF_SECONDS
-            elif not code and _holds(data or b"", state.position - 1) and _first_epoch(data) > state.leader_epoch:
-                self._fail(partition, state, "lies in a log that was cut short below it, and written on")
-            else:
-                state.chunk = chunk
-                self._arrived.set()
-        except ClusterUnavailable:
-            state.not_before = self._now() + BACKOFF_SECONDS
-        finally:
-            state.looking = False
-            if self._looks.get(partition) is asyncio.current_task():
-                del self._looks[partition]
-            self._wake_pump.set()
-
-    def _fail(self, partition: TopicPartition, state: _Assigned, why: str) -> None:
-        where = {"topic": partition.topic, "partition": str(partition.partition), "offset": str(state.position)}
-        subject = f"offset {state.position} of {partition.topic} partition {partition.partition}"
-        state.failure = OffsetOutOfRange(f"{subject} {why}", metadata=where)
-        self._arrived.set()
-
     def _now(self) -> float:
         return asyncio.get_running_loop().time()
-
-
-def _first_epoch(data: bytes) -> int:
-    """Of the leader that took the first batch; -1 where there is none, or its format tells none."""
-    frame = _first_frame(data)
-    return -1 if frame is None else frame.leader_epoch
-
-
-def _holds(data: bytes, offset: int) -> bool:
-    """Whether the first batch is the one that has an offset: of a compacted log it may be a later one."""
-    frame = _first_frame(data)
-    return frame is not None and frame.base_offset <= offset <= frame.last_offset
-
-
-def _first_frame(data: bytes) -> Frame | None:
-    try:
-        return read_frame(memoryview(data), 0)
-    except NoFrame:
-        return None

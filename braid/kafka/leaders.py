@@ -29,6 +29,7 @@ class Leaders:
         self._owing = owing
         self._told = told
         self._leaders: dict[TopicPartition, int] = {}  # of those that have one
+        self._epochs: dict[TopicPartition, int] = {}  # of leaders, as told last
         self._topics: Sequence[str] = ()  # that were asked for
         self._known_at = float("-inf")
         self._question: asyncio.Task[None] | None = None
@@ -37,6 +38,10 @@ class Leaders:
     def of(self, partition: TopicPartition) -> int:
         """The broker's number."""
         return self._leaders.get(partition, -1)
+
+    def epoch_of(self, partition: TopicPartition) -> int:
+        """The number of its leader so far, as the cluster told last; -1 while it has not."""
+        return self._epochs.get(partition, -1)
 
     def forget(self, partitions: Collection[TopicPartition], *, ask: bool) -> None:
         """Who was thought to lead these does not, or does not answer; with `ask`, what is known is no longer fresh."""
@@ -113,6 +118,11 @@ class Leaders:
             for topic, told in found.topics.items()
             for number, leader in told.leaders.items()
             if leader >= 0
+        }
+        self._epochs = {
+            TopicPartition(topic, number): epoch
+            for topic, told in found.topics.items()
+            for number, epoch in told.epochs.items()
         }
         self._told()
 

@@ -1,15 +1,14 @@
 """Committed offsets of groups on a real cluster, with metadata and borrowed generations."""
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from aiokafka.protocol.admin import DeleteGroupsRequest, DescribeGroupsRequest
 from aiokafka.protocol.api import Response
-from aiokafka.protocol.commit import OffsetCommitRequest, OffsetFetchRequest
 
 from braid.kafka.coordinator import Coordinators
 from braid.kafka.errors import FENCED, GROUP_NOT_FOUND, UNKNOWN_TOPIC, check, raise_error
 from braid.kafka.schemas import ListGroupStatesRequest
+from braid.kafka.schemas_epochs import CommitRequest, CommittedRequest
 from braid.kafka.wire import Wire, bounded
 from braid.kernel.errors import Fenced
 from braid.kernel.limits import KAFKA_CALL_SECONDS
@@ -33,10 +32,7 @@ class AioOffsets:
         if not offsets:
             return
         number, member = generation or _STANDALONE
-        topics: dict[str, list[tuple[int, int, str]]] = defaultdict(list)
-        for partition, committed in offsets.items():
-            topics[partition.topic].append((partition.partition, committed.offset, committed.metadata))
-        request = OffsetCommitRequest(group, number, member, -1, list(topics.items()))
+        request = CommitRequest(group, number, member, offsets)
         answer = await self._coordinators.ask(group, request, _commit_codes, "commit")
         failed = {
             (topic, partition): code for topic, partitions in answer.topics for partition, code in partitions if code
@@ -54,18 +50,14 @@ class AioOffsets:
         """See `KafkaOffsets.committed`."""
         if partitions is not None and not partitions:
             return {}
-        topics: dict[str, list[int]] = defaultdict(list)
-        for partition in partitions or ():
-            topics[partition.topic].append(partition.partition)
-        asked = None if partitions is None else list(topics.items())
-        answer = await self._coordinators.ask(group, OffsetFetchRequest(group, asked), _fetch_codes, "read")
+        answer = await self._coordinators.ask(group, CommittedRequest(group, partitions), _fetch_codes, "read")
         check(answer.error_code, f"group {group}")
         result = dict.fromkeys(partitions or (), _NOT_COMMITTED)
         for topic, found in answer.topics:
-            for number, offset, metadata, code in found:
+            for number, offset, leader_epoch, metadata, code in found:
                 if code != UNKNOWN_TOPIC:
                     check(code, f"group {group}, {topic} partition {number}")
-                    result[TopicPartition(topic, number)] = Committed(offset, metadata or "")
+                    result[TopicPartition(topic, number)] = Committed(offset, metadata or "", leader_epoch)
         return result
 
     async def groups(self) -> Sequence[str]:

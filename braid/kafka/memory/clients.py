@@ -99,6 +99,12 @@ class MemoryAdmin:
         """See `KafkaAdmin.batch_head`."""
         return await self._link.call(lambda: self._cluster.batch_head(partition, offset))
 
+    async def epoch_ends(self, at: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+        """See `KafkaAdmin.epoch_ends`."""
+        return await self._link.call(
+            lambda: {partition: self._cluster.epoch_end(partition, epoch) for partition, epoch in at.items()}
+        )
+
     async def close(self) -> None:
         """Nothing to free."""
 

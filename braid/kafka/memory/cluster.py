@@ -462,6 +462,14 @@ class MemoryCluster:
         """A number that grows whenever clients need another connection to a partition's leader."""
         return self._starts + self._elected.get(partition, 0)
 
+    def epoch_end(self, partition: TopicPartition, leader_epoch: int) -> int:
+        """See `KafkaAdmin.epoch_ends`."""
+        return self.led_log(partition).epoch_end(leader_epoch)
+
+    def leader_epoch_of(self, partition: TopicPartition) -> int:
+        """The number of a partition's leader so far: as metadata tells it, and as its batches bear it."""
+        return self._epoch(partition)
+
     def commit(self, group: str, offsets: Mapping[TopicPartition, Committed], generation: Generation | None) -> None:
         """See `KafkaOffsets.commit`."""
         for partition in offsets:

@@ -10,7 +10,16 @@ from braid.kafka.memory.log import Log
 from braid.kafka.owing import Owing
 from braid.kernel.errors import ClusterUnavailable, NotFound, OffsetOutOfRange
 from braid.kernel.limits import KAFKA_BACKOFF_MS
-from braid.kernel.ports import NO_LANES, Contact, FetchedColumns, FetchedRecords, FetchLane, TopicPartition
+from braid.kernel.ports import (
+    NO_LANES,
+    UNKNOWN_LOGS,
+    Contact,
+    FetchedColumns,
+    FetchedRecords,
+    FetchLane,
+    KnownLog,
+    TopicPartition,
+)
 from braid.kernel.record_columns import columns_of
 
 _BACKOFF_SECONDS = KAFKA_BACKOFF_MS / 1_000
@@ -26,7 +35,8 @@ class MemoryFetcher:
         self._positions: dict[TopicPartition, int] = {}
         self._paused: set[TopicPartition] = set()
         self._turns = FetchTurns()
-        self._epochs: dict[TopicPartition, int] = {}  # of the leader that took what was fetched last
+        self._known: dict[TopicPartition, KnownLog] = {}  # the newest leader epoch of it grows with what is fetched
+        self._checked: dict[TopicPartition, int] = {}  # under which leader epoch the log was compared with that
         self._starting = False
         self._started = False
         self._owing = Owing()
@@ -45,13 +55,21 @@ class MemoryFetcher:
         self._note()
 
     def assign(
-        self, positions: Mapping[TopicPartition, int], lanes: Mapping[TopicPartition, FetchLane] = NO_LANES
+        self,
+        positions: Mapping[TopicPartition, int],
+        lanes: Mapping[TopicPartition, FetchLane] = NO_LANES,
+        known: Mapping[TopicPartition, KnownLog] = UNKNOWN_LOGS,
     ) -> None:
         """See `KafkaFetcher.assign`."""
         self._turns.assign(lanes)
+        self._known = {
+            partition: self._known[partition] if partition in self._positions else known.get(partition, KnownLog())
+            for partition in positions
+        }
+        self._checked = {partition: self._checked.get(partition, -1) for partition in self._known}
+        self._checked |= dict.fromkeys(self._known.keys() - self._positions.keys(), -1)
         self._positions = {partition: self._positions.get(partition, at) for partition, at in positions.items()}
         self._paused.intersection_update(positions)
-        self._epochs = {partition: at for partition, at in self._epochs.items() if partition in positions}
         self._note()
         self._link.cluster.notify()
 
@@ -122,14 +140,19 @@ class MemoryFetcher:
             self._owing.excused()
 
     def _answered(self, seen: int) -> bool:
-        """Whether the broker, after more than so many changes, answers a fetch: some position is not its log's end."""
+        """Whether, after more than so many changes, there is something for a caller.
+
+        That is a position that is not its log's end, or one that has to be compared with the log of a later leader.
+        """
         if self._link.cluster.changes == seen:
             return False
         if not self._reachable():
             self._note()
             return False
         for partition, position in self._positions.items():
-            if partition not in self._paused and self._link.cluster.end(partition) not in (position, None):
+            if partition in self._paused or (end := self._link.cluster.end(partition)) is None:
+                continue
+            if end != position or self._is_due(partition):
                 return True
         return False
 
@@ -148,7 +171,8 @@ class MemoryFetcher:
             # Whoever was served goes to the end, so that one busy partition does not starve the rest.
             del self._positions[partition]
             self._positions[partition] = found.next_offset
-            self._epochs[partition] = found.leader_epoch
+            known = self._known.get(partition, KnownLog())
+            self._known[partition] = known._replace(leader_epoch=max(known.leader_epoch, found.leader_epoch))
             fetched.append(found)
         return fetched
 
@@ -174,7 +198,21 @@ class MemoryFetcher:
         )
 
     def _check_same(self, partition: TopicPartition, log: Log, position: int) -> None:
-        """Raises `OffsetOutOfRange` when a later leader took what lies below a position than what was fetched there."""
-        below, known = log.batch_of(position - 1), self._epochs.get(partition, -1)
-        if below is not None and 0 <= known < below.leader_epoch:
+        """Raises `OffsetOutOfRange` when a later leader began to write below what is known of the log.
+
+        Looks, as the real fetcher does, once for each later leader that metadata shows; metadata is asked for anew at
+        once when a leader goes.
+        """
+        if not self._is_due(partition):
+            return
+        known = self._known[partition]
+        if log.epoch_end(known.leader_epoch) < max(position, known.end):
             raise OffsetOutOfRange(f"offset {position} lies in a log that was cut short below it, and written on")
+        self._checked[partition] = self._link.cluster.leader_epoch_of(partition)
+
+    def _is_due(self, partition: TopicPartition) -> bool:
+        """Whether the log has a later leader than those under which what is known of it was fetched, or compared."""
+        known = self._known.get(partition, KnownLog()).leader_epoch
+        return known >= 0 and max(known, self._checked.get(partition, -1)) < self._link.cluster.leader_epoch_of(
+            partition
+        )

@@ -67,6 +67,7 @@ class Log:
     producers: dict[int, tuple[int, int]] = field(default_factory=dict)
     damaged: dict[int, str] = field(default_factory=dict)  # by base offset of the batch, what is wrong with it
     size: int = 0  # bytes of what is there, as a broker's disk would hold them
+    epochs: list[tuple[int, int]] = field(default_factory=list)  # each leader epoch that wrote, and where it began
 
     def append(self, new: Sequence[NewRecord], leader_epoch: int, producer: int, sequence: int) -> int:
         """Writes records and returns the first one's offset. `sequence` is the first one's; producer -1 has none."""
@@ -77,6 +78,8 @@ class Log:
             self.producers[producer] = (sequence, self.end)
         records = [MemoryRecord(self.end + at, one.timestamp_ms, 0, *one[1:]) for at, one in enumerate(new)]
         crc = zlib.crc32(repr(records).encode())
+        if not self.epochs or self.epochs[-1][0] < leader_epoch:
+            self.epochs.append((leader_epoch, self.end))
         self.batches.append(Batch(self.end, leader_epoch, crc, records, producer, sequence))
         self.end += len(records)
         self.size += sum(record.size() for record in new)
@@ -127,6 +130,11 @@ class Log:
             return None
         return self.batches[self._index(offset)]
 
+    def epoch_end(self, leader_epoch: int) -> int:
+        """Where leaders later than an epoch began to write, or the end."""
+        later = (start for epoch, start in self.epochs if epoch > leader_epoch)
+        return max(self.start, next(later, self.end))
+
     def offset_at(self, timestamp_ms: int) -> int:
         """The first offset at or after a time, or the end."""
         times = (record for batch in self.batches for record in batch.records if record.offset >= self.start)
@@ -167,6 +175,7 @@ class Log:
             records = last.records[: self.end - last.base]
             kept[-1] = last._replace(crc=zlib.crc32(repr(records).encode()), records=records)
         self.batches = kept
+        self.epochs = [each for each in self.epochs if each[1] < self.end]
         self.damaged = {base: why for base, why in self.damaged.items() if base < self.end}
         self.producers = {producer: at for producer, at in self.producers.items() if at[1] < self.end}
         self._weigh()

@@ -18,6 +18,7 @@ from braid.kernel.ports.host import (
 )
 from braid.kernel.ports.kafka import (
     NO_LANES,
+    UNKNOWN_LOGS,
     BatchHead,
     Committed,
     DamagedBatch,
@@ -34,6 +35,7 @@ from braid.kernel.ports.kafka import (
     KafkaOffsets,
     KafkaProducer,
     KafkaRecord,
+    KnownLog,
     Sendable,
     SendableT,
     TopicPartition,
@@ -76,6 +78,7 @@ from braid.kernel.ports.store import (
 
 __all__ = [
     "NO_LANES",
+    "UNKNOWN_LOGS",
     "Appended",
     "ArchiveStore",
     "ArchivedObject",
@@ -112,6 +115,7 @@ __all__ = [
     "KafkaOffsets",
     "KafkaProducer",
     "KafkaRecord",
+    "KnownLog",
     "Leader",
     "Loaded",
     "LogDir",

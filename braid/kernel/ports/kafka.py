@@ -116,10 +116,15 @@ class Generation(NamedTuple):
 
 
 class Committed(NamedTuple):
-    """A committed offset and its metadata; offset -1 when there is none."""
+    """A committed offset and its metadata; offset -1 when there is none.
+
+    `leader_epoch` is the newest leader epoch among the records that the commit claims (KIP-320), stored beside the
+    metadata; -1 where the commit does not say.
+    """
 
     offset: int
     metadata: str
+    leader_epoch: int = -1
 
 
 class Fingerprint(NamedTuple):
@@ -270,6 +275,16 @@ class FetchLane(NamedTuple):
 NO_LANES: Final[Mapping[TopicPartition, FetchLane]] = MappingProxyType({})
 
 
+class KnownLog(NamedTuple):
+    """What is known to be done of a log: the newest leader epoch among it (-1: unknown), and where it ends."""
+
+    leader_epoch: int = -1
+    end: int = 0
+
+
+UNKNOWN_LOGS: Final[Mapping[TopicPartition, KnownLog]] = MappingProxyType({})
+
+
 class KafkaFetcher(Protocol):
     """Fetches partitions of one cluster from positions the caller keeps. No group, no commits, no reset policy."""
 
@@ -278,9 +293,14 @@ class KafkaFetcher(Protocol):
         ...
 
     def assign(
-        self, positions: Mapping[TopicPartition, int], lanes: Mapping[TopicPartition, FetchLane] = NO_LANES
+        self,
+        positions: Mapping[TopicPartition, int],
+        lanes: Mapping[TopicPartition, FetchLane] = NO_LANES,
+        known: Mapping[TopicPartition, KnownLog] = UNKNOWN_LOGS,
     ) -> None:
         """Replaces what is fetched: keys kept continue where they are, new ones begin at the given offset.
+
+        A new one may bring what is `known` of its log, so that the log is compared with it from the first fetch on.
 
         While several lanes have something, each brings records in proportion to its share; within a lane partitions
         take turns. What has no lane is in one together.
@@ -299,8 +319,9 @@ class KafkaFetcher(Protocol):
         """Waits up to the timeout for records. Returns an empty sequence while the cluster is away.
 
         Raises:
-            OffsetOutOfRange: a position lies outside the log; or the log lost its end below the position since it was
-                fetched up to there, and was written on by another leader (KIP-320).
+            OffsetOutOfRange: a position lies outside the log; or the log lost its end below the position, or below
+                what is known to be done, and has a later leader since (KIP-320). Fetchers look when metadata or
+                records show a later leader; no record is returned before the look is answered.
             ClusterUnavailable: a broker answers with bytes in which no batch can be told; it is asked again later.
         """
         ...

@@ -198,6 +198,14 @@ class KafkaAdmin(Protocol):
         """Reads the head of the batch that holds an offset; None when no batch does."""
         ...
 
+    async def epoch_ends(self, at: Mapping["TopicPartition", int]) -> Mapping["TopicPartition", int]:
+        """OffsetForLeaderEpoch (KIP-320): where leaders later than an epoch began to write in each log.
+
+        That is the log's end where no later leader began, and -1 where the log's leader does not know. Whatever lies
+        below was taken by leaders of that epoch or an earlier one; a log that was cut begins a later epoch at the cut.
+        """
+        ...
+
     async def close(self) -> None:
         """Frees connections."""
         ...

@@ -36,6 +36,12 @@ class MemoryFaults:
         """SIGCONT."""
         self._cluster.resume()
 
+    async def cut(self, partition: TopicPartition, end: int) -> None:
+        """Dies, loses what was after it, and returns."""
+        self._cluster.kill()
+        self._cluster.truncate(partition, end)
+        await self.start()
+
     async def append_bomb(self, partition: TopicPartition) -> None:
         """A batch, and its damage."""
         offset = self._cluster.append(partition, [NewRecord(0, None, b"", ())])

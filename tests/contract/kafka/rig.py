@@ -53,6 +53,10 @@ class Faults(Protocol):
         """SIGCONT."""
         ...
 
+    async def cut(self, partition: TopicPartition, end: int) -> None:
+        """kill -9; then the log loses its end, from a batch that begins there on; serves again under a new leader."""
+        ...
+
     async def append_bomb(self, partition: TopicPartition) -> None:
         """Somebody writes a batch of one record that no fetcher can decode within its bounds."""
         ...

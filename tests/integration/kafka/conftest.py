@@ -15,6 +15,7 @@ from braid.kernel.limits import INFLATED_RECORD_BYTES_MAX
 from braid.kernel.ports import Generation, TopicPartition
 from devmesh.brokers import KafkaBroker
 from tests.contract.kafka.rig import Rig
+from tests.e2e.chaos.disks import batches_in
 from tests.support.batches import bomb, produce_raw, raw_batch
 from tests.support.brokers import READY_SECONDS
 
@@ -45,6 +46,15 @@ class RealFaults:
     async def resume(self) -> None:
         """SIGCONT."""
         self._broker.resume()
+
+    async def cut(self, partition: TopicPartition, end: int) -> None:
+        """As of a machine whose memory was not on its disk yet."""
+        await self.kill()
+        [segment] = self._broker.directory.rglob(f"{partition.topic}-{partition.partition}/*.log")
+        (batch,) = (each for each in batches_in(segment.read_bytes()) if each.base_offset == end)
+        with segment.open("r+b") as file:
+            file.truncate(batch.position)
+        await self.start()
 
     async def append_bomb(self, partition: TopicPartition) -> None:
         """As a Produce request of its own; no client would make the batch."""

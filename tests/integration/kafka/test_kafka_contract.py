@@ -4,6 +4,7 @@ import pytest
 
 from tests.contract.kafka import (
     admin_bodies,
+    epoch_bodies,
     fault_bodies,
     flow_bodies,
     membership_bodies,
@@ -19,6 +20,7 @@ BODIES = [
     *flow_bodies.BODIES,
     *offer_bodies.BODIES,
     *fault_bodies.BODIES,
+    *epoch_bodies.BODIES,
 ]
 
 
