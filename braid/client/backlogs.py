@@ -145,6 +145,7 @@ class Backlogs:
         for progress, until in restored.behind:
             older = self._make(work.lease, cluster, start)
             older.begin(progress, restored.topic_id)
+            older.leader_epoch, older.restored_end = restored.leader_epoch, restored.end
             older.busy = work.busy
             work.behind.append(older)
             start = until
@@ -163,6 +164,7 @@ class Backlogs:
             following, last = work.cursors[0], oldest.progress.snapshot()
             following.progress.inherit(last.rejected, last.expired, last.rejected_before)
             following.start = 0
+            following.leader_epoch = max(following.leader_epoch, oldest.leader_epoch)
             work.skipped += oldest.skipped
             work.backlog_permille = work.backlog_permille if work.behind else 0
             cluster.read_behind(work, done=oldest)

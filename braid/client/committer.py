@@ -1,8 +1,11 @@
 """Commits the progress of one cluster's leases: every interval, when much is done, and for the last time.
 
 Every commit is a truthful claim built from the leases held at that moment; one request at a time, so that an older
-claim never lands after a newer one. A lent generation goes through `KafkaOffsets.commit`, and nowhere else. Once one
-was lent no commit is plain any more: what the cluster refuses waits until something newer is lent.
+claim never lands after a newer one. It states the newest leader epoch of what it claims beside its metadata, so that
+nobody believes it of what a later leader wrote in a log that was cut short.
+
+A lent generation goes through `KafkaOffsets.commit`, and nowhere else. Once one was lent no commit is plain any more:
+what the cluster refuses waits until something newer is lent.
 
 While commits are refused, or left without an answer, work goes on up to a bound: a crash repeats all of it.
 """
@@ -54,11 +57,12 @@ class _Encoded(NamedTuple):
     versions: Sequence[tuple[PartitionWork, int]]
     commit: EncodedCommit
     stated: EnvelopeFields  # with the record that it points to
+    leader_epoch: int  # the newest among what the work knew of its log when this was taken
 
     @property
     def committed(self) -> Committed:
         """For Kafka."""
-        return Committed(self.commit.offset, self.commit.metadata)
+        return Committed(self.commit.offset, self.commit.metadata, self.leader_epoch)
 
 
 class Committer:
@@ -351,7 +355,7 @@ class Committer:
     async def _encode(self, work: PartitionWork, final: bool) -> _Encoded:
         self._before(work)
         versions = [(cursor, cursor.version) for cursor in work.cursors]
-        fields = work.fields(detached=self._detached())
+        leader_epoch, fields = work.newest_epoch, work.fields(detached=self._detached())
         if final:
             fields = await self._with_fingerprint(work, fields)
         commit = encode(fields, self._limit_units, ascii_only=self._ascii_only)
@@ -363,7 +367,7 @@ class Committer:
                 beside = encode(said, self._limit_units, ascii_only=self._ascii_only, spill=pointer)
                 if beside.stated.spill is not None:
                     self._leave_out(work.lease.id, left_out(fields, record.stated))
-                    return _Encoded(work, versions, beside, record.stated)
+                    return _Encoded(work, versions, beside, record.stated, leader_epoch)
         unstated = left_out(fields, commit.stated) if commit.truncated else 0
         self._leave_out(work.lease.id, unstated)
         if commit.truncated:
@@ -374,7 +378,7 @@ class Committer:
                 "%s: progress does not fit its commit; what is left out will be repeated, %d rejected offsets among it",
                 work.lease.id, unstated,
             )  # fmt: skip
-        return _Encoded(work, versions, commit, commit.stated)
+        return _Encoded(work, versions, commit, commit.stated, leader_epoch)
 
     def _leave_out(self, lease: LeaseId, unstated: int) -> None:
         """So many rejected or expired offsets of a lease are stated nowhere from now on."""

@@ -10,7 +10,7 @@ from braid.client.partition_work import PartitionWork
 from braid.client.zone_bytes import Tally
 from braid.kernel import limits
 from braid.kernel.errors import BraidError, ClusterUnavailable, OffsetOutOfRange
-from braid.kernel.ports import Contact, FetchLane, Host, KafkaFetcher, TopicPartition
+from braid.kernel.ports import Contact, FetchLane, Host, KafkaFetcher, KnownLog, TopicPartition
 
 _log = logging.getLogger("braid.consumer")
 
@@ -103,7 +103,8 @@ class Intake:
         await asyncio.sleep(0)  # what is fetched ahead comes without waiting; handlers get their turn
 
     def _assign(self) -> None:
-        self._fetcher.assign({at: work.progress.fetched for at, work in self._works.items()}, self._lanes)
+        known = {at: KnownLog(work.leader_epoch, work.restored_end) for at, work in self._works.items()}
+        self._fetcher.assign({at: work.progress.fetched for at, work in self._works.items()}, self._lanes, known)
         self._stirred.set()
 
     def _respect_bound(self) -> None:

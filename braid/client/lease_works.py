@@ -260,7 +260,7 @@ class LeaseWorks:
                 return
             else:
                 work.begin(restored.progress, restored.topic_id)
-                work.leader_epoch = restored.leader_epoch
+                work.leader_epoch, work.restored_end = restored.leader_epoch, restored.end
                 if work.working:
                     self._backlogs.resume(work, cluster, restored)
                     cluster.add(work)

@@ -58,6 +58,7 @@ class PartitionWork:
         self.stage = Stage.RESTORING
         self.topic_id = bytes(16)
         self.leader_epoch = -1  # the newest of those that took what was fetched or is done; -1: unknown
+        self.restored_end = 0  # nothing at or above it was done when the lease was restored
         self.version = 0  # of progress; grows with every change worth a commit
         self.committed_version = -1
         self.committed_at = 0.0
@@ -467,9 +468,14 @@ class PartitionWork:
 
     # --- what others ask
 
+    @property
+    def newest_epoch(self) -> int:
+        """The newest leader epoch of what any cursor fetched, or knows to be done; -1: unknown."""
+        return max(each.leader_epoch for each in self.cursors)
+
     def fields(self, *, detached: bool) -> EnvelopeFields:
         """Progress of this moment, to be committed."""
-        epoch = max(each.leader_epoch for each in self.cursors)
+        epoch = self.newest_epoch
         parts = [Part(each.start, each.until, each._own_fields(epoch, detached)) for each in self.cursors]
         return joined(parts, self.backlog_permille)
 

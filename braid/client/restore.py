@@ -5,8 +5,10 @@ import logging
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import NamedTuple
 
+from braid.kernel.commit_epochs import newest_epoch
 from braid.kernel.cursors import Part, backlog_permille, divided, tracker
 from braid.kernel.envelope import Decoded, Kind, decode
+from braid.kernel.envelope_fit import cut
 from braid.kernel.errors import NotFound
 from braid.kernel.ports import Committed, Fingerprint, KafkaAdmin, KafkaOffsets, OffsetAt, TopicPartition
 from braid.kernel.progress import Progress
@@ -16,7 +18,7 @@ from braid.kernel.ranges import EMPTY
 _log = logging.getLogger("braid.consumer")
 
 
-Spilled = Callable[[EnvelopeFields, int], Awaitable[EnvelopeFields | None]]
+Spilled = Callable[[EnvelopeFields], Awaitable[EnvelopeFields | None]]
 
 
 class Behind(NamedTuple):
@@ -51,7 +53,7 @@ class Restored(NamedTuple):
         behind: Backlog cursors below it, by increasing offset; none where the partition is not split.
         backlog_permille: The share of the work that those may take, in thousandths.
         findings: What was not as committed.
-        leader_epoch: Of all leaders that took what is done the newest, as far as the commit says; -1 where it does not.
+        leader_epoch: The newest leader epoch among what is done; -1: unknown.
     """
 
     progress: Progress
@@ -60,6 +62,12 @@ class Restored(NamedTuple):
     backlog_permille: int = 0
     findings: Sequence[Finding] = ()
     leader_epoch: int = -1
+
+    @property
+    def end(self) -> int:
+        """Nothing at or above it is done."""
+        trackers = (self.progress, *(each.progress for each in self.behind))
+        return max(each.done_ranges.end or each.base for each in trackers)
 
 
 async def restore(
@@ -73,15 +81,18 @@ async def restore(
 ) -> Restored:
     """Reads a group's progress in a partition, with its cursors; as a single one unless `divide`.
 
-    What did not fit the commit is read by `spilled`, given what the commit says and the log's end; where that finds
-    nothing, or is not there, the commit's own claims are all.
+    What did not fit the commit is read by `spilled`, given what the commit says; where that finds nothing, or is not
+    there, the commit's own claims are all.
 
-    No commit: the topic is younger than the group's registration, which fixed where all others start; so all of it is
-    to be done. Offsets below the log's start: stated as expired. The topic the commit speaks of, but
-    with an end below what it claims: the claims below that end. The same where the log was cut short and written on
-    since: what lies there was taken by later leaders than any the commit knows of (KIP-101). A log that is not the one
-    the commit speaks of (another topic id, another batch below the base): the log's start. All with a warning that
-    names the range no longer provable.
+    - No commit: the topic is younger than the group's registration, which fixed where all others start; so all of it
+      is to be done.
+    - Offsets below the log's start: stated as expired.
+    - The topic the commit speaks of, but with an end below what is claimed: the claims below that end.
+    - The same where the log was cut short and written on since: its later leaders than the newest that the commit
+      knows of began to write at the cut (KIP-101), and nothing is claimed beyond it.
+    - A log that is not the one the commit speaks of (another topic id, another batch below the base): the log's start.
+
+    All with a warning that names the range no longer provable.
 
     Raises:
         ClusterUnavailable: the cluster does not answer.
@@ -97,11 +108,11 @@ async def restore(
     described = topics.get(partition.topic)
     if described is None:
         raise NotFound(f"topic {partition.topic} does not exist")
-    epochs = described.leader_epochs[partition.partition : partition.partition + 1]
-    seen = _seen(claimed, await _uncut(claimed.committed, bounds, partition, admin, epochs[0] if epochs else None))
+    present = next(iter(described.leader_epochs[partition.partition : partition.partition + 1]), -1)
+    seen = _seen(claimed, await _provable(claimed, bounds, partition, admin, present))
     if seen.decoded.beyond_log_end:
         claimed = await _claimed(group, partition, offsets, admin)
-        seen = _seen(claimed, await _uncut(claimed.committed, await _bounds(partition, admin), partition, admin))
+        seen = _seen(claimed, await _provable(claimed, await _bounds(partition, admin), partition, admin, None))
     if seen.committed.offset < 0:
         progress, gone = Progress(0), list(_unseen(seen))
         progress.expire(0, seen.start)
@@ -113,12 +124,9 @@ async def restore(
         return Restored(Progress(seen.start), described.topic_id, findings=findings)
     fields = seen.decoded.fields
     if fields.spill is not None and spilled is not None:
-        found = await spilled(fields, seen.end)
-        if found is None:
-            text = f"{fields.spill.done} offsets that were done are done again: their record is not there"
-            findings.append(Finding("record-missing", fields.base, seen.end, text))
-        fields = found or fields
-    parts = divided(fields, seen.end) if divide else [Part(0, None, fields)]
+        found = await spilled(fields)
+        fields = _beside(seen, found, findings)
+    parts = divided(fields, seen.log_end) if divide else [Part(0, None, fields)]
     trackers = [tracker(part) for part in parts]
     for part, progress in zip(parts, trackers, strict=True):
         end = seen.start if part.until is None else min(seen.start, part.until)
@@ -128,9 +136,10 @@ async def restore(
             findings.append(Finding("expired", lost.start, lost.end, text))
     _tell(group, partition, findings)
     behind = [Behind(progress, part.until) for part, progress in zip(parts, trackers, strict=True) if part.until]
-    return Restored(
-        trackers[-1], described.topic_id, behind, backlog_permille(fields), findings, _newest_leader(fields)
-    )
+    # What a commit without a leader epoch claims is believed as it lies there now; a cut from now on is seen.
+    known = newest_epoch(seen.committed)
+    leader_epoch = present if known < 0 else known
+    return Restored(trackers[-1], described.topic_id, behind, backlog_permille(fields), findings, leader_epoch)
 
 
 def _unseen(seen: "_Seen") -> Iterator[Finding]:
@@ -149,16 +158,26 @@ def _doubts(seen: "_Seen", topic_id: bytes) -> Iterator[Finding]:
     if not _same_log(seen, topic_id):
         yield Finding("recreated", seen.start, max(offset, seen.start), "the log is not the one committed of")
     elif decoded.beyond_log_end:
-        claimed = decode(offset, seen.committed.metadata).fields.claims.end or offset
-        yield Finding("truncated", seen.end, claimed, "the log lost its end, with what was done there")
+        yield _truncated(seen.end, decode(offset, seen.committed.metadata).fields)
 
 
-def _newest_leader(fields: EnvelopeFields) -> int:
-    """See `Restored.leader_epoch`. A last commit knows the leader below its base, and of none beyond."""
-    stated = fields.fingerprint
-    if stated is None or (stated.batch_crc and (fields.done or fields.cursors)):
-        return -1
-    return stated.leader_epoch
+def _beside(seen: "_Seen", found: EnvelopeFields | None, findings: list[Finding]) -> EnvelopeFields:
+    """What the record beside a commit says, so far as the log bears it out; the commit's own claims without it."""
+    stated = seen.decoded.fields
+    if found is None:
+        assert stated.spill is not None, "a record was looked for"
+        text = f"{stated.spill.done} offsets that were done are done again: their record is not there"
+        findings.append(Finding("record-missing", stated.base, seen.log_end, text))
+        return stated
+    bounded = cut(found, seen.end)
+    if bounded.claims != found.claims and not seen.decoded.beyond_log_end:
+        findings.append(_truncated(seen.end, found))
+    return bounded
+
+
+def _truncated(end: int, claimed: EnvelopeFields) -> Finding:
+    text = "the log lost its end, with what was done there"
+    return Finding("truncated", end, claimed.claims.end or claimed.base, text)
 
 
 def _tell(group: str, partition: TopicPartition, findings: Sequence[Finding]) -> None:
@@ -173,12 +192,21 @@ class _Claimed(NamedTuple):
     below: Fingerprint | None
 
 
+class _Bounds(NamedTuple):
+    """The log's start and end, and the offset from which on nothing of a commit is provable: the end, or a cut."""
+
+    start: int
+    log_end: int
+    end: int
+
+
 class _Seen(NamedTuple):
     """A commit as the log allows it, the log's bounds, and what lies below what the commit claims."""
 
     committed: Committed
     decoded: Decoded
     start: int
+    log_end: int
     end: int
     below: Fingerprint | None
 
@@ -197,41 +225,23 @@ async def _bounds(partition: TopicPartition, admin: KafkaAdmin) -> tuple[int, in
     return starts[partition], ends[partition]
 
 
-def _seen(claimed: _Claimed, bounds: tuple[int, int]) -> _Seen:
-    start, end = bounds
-    decoded = decode(claimed.committed.offset, claimed.committed.metadata, end)
-    return _Seen(claimed.committed, decoded, start, end, claimed.below)
+def _seen(claimed: _Claimed, bounds: _Bounds) -> _Seen:
+    decoded = decode(claimed.committed.offset, claimed.committed.metadata, bounds.end)
+    return _Seen(claimed.committed, decoded, *bounds, claimed.below)
 
 
-async def _uncut(
-    committed: Committed,
-    bounds: tuple[int, int],
-    partition: TopicPartition,
-    admin: KafkaAdmin,
-    leader_epoch: int | None = None,
-) -> tuple[int, int]:
-    """The log's bounds; it ends where later leaders than those a commit knows of began to write below what it claims.
+async def _provable(
+    claimed: _Claimed, bounds: tuple[int, int], partition: TopicPartition, admin: KafkaAdmin, present: int | None
+) -> _Bounds:
+    """The log's bounds, and where leaders later than those a commit knows of began to write.
 
-    Where the present leader, of `leader_epoch`, is one that the commit knows of, the log was not cut since.
+    Where the `present` leader's epoch (None: not looked up) is one that the commit knows of, there were none.
     """
-    fields = decode(committed.offset, committed.metadata).fields
-    stated, (start, end) = fields.fingerprint, bounds
-    if committed.offset < 0 or stated is None or stated.leader_epoch < 0 or stated.batch_crc:
-        return bounds
-    if leader_epoch is not None and leader_epoch <= stated.leader_epoch:
-        return bounds
-
-    async def newer(offset: int) -> bool:
-        found = await admin.fingerprint(partition, offset + 1)
-        return found is not None and found.leader_epoch > stated.leader_epoch
-
-    low, high = start, min(max(fields.claims.end or 0, committed.offset), end) - 1
-    if high < low or not await newer(high):
-        return bounds
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if await newer(middle) else (middle + 1, high)
-    return start, low
+    (start, end), known = bounds, newest_epoch(claimed.committed)
+    if claimed.committed.offset < 0 or known < 0 or (present is not None and present <= known):
+        return _Bounds(start, end, end)
+    later = (await admin.epoch_ends({partition: known}))[partition]
+    return _Bounds(start, end, end if later < 0 else min(end, later))
 
 
 async def _below(claims: EnvelopeFields, partition: TopicPartition, admin: KafkaAdmin) -> Fingerprint | None:

@@ -173,10 +173,10 @@ class Spill:
 
     # --- reading
 
-    async def read(
-        self, lease: LeaseId, place: TopicPartition, stated: EnvelopeFields, log_end: int
-    ) -> EnvelopeFields | None:
+    async def read(self, lease: LeaseId, place: TopicPartition, stated: EnvelopeFields) -> EnvelopeFields | None:
         """What the record says that a commit points to; None when it is not there, which is counted and told.
+
+        Its claims are as old as the commit's: whoever reads it bounds them by the log, as those of the commit.
 
         Raises:
             ClusterUnavailable: the cluster does not answer; the record may be there.
@@ -187,7 +187,7 @@ class Spill:
             record = await self._record(TopicPartition(TOPIC, stated.spill.partition), stated.spill.offset)
             if record is None:
                 raise NotFound(f"no record lies at offset {stated.spill.offset}")
-            found = read_spilled(self._group, place, stated, record.key, record.value, log_end)
+            found = read_spilled(self._group, place, stated, record.key, record.value)
         except ClusterUnavailable:
             raise
         except BraidError as error:

@@ -45,7 +45,7 @@ def reductions(fields: EnvelopeFields, size_max: int, size_of: SizeOf) -> Iterat
     The order: everything; without the rejected offsets that were stated before; without the claims farthest from the
     base; without the attempts farthest from the base; with a lowered base (so that no rejected or expired offset is
     claimed unstated); with a lowered base and without lanes, cursors and fingerprint. The first that fits is the one
-    to commit.
+    to commit. A base is lowered only where something below it has to be stated: the offset itself needs no room.
 
     Args:
         fields: What is true.
@@ -64,11 +64,10 @@ def reductions(fields: EnvelopeFields, size_max: int, size_of: SizeOf) -> Iterat
     near = cut(fields, fields.base)
     yield _with_fewer_attempts(near, size_max, size_of)
     bare = replace(near, attempts=())
-    yield _cut_to_fit(bare, size_max, size_of, lowest=0)
     plain = replace(bare, until=None, cursors=(), fingerprint=None, lanes=())
-    yield _cut_to_fit(plain, size_max, size_of, lowest=0)
-    if plain.spill is not None:
-        yield _cut_to_fit(replace(plain, spill=None), size_max, size_of, lowest=0)
+    for left in (bare, plain, *([replace(plain, spill=None)] if plain.spill is not None else [])):
+        stated = left.rejected or left.expired
+        yield _cut_to_fit(left, size_max, size_of, lowest=0) if stated else left
 
 
 def _hopeless(fields: EnvelopeFields, size_max: int) -> bool:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from braid.kafka.memory import MemoryCluster
 from braid.kafka.memory.log import NewRecord
 from braid.kernel.envelope import Decoded, Kind, decode
-from braid.kernel.errors import BraidError
+from braid.kernel.errors import BraidError, NotFound
 from braid.kernel.ports import Committed, Generation, TopicPartition
 from braid.kernel.progress_fields import EnvelopeFields
 from braid.kernel.spill import TOPIC, read_spilled
@@ -37,14 +37,16 @@ class CommitWatch:
         self.commits: list[Commit] = []
         self.untrue: list[str] = []
         self.spilled: list[EnvelopeFields] = []  # what commits said that point to a record
-        self._done: dict[tuple[str, TopicPartition], set[int]] = defaultdict(set)
+        # With the epoch of the leader that took the record: where a log was cut, others come to lie at its offsets.
+        self._done: dict[tuple[str, TopicPartition], set[tuple[int, int]]] = defaultdict(set)
         self._clusters = clusters
         for cluster in clusters.values():
             self._wrap(cluster)
 
     def done(self, cluster: str, topic: str, partition: int, offset: int) -> None:
         """The sink holds a record, or a test wants it skipped."""
-        self._done[cluster, TopicPartition(topic, partition)].add(offset)
+        place = TopicPartition(topic, partition)
+        self._done[cluster, place].add((offset, _epoch_at(self._clusters[cluster], place, offset)))
 
     def last(self, topic: str, partition: int = 0) -> Commit:
         """The newest commit of a partition. Raises IndexError before any."""
@@ -72,11 +74,11 @@ class CommitWatch:
             self.untrue.append(f"{partition}: not an envelope: {decoded.reason}")
             return
         if decoded.fields.spill is not None:
-            self._look_behind(cluster, group, partition, decoded.fields)
-        self._compare(cluster, partition, decoded.fields)
+            self._look_behind(cluster, group, partition, decoded.fields, newest_epoch(committed))
+        self._compare(cluster, partition, decoded.fields, newest_epoch(committed))
 
     def _look_behind(
-        self, cluster: MemoryCluster, group: str, partition: TopicPartition, stated: EnvelopeFields
+        self, cluster: MemoryCluster, group: str, partition: TopicPartition, stated: EnvelopeFields, epoch: int
     ) -> None:
         """The record that a commit points to is there when the commit is, and as true as the commit."""
         assert stated.spill is not None, "asked of commits that point to a record"
@@ -92,18 +94,21 @@ class CommitWatch:
             return
         if not stated.claims <= whole.claims or whole.claims.count - stated.claims.count != stated.spill.done:
             self.untrue.append(f"{cluster.name} {partition}: the commit and its record differ")
-        self._compare(cluster, partition, whole)
+        self._compare(cluster, partition, whole, epoch)
 
-    def _compare(self, cluster: MemoryCluster, partition: TopicPartition, fields: EnvelopeFields) -> None:
+    def _compare(self, cluster: MemoryCluster, partition: TopicPartition, fields: EnvelopeFields, epoch: int) -> None:
+        """What later leaders took than `epoch` is not what the commit is about (-1: it may be about anything)."""
         log, done = cluster.log(partition), self._done[cluster.name, partition]
         claims, rejected, expired = fields.claims, fields.rejected, fields.expired
         copied = self._dead_lettered(cluster.name, partition)
         for batch in log.batches:
+            if 0 <= epoch < batch.leader_epoch:
+                break
             # A batch nobody can decode counts as one record, at its first offset.
             for at in [batch.base] if batch.base in log.damaged else [record.offset for record in batch.records]:
                 if at in rejected or at in expired:
-                    done.add(at)  # stated once is enough: later commits need not repeat it
-                elif at in claims and at >= log.start and at not in done and at not in copied:
+                    done.add((at, batch.leader_epoch))  # stated once is enough: later commits need not repeat it
+                elif at in claims and at >= log.start and (at, batch.leader_epoch) not in done and at not in copied:
                     self.untrue.append(f"{cluster.name} {partition}@{at} is claimed and not done")
 
     def _dead_lettered(self, cluster: str, partition: TopicPartition) -> set[int]:
@@ -121,6 +126,23 @@ class CommitWatch:
                             if origin == (cluster.encode(), partition.topic.encode(), b"%d" % partition.partition):
                                 found.add(int(headers["braid-dl-offset"]))
         return found
+
+
+def newest_epoch(committed: Committed) -> int:
+    """Of the leaders that took what a commit claims; -1 where it does not say."""
+    if committed.leader_epoch >= 0:
+        return committed.leader_epoch
+    stated = decode(committed.offset, committed.metadata).fields.fingerprint
+    return stated.leader_epoch if stated is not None and not stated.batch_crc else -1
+
+
+def _epoch_at(cluster: MemoryCluster, partition: TopicPartition, offset: int) -> int:
+    """Of the leader that took what lies at an offset."""
+    try:
+        batch = cluster.log(partition).batch_of(offset)
+    except NotFound:
+        return -1
+    return -1 if batch is None else batch.leader_epoch
 
 
 def fill(cluster: MemoryCluster, partition: TopicPartition, values: list[bytes], timestamp_ms: int = 0) -> int:
