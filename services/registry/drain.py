@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from braid.kernel.commit_epochs import newest_epoch
 from braid.kernel.errors import TopicSealed
 from braid.kernel.ids import SEAL_CANARY
 from braid.kernel.limits import (
@@ -95,7 +96,7 @@ async def await_tail(
         return Held(stranger.holders)  # it carries traffic: others see that its topic is gone
     await _settle_config(admin, channel, KEEP_EVERYTHING)
     groups = await peers.groups(stream.name, channel.ref.lane)
-    bases = {group: await _bases(access, cluster, group, channel) for group in groups}
+    bases = {group: (await _progress(access, cluster, group, channel)).provable for group in groups}
     starts = await admin.offsets_at(dict.fromkeys(partitions, OffsetAt.EARLIEST))
     young = await admin.offsets_at(dict.fromkeys(partitions, now_ms - stream.spec.retention_hours * HOUR_MS))
     left = {group: records_left(done, starts, young) for group, done in bases.items()}
@@ -286,6 +287,8 @@ class _Survey:
 
     Attributes:
         bases: By group, up to where each log is done; -1 without progress.
+        committed: The same as committed. It is more where the log was cut short and written on since: what a group
+            did beyond the cut was lost, and tells how far the log went.
         starts, ends: Where the logs start and end now.
         recorded: Where they ended after the seal.
         receipts: Below which offset producers have receipts; empty when none told any.
@@ -294,6 +297,7 @@ class _Survey:
     """
 
     bases: Mapping[str, Mapping[TopicPartition, int]]
+    committed: Mapping[str, Mapping[TopicPartition, int]]
     starts: Mapping[TopicPartition, int]
     ends: Mapping[TopicPartition, int]
     recorded: Mapping[TopicPartition, int]
@@ -304,7 +308,7 @@ class _Survey:
     @property
     def known(self) -> Mapping[str, Mapping[TopicPartition, int]]:
         """By who knows it, up to which offset each log went."""
-        return {"the registry": self.recorded, "a producer": self.receipts, **self.bases}
+        return {"the registry": self.recorded, "a producer": self.receipts, **self.committed}
 
     def lost(self) -> Ranges:
         """What the logs lack. As long as they lack anything, what was told stays: a canary may lie there since."""
@@ -329,14 +333,21 @@ async def _survey(
     """Reads all there is to know; of leaderless partitions what was known before."""
     admin, partitions = access.admin(cluster), partitions_of(channel)
     groups = await peers.groups(stream, channel.ref.lane)
-    bases = {group: await _bases(access, cluster, group, channel) for group in groups}
+    found = {group: await _progress(access, cluster, group, channel, leaderless) for group in groups}
     led = [each for each in partitions if each not in leaderless]
     recorded = dict(zip(partitions, channel.end_offsets or (), strict=True))
     receipts = dict(zip(partitions, channel.acknowledged, strict=True)) if channel.acknowledged else {}
     starts = {**dict.fromkeys(partitions, 0), **await admin.offsets_at(dict.fromkeys(led, OffsetAt.EARLIEST))}
     ends = {**recorded, **await _ends(admin, channel, leaderless)}
     return _Survey(
-        bases, {each: starts[each] for each in partitions}, ends, recorded, receipts, channel.lost, channel.overwritten
+        {group: each.provable for group, each in found.items()},
+        {group: each.committed for group, each in found.items()},
+        {each: starts[each] for each in partitions},
+        ends,
+        recorded,
+        receipts,
+        channel.lost,
+        channel.overwritten,
     )
 
 
@@ -345,10 +356,26 @@ async def _leaderless(admin: KafkaAdmin, channel: Channel) -> Collection[TopicPa
     return [TopicPartition(channel.topic, number) for number, leader in enumerate(leaders) if leader < 0]
 
 
-async def _bases(access: Access, cluster: Cluster, group: str, channel: Channel) -> Mapping[TopicPartition, int]:
+@dataclass(frozen=True, slots=True)
+class _Progress:
+    """Up to where a group is done with each log, as `committed`, and so far as the log bears that out; -1: nothing."""
+
+    committed: Mapping[TopicPartition, int]
+    provable: Mapping[TopicPartition, int]
+
+
+async def _progress(
+    access: Access, cluster: Cluster, group: str, channel: Channel, leaderless: Collection[TopicPartition] = ()
+) -> _Progress:
+    """Reads a group's progress. It is provable below where leaders later than the commit knows of began to write."""
     partitions = partitions_of(channel)
-    committed = await access.offsets(cluster).committed(group, partitions)
-    return {partition: committed[partition].offset for partition in partitions}
+    found = await access.offsets(cluster).committed(group, partitions)
+    epochs = {each: newest_epoch(found[each]) for each in partitions if each not in leaderless}
+    known = {each: epoch for each, epoch in epochs.items() if epoch >= 0}
+    ends = await access.admin(cluster).epoch_ends(known) if known else {}
+    committed = {each: found[each].offset for each in partitions}
+    cut = {each: min(committed[each], end) for each, end in ends.items() if end >= 0}
+    return _Progress(committed, {**committed, **cut})
 
 
 def losses(known: Mapping[str, Mapping[TopicPartition, int]], ends: Mapping[TopicPartition, int]) -> list[str]:

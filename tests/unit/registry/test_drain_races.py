@@ -8,7 +8,7 @@ import pytest
 
 from braid.kafka.memory.log import NewRecord
 from braid.kernel.errors import TopicSealed
-from braid.kernel.ports import KafkaAdmin, TopicPartition
+from braid.kernel.ports import Committed, KafkaAdmin, TopicPartition
 from services.registry import drain
 from services.registry.channels import Channel
 from tests.support.virtual_time import run_virtual
@@ -250,5 +250,26 @@ def test_retention_that_a_stopped_leader_restored_is_lifted_again() -> None:
         east.alter_topic_config(TOPIC, stale)
         await asyncio.sleep(2)
         assert east.topic_config(TOPIC)["retention.ms"] == "-1"
+
+    play(scene)
+
+
+def test_a_commit_of_before_a_cut_ends_no_drain_of_what_was_written_on_since() -> None:
+    """Its group did ten records; four of them were lost, and six others lie from there on."""
+
+    async def scene(mesh: Mesh) -> None:
+        await filled(mesh)
+        east = mesh.kafka.named("east")
+        done = Committed(10, "", east.leader_epoch_of(FIRST))
+        await mesh.kafka.cluster("east:9092", "").offsets().commit("indexer", {FIRST: done}, None)
+        east.kill()
+        east.truncate(FIRST, 6)
+        east.start()
+        await mesh.append("east", TOPIC, 0, 6)
+        await mesh.move(to_cluster="west")
+        await held_by(mesh, "indexer (6 records)")
+        again = Committed(12, "", east.leader_epoch_of(FIRST))
+        await mesh.kafka.cluster("east:9092", "").offsets().commit("indexer", {FIRST: again}, None)
+        await drained(mesh)
 
     play(scene)
