@@ -195,7 +195,8 @@ class ObservedCluster(MemoryCluster):
 
     def _wrote(self, place: facts.Place, record: NewRecord) -> None:
         canary = record.value == SEAL_CANARY and record.key is None and not record.headers
-        self._journal.note(facts.Appended(place, record.value or b"", deliverable=not canary))
+        epoch = self.leader_epoch_of(TopicPartition(place.topic, place.partition))
+        self._journal.note(facts.Appended(place, record.value or b"", not canary, epoch))
         headers = dict(record.headers)
         if "braid-dl-group" in headers:
             text = {name: value.decode() for name, value in headers.items() if name.startswith("braid-dl-")}
@@ -216,7 +217,8 @@ class ObservedCluster(MemoryCluster):
         for partition, committed in offsets.items():
             log = facts.LogId(self.name, *partition)
             found = beside(self, committed)
-            self._journal.note(facts.Committed(group, log, committed.offset, committed.metadata, found))
+            stored = facts.Committed(group, log, *committed[:2], found, committed.leader_epoch)
+            self._journal.note(stored)
 
     def create_topic(self, topic: str, partitions: int, replication_factor: int, config: Mapping[str, str]) -> None:
         """See `MemoryCluster`."""

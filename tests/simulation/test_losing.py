@@ -10,7 +10,7 @@ from braid.client import restore
 from braid.kafka.memory.fetcher import MemoryFetcher
 from braid.kafka.memory.log import Log
 from braid.kernel.offset_ranges import OffsetRange, united
-from braid.kernel.ports import BatchHead, Committed, KafkaAdmin, TopicPartition
+from braid.kernel.ports import BatchHead, KafkaAdmin, TopicPartition
 from services.registry import cuts, drain, work
 from services.registry.channels import Channel, ChannelState, Resumption
 from services.registry.drain import Held
@@ -111,9 +111,9 @@ def _any_record(self: OwnRecords, head: BatchHead, position: int) -> bool:
     return True
 
 
-async def _trust(committed: Committed, bounds: tuple[int, int], *how: object) -> tuple[int, int]:
+async def _trust(claimed: object, bounds: tuple[int, int], *how: object) -> restore._Bounds:
     """Believes a commit whatever leaders came since."""
-    return bounds
+    return restore._Bounds(*bounds, bounds[1])
 
 
 def _any_log(self: MemoryFetcher, partition: TopicPartition, log: Log, position: int) -> None:
@@ -165,7 +165,7 @@ def test_a_mutant_is_caught(mutant: Mutant, seeds: tuple[int, ...]) -> None:
         (Mutant("any record proves there was none", "I11 losses", [(OwnRecords, "wrote", _any_record)]), (3,)),
         (Mutant("a cut begins where it is seen", "I11 losses", [(cuts, "look", _believe_offsets)]), (3,)),
         (Mutant("members go on behind a cut", "I1 zero loss", [(MemoryFetcher, "_check_same", _any_log)]), (65, 72)),
-        (Mutant("a commit outlives a cut", "I1 zero loss", [(restore, "_uncut", _trust)]), (8,)),
+        (Mutant("a commit outlives a cut", "I1 zero loss", [(restore, "_provable", _trust)]), (8,)),
     ],
     ids=lambda value: value.name if isinstance(value, Mutant) else "",
 )

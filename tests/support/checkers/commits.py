@@ -8,7 +8,7 @@ from braid.kernel.progress_fields import EnvelopeFields
 from tests.support.checkers.checking import Instant
 from tests.support.checkers.done import HEEDS, DoneOffsets
 from tests.support.checkers.envelopes import read, stated
-from tests.support.checkers.facts import Committed, Expired, Fact, LogId
+from tests.support.checkers.facts import Committed, Destroyed, Expired, Fact, LogId
 
 
 class TruthfulCommits(Instant):
@@ -16,10 +16,14 @@ class TruthfulCommits(Instant):
 
     Done is what sink or dlq lane hold, what no application could be given, what a stored commit states as rejected
     (and a handler did reject), and what left the log.
+
+    A claim is about records, not offsets. A commit that states a leader epoch says nothing about what later leaders
+    wrote, so beyond that its claims are about records that the log has lost. One that states none is about whatever
+    lies there.
     """
 
     invariant = "I3 truthful commits"
-    heeds = (*HEEDS, Expired, Committed)
+    heeds = (*HEEDS, Expired, Committed)  # `Destroyed` among them
 
     def __init__(self) -> None:
         self._done = DoneOffsets()
@@ -33,12 +37,21 @@ class TruthfulCommits(Instant):
         """See `Checker`."""
         self._done.see(fact)
         match fact:
+            case Destroyed(log=log, first=first):
+                self._forget(log, first)
             case Expired(log=log, start=start):
                 self._starts[log] = max(start, self._starts.get(log, 0))
             case Committed():
                 yield from self._committed(fact)
             case _:
                 pass
+
+    def _forget(self, log: LogId, first: int) -> None:
+        """What was proved of lost records proves nothing of those that come to lie there."""
+        for key in [key for key in self._proven if key[1] == log]:
+            self._proven[key] = min(self._proven[key], first)
+        for key in [key for key in self._stated if key[1] == log]:
+            self._stated[key] = {offset for offset in self._stated[key] if offset < first}
 
     def _committed(self, commit: Committed) -> Iterator[str]:
         try:
@@ -53,31 +66,52 @@ class TruthfulCommits(Instant):
         key = commit.group, commit.log
         yield from self._state_rejected(commit, fields)
         end = self._done.ends.get(commit.log, 0)
+        lost = self._lost_from(commit)
         for start, stop in fields.claims:
             if stop > end:
                 yield f"{commit.group} claims {commit.log} up to {stop}, which ends at {end}"
             for offset in range(max(start, self._proven.get(key, 0)), min(stop, end)):
-                if not self._is_done(commit, offset):
+                known = self._was_done(commit, offset) if offset >= lost else self._is_done(commit, offset)
+                if not known:
                     yield f"{commit.group} claims offset {offset} of {commit.log}, which is not done"
                     return
-        self._proven[key] = max(self._proven.get(key, 0), fields.base)
+        self._proven[key] = max(self._proven.get(key, 0), min(fields.base, lost))
         if commit.offset < self._bases.get(key, 0):
             self.stale += 1
         self._bases[key] = commit.offset
 
     def _state_rejected(self, commit: Committed, fields: EnvelopeFields) -> Iterator[str]:
-        stated = self._stated.setdefault((commit.group, commit.log), set())
+        stated, lost = self._stated.setdefault((commit.group, commit.log), set()), self._lost_from(commit)
         for start, stop in fields.rejected:
             for offset in range(start, stop):
-                if self._done.rejected(commit.group, commit.log, offset):
+                if offset < lost and self._done.rejected(commit.group, commit.log, offset):
                     stated.add(offset)
-                else:
+                elif offset < lost or not self._done.was_rejected(commit.group, commit.log, offset):
                     yield f"{commit.group} states offset {offset} of {commit.log} as rejected; no handler did that"
+
+    def _lost_from(self, commit: Committed) -> int:
+        """From which offset on a commit is about records that the log has lost: it ends there, or is another since."""
+        epoch = known_epoch(commit)
+        later = None if epoch < 0 else self._done.later_start(commit.log, epoch)
+        end = self._done.tails.get(commit.log, 0)
+        return end if later is None else min(later, end)
+
+    def _was_done(self, commit: Committed, offset: int) -> bool:
+        gone = offset < self._starts.get(commit.log, 0)
+        return gone or self._done.was_done(commit.group, commit.log, offset)
 
     def _is_done(self, commit: Committed, offset: int) -> bool:
         if offset < self._starts.get(commit.log, 0) or offset in self._stated[commit.group, commit.log]:
             return True
         return self._done.done(commit.group, commit.log, offset)
+
+
+def known_epoch(commit: Committed) -> int:
+    """The newest leader epoch that a commit knows of, as its readers take it; -1 where it states none."""
+    stated = read(commit).fields.fingerprint
+    if commit.leader_epoch >= 0 or stated is None:
+        return commit.leader_epoch
+    return stated.leader_epoch
 
 
 class ReadableEnvelopes(Instant):

@@ -52,11 +52,15 @@ class Acknowledged:
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """A broker wrote a record. `deliverable` is False for what no application sent (the canary of a seal)."""
+    """A broker wrote a record. `deliverable` is False for what no application sent (the canary of a seal).
+
+    `leader_epoch` is that of the leader that took it; -1 where nobody looked.
+    """
 
     place: Place
     value: bytes
     deliverable: bool = True
+    leader_epoch: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,13 +128,17 @@ class Destroyed:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """A broker stored a group's commit. `beside` is what lay where it points to, where somebody looked."""
+    """A broker stored a group's commit. `beside` is what lay where it points to, where somebody looked.
+
+    `leader_epoch` is the one that Kafka stores beside it.
+    """
 
     group: str
     log: LogId
     offset: int
     metadata: str
     beside: tuple[bytes | None, bytes | None] | None = None
+    leader_epoch: int = -1
 
 
 # --- handlers

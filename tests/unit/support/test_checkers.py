@@ -73,6 +73,34 @@ def test_a_receipt_for_what_is_not_there_is_seen() -> None:
     assert not red(HonestReceipts(), [*appended(b"a"), facts.Acknowledged(b"a", at(0))])
 
 
+def cut_and_written_on(*, epoch: int) -> list[Fact]:
+    """Two records are done and committed under a leader; one is lost, and a later leader writes another there."""
+    written = encode(EnvelopeFields(2))
+    return [
+        *(facts.Appended(at(offset), b"%d" % offset, leader_epoch=1) for offset in range(2)),
+        *(processed(offset, b"%d" % offset) for offset in range(2)),
+        facts.Committed("g", LOG, written.offset, written.metadata, leader_epoch=1),
+        facts.Destroyed(LOG, 1, 2),
+        facts.Committed("g", LOG, written.offset, written.metadata, leader_epoch=epoch),
+        facts.Appended(at(1), b"new", leader_epoch=2),
+        facts.Committed("g", LOG, written.offset, written.metadata, leader_epoch=epoch),
+    ]
+
+
+def test_a_claim_on_what_was_written_on_after_a_cut_is_seen() -> None:
+    """What was done with a lost record, and what bases had proved, says nothing about the record that lies there."""
+    assert not red(TruthfulCommits(), cut_and_written_on(epoch=1))
+    assert red(TruthfulCommits(), cut_and_written_on(epoch=2))
+    assert red(TruthfulCommits(), cut_and_written_on(epoch=-1))
+    assert not red(TruthfulCommits(), [*cut_and_written_on(epoch=1), processed(1, b"new"), _claims_all()])
+    assert red(TruthfulCommits(), [*cut_and_written_on(epoch=1), processed(1, b"1"), _claims_all()])
+
+
+def _claims_all() -> Fact:
+    written = encode(EnvelopeFields(2))
+    return facts.Committed("g", LOG, written.offset, written.metadata, leader_epoch=2)
+
+
 def test_a_commit_under_an_earlier_epoch_is_seen_unless_fencing_was_waived() -> None:
     later, earlier = committed(EnvelopeFields(2, epoch=7)), committed(EnvelopeFields(1, epoch=6))
     assert red(FencedCommits(), [later, earlier])
