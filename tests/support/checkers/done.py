@@ -119,7 +119,7 @@ class DoneOffsets:
 
     def deliverable(self, log: LogId, offset: int) -> bool:
         """Whether an application's record lies or lay there."""
-        return offset < self.ends.get(log, 0) and offset not in self._undeliverable.get(log, ())
+        return offset < self.ends.get(log, 0) and offset not in self._of(log)[-1].undeliverable
 
     def rejected(self, group: str, log: LogId, offset: int) -> bool:
         """Whether a handler of the group rejected the record that lies there now."""
