@@ -1,0 +1,81 @@
+"""Logs are cut short and written on where commits have little room: nothing is believed that later leaders wrote.
+
+What the registry tells of such losses is `test_losing.py`'s business; here every acknowledged record that is left must
+reach its group, and every commit be true of the records that it is about.
+"""
+
+from dataclasses import replace
+from typing import Final
+
+import pytest
+
+from braid.client import committer, restore
+from braid.kernel.ports import Committed
+from braid.kernel.progress_fields import EnvelopeFields
+from tests.simulation.mutants import Mutant
+from tests.simulation.plan import FEW_UNITS, Plan
+from tests.simulation.run import Result, run
+from tests.simulation.test_losing import CUTS
+from tests.simulation.test_losing import plan as losing
+
+NO_UNITS: Final = 8  # not even the smallest envelope fits
+SEEDS: Final = ((8, FEW_UNITS), (9, FEW_UNITS), (3, NO_UNITS))
+SEEDS_MAX: Final = 40
+_NEWEST: Final = 1 << 20
+
+
+def plan(seed: int, units: int) -> Plan:
+    """Clusters come back without the ends of logs, and are written on at once."""
+    return replace(losing(seed, CUTS), metadata_units=units)
+
+
+def spilled(result: Result) -> bool:
+    """Whether commits pointed to records beside them."""
+    return any("beside=(b'" in line for line in result.trace)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_nothing_is_believed_of_what_later_leaders_wrote() -> None:
+    for seed, units in SEEDS:
+        result = run(plan(seed, units))
+        assert result.green, "\n".join([f"seed {seed}", *result.trace[-60:], result.message])
+        assert any("Destroyed(" in line for line in result.trace)
+        assert spilled(result) or units == NO_UNITS
+
+
+def _believe_all(fields: EnvelopeFields, horizon: int) -> EnvelopeFields:
+    """Takes what the record beside a commit claims up to wherever it goes."""
+    return fields
+
+
+def _state_the_newest(self: committer._Encoded) -> Committed:
+    """States a leader epoch that nothing claimed bears, so that no later leader ever shows."""
+    return Committed(self.commit.offset, self.commit.metadata, _NEWEST)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    ("mutant", "units"),
+    [
+        (Mutant("a record outlives a cut", "I1 zero loss", [(restore, "cut", _believe_all)]), FEW_UNITS),
+        (
+            Mutant(
+                "a commit vouches for later leaders",
+                "I3",
+                [(committer._Encoded, "committed", property(_state_the_newest))],
+            ),
+            0,
+        ),
+    ],
+    ids=lambda value: value.name if isinstance(value, Mutant) else "",
+)
+def test_a_mutant_is_caught(mutant: Mutant, units: int) -> None:
+    for seed in dict.fromkeys((8, *range(SEEDS_MAX))):
+        with mutant.at_work():
+            result = run(plan(seed, units), lines=1)
+        if not result.green and result.invariant.startswith(mutant.invariant):
+            print(f"{mutant.name}: seed {seed}: {result.message}")
+            return
+    pytest.fail(f"no run shows it: {mutant.name}")
