@@ -466,11 +466,9 @@ class PartitionWork:
         if self.stage is Stage.DRAINING and self._out <= 0:
             self._drained.set()
 
-    # --- what others ask
-
     @property
     def newest_epoch(self) -> int:
-        """The newest leader epoch of what any cursor fetched, or knows to be done; -1: unknown."""
+        """The newest leader epoch of what any cursor fetched or knows to be done; -1: unknown."""
         return max(each.leader_epoch for each in self.cursors)
 
     def fields(self, *, detached: bool) -> EnvelopeFields:

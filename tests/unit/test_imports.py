@@ -11,7 +11,16 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 
 PACKAGES: Final = (
     *("braid", "braid.kernel", "braid.api", "braid.host", "braid.stores", "braid.kafka", "braid.rpc", "braid.runtime"),
-    *("braid.client", "braid.spark", "braid.testing", "braid.cli", "braid._mesh", "services", "services.registry"),
+    *(
+        "braid.archive",
+        "braid.client",
+        "braid.spark",
+        "braid.testing",
+        "braid.cli",
+        "braid._mesh",
+        "services",
+        "services.registry",
+    ),
     *("services.assigner", "services.dlq", "pipelines", "console", "devmesh", "demo"),
 )
 
@@ -57,6 +66,8 @@ MUTANTS: Final = (
     ("services.registry.__init__", "import services.assigner.domain"),
     ("services.registry.codec", "import services.assigner"),
     ("services.registry.reconciler", "import braid.api"),
+    ("braid.archive.chain", "import asyncio"),
+    ("braid.archive.directory", "import braid.runtime"),
     ("services.registry.peers", "import services.assigner.domain"),
     ("services.registry.config", "import braid.rpc"),
     ("services.assigner.reconciler", "import braid.client"),

@@ -13,6 +13,7 @@ from typing import Final, TypeVar
 from braid.kafka.memory.groups import Groups
 from braid.kafka.memory.log import Log, NewRecord
 from braid.kafka.memory.retention import Cleaner, kept_from
+from braid.kafka.memory.topic_config import TOPIC_DEFAULTS, check_topic_config
 from braid.kernel.errors import (
     AlreadyExists,
     BatchTooLarge,
@@ -41,28 +42,6 @@ T = TypeVar("T")
 BROKER: Final = 1
 _DISK_BYTES: Final = 1 << 40
 _FEATURES: Final = {"metadata.version": 30}
-_TOPIC_DEFAULTS: Final = {
-    "cleanup.policy": "delete",
-    "compression.type": "producer",
-    "delete.retention.ms": "86400000",
-    "file.delete.delay.ms": "60000",
-    "flush.messages": "9223372036854775807",
-    "flush.ms": "9223372036854775807",
-    "index.interval.bytes": "4096",
-    "max.compaction.lag.ms": "9223372036854775807",
-    "max.message.bytes": "1048588",
-    "message.timestamp.type": "CreateTime",
-    "min.cleanable.dirty.ratio": "0.5",
-    "min.compaction.lag.ms": "0",
-    "min.insync.replicas": "1",
-    "retention.bytes": "-1",
-    "retention.ms": "604800000",
-    "segment.bytes": "1073741824",
-    "segment.index.bytes": "10485760",
-    "segment.jitter.ms": "0",
-    "segment.ms": "604800000",
-    "unclean.leader.election.enable": "false",
-}
 
 
 @dataclass(slots=True)
@@ -298,8 +277,6 @@ class MemoryCluster:
                 self._waiting.pop(number, None)
                 then()
 
-    # --- topics
-
     def describe(self) -> ClusterDescription:
         """See `KafkaAdmin.describe_cluster`."""
         return ClusterDescription(
@@ -369,7 +346,7 @@ class MemoryCluster:
             raise Invalid(f"topic {topic} cannot have {partitions} partitions")
         if not 1 <= replication_factor <= len(self._brokers):
             raise Invalid(f"topic {topic}: replication factor {replication_factor} of {len(self._brokers)} brokers")
-        self._check_config(topic, config)
+        check_topic_config(topic, config)
 
     def delete_topic(self, topic: str) -> None:
         """See `KafkaAdmin.delete_topic`."""
@@ -379,7 +356,7 @@ class MemoryCluster:
 
     def topic_config(self, topic: str) -> dict[str, str]:
         """Defaults, overridden."""
-        return {**_TOPIC_DEFAULTS, **self._topic(topic).config}
+        return {**TOPIC_DEFAULTS, **self._topic(topic).config}
 
     def topic_configs(self, topics: Sequence[str], names: Sequence[str]) -> dict[str, Mapping[str, str]]:
         """See `KafkaAdmin.topic_configs`."""
@@ -389,10 +366,8 @@ class MemoryCluster:
     def alter_topic_config(self, topic: str, changes: Mapping[str, str]) -> None:
         """See `KafkaAdmin.alter_topic_config`."""
         found = self._topic(topic)
-        self._check_config(topic, changes)
+        check_topic_config(topic, changes)
         found.config.update(changes)
-
-    # --- records
 
     def new_producer(self) -> int:
         """A producer id."""
@@ -505,7 +480,7 @@ class MemoryCluster:
         if not self.running or self.paused or (looked_ms := self._cleaner.looked_ms()) is None:
             return
         for topic in self._topics.values():
-            config = {**_TOPIC_DEFAULTS, **topic.config}
+            config = {**TOPIC_DEFAULTS, **topic.config}
             for log in topic.logs:
                 log.expire(kept_from(log, config, looked_ms))
 
@@ -514,11 +489,6 @@ class MemoryCluster:
         if topic not in self._topics:
             raise NotFound(f"topic {topic} does not exist")
         return self._topics[topic]
-
-    def _check_config(self, topic: str, config: Mapping[str, str]) -> None:
-        unknown = sorted(set(config) - set(_TOPIC_DEFAULTS))
-        if unknown:
-            raise Invalid(f"topic {topic}: unknown configuration {', '.join(unknown)}")
 
 
 def _settle(waiting: asyncio.Future[bool], answer: bool) -> None:

@@ -6,9 +6,10 @@ from dataclasses import replace
 import pytest
 
 from braid.kafka.memory import link, log, producer
-from braid.kafka.memory.cluster import _TOPIC_DEFAULTS, MemoryCluster
+from braid.kafka.memory.cluster import MemoryCluster
 from braid.kafka.memory.fetcher import MemoryFetcher
 from braid.kafka.memory.groups import Groups
+from braid.kafka.memory.topic_config import TOPIC_DEFAULTS
 from braid.kernel.errors import ClusterUnavailable, Fenced
 from braid.kernel.ports import Committed, Contact, FetchedColumns, Generation, TopicPartition
 from tests.contract.kafka import admin_bodies, fault_bodies, flow_bodies, membership_bodies, offsets_bodies
@@ -111,7 +112,7 @@ def test_a_disk_that_does_not_fill(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_settings_of_topics_without_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
     body = admin_bodies.settings_of_many_topics_are_read_at_once
     run_on_memory(body)
-    monkeypatch.setattr(MemoryCluster, "topic_config", lambda self, topic: dict(_TOPIC_DEFAULTS))
+    monkeypatch.setattr(MemoryCluster, "topic_config", lambda self, topic: dict(TOPIC_DEFAULTS))
     with pytest.raises(AssertionError):
         run_on_memory(body)
 

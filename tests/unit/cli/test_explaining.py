@@ -107,6 +107,7 @@ async def test_events_as_they_happen() -> None:
     assert [json.loads(line)["type"] for line in result.out.splitlines()] == [
         "ClusterRegistered",
         "ClusterBrokersObserved",
+        "ClusterMarked",
         "ClusterCordoned",
     ]
 

@@ -1,0 +1,36 @@
+"""Topic settings as the twin's brokers know them, with Kafka's defaults."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from braid.kernel.errors import Invalid
+
+TOPIC_DEFAULTS: Final = {
+    "cleanup.policy": "delete",
+    "compression.type": "producer",
+    "delete.retention.ms": "86400000",
+    "file.delete.delay.ms": "60000",
+    "flush.messages": "9223372036854775807",
+    "flush.ms": "9223372036854775807",
+    "index.interval.bytes": "4096",
+    "max.compaction.lag.ms": "9223372036854775807",
+    "max.message.bytes": "1048588",
+    "message.timestamp.type": "CreateTime",
+    "min.cleanable.dirty.ratio": "0.5",
+    "min.compaction.lag.ms": "0",
+    "min.insync.replicas": "1",
+    "retention.bytes": "-1",
+    "retention.ms": "604800000",
+    "segment.bytes": "1073741824",
+    "segment.index.bytes": "10485760",
+    "segment.jitter.ms": "0",
+    "segment.ms": "604800000",
+    "unclean.leader.election.enable": "false",
+}
+
+
+def check_topic_config(topic: str, config: Mapping[str, str]) -> None:
+    """Raises `Invalid` for a setting that is none of a topic's."""
+    unknown = sorted(set(config) - set(TOPIC_DEFAULTS))
+    if unknown:
+        raise Invalid(f"topic {topic}: unknown configuration {', '.join(unknown)}")
