@@ -66,7 +66,7 @@ class Evidence:
         alive_at: When somebody saw an answer although the registry did not; None when that does not count.
         decisive: Strong enough to act upon at once.
         sole_since: Since when one host has complained, where the evidence rests on it alone; None where it does not.
-        partial: It rests on some brokers of several that died; the others serve what they lead.
+        hanging_since: Since when appends hang because some brokers of several died; None where something else is wrong.
         slow, gaps, no_topics: Why it counts as slow, or half-dead, or makes no topics, although it works; ''.
         known: Whether it shows anything at all.
     """
@@ -83,7 +83,7 @@ class Evidence:
     gaps: str = ""
     no_topics: str = ""
     known: bool = True
-    partial: bool = False
+    hanging_since: float | None = None
 
 
 def weigh(

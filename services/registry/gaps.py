@@ -156,9 +156,9 @@ class Gaps:
         return len(self._leaderless) / max(1, self.partitions)
 
     @property
-    def hanging(self) -> bool:
-        """Whether a partition that has a leader takes nothing, or gives nothing back."""
-        return bool(self._hanging)
+    def hanging_since(self) -> float | None:
+        """Since when a partition that has a leader takes nothing, or gives nothing back; None where none does."""
+        return min(self._hanging.values(), default=None)
 
     def hanging_seconds(self, now: float) -> dict[str, float]:
         """For how long appends to topics have hung, going by the canary's partitions; topics that go on are left out.

@@ -89,13 +89,14 @@ def _after_bad(judgement: Judgement, evidence: Evidence, thresholds: Thresholds)
     if evidence.alive_at is not None:  # somebody saw it answer: what was bad before did not mean its death
         since, begun = max(since, evidence.alive_at), max(begun, evidence.alive_at)
     seen = replace(judgement, bad_since=since, firm_since=begun, good_since=None, well_since=None)
-    needed, complained = thresholds.hanging_seconds() if evidence.partial else thresholds.down_after_seconds, True
+    needed, complained = thresholds.down_after_seconds, True
     if evidence.sole_since is not None:
         begun, seen = since, replace(seen, firm_since=None)
         complained = evidence.until - evidence.sole_since >= max(needed, thresholds.sole_witness_seconds)
     agreed = complained and evidence.until - begun >= needed
-    if evidence.partial and not evidence.decisive and judgement.health is not Health.DOWN:
-        return _after_partial(seen, evidence, agreed=agreed)
+    if evidence.hanging_since is not None and not evidence.decisive and judgement.health is not Health.DOWN:
+        hung = evidence.until - evidence.hanging_since >= thresholds.hanging_seconds()
+        return _after_hanging(seen, evidence, Health.HALF_DEAD if hung else Health.SUSPECT)
     if agreed or evidence.decisive:
         return replace(seen, health=Health.DOWN, reason=evidence.reason, verdict=evidence.verdict)
     if judgement.health is Health.DOWN:
@@ -107,9 +108,8 @@ def _after_bad(judgement: Judgement, evidence: Evidence, thresholds: Thresholds)
     return replace(seen, health=Health.SUSPECT, reason=evidence.reason, verdict=evidence.verdict)
 
 
-def _after_partial(seen: Judgement, evidence: Evidence, *, agreed: bool) -> Judgement:
+def _after_hanging(seen: Judgement, evidence: Evidence, found: Health) -> Judgement:
     """Some brokers of several died: a SUSPECT until the time to ride that out is over, then HALF_DEAD."""
-    found = Health.HALF_DEAD if agreed else Health.SUSPECT
     if _RANKS.index(found) <= _RANKS.index(seen.health):
         return seen  # it has that name already, or a worse one
     return replace(seen, health=found, reason=evidence.reason, verdict=Verdict.HALF_DEAD)

@@ -44,7 +44,8 @@ class Observed:
         judgement: What is believed.
         gaps: What is gone of it.
         snapshot: The present evidence; None before the first look.
-        partial: Whether the last evidence means that some brokers of several died.
+        hanging_since: Since when appends hang because some brokers of several died; None where the last evidence means
+            something else.
     """
 
     def __init__(self, cluster: Cluster, usual: Thresholds) -> None:
@@ -57,7 +58,7 @@ class Observed:
         self._latency = inherited(cluster.usual_append_seconds)
         self._was_slow = cluster.health_reason if cluster.verdict is Verdict.SLOW else ""
         self._refused = 0
-        self.partial = False
+        self.hanging_since: float | None = None
 
     def thresholds(self, cluster: Cluster) -> Thresholds:
         """The numbers it is judged by now."""
@@ -72,10 +73,11 @@ class Observed:
         thresholds = self.thresholds(cluster)
         if self.judgement.firm_since is None or self.judgement.health is Health.DOWN:
             return thresholds.look_timeout_seconds
-        needed = thresholds.hanging_seconds() if self.partial else thresholds.down_after_seconds
-        left = self.judgement.firm_since + needed - now
-        if self.partial and left <= 0:  # traffic has left; whoever looks for a return has the full time
-            return thresholds.look_timeout_seconds
+        left = self.judgement.firm_since + thresholds.down_after_seconds - now
+        if self.hanging_since is not None:
+            left = self.hanging_since + thresholds.hanging_seconds() - now
+            if left <= 0:  # traffic has left; whoever looks for a return has the full time
+                return thresholds.look_timeout_seconds
         return min(thresholds.look_timeout_seconds, max(LAST_LOOK_SECONDS, left))
 
     def see_canary(self, survey: Survey, now: float) -> bool:
@@ -136,8 +138,9 @@ class Observed:
             too_much_gone=self.gaps.share(look.until, thresholds.half_dead_after_seconds) > thresholds.gone_share,
             no_topics=self.gaps.no_topics(thresholds.no_topics_after_seconds),
         )
-        self.partial = not evidence.good and self._some_brokers_died(look, thresholds)
-        evidence = replace(evidence, partial=self.partial)
+        died = not evidence.good and self._some_brokers_died(look, thresholds)
+        self.hanging_since = self.gaps.hanging_since if died else None
+        evidence = replace(evidence, hanging_since=self.hanging_since)
         hold = hold_seconds(cluster.falls_ms, now_ms, thresholds)
         self.judgement = judge(self.judgement, evidence, thresholds, hold)
         self._picture(cluster, look, heard.everyone, now_ms)
@@ -149,7 +152,7 @@ class Observed:
         Leaders are elected anew once Kafka has noticed; until then appends to what had a copy there hang.
         """
         others_answer = look.failed is not Part.METADATA and len(self.gaps.usual_brokers) > 1
-        return others_answer and self.gaps.hanging and self.gaps.leaderless_share() <= thresholds.gone_share
+        return others_answer and self.gaps.leaderless_share() <= thresholds.gone_share
 
     def channels_hanging(
         self, cluster: Cluster, now: float, ride_out_seconds: Mapping[str, float | None]
@@ -161,7 +164,7 @@ class Observed:
             now: The present.
             ride_out_seconds: By topic; None for what the cluster declares.
         """
-        if not self.partial:
+        if self.hanging_since is None:
             return {}
         thresholds = self.thresholds(cluster)
         hung = self.gaps.hanging_seconds(now)

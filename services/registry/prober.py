@@ -130,9 +130,9 @@ class Prober:
                 if well and (was_bad or clock.elapsed() - identified >= IDENTITY_CHECK_SECONDS):
                     identified = clock.elapsed()
                     await self._identify(cluster)
-                partial = observed.partial
+                hung = observed.hanging_since
                 judged = observed.see_look(cluster, look, partition, self._heard(name, look), clock.now_ms())
-                if partial or observed.partial:
+                if hung is not None or observed.hanging_since is not None:
                     self._tell_broken(name, self._broken_here(cluster, observed))
                 if (judged.health, judged.verdict) != (cluster.health, cluster.verdict):
                     await self._record(name, SetHealth(judged.health, judged.reason, judged.verdict), "probe")

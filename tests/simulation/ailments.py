@@ -195,7 +195,7 @@ class HonestHealth(Instant):
             self._now()
         )
         _, health = self._states.get(fact.cluster, (0, "HEALTHY"))
-        if seconds >= FULL_SECONDS and health != "DOWN":
+        if seconds >= FULL_SECONDS and health not in ("DOWN", "HALF_DEAD"):  # of several brokers others may go on
             yield f"{fact.cluster} has taken no records for {seconds:.1f} s, and is called {health}"
 
     def _judge(self, fact: Folded) -> Iterator[str]:

@@ -100,7 +100,7 @@ HEALTH_MUTANTS: Final = (
         "health",
         [(evidence, "_believed", _whoever_answers)],
         ("fill-cluster",),
-        _AILING,
+        {**_AILING, "brokers": 1},  # of several, that appends hang is seen whoever answers
     ),
     Mutant(
         "a host that alone uses a cluster is believed like several",

@@ -24,7 +24,7 @@ PATIENT = Thresholds(ride_out_seconds=12.0)
 
 
 def hanging(since: float, until: float) -> Evidence:
-    return Evidence(since, until, False, "append: no answer", Verdict.DEAD, partial=True)
+    return Evidence(since, until, False, "append: no answer", Verdict.DEAD, hanging_since=0.0)
 
 
 def after(seconds: float, thresholds: Thresholds) -> Judgement:
@@ -52,7 +52,7 @@ def test_what_others_lead_goes_on_so_it_is_never_down(seconds: float, thresholds
 def test_evidence_against_the_whole_cluster_keeps_its_own_time() -> None:
     judgement = Judgement(Health.HEALTHY)
     for step in range(8):
-        judgement = judge(judgement, replace(hanging(step / 4, (step + 1) / 4), partial=False), PATIENT)
+        judgement = judge(judgement, replace(hanging(step / 4, (step + 1) / 4), hanging_since=None), PATIENT)
     assert judgement.health is Health.DOWN
 
 
