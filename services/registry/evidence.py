@@ -44,6 +44,7 @@ class Look:
         refused: Every broker refused to connect: nobody listens there, which a pause does not bring about.
         denied: The cluster answered that the registry may not: it says nothing about the cluster.
         append_seconds: How long the append took; 0 when it was not reached.
+        cut_short: It had less than the usual time, and that was too short for it.
     """
 
     since: float
@@ -52,6 +53,7 @@ class Look:
     reason: str = ""
     refused: bool = False
     append_seconds: float = 0.0
+    cut_short: bool = False
     denied: bool = False
 
 

@@ -126,7 +126,7 @@ class Observed:
             self._latency = self._latency.after(look.append_seconds)
         if partition is not None and look.failed is None:
             self.gaps.answers(partition)
-        elif partition is not None and look.failed in (Part.APPEND, Part.FETCH):
+        elif partition is not None and look.failed in (Part.APPEND, Part.FETCH) and not look.cut_short:
             self.gaps.hangs(partition, look.since)
         evidence = weigh(
             look,

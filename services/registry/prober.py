@@ -149,11 +149,11 @@ class Prober:
         glance = _Glance(self._access.admin(cluster, "probe"), cluster, observed, self._now, looks)
         since, began = self._now(), self._replica.host.clock.elapsed()
         seconds = observed.patience(cluster, since)
-        reason, refused, denied = "", False, False
+        reason, refused, denied, timed_out = "", False, False, False
         try:
             await self._within(seconds, glance.take(_PATIENCE * seconds))
         except TimeoutError:
-            reason = f"no answer within {seconds:g} s"
+            reason, timed_out = f"no answer within {seconds:g} s", True
         except BraidError as error:
             reason, refused, denied = error.message, "refused" in error.metadata, isinstance(error, ClusterAccessDenied)
         until = self._now()
@@ -162,7 +162,9 @@ class Prober:
             return None, None
         failed = glance.part if reason else None
         self._log_denial(cluster.name, reason if denied else "")
-        return Look(since, until, failed, reason, refused, glance.append_seconds, denied), glance.partition
+        cut_short = failed is not None and seconds < observed.thresholds(cluster).look_timeout_seconds
+        look = Look(since, until, failed, reason, refused, glance.append_seconds, timed_out and cut_short, denied)
+        return look, glance.partition
 
     def _log_denial(self, name: str, reason: str) -> None:
         """Says that a cluster refuses the registry itself, and that it does no longer; once each."""
