@@ -43,10 +43,6 @@ class Life:
     undeliverable: set[int] = field(default_factory=set)
     epochs: list[tuple[int, int]] = field(default_factory=list)
 
-    def holds(self, offset: int, value: bytes | None) -> bool:
-        """Whether this is the life of a record; None: of whatever lies there."""
-        return value is None or self.values.get(offset, value) == value
-
     def split(self, first: int) -> "Life":
         """The end of this life from an offset on, which is lost; what lies before it stays here."""
         lost = Life(first, _taken(self.values, first))
@@ -107,7 +103,8 @@ class DoneOffsets:
     def _life(self, place: Place, value: bytes | None) -> Life:
         """That of the record with a value; what lies there now, unless a lost one is meant."""
         lives = self._of(place.log)
-        return next((life for life in reversed(lives) if life.holds(place.offset, value)), lives[-1])
+        known = (life for life in reversed(lives) if value is not None and life.values.get(place.offset) == value)
+        return next(known, lives[-1])
 
     def later_start(self, log: LogId, epoch: int) -> int | None:
         """Where leaders later than an epoch began to write in what lies there now; None: nobody later did."""

@@ -96,6 +96,17 @@ def test_a_claim_on_what_was_written_on_after_a_cut_is_seen() -> None:
     assert red(TruthfulCommits(), [*cut_and_written_on(epoch=1), processed(1, b"1"), _claims_all()])
 
 
+def test_a_record_that_is_done_after_it_was_lost_is_no_untrue_claim() -> None:
+    """Nothing lies there yet, so nothing else can be meant."""
+    journal = cut_and_written_on(epoch=1)
+    late = [each for each in journal if each != processed(1, b"1") and not isinstance(each, facts.Committed)]
+    lost = next(at for at, each in enumerate(late) if isinstance(each, facts.Destroyed))
+    written = encode(EnvelopeFields(2))
+    claim = facts.Committed("g", LOG, written.offset, written.metadata, leader_epoch=1)
+    assert not red(TruthfulCommits(), [*late[: lost + 1], processed(1, b"1"), claim, *late[lost + 1 :], claim])
+    assert red(TruthfulCommits(), [*late[: lost + 1], claim])
+
+
 def _claims_all() -> Fact:
     written = encode(EnvelopeFields(2))
     return facts.Committed("g", LOG, written.offset, written.metadata, leader_epoch=2)
