@@ -56,6 +56,11 @@ class Look:
     cut_short: bool = False
     denied: bool = False
 
+    @property
+    def hangs(self) -> bool:
+        """Whether the canary's partition took nothing, or gave nothing back, in the usual time."""
+        return self.failed in (Part.APPEND, Part.FETCH) and not self.cut_short and not self.denied
+
 
 @dataclass(frozen=True, slots=True)
 class Evidence:

@@ -126,7 +126,7 @@ class Observed:
             self._latency = self._latency.after(look.append_seconds)
         if partition is not None and look.failed is None:
             self.gaps.answers(partition)
-        elif partition is not None and look.failed in (Part.APPEND, Part.FETCH) and not look.cut_short:
+        elif partition is not None and look.hangs:
             self.gaps.hangs(partition, look.since)
         evidence = weigh(
             look,
@@ -138,7 +138,7 @@ class Observed:
             too_much_gone=self.gaps.share(look.until, thresholds.half_dead_after_seconds) > thresholds.gone_share,
             no_topics=self.gaps.no_topics(thresholds.no_topics_after_seconds),
         )
-        died = not evidence.good and self._some_brokers_died(look, thresholds)
+        died = evidence.known and not evidence.good and self._some_brokers_died(look, thresholds)
         self.hanging_since = self.gaps.hanging_since if died else None
         evidence = replace(evidence, hanging_since=self.hanging_since)
         hold = hold_seconds(cluster.falls_ms, now_ms, thresholds)

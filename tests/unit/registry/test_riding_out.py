@@ -8,13 +8,16 @@ import pytest
 from braid.api.registry.v1 import cluster_pb2, stream_pb2
 from braid.kernel.errors import Invalid
 from braid.kernel.limits_health import DOWN_AFTER_SECONDS
-from braid.kernel.ports import TopicDescription, TopicPartition
+from braid.kernel.ports import Survey, TopicDescription, TopicPartition
 from services.registry.clusters import Health, Verdict
-from services.registry.evidence import Evidence
+from services.registry.evidence import Evidence, Look, Part
 from services.registry.gaps import Gaps
 from services.registry.health import Judgement, judge
+from services.registry.observed import Observed
 from services.registry.streams import StreamSpec, check_stream_spec
 from services.registry.thresholds import Thresholds
+from services.registry.witnesses import SILENCE
+from tests.unit.registry.histories import cluster
 from tests.unit.registry.mesh import DRAINING, Mesh
 from tests.unit.registry.test_requests import play
 
@@ -146,3 +149,21 @@ def test_a_stream_declares_a_time_of_its_own() -> None:
         assert stream_pb2.CHANNEL_STATE_DRAINING in states
 
     play(scene)
+
+
+def test_an_append_that_the_registry_is_refused_hangs_nothing() -> None:
+    observed = Observed(cluster("east"), Thresholds())
+    replicas = ((1, 2, 3), (2, 3, 1), (3, 1, 2))
+    canary = TopicDescription(CANARY, b"", [1, 2, 3], replicas=replicas)
+    logs = TopicDescription("braid.logs.live.1", b"", [1], replicas=((1, 2, 3),))
+    for second in range(10):
+        now = float(second)
+        observed.see_canary(Survey(1, [1, 2, 3], {CANARY: canary}), now)
+        observed.see_topics([logs.name], Survey(1, [1, 2, 3], {logs.name: logs}), now)
+        refused = Look(now, now + 0.1, Part.APPEND, "no permission to write", denied=True)
+        judged = observed.see_look(
+            cluster("east"), refused, TopicPartition(CANARY, second % 3), SILENCE, second * 1_000
+        )
+        assert judged.health is Health.HEALTHY
+        assert observed.channels_hanging(cluster("east"), now, {logs.name: None}) == {}
+    assert observed.gaps.gone(10.0, 0.0) == []
