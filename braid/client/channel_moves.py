@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from braid.client.channel_sender import ChannelSender
 from braid.client.crossing import Crossing
 from braid.client.outbox import Outbox, Pending
-from braid.client.receipts import Receipts, Resumption
+from braid.client.receipts import Receipts
 from braid.client.route_watch import Reach
 from braid.client.routing import NOTHING_GONE, ActiveChannel, RouteTable, StickyChoice, rendezvous
 from braid.client.settings import ProducerSettings
@@ -29,6 +29,7 @@ from braid.kernel import limits
 from braid.kernel.errors import BraidError, ClusterAccessDenied, Invalid, TopicSealed, Unavailable, Withdrawn
 from braid.kernel.ids import ChannelId
 from braid.kernel.ports import Host, Kafka, Written
+from braid.kernel.resumptions import Resumption
 
 Settled = Callable[[ChannelSender, Pending, Written | BraidError], None]
 

@@ -1,45 +1,10 @@
-"""How far a producer's receipts of one channel go, and as what its records are known where its log may have been cut.
-
-Pure. A log that lost its end has another leader, so whoever writes on does so over another connection, or finds its
-offsets begin again lower. The registry is told then, and looks whether the records that were acknowledged before are
-where they were: Kafka keeps the id of its producer and a sequence with each batch (KIP-98).
-"""
+"""How far a producer's receipts of one channel go, and where its log may have been cut (`kernel/resumptions`). Pure."""
 
 from collections.abc import Callable, Mapping
-from typing import Final, NamedTuple
 
 from braid.kernel.limits_losses import STRETCHES_MAX
 from braid.kernel.ports import Written
-
-_SEQUENCES: Final = 1 << 31  # Kafka's sequences count 0 … 2³¹-1 and begin again
-
-
-class Stretch(NamedTuple):
-    """Acknowledged offsets that follow each other, of records whose sequences do."""
-
-    first: int
-    next: int
-    sequence: int  # of the first
-
-
-class Resumption(NamedTuple):
-    """A partition's acknowledgements before and after a connection ended: offsets.
-
-    Attributes:
-        first: The first that came over the connection before, of records that were sent over no other.
-        next: The one after the last of them.
-        resumed: The first that came over the other connection.
-        producer: Kafka's id of the client they came for; -1 of a client without one.
-        stretches: Which of them were this producer's own, in order, as far as that is remembered: the first and the
-            newest always are.
-    """
-
-    partition: int
-    first: int
-    next: int
-    resumed: int
-    producer: int = -1
-    stretches: tuple[Stretch, ...] = ()
+from braid.kernel.resumptions import SEQUENCES, Resumption, Stretch
 
 
 class _Run:
@@ -53,7 +18,7 @@ class _Run:
         self.producer = written.producer
         self.first = -1 if written.again else written.offset
         self.next = written.offset + 1
-        self.next_sequence = (written.sequence + 1) % _SEQUENCES
+        self.next_sequence = (written.sequence + 1) % SEQUENCES
         self.starts = [Stretch(written.offset, -1, written.sequence)]  # the newest one has no end yet
 
     def follows(self, sender: int, written: Written) -> bool:
@@ -65,7 +30,7 @@ class _Run:
         if written.offset != self.next or written.sequence != self.next_sequence:
             self._begin(written)
         self.next = written.offset + 1
-        self.next_sequence = (written.sequence + 1) % _SEQUENCES
+        self.next_sequence = (written.sequence + 1) % SEQUENCES
         if self.first < 0 and not written.again:
             self.first = written.offset
 

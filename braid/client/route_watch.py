@@ -9,13 +9,13 @@ from functools import partial
 from typing import NamedTuple, Protocol
 
 from braid.api.registry.v1 import route_pb2 as wire
-from braid.client.receipts import Resumption
 from braid.client.refusals import is_final, is_strange
 from braid.client.routing import RouteTable
 from braid.client.watched import hanging_up, race
 from braid.kernel import limits, limits_losses
 from braid.kernel.errors import BraidError, Unavailable
 from braid.kernel.ports import DuplexCall, Host
+from braid.kernel.resumptions import Resumption
 from braid.rpc.mesh_client import ServiceClient
 
 PROTOCOL_VERSION = 1

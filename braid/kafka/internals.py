@@ -25,10 +25,9 @@ from braid.kafka.wire import hang_up
 from braid.kernel.errors import BraidError, Withdrawn
 from braid.kernel.limits import KAFKA_METADATA_PACE_SECONDS, KAFKA_REQUEST_MS, TOPIC_GONE_SECONDS
 from braid.kernel.ports import SendableT, TopicPartition, Written
+from braid.kernel.resumptions import SEQUENCES
 
 Taken = tuple[Any, Callable[[Any, Any], None]]  # a record and whom to tell of its fate
-
-SEQUENCES: Final = 1 << 31  # a producer's sequence counts 0 … 2³¹-1 and begins again
 
 
 class Identity(NamedTuple):

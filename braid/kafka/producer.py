@@ -41,6 +41,7 @@ from braid.kernel.limits import (
 )
 from braid.kernel.limits_access import KAFKA_ACCESS_SECONDS, KAFKA_DENIED_SECONDS
 from braid.kernel.ports import Sendable, SendableT, TopicPartition, Written
+from braid.kernel.resumptions import SEQUENCES
 
 _BACKOFF_SECONDS: Final = KAFKA_BACKOFF_MS / 1_000
 _COMPRESSIONS: Final = (None, "gzip", "lz4", "snappy", "zstd")
@@ -257,7 +258,7 @@ class AioProducer:
             for at, (record, settle) in enumerate(taken):
                 stamp_ms = told.timestamp if stamped else record.stamp_ms
                 offset = told.offset + at if told.offset >= 0 else -1
-                sequence = (first + at) % internals.SEQUENCES
+                sequence = (first + at) % SEQUENCES
                 settle(record, Written(topic, number, offset, stamp_ms, connection, again, producer, sequence))
         elif isinstance(error, MessageSizeTooLargeError | RecordListTooLargeError):
             self._settle_refused(partition.topic, taken)

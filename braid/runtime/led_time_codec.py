@@ -6,9 +6,9 @@ from typing import Final
 from google.protobuf.message import DecodeError
 
 from braid.api.mesh.v1 import clock_pb2 as pb
-from braid.api.mesh.v1.event_pb2 import EventMetadata
 from braid.kernel.decider import Context
 from braid.kernel.errors import CorruptHistory
+from braid.runtime.event_metadata import metadata_message, read_context
 from braid.runtime.kinds import Kind
 from braid.runtime.led_time import Clock, ClockDecider, ClocksCompared, Command, Event, TimeCounted, Wait, WaitsChanged
 
@@ -19,16 +19,7 @@ class ClockCodec:
     def encode(self, event: Event, context: Context) -> bytes:
         """An event with its metadata, as a `ClockEvent`."""
         message = _message(event)
-        message.metadata.CopyFrom(
-            EventMetadata(
-                time_ms=context.now_ms,
-                actor=context.actor,
-                tenant=context.tenant,
-                request_id=context.request_id,
-                cause=context.cause,
-                leader_epoch=context.leader_epoch,
-            )
-        )
+        message.metadata.CopyFrom(metadata_message(context))
         return message.SerializeToString(deterministic=True)
 
     def decode(self, data: bytes) -> tuple[Event, Context]:
@@ -37,9 +28,7 @@ class ClockCodec:
             message = pb.ClockEvent.FromString(data)
         except DecodeError as error:
             raise CorruptHistory("the bytes are no ClockEvent") from error
-        found = message.metadata
-        context = Context(found.time_ms, found.actor, found.tenant, found.request_id, found.cause, found.leader_epoch)
-        return _event(message), context
+        return _event(message), read_context(message.metadata)
 
     def encode_state(self, state: Clock) -> bytes:
         """A state as bytes; equal states give equal bytes."""

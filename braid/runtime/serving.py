@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Final
 from braid.api.mesh.v1.archive_pb2 import GetArchiveRequest, ListArchiveRequest, ReadArchiveRequest
 from braid.api.mesh.v1.endpoint_pb2 import Endpoint, ListEndpointsRequest, ListEndpointsResponse
 from braid.api.mesh.v1.event_pb2 import (
-    EventMetadata,
     EventRecord,
     ListEventsRequest,
     ListEventsResponse,
@@ -33,6 +32,7 @@ from braid.rpc.mesh_client import KnownEndpoint
 from braid.rpc.methods import method_path, server_stream, service_path, unary
 from braid.runtime.archive.log import SERVICE, type_name
 from braid.runtime.archive.serving import gap_message
+from braid.runtime.event_metadata import metadata_message
 from braid.runtime.kinds import RecordedEvent
 from braid.runtime.service import Service
 
@@ -71,19 +71,11 @@ def build_rpc_service(service: Service, replica: "Replica") -> RpcService:
 
 def event_record(record: RecordedEvent) -> EventRecord:
     """An event as lists and watches deliver it."""
-    context = record.context
     return EventRecord(
         history=str(record.history),
         sequence=record.sequence,
         revision=record.revision,
-        metadata=EventMetadata(
-            time_ms=context.now_ms,
-            actor=context.actor,
-            tenant=context.tenant,
-            request_id=context.request_id,
-            cause=context.cause,
-            leader_epoch=context.leader_epoch,
-        ),
+        metadata=metadata_message(record.context),
         type=type(record.event).__name__,
         data=record.data,
     )

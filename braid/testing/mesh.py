@@ -14,7 +14,6 @@ from braid.client.consumer import Consumer
 from braid.client.lease_session import LeaseListener
 from braid.client.mesh import MeshOfStreams
 from braid.client.producer import Producer
-from braid.client.receipts import Resumption
 from braid.client.route_watch import Reach
 from braid.client.routing import RouteTable
 from braid.client.settings import ConsumerSettings, ProducerSettings
@@ -22,6 +21,7 @@ from braid.kafka.memory import MemoryKafka
 from braid.kernel import limits
 from braid.kernel.errors import BraidError, NotFound, Unavailable
 from braid.kernel.ports import Committed, KafkaRecord, TopicPartition
+from braid.kernel.resumptions import Resumption
 from braid.testing.clock import ManualClock, manual_host
 from braid.testing.split import Group, SplitMember
 from braid.testing.streams import Streams

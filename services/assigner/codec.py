@@ -6,10 +6,10 @@ from typing import Final, cast
 from google.protobuf.message import DecodeError
 
 from braid.api.assigner.v1 import events_pb2 as pb
-from braid.api.mesh.v1 import event_pb2
 from braid.kernel.decider import Context
 from braid.kernel.errors import CorruptHistory
 from braid.kernel.offset_ranges import OffsetRange
+from braid.runtime.event_metadata import metadata_message, read_context
 from services.assigner import codec_later, codec_rules, snapshots
 from services.assigner.codec_specs import decode_spec, spec_message
 from services.assigner.doubts import ProgressDoubted
@@ -60,12 +60,12 @@ class GroupCodec:
             raise CorruptHistory("the bytes are no AssignerEvent") from error
         later = codec_later.decode(message)
         if later is not None:
-            return later, _decode_metadata(message.metadata)
+            return later, read_context(message.metadata)
         name = message.WhichOneof("event")
         if name is None:
             raise CorruptHistory("the event is of an unknown type", remedy="run a newer release")
         try:
-            return _DECODERS[name](getattr(message, name)), _decode_metadata(message.metadata)
+            return _DECODERS[name](getattr(message, name)), read_context(message.metadata)
         except ValueError as error:  # a number no enum of ours has
             raise CorruptHistory(f"{name}: {error}", remedy="run a newer release") from error
 
@@ -83,24 +83,6 @@ class GroupCodec:
 
 
 # --- shared values
-
-
-def metadata_message(context: Context) -> event_pb2.EventMetadata:
-    """What stands beside an event, as a message."""
-    return event_pb2.EventMetadata(
-        time_ms=context.now_ms,
-        actor=context.actor,
-        tenant=context.tenant,
-        request_id=context.request_id,
-        cause=context.cause,
-        leader_epoch=context.leader_epoch,
-    )
-
-
-def _decode_metadata(message: event_pb2.EventMetadata) -> Context:
-    return Context(
-        message.time_ms, message.actor, message.tenant, message.request_id, message.cause, message.leader_epoch
-    )
 
 
 def _grants(grants: Iterable[LeaseGrant]) -> list[pb.LeaseGrant]:

@@ -10,10 +10,10 @@ from braid.kernel.ids import LeaseId
 from braid.kernel.limits import PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX
 from braid.kernel.offset_ranges import ranges_text
 from braid.kernel.ports import Caller
+from braid.runtime.event_metadata import metadata_message
 from braid.runtime.replica import Replica
 from services.assigner import doubts, group_channels, idle_wait, resets, stops, unfencing
 from services.assigner.admission import etag_of
-from services.assigner.codec import metadata_message
 from services.assigner.codec_rules import rules_message
 from services.assigner.codec_specs import spec_message
 from services.assigner.constraints import ruled, said_capacity

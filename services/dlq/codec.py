@@ -7,9 +7,9 @@ from google.protobuf.message import DecodeError
 
 from braid.api.dlq.v1 import events_pb2 as pb
 from braid.api.dlq.v1 import replay_pb2
-from braid.api.mesh.v1 import event_pb2
 from braid.kernel.decider import Context
 from braid.kernel.errors import CorruptHistory
+from braid.runtime.event_metadata import metadata_message, read_context
 from braid.runtime.kinds import Kind
 from services.dlq import snapshots
 from services.dlq.domain import Replay, ReplayDecider
@@ -37,16 +37,7 @@ class ReplayCodec:
     def encode(self, event: Event, context: Context) -> bytes:
         """An event with its metadata, as a `DlqEvent`; equal inputs give equal bytes."""
         message = _encode_event(event)
-        message.metadata.CopyFrom(
-            event_pb2.EventMetadata(
-                time_ms=context.now_ms,
-                actor=context.actor,
-                tenant=context.tenant,
-                request_id=context.request_id,
-                cause=context.cause,
-                leader_epoch=context.leader_epoch,
-            )
-        )
+        message.metadata.CopyFrom(metadata_message(context))
         return message.SerializeToString(deterministic=True)
 
     def decode(self, data: bytes) -> tuple[Event, Context]:
@@ -58,7 +49,7 @@ class ReplayCodec:
         name = message.WhichOneof("event")
         if name is None:
             raise CorruptHistory("the event is of an unknown type", remedy="run a newer release")
-        return _DECODERS[name](getattr(message, name)), _decode_metadata(message.metadata)
+        return _DECODERS[name](getattr(message, name)), read_context(message.metadata)
 
     def encode_state(self, state: Replay) -> bytes:
         """A state as bytes; equal states give equal bytes."""
@@ -86,12 +77,6 @@ def spec_message(spec: ReplaySpec) -> replay_pb2.ReplaySpec:
 def decode_spec(message: replay_pb2.ReplaySpec) -> ReplaySpec:
     """Reads `spec_message`'s message."""
     return ReplaySpec(message.stream, message.filter, message.destination, message.rate_per_s, message.broadcast)
-
-
-def _decode_metadata(message: event_pb2.EventMetadata) -> Context:
-    return Context(
-        message.time_ms, message.actor, message.tenant, message.request_id, message.cause, message.leader_epoch
-    )
 
 
 def _encode_event(event: Event) -> pb.DlqEvent:

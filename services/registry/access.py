@@ -1,6 +1,7 @@
 """Clients of Kafka clusters for one term: one admin and one offsets client each, made when first used. No rules."""
 
-from braid.kernel.ports import Kafka, KafkaAdmin, KafkaCluster, KafkaOffsets
+from braid.kernel.errors import ClusterUnavailable
+from braid.kernel.ports import ClusterDescription, Kafka, KafkaAdmin, KafkaCluster, KafkaOffsets
 from services.registry.clusters import Cluster, ClusterSpec
 
 _Address = tuple[str, str]
@@ -20,6 +21,17 @@ class Access:
         if key not in self._admins:
             self._admins[key] = self._open(cluster.spec).admin()
         return self._admins[key]
+
+    async def described(self, cluster: Cluster) -> ClusterDescription:
+        """What a registered cluster says of itself.
+
+        Raises:
+            ClusterUnavailable: it does not answer, or was replaced, which is still to be recorded.
+        """
+        found = await self.admin(cluster).describe_cluster()
+        if found.cluster_id != cluster.kafka_cluster_id:
+            raise ClusterUnavailable(f"cluster {cluster.name} was replaced, which is still to be recorded")
+        return found
 
     def offsets(self, cluster: Cluster) -> KafkaOffsets:
         """The client for committed offsets."""

@@ -17,6 +17,7 @@ from braid.kernel.ids import ChannelId
 from braid.kernel.limits import OFFSET_MAX
 from braid.kernel.limits_losses import STRETCHES_MAX
 from braid.kernel.offset_ranges import OPEN, Ranges
+from braid.kernel.resumptions import Resumption
 
 
 class ChannelState(Enum):
@@ -59,32 +60,6 @@ class ChannelRef(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.lane}/{self.generation}"
-
-
-class Stretch(NamedTuple):
-    """Acknowledged offsets that follow each other, of records whose sequences do; `sequence` is the first one's."""
-
-    first: int
-    next: int
-    sequence: int
-
-
-class Resumption(NamedTuple):
-    """A producer's log went on over another connection: see `Resumption` in `route.proto`. Offsets.
-
-    Attributes:
-        first, next: The first acknowledged over the connection before, and the one after the last.
-        resumed: The first acknowledged over the other connection.
-        producer: As what batches name the client that wrote what was acknowledged before; -1 where it is not told.
-        stretches: What it wrote of that, as far as it remembers; empty from producers of older releases.
-    """
-
-    partition: int
-    first: int
-    next: int
-    resumed: int
-    producer: int = -1
-    stretches: tuple[Stretch, ...] = ()
 
 
 def checked(told: Sequence[Resumption], partitions: int) -> list[Resumption]:

@@ -9,12 +9,12 @@ from typing import Final, Generic, TypeVar, cast
 
 from google.protobuf.message import DecodeError, Message
 
-from braid.api.mesh.v1.event_pb2 import EventMetadata
 from braid.api.registry.v1 import cluster_pb2, stream_pb2
 from braid.api.registry.v1 import events_pb2 as pb
 from braid.kernel.decider import Context
 from braid.kernel.errors import CorruptHistory, Invalid
 from braid.kernel.offset_ranges import OffsetRange, Ranges
+from braid.runtime.event_metadata import metadata_message, read_context
 from services.registry import belonging as b
 from services.registry import clusters as c
 from services.registry import events as e
@@ -368,7 +368,7 @@ class _Codec(Generic[S, E]):
 
     def encode(self, event: E, context: Context) -> bytes:
         """See `EventCodec.encode`."""
-        record = pb.RegistryEvent(metadata=_metadata(context))
+        record = pb.RegistryEvent(metadata=metadata_message(context))
         for body in (_beside(event), self._to_message(event)):
             if body is not None:
                 cast("Message", getattr(record, _field_of(body))).CopyFrom(body)
@@ -385,7 +385,7 @@ class _Codec(Generic[S, E]):
         if which is None or which not in _READERS:
             raise CorruptHistory("an event is of a type this release does not know", remedy="run a newer release")
         try:
-            return cast("E", _READERS[which](record)), _context(record.metadata)
+            return cast("E", _READERS[which](record)), read_context(record.metadata)
         except Invalid as error:
             raise CorruptHistory(f"{which}: {error.message}", remedy="run a newer release") from error
 
@@ -396,28 +396,6 @@ class _Codec(Generic[S, E]):
     def decode_state(self, data: bytes) -> S:
         """See `EventCodec.decode_state`."""
         return snapshots.decode(self._state, data)
-
-
-def _metadata(context: Context) -> EventMetadata:
-    return EventMetadata(
-        time_ms=context.now_ms,
-        actor=context.actor,
-        tenant=context.tenant,
-        request_id=context.request_id,
-        cause=context.cause,
-        leader_epoch=context.leader_epoch,
-    )
-
-
-def _context(metadata: EventMetadata) -> Context:
-    return Context(
-        metadata.time_ms,
-        metadata.actor,
-        metadata.tenant,
-        metadata.request_id,
-        metadata.cause,
-        metadata.leader_epoch,
-    )
 
 
 CLUSTER_CODEC: Final[_Codec[Cluster, ClusterEvent]] = _Codec(Cluster, _of_cluster)

@@ -14,7 +14,8 @@ from braid.kernel.limits import LOSS_TOLD_MAX
 from braid.kernel.limits_losses import EPOCH_LOOKS_MAX
 from braid.kernel.offset_ranges import OffsetRange, Ranges, united
 from braid.kernel.ports import BatchHead, KafkaAdmin, OffsetAt, TopicPartition
-from services.registry.channels import Channel, ChannelState, Resumption
+from braid.kernel.resumptions import Resumption
+from services.registry.channels import Channel, ChannelState
 from services.registry.cuts_untold import UntoldRecords
 from services.registry.own_records import OwnRecords
 

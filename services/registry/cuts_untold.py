@@ -9,8 +9,7 @@ from itertools import pairwise
 from typing import Final, Protocol
 
 from braid.kernel.ports import BatchHead
-from services.registry.channels import Resumption
-from services.registry.own_records import SEQUENCES
+from braid.kernel.resumptions import SEQUENCES, Resumption
 
 _BATCHES_SEEN: Final = 8  # at the beginning of an epoch, in search of a producer's
 

@@ -8,10 +8,9 @@ and ends at 0. A history may be older than the cluster (its store was restored f
 
 from collections.abc import Mapping
 
-from braid.kernel.errors import ClusterUnavailable
 from braid.kernel.ids import SEAL_CANARY
 from braid.kernel.limits_marks import SEAL_CANARIES_MAX
-from braid.kernel.ports import Clock, KafkaAdmin, OffsetAt, TopicDescription, TopicPartition
+from braid.kernel.ports import Clock, OffsetAt, TopicDescription, TopicPartition
 from services.registry.access import Access
 from services.registry.channels import SPARE, Channel, ChannelState
 from services.registry.clusters import Cluster
@@ -52,7 +51,7 @@ async def delete_topic(
             recorded.
     """
     admin = access.admin(cluster)
-    await _check_identity(admin, cluster)
+    await access.described(cluster)
     await marks.require_ours(admin, access.reader(cluster.spec), cluster.name, cluster.spec.topic_prefix)
     topic = (await admin.describe_topics([channel.topic])).get(channel.topic)
     if topic is None or not _of_channel(topic, channel):
@@ -71,12 +70,6 @@ async def was_written(access: Access, cluster: Cluster, topic: str, count: int) 
     if any(starts.values()):
         return True
     return not await _only_canaries(access, cluster, {each: end for each, end in ends.items() if end})
-
-
-async def _check_identity(admin: KafkaAdmin, cluster: Cluster) -> None:
-    described = await admin.describe_cluster()
-    if described.cluster_id != cluster.kafka_cluster_id:
-        raise ClusterUnavailable(f"cluster {cluster.name} was replaced, which is still to be recorded")
 
 
 def _of_channel(topic: TopicDescription, channel: Channel) -> bool:

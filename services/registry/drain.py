@@ -20,9 +20,10 @@ from braid.kernel.limits import (
 from braid.kernel.limits_marks import SEAL_SETTLE_SECONDS
 from braid.kernel.offset_ranges import OPEN, Ranges, united
 from braid.kernel.ports import Clock, KafkaAdmin, OffsetAt, TopicPartition
+from braid.kernel.resumptions import Resumption
 from services.registry import cuts
 from services.registry.access import Access
-from services.registry.channels import Channel, ChannelState, Resumption
+from services.registry.channels import Channel, ChannelState
 from services.registry.clusters import Cluster
 from services.registry.commands import (
     RecordDrained,

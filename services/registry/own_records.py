@@ -3,12 +3,9 @@
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import Final
 
 from braid.kernel.ports import BatchHead
-from services.registry.channels import Stretch
-
-SEQUENCES: Final = 1 << 31  # Kafka's sequences count 0 … 2³¹-1 and begin again
+from braid.kernel.resumptions import SEQUENCES, Stretch
 
 
 class OwnRecords:

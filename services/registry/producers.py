@@ -25,8 +25,9 @@ from braid.kernel.ids import check_name
 from braid.kernel.limits import RECONCILE_SECONDS, WATCH_ALIVE_SECONDS
 from braid.kernel.limits_health import WITNESSES_ASKED_MAX
 from braid.kernel.ports import DuplexServing
+from braid.kernel.resumptions import Resumption, Stretch
 from braid.runtime.replica import Replica
-from services.registry.channels import CONSUMABLE, ChannelState, Resumption, Stretch
+from services.registry.channels import CONSUMABLE, ChannelState
 from services.registry.crew import Signal, wait_for
 from services.registry.histories import CLUSTERS, STREAMS, read_world
 from services.registry.lateness import Lateness

@@ -5,7 +5,7 @@ What a call may raise (`ClusterUnavailable`, `NotFound`, `Invalid`, …) means "
 
 from collections.abc import Collection
 
-from braid.kernel.errors import AlreadyExists, ClusterUnavailable, NotFound
+from braid.kernel.errors import AlreadyExists, NotFound
 from braid.kernel.ports import KafkaAdmin, OffsetAt, TopicPartition
 from services.registry.access import Access
 from services.registry.channels import Channel
@@ -34,9 +34,7 @@ async def create_topic(
     left alone, and the channel given up for the next generation.
     """
     admin = access.admin(cluster)
-    described = await admin.describe_cluster()
-    if described.cluster_id != cluster.kafka_cluster_id:
-        raise ClusterUnavailable(f"cluster {cluster.name} was replaced, which is still to be recorded")
+    described = await access.described(cluster)
     wanted = copies(stream.spec, {*cluster.usual_brokers, *described.brokers})
     spec = stream.spec
     config = topic_config(spec.retention_hours, spec.max_record_bytes, wanted, spec.topic_config)

@@ -18,10 +18,11 @@ from braid.kernel.limits import (
 )
 from braid.kernel.limits_failover import ARRIVALS_LOOK_SECONDS, DECIDE_SECONDS, MOVES_PER_ROUND_MAX
 from braid.kernel.offset_ranges import united
+from braid.kernel.resumptions import Resumption
 from braid.runtime.replica import Replica
 from services.registry import deletion, drain, provision
 from services.registry.access import Access
-from services.registry.channels import CONSUMABLE, Channel, ChannelRef, ChannelState, DrainStep, Resumption
+from services.registry.channels import CONSUMABLE, Channel, ChannelRef, ChannelState, DrainStep
 from services.registry.clusters import Cluster
 from services.registry.commands import (
     PlanChannel,

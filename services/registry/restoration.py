@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 from collections.abc import Collection, Mapping, Sequence
 
-from braid.kernel.errors import BraidError, ClusterUnavailable
+from braid.kernel.errors import BraidError
 from braid.kernel.ids import ASIDE_GROUP, ChannelId
 from braid.kernel.limits import RECONCILE_SECONDS
 from braid.kernel.limits_marks import (
@@ -77,8 +77,7 @@ class Restoration:
             BraidError: the cluster does not answer, or is another mesh's; what was recorded so far stays recorded.
         """
         admin, prefix = self._access.admin(cluster), cluster.spec.topic_prefix
-        if (await admin.describe_cluster()).cluster_id != cluster.kafka_cluster_id:
-            raise ClusterUnavailable(f"cluster {cluster.name} was replaced, which is still to be recorded")
+        await self._access.described(cluster)
         await self._marks.require_ours(admin, self._access.reader(cluster.spec), cluster.name, prefix)
         topics = await admin.list_topics()
         strange = frozenset(topics) if taken_over else frozenset(cluster.belonging.orphan_topics)

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from braid.kernel.errors import Exhausted
 from braid.kernel.limits import OFFSET_MAX, PRODUCER_SESSIONS_MAX
 from braid.kernel.limits_losses import RESUMPTIONS_TOLD_MAX
-from services.registry.channels import Channel, ChannelRef, Resumption, checked
+from braid.kernel.resumptions import Resumption
+from services.registry.channels import Channel, ChannelRef, checked
 
 
 @dataclass

@@ -11,8 +11,9 @@ from braid.kafka.memory.fetcher import MemoryFetcher
 from braid.kafka.memory.log import Log
 from braid.kernel.offset_ranges import OffsetRange, united
 from braid.kernel.ports import BatchHead, KafkaAdmin, TopicPartition
+from braid.kernel.resumptions import Resumption
 from services.registry import cuts, drain, work
-from services.registry.channels import Channel, ChannelState, Resumption
+from services.registry.channels import Channel, ChannelState
 from services.registry.drain import Held
 from services.registry.own_records import OwnRecords
 from services.registry.world import World

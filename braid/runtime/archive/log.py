@@ -10,11 +10,12 @@ from typing import Final
 from google.protobuf.message import DecodeError
 
 from braid.api.mesh.v1.archive_pb2 import ArchiveEvent, ArchivingFailed, ArchivingResumed, EventsNotArchived
-from braid.api.mesh.v1.event_pb2 import EventMetadata
+from braid.kernel.decider import Context
 from braid.kernel.errors import Conflict, CorruptHistory
 from braid.kernel.limits_archive import ARCHIVE_LOG_EVENTS_MAX
 from braid.kernel.ports import Clock, EventStore, HistoryId
 from braid.runtime.archive.line import Gap, Hole
+from braid.runtime.event_metadata import metadata_message
 from braid.runtime.kinds import Leadership
 
 SERVICE: Final = "archive"
@@ -93,14 +94,9 @@ class ArchiveLog:
             fact = decide(state)
             if fact is None or (state.sequence >= ARCHIVE_LOG_EVENTS_MAX and not isinstance(fact, EventsNotArchived)):
                 return
-            event = ArchiveEvent(
-                metadata=EventMetadata(
-                    time_ms=self._clock.now_ms(),
-                    actor=leadership.leader.endpoint.instance,
-                    tenant="default",
-                    leader_epoch=leadership.epoch,
-                )
-            )
+            actor = leadership.leader.endpoint.instance
+            context = Context(self._clock.now_ms(), actor, leader_epoch=leadership.epoch)
+            event = ArchiveEvent(metadata=metadata_message(context))
             match fact:
                 case ArchivingFailed():
                     event.archiving_failed.CopyFrom(fact)

@@ -1,8 +1,9 @@
 """How far receipts go, and what is told of a log that goes on over another connection."""
 
-from braid.client.receipts import Receipts, Resumption, Stretch
+from braid.client.receipts import Receipts
 from braid.kernel.limits_losses import STRETCHES_MAX
 from braid.kernel.ports import Written
+from braid.kernel.resumptions import Resumption, Stretch
 
 
 class Told:

@@ -8,11 +8,12 @@ from aiokafka.structs import RecordMetadata
 from aiokafka.structs import TopicPartition as AioTopicPartition
 
 from braid.kafka.admin import AioAdmin
-from braid.kafka.internals import SEQUENCES, Identity
+from braid.kafka.internals import Identity
 from braid.kafka.producer import AioProducer
 from braid.kafka.security import Security
 from braid.kafka.wire import Wire
 from braid.kernel.ports import Written
+from braid.kernel.resumptions import SEQUENCES
 
 PARTITION = AioTopicPartition("logs", 0)
 

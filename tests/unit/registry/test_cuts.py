@@ -12,15 +12,14 @@ from braid.api.registry.v1 import registry_service_pb2 as api
 from braid.api.registry.v1.route_pb2 import ChannelLeft, LogResumed, WatchRoutesRequest
 from braid.api.registry.v1.route_pb2 import Resumption as ResumptionMessage
 from braid.api.registry.v1.stream_pb2 import Channel, OffsetRange
-from braid.client import receipts
 from braid.client.receipts import Receipts
 from braid.kernel.errors import OffsetOutOfRange
 from braid.kernel.limits_losses import EPOCH_LOOKS_MAX, STRETCHES_MAX
 from braid.kernel.ports import BatchHead, HistoryId, TopicPartition, Written
+from braid.kernel.resumptions import SEQUENCES, Resumption, Stretch
 from services.registry import cuts
-from services.registry.channels import Resumption, Stretch, checked
+from services.registry.channels import checked
 from services.registry.events import RecordsLost
-from services.registry.own_records import SEQUENCES
 from tests.support.virtual_time import run_virtual
 from tests.unit.registry.mesh import ACTIVE, DRAINED, DRAINING, Mesh, Producer, open_producer, two_clusters
 
@@ -147,9 +146,8 @@ class History:
             told = Written("t", 0, offset, 0, self.connection, False, producer, record.sequence)
             self.producers[producer].take(self.senders[producer], told)
 
-    def tell(self, told: receipts.Resumption) -> None:
-        stretches = tuple(Stretch(*each) for each in told.stretches)
-        self.told.append(Resumption(*told[:5], stretches))
+    def tell(self, told: Resumption) -> None:
+        self.told.append(told)
 
     def grow(self, *, elects: bool) -> None:
         self.epoch += 1

@@ -1,0 +1,23 @@
+"""What stands beside every event at rest ⇄ the context it was decided in. One place for all services."""
+
+from braid.api.mesh.v1.event_pb2 import EventMetadata
+from braid.kernel.decider import Context
+
+
+def metadata_message(context: Context) -> EventMetadata:
+    """A context as a message."""
+    return EventMetadata(
+        time_ms=context.now_ms,
+        actor=context.actor,
+        tenant=context.tenant,
+        request_id=context.request_id,
+        cause=context.cause,
+        leader_epoch=context.leader_epoch,
+    )
+
+
+def read_context(message: EventMetadata) -> Context:
+    """Reads `metadata_message`'s message."""
+    return Context(
+        message.time_ms, message.actor, message.tenant, message.request_id, message.cause, message.leader_epoch
+    )
