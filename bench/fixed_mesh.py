@@ -7,7 +7,6 @@ from typing import Final
 from braid.api.assigner.v1 import join_pb2
 from braid.client.lease_session import Held, LeaseListener
 from braid.client.mesh import MeshOfStreams
-from braid.client.receipts import Resumption
 from braid.client.route_watch import Reach, RouteSource
 from braid.client.routing import ActiveChannel, RouteTable, cluster_address
 from braid.client.settings import ConsumerSettings
@@ -16,6 +15,7 @@ from braid.kafka.cluster import AioKafka
 from braid.kernel.errors import BraidError
 from braid.kernel.ids import ChannelId, LeaseId
 from braid.kernel.ports import Generation, TopicPartition
+from braid.kernel.resumptions import Resumption
 
 STREAM: Final = "logs"
 CLUSTER: Final = "east"

@@ -15,9 +15,9 @@ from devmesh.files import MeshFiles
 from devmesh.jars import is_cached, kafka_classpath
 from devmesh.java import java_binary
 from devmesh.jvm import KafkaJvm
-from devmesh.kafka_cluster import make_cluster
 from devmesh.ports import PortClaims
 from devmesh.process import EtcdProcess, Process, ServiceProcess
+from devmesh.processes.kafka_cluster import make_cluster
 from devmesh.supervision import Kind, Sight, Wish
 
 Say = Callable[[str], None]

@@ -29,9 +29,9 @@ from devmesh.config import Layout, MeshConfig, Remembered, lay_out
 from devmesh.control import Answer, ControlServer
 from devmesh.documents import Ready
 from devmesh.files import DirectoryLock, MeshFiles, remove, write_whole
-from devmesh.kafka_cluster import end_stragglers, stop_together, wait_in_sync
 from devmesh.ports import PortClaims
 from devmesh.process import last_words
+from devmesh.processes.kafka_cluster import end_stragglers, stop_together, wait_in_sync
 from devmesh.registration import Address, Registration
 from devmesh.report import ready_document, ready_page, status_document
 from devmesh.roster import Held, Say

@@ -30,8 +30,8 @@ from braid.kafka.errors import (
     check,
     raise_error,
 )
+from braid.kafka.protocol.epochs import EpochEndsRequest
 from braid.kafka.schemas import RESOURCE_BROKER, RESOURCE_TOPIC, AlterTopicConfigRequest
-from braid.kafka.schemas_epochs import EpochEndsRequest
 from braid.kafka.wire import ANY_BROKER, ClusterMetadata, TopicMetadata, Wire, bounded
 from braid.kernel.errors import ClusterUnavailable, NotFound, RecordTooLarge, Refused, TopicSealed
 from braid.kernel.limits import (

@@ -18,10 +18,10 @@ from aiokafka.protocol.fetch import FetchRequest
 
 from braid.kafka.batch import Inflater, newest_epoch
 from braid.kafka.chunk import Chunk
-from braid.kafka.epoch_checks import EpochChecks
 from braid.kafka.errors import ACCESS_DENIED, OFFSET_OUT_OF_RANGE, error_for
-from braid.kafka.fetch_state import Assigned
 from braid.kafka.fetch_turns import FetchTurns
+from braid.kafka.fetching.epoch_checks import EpochChecks
+from braid.kafka.fetching.fetch_state import Assigned
 from braid.kafka.leaders import AGE_SECONDS, BACKOFF_SECONDS, Leaders
 from braid.kafka.owing import Owing
 from braid.kafka.wire import Wire

@@ -7,8 +7,8 @@ from aiokafka.protocol.api import Response
 
 from braid.kafka.coordinator import Coordinators
 from braid.kafka.errors import FENCED, GROUP_NOT_FOUND, UNKNOWN_TOPIC, check, raise_error
+from braid.kafka.protocol.epochs import CommitRequest, CommittedRequest
 from braid.kafka.schemas import ListGroupStatesRequest
-from braid.kafka.schemas_epochs import CommitRequest, CommittedRequest
 from braid.kafka.wire import Wire, bounded
 from braid.kernel.errors import Fenced
 from braid.kernel.limits import KAFKA_CALL_SECONDS

@@ -17,13 +17,13 @@ from braid.runtime.aggregates import Aggregates
 from braid.runtime.archive.serving import Archive, ArchiveHandlers, Peers
 from braid.runtime.archive.shelf import Shelf
 from braid.runtime.archive.sweeper import Sweeper
+from braid.runtime.clocks.waits import Waits
 from braid.runtime.directory import StoreDirectory
 from braid.runtime.kinds import Leadership
 from braid.runtime.retry import Backoff
 from braid.runtime.service import Service
 from braid.runtime.serving import build_rpc_service
 from braid.runtime.telemetry import Metrics, logger, make_metrics
-from braid.runtime.waits import Waits
 
 T = TypeVar("T")
 

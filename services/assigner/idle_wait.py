@@ -1,6 +1,6 @@
 """How long drains wait for a group without members: told when half of the wait has passed, over when all has. Pure.
 
-The time is measured by the shell, in time that assigners led (`braid.runtime.waits`). No wall clock decides anything.
+The shell measures the time, as time that assigners led (`braid.runtime.clocks.waits`). No wall clock decides.
 """
 
 from collections.abc import Mapping, Sequence

@@ -16,8 +16,6 @@ from braid.kernel.errors import (
 )
 from braid.kernel.ids import check_name
 from braid.kernel.ports import Caller, ClusterDescription, KafkaAdmin
-from services.registry.adoption import adopt, give_up
-from services.registry.belonging import RecordMark
 from services.registry.clusters import (
     CancelDecommission,
     Cluster,
@@ -33,6 +31,8 @@ from services.registry.clusters import (
 from services.registry.decommission import departures, left_on
 from services.registry.desk import Desk, page_of
 from services.registry.histories import CLUSTERS
+from services.registry.model.belonging import RecordMark
+from services.registry.ownership.adoption import adopt, give_up
 from services.registry.prober import prepare_canary
 from services.registry.specs import read_cluster_spec
 from services.registry.term import Term

@@ -12,7 +12,7 @@ from braid.kernel.decider import Context
 from braid.kernel.errors import AlreadyExists, Conflict, Invalid, NotFound, Refused
 from braid.kernel.ids import check_name, split_epoch
 from braid.kernel.limits_health import FLAP_FALLS_MAX
-from services.registry.belonging import (
+from services.registry.model.belonging import (
     Belonging,
     BelongingCommand,
     BelongingEvent,
@@ -23,10 +23,10 @@ from services.registry.belonging import (
     RecordForeignMark,
     RecordMark,
 )
-from services.registry.belonging import decide as decide_belonging
-from services.registry.belonging import evolve as evolve_belonging
-from services.registry.cluster_specs import ClusterSpec as ClusterSpec
-from services.registry.cluster_specs import check_cluster_spec as check_cluster_spec
+from services.registry.model.belonging import decide as decide_belonging
+from services.registry.model.belonging import evolve as evolve_belonging
+from services.registry.model.cluster_specs import ClusterSpec as ClusterSpec
+from services.registry.model.cluster_specs import check_cluster_spec as check_cluster_spec
 
 
 class Health(Enum):

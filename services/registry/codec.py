@@ -15,13 +15,13 @@ from braid.kernel.decider import Context
 from braid.kernel.errors import CorruptHistory, Invalid
 from braid.kernel.offset_ranges import OffsetRange, Ranges
 from braid.runtime.event_metadata import metadata_message, read_context
-from services.registry import belonging as b
 from services.registry import clusters as c
 from services.registry import events as e
 from services.registry import snapshots
 from services.registry.channels import ChannelRef, ChannelWeight
 from services.registry.clusters import Cluster, ClusterEvent, Health, Verdict
 from services.registry.events import StreamEvent
+from services.registry.model import belonging as b
 from services.registry.specs import cluster_spec_message, read_cluster_spec, read_stream_spec, stream_spec_message
 from services.registry.streams import Stream
 

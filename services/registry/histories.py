@@ -4,8 +4,8 @@ from dataclasses import replace
 from typing import Final
 
 from braid.runtime.aggregates import Aggregates
+from braid.runtime.clocks.waits import Waits
 from braid.runtime.kinds import Kind
-from braid.runtime.waits import Waits
 from services.registry.clusters import Cluster, ClusterCommand, ClusterDecider, ClusterEvent
 from services.registry.codec import CLUSTER_CODEC, STREAM_CODEC
 from services.registry.commands import StreamCommand

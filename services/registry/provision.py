@@ -11,7 +11,7 @@ from services.registry.access import Access
 from services.registry.channels import Channel
 from services.registry.clusters import Cluster
 from services.registry.commands import IntendRetirement, RecordProvisioned, StreamCommand
-from services.registry.mark_log import MarkLogs
+from services.registry.ownership.mark_log import MarkLogs
 from services.registry.streams import Stream, StreamSpec
 from services.registry.topics import KEEP_EVERYTHING, default_copies, drained_retention, reconfigurable, topic_config
 

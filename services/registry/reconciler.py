@@ -20,7 +20,7 @@ from braid.kernel.limits_failover import ARRIVALS_LOOK_SECONDS, DECIDE_SECONDS, 
 from braid.kernel.offset_ranges import united
 from braid.kernel.resumptions import Resumption
 from braid.runtime.replica import Replica
-from services.registry import deletion, drain, provision
+from services.registry import drain, provision
 from services.registry.access import Access
 from services.registry.channels import CONSUMABLE, Channel, ChannelRef, ChannelState, DrainStep
 from services.registry.clusters import Cluster
@@ -37,7 +37,8 @@ from services.registry.decommission import ClusterDecision, left_on, plan_emptie
 from services.registry.drain import Held
 from services.registry.histories import CLUSTERS, STREAMS, read_world
 from services.registry.loads import MeasuredLoad
-from services.registry.mark_log import MarkLogs
+from services.registry.ownership import deletion
+from services.registry.ownership.mark_log import MarkLogs
 from services.registry.peers import Peers
 from services.registry.policy import Decision, plan, plan_moves, waits
 from services.registry.sessions import Sessions

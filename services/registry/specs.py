@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from braid.api.registry.v1 import cluster_pb2, stream_pb2
 from braid.kernel.errors import Invalid
-from services.registry.cluster_specs import TOPIC_PREFIX_DEFAULT, ClusterSpec
+from services.registry.model.cluster_specs import TOPIC_PREFIX_DEFAULT, ClusterSpec
 from services.registry.streams import FailoverMode, StreamSpec
 from services.registry.thresholds import NAMES
 

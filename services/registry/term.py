@@ -13,14 +13,14 @@ from services.registry.events import FailoverBlocked, FailoverUnblocked, StreamD
 from services.registry.histories import STREAMS
 from services.registry.lateness import Lateness
 from services.registry.loads import MeasuredLoad
-from services.registry.mark_keeper import MarkKeeper
-from services.registry.mark_log import MarkLogs
 from services.registry.measurer import Measurer
+from services.registry.ownership.mark_keeper import MarkKeeper
+from services.registry.ownership.mark_log import MarkLogs
+from services.registry.ownership.restoration import Restoration
 from services.registry.peers import Peers
 from services.registry.prober import Prober
 from services.registry.producers import Producers
 from services.registry.reconciler import Reconciler
-from services.registry.restoration import Restoration
 from services.registry.servicer_metrics import Gauges
 from services.registry.servicer_readers import Readers
 from services.registry.sessions import Sessions

@@ -7,9 +7,9 @@ from functools import partial
 from braid.kernel.decider import Context
 from braid.kernel.ids import ChannelId
 from braid.kernel.ports import HistoryId
+from braid.runtime.clocks.led_time import HISTORIES
+from braid.runtime.clocks.led_time_codec import CLOCK
 from braid.runtime.kinds import AnyKind
-from braid.runtime.led_time import HISTORIES
-from braid.runtime.led_time_codec import CLOCK
 from services.assigner.events import GroupRegistered, LeasesGranted
 from services.assigner.group import GroupSpec
 from services.assigner.reconciler_group import GROUPS

@@ -2,8 +2,8 @@
 
 from typing import Final
 
+from braid.runtime.clocks.waits import Waits
 from braid.runtime.replica import Replica
-from braid.runtime.waits import Waits
 from services.assigner import reconciler, reconciler_idle
 from services.assigner.group import Group
 from services.assigner.idle_wait import IdleWait

@@ -13,7 +13,7 @@ from devmesh.brokers import KafkaBroker
 from devmesh.jars import kafka_classpath
 from devmesh.java import java_binary
 from devmesh.jvm import KafkaJvm
-from devmesh.kafka_cluster import KafkaCluster, make_cluster
+from devmesh.processes.kafka_cluster import KafkaCluster, make_cluster
 from devmesh.storage import copy_template, new_kafka_id, template
 
 READY_SECONDS = 240.0  # one that ends is noticed at once: this only ends a hang

@@ -10,8 +10,8 @@ from braid.api.assigner.v1 import assigner_service_pb2 as api
 from braid.api.assigner.v1 import events_pb2 as pb
 from braid.api.assigner.v1 import group_pb2
 from braid.kernel.decider import Context
-from braid.runtime import led_time
-from braid.runtime import waits as runtime_waits
+from braid.runtime.clocks import led_time
+from braid.runtime.clocks import waits as runtime_waits
 from services.assigner import snapshots
 from services.assigner.codec import GroupCodec
 from services.assigner.events import (

@@ -11,12 +11,12 @@ from braid.api.registry.v1.events_pb2 import RegistryEvent
 from braid.kernel.decider import Context
 from braid.kernel.errors import CorruptHistory
 from braid.kernel.offset_ranges import OffsetRange
-from services.registry import belonging as b
 from services.registry import clusters as c
 from services.registry import events as e
 from services.registry.channels import ChannelRef, ChannelWeight
 from services.registry.clusters import ClusterDecider, ClusterSpec, Health, Verdict
 from services.registry.codec import CLUSTER_CODEC, STREAM_CODEC
+from services.registry.model import belonging as b
 from services.registry.streams import FailoverMode, StreamSpec
 from tests.unit.registry.histories import cluster, created
 

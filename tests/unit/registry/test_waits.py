@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from braid.kernel.limits_waits import CLOCKS_APART_SECONDS
-from braid.runtime import led_time
-from braid.runtime import waits as runtime_waits
+from braid.runtime.clocks import led_time
+from braid.runtime.clocks import waits as runtime_waits
 from services.registry import decommission
 from services.registry.channels import ChannelRef, ChannelState
 from services.registry.commands import IntendRetirement

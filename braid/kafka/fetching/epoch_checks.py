@@ -8,9 +8,9 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 
-from braid.kafka.fetch_state import Assigned
+from braid.kafka.fetching.fetch_state import Assigned
 from braid.kafka.leaders import BACKOFF_SECONDS, Leaders
-from braid.kafka.schemas_epochs import EpochEndsRequest
+from braid.kafka.protocol.epochs import EpochEndsRequest
 from braid.kafka.wire import Wire
 from braid.kernel.errors import ClusterUnavailable
 from braid.kernel.ports import TopicPartition

@@ -21,14 +21,14 @@ from braid.kernel.limits_marks import (
 from braid.kernel.ports import KafkaAdmin, TopicDescription
 from braid.runtime.replica import Replica
 from services.registry.access import Access
-from services.registry.belonging import RecordCompared
 from services.registry.channels import Channel, ChannelRef
 from services.registry.clusters import Cluster
 from services.registry.commands import RecordFound
 from services.registry.comparing import Comparison, compare
-from services.registry.deletion import was_written
 from services.registry.histories import CLUSTERS, STREAMS, read_world
-from services.registry.mark_log import MarkLogs
+from services.registry.model.belonging import RecordCompared
+from services.registry.ownership.deletion import was_written
+from services.registry.ownership.mark_log import MarkLogs
 from services.registry.peers import Peers
 from services.registry.topics import SEALED, channel_of, topic_config
 

@@ -10,8 +10,8 @@ from typing import NamedTuple
 from braid.kernel.errors import AlreadyExists, ClusterUnavailable, Refused
 from braid.kernel.limits import TRY_APPEND_SECONDS
 from braid.kernel.ports import Clock, KafkaAdmin, KafkaCluster, OffsetAt, TopicPartition
-from services.registry.log_reading import read_records
-from services.registry.marks import UNMARKED, Claim, encode, owner
+from services.registry.model.marks import UNMARKED, Claim, encode, owner
+from services.registry.ownership.log_reading import read_records
 from services.registry.topics import MARK_CONFIG, default_copies, mark_topic, prefix_of_mark
 
 

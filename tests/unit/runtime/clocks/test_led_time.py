@@ -6,7 +6,7 @@ from braid.api.mesh.v1 import clock_pb2 as pb
 from braid.kernel.decider import Context
 from braid.kernel.errors import CorruptHistory
 from braid.kernel.limits_waits import CLOCKS_APART_SECONDS, LED_GAP_SECONDS, WAITS_PER_EVENT_MAX
-from braid.runtime.led_time import (
+from braid.runtime.clocks.led_time import (
     Clock,
     ClockDecider,
     ClocksCompared,
@@ -21,7 +21,7 @@ from braid.runtime.led_time import (
     WaitsChanged,
     apart,
 )
-from braid.runtime.led_time_codec import CLOCK, ClockCodec
+from braid.runtime.clocks.led_time_codec import CLOCK, ClockCodec
 
 CONTEXT = Context(1_722_500_000_123, "registry-0", leader_epoch=7)
 DECIDER, CODEC = ClockDecider(), ClockCodec()

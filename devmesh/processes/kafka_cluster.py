@@ -16,7 +16,7 @@ from braid.kernel.limits import BROKER_POLL_SECONDS, BROKER_STOP_SECONDS, DEV_CL
 from devmesh.blueprint import broker_names, controller_nodes
 from devmesh.brokers import KafkaBroker, Peers
 from devmesh.config import ZONES
-from devmesh.replication import ask_copies
+from devmesh.processes.replication import ask_copies
 from devmesh.storage import kept_cluster_id
 
 _ID_FILE: Final = "cluster-id"

@@ -10,7 +10,7 @@ from braid.kernel.limits_waits import CLOCK_ASK_SECONDS
 from braid.kernel.ports import CallOptions, RpcChannel
 from braid.rpc.mesh_client import KnownEndpoint
 from braid.rpc.methods import method_path
-from braid.runtime.led_time import Offset, apart
+from braid.runtime.clocks.led_time import Offset, apart
 
 if TYPE_CHECKING:
     from braid.runtime.replica import Replica

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import pytest
 
 from braid.kernel.errors import Unavailable
-from devmesh.replication import ALL_TOPICS_REQUEST, ClusterCopies, PartitionCopies, ask_copies, read_copies
+from devmesh.processes.replication import ALL_TOPICS_REQUEST, ClusterCopies, PartitionCopies, ask_copies, read_copies
 
 
 def text(value: str) -> bytes:

@@ -16,8 +16,8 @@ from services.registry.channels import SPARE, Channel, ChannelState
 from services.registry.clusters import Cluster
 from services.registry.commands import RecordFound, RecordRetired, StreamCommand
 from services.registry.drain import Held, close_log
-from services.registry.log_reading import read_records
-from services.registry.mark_log import MarkLogs
+from services.registry.ownership.log_reading import read_records
+from services.registry.ownership.mark_log import MarkLogs
 from services.registry.peers import Peers
 
 

@@ -8,7 +8,7 @@ incarnation; what no history knows is an orphan: it is listed and left alone.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from services.registry.cluster_specs import ClusterSpec
+from services.registry.model.cluster_specs import ClusterSpec
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from braid.kernel.errors import NotFound, Unavailable
-from devmesh import kafka_cluster
 from devmesh.blueprint import BROKER_SETTINGS, BrokerPlace, broker_settings, controller_nodes
-from devmesh.kafka_cluster import KafkaCluster, make_cluster, racks
-from devmesh.replication import ClusterCopies, PartitionCopies
+from devmesh.processes import kafka_cluster
+from devmesh.processes.kafka_cluster import KafkaCluster, make_cluster, racks
+from devmesh.processes.replication import ClusterCopies, PartitionCopies
 
 
 def cluster(directory: Path, brokers: int) -> KafkaCluster:

@@ -11,12 +11,12 @@ from braid.kernel.limits import RECONCILE_SECONDS
 from braid.kernel.limits_marks import MARK_LOOK_SECONDS, MARK_RETRY_SECONDS
 from braid.runtime.replica import Replica
 from services.registry.access import Access
-from services.registry.belonging import RecordForeignMark, RecordMark
 from services.registry.clusters import Cluster
 from services.registry.crew import Crew
 from services.registry.histories import CLUSTERS
-from services.registry.mark_log import MarkLogs
-from services.registry.marks import UNMARKED
+from services.registry.model.belonging import RecordForeignMark, RecordMark
+from services.registry.model.marks import UNMARKED
+from services.registry.ownership.mark_log import MarkLogs
 
 
 class MarkKeeper:

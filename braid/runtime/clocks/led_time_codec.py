@@ -8,9 +8,18 @@ from google.protobuf.message import DecodeError
 from braid.api.mesh.v1 import clock_pb2 as pb
 from braid.kernel.decider import Context
 from braid.kernel.errors import CorruptHistory
+from braid.runtime.clocks.led_time import (
+    Clock,
+    ClockDecider,
+    ClocksCompared,
+    Command,
+    Event,
+    TimeCounted,
+    Wait,
+    WaitsChanged,
+)
 from braid.runtime.event_metadata import metadata_message, read_context
 from braid.runtime.kinds import Kind
-from braid.runtime.led_time import Clock, ClockDecider, ClocksCompared, Command, Event, TimeCounted, Wait, WaitsChanged
 
 
 class ClockCodec:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from services.registry.marks import UNMARKED, Claim, encode, owner, parse
+from services.registry.model.marks import UNMARKED, Claim, encode, owner, parse
 
 
 def claims(*pairs: tuple[str, str]) -> list[bytes | None]:

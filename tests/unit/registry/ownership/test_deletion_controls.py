@@ -3,13 +3,13 @@
 import pytest
 
 from braid.kernel.errors import Refused
-from services.registry import deletion
-from services.registry.mark_log import MarkLogs
-from services.registry.restoration import Restoration
+from services.registry.ownership import deletion
+from services.registry.ownership.mark_log import MarkLogs
+from services.registry.ownership.restoration import Restoration
 from tests.support.virtual_time import run_virtual
 from tests.unit.registry.mesh import STANDBY, Mesh, two_clusters
-from tests.unit.registry.test_restored_store import SPARE, TOPIC, cordon, restored, topics
-from tests.unit.registry.test_two_meshes import another_mesh, register
+from tests.unit.registry.ownership.test_restored_store import SPARE, TOPIC, cordon, restored, topics
+from tests.unit.registry.ownership.test_two_meshes import another_mesh, register
 
 
 async def _compare_nothing(self: Restoration) -> None:
@@ -27,7 +27,7 @@ async def _anybodys(self: MarkLogs, *where: object) -> None:
 
 def test_without_the_proof_a_restored_store_deletes_unread_records(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deletion, "was_written", _never_written)
-    monkeypatch.setattr("services.registry.restoration.was_written", _never_written)
+    monkeypatch.setattr("services.registry.ownership.restoration.was_written", _never_written)
 
     async def scene() -> None:
         mesh = Mesh(session_seconds=3.0)

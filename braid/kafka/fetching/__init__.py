@@ -1,0 +1,1 @@
+"""What a fetcher knows of each partition, and how it notices a log that was cut."""

@@ -1,0 +1,1 @@
+"""Requests and responses that aiokafka lacks."""

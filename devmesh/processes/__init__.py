@@ -1,0 +1,1 @@
+"""Kafka clusters of several brokers as processes."""
