@@ -2,8 +2,8 @@
 
     link(n) = SHA-256(link(n - 1) ‖ n as 8 bytes ‖ the event's bytes at rest)
 
-A link stands for every event up to it. The event store's snapshot carries the link at its sequence (`Mark`), so whoever
-reads the store can tell whether archived events are the ones that were removed from it.
+A link identifies all events up to its own. The event store's snapshot carries the link at its sequence (`Mark`). A
+reader of the store can therefore check that archived events are the ones that were removed from the store.
 """
 
 import hashlib
@@ -36,14 +36,14 @@ def links(before: bytes, first: int, events: Iterable[bytes]) -> Iterator[bytes]
 
 
 class Mark(NamedTuple):
-    """What a snapshot says of the events it stands for: the last one's sequence, time and link."""
+    """The anchor that a snapshot carries: sequence, time and link of the last event folded into it."""
 
     sequence: int
     time_ms: int
     link: bytes
 
     def text(self) -> str:
-        """As it stands among a snapshot's request keys, where releases that know no archive pass over it."""
+        """The mark as one of the snapshot's request keys. Releases without an archive ignore it there."""
         return f"{_MARK}:{self.sequence}:{self.time_ms}:{self.link.hex()}"
 
     @classmethod

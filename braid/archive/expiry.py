@@ -1,4 +1,4 @@
-"""Which archived objects of a history have expired, at a time that the caller says. Pure."""
+"""Expiry of archived objects: selects those of a history that are past retention at a given time. Pure."""
 
 from collections.abc import Iterable
 

@@ -64,7 +64,7 @@ class BaseName:
 
 
 def prefix(history: HistoryId) -> str:
-    """What the names of a history's objects begin with."""
+    """The common prefix of the names of a history's objects."""
     return "/".join((*(_quoted(part) or "%" for part in history), ""))
 
 

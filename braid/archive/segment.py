@@ -1,4 +1,4 @@
-"""One archived segment: successive events of one history with their times and links, as bytes and back. Pure.
+"""Archive segments: consecutive events of one history with their times and links, encoded and decoded. Pure.
 
     "BSG1" ‖ length of the header (4 bytes) ‖ header ‖ body ‖ SHA-256 of everything before
     header: JSON with history, first, count, incarnation, before, after (links in hexadecimal)
@@ -153,10 +153,10 @@ def decode(data: bytes, name: SegmentName) -> Segment:
     wanted = (list(name.history), name.first, name.last - name.first + 1, before, after)
     links_are_named = str(before).startswith(name.before) and str(after).startswith(name.after)
     if told != wanted or not links_are_named or header["incarnation"] != name.incarnation:
-        raise damaged(name, name.first, name.last, "its header tells of other events than its name")
+        raise damaged(name, name.first, name.last, "its header and its name describe different events")
     segment = _events(_decompressed(body, name), name, bytes.fromhex(str(before)))
     if segment.links[-1].hex() != after:
-        raise damaged(name, name.last, name.last, "the last event is not the one its header tells of")
+        raise damaged(name, name.last, name.last, "its last event does not match its header")
     if hashlib.sha256(data[:-_SUM_BYTES]).digest() != data[-_SUM_BYTES:]:
         raise damaged(name, name.first, name.last, "its checksum is not that of its bytes, though every event is whole")
     return segment

@@ -196,7 +196,7 @@ def _settings(name: str, allows_auto_create: bool, description: ClusterDescripti
 
 
 def _copies(name: str, description: ClusterDescription, brokers: int) -> list[Finding]:
-    """How many copies a cluster of so many brokers keeps of what it acknowledged, and of the progress of groups."""
+    """Checks how many copies the cluster keeps of acknowledged records and of committed progress."""
     serving = len(description.brokers)
     wanted = min(_COPIES_WANTED, brokers)
     findings: list[Finding] = []

@@ -45,6 +45,15 @@ _VERBS: Final = {
     "roll": "Restart a cluster's brokers in order, one after the other; returns when all copies are in sync.",
 }
 
+_Clusters = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME[:BROKERS],…", show_default="east,west", help="Kafka clusters, in zones a, b, … (east:3,west)."
+    ),
+]
+_Brokers = Annotated[
+    int, typer.Option(metavar="N", show_default="1", help="Brokers of each cluster that --clusters gives no number.")
+]
 _Dir = Annotated[
     Path | None, typer.Option("--dir", metavar="DIR", show_default=str(DEFAULT_DIRECTORY), help="State of the mesh.")
 ]
@@ -67,16 +76,8 @@ def register(app: typer.Typer) -> None:
 
 def _dev(
     context: typer.Context,
-    clusters: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME[:BROKERS],…", show_default="east,west", help="Kafka clusters, in zones a, b, … (east:3,west)."
-        ),
-    ] = "",
-    brokers: Annotated[
-        int,
-        typer.Option(metavar="N", show_default="1", help="Brokers of each cluster that --clusters gives no number."),
-    ] = 0,
+    clusters: _Clusters = "",
+    brokers: _Brokers = 0,
     store: Annotated[
         str, typer.Option(metavar="sqlite|etcd", show_default="sqlite", help="Where histories are kept.")
     ] = "",

@@ -1,4 +1,4 @@
-"""What a declared stream is warned of: settings that are taken, and cost records. Pure."""
+"""Warnings about a declared stream: settings that are accepted and can lose records. Pure."""
 
 from braid.api.registry.v1.stream_pb2 import StreamSpec
 from braid.cli.broker_findings import UNCLEAN

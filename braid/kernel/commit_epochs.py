@@ -1,4 +1,4 @@
-"""Which leader epoch a commit knows of: beyond it a log may have been cut short and written on (KIP-101, KIP-320)."""
+"""The newest leader epoch that a commit covers. Later leaders may have cut the log and written on (KIP-101, 320)."""
 
 from braid.kernel.envelope import decode
 from braid.kernel.ports import Committed

@@ -1,4 +1,4 @@
-"""What a producer tells when a partition goes on over another connection: values that SDK and registry share.
+"""Resumptions: reports of a producer whose partition continues over another connection. Shared by SDK and registry.
 
 A log that lost its end has another leader, so whoever writes on does so over another connection, or finds its offsets
 begin again lower. Kafka keeps a producer's id and a sequence with each batch (KIP-98): by these the registry sees

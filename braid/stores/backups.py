@@ -15,7 +15,7 @@ _HOUR_MS: Final = 3_600_000
 
 @dataclass(frozen=True, slots=True)
 class StoreFacts:
-    """What a store, or a backup of one, tells of itself.
+    """Identity of a store or of a backup.
 
     Attributes:
         mesh: The id of its mesh; '' where an earlier release made none.

@@ -83,7 +83,7 @@ def begin_incarnation(path: Path, elapsed: float) -> StoreFacts:
 
 
 def read_facts(path: Path) -> StoreFacts:
-    """What a store's file tells of itself. Raises `StoreUnavailable`, `CorruptHistory`."""
+    """Reads the identity of a store's file. Raises `StoreUnavailable`, `CorruptHistory`."""
     with _opened(path) as connection:
         if not recognise(connection, path):
             raise StoreUnavailable(f"{path} is empty")
@@ -102,7 +102,7 @@ def _read_backup(file: Path) -> StoreFacts:
 
 
 def _read_store(path: Path, elapsed: float) -> StoreFacts | None:
-    """What is there; None when the store is lost. Raises `Refused` while services use it."""
+    """Identity of the present store; None if it is lost. Raises `Refused` while services use it."""
     if not path.exists() or not path.stat().st_size:
         return None
     with _opened(path) as connection:

@@ -37,11 +37,11 @@ class KafkaCluster:
 
     @property
     def bootstrap(self) -> str:
-        """What clients connect to."""
+        """Bootstrap addresses for clients."""
         return ",".join(broker.bootstrap for broker in self.brokers)
 
     def broker(self, node: int) -> KafkaBroker:
-        """One broker by its number, from 1. Raises `NotFound`."""
+        """Returns a broker by its number, from 1. Raises `NotFound`."""
         if not 1 <= node <= len(self.brokers):
             raise NotFound(f"Kafka cluster {self.name} has no broker {node}", remedy=f"1 to {len(self.brokers)}")
         return self.brokers[node - 1]
@@ -167,7 +167,7 @@ def wait_in_sync(name: str, brokers: Sequence[KafkaBroker], timeout: float = DEV
 
 
 def _behind(brokers: Sequence[KafkaBroker]) -> str | None:
-    """What is missing until a cluster is in sync; None when nothing is."""
+    """The reason why the cluster is not in sync yet; None if it is."""
     for broker in brokers:
         try:
             found = ask_copies(broker.port, _ASK_SECONDS)

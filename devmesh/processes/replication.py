@@ -1,4 +1,4 @@
-"""Which copies of which partitions a broker knows to be in sync: Kafka's Metadata request, without a Kafka client.
+"""Replication state of partitions as a broker reports it, by Kafka's Metadata request without a Kafka client.
 
 A rolling restart asks it before it goes on to the next broker.
 """
@@ -17,7 +17,7 @@ _NO_LEADER: Final = -1
 
 
 class PartitionCopies(NamedTuple):
-    """One partition as a broker sees it.
+    """A partition as reported by a broker.
 
     Attributes:
         topic: Its topic.
@@ -46,7 +46,7 @@ class PartitionCopies(NamedTuple):
 
 
 class ClusterCopies(NamedTuple):
-    """What one broker says of its cluster.
+    """Cluster metadata as reported by one broker.
 
     Attributes:
         brokers: Nodes that are registered and not fenced.
@@ -58,7 +58,7 @@ class ClusterCopies(NamedTuple):
 
 
 def ask_copies(port: int, timeout: float) -> ClusterCopies:
-    """What the broker on a port of 127.0.0.1 says.
+    """Asks the broker on a port of 127.0.0.1 for metadata.
 
     Args:
         port: Where it serves clients.
@@ -101,7 +101,7 @@ class _Reader:
         self._at = at
 
     def number(self, kind: str) -> int:
-        """One integer of a `struct` format."""
+        """Reads one integer of a `struct` format."""
         form = f">{kind}"
         value = struct.unpack_from(form, self._data, self._at)[0]
         self._at += struct.calcsize(form)
@@ -126,7 +126,7 @@ class _Reader:
         return node
 
     def partition(self, topic: str) -> PartitionCopies:
-        """One partition of a topic."""
+        """Reads one partition of a topic."""
         self.number("h")
         number, leader = self.number("i"), self.number("i")
         replicas, in_sync = self.nodes(), self.nodes()

@@ -1,4 +1,4 @@
-"""Which channels a group consumes: from the registry's first word of a channel until the group has read it. Pure.
+"""Channels of a group: which ones it consumes, from their first sighting until the group has read them. Pure.
 
 A channel that is active or draining is consumed by every group that wants its lane. A drained one is kept for its
 stream's retention, to be read by groups for which something is left in it:
@@ -130,12 +130,12 @@ def reading(state: Group) -> Sequence[str]:
 
 
 def unread(state: Group) -> Sequence[tuple[str, Ranges]]:
-    """What the group had not done of channels that were closed, by name."""
+    """Ranges the group had not done in channels that were closed, by channel."""
     return sorted((name, each.unread) for name, each in state.channels.items() if each.unread)
 
 
 def everything_of(channel: Channel) -> Ranges:
-    """All that a channel may have held for the group, where nobody can tell more."""
+    """The whole range of a channel, used when nothing more precise is known."""
     starts = channel.start or (0,) * channel.partitions
     return tuple(OffsetRange(number, first, OPEN) for number, first in enumerate(starts))
 
@@ -168,7 +168,7 @@ def held_back(channels: Mapping[str, Channel]) -> frozenset[str]:
 
 
 def _waiting(lane: Sequence[tuple[str, Channel]]) -> Iterable[str]:
-    """Those of a lane's channels, oldest first, whose turn has not come."""
+    """Yields channels of a lane, given oldest first, that have to wait."""
     older = older_read = False
     counts: dict[str, int] = {}
     for name, each in lane:
@@ -275,7 +275,7 @@ def _left_revision(seen: SeenChannel) -> int:
 def recorded(
     known: Channel, consumable: bool, *, reading: bool = False, finished: bool = False, ending: bool = False
 ) -> ChannelObserved:
-    """What is known of a channel, with other prospects for the group."""
+    """A `ChannelObserved` event with the known facts of a channel and new flags for the group."""
     return ChannelObserved(
         str(known.id),
         known.cluster,
@@ -295,7 +295,7 @@ def recorded(
 
 
 def observed(seen: SeenChannel, revision: int, *, consumable: bool, appeared_later: bool) -> ChannelObserved:
-    """What the registry says of a channel."""
+    """A `ChannelObserved` event with the registry's view of a channel."""
     return ChannelObserved(
         seen.name,
         seen.cluster,

@@ -43,7 +43,7 @@ def waiting(state: Group) -> bool:
 
 
 def waits(groups: Mapping[str, Group]) -> Mapping[str, int]:
-    """What of these groups is to be counted, by name, with what tells it from earlier waits of that name."""
+    """The waits of these groups by name, each with the time it began."""
     idle = {name: state for name, state in groups.items() if waiting(state)}
     alerted = {alert_name(name): state.idle_since_ms for name, state in idle.items() if state.idle_alerted}
     return {**{wait_name(name): state.idle_since_ms for name, state in idle.items()}, **alerted}
@@ -60,7 +60,7 @@ def alert_name(group: str) -> str:
 
 
 def decide(state: Group, command: LookAtIdle) -> Sequence[GroupIdleAlerted | GroupIdleExpired]:
-    """What follows from how long a group was waited for. A look at an earlier wait leads to nothing."""
+    """Decides on an alert or on expiry, by how long the group was waited for. Ignores a look at an earlier wait."""
     if state.spec is None or not waiting(state) or command.since_ms != state.idle_since_ms:
         return ()
     wait = IdleWait(command.whole_ms, command.waited_ms, command.alerted_ms if state.idle_alerted else 0)
@@ -70,7 +70,7 @@ def decide(state: Group, command: LookAtIdle) -> Sequence[GroupIdleAlerted | Gro
 
 
 def evolve(state: Group, event: GroupIdleAlerted | GroupIdleExpired) -> Group:
-    """What the events change. An alert changes the etag, as what carries it does in the first release."""
+    """Applies an event. An alert changes the etag, as the event that carries it does in the first release."""
     if isinstance(event, GroupIdleExpired):
         return replace(state, idle_expired=True)
     return replace(state, idle_alerted=True, spec_changes=state.spec_changes + 1)

@@ -99,7 +99,7 @@ class DrainedReads:
 
 
 async def unread_ranges(kafka: Kafka, place: ClusterPlace, group: str, channel: Channel) -> Ranges:
-    """What lies in a channel and is not in the group's progress. Raises `BraidError` when the cluster does not tell."""
+    """Ranges of a channel that the group has not done. Raises `BraidError` if the cluster does not answer."""
     connected = kafka.cluster(place.bootstrap, place.security_profile)
     admin, offsets = connected.admin(), connected.offsets()
     try:

@@ -106,12 +106,12 @@ class Cluster:
     @property
     def takes_traffic(self) -> bool:
         """Whether new traffic may be sent here."""
-        return self.exists and self.health is Health.HEALTHY and not self.shut
+        return self.exists and self.health is Health.HEALTHY and not self.refusal
 
     @property
     def last_resort(self) -> bool:
         """Whether traffic may be sent here that would otherwise be nowhere."""
-        return self.exists and self.health in (Health.HALF_DEAD, Health.FLAPPING) and not self.shut
+        return self.exists and self.health in (Health.HALF_DEAD, Health.FLAPPING) and not self.refusal
 
     @property
     def closed(self) -> str:
@@ -121,7 +121,7 @@ class Cluster:
         return "cordoned" if self.cordoned else ""
 
     @property
-    def shut(self) -> str:
+    def refusal(self) -> str:
         """Why nothing new may be put here, for people: a person says so, or whose it is; '' when it may."""
         return self.belonging.refusal or self.closed
 

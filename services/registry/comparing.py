@@ -1,4 +1,4 @@
-"""What a cluster holds against what the histories know, after a restore of the store. Pure.
+"""Compares the topics of a cluster with the histories after a restore of the store. Pure.
 
 Topics under the cluster's prefix are named after channels. One that a spare stands for, or that was planned after the
 backup, may hold records: it is found. One that no history can place is an orphan: it is listed and left alone.
@@ -15,7 +15,7 @@ from services.registry.topics import channel_of
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What is to be looked at, by topic.
+    """Result of a comparison, by topic.
 
     Attributes:
         spares: Topics of spares; found, if they were ever written to.

@@ -1,4 +1,4 @@
-"""Where a log was cut, by what producers of older releases say: connections, and not which records are theirs.
+"""Finds cuts of a log by reports of producers of older releases, which name connections but not their records.
 
 Their batches bear one producer id, which is found where the producer went on. If the last record of before bears it
 too, nothing was cut. Otherwise the log was cut where an epoch begins, above the last batch that is the
@@ -25,7 +25,7 @@ class Readable(Protocol):
 
 
 class UntoldRecords:
-    """What one producer had acknowledged over one connection."""
+    """Records that one producer had acknowledged over one connection."""
 
     def __init__(self, log: Readable, told: Resumption) -> None:
         self._log = log

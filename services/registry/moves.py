@@ -123,7 +123,7 @@ def check_target(world: World, stream: Stream, name: str, field: str) -> None:
         remedy = f"add it to the stream's clusters ({', '.join(stream.spec.clusters)})"
         raise Refused(f"stream {stream.name} may not use cluster {name}", field=field, remedy=remedy)
     if not cluster.takes_traffic:
-        state = cluster.shut or cluster.health.name
+        state = cluster.refusal or cluster.health.name
         raise Refused(f"cluster {name} takes no traffic: it is {state}", field=field, remedy="choose another cluster")
 
 

@@ -24,7 +24,7 @@ class OwnRecords:
         return self._firsts[at] + max(0, offset - self._stretches[at].first)
 
     def offset(self, position: int) -> int:
-        """Where a record was acknowledged to lie."""
+        """The offset at which a record was acknowledged."""
         stretch, beyond = self._at(position)
         return stretch.first + beyond
 

@@ -89,5 +89,5 @@ def _late(world: World, spare: Channel) -> bool:
 def _stands_by(world: World, spare: Channel, room: Room) -> bool:
     """Whether a spare may be of use one day."""
     cluster = world.cluster(spare.cluster)
-    there = cluster.reachable and not cluster.shut and not world.lost(spare)
+    there = cluster.reachable and not cluster.refusal and not world.lost(spare)
     return there and room.has(spare.cluster, spare.partitions)

@@ -178,7 +178,7 @@ class StreamRequests:
             async with term.placing:
                 cluster = self._desk.world().cluster(move.cluster)
                 if not cluster.takes_traffic:
-                    state = cluster.shut or cluster.health.name
+                    state = cluster.refusal or cluster.health.name
                     message = f"cluster {move.cluster} takes no traffic any more: it is {state}"
                     raise Refused(message, field="to_cluster", remedy="choose another cluster")
                 command = PlanChannel(move.lane, move.cluster, cluster.spec.topic_prefix, move.partitions)

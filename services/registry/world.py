@@ -183,8 +183,8 @@ def refusals(world: World, stream: Stream, wanted: Wanted, room: Room) -> Mappin
         cluster = world.cluster(name)
         if name in wanted.exclude:
             continue
-        if cluster.shut:
-            reasons[name] = f"is {cluster.shut}"
+        if cluster.refusal:
+            reasons[name] = f"is {cluster.refusal}"
         elif not cluster.takes_traffic:
             reasons[name] = f"is {cluster.health.name}"
         elif few := too_few_brokers(cluster, stream.spec.replication_factor):

@@ -1,1 +1,1 @@
-"""What a fetcher knows of each partition, and how it notices a log that was cut."""
+"""State of a fetcher per partition, and the checks that notice a log that was cut."""

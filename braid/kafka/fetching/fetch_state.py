@@ -1,4 +1,4 @@
-"""What a fetcher keeps of one partition."""
+"""State of one partition in a fetcher."""
 
 from dataclasses import dataclass, field
 
@@ -9,7 +9,7 @@ from braid.kernel.ports import TopicPartition
 
 @dataclass(slots=True, eq=False)
 class Assigned:
-    """One partition: `position` is what the caller gets next, or what the chunk in hand begins with.
+    """An assigned partition. `position` is the offset the caller gets next, or the first one of the current chunk.
 
     `leader_epoch` and `known_end` say what is known of the log: the newest leader epoch of what was fetched or is
     done, and up to where anything is done. `seen_epoch` is the newest leader epoch that metadata or records showed.
@@ -39,7 +39,7 @@ class Assigned:
         return 0 <= self.leader_epoch < self.seen_epoch and self.checked_epoch < self.seen_epoch
 
     def fail(self, partition: TopicPartition, why: str) -> None:
-        """Whoever fetches next is told that the position is no place of this log to go on from."""
+        """Makes the next fetch fail: the log cannot be read on from the position."""
         where = {"topic": partition.topic, "partition": str(partition.partition), "offset": str(self.position)}
         subject = f"offset {self.position} of {partition.topic} partition {partition.partition}"
         self.chunk = None

@@ -17,7 +17,7 @@ _TEXT: Final = String("utf-8")
 
 
 def by_topic(partitions: Mapping[TopicPartition, tuple[object, ...]]) -> list[tuple[str, list[tuple[object, ...]]]]:
-    """What is asked of partitions, as requests nest it: each partition's number comes before its values."""
+    """Groups values by topic as requests nest them. Each partition's number comes before its values."""
     topics: dict[str, list[tuple[object, ...]]] = {}
     for partition, values in partitions.items():
         topics.setdefault(partition.topic, []).append((partition.partition, *values))
@@ -128,7 +128,7 @@ class CommittedRequest(Request[OffsetFetchRequestV5]):
 
 
 class OffsetForLeaderEpochResponseV3(Response):
-    """Where an epoch ended: the start of the next later one, or the log's end."""
+    """Response: the offset at which an epoch ended, which is the start of the next one or the log's end."""
 
     API_KEY = 23
     API_VERSION = 3

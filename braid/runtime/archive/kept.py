@@ -1,4 +1,4 @@
-"""All that is kept of one history, as it was read at one moment: archived parts and gaps, then the store's own tail."""
+"""One history as read at one moment: archived parts and gaps, followed by the store's own tail."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ from braid.runtime.archive.shelf import Shelf, frame_mark
 
 
 class Kept:
-    """What questions about one history's past are answered from."""
+    """Answers questions about the past of one history."""
 
     def __init__(
         self,
@@ -29,7 +29,7 @@ class Kept:
         self._shelf = shelf
 
     def without(self, error: ArchiveDamaged, before: int | None = None) -> "Kept":
-        """The same with a damaged part as a gap, if that helps: it must end `before` an event, where one is given.
+        """Replaces a damaged part by a gap. With `before`, only if the part ends before that event.
 
         Raises:
             ArchiveDamaged: as it was told, otherwise.
@@ -42,7 +42,7 @@ class Kept:
 
     @property
     def gaps(self) -> Sequence[Gap]:
-        """What is missing, oldest first."""
+        """The missing ranges, oldest first."""
         return [piece for piece in self._line if isinstance(piece, Gap)]
 
     async def until(self, at_ms: int) -> int:
@@ -62,7 +62,7 @@ class Kept:
         raise hole(missing)
 
     async def last_not_later(self, at_ms: int) -> int:
-        """As `until`, passing over what is missing."""
+        """Like `until`, but ignores gaps."""
         count = count_until(self._times_ms, at_ms)
         if count:
             return self.loaded.first + count - 1
@@ -173,7 +173,7 @@ def count_until(times_ms: Sequence[int], at_ms: int) -> int:
 
 
 def hole(gap: Gap) -> HistoryHole:
-    """What is raised for a moment whose events are not kept."""
+    """The error for a moment whose events are not kept."""
     facts = {"history": str(gap.history), "first": str(gap.first), "last": str(gap.last)}
     return HistoryHole(
         f"events {gap.first} to {gap.last} of {gap.history} are not kept, so what was true then cannot be told: "

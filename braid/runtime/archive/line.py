@@ -26,7 +26,7 @@ class Part(NamedTuple):
 
     @property
     def history(self) -> HistoryId:
-        """Whose events they are."""
+        """The history that the events belong to."""
         return self.name.history
 
 
@@ -49,7 +49,7 @@ class Hole(NamedTuple):
 
 
 async def trace(shelf: Shelf, loaded: Loaded, history: HistoryId, holes: Sequence[Hole]) -> Sequence[Part | Gap]:
-    """What is kept of a history's events before the store's own, oldest first, with gaps where nothing is.
+    """The archived events of a history before the store's own, oldest first, with gaps where events are missing.
 
     Raises:
         Unavailable: the archive does not answer.

@@ -24,7 +24,7 @@ _Fact = ArchivingFailed | ArchivingResumed | EventsNotArchived
 
 @dataclass(frozen=True, slots=True)
 class ArchiveState:
-    """What the notes come to.
+    """State folded from the notes.
 
     Attributes:
         failing_reason: Why the leader's archive takes nothing; empty when it does.
@@ -48,7 +48,7 @@ class ArchiveLog:
         self._clock = clock
 
     async def read(self) -> ArchiveState:
-        """What the notes come to. Raises `CorruptHistory`, `StoreUnavailable`."""
+        """Folds the notes. Raises `CorruptHistory`, `StoreUnavailable`."""
         state = ArchiveState()
         for data in (await self._store.load(self.history)).events:
             state = _evolve(state, parse(data))

@@ -1,4 +1,4 @@
-"""What a replica serves of its archive, and the archive of another replica as seen through that."""
+"""RPC handlers for a replica's archive, and a client for the archives of its peers."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -176,7 +176,7 @@ class Peers:
         self._archives: dict[str, PeerArchive] = {}
 
     async def archives(self) -> Sequence[ArchiveStore]:
-        """One for each live replica; none where the directory cannot be read."""
+        """Returns one archive client per live replica, and none if the directory cannot be read."""
         try:
             found = await self._endpoints()
         except Unavailable:

@@ -63,7 +63,7 @@ class Index:
 
 
 class Shelf:
-    """One replica's archive, over the store of its objects."""
+    """A replica's archive on top of its object store."""
 
     def __init__(self, store: ArchiveStore, clock: Clock, peers: Peers = no_peers) -> None:
         self.store = store
@@ -198,7 +198,7 @@ def _fill(index: Index, history: HistoryId, found: Iterable[str]) -> None:
 
 
 def frame_mark(snapshot: Snapshot | None) -> Mark | None:
-    """What a snapshot vouches for; None when it vouches for nothing."""
+    """The mark in a snapshot; None if it has none."""
     if snapshot is None:
         return None
     try:

@@ -48,7 +48,7 @@ class _Tail:
         return self.links[sequence - self.first] if sequence >= self.first else self.before
 
     def mark_at(self, sequence: int) -> Mark | None:
-        """What a snapshot at one of the events, or at the one before the first, says of it."""
+        """The mark for a snapshot at one of the events, or just before the first one."""
         if not self.first <= sequence < self.first + len(self.events):
             return self.mark if sequence == self.first - 1 else None
         return Mark(sequence, self.times_ms[sequence - self.first], self.link_at(sequence))

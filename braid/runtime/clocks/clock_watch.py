@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class ClockWatch:
-    """One replica's view of everybody's wall clock. A clock is read within the bounds of a request's round trip."""
+    """Compares the wall clocks of all replicas. A reading is accurate to the round trip of its request."""
 
     def __init__(self, replica: "Replica") -> None:
         self._replica = replica

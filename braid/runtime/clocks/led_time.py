@@ -88,7 +88,7 @@ class CountTime:
 
 @dataclass(frozen=True, slots=True)
 class KeepWaits:
-    """All that waits now, by name, with what tells it from earlier waits."""
+    """The present waits by name, each with the time it began, which distinguishes it from earlier waits."""
 
     led_ms: int
     going: Mapping[str, int]
@@ -174,7 +174,7 @@ class Offset(NamedTuple):
 
 
 def apart(offsets: Mapping[str, Offset]) -> Mapping[str, int]:
-    """Whose clock is too far from the median of all, and how far ahead of it. Of two, the later one is named."""
+    """Instances whose clock is too far from the median, and how far ahead of it. Of two, the later one is named."""
     ordered = sorted(each.ahead_ms for each in offsets.values())
     if not ordered:
         return {}

@@ -1,4 +1,4 @@
-"""What a service waits for, for hours or days, before it deletes or expires something: see `led_time`.
+"""Waits of hours or days before a service deletes or expires something: see `led_time`.
 
 Every replica follows the record; the leader counts, keeps it, and compares wall clocks. A service that has such waits
 runs `follow` while it lives and `lead` while it leads.
@@ -51,7 +51,7 @@ class Waits:
 
     @property
     def stopped(self) -> str:
-        """Why nothing that waits may be deleted or expire now, for people; '' when it may."""
+        """The reason why nothing may be deleted or expired now, for people; '' if it may."""
         if self._aggregates.corrupt is not None:
             return f"how long it has waited cannot be read: {self._aggregates.corrupt.message}"
         if apart := self._state().apart:
@@ -73,7 +73,7 @@ class Waits:
         return state.waited_ms(name, since_ms, self._led_ms(state))
 
     def waited(self) -> Mapping[tuple[str, int], int]:
-        """The same of all waits, by name and beginning."""
+        """Elapsed time of all waits, by name and beginning."""
         state = self._state()
         led_ms = self._led_ms(state)
         return {(name, wait.since_ms): max(0, led_ms - wait.led_ms) for name, wait in state.waits.items()}

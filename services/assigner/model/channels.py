@@ -9,7 +9,7 @@ from braid.kernel.offset_ranges import Ranges
 
 
 class Presence(Enum):
-    """Where a channel stands in its life, as far as consumers care."""
+    """Stage of a channel, as far as consumers need to know it."""
 
     AHEAD = "ahead"  # provisioning or standby
     CONSUMABLE = "consumable"  # active or draining, stranded or not
@@ -58,7 +58,7 @@ class ChannelView:
 
 @dataclass(frozen=True, slots=True)
 class ChannelObserved:
-    """What the registry said of a channel at a revision."""
+    """The registry's view of a channel at a revision."""
 
     channel: str
     cluster: str

@@ -1,4 +1,4 @@
-"""Which mesh a registered cluster belongs to, and whether its topics were compared with the histories. Pure.
+"""Ownership of a registered cluster by a mesh, and its comparison with the histories. Pure.
 
 A cluster carries its mesh's mark (`marks.py`). What the mark log says is recorded here: that it names this mesh, or
 another one. After a restore of the store the cluster's topics and groups are compared with the histories, once for each
@@ -13,7 +13,7 @@ from services.registry.model.cluster_specs import ClusterSpec
 
 @dataclass(frozen=True, slots=True)
 class Belonging:
-    """What the registry knows of whose a cluster is.
+    """Ownership of a cluster as far as the registry knows it.
 
     Attributes:
         mesh: This mesh's id, once its mark was read back there.
@@ -38,7 +38,7 @@ class Belonging:
 
     @property
     def refusal(self) -> str:
-        """Why nothing new may be put on the cluster, for people; '' when it may."""
+        """The reason why the cluster takes nothing new, for people; '' if it does."""
         if self.foreign_mesh:
             return f"marked by mesh {self.foreign_mesh}"
         return "not compared with the histories yet, which were restored" if self.uncompared else ""

@@ -1,4 +1,4 @@
-"""What a person declares about a cluster, and its form. Pure."""
+"""Declarations of clusters and their validation. Pure."""
 
 import re
 from collections.abc import Mapping

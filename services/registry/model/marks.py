@@ -16,7 +16,7 @@ _FORMAT: Final = "braid-mesh-mark/1"
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """One record of a mark log.
+    """A claim: one record of a mark log.
 
     Attributes:
         mesh: Whose the cluster is from now on; `UNMARKED` for nobody's.
@@ -50,7 +50,7 @@ def parse(value: bytes | None) -> Claim | None:
 
 
 def owner(values: Iterable[bytes | None], *, whole: bool) -> str:
-    """Which mesh a cluster belongs to, by the values of its mark log in order; `UNMARKED` when no claim counts.
+    """Folds a mark log, in order, to the mesh that owns the cluster; `UNMARKED` if no claim counts.
 
     A log that lost its beginning is not `whole`: its first claim counts, whatever it names.
     """

@@ -1,1 +1,1 @@
-"""Whose a Kafka cluster is: marks on it, taking it over, comparing it after a restore, and deleting there."""
+"""Ownership of Kafka clusters: marks, adoption, comparison after a restore, and deletion of topics."""

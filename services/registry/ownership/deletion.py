@@ -82,7 +82,7 @@ def _of_channel(topic: TopicDescription, channel: Channel) -> bool:
 async def _kept(
     access: Access, cluster: Cluster, channel: Channel, topic: TopicDescription, clock: Clock
 ) -> StreamCommand | Held | None:
-    """Why a spare's topic is not deleted now; None when it is empty, always was, and nothing can be written any more.
+    """The reason to keep a spare's topic; None if it is empty, always was, and takes no record any more.
 
     Who made a topic that was never recorded and holds records is unknown: it is left alone, and unsealed.
     """

@@ -46,7 +46,7 @@ class MarkKeeper:
             await self._replica.host.clock.sleep(MARK_LOOK_SECONDS if known else MARK_RETRY_SECONDS)
 
     async def _look(self, cluster: Cluster) -> bool:
-        """One look; whether the mark is known and recorded."""
+        """Looks once. Returns whether the mark is known and recorded."""
         try:
             owner = await self._owner(cluster)
             if owner == UNMARKED:
@@ -67,7 +67,7 @@ class MarkKeeper:
         return True
 
     async def _owner(self, cluster: Cluster) -> str:
-        """Whose the cluster is; it is marked first where it is nobody's and was not seen to be another mesh's.
+        """Returns the owner of the cluster. Marks it first if nobody owns it and no other mesh was seen to.
 
         Raises:
             BraidError: nobody knows now.

@@ -16,7 +16,7 @@ from services.registry.topics import MARK_CONFIG, default_copies, mark_topic, pr
 
 
 class _Log(NamedTuple):
-    """Which log was read, and how far."""
+    """Identity of a log that was read, and how far."""
 
     topic_id: bytes
     start: int
@@ -33,7 +33,7 @@ class MarkLogs:
         self._read: dict[_Log, str] = {}  # by log: topic ids are unique among all clusters
 
     async def owner(self, admin: KafkaAdmin, cluster: KafkaCluster, prefix: str) -> str:
-        """Which mesh a cluster belongs to; `UNMARKED` when it belongs to none.
+        """Returns the mesh that owns a cluster; `UNMARKED` if none does.
 
         Raises:
             ClusterUnavailable: the mark log cannot be read now.
@@ -70,7 +70,7 @@ class MarkLogs:
         await self._append(admin, prefix, Claim(UNMARKED, self.mesh, self._clock.now_ms()))
 
     async def require_ours(self, admin: KafkaAdmin, cluster: KafkaCluster, name: str, prefix: str) -> None:
-        """What must hold before anything is deleted on a cluster.
+        """Checks that the cluster is this mesh's, before anything is deleted there.
 
         Raises:
             Refused: it is another mesh's.

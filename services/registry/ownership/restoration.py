@@ -56,13 +56,13 @@ class Restoration:
             await self._replica.host.clock.sleep(RECONCILE_SECONDS)
 
     async def compare_pending(self) -> None:
-        """One attempt at every cluster that is to be compared."""
+        """Tries once to compare every cluster that is due."""
         world = read_world(self._replica.aggregates, self._replica.host.clock.now_ms())
         pending = [each for each in world.clusters.values() if each.exists and each.belonging.uncompared]
         await asyncio.gather(*(self.attempt(each) for each in pending))
 
     async def attempt(self, cluster: Cluster, *, taken_over: bool = False) -> None:
-        """As `compare`; what fails is said, and tried again where it was due to a restore."""
+        """Like `compare`, but logs a failure. After a restore the comparison is tried again."""
         try:
             await self.compare(cluster, taken_over=taken_over)
         except BraidError as error:
