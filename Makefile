@@ -23,14 +23,14 @@ endef
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: setup ## run the main job on real Kafka and print a verdict (KEEP=1 leaves the mesh running, STORE=etcd)
+demo: setup ## run the main job on real Kafka, print a verdict (KEEP=1 leaves it running; STORE=etcd)
 	@$(RUN) -m demo $(if $(KEEP),--keep) $(if $(STORE),--store $(STORE))
 
 test: setup etcd check ## run every check and every test tier (half an hour on two cores)
 	@$(RUN) -m devmesh.spark_archive
 	@$(RUN) -m tools.suite $(TIERS)
 
-test-all: setup etcd check ## everything of `make test`, and the tests that run for long (hours)
+test-all: setup etcd check ## `make test` and the tests that run for hours
 	@$(RUN) -m devmesh.spark_archive
 	@$(RUN) -m tools.suite --extended $(TIERS)
 
@@ -91,7 +91,7 @@ sim: setup ## simulate: SEED=n repeats one run, SEEDS=n runs many
 	@test -e tests/simulation/__main__.py || { echo "make sim: there is no simulation yet" >&2; exit 1; }
 	@$(RUN) -m tests.simulation $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),200))
 
-chaos: setup ## throw faults at a real mesh for MINUTES=n, from SEED=n, on clusters of BROKERS=3; see build/chaos/timeline.html
+chaos: setup ## throw faults at a real mesh for MINUTES=n, from SEED=n (BROKERS=3); writes build/chaos
 	@$(RUN) -m tests.e2e.chaos --minutes $(or $(MINUTES),3) $(if $(SEED),--seed $(SEED)) $(if $(BROKERS),--brokers $(BROKERS))
 
 bench: setup ## measure against peers, write build/bench/*.json (ONLY=produce: one; QUICK=1: a trial)

@@ -58,7 +58,8 @@ class Ready:
         self._round = RoundRobin(self._may_hand_out, self._turn_of)
         self._rounds: dict[str, RoundRobin] = {}  # by lane with a backlog: between its two queues
         self._charged: RoundRobin | None = None  # by which the queue was chosen that is taken from
-        self._paused: set[str] = set()
+        self._paused_lanes: set[str] = set()
+        self._paused: frozenset[str] = frozenset()  # their queues: that of each lane, and that of its backlog
         self.takers: deque[asyncio.Future[None]] = deque()  # who waits for a record of any lane
         self._keepers: dict[str, deque[asyncio.Future[None]]] = {}  # by lane, who waits for one of that alone
         self._handlers: list[tuple[list[Place], Mapping[str, int]]] = []  # with what each lane has for itself
@@ -185,8 +186,7 @@ class Ready:
             own.add(name)
             self._turns[name] = max(1, round(records * backlog.share))
             self._turns[known.lane] = max(1, records - self._turns[name])
-            if known.lane in self._paused:
-                self._paused.add(name)
+        self._note_paused()
 
     def move(self, work: "PartitionWork", memory: "LaneMemory", name: str) -> None:
         """What waits of a cursor's records waits in another queue from now on."""
@@ -340,23 +340,26 @@ class Ready:
 
     def is_paused(self, lane: str) -> bool:
         """Whether no records of a lane are handed out."""
-        return lane in self._paused
+        return self._lane_of(lane) in self._paused_lanes
 
     def pause(self, lane: str) -> None:
         """Hands out nothing of this lane."""
         self.recall()
-        self._paused.update(self._of_lane(lane))
+        self._paused_lanes.add(lane)
+        self._note_paused()
         self._round.end_turn()
 
     def resume(self, lane: str) -> None:
         """Hands this lane out again."""
         self.recall()
-        self._paused.difference_update(self._of_lane(lane))
+        self._paused_lanes.discard(lane)
+        self._note_paused()
         self._wake_all()
 
-    def _of_lane(self, lane: str) -> list[str]:
-        """The lane's queues."""
-        return [lane, *(name for name, backlog in self._backlogs.items() if backlog.lane == lane)]
+    def _note_paused(self) -> None:
+        """Backlogs come and go while lanes are paused: whether a queue is follows from its lane alone."""
+        backlogs = (name for name, backlog in self._backlogs.items() if backlog.lane in self._paused_lanes)
+        self._paused = frozenset((*self._paused_lanes, *backlogs))
 
     def _room(self, name: str, most: int) -> int:
         """How many of a queue's records may be handed out, of `most`."""

@@ -151,3 +151,32 @@ def test_acknowledgements_kept_for_good_are_caught(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(PartitionWork, "note_acked", lambda self: None)
     with pytest.raises(AssertionError):
         test_what_is_told_of_a_lease_counts_every_acknowledgement()
+
+
+class HalfOfLive:
+    """A backlog of lane live with half of its turns, which always has room."""
+
+    lane = "live"
+    share = 0.5
+
+    def room(self) -> int:
+        return 1
+
+
+@virtual
+async def test_a_backlog_is_paused_exactly_while_its_lane_is() -> None:
+    """It may end while the lane is paused, and another one may begin once the lane goes on."""
+    ready, name = Ready({}), "live backlog"
+    for ends_while_paused in (True, False):
+        ready.divide(name, HalfOfLive())
+        ready.pause("live")
+        assert ready.is_paused(name)
+        if ends_while_paused:
+            ready.divide(name, None)
+        ready.resume("live")
+        ready.divide(name, HalfOfLive())
+        assert not ready.is_paused(name)
+        ready.divide(name, None)
+    ready.pause("live")
+    ready.divide(name, HalfOfLive())
+    assert ready.is_paused(name)
