@@ -311,7 +311,10 @@ MUTANTS: Final = (
     ),
     Mutant("gaps claimed", "I3", [(committer, "encode", _claim_gaps)], changes={"handling_seconds": 0.4}),
     Mutant(
-        "gaps forgotten on a hand-over", "I3", [(restore, "tracker", without_gaps)], changes={"handling_seconds": 0.4}
+        "gaps forgotten on a hand-over",
+        "I3",
+        [(restore, "tracker", without_gaps)],
+        changes={"handling_seconds": 0.4, "send_interval_seconds": 0.05},
     ),
     Mutant("metadata beside another offset", "I10", [(committer, "encode", _other_offset)]),
     Mutant(

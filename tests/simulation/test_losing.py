@@ -12,11 +12,10 @@ from braid.kafka.memory.log import Log
 from braid.kernel.offset_ranges import OffsetRange, united
 from braid.kernel.ports import BatchHead, KafkaAdmin, TopicPartition
 from braid.kernel.resumptions import Resumption
-from services.registry import cuts, drain, work
-from services.registry.channels import Channel, ChannelState
+from services.registry import cuts, drain
+from services.registry.channels import Channel
 from services.registry.drain import Held
 from services.registry.own_records import OwnRecords
-from services.registry.world import World
 from tests.simulation.mutants import Mutant
 from tests.simulation.plan import Plan
 from tests.simulation.run import run
@@ -126,11 +125,6 @@ async def _see_nothing_cut(admin: object, channel: Channel) -> Held | None:
     return None
 
 
-def _keep_first(world: World, channel: Channel) -> bool:
-    """Waits for a topic that is gone before it asks whether producers have left."""
-    return channel.state is ChannelState.DRAINING and not channel.retention_lifted and not world.lost(channel)
-
-
 def _is_caught(mutant: Mutant, seeds: tuple[int, ...], faults: tuple[str, ...]) -> bool:
     """Whether a run shows it by the invariant that is to: of a seed known for it, or of another when draws changed."""
     for seed in dict.fromkeys((*seeds, *range(SEEDS_MAX))):
@@ -148,7 +142,6 @@ def _is_caught(mutant: Mutant, seeds: tuple[int, ...], faults: tuple[str, ...]) 
     ("mutant", "seeds"),
     [
         (Mutant("a canary hides a loss", "I11 losses", [(drain, "_cut_short", _see_nothing_cut)]), (1,)),
-        (Mutant("producers of a lost topic are not awaited", "I13", [(work, "_to_be_kept", _keep_first)]), (6,)),
     ],
     ids=lambda value: value.name if isinstance(value, Mutant) else "",
 )
@@ -165,7 +158,7 @@ def test_a_mutant_is_caught(mutant: Mutant, seeds: tuple[int, ...]) -> None:
         (Mutant("epochs prove a cut", "I1", [(cuts.Log, "lost", _judge_by_epochs)]), (0,)),
         (Mutant("any record proves there was none", "I11 losses", [(OwnRecords, "wrote", _any_record)]), (3,)),
         (Mutant("a cut begins where it is seen", "I11 losses", [(cuts, "look", _believe_offsets)]), (3,)),
-        (Mutant("members go on behind a cut", "I1 zero loss", [(MemoryFetcher, "_check_same", _any_log)]), (65, 72)),
+        (Mutant("members go on behind a cut", "I3", [(MemoryFetcher, "_check_same", _any_log)]), (29, 37)),
         (Mutant("a commit outlives a cut", "I1 zero loss", [(restore, "_provable", _trust)]), (8,)),
     ],
     ids=lambda value: value.name if isinstance(value, Mutant) else "",

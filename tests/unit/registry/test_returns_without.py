@@ -23,8 +23,9 @@ from braid.kernel.errors import BraidError, ClusterUnavailable, Refused
 from braid.kernel.limits import LOSS_SEEN_SECONDS
 from braid.kernel.offset_ranges import OPEN, Ranges
 from braid.kernel.ports import HistoryId, KafkaAdmin, TopicPartition
-from services.registry import channels, domain, drain
+from services.registry import channels, domain, drain, work
 from services.registry.events import ChannelClosed, ChannelDrained, RecordsLost, StreamEvent
+from services.registry.world import World
 from tests.support.virtual_time import run_virtual
 from tests.unit.registry.mesh import ACTIVE, DRAINED, DRAINING, STANDBY, Mesh, Producer, open_producer, two_clusters
 
@@ -249,6 +250,20 @@ def test_traffic_leaves_a_topic_that_is_gone_and_a_person_can_close_its_channel(
         assert closed.channel.state == DRAINED and closed.channel.closed
 
     play(scene)
+
+
+def test_a_channel_whose_topic_is_gone_never_drains_if_its_topic_is_to_be_kept_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A control: whoever waits for a topic that is gone before it asks whether producers left waits for ever."""
+
+    def keep_first(world: World, channel: channels.Channel) -> bool:
+        draining = channel.state is channels.ChannelState.DRAINING
+        return draining and not channel.retention_lifted and not world.lost(channel)
+
+    monkeypatch.setattr(work, "_to_be_kept", keep_first)
+    with pytest.raises(AssertionError, match="still name"):
+        test_traffic_leaves_a_topic_that_is_gone_and_a_person_can_close_its_channel()
 
 
 def test_a_log_whose_end_shows_late_is_no_loss(monkeypatch: pytest.MonkeyPatch) -> None:
