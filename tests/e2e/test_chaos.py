@@ -17,7 +17,7 @@ from tests.e2e.chaos.journals import Journals
 from tests.e2e.chaos.judging import handled_again, judge
 from tests.e2e.chaos.liveness import gaps, stalls
 from tests.e2e.chaos.load import CLUSTERS as CHAOS_CLUSTERS
-from tests.e2e.chaos.plan import CLUSTERS, SMALL
+from tests.e2e.chaos.plan import slice_of
 from tests.e2e.chaos.run import Report
 from tests.support.checkers import facts
 
@@ -33,7 +33,7 @@ def test_every_promise_holds_under_kills(report: Report) -> None:
     print(report.to_json())
     assert report.violations == []
     assert report.kills >= KILLS_MIN
-    assert sorted(report.faults) == sorted([*SMALL, *CLUSTERS])
+    assert report.faults == [*slice_of(report.seed).faults]
 
 
 def test_the_run_had_something_to_check(report: Report) -> None:
@@ -46,7 +46,9 @@ def test_the_run_had_something_to_check(report: Report) -> None:
     assert report.figures["sealed_topics_tried"]
     assert report.figures["seal_recorded_to_tried_ms"]
     assert report.given_up, "records that nobody had consumed were lost by design"
-    assert {cluster for route in report.routes for cluster in route.shares} == {*CHAOS_CLUSTERS}
+    carried = {cluster for route in report.routes for cluster in route.shares}
+    assert carried <= {*CHAOS_CLUSTERS}
+    assert len(carried) > 1
 
 
 def test_a_member_was_killed_between_its_commits(report: Report) -> None:

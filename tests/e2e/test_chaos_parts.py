@@ -22,12 +22,25 @@ from braid.api.registry.v1.events_pb2 import (
 )
 from braid.kernel.errors import ClusterUnavailable
 from tests.e2e.chaos.catalogue import FAULTS
+from tests.e2e.chaos.commit import DIGITS, VARIABLE, commit_hash, seed_from
 from tests.e2e.chaos.disks import Disk, batches_in, records_in
 from tests.e2e.chaos.field import Field, Mark, StuckError
 from tests.e2e.chaos.journals import Line, SyncedLog
 from tests.e2e.chaos.liveness import Act, excused, gaps, late, longest, stalls
 from tests.e2e.chaos.load import fate_of
-from tests.e2e.chaos.plan import BROKERS, CLUSTERS, FURTHER, SMALL, deck
+from tests.e2e.chaos.plan import (
+    ALWAYS,
+    BROKERS,
+    CLUSTERS,
+    GROUNDS,
+    LOSING,
+    PLAIN,
+    SEVERAL_BROKERS,
+    SLICE_LARGE,
+    SMALL,
+    deck,
+    slice_of,
+)
 from tests.e2e.chaos.producer import Sending
 from tests.e2e.chaos.quorum_log import METADATA_TOPIC
 from tests.e2e.chaos.run import PROMISED, Report
@@ -43,19 +56,37 @@ LOG: Final = facts.LogId("east", TOPIC, 2)
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_a_deck_holds_every_fault_and_a_smoke_its_own(seed: int) -> None:
-    assert sorted(deck(seed)) == sorted([*SMALL, *CLUSTERS, *FURTHER])
-    assert sorted(deck(seed, whole=False)) == sorted([*SMALL, *CLUSTERS])
-    assert {*deck(seed), *deck(seed, brokers=3)} == FAULTS.keys()
+def test_a_deck_holds_every_fault_of_its_ground(seed: int) -> None:
+    assert sorted(deck(seed)) == sorted([*SMALL, *CLUSTERS, *LOSING])
+    assert sorted(deck(seed, SEVERAL_BROKERS)) == sorted([*deck(seed), *BROKERS])
+    assert {name for ground in GROUNDS for name in deck(seed, ground)} == FAULTS.keys()
     assert deck(seed) == deck(seed)
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_clusters_of_several_brokers_have_faults_of_their_own(seed: int) -> None:
-    played = deck(seed, brokers=3)
-    assert {*BROKERS} <= {*played}
-    assert not {*BROKERS} & {*deck(seed)}
-    assert {*deck(seed)} - {*played} == {name for name in FAULTS if name.startswith("cluster returns")}
+@pytest.mark.parametrize("commit", ["0", "1a2b3c4d", "ffffffff", "f7cd256"])
+def test_a_commit_s_slice_is_small_and_always_the_same(commit: str) -> None:
+    ground, faults = slice_of(seed_from(commit))
+    large = [name for name in faults if name not in SMALL]
+    assert (ground, faults) == slice_of(seed_from(commit))
+    assert sorted(name for name in faults if name in SMALL) == sorted(SMALL)
+    assert {*ALWAYS} <= {*large} <= {*CLUSTERS, *LOSING, *BROKERS}
+    assert len([name for name in large if name in LOSING]) == 1
+    assert len(large) == len({*large}) <= SLICE_LARGE
+    assert bool({*large} & {*BROKERS}) == (ground != PLAIN)
+
+
+def test_every_fault_is_in_some_commit_s_slice() -> None:
+    slices = [slice_of(seed_from(f"{number * 2_654_435_761 % 2**32:08x}")) for number in range(200)]
+    assert {name for each in slices for name in each.faults} == FAULTS.keys()
+    assert {each.ground for each in slices} == {*GROUNDS}
+
+
+def test_a_slice_is_chosen_by_the_commit_or_by_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    assert len(commit_hash()) == DIGITS
+    assert seed_from(commit_hash()) >= 0
+    monkeypatch.setenv(VARIABLE, "1a2b3c4d5e6f")
+    assert commit_hash() == "1a2b3c4d"
 
 
 # --- load

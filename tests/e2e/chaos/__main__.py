@@ -1,6 +1,7 @@
 """`python -m tests.e2e.chaos --minutes 60 [--seed 7]`: deck after deck of faults until the time is over.
 
-Prints what it does, writes `build/chaos/`, and exits with 1 when an invariant did not hold.
+`--slice 1a2b3c4d` plays the part of the catalogue that `make test` plays at the commit of that hash. Prints what it
+does, writes `build/chaos/`, and exits with 1 when an invariant did not hold.
 """
 
 import argparse
@@ -12,21 +13,34 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tests.e2e.chaos.catalogue import FAULTS
-from tests.e2e.chaos.plan import deck
+from tests.e2e.chaos.commit import seed_from
+from tests.e2e.chaos.plan import GROUNDS, Ground, deck, slice_of
 from tests.e2e.chaos.run import play
 from tests.e2e.chaos.timeline import write_report
 
 BUILD = Path(__file__).resolve().parents[3] / "build" / "chaos"
 
 
-def decks(seed: int, minutes: float, brokers: int = 1) -> Iterator[Sequence[str]]:
+def decks(seed: int, minutes: float, ground: Ground) -> Iterator[Sequence[str]]:
     """At least one deck, then more while there is time."""
     end = time.monotonic() + minutes * 60
     while True:
-        yield deck(seed, brokers=brokers)
+        yield deck(seed, ground)
         seed += 1
         if time.monotonic() > end:
             return
+
+
+def chosen(arguments: argparse.Namespace) -> tuple[int, Ground, Iterator[Sequence[str]]]:
+    """The seed, the mesh and the decks that the command line asks for."""
+    if arguments.slice:
+        seed = seed_from(arguments.slice)
+        ground, faults = slice_of(seed)
+        return seed, ground, iter([faults])
+    (ground,) = (each for each in GROUNDS if each.brokers == arguments.brokers)
+    if arguments.fault:
+        return arguments.seed, ground, iter([arguments.fault])
+    return arguments.seed, ground, decks(arguments.seed, arguments.minutes, ground)
 
 
 def main() -> int:
@@ -36,15 +50,10 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=int(time.time()) % 100_000)
     parser.add_argument("--brokers", type=int, default=1, choices=(1, 3), help="of two of the three clusters")
     parser.add_argument("--fault", action="append", default=[], choices=FAULTS, help="play only these, in this order")
-    parser.add_argument("--smoke", action="store_true", help="play the deck of this seed that `make test` plays")
-    arguments = parser.parse_args()
-    seed = arguments.seed
-    if arguments.fault or arguments.smoke:
-        played = iter([arguments.fault or deck(seed, whole=False, brokers=arguments.brokers)])
-    else:
-        played = decks(seed, arguments.minutes, arguments.brokers)
+    parser.add_argument("--slice", default="", help="play the slice of a commit's hash; its first 8 digits will do")
+    seed, ground, played = chosen(parser.parse_args())
     say = functools.partial(print, flush=True)
-    report = asyncio.run(play(BUILD / "run", seed, played, say, brokers=arguments.brokers))
+    report = asyncio.run(play(BUILD / "run", seed, played, say, ground=ground))
     print(report.to_json())
     print(write_report(report, BUILD))
     return 1 if report.violations else 0

@@ -28,8 +28,7 @@ _DRAINING: Final = ChannelState.CHANNEL_STATE_DRAINING
 
 async def return_empty(field: Field, chance: random.Random) -> None:
     """The cluster that carries the stream dies; it returns on an empty disk, as another Kafka cluster."""
-    await field.healthy()
-    name = field.carrier()
+    name = await _carrier_of_one_disk(field)
     with field.marked(name, "returned empty") as mark:
         await _dies_with_unread_records(field, name)
         disk = field.disk(name)
@@ -59,8 +58,7 @@ async def return_cut_amid_repartition(field: Field, chance: random.Random) -> No
 
 
 async def _return_cut(field: Field, meanwhile: Callable[[], Awaitable[None]]) -> None:
-    await field.healthy()
-    name = field.carrier()
+    name = await _carrier_of_one_disk(field)
     with field.marked(name, "returned cut short") as mark:
         await _dies_with_unread_records(field, name)
         disk = field.disk(name)
@@ -73,6 +71,22 @@ async def _return_cut(field: Field, meanwhile: Callable[[], Awaitable[None]]) ->
         await asyncio.gather(field.mesh.start(name), meanwhile())
         await _told(field, mark)
     await field.progress()
+
+
+async def _carrier_of_one_disk(field: Field) -> str:
+    """The cluster that carries the stream; the stream moves first where that cluster has several brokers."""
+    await field.healthy()
+    name = field.carrier()
+    clusters = field.mesh.ready.clusters
+    if len(clusters[name].brokers) == 1:
+        return name
+    target = next(other for other, each in clusters.items() if len(each.brokers) == 1)
+    with field.marked(target, f"takes the stream from {name}", hit=False) as mark:
+        await field.move(target)
+        await arrived(field, name, mark.begin_ms)
+        await field.progress()
+    await field.healthy()
+    return target
 
 
 async def _nothing_else() -> None:

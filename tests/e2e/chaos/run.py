@@ -31,6 +31,7 @@ from tests.e2e.chaos.histories import KINDS, Histories
 from tests.e2e.chaos.journals import Journals, Line
 from tests.e2e.chaos.liveness import Act, gaps, late, stalls
 from tests.e2e.chaos.load import CLUSTERS, GROUP, LARGE, MEMBERS, PARTITIONS, PRODUCERS, STREAM, TOPIC_PREFIX, fate_of
+from tests.e2e.chaos.plan import PLAIN, Ground
 from tests.e2e.chaos.seals import Seals
 from tests.e2e.chaos.series import Route, lag, routes, span
 from tests.support.checkers import Violation, facts
@@ -95,7 +96,7 @@ class Report:
 
 
 async def play(
-    directory: Path, seed: int, decks: Iterator[Sequence[str]], say: Say = print, *, brokers: int = 1
+    directory: Path, seed: int, decks: Iterator[Sequence[str]], say: Say = print, *, ground: Ground = PLAIN
 ) -> Report:
     """Plays decks of faults, one after the other, then heals, quiets and judges.
 
@@ -104,15 +105,14 @@ async def play(
         seed: Of the choices faults make.
         decks: Faults by name; the run ends with the last one.
         say: Gets a line for each step.
-        brokers: Of the first two clusters; the third has one.
+        ground: The mesh to play on.
     """
     begun = time.monotonic()
     shutil.rmtree(directory, ignore_errors=True)
     logs = directory / "logs"
     logs.mkdir(parents=True)
     report = Report(seed)
-    mesh = DevMesh(directory / "mesh", clusters=[f"{name}:{brokers if name in LARGE else 1}" for name in CLUSTERS])
-    async with mesh:
+    async with mesh_of(directory / "mesh", ground) as mesh:
         ready = time.monotonic() - begun
         report.figures["dev_ready_seconds"] = [ready]
         report.figures["dev_memory_mb"] = [(await mesh.status()).memory_bytes / 1e6]
@@ -127,6 +127,11 @@ async def play(
     _judge(report, say)
     report.seconds = time.monotonic() - begun
     return report
+
+
+def mesh_of(directory: Path, ground: Ground) -> DevMesh:
+    """The mesh that a ground stands for, not started."""
+    return DevMesh(directory, clusters=[f"{name}:{ground.brokers if name in LARGE else 1}" for name in CLUSTERS])
 
 
 class _Play:
@@ -176,6 +181,7 @@ class _Play:
         for name in (*MEMBERS, *PRODUCERS):
             self._field.fleet.start(name)
         await self._field.progress()
+        await self._field.healthy()  # a machine that starts all of this at once may find clusters slow
         await self._field.owned(START_SECONDS)
 
     async def _break(self, decks: Iterator[Sequence[str]]) -> None:
