@@ -69,9 +69,9 @@ def _inflated(block: memoryview, history: bytes, room: memoryview, block_bytes: 
     """What a block holds, in `room`, behind what it may refer to."""
     before = 0
     packed: memoryview | bytes = block
-    if len(history) >= _MATCH_BYTES:
+    if history:
         packed = _as_literals(history) + block
-        before = _MATCH_BYTES + len(history)
+        before = _MATCH_BYTES + max(len(history), _MATCH_BYTES)
     most = before + block_bytes
     used = cramjam.lz4.decompress_block_into(packed, room[:most], output_len=most)
     return room[before:used]
@@ -81,8 +81,9 @@ def _as_literals(history: bytes) -> bytes:
     """The beginning of a block that inflates to four bytes and the history.
 
     Literals have to be followed by a reference: they are the history with its last four bytes in front, which the
-    reference repeats behind them.
+    reference repeats behind them. A history of fewer than four bytes is filled up with zeros in front.
     """
+    history = history.rjust(_MATCH_BYTES, b"\0")
     more, last = divmod(len(history) - 15, 255)
     token = bytes([0xF0]) + b"\xff" * more + bytes([last]) if more >= 0 else bytes([len(history) << 4])
     literals = history[-_MATCH_BYTES:] + history[:-_MATCH_BYTES]

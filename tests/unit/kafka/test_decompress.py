@@ -7,7 +7,7 @@ import struct
 import cramjam
 import pytest
 import zstandard
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from braid.kafka.decompress import INFLATE_ERRORS, DoesNotFit, inflate_into, inflated_parts
@@ -56,6 +56,7 @@ def test_raw_snappy_is_one_part(content: bytes) -> None:
     linked=st.booleans(),
     checked=st.booleans(),
 )
+@example(contents=[b"\0", b"\0" * 13], linked=True, checked=False)  # shorter than any reference
 def test_lz4_blocks_may_refer_to_those_before_them(contents: list[bytes], linked: bool, checked: bool) -> None:
     """Each content twice: the second time it is all references, as far as those may go."""
     packer = cramjam.lz4.Compressor(level=1, content_checksum=checked, block_linked=linked)
