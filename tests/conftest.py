@@ -10,7 +10,7 @@ import pytest
 from hypothesis import settings
 
 from devmesh.spark_archive import short_lived_options
-from tests.support import judging
+from tests.support import grounds, judging
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 
@@ -31,6 +31,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Adds the suite's own options."""
     parser.addoption("--sim-seeds", type=int, default=200, help="seeds each simulation runs (default: 200)")
     parser.addoption("--extended", action="store_true", help="also run tests marked extended (`make test-all` does)")
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Keeps untimed tests that share a mesh in one worker of a parallel run."""
+    if item.get_closest_marker("untimed"):
+        item.add_marker(pytest.mark.xdist_group(grounds.worker_group(item)))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -1,7 +1,8 @@
 """Runs the test tiers; real-process tests that fail are looked at again, alone, and said to be flaky if they pass.
 
-`python -m tools.suite tests/unit …`. Tiers without real processes take every core; those with them measure times and
-kill things, so they run alone, one test after the other. `--extended` adds the tests that run for long. Only tests of
+`python -m tools.suite tests/unit …`. Tiers without real processes take every core. Tests of real processes that are
+marked `untimed` run two at a time: much of what they do is wait. All others measure times, so they run alone, one
+after the other. `--extended` adds the tests that run for long. Only tests of
 real processes get a second look, and only a few of them: a machine that stalls for a second fails them without any
 fault of ours. Where the machine's host withheld its cores (`tests.support.patience`), more of them do, and a third.
 It is never silent: the share of its time that the machine gave is printed, what passed later is printed last and kept
@@ -9,6 +10,7 @@ in `build/flaky.json`, and is a bug to be mended. A unit, contract or simulation
 """
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -23,8 +25,11 @@ SECOND_LOOKS_MAX: Final = 3  # more failures at once are no accident
 STARVED_LOOKS_MAX: Final = 20  # unless the machine stood still for much of the time
 STARVED_SHARE: Final = 0.9  # given less of its time than this, a machine is starved
 SLOWEST_SHOWN: Final = 20
+UNTIMED_AT_ONCE: Final = 2  # a mesh has five to ten processes
 
-_FAILED: Final = 1  # pytest's exit code for tests that ran and failed
+_GROUP: Final = re.compile(r"@[^@\]]+$")  # of pytest-xdist
+_FAILED: Final = 1  # pytest's exit codes: tests ran and some failed; there was none to run
+_NOTHING: Final = 5
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -33,9 +38,9 @@ def main(arguments: Sequence[str]) -> int:
     for phase in phases(arguments):
         given = Deadline(0)
         codes.append(_pytest(*phase))
-        share = given.share
+        share = min(share, given.share)
     print(f"suite: the machine gave {share:.0%} of the time that tests wanted", flush=True)
-    code = max(codes, default=0)
+    code = max((code for code in codes if code != _NOTHING), default=_NOTHING)
     failed = failures(ROOT) if code == _FAILED else []
     doubted = failed
     for look in ("second", "third") if share < STARVED_SHARE else ("second",):
@@ -51,7 +56,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def phases(arguments: Sequence[str]) -> list[list[str]]:
-    """The pytest runs, one after the other: tests of pure code on all cores, then those of real processes.
+    """The pytest runs, one after the other: pure code on all cores, real processes two at a time, then those alone.
 
     Arguments are tiers, and options (`--extended`), which each run gets.
     """
@@ -60,14 +65,17 @@ def phases(arguments: Sequence[str]) -> list[list[str]]:
     real = [tier for tier in tiers if tier.startswith(REAL)]
     pure = [tier for tier in tiers if tier not in real]
     runs = [["--numprocesses=auto", "--dist=worksteal", *options, *pure]] if pure else []
-    runs += [[f"--durations={SLOWEST_SHOWN}", *options, *real]] if real else []
+    slowest = f"--durations={SLOWEST_SHOWN}"
+    at_once = [f"--numprocesses={UNTIMED_AT_ONCE}", "--dist=loadgroup", "-m", "untimed"]
+    runs += [[*at_once, slowest, *options, *real], ["-m", "not untimed", slowest, *options, *real]] if real else []
     return [["--cache-clear", *run] if run is runs[0] else run for run in runs]
 
 
 def failures(root: Path) -> list[str]:
-    """What failed in the last run, as pytest noted it."""
+    """What failed in the last run, as pytest noted it; without the group that a parallel run appends to the id."""
     noted = root / ".pytest_cache" / "v" / "cache" / "lastfailed"
-    return sorted(json.loads(noted.read_text(encoding="utf-8"))) if noted.exists() else []
+    found = json.loads(noted.read_text(encoding="utf-8")) if noted.exists() else []
+    return sorted({_GROUP.sub("", test) for test in found})
 
 
 def deserve_second_look(failed: Sequence[str], share: float) -> bool:

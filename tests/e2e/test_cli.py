@@ -22,7 +22,7 @@ COMMAND_SECONDS: Final = 60.0  # as the machine gives them
 HANG_SECONDS: Final = 300.0  # by the wall: it ends what hangs, and judges nothing
 Row: TypeAlias = dict[str, Any]  # of a JSON list, whose fields differ by type
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(1_200)]
+pytestmark = [pytest.mark.real, pytest.mark.untimed, pytest.mark.timeout(1_200)]
 
 
 @pytest.fixture(scope="module")

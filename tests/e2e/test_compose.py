@@ -25,7 +25,7 @@ HEALTHY_SECONDS: Final = 60.0
 HANG_SECONDS: Final = 300.0  # by the wall: it ends what hangs, and judges nothing
 LOOK_SECONDS: Final = 0.5  # between two health checks, each a process of its own
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.real, pytest.mark.untimed, pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")

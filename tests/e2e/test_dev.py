@@ -35,7 +35,7 @@ HANG_SECONDS: Final = 300.0  # by the wall: it ends what hangs, and judges nothi
 SMALL: Final = ("--registries", "1", "--assigners", "1", "--lagmons", "0", "--dlqs", "0")
 SERVICES: Final = ("registry-0", "registry-1", "assigner-0", "assigner-1", "lagmon-0", "dlq-0")
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(1_200)]
+pytestmark = [pytest.mark.real, pytest.mark.untimed, pytest.mark.timeout(1_200)]
 
 
 @pytest.fixture(scope="module")

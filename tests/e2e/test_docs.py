@@ -15,6 +15,8 @@ from braid.api.registry.v1.registry_service_pb2 import ListClustersRequest, List
 from tests.support.patience import until
 from tests.support.snippets import reader, run_page, run_snippet, snippets
 
+pytestmark = pytest.mark.untimed
+
 DOCS: Final = Path(__file__).resolve().parents[2] / "docs"
 GUIDES: Final = sorted((DOCS / "guides").glob("*.md"))
 SNIPPET_SECONDS: Final = 600.0  # by the wall: it ends what hangs, and judges nothing

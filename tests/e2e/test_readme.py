@@ -9,6 +9,8 @@ import pytest
 
 from tests.support.snippets import reader, run_snippet, snippets
 
+pytestmark = pytest.mark.untimed
+
 ROOT = Path(__file__).resolve().parents[2]
 SNIPPET_SECONDS = 300.0  # by the wall: it ends what hangs, and judges nothing
 

@@ -10,6 +10,8 @@ from typing import Final
 
 import pytest
 
+pytestmark = pytest.mark.untimed
+
 ROOT: Final = Path(__file__).resolve().parents[2]
 
 

@@ -14,11 +14,10 @@ import pytest
 from devmesh.brokers import KafkaBroker
 from devmesh.mesh import DevMesh
 from tests.support.brokers import STOCK_SESSION, running_broker
-from tests.support.grounds import Grounds, fixtures_of, together
+from tests.support.grounds import GROUNDS, Grounds, fixtures_of, together
 from tests.support.mesh import running_mesh
 
 TIER: Final = Path(__file__).parent
-GROUNDS: Final = ("broker", "two_clusters", "one_cluster", "whole_mesh", "three_brokers")
 _open: Final = Grounds()
 
 

@@ -16,7 +16,7 @@ from devmesh.brokers import KafkaBroker
 from devmesh.mesh import DevMesh
 from tests.support.patience import until
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.real, pytest.mark.untimed, pytest.mark.timeout(600)]
 STREAMS: Final = ("leaving-a", "leaving-b", "leaving-c")
 CALL_SECONDS: Final = 60.0  # by the wall: a call that is not answered at all
 EMPTY: Final = cluster_pb2.DECOMMISSION_STATE_EMPTY

@@ -18,7 +18,7 @@ from devmesh.mesh import DevMesh
 from tests.support.grounds import wait_healthy
 from tests.support.patience import until
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.real, pytest.mark.untimed, pytest.mark.timeout(600)]
 CALL_SECONDS: Final = 60.0  # by the wall: a call that is not answered at all
 BRAID: Final = (sys.executable, "-c", "from braid.cli import main; main()")
 FIRST: Final = [f"east-{number}" for number in range(150)]

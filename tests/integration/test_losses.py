@@ -14,7 +14,7 @@ from devmesh.brokers import KafkaBroker
 from devmesh.mesh import DevMesh
 from tests.support.patience import until
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.real, pytest.mark.untimed, pytest.mark.timeout(600)]
 STREAM: Final = "losing"
 CHANNEL: Final = f"{STREAM}/live/1"
 CALL_SECONDS: Final = 60.0  # by the wall: a call that is not answered at all

@@ -20,7 +20,7 @@ from devmesh.mesh import DevMesh
 from tests.support.grounds import wait_healthy
 from tests.support.patience import in_time, until
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.real, pytest.mark.untimed, pytest.mark.timeout(600)]
 KEYS: Final = 12
 BURST: Final = 24  # records sent at once
 SOME: Final = 400  # records after which something is under way

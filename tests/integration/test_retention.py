@@ -20,7 +20,7 @@ from services.registry.topics import HOUR_MS
 from tests.support.brokers import READY_SECONDS, running_broker
 from tests.support.patience import until
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.real, pytest.mark.untimed, pytest.mark.timeout(600)]
 STREAM: Final = "keeping"
 CHANNEL: Final = f"{STREAM}/live/1"
 KEPT_MS: Final = (24 + 14 * 24) * HOUR_MS

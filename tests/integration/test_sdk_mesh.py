@@ -20,7 +20,7 @@ from tests.support.patience import until
 ROOT: Final = Path(__file__).parents[2]
 HANGS_SECONDS: Final = 300.0  # by the wall
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.real, pytest.mark.untimed, pytest.mark.timeout(600)]
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ import pytest
 
 from bench.tables import Table
 
-pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(1_200)]
+pytestmark = [pytest.mark.real, pytest.mark.untimed, pytest.mark.slow, pytest.mark.timeout(1_200)]
 
 HANGS_SECONDS: Final = 1_000.0  # by the wall
 TABLES: Final = (
@@ -30,6 +30,7 @@ TABLES: Final = (
     "spark-batch",
     "spark-micro",
 )
+LONG: Final = ("repartition", "healthy")  # minutes each
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +61,7 @@ def test_its_tables_are_sound(name: str, written: dict[str, Path]) -> None:
     assert json.loads(written[name].read_text())["verdict"], "a quick run may never be quoted"
 
 
-@pytest.mark.parametrize("name", ["placement", "repartition", "healthy"])
+@pytest.mark.parametrize("name", ["placement", *(pytest.param(name, marks=pytest.mark.extended) for name in LONG)])
 def test_a_benchmark_runs_by_itself(name: str, tmp_path: Path) -> None:
     command = [sys.executable, "-m", f"bench.{name}", "--quick", "--into", str(tmp_path)]
     ran = subprocess.run(

@@ -12,6 +12,8 @@ from braid.stores.etcd import EtcdStore, backup
 from tests.contract.event_store.harness import LOGS, append_each
 from tests.support.etcd_process import EtcdCluster, etcd_cluster
 
+pytestmark = pytest.mark.untimed
+
 LATER, CLOCK = HistoryId("assigner", "group", "indexer"), system_host().clock
 
 

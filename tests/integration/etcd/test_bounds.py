@@ -16,6 +16,8 @@ from tests.integration.etcd.harness import EtcdHarness
 from tests.integration.etcd.ledger import reached
 from tests.support.etcd_process import etcd_cluster, free_ports
 
+pytestmark = pytest.mark.untimed
+
 
 async def test_many_full_batches_are_loaded_in_pages_and_watched_in_fragments(tmp_path: Path) -> None:
     async with etcd_cluster(tmp_path) as cluster, AsyncExitStack() as stack:

@@ -10,6 +10,8 @@ from tests.contract.event_store.harness import Body, body_name
 from tests.integration.etcd.harness import EtcdHarness
 from tests.support.etcd_process import etcd_cluster
 
+pytestmark = pytest.mark.untimed
+
 
 @pytest.mark.parametrize("body", BODIES, ids=body_name)
 async def test_etcd_keeps_the_contract(body: Body, tmp_path: Path) -> None:

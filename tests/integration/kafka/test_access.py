@@ -17,6 +17,8 @@ from devmesh.brokers import KafkaBroker
 from tests.support.brokers import READY_SECONDS, free_port, new_broker
 from tests.support.patience import until
 
+pytestmark = pytest.mark.untimed
+
 PASSWORDS = {"admin": "a-secret", "app": "app-secret"}
 AT_ONCE_SECONDS = 6.0  # with room for a loaded machine: nothing that hangs ends before 30 s
 TOPIC, LITERAL, DENY, ALLOW, WRITE = 2, 3, 2, 3, 4  # as Kafka numbers them in ACLs

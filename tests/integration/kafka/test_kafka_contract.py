@@ -13,6 +13,8 @@ from tests.contract.kafka import (
 )
 from tests.contract.kafka.rig import Body, Rig, body_name
 
+pytestmark = pytest.mark.untimed
+
 BODIES = [
     *admin_bodies.BODIES,
     *offsets_bodies.BODIES,

@@ -17,6 +17,8 @@ from tests.contract.kafka.rig import ENOUGH_SECONDS, Rig, values_of, write
 from tests.support.brokers import running_broker
 from tests.support.patience import until
 
+pytestmark = pytest.mark.untimed
+
 
 @pytest.fixture
 async def eager(tmp_path: Path) -> AsyncIterator[KafkaBroker]:

@@ -9,6 +9,8 @@ from tests.support.patience import Deadline
 from tools import suite
 
 REAL = "tests/e2e/test_demo.py::test_the_story_ends_well"
+AT_ONCE = ("--numprocesses=2", "--dist=loadgroup", "-m", "untimed")
+ALONE = ("-m", "not untimed")
 
 
 @pytest.fixture(autouse=True)
@@ -19,12 +21,12 @@ def calm(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[str, ...]]:
-    """What pytest was asked to run. It fails at first, then passes."""
+    """What pytest was asked to run. It fails where it runs two at once, then passes."""
     asked: list[tuple[str, ...]] = []
 
     def run(*arguments: str) -> int:
         asked.append(arguments)
-        return 1 if len(asked) == 1 else 0
+        return int("--dist=loadgroup" in arguments)
 
     monkeypatch.setattr(suite, "_pytest", run)
     monkeypatch.setattr(suite, "ROOT", tmp_path)
@@ -42,27 +44,43 @@ def test_a_real_test_that_passes_alone_is_named_flaky(
 ) -> None:
     note(tmp_path, REAL)
     assert suite.main(["tests/e2e"]) == 0
-    assert runs == [("--cache-clear", "--durations=20", "tests/e2e"), (REAL,)]
+    assert runs == [
+        ("--cache-clear", *AT_ONCE, "--durations=20", "tests/e2e"),
+        (*ALONE, "--durations=20", "tests/e2e"),
+        (REAL,),
+    ]
     assert "FLAKY" in capsys.readouterr().out
     assert json.loads((tmp_path / "build" / "flaky.json").read_text()) == [REAL]
 
 
-def test_pure_tests_take_all_cores_and_real_ones_run_alone() -> None:
+def test_pure_tests_take_all_cores_untimed_ones_two_and_others_run_alone() -> None:
     tiers = ["tests/unit", "tests/integration", "tests/simulation", "tests/e2e"]
-    pure, real = suite.phases(tiers)
+    pure, at_once, alone = suite.phases(tiers)
     assert pure == ["--cache-clear", "--numprocesses=auto", "--dist=worksteal", "tests/unit", "tests/simulation"]
-    assert real == ["--durations=20", "tests/integration", "tests/e2e"]
-    assert suite.phases(["tests/e2e"]) == [["--cache-clear", "--durations=20", "tests/e2e"]]
+    assert at_once == [*AT_ONCE, "--durations=20", "tests/integration", "tests/e2e"]
+    assert alone == [*ALONE, "--durations=20", "tests/integration", "tests/e2e"]
+    assert suite.phases(["tests/e2e"])[0] == ["--cache-clear", *AT_ONCE, "--durations=20", "tests/e2e"]
 
 
 def test_options_reach_every_run() -> None:
-    pure, real = suite.phases(["--extended", "tests/unit", "tests/e2e"])
+    pure, at_once, alone = suite.phases(["--extended", "tests/unit", "tests/e2e"])
     assert pure == ["--cache-clear", "--numprocesses=auto", "--dist=worksteal", "--extended", "tests/unit"]
-    assert real == ["--durations=20", "--extended", "tests/e2e"]
+    assert at_once == [*AT_ONCE, "--durations=20", "--extended", "tests/e2e"]
+    assert alone == [*ALONE, "--durations=20", "--extended", "tests/e2e"]
+
+
+def test_a_failure_of_a_parallel_run_is_named_without_its_group(tmp_path: Path) -> None:
+    note(
+        tmp_path,
+        f"{REAL}@test_demo.py",
+        "tests/e2e/test_x.py::test_x[a@b]@two_clusters",
+        "tests/e2e/test_x.py::test_x[a@b]",
+    )
+    assert suite.failures(tmp_path) == [REAL, "tests/e2e/test_x.py::test_x[a@b]"]
 
 
 def test_a_failure_in_either_run_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    codes = iter([1, 0])
+    codes = iter([1, 5, 0])
     monkeypatch.setattr(suite, "_pytest", lambda *_: next(codes))
     monkeypatch.setattr(suite, "ROOT", tmp_path)
     note(tmp_path, "tests/unit/kernel/test_ranges.py::test_x")
@@ -83,29 +101,36 @@ def test_a_failure_in_either_run_fails(monkeypatch: pytest.MonkeyPatch, tmp_path
 def test_no_second_look_at_anything_else(runs: list[tuple[str, ...]], tmp_path: Path, failed: list[str]) -> None:
     note(tmp_path, *failed)
     assert suite.main(["tests/e2e"]) == 1
-    assert len(runs) == 1
+    assert len(runs) == 2
 
 
 def test_a_starved_machine_gets_more_looks_at_more_tests(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     many = [f"{REAL}[{number}]" for number in range(suite.SECOND_LOOKS_MAX + 1)]
-    codes, asked = iter([1, 1, 0]), []
+    codes, asked = iter([1, 0, 1, 0]), []
 
     def run(*arguments: str) -> int:
         asked.append(arguments)
-        note(tmp_path, *(many if len(asked) == 1 else many[:1]))
+        note(tmp_path, *(many if len(asked) <= 2 else many[:1]))
         return next(codes)
 
     monkeypatch.setattr(suite, "_pytest", run)
     monkeypatch.setattr(suite, "ROOT", tmp_path)
     monkeypatch.setattr(Deadline, "share", 0.4)
     assert suite.main(["tests/e2e"]) == 0
-    assert asked[1:] == [tuple(many), (many[0],)]
+    assert asked[2:] == [tuple(many), (many[0],)]
     assert "gave 40% of the time" in capsys.readouterr().out
     assert json.loads((tmp_path / "build" / "flaky.json").read_text()) == many
     assert not suite.deserve_second_look([*many] * 6, 0.4)
     assert not suite.deserve_second_look(["tests/unit/kernel/test_ranges.py::test_x"], 0.4)
+
+
+def test_a_phase_without_tests_is_no_failure_unless_every_phase_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    for found, expected in ([5, 0], 0), ([0, 5], 0), ([5, 5], 5), ([5, 2], 2):
+        codes = iter(found)
+        monkeypatch.setattr(suite, "_pytest", lambda *_, codes=codes: next(codes))
+        assert suite.main(["tests/e2e"]) == expected
 
 
 def test_what_fails_twice_has_failed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
