@@ -13,6 +13,7 @@ from braid.cli.getting import not_found
 from braid.cli.kinds import CHANNEL, CLUSTER, GROUP, LEASE, MEMBER, STREAM, Kind, Scope
 from braid.cli.listing import COLUMNS, all_channels, channel_item, cluster_item, list_items
 from braid.cli.output import Format, Item, render_document, render_table, shortened
+from braid.cli.past_items import read_past
 from braid.cli.rules import rule_lines
 from braid.cli.session import Session
 from braid.cli.times import age_text, clock_text
@@ -23,17 +24,22 @@ _RANGE_FIELDS: Final = {"partition", "first", "last"}
 _SHOWN_APART: Final = ("channels", "topic_id", "decommission", "evidence", "load")
 
 
-async def describe_item(session: Session, kind: Kind, name: str, format: Format) -> int:
-    """Prints one thing.
+async def describe_item(session: Session, kind: Kind, name: str, format: Format, at_ms: int = 0) -> int:
+    """Prints one thing as it is, or as it was at a moment.
 
     Raises:
-        NotFound: nothing has that name.
+        NotFound: nothing has that name, or had it then.
+        HistoryHole: the moment's events are not kept.
     """
-    item = await _find(session, kind, name)
-    if kind is CLUSTER:
-        item = cluster_item(await with_evidence(session, name))
-    related = {each: await _RELATED[kind, each](session, item) for each in _related_kinds(kind)}
-    events = await _events(session, kind, name)
+    if at_ms:
+        item, related = await read_past(session, kind, name, at_ms)
+        session.as_of_ms = min(at_ms, session.now_ms)
+    else:
+        item = await _find(session, kind, name)
+        if kind is CLUSTER:
+            item = cluster_item(await with_evidence(session, name))
+        related = {each: await _RELATED[kind, each](session, item) for each in _related_kinds(kind)}
+    events = await _events(session, kind, name, at_ms)
     if format in (Format.JSON, Format.YAML):
         session.terminal.print(render_document(format, _document(item, related, events)))
         return 0
@@ -73,11 +79,13 @@ async def _find(session: Session, kind: Kind, name: str) -> Item:
     raise await not_found(session, kind, Scope(name))
 
 
-async def _events(session: Session, kind: Kind, name: str) -> list[Item]:
+async def _events(session: Session, kind: Kind, name: str, at_ms: int) -> list[Item]:
     if kind not in (STREAM, CLUSTER, GROUP):
         return []
     subject = histories.parse_subject(f"{kind.singular}/{name}")
-    found = await histories.list_events(session, subject, latest=_EVENTS_SHOWN)
+    found = await histories.list_events(session, subject, until_ms=at_ms, latest=_EVENTS_SHOWN)
+    if at_ms:
+        found.note_gaps(session)
     return [histories.event_item(each) for each in found.records[-_EVENTS_SHOWN:]]
 
 

@@ -293,9 +293,10 @@ def member_item(member: group_pb2.Member) -> Item:
 
 def member_state(member: group_pb2.Member) -> str:
     """A member in one word: away, being emptied, stopped with a lane, or at work."""
-    if member.drain and member.state == group_pb2.MEMBER_STATE_LIVE:
+    here = member.state != group_pb2.MEMBER_STATE_AWAITED
+    if member.drain and here:
         return enum_text(rules_pb2.DrainState.DESCRIPTOR, member.drain).upper()
-    if member.stopped and member.state == group_pb2.MEMBER_STATE_LIVE:
+    if member.stopped and here:
         return "STOPPED"
     return enum_text(group_pb2.MemberState.DESCRIPTOR, member.state).upper()
 

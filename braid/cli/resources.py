@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -10,6 +11,7 @@ from braid.cli import kinds
 from braid.cli.execution import ContextOption, DryRunOption, EndpointOption, OutputOption, execute
 from braid.cli.kinds import parse_kind
 from braid.cli.output import Format, parse_format
+from braid.cli.times import parse_time, to_ms
 from braid.kernel.errors import Invalid, Refused
 from braid.kernel.limits import CLI_LETTERS_SHOWN, CLI_REJECTED_FETCHED_MAX
 
@@ -40,6 +42,7 @@ _DESCRIBE: Final = """Show one thing in full, what belongs to it, and its latest
   braid describe stream logs               its channels, its groups, who holds a drain
   braid describe cluster east
   braid describe group indexer -o json
+  braid describe stream logs --at 14:03    as it was then, by its history
   braid describe deadletter logs/1/0/5     why it was given up, and what is in it
   braid describe replay 01KA2B             how far it is
 """
@@ -187,12 +190,21 @@ def _get_rejected(
 def _describe(
     type_: _Type,
     name: _Name,
+    at: Annotated[
+        str,
+        typer.Option(
+            metavar="TIME", help="A stream, cluster or group as of then: 2026-11-21T14:03:00Z, 14:03, 10m (ago)."
+        ),
+    ] = "",
     output: Annotated[str, typer.Option("-o", "--output", metavar="FORMAT", help="table, json or yaml.")] = "table",
     endpoint: EndpointOption = "",
     context: ContextOption = "",
 ) -> None:
     kind = parse_kind(type_, "describe", _DESCRIBABLE)
     format = parse_format(output, (Format.TABLE, Format.JSON, Format.YAML))
+    at_ms = to_ms(parse_time(at, datetime.now().astimezone(), "--at")) if at else 0
+    if at and kind in (kinds.DEADLETTER, kinds.REPLAY):
+        raise Invalid(f"a {kind.singular} is not described as of a moment", field="--at", remedy="leave it out")
     if kind is kinds.DEADLETTER:
         from braid.cli.deadletters import describe_letter
 
@@ -205,7 +217,7 @@ def _describe(
         return
     from braid.cli.describing import describe_item
 
-    execute(endpoint, context, lambda session: describe_item(session, kind, name, format))
+    execute(endpoint, context, lambda session: describe_item(session, kind, name, format, at_ms))
 
 
 def _delete(

@@ -35,6 +35,7 @@ class Session:
 
     Attributes:
         interrupt_code: Exit code when a person ends the command; 0 for commands that end no other way.
+        as_of_ms: The past moment that is shown, from which ages are counted; 0 for the present.
     """
 
     def __init__(self, ports: Ports, mesh: Mesh, terminal: Terminal) -> None:
@@ -42,17 +43,18 @@ class Session:
         self.mesh = mesh
         self.terminal = terminal
         self.interrupt_code = EXIT_INTERRUPTED
+        self.as_of_ms = 0
         self._followers_only: set[str] = set()
 
     @property
     def now_ms(self) -> int:
-        """Wall time, milliseconds since the epoch."""
-        return self.ports.host.clock.now_ms()
+        """The moment that is shown, milliseconds since the epoch: wall time, unless a past one was asked for."""
+        return self.as_of_ms or self.ports.host.clock.now_ms()
 
     @property
     def now(self) -> datetime:
         """Wall time in the user's zone."""
-        return from_ms(self.now_ms, UTC).astimezone()
+        return from_ms(self.ports.host.clock.now_ms(), UTC).astimezone()
 
     def service(self, name: str) -> ServiceClient:
         """A client of one service."""

@@ -25,6 +25,7 @@ from services.assigner.servicer_beats import Beats
 from services.assigner.servicer_closing import Closings
 from services.assigner.servicer_joins import Joins, MemberSession
 from services.assigner.servicer_operations import Operations
+from services.assigner.servicer_past import PastReads
 from services.assigner.servicer_preview import Previews
 from services.assigner.servicer_reads import Reads, group_message
 from services.assigner.servicer_resets import Resets
@@ -72,6 +73,7 @@ class Assigner:
                 _path("ListMembers"): unary(api.ListMembersRequest, reads.list_members),
                 _path("ListLeases"): unary(api.ListLeasesRequest, reads.list_leases),
                 _path("ExplainLease"): unary(api.ExplainLeaseRequest, reads.explain_lease),
+                _path("DescribePast"): unary(api.DescribePastRequest, PastReads(replica).describe),
                 _path("PreviewPlacement"): unary(api.PreviewPlacementRequest, previews.preview_placement),
                 _path("PinLease"): unary(api.PinLeaseRequest, operations.pin_lease),
                 _path("BanMember"): unary(api.BanMemberRequest, operations.ban_member),

@@ -57,7 +57,7 @@ class Reads:
         """Groups by name. Filtered by lane the answer feeds drains, so it is the leader's. Raises `NotLeader`."""
         if request.stream or request.lane:
             self._replica.require_leader()
-        found = [group for group in self._groups("") if _consumes(group, request.stream, request.lane)]
+        found = [group for group in self._groups("") if consumes(group, request.stream, request.lane)]
         groups, token = _page(found, lambda group: group.name, request.page_size, request.page_token)
         return api.ListGroupsResponse(
             groups=map(self._described, groups), next_page_token=token, revision=self._replica.aggregates.revision
@@ -141,19 +141,42 @@ class Reads:
 
     def _member(self, group: Group, member: Member, leases: int) -> group_pb2.Member:
         here = not self._replica.leading() or self._connected(MemberKey(group.name, member.id))
-        return group_pb2.Member(
-            id=member.id,
-            group=group.name,
-            client_id=member.client_id,
-            zone=member.zone,
-            state=group_pb2.MEMBER_STATE_LIVE if here else group_pb2.MEMBER_STATE_AWAITED,
-            join_time_ms=member.joined_at_ms,
-            leases=leases,
-            peer=member.peer,
-            capacity=said_capacity(group, member),
-            drain=_drain_state(group, member),
-            stopped=[_stop_message(each) for each in stops.of_member(group, member.id)],
-        )
+        state = group_pb2.MEMBER_STATE_LIVE if here else group_pb2.MEMBER_STATE_AWAITED
+        return _member_message(group, member, leases, state)
+
+
+def member_messages(group: Group) -> Sequence[group_pb2.Member]:
+    """A group's members as its history has them: it records nothing of their connections, so their states are unset."""
+    counts = _held(group)
+    return [
+        _member_message(group, member, counts.get(member.id, 0), group_pb2.MEMBER_STATE_UNSPECIFIED)
+        for _, member in sorted(group.members.items())
+    ]
+
+
+def leases_page(group: Group, size: int, token: str) -> tuple[list[group_pb2.Lease], str]:
+    """A page of one group's leases, free ones included, and the next page's token."""
+    found = [(group, name, lease) for name, lease in _leases(group)]
+    page, token = _page(found, _lease_key, size, token)
+    return [lease_message(*each) for each in page], token
+
+
+def _member_message(
+    group: Group, member: Member, leases: int, state: group_pb2.MemberState.ValueType
+) -> group_pb2.Member:
+    return group_pb2.Member(
+        id=member.id,
+        group=group.name,
+        client_id=member.client_id,
+        zone=member.zone,
+        state=state,
+        join_time_ms=member.joined_at_ms,
+        leases=leases,
+        peer=member.peer,
+        capacity=said_capacity(group, member),
+        drain=_drain_state(group, member),
+        stopped=[_stop_message(each) for each in stops.of_member(group, member.id)],
+    )
 
 
 def group_message(state: Group) -> group_pb2.Group:
@@ -261,7 +284,7 @@ def _held(group: Group) -> dict[str, int]:
     return counts
 
 
-def _consumes(group: Group, stream: str, lane: str) -> bool:
+def consumes(group: Group, stream: str, lane: str) -> bool:
     """Whether the group is subscribed to a lane of a stream; an empty name stands for any."""
     if group.spec is None or (stream and stream not in group.spec.streams):
         return False

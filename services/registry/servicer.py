@@ -16,6 +16,7 @@ from braid.rpc.methods import duplex, method_path, server_stream, service_path, 
 from services.registry.cluster_requests import ClusterRequests
 from services.registry.desk import Desk
 from services.registry.servicer_closing import ClosingRequests
+from services.registry.servicer_past import PastRequests
 from services.registry.stream_requests import StreamRequests
 from services.registry.views import Holders
 from services.registry.watch import watch_channels
@@ -41,6 +42,7 @@ def registry_rpc(desk: Desk) -> RpcService:
     channels = {
         "CloseChannel": unary(api.CloseChannelRequest, closing.close),
         "ReleaseChannel": unary(api.ReleaseChannelRequest, closing.release),
+        "DescribePast": unary(api.DescribePastRequest, PastRequests(desk.replica).describe),
     }
     unaries = {**_cluster_methods(ClusterRequests(desk)), **_stream_methods(streams), **channels}
     return RpcService(

@@ -17,7 +17,7 @@ from braid.api.mesh.v1.archive_pb2 import (
 )
 from braid.api.mesh.v1.event_pb2 import ListEventsRequest, ListEventsResponse
 from braid.archive.memory import MemoryArchive
-from braid.kernel.errors import HistoryHole, Invalid, NotFound
+from braid.kernel.errors import ArchiveDamaged, HistoryHole, Invalid, NotFound
 from tests.support.checkers.past import PastAnswers
 from tests.support.virtual_time import run_virtual
 from tests.unit.assigner.mesh import Mesh, Wire
@@ -117,6 +117,97 @@ def test_every_answer_stays_the_same_from_any_replica() -> None:
         await mesh.host.clock.sleep(31)
         assert await answers.violations(again) == []
         assert answers.refused == []
+
+    run(scenario())
+
+
+async def described(mesh: Mesh, at_ms: int) -> object:
+    """The group as it was then: its members and leases, in pages of two."""
+    client, leases, request = mesh.client("cli"), [], api.DescribePastRequest(group="indexer", at_ms=at_ms, page_size=2)
+    members: list[tuple[str, int]] = []
+    while True:
+        page = await client.unary("DescribePast", request, api.DescribePastResponse, timeout_seconds=8)
+        members += [(each.client_id, each.leases) for each in page.members]
+        leases += [each.SerializeToString() for each in page.leases]
+        request.page_token = page.next_page_token
+        if not request.page_token:
+            return members, leases
+
+
+async def living(mesh: Mesh) -> object:
+    """The same of the present, as it is answered without any history."""
+    client = mesh.client("cli")
+    wanted = api.ListLeasesRequest(group="indexer", page_size=1_000)
+    leases = await client.unary("ListLeases", wanted, api.ListLeasesResponse, timeout_seconds=8)
+    members = await client.unary(
+        "ListMembers", api.ListMembersRequest(group="indexer"), api.ListMembersResponse, timeout_seconds=8
+    )
+    return (
+        [(each.client_id, each.leases) for each in members.members],
+        [each.SerializeToString() for each in leases.leases],
+    )
+
+
+def test_a_described_group_stays_the_same_or_is_refused_where_an_event_is_gone() -> None:
+    async def scenario() -> None:
+        mesh = Mesh()
+        mesh.archives = {"assigner-0": MemoryArchive()}
+        await mesh.start(1)
+        answers = PastAnswers()
+        for number in range(2):
+            wire = Wire(mesh, f"member-{number}")
+            await wire.hello(client_id=f"web-{number}")
+            await wire.next("delta")
+            for _ in range(4):
+                await freeze_and_unfreeze(mesh, 100)
+                answers.record(mesh.host.clock.now_ms(), await living(mesh))
+                await mesh.host.clock.sleep(0.01)
+                await wire.beat()
+            assert wire.call is not None
+            await wire.call.close()
+            await mesh.until(lambda: not mesh.state().members)
+        await mesh.host.clock.sleep(1)
+        assert await answers.violations(lambda at_ms: described(mesh, at_ms)) == []
+        assert answers.refused == []
+        assert len({str(answer) for _, answer in answers.given}) > 1, "it changed meanwhile"
+        objects = mesh.archives["assigner-0"].objects
+        first = min(name for name in objects if name.startswith("assigner/group/") and name.endswith(".seg"))
+        for name in [name for name in objects if name.startswith("assigner/group/") and name.endswith(".base")]:
+            del objects[name]
+        byte = bytearray(objects[first])
+        byte[len(byte) // 2] ^= 1
+        objects[first] = bytes(byte)
+        leader = await mesh.leader()
+        mesh.processes[leader.instance].kill()
+        await mesh.replica(leader.instance)  # nothing of it is kept open
+        await mesh.host.clock.sleep(31)
+        early, late = answers.given[0][0], answers.given[-1][0]
+        with pytest.raises(ArchiveDamaged) as told:
+            await described(mesh, early)
+        assert told.value.metadata["history"] == "assigner/group/indexer"
+        assert 1 <= int(told.value.metadata["first"]) <= int(told.value.metadata["last"]) <= 512
+        assert await described(mesh, late) == answers.given[-1][1], "the store alone has it"
+        with pytest.raises(NotFound):
+            await described(mesh, 1)
+
+    run(scenario())
+
+
+def test_what_is_described_is_one_thing_at_one_moment() -> None:
+    async def scenario() -> None:
+        mesh = await Mesh().start()
+        await Wire(mesh).hello(client_id="web-1")
+        client = mesh.client("cli")
+        for wrong in (
+            api.DescribePastRequest(group="indexer"),
+            api.DescribePastRequest(at_ms=5),
+            api.DescribePastRequest(group="indexer", stream="logs", at_ms=5),
+        ):
+            with pytest.raises(Invalid):
+                await client.unary("DescribePast", wrong, api.DescribePastResponse, timeout_seconds=8)
+        of_stream = api.DescribePastRequest(stream="logs", at_ms=mesh.host.clock.now_ms())
+        told = await client.unary("DescribePast", of_stream, api.DescribePastResponse, timeout_seconds=8)
+        assert [each.name for each in told.groups] == ["indexer"]
 
     run(scenario())
 

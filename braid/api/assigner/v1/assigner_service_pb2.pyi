@@ -1049,3 +1049,70 @@ class CloseChannelResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___CloseChannelResponse: _TypeAlias = CloseChannelResponse  # noqa: Y015
+
+@_typing.final
+class DescribePastRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GROUP_FIELD_NUMBER: _builtins.int
+    STREAM_FIELD_NUMBER: _builtins.int
+    AT_MS_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    group: _builtins.str
+    """Exactly one of these two is set."""
+    stream: _builtins.str
+    """Names a stream: the answer has groups alone."""
+    at_ms: _builtins.int
+    page_size: _builtins.int
+    """Of leases."""
+    page_token: _builtins.str
+    def __init__(
+        self,
+        *,
+        group: _builtins.str = ...,
+        stream: _builtins.str = ...,
+        at_ms: _builtins.int = ...,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_ms", b"at_ms", "group", b"group", "page_size", b"page_size", "page_token", b"page_token", "stream", b"stream"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DescribePastRequest: _TypeAlias = DescribePastRequest  # noqa: Y015
+
+@_typing.final
+class DescribePastResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GROUPS_FIELD_NUMBER: _builtins.int
+    MEMBERS_FIELD_NUMBER: _builtins.int
+    LEASES_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    @_builtins.property
+    def groups(self) -> _containers.RepeatedCompositeFieldContainer[_group_pb2.Group]: ...
+    @_builtins.property
+    def members(self) -> _containers.RepeatedCompositeFieldContainer[_group_pb2.Member]:
+        """On the first page; their states are not told: who was connected is not recorded."""
+
+    @_builtins.property
+    def leases(self) -> _containers.RepeatedCompositeFieldContainer[_group_pb2.Lease]: ...
+    def __init__(
+        self,
+        *,
+        groups: _abc.Iterable[_group_pb2.Group] | None = ...,
+        members: _abc.Iterable[_group_pb2.Member] | None = ...,
+        leases: _abc.Iterable[_group_pb2.Lease] | None = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["groups", b"groups", "leases", b"leases", "members", b"members", "next_page_token", b"next_page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DescribePastResponse: _TypeAlias = DescribePastResponse  # noqa: Y015

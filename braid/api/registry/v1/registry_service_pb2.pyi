@@ -698,3 +698,61 @@ class CloseChannelResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___CloseChannelResponse: _TypeAlias = CloseChannelResponse  # noqa: Y015
+
+@_typing.final
+class DescribePastRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STREAM_FIELD_NUMBER: _builtins.int
+    CLUSTER_FIELD_NUMBER: _builtins.int
+    AT_MS_FIELD_NUMBER: _builtins.int
+    stream: _builtins.str
+    """Exactly one of these two is set."""
+    cluster: _builtins.str
+    at_ms: _builtins.int
+    def __init__(
+        self,
+        *,
+        stream: _builtins.str = ...,
+        cluster: _builtins.str = ...,
+        at_ms: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_ms", b"at_ms", "cluster", b"cluster", "stream", b"stream"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DescribePastRequest: _TypeAlias = DescribePastRequest  # noqa: Y015
+
+@_typing.final
+class DescribePastResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STREAM_FIELD_NUMBER: _builtins.int
+    CLUSTER_FIELD_NUMBER: _builtins.int
+    CHANNELS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def stream(self) -> _stream_pb2.Stream:
+        """The one that was asked for, without what is measured and not recorded."""
+
+    @_builtins.property
+    def cluster(self) -> _cluster_pb2.Cluster: ...
+    @_builtins.property
+    def channels(self) -> _containers.RepeatedCompositeFieldContainer[_stream_pb2.Channel]:
+        """Of the stream, or on the cluster: those that had topics then."""
+
+    def __init__(
+        self,
+        *,
+        stream: _stream_pb2.Stream | None = ...,
+        cluster: _cluster_pb2.Cluster | None = ...,
+        channels: _abc.Iterable[_stream_pb2.Channel] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "stream", b"stream"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["channels", b"channels", "cluster", b"cluster", "stream", b"stream"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DescribePastResponse: _TypeAlias = DescribePastResponse  # noqa: Y015
