@@ -122,6 +122,7 @@ class FixedMesh(MeshOfStreams):
     def _routes(
         self,
         stream: str,
+        lanes: Sequence[str],
         producer_id: str,
         on_route: Callable[[RouteTable], None],
         on_refused: Callable[[BraidError], None],

@@ -15,7 +15,7 @@ from braid.client.lane_rules import LaneRule
 from braid.client.lease_session import LeaseKeeper, LeaseListener, LeaseSession
 from braid.client.producer import Producer
 from braid.client.route_watch import RouteSource, RouteWatch
-from braid.client.routing import RouteTable
+from braid.client.routing import DLQ_LANE, RouteTable
 from braid.client.settings import Backlog, ConsumerSettings, ProducerSettings, Retry, Start
 from braid.client.where import Where
 from braid.host.system import system_host
@@ -108,7 +108,7 @@ class MeshOfStreams:
         return Producer(
             self._host,
             self._kafka,
-            lambda *listening: self._routes(stream, *listening),
+            lambda *listening: self._routes(stream, settings.lanes, *listening),
             stream=stream,
             zone=self._zone,
             settings=settings,
@@ -119,7 +119,7 @@ class MeshOfStreams:
             self._host,
             self._kafka,
             lambda *listening: self._leases(settings, *listening),
-            lambda stream: self._make_producer(stream, ProducerSettings()),
+            lambda stream: self._make_producer(stream, ProducerSettings(lanes=(DLQ_LANE,))),
             zone=self._zone,
             settings=settings,
             cluster_watch=self._cluster_watch,
@@ -128,11 +128,12 @@ class MeshOfStreams:
     def _routes(
         self,
         stream: str,
+        lanes: Sequence[str],
         producer_id: str,
         on_route: Callable[[RouteTable], None],
         on_refused: Callable[[BraidError], None],
     ) -> RouteSource:
-        """Where a new producer's routes come from."""
+        """Where the routes come from of a new producer that writes to some lanes only; to all when it names none."""
         raise NotImplementedError
 
     def _leases(
@@ -186,6 +187,7 @@ class Mesh(MeshOfStreams):
     def _routes(
         self,
         stream: str,
+        lanes: Sequence[str],
         producer_id: str,
         on_route: Callable[[RouteTable], None],
         on_refused: Callable[[BraidError], None],
@@ -198,6 +200,7 @@ class Mesh(MeshOfStreams):
             zone=self._zone,
             stream=stream,
             host=self._host.name,
+            lanes=lanes,
         )
         return RouteWatch(self._host, self.service("registry"), hello, on_route, on_refused)
 

@@ -9,7 +9,7 @@ from braid.client.mesh import Mesh
 from braid.client.partition_work import PartitionWork
 from braid.client.ready import Ready
 from braid.client.record import Record
-from braid.client.routing import cluster_address
+from braid.client.routing import DLQ_LANE, cluster_address
 from braid.client.settings import ProducerSettings
 from braid.client.watched import Run, watched
 from braid.kernel.errors import BraidError, Unavailable
@@ -57,7 +57,7 @@ async def quarantine(
     dead_letters = DeadLetters(
         mesh._host,
         group,
-        lambda stream: mesh._make_producer(stream, ProducerSettings()),
+        lambda stream: mesh._make_producer(stream, ProducerSettings(lanes=(DLQ_LANE,))),
         beside=beside,
         held=lambda lane, count, size: None,
     )

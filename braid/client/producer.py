@@ -283,7 +283,7 @@ class Producer:
         named = outgoing.lane
         if named is None and self._lane_rule is not None:
             named = self._lane_rule(outgoing, now_ms)
-        lane = route.lane(named)
+        lane = self._checked(route.lane(named))
         self._sequence += 1
         sequence = self._sequence
         identity = id or f"{self.id}:{sequence}"
@@ -305,6 +305,13 @@ class Producer:
         )  # fmt: skip
         self._outbox.add(record)
         return record
+
+    def _checked(self, lane: str) -> str:
+        """A lane that it may write to. Raises `Invalid`: channels of others do not wait for its acknowledgements."""
+        lanes = self._settings.lanes
+        if lanes and lane not in lanes:
+            raise Invalid(f"this producer writes to {', '.join(lanes)} only, not to {lane}", field="lane")
+        return lane
 
     def _check_open(self) -> None:
         if self._refusal is not None:

@@ -30,6 +30,8 @@ class ProducerSettings:
         compression: None, `gzip`, `snappy`, `lz4` or `zstd`.
         linger_ms: How long a batch may wait to fill.
         lane_rule: Says the lane of a record that names none, for example `Late(60, "bulk")`.
+        lanes: The only lanes it writes to; all of them when empty. The registry waits for it, and for how far its
+            receipts go, only where channels of these lanes are concerned.
     """
 
     max_buffer_bytes: int = limits.PRODUCER_BUFFER_BYTES
@@ -37,6 +39,7 @@ class ProducerSettings:
     compression: str | None = None
     linger_ms: int = 5
     lane_rule: LaneRule | None = None
+    lanes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.max_buffer_bytes < 1:

@@ -15,7 +15,7 @@ from braid.client.lease_session import LeaseListener
 from braid.client.mesh import MeshOfStreams
 from braid.client.producer import Producer
 from braid.client.route_watch import Reach
-from braid.client.routing import RouteTable
+from braid.client.routing import DLQ_LANE, RouteTable
 from braid.client.settings import ConsumerSettings, ProducerSettings
 from braid.kafka.memory import MemoryKafka
 from braid.kernel import limits
@@ -168,7 +168,7 @@ class MemoryMesh(MeshOfStreams):
             process.host,
             process.kafka,
             join,
-            lambda stream: self._producer_of(process, stream, ProducerSettings()),
+            lambda stream: self._producer_of(process, stream, ProducerSettings(lanes=(DLQ_LANE,))),
             zone="",
             settings=settings,
         )

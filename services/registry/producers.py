@@ -22,7 +22,7 @@ from braid.api.registry.v1.route_pb2 import Resumption as ResumptionMessage
 from braid.kernel.capabilities import KNOWS_DENIALS
 from braid.kernel.errors import BraidError, Invalid, NotFound, Refused, Unavailable, Unsupported
 from braid.kernel.ids import check_name
-from braid.kernel.limits import RECONCILE_SECONDS, WATCH_ALIVE_SECONDS
+from braid.kernel.limits import LANES_MAX, RECONCILE_SECONDS, WATCH_ALIVE_SECONDS
 from braid.kernel.limits_health import WITNESSES_ASKED_MAX
 from braid.kernel.ports import DuplexServing
 from braid.kernel.resumptions import Resumption, Stretch
@@ -75,6 +75,7 @@ class Producers:
             stream.name, hello.producer_id, hello.revision, stream.route_revision, self._replica.host.clock.elapsed()
         )
         session.host = _host(hello, call.caller.peer)
+        session.lanes = frozenset(hello.lanes)
         session.knows_denials = KNOWS_DENIALS in hello.capabilities
         for left in hello.left:
             self._take_receipts(stream, left)
@@ -248,4 +249,8 @@ async def _read_hello(call: DuplexServing) -> ProducerHello:
     if not hello.producer_id:
         raise Invalid("a producer needs an id", field="hello.producer_id")
     check_name(hello.stream, "hello.stream")
+    if len(hello.lanes) > LANES_MAX:
+        raise Invalid(f"{len(hello.lanes)} lanes are more than {LANES_MAX}", field="hello.lanes")
+    for lane in hello.lanes:
+        check_name(lane, "hello.lanes")
     return hello

@@ -27,6 +27,7 @@ class ProducerSession:
         gone_since: When its stream broke; None while connected.
         waived: Drains up to this revision do not wait for it any more.
         host: Where it runs, as it says.
+        lanes: The only lanes it writes to; all of them when empty.
         knows_denials: Whether it never complains of a cluster that refuses it; older SDKs do.
         questions: Clusters it is to be asked about.
     """
@@ -39,6 +40,7 @@ class ProducerSession:
     gone_since: float | None = None
     waived: int = 0
     host: str = ""
+    lanes: frozenset[str] = frozenset()
     knows_denials: bool = True
     questions: set[str] = field(default_factory=set)
 
@@ -171,7 +173,8 @@ class Sessions:
         self._forget_gone(now)
         self._expire(stream, current, now)
         wanted = channel.drain_revision
-        late = [session for session in self._of(stream) if session.acknowledged < wanted]
+        writers = [each for each in self._of(stream) if not each.lanes or channel.ref.lane in each.lanes]
+        late = [session for session in writers if session.acknowledged < wanted]
         holders = [session.id for session in late if session.waived < wanted]
         expired = [session.id for session in late if session.waived >= wanted]
         knows_all = channel.activated_epoch == self.epoch or now - self.began >= self.session_seconds

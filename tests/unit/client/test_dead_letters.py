@@ -120,3 +120,16 @@ async def test_what_a_record_says_under_names_of_dead_letters_is_not_believed() 
         told = dict(copy.headers)
         assert {"braid-dl-cut", "braid-dl-quarantine", "braid-dl-last-offset"}.isdisjoint(told)
         assert (told["braid-dl-origin-id"], told["own"]) == (b"01:1", b"kept")
+
+
+@virtual
+async def test_a_producer_of_dead_letters_says_that_it_writes_to_no_other_lane() -> None:
+    """Only channels of the dlq lane wait for a member that died: the ends of other losses stay known."""
+    async with bench() as at:
+        await at.control.move(LIVE, "logs/bulk/1", "logs/dlq/1")
+        fill(at.control.clusters["east"], PLACE, [b"x"], 0)
+        async with member(at, "m", FIRST, retry=Retry(max_attempts=1)) as (consumer, _):
+            running = asyncio.ensure_future(consumer.run(hopeless))
+            await until(lambda: at.watch.base(TOPIC) == 1)
+        await running
+        assert [list(hello.lanes) for hello in at.control.producers] == [["dlq"]]

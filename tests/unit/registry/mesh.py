@@ -278,6 +278,7 @@ async def open_producer(
     host: str = "",
     resumed: Sequence[route_pb2.LogResumed] = (),
     capabilities: Sequence[str] = (KNOWS_DENIALS,),
+    lanes: Sequence[str] = (),
 ) -> Producer:
     """Says hello and collects what comes."""
     call = await mesh.client.duplex("WatchRoutes", route_pb2.WatchRoutesResponse)
@@ -290,6 +291,7 @@ async def open_producer(
         left=left,
         host=host,
         resumed=resumed,
+        lanes=lanes,
     )
     await call.send(route_pb2.WatchRoutesRequest(hello=hello))
     producer = Producer(call)

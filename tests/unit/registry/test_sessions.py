@@ -1,5 +1,7 @@
 """Producers' sessions: who holds a drain, who stopped counting, what a new leader may conclude."""
 
+from dataclasses import replace
+
 import pytest
 
 from braid.kernel.errors import Exhausted
@@ -94,6 +96,17 @@ def test_progress_of_a_producer_that_lags_behind_extends_its_time() -> None:
     assert session.owing_since == 1.0
     found.acknowledge(session, 3, 4, 20.0)
     assert not found.overdue(session, 40.0) and found.overdue(session, 50.0)
+
+
+def test_a_producer_of_some_lanes_holds_and_stops_counting_for_channels_of_these_only() -> None:
+    letters = replace(DROPPED, ref=ChannelRef("dlq", 1))
+    found = sessions()
+    session = found.open("logs", "p", 4, 4, 1.0)
+    session.lanes = frozenset({"dlq"})
+    found.route_changed("logs", 5, 2.0)
+    assert holders(found, 3.0) == [] and holders(found, 3.0, letters) == ["p"]
+    assert found.standing("logs", DROPPED, 5, 32.0).expired == []
+    assert found.standing("logs", letters, 5, 32.0).expired == ["p"]
 
 
 def test_sessions_are_bounded() -> None:

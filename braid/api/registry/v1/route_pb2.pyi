@@ -198,6 +198,7 @@ class ProducerHello(_message.Message):
     LEFT_FIELD_NUMBER: _builtins.int
     HOST_FIELD_NUMBER: _builtins.int
     RESUMED_FIELD_NUMBER: _builtins.int
+    LANES_FIELD_NUMBER: _builtins.int
     protocol_version: _builtins.int
     producer_id: _builtins.str
     """ULID of the producer instance; a reconnect keeps it."""
@@ -218,6 +219,10 @@ class ProducerHello(_message.Message):
     def resumed(self) -> _containers.RepeatedCompositeFieldContainer[Global___LogResumed]:
         """Logs that went on after a connection had ended, as far as it remembers."""
 
+    @_builtins.property
+    def lanes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The only lanes it writes to; none for all of them, and from older releases. Channels of other lanes never wait for it."""
+
     def __init__(
         self,
         *,
@@ -231,10 +236,11 @@ class ProducerHello(_message.Message):
         left: _abc.Iterable[Global___ChannelLeft] | None = ...,
         host: _builtins.str = ...,
         resumed: _abc.Iterable[Global___LogResumed] | None = ...,
+        lanes: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["capabilities", b"capabilities", "client_id", b"client_id", "host", b"host", "left", b"left", "producer_id", b"producer_id", "protocol_version", b"protocol_version", "resumed", b"resumed", "revision", b"revision", "stream", b"stream", "zone", b"zone"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["capabilities", b"capabilities", "client_id", b"client_id", "host", b"host", "lanes", b"lanes", "left", b"left", "producer_id", b"producer_id", "protocol_version", b"protocol_version", "resumed", b"resumed", "revision", b"revision", "stream", b"stream", "zone", b"zone"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
