@@ -4,10 +4,9 @@ Order and completeness are the domain's: a step recorded out of turn is refused 
 """
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from braid.kernel.commit_epochs import newest_epoch
 from braid.kernel.errors import TopicSealed
 from braid.kernel.ids import SEAL_CANARY
 from braid.kernel.limits import (
@@ -18,10 +17,10 @@ from braid.kernel.limits import (
     WORK_RETRY_SECONDS,
 )
 from braid.kernel.limits_marks import SEAL_SETTLE_SECONDS
-from braid.kernel.offset_ranges import OPEN, Ranges, united
+from braid.kernel.offset_ranges import OPEN, OffsetRange, Ranges, united
 from braid.kernel.ports import Clock, KafkaAdmin, OffsetAt, TopicPartition
 from braid.kernel.resumptions import Resumption
-from services.registry import cuts
+from services.registry import cuts, surveys
 from services.registry.access import Access
 from services.registry.channels import Channel, ChannelState
 from services.registry.clusters import Cluster
@@ -32,6 +31,7 @@ from services.registry.commands import (
     RecordRetentionRestored,
     RecordSealed,
     ReportLoss,
+    ReportOverwritten,
     StreamCommand,
 )
 from services.registry.losses import below, missing, undone
@@ -47,17 +47,14 @@ class Held:
     Attributes:
         holders: Who or what holds it, for people.
         loss: What seems to be lost, if anything does.
+        proved: What is lost for certain.
         seconds: When to try again.
     """
 
     holders: tuple[str, ...]
     loss: ReportLoss | None = None
+    proved: ReportOverwritten | None = None
     seconds: float = WORK_RETRY_SECONDS
-
-
-def partitions_of(channel: Channel) -> Sequence[TopicPartition]:
-    """The channel's partitions on its cluster."""
-    return [TopicPartition(channel.topic, number) for number in range(channel.partitions)]
 
 
 async def look_for_cuts(
@@ -92,15 +89,15 @@ async def await_tail(
     It may once it would take nothing that a group has to do: what is left is younger than the stream's retention, and
     the strand allowance comes on top.
     """
-    admin, partitions = access.admin(cluster), partitions_of(channel)
+    admin, partitions = access.admin(cluster), surveys.partitions_of(channel)
     if stranger := await _stranger(admin, channel):
         return Held(stranger.holders)  # it carries traffic: others see that its topic is gone
     await _settle_config(admin, channel, KEEP_EVERYTHING)
     groups = await peers.groups(stream.name, channel.ref.lane)
-    bases = {group: (await _progress(access, cluster, group, channel)).provable for group in groups}
+    bases = {group: (await surveys.progress(access, cluster, group, channel)).provable for group in groups}
     starts = await admin.offsets_at(dict.fromkeys(partitions, OffsetAt.EARLIEST))
     young = await admin.offsets_at(dict.fromkeys(partitions, now_ms - stream.spec.retention_hours * HOUR_MS))
-    left = {group: records_left(done, starts, young) for group, done in bases.items()}
+    left = {group: surveys.records_left(done, starts, young) for group, done in bases.items()}
     holders = tuple(f"{group} ({count} records past their retention)" for group, count in left.items() if count)
     return Held(holders, seconds=TAIL_LOOK_SECONDS) if holders else RecordRetentionRestored(channel.ref)
 
@@ -110,14 +107,16 @@ async def seal(access: Access, cluster: Cluster, channel: Channel, clock: Clock)
 
     Leaders learn of a changed configuration one by one; only a refused append proves that one has. A canary that was
     taken instead is a record consumers know by its value and pass over. It must not come to lie where a lost record
-    lay, which would hide the loss: what receipts say to be missing is told first.
+    lay, which would hide the loss: what receipts say to be missing is told first. Where the log was cut just then all
+    the same, the canary's own offset proves it.
     """
     admin = access.admin(cluster)
     if stranger := await _stranger(admin, channel):
         return stranger
-    if channel.acknowledged and channel.lost == channel.overwritten and (short := await _cut_short(admin, channel)):
+    if channel.acknowledged and (short := await _cut_short(admin, channel)):
         return short
-    return await close_log(admin, channel, clock) or RecordSealed(channel.ref)
+    held = await close_log(admin, channel, clock)
+    return (held.proved or held) if held else RecordSealed(channel.ref)
 
 
 async def close_log(admin: KafkaAdmin, channel: Channel, clock: Clock) -> Held | None:
@@ -129,34 +128,44 @@ async def close_log(admin: KafkaAdmin, channel: Channel, clock: Clock) -> Held |
 
 async def _held_open(admin: KafkaAdmin, channel: Channel) -> Held | None:
     """What holds a drain that is not sealed on every partition's leader; each is asked by a canary."""
-    partitions = partitions_of(channel)
-    refused: list[bool] = []
+    partitions = surveys.partitions_of(channel)
+    taken: list[int | None] = []
     for start in range(0, len(partitions), WORK_AT_ONCE):
         some = partitions[start : start + WORK_AT_ONCE]
-        refused += await asyncio.gather(*(_refuses(admin, partition) for partition in some))
-    open_yet = [str(number) for number, each in enumerate(refused) if not each]
-    return Held((f"partitions {', '.join(open_yet)} still take records",)) if open_yet else None
+        taken += await asyncio.gather(*(_taken(admin, partition) for partition in some))
+    offsets = {number: offset for number, offset in enumerate(taken) if offset is not None}
+    if not offsets:
+        return None
+    return Held((f"partitions {', '.join(map(str, offsets))} still take records",), proved=_hidden(channel, offsets))
+
+
+def _hidden(channel: Channel, canaries: Mapping[int, int]) -> ReportOverwritten | None:
+    """The loss that canaries prove, by the offset of each partition's: a record lay there before the log was cut."""
+    ends = [max(each) for each in zip(*filter(None, (channel.acknowledged, channel.end_offsets)), strict=True)]
+    lost = [OffsetRange(at, offset, offset) for at, offset in canaries.items() if ends and 0 <= offset < ends[at]]
+    evidence = "the seal's canary came to lie where a record had been"
+    return ReportOverwritten(channel.ref, tuple(lost), evidence) if lost else None
 
 
 async def _cut_short(admin: KafkaAdmin, channel: Channel) -> Held | None:
-    """What holds a drain whose logs end before what producers have receipts for."""
-    ends = await _ends(admin, channel)
-    receipts = dict(zip(partitions_of(channel), channel.acknowledged, strict=True))
-    told = losses({"a producer": receipts}, ends)
+    """What holds a drain whose logs end before what producers have receipts for, unless all of that is told."""
+    ends = await surveys.read_ends(admin, channel)
+    receipts = dict(zip(surveys.partitions_of(channel), channel.acknowledged, strict=True))
+    told = surveys.losses({"a producer": receipts}, ends)
     if not told:
         return None
-    lost = united((*missing([channel.acknowledged], tuple(ends.values())), *channel.overwritten))
-    if lost == channel.lost:  # it was written on, not as far as it went before
+    lost = united((*missing([channel.acknowledged], tuple(ends.values())), *channel.lost))
+    if lost == channel.lost:
         return None
     return Held(tuple(told), ReportLoss(channel.ref, lost, "; ".join(told[:LOSS_TOLD_MAX])))
 
 
-async def _refuses(admin: KafkaAdmin, partition: TopicPartition) -> bool:
+async def _taken(admin: KafkaAdmin, partition: TopicPartition) -> int | None:
+    """Where a partition's log took a canary; None if it refused it."""
     try:
-        await admin.try_append(partition, SEAL_CANARY, TRY_APPEND_SECONDS)
+        return (await admin.try_append(partition, SEAL_CANARY, TRY_APPEND_SECONDS)).offset
     except TopicSealed:
-        return True
-    return False
+        return None
 
 
 async def _stranger(admin: KafkaAdmin, channel: Channel) -> Held | None:
@@ -190,17 +199,8 @@ async def read_end_offsets(access: Access, cluster: Cluster, channel: Channel) -
     admin = access.admin(cluster)
     if stranger := await _stranger(admin, channel):
         return stranger
-    ends = await _ends(admin, channel)
+    ends = await surveys.read_ends(admin, channel)
     return RecordEndOffsets(channel.ref, tuple(ends.values()))
-
-
-async def _ends(
-    admin: KafkaAdmin, channel: Channel, leaderless: Collection[TopicPartition] = ()
-) -> Mapping[TopicPartition, int]:
-    """Where each partition that has a leader ends now, in order."""
-    partitions = [each for each in partitions_of(channel) if each not in leaderless]
-    found = await admin.offsets_at(dict.fromkeys(partitions, OffsetAt.LATEST))
-    return {partition: found[partition] for partition in partitions}
 
 
 async def await_groups(
@@ -225,24 +225,25 @@ async def await_groups(
         return stranger
     await _settle_config(admin, channel, {**KEEP_EVERYTHING, **SEALED})
     before = await peers.subscriptions(stream, channel.ref.lane)
-    survey = await _survey(access, peers, cluster, stream, channel)
-    recorded, ends = survey.recorded, survey.ends
+    found = await surveys.take(access, peers, cluster, stream, channel)
+    recorded, ends = found.recorded, found.ends
     if any(ends[partition] > recorded[partition] for partition in ends):
         return RecordEndOffsets(channel.ref, tuple(ends.values()))
-    lost = survey.lost()
+    lost = found.lost()
     if channel.lost != lost and lost == channel.overwritten:
         return ReportLoss(channel.ref, lost, "the logs have everything again that can come back")
-    told = losses(survey.known, ends)
-    told += [f"offsets {each} were lost, other records lie there" for each in channel.overwritten]
-    holders = [*told, *survey.unfinished()]
+    told = surveys.losses(found.known, ends)
+    told += [f"offsets {each} were lost, other records lie there" for each in (channel.overwritten if told else lost)]
+    holders = [*told, *found.unfinished()]
     if holders:
         return Held(tuple(holders), ReportLoss(channel.ref, lost, "; ".join(told[:LOSS_TOLD_MAX])) if lost else None)
     after = await peers.subscriptions(stream, channel.ref.lane)
-    if changed := sorted({*survey.bases} ^ {*after}):
+    if changed := sorted({*found.bases} ^ {*after}):
         return Held(tuple(f"{group} (came or went just now)" for group in changed))
     if resets := _resets(before, after, str(channel.id(stream))):
         return Held(resets)
-    return await _moved_on(admin, channel, ends) or RecordDrained(channel.ref, tuple(survey.bases))
+    held = await _moved_on(admin, channel, ends)
+    return (held.proved or held) if held else RecordDrained(channel.ref, tuple(found.bases))
 
 
 def _resets(before: Mapping[str, Subscription], after: Mapping[str, Subscription], channel: str) -> tuple[str, ...]:
@@ -261,7 +262,7 @@ async def _moved_on(admin: KafkaAdmin, channel: Channel, ends: Mapping[TopicPart
     """What holds a drain whose seal was taken off since it was recorded, or was off while its groups were asked."""
     if unsealed := await _held_open(admin, channel):
         return unsealed
-    return Held(("its logs changed just now",)) if await _ends(admin, channel) != ends else None
+    return Held(("its logs changed just now",)) if await surveys.read_ends(admin, channel) != ends else None
 
 
 async def given_up(access: Access, peers: Peers, cluster: Cluster, stream: str, channel: Channel) -> Ranges | None:
@@ -273,143 +274,10 @@ async def given_up(access: Access, peers: Peers, cluster: Cluster, stream: str, 
     admin = access.admin(cluster)
     if await _stranger(admin, channel):
         return below(channel.known_ends)
-    leaderless = await _leaderless(admin, channel)
+    leaderless = await surveys.leaderless_of(admin, channel)
     if channel.end_offsets is None:
         return below((OPEN,) * channel.partitions) if leaderless else None
-    survey = await _survey(access, peers, cluster, stream, channel, leaderless)
-    starts, ends = tuple(survey.starts.values()), tuple(survey.ends.values())
-    left = [undone(tuple(bases.values()), starts, ends) for bases in survey.bases.values()]
-    return united((*survey.lost(), *(each for ranges in left for each in ranges)))
-
-
-@dataclass(frozen=True, slots=True)
-class _Survey:
-    """What is known of a sealed channel's logs, by partition, in order.
-
-    Attributes:
-        bases: By group, up to where each log is done; -1 without progress.
-        committed: The same as committed. It is more where the log was cut short and written on since: what a group
-            did beyond the cut was lost, and tells how far the log went.
-        starts, ends: Where the logs start and end now.
-        recorded: Where they ended after the seal.
-        receipts: Below which offset producers have receipts; empty when none told any.
-        told: What is told as lost already.
-        overwritten: What of that never comes back.
-    """
-
-    bases: Mapping[str, Mapping[TopicPartition, int]]
-    committed: Mapping[str, Mapping[TopicPartition, int]]
-    starts: Mapping[TopicPartition, int]
-    ends: Mapping[TopicPartition, int]
-    recorded: Mapping[TopicPartition, int]
-    receipts: Mapping[TopicPartition, int]
-    told: Ranges
-    overwritten: Ranges
-
-    @property
-    def known(self) -> Mapping[str, Mapping[TopicPartition, int]]:
-        """By who knows it, up to which offset each log went."""
-        return {"the registry": self.recorded, "a producer": self.receipts, **self.committed}
-
-    def lost(self) -> Ranges:
-        """What the logs lack. As long as they lack anything, what was told stays: a canary may lie there since."""
-        everywhere = [tuple(offsets.values()) for offsets in self.known.values() if offsets]
-        lacking = missing(everywhere, tuple(self.ends.values()))
-        return united((*self.told, *lacking)) if lacking else self.overwritten
-
-    def unfinished(self) -> list[str]:
-        """Groups with work left, for people."""
-        left = {group: records_left(bases, self.starts, self.recorded) for group, bases in self.bases.items()}
-        return [f"{group} ({count} records)" for group, count in left.items() if count]
-
-
-async def _survey(
-    access: Access,
-    peers: Peers,
-    cluster: Cluster,
-    stream: str,
-    channel: Channel,
-    leaderless: Collection[TopicPartition] = (),
-) -> _Survey:
-    """Reads all there is to know; of leaderless partitions what was known before."""
-    admin, partitions = access.admin(cluster), partitions_of(channel)
-    groups = await peers.groups(stream, channel.ref.lane)
-    found = {group: await _progress(access, cluster, group, channel, leaderless) for group in groups}
-    led = [each for each in partitions if each not in leaderless]
-    recorded = dict(zip(partitions, channel.end_offsets or (), strict=True))
-    receipts = dict(zip(partitions, channel.acknowledged, strict=True)) if channel.acknowledged else {}
-    starts = {**dict.fromkeys(partitions, 0), **await admin.offsets_at(dict.fromkeys(led, OffsetAt.EARLIEST))}
-    ends = {**recorded, **await _ends(admin, channel, leaderless)}
-    return _Survey(
-        {group: each.provable for group, each in found.items()},
-        {group: each.committed for group, each in found.items()},
-        {each: starts[each] for each in partitions},
-        ends,
-        recorded,
-        receipts,
-        channel.lost,
-        channel.overwritten,
-    )
-
-
-async def _leaderless(admin: KafkaAdmin, channel: Channel) -> Collection[TopicPartition]:
-    leaders = (await admin.describe_topics([channel.topic]))[channel.topic].leaders
-    return [TopicPartition(channel.topic, number) for number, leader in enumerate(leaders) if leader < 0]
-
-
-@dataclass(frozen=True, slots=True)
-class _Progress:
-    """Up to where a group is done with each log, as `committed`, and so far as the log bears that out; -1: nothing."""
-
-    committed: Mapping[TopicPartition, int]
-    provable: Mapping[TopicPartition, int]
-
-
-async def _progress(
-    access: Access, cluster: Cluster, group: str, channel: Channel, leaderless: Collection[TopicPartition] = ()
-) -> _Progress:
-    """Reads a group's progress. It is provable below where leaders later than the commit knows of began to write."""
-    partitions = partitions_of(channel)
-    found = await access.offsets(cluster).committed(group, partitions)
-    epochs = {each: newest_epoch(found[each]) for each in partitions if each not in leaderless}
-    known = {each: epoch for each, epoch in epochs.items() if epoch >= 0}
-    ends = await access.admin(cluster).epoch_ends(known) if known else {}
-    committed = {each: found[each].offset for each in partitions}
-    cut = {each: min(committed[each], end) for each, end in ends.items() if end >= 0}
-    return _Progress(committed, {**committed, **cut})
-
-
-def losses(known: Mapping[str, Mapping[TopicPartition, int]], ends: Mapping[TopicPartition, int]) -> list[str]:
-    """Logs that end before what somebody knows to have been in them, for people; a drain does not end over them.
-
-    Args:
-        known: By who knows it, up to which offset each log went.
-        ends: Where they end now.
-    """
-    return [
-        f"{who} saw {partition.topic}/{partition.partition} up to {offset}, it ends at {ends[partition]}:"
-        f" offsets {ends[partition]} to {offset - 1} are lost?"
-        for who, offsets in known.items()
-        for partition, offset in offsets.items()
-        if offset > ends[partition]
-    ]
-
-
-def records_left(
-    bases: Mapping[TopicPartition, int], starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
-) -> int:
-    """How much of the channel a group may still have to do: from the base of each partition to its end.
-
-    The base is the committed offset: everything below it is done. What is done beyond it (the envelope's ranges)
-    leaves a gap below, so it does not count. Without progress a partition is done only when it holds nothing.
-
-    Args:
-        bases: Committed offset per partition, -1 without progress.
-        starts: Where each log starts.
-        ends: Where it ended when it was sealed.
-    """
-    left = 0
-    for partition, end in ends.items():
-        base = bases.get(partition, -1)
-        left += max(0, end - (base if base >= 0 else starts[partition]))
-    return left
+    found = await surveys.take(access, peers, cluster, stream, channel, leaderless)
+    starts, ends = tuple(found.starts.values()), tuple(found.ends.values())
+    left = [undone(tuple(bases.values()), starts, ends) for bases in found.bases.values()]
+    return united((*found.lost(), *(each for ranges in left for each in ranges)))

@@ -256,9 +256,8 @@ async def _believe_shut(admin: KafkaAdmin, channel: Channel, ends: Mapping[Topic
     """Does not prove the seal once more."""
 
 
-async def _believe_refused(admin: KafkaAdmin, partition: TopicPartition) -> bool:
+async def _believe_refused(admin: KafkaAdmin, partition: TopicPartition) -> None:
     """A leader that has not heard of the seal yet takes what a late writer sends."""
-    return True
 
 
 _decode_state: Final = codec.GroupCodec.decode_state
@@ -393,7 +392,7 @@ MUTANTS: Final = (
         [(channel_moves.ChannelMoves, "_leave", _drop_unacknowledged)],
         ("kill-cluster",),
     ),
-    Mutant("a late writer forgotten", "I11", [(drain, "_refuses", _believe_refused)], ("move-stream",)),
+    Mutant("a late writer forgotten", "I11", [(drain, "_taken", _believe_refused)], ("move-stream",)),
     Mutant(
         "a drain without the seal",
         "I11",

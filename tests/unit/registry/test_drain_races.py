@@ -9,7 +9,7 @@ import pytest
 from braid.kafka.memory.log import NewRecord
 from braid.kernel.errors import TopicSealed
 from braid.kernel.ports import Committed, KafkaAdmin, TopicPartition
-from services.registry import drain
+from services.registry import drain, surveys
 from services.registry.channels import Channel
 from tests.support.virtual_time import run_virtual
 from tests.unit.registry.mesh import DRAINED, DRAINING, Mesh, open_producer, two_clusters
@@ -54,13 +54,13 @@ def test_a_group_that_comes_during_the_question_holds_the_drain(
     async def scene(mesh: Mesh) -> None:
         await filled(mesh)
         mesh.assigner.groups.update(before)
-        real = drain.records_left
+        real = surveys.records_left
 
         def coming(*arguments: Any) -> int:
             mesh.assigner.groups["late"] = False
             return real(*arguments)
 
-        monkeypatch.setattr(drain, "records_left", coming)
+        monkeypatch.setattr(surveys, "records_left", coming)
         await mesh.move(to_cluster="west")
         await held_by(mesh, "late (10 records)")
         await mesh.commit("east", "late", TOPIC, 10)
@@ -92,7 +92,7 @@ def test_a_reset_that_is_asked_for_and_written_during_the_question_holds_the_dra
 ) -> None:
     async def scene(mesh: Mesh) -> None:
         await filled(mesh)
-        real, times = drain.records_left, [1]
+        real, times = surveys.records_left, [1]
 
         def resetting(*arguments: Any) -> int:
             left = real(*arguments)
@@ -101,10 +101,10 @@ def test_a_reset_that_is_asked_for_and_written_during_the_question_holds_the_dra
             )  # by now the bases that were read are no more true
             return left
 
-        monkeypatch.setattr(drain, "records_left", resetting)
+        monkeypatch.setattr(surveys, "records_left", resetting)
         await mesh.move(to_cluster="west")
         await held_by(mesh, "indexer (its progress was reset just now)")
-        monkeypatch.setattr(drain, "records_left", real)
+        monkeypatch.setattr(surveys, "records_left", real)
         await drained(mesh)
 
     play(scene)
@@ -155,7 +155,7 @@ async def drained_over(mesh: Mesh, monkeypatch: pytest.MonkeyPatch) -> int:
     """The seal is taken off while groups are counted for the last time: records beyond the end of what was drained."""
     await ended(mesh)
     east = mesh.kafka.named("east")
-    real, writes = drain.records_left, [1]
+    real, writes = surveys.records_left, [1]
 
     def unsealing(*arguments: Any) -> int:
         left = real(*arguments)
@@ -165,7 +165,7 @@ async def drained_over(mesh: Mesh, monkeypatch: pytest.MonkeyPatch) -> int:
             east.append(FIRST, [NewRecord(mesh.me.host.clock.now_ms(), None, b"late", ())])
         return left
 
-    monkeypatch.setattr(drain, "records_left", unsealing)
+    monkeypatch.setattr(surveys, "records_left", unsealing)
     await mesh.commit("east", "indexer", TOPIC, 10)
     await asyncio.sleep(10)
     if (await mesh.channel(CHANNEL)).state != DRAINED:

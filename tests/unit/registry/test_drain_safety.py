@@ -8,7 +8,7 @@ import pytest
 
 from braid.kernel.errors import TopicSealed
 from braid.kernel.ports import Clock, HistoryId, KafkaAdmin, TopicPartition
-from services.registry import drain
+from services.registry import drain, surveys
 from services.registry.access import Access
 from services.registry.channels import Channel
 from services.registry.clusters import Cluster
@@ -108,5 +108,5 @@ def test_a_drain_that_ignores_gaps_is_found(monkeypatch: pytest.MonkeyPatch) -> 
     ) -> int:
         return 0 if any(base >= 0 for base in bases.values()) else 1
 
-    monkeypatch.setattr(drain, "records_left", ignoring_gaps)
+    monkeypatch.setattr(surveys, "records_left", ignoring_gaps)
     assert any("indexer has" in each for each in play())

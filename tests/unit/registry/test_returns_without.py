@@ -23,7 +23,7 @@ from braid.kernel.errors import BraidError, ClusterUnavailable, Refused
 from braid.kernel.limits import LOSS_SEEN_SECONDS
 from braid.kernel.offset_ranges import OPEN, Ranges
 from braid.kernel.ports import HistoryId, KafkaAdmin, TopicPartition
-from services.registry import channels, domain, drain, work
+from services.registry import channels, domain, drain, surveys, work
 from services.registry.events import ChannelClosed, ChannelDrained, RecordsLost, StreamEvent
 from services.registry.world import World
 from tests.support.virtual_time import run_virtual
@@ -270,7 +270,7 @@ def test_a_log_whose_end_shows_late_is_no_loss(monkeypatch: pytest.MonkeyPatch) 
     async def scene(mesh: Mesh) -> None:
         await failed_over(mesh)
         east = mesh.kafka.named("east")
-        real, late = drain._ends, True
+        real, late = surveys.read_ends, True
 
         async def ends(
             admin: KafkaAdmin, channel: channels.Channel, leaderless: Collection[TopicPartition] = ()
@@ -278,7 +278,7 @@ def test_a_log_whose_end_shows_late_is_no_loss(monkeypatch: pytest.MonkeyPatch) 
             found = dict(await real(admin, channel, leaderless))
             return {**found, FIRST: 7} if late and FIRST in found else found
 
-        monkeypatch.setattr(drain, "_ends", ends)
+        monkeypatch.setattr(surveys, "read_ends", ends)
         east.start()
         await mesh.until_channel(CHANNEL, lambda channel: any("lost?" in each for each in channel.drain_holders), 40)
         await asyncio.sleep(LOSS_SEEN_SECONDS / 2)
@@ -483,5 +483,6 @@ def test_no_receipt_is_forgotten_and_a_registry_that_forgets_them_is_caught(monk
 
     assert not run_virtual(ends_in_silence())
     monkeypatch.setattr(drain, "missing", lambda known, ends: ())
-    monkeypatch.setattr(drain, "losses", lambda known, ends: [])
+    monkeypatch.setattr(surveys, "missing", lambda known, ends: ())
+    monkeypatch.setattr(surveys, "losses", lambda known, ends: [])
     assert run_virtual(ends_in_silence())
