@@ -101,8 +101,11 @@ class GroupDecider:
             case TakeOverdue(leases):
                 return _take(state, leases)
             case Balance(live, loads):
+                bumps = generations.after_restore(state, context)
+                for event in bumps:
+                    state = evolve(state, event, context)
                 moves = balance(state, live, context, self.assign, loads)
-                return [*moves, *operations.finished(state), *generations.intents(state)]
+                return [*bumps, *moves, *operations.finished(state), *generations.intents(state)]
             case IntendBump() | RecordBump() | WaiveFencing():
                 return generations.decide(state, command)
             case RecordAside() | EndMembership():

@@ -56,7 +56,7 @@ def evolve(state: Group, event: Event, context: Context) -> Group:
         case LeasesReleased():
             return _released(state, event, context)
         case BumpIntended() | GenerationBumped() | FencingWaived():
-            return generations.evolve(state, event)
+            return generations.evolve(state, event, context)
         case ProgressSetAside() | MembershipEnded():
             return unfencing.evolve(state, event)
         case ResetIntended() | ProgressReset():
@@ -112,7 +112,7 @@ def _gone(state: Group, member: str, context: Context) -> Group:
 def _granted(state: Group, event: LeasesGranted, context: Context) -> Group:
     held = {grant.lease: _held(state, grant, context) for grant in event.grants}
     last_epoch = max((grant.epoch for grant in event.grants), default=0)
-    return replace(state.with_leases(held), last_epoch=max(state.last_epoch, last_epoch))
+    return replace(state.with_leases(held), last_epoch=max(state.last_epoch, last_epoch), bumped_in={})
 
 
 def _held(state: Group, grant: LeaseGrant, context: Context) -> Lease:

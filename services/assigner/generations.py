@@ -4,11 +4,17 @@ A member commits with the generation it was lent. Whoever lost a lease without g
 so a newer one is made before that lease, or any other on its cluster, is granted: from then on the cluster itself
 refuses what the former holder commits. One bump serves all that was removed before it, whenever it was joined: those
 members are not lent the new generation, and they have none above the one stored when they were removed.
+
+After a restore of the store all generations are bumped before anything is granted: whoever was granted a lease after
+the backup is unknown, and has the newest one too.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 
+from braid.kernel.decider import Context
+from braid.kernel.ids import split_epoch
 from braid.kernel.ports import Generation
 from services.assigner import group_channels, resets
 from services.assigner.events import (
@@ -24,6 +30,7 @@ from services.assigner.events import (
 )
 from services.assigner.group import Channel, ClusterFence, Fencing, Group, Ownership, channel_of
 
+FIRST_INCARNATION: Final = 1  # of a store that was never restored
 _UNCLEAN = (ReleaseReason.MEMBER_GONE, ReleaseReason.TAKEN)
 
 
@@ -80,6 +87,26 @@ def intents(state: Group) -> Sequence[Event]:
     ]
 
 
+def nothing_granted_since_restore(state: Group, incarnation: int) -> bool:
+    """Whether the store was restored from a backup, and the group granted nothing in its new incarnation yet.
+
+    Leases that were granted after the backup was taken are unknown then, and so are their holders.
+    """
+    return incarnation > FIRST_INCARNATION and split_epoch(state.last_epoch)[0] < incarnation
+
+
+def after_restore(state: Group, context: Context) -> Sequence[Event]:
+    """Bumps before the first grant in a new incarnation: unknown holders have the newest recorded generation."""
+    incarnation = split_epoch(context.leader_epoch)[0]
+    if not fenced(state) or not nothing_granted_since_restore(state, incarnation):
+        return ()
+    return [
+        BumpIntended(cluster, fence.member_id)
+        for cluster, fence in sorted(state.fences.items())
+        if not fence.due and state.bumped_in.get(cluster, 0) < incarnation
+    ]
+
+
 def intends(state: Group, cluster: str, member_id: str) -> bool:
     """Whether a bump with this member is intended, and its result not known."""
     fence = fence_of(state, cluster)
@@ -109,7 +136,7 @@ def waivable(state: Group, cluster: str) -> bool:
     return shared and wants_bump(state, cluster) and fence.generation > 0 and not fence.waived
 
 
-def evolve(state: Group, event: BumpIntended | GenerationBumped | FencingWaived) -> Group:
+def evolve(state: Group, event: BumpIntended | GenerationBumped | FencingWaived, context: Context) -> Group:
     """What the events change."""
     fence = fence_of(state, event.cluster)
     match event:
@@ -120,6 +147,7 @@ def evolve(state: Group, event: BumpIntended | GenerationBumped | FencingWaived)
         case GenerationBumped(_, member_id, generation):
             if _counts(fence, member_id, generation):
                 fence = ClusterFence(member_id, generation, due=False)
+                state = _bumped(state, event.cluster, split_epoch(context.leader_epoch)[0])
         case FencingWaived():
             fence = replace(fence, waived=True)
     return replace(state, fences={**state.fences, event.cluster: fence})
@@ -134,6 +162,12 @@ def after_release(state: Group, event: LeasesReleased) -> Mapping[str, ClusterFe
     clusters = {channel.cluster for channel in _channels(state, names)}
     removed = {cluster: replace(fence, due=True) for cluster, fence in state.fences.items() if cluster in clusters}
     return {**state.fences, **removed} if removed else state.fences
+
+
+def _bumped(state: Group, cluster: str, incarnation: int) -> Group:
+    if not nothing_granted_since_restore(state, incarnation):
+        return state
+    return replace(state, bumped_in={**state.bumped_in, cluster: incarnation})
 
 
 def _counts(fence: ClusterFence, member_id: str, generation: int) -> bool:

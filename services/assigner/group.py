@@ -249,6 +249,8 @@ class Group:
         splits: By lease, those that are split or were asked to be.
         idle_alerted: It has been told that drains will stop waiting for it.
         resets: How many resets of its progress were recorded, intents and results.
+        bumped_in: By cluster, the store's incarnation in which its generation was bumped, until something is granted in
+            that incarnation; only after the store was restored.
     """
 
     name: str
@@ -268,6 +270,7 @@ class Group:
     doubts: Mapping[str, Doubt] = field(default_factory=dict)
     idle_alerted: bool = False
     resets: int = 0
+    bumped_in: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Plain mappings are taken, too."""

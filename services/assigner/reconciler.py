@@ -26,6 +26,7 @@ from braid.kernel.ports import Kafka, Task
 from braid.runtime.kinds import Change, RecordedEvent, Reloaded
 from braid.runtime.replica import Replica
 from braid.runtime.telemetry import AssignerMetrics
+from services.assigner import generations
 from services.assigner.deadlines import Deadlines
 from services.assigner.events import (
     ChannelView,
@@ -107,12 +108,31 @@ class Term:
                 self._registry,
                 self._memberships,
                 group,
-                live=lambda: self._streams.staying(group),
+                live=lambda: self._placeable(group),
                 reached=lambda cluster: self._reached(group, cluster),
             )
             self._keepers[group] = keeper
             self._tasks.append(self._replica.host.tasks.spawn(keeper.run(), f"group {group}"))
         return self._keepers[group]
+
+    def _placeable(self, group: str) -> tuple[str, ...]:
+        """Members that may be granted something now.
+
+        An exclusive group waits after a restore of the store, until whatever was granted after the backup has expired.
+        """
+        state = self._replica.aggregates.state(GROUPS, group)
+        if self._may_be_held(state) and self._clock.elapsed() < self._elected_at + self._grace(state):
+            return ()
+        return self._streams.staying(group)
+
+    def _may_be_held(self, state: Group) -> bool:
+        """Whether leases of an exclusive group may have holders that its history does not know."""
+        exclusive = self._ownership(state.name) is Ownership.EXCLUSIVE
+        return exclusive and generations.nothing_granted_since_restore(state, self._replica.aggregates.incarnation)
+
+    def _grace(self, state: Group) -> float:
+        """Seconds from the election until no lease of the group lives whose holder has not come back."""
+        return max(_lease_seconds(state), LEADER_GRACE_SECONDS) * (1 + CLOCK_RATE_SLACK)
 
     async def check_vacant(self, group: str, spec: GroupSpec, view: ChannelView) -> None:
         """Called before a group is registered. Raises `GroupOccupied` when other Kafka consumers use its name."""
@@ -258,6 +278,13 @@ class Term:
                 left = min((held.deadline_ms - self._clock.now_ms()) / 1000, REVOKE_DEADLINE_SECONDS)
                 self._revokes.set(RevokeKey(name, lease, held.epoch), self._elected_at + max(left, grace))
             self.keeper(name).poke(f"{self._replica.instance} leads")
+            if self._may_be_held(state):
+                self._tasks.append(self._replica.host.tasks.spawn(self._poke_later(name), f"grace of {name}"))
+
+    async def _poke_later(self, group: str) -> None:
+        """Once leases that nobody knows of have expired, the group's loop looks again."""
+        await self._clock.sleep(self._grace(self._replica.aggregates.state(GROUPS, group)))
+        self.keeper(group).poke("leases from before the restore have expired")
 
     def _close(self) -> None:
         for keeper in self._keepers.values():

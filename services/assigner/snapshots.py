@@ -34,8 +34,8 @@ Json = Mapping[str, object]
 _FORMAT: Final = 1
 _TIGHT: Final = (",", ":")
 _ENCODER: Final = json.JSONEncoder(separators=_TIGHT, ensure_ascii=False)  # keys as they come: in a fixed order
-LATER: Final = ("idle_alerted", "resets")  # plain values only
-_INITIAL: Final = {field.name: field.default for field in fields(Group)}
+LATER: Final = ("idle_alerted", "resets", "bumped_in")  # what JSON has, as it is
+_INITIAL: Final = Group("")
 _LATER_OF_CHANNELS: Final[Json] = {
     "reading": False,
     "ending": False,
@@ -84,7 +84,7 @@ def _later_json(state: Group) -> Json:
 
     That release refuses fields it does not know anywhere but within the rules, which is why they stand there.
     """
-    later = {name: value for name in LATER if (value := getattr(state, name)) != _INITIAL[name]}
+    later = {name: value for name in LATER if (value := getattr(state, name)) != getattr(_INITIAL, name)}
     channels = {name: told for name, each in sorted(state.channels.items()) if (told := _later_of_channel(each))}
     return ({"later": later} if later else {}) | ({"later_of_channels": channels} if channels else {})
 

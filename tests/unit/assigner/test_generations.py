@@ -1,11 +1,13 @@
 """When a generation is bumped, and what waits for it: the rules alone."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
 from braid.kernel.errors import Invalid, Refused, Unsupported
+from braid.kernel.ids import make_epoch
 from braid.kernel.ports import Generation
 from services.assigner import generations, snapshots
 from services.assigner.admission import GENERATIONS
@@ -13,11 +15,13 @@ from services.assigner.events import (
     Balance,
     BumpIntended,
     FencingWaived,
+    FixStart,
     GenerationBumped,
     GoneReason,
     IntendBump,
     JoinMember,
     LeasesGranted,
+    ObserveChannels,
     RecordBump,
     Release,
     ReleaseLeases,
@@ -26,7 +30,7 @@ from services.assigner.events import (
     WaiveFencing,
 )
 from services.assigner.group import Fencing, LeaseState, Ownership
-from tests.unit.assigner.groups import SPEC, History, hello, member, registered, seen, view
+from tests.unit.assigner.groups import SPEC, History, context, hello, member, registered, seen, view
 
 FENCED = replace(SPEC, fencing=Fencing.GENERATION)
 CAPABLE = (GENERATIONS,)
@@ -50,7 +54,7 @@ def fenced(count: int = 2, ownership: Ownership = Ownership.AT_LEAST_ONCE) -> Hi
     return history
 
 
-def granted(history: History, events: list[object]) -> set[str]:
+def granted(history: History, events: Sequence[object]) -> set[str]:
     """The clusters on which something is granted."""
     leases = [grant.lease for event in events if isinstance(event, LeasesGranted) for grant in event.grants]
     return {history.state.channels[lease.rpartition("/")[0]].cluster for lease in leases}
@@ -112,7 +116,10 @@ def test_a_generation_counts_only_above_the_stored_one(number: int) -> None:
     assert history.do(RecordBump("east", "somebody", 9)) == []
     assert "east" in generations.gated(history.state)
     # The same from a history: an event that does not count changes nothing.
-    assert generations.evolve(history.state, GenerationBumped("east", "m-1", number)).fences == history.state.fences
+    assert (
+        generations.evolve(history.state, GenerationBumped("east", "m-1", number), context()).fences
+        == history.state.fences
+    )
 
 
 def test_a_new_member_id_begins_to_count_anew() -> None:
@@ -195,3 +202,28 @@ def test_fences_survive_a_snapshot_and_older_snapshots_have_none() -> None:
     older = snapshots.decode(json.dumps(document).encode())
     assert older.fences == {}
     assert older.spec is not None and older.spec.fencing is Fencing.NONE
+
+
+def test_after_a_restore_every_generation_is_bumped_before_anything_is_granted() -> None:
+    """Whoever was granted a lease after the backup is unknown, and could commit with the newest generation."""
+    history = fenced()
+    history.leader_epoch = make_epoch(2, 9)
+    history.do(ObserveChannels(view(20, seen(), seen("logs/live/2", cluster="west"), seen("logs/live/3"))))
+    history.do(FixStart("logs/live/3", (0,) * history.state.channels["logs/live/3"].partitions))
+    balance = Balance(tuple(history.state.members))
+    assert history.do(balance) == [BumpIntended("east", "m-1"), BumpIntended("west", "w-1")]
+    assert history.do(balance) == [], "the first ones are under way"
+    history.do(RecordBump("west", "w-1", 2))
+    assert history.state.bumped_in == {"west": 2}
+    assert snapshots.decode(snapshots.encode(history.state)) == history.state
+    assert history.do(balance) == [], "east is not fenced yet"
+    events = history.do(RecordBump("east", "m-1", 2), balance)
+    assert granted(history, events) == {"east"}
+    assert not history.state.bumped_in
+    assert not [each for each in history.do(balance) if isinstance(each, BumpIntended)]
+
+
+def test_a_leader_of_the_same_incarnation_bumps_nothing() -> None:
+    history = fenced()
+    history.leader_epoch = make_epoch(1, 99)
+    assert history.do(Balance(tuple(history.state.members))) == []
