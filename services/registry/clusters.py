@@ -205,6 +205,11 @@ class RecordEmptied:
 
 
 @dataclass(frozen=True, slots=True)
+class RepeatDecommission:
+    """Whether it is empty is not known any more: the store was restored, and the cluster may hold later channels."""
+
+
+@dataclass(frozen=True, slots=True)
 class ObserveIdentity:
     """The cluster said which Kafka cluster it is."""
 
@@ -228,6 +233,7 @@ ClusterCommand = (
     | Decommission
     | CancelDecommission
     | RecordEmptied
+    | RepeatDecommission
     | ObserveIdentity
     | DeleteCluster
     | BelongingCommand
@@ -356,7 +362,7 @@ class ClusterDecider:
                 return [] if known else [ClusterBrokersObserved(command.brokers, state.spec)]
             case Cordon():
                 return _cordon(state, command)
-            case Decommission() | CancelDecommission() | RecordEmptied():
+            case Decommission() | CancelDecommission() | RecordEmptied() | RepeatDecommission():
                 return _decommission(state, command)
             case ObserveIdentity():
                 known = command.kafka_cluster_id == state.kafka_cluster_id
@@ -410,7 +416,9 @@ def _cordon(state: Cluster, command: Cordon) -> Sequence[ClusterEvent]:
     return [ClusterCordoned(command.cordoned)] if command.cordoned != state.cordoned else []
 
 
-def _decommission(state: Cluster, command: Decommission | CancelDecommission | RecordEmptied) -> Sequence[ClusterEvent]:
+def _decommission(
+    state: Cluster, command: Decommission | CancelDecommission | RecordEmptied | RepeatDecommission
+) -> Sequence[ClusterEvent]:
     match command:
         case Decommission():
             known = state.decommissioning and (state.discard_drained or not command.discard_drained)
@@ -419,6 +427,9 @@ def _decommission(state: Cluster, command: Decommission | CancelDecommission | R
             return [DecommissionCancelled()] if state.decommissioning else []
         case RecordEmptied():
             return [ClusterEmptied()] if state.decommissioning and not state.emptied else []
+        case RepeatDecommission():
+            intended = DecommissionIntended(state.decommission_reason, state.discard_drained)
+            return [intended] if state.emptied else []
 
 
 def _look(name: str) -> str:
@@ -490,6 +501,7 @@ def _decommission_evolved(
                 decommission_since_ms=since_ms,
                 decommission_reason=event.reason or state.decommission_reason,
                 discard_drained=event.discard_drained,
+                emptied=False,
             )
         case DecommissionCancelled():
             taken_back = replace(state, decommissioning=False, decommission_since_ms=0, decommission_reason="")

@@ -22,12 +22,14 @@ class Comparison:
         later: Topics of channels that were planned after the backup.
         carrying: Topics of channels on the route; they must not be sealed.
         orphans: Topics that no history can place, sorted.
+        gone: Provisioned spares that have no topic any more, by their streams' names.
     """
 
     spares: Mapping[str, tuple[str, Channel]] = field(default_factory=dict)
     later: Mapping[str, ChannelId] = field(default_factory=dict)
     carrying: Mapping[str, tuple[str, Channel]] = field(default_factory=dict)
     orphans: Sequence[str] = ()
+    gone: Sequence[tuple[str, Channel]] = ()
 
 
 def compare(
@@ -52,7 +54,16 @@ def compare(
             spares[topic] = named.stream, known
         elif known.state is ChannelState.ACTIVE:
             carrying[topic] = named.stream, known
-    return Comparison(spares, later, carrying, orphans)
+    return Comparison(spares, later, carrying, orphans, _gone(streams, cluster, frozenset(topics)))
+
+
+def _gone(streams: Mapping[str, Stream], cluster: str, topics: Collection[str]) -> Sequence[tuple[str, Channel]]:
+    return [
+        (name, channel)
+        for name, stream in sorted(streams.items())
+        for channel in stream.channels
+        if channel.state is ChannelState.STANDBY and channel.cluster == cluster and channel.topic not in topics
+    ]
 
 
 def _known(stream: Stream | None, cluster: str, topic: str) -> Channel | None:
@@ -67,11 +78,14 @@ def _known(stream: Stream | None, cluster: str, topic: str) -> Channel | None:
 def _is_later(stream: Stream | None, cluster: str, named: ChannelId) -> bool:
     """Whether a topic can be a channel's that was planned after the backup.
 
-    Its generation was not given away, or was given to a channel on another cluster since the restore.
+    The history has no channel of that generation, or has given the generation to one on another cluster since the
+    restore. Numbers alone do not say it: a later generation may have been found already, on a cluster that answered
+    before this one. Generations below all that the history remembers were retired before the backup.
     """
     if stream is None or not stream.exists:
         return False
     ref = ChannelRef(named.lane, named.generation)
-    if ref.generation > stream.generations.get(ref.lane, 0):
-        return True
-    return any(each.ref == ref and each.cluster != cluster for each in stream.channels)
+    known = [each for each in stream.channels if each.ref.lane == ref.lane]
+    if any(each.ref == ref for each in known):
+        return any(each.ref == ref and each.cluster != cluster for each in known)
+    return ref.generation > min((each.ref.generation for each in known), default=0)

@@ -99,9 +99,10 @@ def left_on(world: World, cluster: str) -> Sequence[Left]:
 
 
 def plan_emptied(world: World) -> Sequence[ClusterDecision]:
-    """Clusters that are empty and are to be called so."""
+    """Clusters that are empty and are to be called so; none that was not compared since the store was restored."""
     waiting = [each for each in world.clusters.values() if each.decommissioning and not each.emptied]
-    empty = [each for each in waiting if each.exists and not left_on(world, each.name)]
+    known = [each for each in waiting if each.exists and not each.belonging.uncompared]
+    empty = [each for each in known if not left_on(world, each.name)]
     return [ClusterDecision(each.name, RecordEmptied(), "no channel is left on it") for each in empty]
 
 

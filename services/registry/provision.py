@@ -30,8 +30,8 @@ async def create_topic(
 ) -> StreamCommand:
     """Creates the channel's topic, or takes up the one an interrupted attempt left.
 
-    A topic of that name which holds records or has another shape is somebody else's (names are never used twice): it is
-    left alone, and the channel given up for the next generation.
+    A topic of that name which holds records, has another shape, or is an orphan on its cluster, is somebody else's
+    (names are never used twice): it is left alone, and the channel given up for the next generation.
     """
     admin = access.admin(cluster)
     described = await access.described(cluster)
@@ -42,7 +42,7 @@ async def create_topic(
         await admin.create_topic(channel.topic, channel.partitions, wanted, config)
     except AlreadyExists:
         await marks.require_ours(admin, access.reader(cluster.spec), cluster.name, cluster.spec.topic_prefix)
-        if not await _is_ours(admin, channel):
+        if cluster.belonging.may_be_orphan(channel.topic) or not await _is_ours(admin, channel):
             return IntendRetirement(channel.ref)
         await admin.alter_topic_config(channel.topic, config)
     found = await admin.describe_topics([channel.topic])

@@ -36,6 +36,10 @@ class Belonging:
         """This, seen in an incarnation of the store."""
         return replace(self, uncompared=True) if self.incarnation < incarnation else self
 
+    def may_be_orphan(self, topic: str) -> bool:
+        """Whether a topic was there before the histories knew of it; any may be where there are too many to name."""
+        return topic in self.orphan_topics or self.orphans > len(self.orphan_topics) + len(self.orphan_groups)
+
     @property
     def refusal(self) -> str:
         """The reason why the cluster takes nothing new, for people; '' if it does."""

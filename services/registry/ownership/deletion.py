@@ -54,7 +54,7 @@ async def delete_topic(
     await access.described(cluster)
     await marks.require_ours(admin, access.reader(cluster.spec), cluster.name, cluster.spec.topic_prefix)
     topic = (await admin.describe_topics([channel.topic])).get(channel.topic)
-    if topic is None or not _of_channel(topic, channel):
+    if topic is None or not _of_channel(topic, channel, cluster):
         return RecordRetired(channel.ref)
     if channel.state in SPARE and (kept := await _kept(access, cluster, channel, topic, clock)):
         return kept
@@ -72,11 +72,11 @@ async def was_written(access: Access, cluster: Cluster, topic: str, count: int) 
     return not await _only_canaries(access, cluster, {each: end for each, end in ends.items() if end})
 
 
-def _of_channel(topic: TopicDescription, channel: Channel) -> bool:
+def _of_channel(topic: TopicDescription, channel: Channel, cluster: Cluster) -> bool:
     """Whether a topic is the channel's; before its id was recorded, whether it can be what an attempt left."""
     if channel.topic_id:
         return topic.topic_id == channel.topic_id
-    return topic.partitions == channel.partitions
+    return topic.partitions == channel.partitions and not cluster.belonging.may_be_orphan(topic.name)
 
 
 async def _kept(

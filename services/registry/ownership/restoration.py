@@ -22,8 +22,8 @@ from braid.kernel.ports import KafkaAdmin, TopicDescription
 from braid.runtime.replica import Replica
 from services.registry.access import Access
 from services.registry.channels import Channel, ChannelRef
-from services.registry.clusters import Cluster
-from services.registry.commands import RecordFound
+from services.registry.clusters import Cluster, RepeatDecommission
+from services.registry.commands import IntendRetirement, RecordFound
 from services.registry.comparing import Comparison, compare
 from services.registry.histories import CLUSTERS, STREAMS, read_world
 from services.registry.model.belonging import RecordCompared
@@ -79,10 +79,12 @@ class Restoration:
         admin, prefix = self._access.admin(cluster), cluster.spec.topic_prefix
         await self._access.described(cluster)
         await self._marks.require_ours(admin, self._access.reader(cluster.spec), cluster.name, prefix)
+        await self._doubt_emptiness(cluster)
         topics = await admin.list_topics()
         strange = frozenset(topics) if taken_over else frozenset(cluster.belonging.orphan_topics)
         comparison = compare(self._replica.aggregates.states(STREAMS), cluster.name, prefix, topics, strange)
         described = await _describe(admin, [*comparison.spares, *comparison.later])
+        await self._give_up(comparison.gone)
         await self._record_spares(cluster, comparison, described)
         await self._record_later(cluster, comparison.later, described)
         await self._unseal(admin, comparison)
@@ -98,6 +100,24 @@ class Restoration:
             if found is None or strange or not await was_written(self._access, cluster, topic, found.partitions):
                 continue
             await self._found(cluster, ChannelId(stream, *channel.ref), found)
+
+    async def _give_up(self, spares: Sequence[tuple[str, Channel]]) -> None:
+        """Spares whose topics were deleted after the backup are retired: the next ones get topics of their own."""
+        for stream, channel in spares:
+            await self._replica.aggregates.execute(
+                STREAMS,
+                stream,
+                IntendRetirement(channel.ref),
+                actor=self._replica.instance,
+                cause="store restored: its topic is gone",
+            )
+
+    async def _doubt_emptiness(self, cluster: Cluster) -> None:
+        """A cluster that was empty at the time of the backup may hold channels that were planned there since."""
+        if cluster.emptied:
+            await self._replica.aggregates.execute(
+                CLUSTERS, cluster.name, RepeatDecommission(), actor=self._replica.instance, cause="store restored"
+            )
 
     async def _record_later(
         self, cluster: Cluster, later: Mapping[str, ChannelId], described: Mapping[str, TopicDescription]
