@@ -10,7 +10,7 @@ from typing import Final
 
 from braid.kernel.errors import Invalid, Refused
 
-_HOUR_MS: Final = 3_600_000
+TEN_MINUTES_MS: Final = 600_000  # as many since 1970 as fit into an incarnation until 2129
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +48,9 @@ def check_stopped(running: Sequence[str]) -> None:
 def next_incarnation(backup: StoreFacts, store: StoreFacts | None, now_ms: int) -> int:
     """An incarnation that no store of the mesh had before.
 
-    Of a store that is lost nobody knows how often it was restored from this backup: the hours of the calendar count on
-    beyond that.
+    Of a store that is lost, or was put back by other means, nobody knows how often it was restored from this backup:
+    the calendar, in units of ten minutes, counts on beyond that.
     """
     if store is not None:
         return max(backup.incarnation, store.incarnation) + 1
-    return max(backup.incarnation + 1, now_ms // _HOUR_MS)
+    return max(backup.incarnation + 1, now_ms // TEN_MINUTES_MS)

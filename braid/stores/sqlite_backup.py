@@ -73,12 +73,12 @@ def restore(
     return found, kept
 
 
-def begin_incarnation(path: Path, elapsed: float) -> StoreFacts:
-    """Begins the next incarnation of a store whose file was put back by other means. Raises as `restore`."""
+def begin_incarnation(path: Path, now_ms: int, elapsed: float) -> StoreFacts:
+    """Begins a new incarnation of a store whose file was put back by other means. Raises as `restore`."""
     before = _read_store(path, elapsed)
     if before is None:
         raise StoreUnavailable(f"there is no store {path}")
-    _begin_incarnation(path, before.incarnation + 1, _revision(path))
+    _begin_incarnation(path, next_incarnation(before, None, now_ms), _revision(path))
     return read_facts(path)
 
 

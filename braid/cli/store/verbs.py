@@ -87,7 +87,7 @@ def _put_back_sqlite(name: str, file: Path | None, dry_run: bool) -> tuple[Store
     clock, path = SystemClock(), Path(name)
     if file is not None:
         return restore(path, file, clock.now_ms(), clock.elapsed(), dry_run=dry_run)
-    return read_facts(path) if dry_run else begin_incarnation(path, clock.elapsed()), None
+    return read_facts(path) if dry_run else begin_incarnation(path, clock.now_ms(), clock.elapsed()), None
 
 
 def _put_back_etcd(endpoints: str, file: Path | None, dry_run: bool) -> tuple[StoreFacts, Path | None]:

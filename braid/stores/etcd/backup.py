@@ -75,7 +75,7 @@ async def restore(endpoints: Sequence[str], clock: Clock, file: Path, *, dry_run
 
 
 async def begin_incarnation(endpoints: Sequence[str], clock: Clock, *, dry_run: bool = False) -> StoreFacts:
-    """Begins the next incarnation of a store that etcd's own tools put back. Raises as `restore`."""
+    """Begins a new incarnation of a store that etcd's own tools put back. Raises as `restore`."""
     client = EtcdClient(endpoints, clock, None)
     try:
         present = await _read(client)
@@ -83,9 +83,10 @@ async def begin_incarnation(endpoints: Sequence[str], clock: Clock, *, dry_run: 
         before = _facts(present)
         if not before.incarnation:
             raise StoreUnavailable("there is no store in this etcd", field="--store")
+        incarnation = next_incarnation(before, None, clock.now_ms())
         if not dry_run:
-            await client.transact(_finish(before.incarnation + 1))
-        return StoreFacts(before.mesh, before.incarnation + 1, before.histories)
+            await client.transact(_finish(incarnation))
+        return StoreFacts(before.mesh, incarnation, before.histories)
     finally:
         await client.close()
 

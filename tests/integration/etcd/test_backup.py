@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from braid.host.system import system_host
-from braid.kernel.errors import Invalid, Refused
+from braid.host.system import SystemClock, system_host
+from braid.kernel.errors import Invalid, Refused, StoreUnavailable
 from braid.kernel.ports import Endpoint, HistoryId, Snapshot
+from braid.stores.backups import TEN_MINUTES_MS
 from braid.stores.etcd import EtcdStore, backup
 from tests.contract.event_store.harness import LOGS, append_each
 from tests.support.etcd_process import EtcdCluster, etcd_cluster
@@ -83,3 +84,49 @@ async def test_a_restore_is_refused_while_services_run_and_for_another_mesh(tmp_
         with pytest.raises(Invalid, match="damaged"):
             await backup.restore(cluster.endpoints, CLOCK, file)
         assert await store.incarnation() == 1
+
+
+class DaysLater(SystemClock):
+    """The machine's clock, so many days later."""
+
+    def __init__(self, days: int) -> None:
+        self._days = days
+
+    def now_ms(self) -> int:
+        """See `Clock`."""
+        return super().now_ms() + self._days * 86_400_000
+
+
+async def _behind(cluster: EtcdCluster, data: Path, clock: SystemClock) -> int:
+    """Etcd's own tools put a snapshot back, and the operator says so; returns the incarnation."""
+    cluster.put_back(data)
+    cluster.nodes[0].start(cluster.nodes)
+    await cluster.serving()
+    before = await backup.begin_incarnation(cluster.endpoints, clock, dry_run=True)
+    found = await backup.begin_incarnation(cluster.endpoints, clock)
+    assert found == before, "a trial says what comes"
+    return found.incarnation
+
+
+async def test_a_snapshot_put_back_by_other_means_begins_an_incarnation_that_none_had(tmp_path: Path) -> None:
+    async with etcd_cluster(tmp_path) as cluster, AsyncExitStack() as stack:
+        with pytest.raises(StoreUnavailable, match="no store in this etcd"):
+            await backup.begin_incarnation(cluster.endpoints, CLOCK)
+        store = EtcdStore(cluster.endpoints, system_host())
+        mesh, incarnation = await store.mesh(), await store.incarnation()
+        await _append(store, LOGS, "1", "2")
+        session = await store.open_session(20.0)
+        await store.publish(Endpoint("dlq", "dlq-0", "here:2"), session)
+        with pytest.raises(Refused, match="services use the store: dlq-0"):
+            await backup.begin_incarnation(cluster.endpoints, CLOCK)
+        await session.close()
+        await store.close()
+        data = cluster.back_up()
+        found = [incarnation]
+        for days in (0, 1):
+            found.append(await _behind(cluster, data, DaysLater(days)))
+            fresh = _store(stack, cluster)
+            assert (await fresh.mesh(), await fresh.incarnation()) == (mesh, found[-1])
+            assert (await fresh.load(LOGS)).sequence == 2
+            await _append(fresh, LOGS, "later")
+        assert found[0] < CLOCK.now_ms() // TEN_MINUTES_MS - 2 < found[1] < found[2], "it had one of them before"

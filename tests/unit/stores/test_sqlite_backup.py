@@ -1,5 +1,6 @@
 """Backup and restore of a store in a SQLite file."""
 
+import shutil
 import sqlite3
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 from braid.host.system import system_host
 from braid.kernel.errors import CorruptHistory, Invalid, Refused, StoreUnavailable
 from braid.kernel.ports import Endpoint, HistoryId, Leader
+from braid.stores.backups import TEN_MINUTES_MS
 from braid.stores.sqlite import SqliteStore
 from braid.stores.sqlite_backup import back_up, begin_incarnation, read_facts, restore
 
@@ -75,7 +77,7 @@ async def test_a_store_that_is_lost_becomes_the_backup(tmp_path: Path) -> None:
     mesh = await append(path, b"1")
     back_up(path, file)
     path.unlink()
-    assert put_back(path, file) == NOW_MS // 3_600_000
+    assert put_back(path, file) == NOW_MS // TEN_MINUTES_MS
     assert (await events(path), read_facts(path).mesh) == ([b"1"], mesh)
 
 
@@ -99,10 +101,24 @@ async def test_nothing_is_restored_while_services_run(tmp_path: Path) -> None:
     with pytest.raises(Refused, match="services use the store: dlq-0"):
         put_back(path, file)
     with pytest.raises(Refused):
-        begin_incarnation(path, system_host().clock.elapsed())
+        begin_incarnation(path, NOW_MS, system_host().clock.elapsed())
     await session.close()
     await store.close()
-    assert begin_incarnation(path, system_host().clock.elapsed()).incarnation == 2
+    assert begin_incarnation(path, NOW_MS, system_host().clock.elapsed()).incarnation == NOW_MS // TEN_MINUTES_MS
+
+
+async def test_a_file_put_back_twice_gets_another_incarnation_each_time(tmp_path: Path) -> None:
+    path, copy = tmp_path / "store.db", tmp_path / "copy"
+    mesh = await append(path, b"1")
+    back_up(path, copy)
+    found = []
+    for day in range(2):
+        path.unlink()
+        shutil.copy(copy, path)
+        facts = begin_incarnation(path, NOW_MS + day * 86_400_000, system_host().clock.elapsed())
+        found.append(facts.incarnation)
+        assert (facts.mesh, await events(path)) == (mesh, [b"1"])
+    assert 1 < found[0] < found[1]
 
 
 async def test_files_that_are_no_backups_are_refused(tmp_path: Path) -> None:
