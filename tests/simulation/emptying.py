@@ -13,7 +13,7 @@ from tests.simulation.applications import STREAM
 from tests.simulation.operations import Operation
 from tests.simulation.world import World
 from tests.support.checkers.checking import Instant
-from tests.support.checkers.facts import Fact, Folded
+from tests.support.checkers.facts import Fact, Folded, StoreRestored
 
 
 class ClusterOperator:
@@ -23,9 +23,9 @@ class ClusterOperator:
         self._world = world
         self._dice = dice
 
-    def emptying(self) -> Operation:
-        """A cluster is to be emptied."""
-        name, discard = self._dice.choice(self._world.plan.clusters), self._dice.random() < 0.6
+    def emptying(self, *, discards: bool = True) -> Operation:
+        """A cluster is to be emptied; where it `discards`, often without keeping what is drained there."""
+        name, discard = self._dice.choice(self._world.plan.clusters), discards and self._dice.random() < 0.6
         asked = api.DecommissionClusterRequest(name=name, discard_drained=discard)
         undone = api.DecommissionClusterRequest(name=name, cancelled=True)
         text = f"decommission {name}{' and discard' if discard else ''}"
@@ -57,7 +57,7 @@ class HonestlyEmpty(Instant):
     """
 
     invariant = "I11 a cluster called empty is empty"
-    heeds: Sequence[type] = (Folded,)
+    heeds: Sequence[type] = (Folded, StoreRestored)
 
     def __init__(self) -> None:
         self._states: dict[HistoryId, tuple[int, bytes]] = {}
@@ -65,6 +65,9 @@ class HonestlyEmpty(Instant):
 
     def see(self, fact: Fact) -> Iterator[str]:
         """See `Checker`."""
+        if isinstance(fact, StoreRestored):
+            self._states.clear()
+            self._empty.clear()
         if not isinstance(fact, Folded) or fact.history.service != "registry":
             return
         if fact.sequence <= self._states.get(fact.history, (0, b""))[0]:

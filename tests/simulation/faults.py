@@ -16,6 +16,7 @@ from tests.simulation.emptying import ClusterOperator
 from tests.simulation.losing import Losing
 from tests.simulation.observed import ObservedCluster
 from tests.simulation.operations import Operation, Operator, carry_out
+from tests.simulation.restored import StoreOperator
 from tests.simulation.splitting import splitting
 from tests.simulation.world import DLQS, MEMBERS, PRODUCERS, SERVICES, Slowness, World
 from tests.support.checkers import facts
@@ -40,6 +41,7 @@ class Faults:
         self._cluster_operator = ClusterOperator(world, dice)
         self._ailments = Ailments(world, dice)
         self._losing = Losing(world, dice)
+        self._store_operator = StoreOperator(world)
         self._shortened_at = -APART_SECONDS
         self._services = (*SERVICES, *DLQS) if world.plan.replays else SERVICES
 
@@ -198,6 +200,10 @@ class Faults:
         """A cluster is decommissioned, taken back when it is healed."""
         self._ask(self._cluster_operator.emptying())
 
+    def _evacuate_cluster(self) -> None:
+        """The same, and what is drained is kept."""
+        self._ask(self._cluster_operator.emptying(discards=False))
+
     def _share_stream(self) -> None:
         self._ask(self._cluster_operator.sharing())
 
@@ -324,6 +330,17 @@ class Faults:
     def _compact_store(self) -> None:
         self._world.journal.say("FAULT the store is compacted")
         self._world.server.compact()
+
+    def _restore_store(self) -> None:
+        """The store is backed up, and restored after a while: see `restored`."""
+        operator = self._store_operator
+
+        def stop() -> None:
+            operator.stop_services()
+            self._begin("services are stopped for a restore", self._dice.uniform(0.5, 10.0), operator.restore)
+
+        if operator.back_up():
+            self._begin("a backup is taken", self._dice.uniform(4.0, 16.0), stop)
 
     # --- clusters
 

@@ -1,7 +1,7 @@
 """What the services' histories tell, read from the bytes at rest: facts for the checkers, and the state of channels."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from braid.kernel.decider import Context
@@ -68,6 +68,14 @@ class Histories:
             deciding = history.id if history.service == HISTORIES else history.service
             self.journal.note(facts.EventDecided(deciding, context.leader_epoch, leading))
             self._read(history, event, context.now_ms)
+
+    def backup(self) -> Mapping[tuple[str, ChannelRef], ChannelSeen]:
+        """A copy of what the histories tell by now."""
+        return {key: replace(channel) for key, channel in self.channels.items()}
+
+    def restore(self, backup: Mapping[tuple[str, ChannelRef], ChannelSeen]) -> None:
+        """The store is an earlier one again."""
+        self.channels = {key: replace(channel) for key, channel in backup.items()}
 
     def in_state(self, *states: str) -> list[ChannelSeen]:
         """Channels in any of these states."""

@@ -15,7 +15,7 @@ from braid.rpc.mesh_client import ServiceClient
 from tests.simulation.applications import GROUP, STREAM
 from tests.simulation.world import LANES, MEMBERS, World
 from tests.support.checkers.checking import Instant
-from tests.support.checkers.facts import Fact, Folded
+from tests.support.checkers.facts import Fact, Folded, StoreRestored
 
 _HELD, _REVOKING = 2, 3
 _LATE_SECONDS = 3.0
@@ -109,13 +109,15 @@ class KeptRules(Instant):
     """
 
     invariant = "rules are kept"
-    heeds = (Folded,)
+    heeds = (Folded, StoreRestored)
 
     def __init__(self) -> None:
         self._before: dict[str, tuple[int, Mapping[str, Any]]] = {}  # by group
 
     def see(self, fact: Fact) -> Iterator[str]:
         """See `Checker`."""
+        if isinstance(fact, StoreRestored):
+            self._before.clear()
         if not isinstance(fact, Folded) or fact.history.kind != "group":
             return
         sequence, before = self._before.get(fact.history.id, (0, {}))

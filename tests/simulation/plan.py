@@ -71,6 +71,7 @@ class Plan:
         roomy: Whether there is room for all records, whatever fails: no fault makes more of them wait.
         replays: Whether dlq services run, and somebody mends the handler and replays all dead letters.
         latecomers: Further groups that start at the earliest record while faults happen, and once they are healed.
+        second_mesh: Whether another mesh wants the same clusters, and takes one of them over.
         letters: So many dead letters there are before somebody mends the handler.
     """
 
@@ -104,6 +105,7 @@ class Plan:
     replays: bool = False
     letters: int = 12
     latecomers: Sequence[str] = ()
+    second_mesh: bool = False
 
 
 def plan_of(seed: int, fault_seconds: float = 60.0) -> Plan:

@@ -1,5 +1,6 @@
 """One run from seed to verdict."""
 
+import asyncio
 import logging
 import random
 import time
@@ -7,6 +8,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from braid.kernel.ports import Task
 from tests.simulation.ailments import HonestHealth
 from tests.simulation.applications import GROUP
 from tests.simulation.emptying import HonestlyEmpty
@@ -19,6 +21,7 @@ from tests.simulation.ordering import KeptOrder
 from tests.simulation.plan import Plan, plan_of
 from tests.simulation.replaying import Replaying
 from tests.simulation.splitting import early
+from tests.simulation.two_meshes import OtherMesh, OwnTopics
 from tests.simulation.world import World
 from tests.support.checkers.checking import Checker, Violation
 from tests.support.checkers.commits import ReadableEnvelopes, TruthfulCommits
@@ -125,6 +128,7 @@ def _checkers(plan: Plan, now: Callable[[], float]) -> list[Checker]:
     ]
     checkers += [HonestHealth(now, one_host=plan.one_host), AnsweredTrouble(now)] if plan.ailing else []
     checkers += [KeptOrder()] if plan.ordered else []
+    checkers += [OwnTopics(now)] if plan.second_mesh else []
     checkers += [KeptTopics(now)] if "step-clock" in plan.faults else []
     checkers += [FairLanes(now, "live", plan.handling_seconds)] if plan.flood else []
     checkers += [PoisonStandsAside(now)] if plan.roomy else []
@@ -140,13 +144,16 @@ async def _play(world: World, journal: Journal, loss: ZeroLoss, replays: WholeRe
             world.host.tasks.spawn(beside(), "beside the faults")
     if world.plan.latecomers:
         world.host.tasks.spawn(_come_late(world), "latecomers")
+    other = _other_mesh(world) if world.plan.second_mesh else None
     await Faults(world, random.Random(f"faults/{world.plan.seed}")).run()
+    if other is not None:
+        other.cancel()
     journal.say("HEALED")
     for name in world.plan.latecomers:
         world.start_process(name)
     settle = world.plan.settle_seconds
-    loses = {"lose-cluster", "shorten-logs"} & {*world.plan.faults}
-    owned = settle if loses else OWNED_SECONDS  # losses show for a while until believed
+    slow = {"lose-cluster", "shorten-logs", "restore-store"} & {*world.plan.faults}
+    owned = settle if slow else OWNED_SECONDS  # losses show for a while until believed; clusters are compared first
     await _expect(world, "I13 liveness: leases", world.unowned, owned)
     world.quiet = True
     await _expect(world, "I13 liveness: sends", world.unsettled_sends, STOP_SECONDS)
@@ -162,6 +169,14 @@ async def _play(world: World, journal: Journal, loss: ZeroLoss, replays: WholeRe
 
 def _replaying(world: World, journal: Journal, replays: WholeReplays) -> Replaying:
     return Replaying(world.host, world.dlq, journal, replays, world.plan.letters)
+
+
+def _other_mesh(world: World) -> Task:
+    """Whoever operates a second mesh does so while faults happen; its registry goes on to the end."""
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, VirtualTimeLoop), "runs are virtual"
+    dice = random.Random(f"other/{world.plan.seed}")
+    return world.host.tasks.spawn(OtherMesh(loop, world).run(dice), "operator of another mesh")
 
 
 async def _come_late(world: World) -> None:

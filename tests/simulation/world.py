@@ -75,6 +75,7 @@ class World:
         quiet: Nothing more is to be sent.
         flooded: Whether a flood has begun, and whether it is over.
         running: The newest life of each process, dead or alive.
+        stopped: Processes that nothing may start.
     """
 
     def __init__(self, loop: VirtualTimeLoop, plan: Plan, journal: Journal) -> None:
@@ -83,6 +84,7 @@ class World:
         self.quiet = False
         self.flooded = (False, False)
         self.running: dict[str, Running] = {}
+        self.stopped: frozenset[str] = frozenset()
         self._loop = loop
         self._lives: dict[str, int] = {}
         self._encoded: dict[HistoryId, tuple[object, bytes]] = {}
@@ -131,8 +133,8 @@ class World:
             self.start_process(name)
 
     def start_process(self, name: str) -> None:
-        """Begins the process's next life, unless it is alive."""
-        if name in self.running and self.running[name].process.alive:
+        """Begins the process's next life, unless it is alive or stopped."""
+        if name in self.stopped or (name in self.running and self.running[name].process.alive):
             return
         life = self._lives[name] = self._lives.get(name, 0) + 1
         process = VirtualProcess(

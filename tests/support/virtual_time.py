@@ -257,6 +257,12 @@ class VirtualTimeLoop(SequencingLoop):
 # --- processes -------------------------------------------------------------------------------------------------------
 
 
+def process_at_work() -> str:
+    """The name of the process whose task runs now; '' outside of all."""
+    owner = _owner.get()
+    return owner.name if owner is not None else ""
+
+
 class ProcessTasks:
     """The tasks of one virtual process: those it spawns, and those they make with asyncio directly.
 

@@ -1,7 +1,7 @@
 """I11: no record is stranded. A channel is drained only sealed and with everything in it done; the dead stay dead."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tests.support.checkers.checking import Instant
 from tests.support.checkers.done import HEEDS, DoneOffsets
@@ -13,6 +13,8 @@ from tests.support.checkers.facts import (
     GivenUp,
     LogId,
     SealRecorded,
+    StoreBackedUp,
+    StoreRestored,
     Subscribed,
     Topic,
     TopicCreated,
@@ -38,12 +40,17 @@ class SafeDrains(Instant):
     """I11, at every step of every drain."""
 
     invariant = "I11 drains"
-    heeds = (*HEEDS, Subscribed, SealRecorded, EndsRecorded, DrainRecorded, GivenUp, TopicCreated, TopicDeleted)
+    heeds = (
+        *HEEDS,
+        *(Subscribed, SealRecorded, EndsRecorded, DrainRecorded, GivenUp, TopicCreated, TopicDeleted),
+        *(StoreBackedUp, StoreRestored),
+    )
 
     def __init__(self) -> None:
         self._done = DoneOffsets()
         self._groups = _Groups()
         self._channels: dict[Topic, _Channel] = {}
+        self._backup: dict[Topic, _Channel] = {}
 
     def see(self, fact: Fact) -> Iterator[str]:
         """See `Checker`."""
@@ -66,6 +73,10 @@ class SafeDrains(Instant):
                 yield from self._drained(fact)
             case GivenUp(topic=topic):  # what that may cost is `losses.py`'s
                 self._channel(topic).drained = True
+            case StoreBackedUp():
+                self._backup = {topic: replace(channel) for topic, channel in self._channels.items()}
+            case StoreRestored():
+                self._restored()
             case TopicCreated(topic=topic):
                 if self._channel(topic).deleted:
                     yield f"the deleted {topic} rose again"
@@ -75,6 +86,12 @@ class SafeDrains(Instant):
                     yield f"{topic} was deleted before it was drained"
             case _:
                 pass
+
+    def _restored(self) -> None:
+        """What was recorded of drains since the backup is forgotten; what was written and deleted is not undone."""
+        for topic, channel in self._channels.items():
+            before = self._backup.get(topic, _Channel())
+            channel.sealed, channel.ends, channel.drained = before.sealed, before.ends, before.drained
 
     def _ends(self, fact: EndsRecorded) -> Iterator[str]:
         channel = self._channel(fact.topic)

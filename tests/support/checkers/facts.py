@@ -306,6 +306,16 @@ class AppendAnswered:
     carried_out: int
 
 
+@dataclass(frozen=True, slots=True)
+class StoreBackedUp:
+    """Somebody copied the event store."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreRestored:
+    """The event store is what its newest copy holds: what it wrote since is forgotten, and no cluster knows of that."""
+
+
 # --- what histories tell
 
 
@@ -437,6 +447,13 @@ class TopicCreated:
 
 
 @dataclass(frozen=True, slots=True)
+class TakenOver:
+    """A cluster carries another mesh's mark from now on."""
+
+    cluster: str
+
+
+@dataclass(frozen=True, slots=True)
 class TopicDeleted:
     """A cluster deleted a topic."""
 
@@ -472,6 +489,8 @@ Fact = (
     | Folded
     | BatchWatched
     | AppendAnswered
+    | StoreBackedUp
+    | StoreRestored
     | EventDecided
     | LeaseGranted
     | LeaseFreed
@@ -486,5 +505,6 @@ Fact = (
     | LossRecorded
     | GivenUp
     | TopicCreated
+    | TakenOver
     | TopicDeleted
 )

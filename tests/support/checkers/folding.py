@@ -1,11 +1,11 @@
 """I9: folding all events, folding the tail after a snapshot, and every replica's live state are the same."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from braid.kernel.ports import HistoryId
 from braid.runtime.kinds import AnyKind, Kind
-from tests.support.checkers.facts import BatchAppended, Fact, Folded
+from tests.support.checkers.facts import BatchAppended, Fact, Folded, StoreBackedUp, StoreRestored
 
 
 @dataclass
@@ -24,11 +24,12 @@ class OneFold:
     """
 
     invariant = "I9 folds"
-    heeds = (BatchAppended, Folded)
+    heeds = (BatchAppended, Folded, StoreBackedUp, StoreRestored)
 
     def __init__(self, kinds: Mapping[tuple[str, str], AnyKind]) -> None:
         self._kinds = kinds
         self._folds: dict[HistoryId, _Fold] = {}
+        self._backup: dict[HistoryId, _Fold] = {}
 
     def see(self, fact: Fact) -> Iterator[str]:
         """See `Checker`."""
@@ -37,6 +38,10 @@ class OneFold:
                 yield from self._appended(fact)
             case Folded():
                 yield from self._folded(fact)
+            case StoreBackedUp():
+                self._backup = _copied(self._folds)
+            case StoreRestored():
+                self._folds = _copied(self._backup)
             case _:
                 pass
 
@@ -75,3 +80,7 @@ class OneFold:
         made = _Fold(kind, kind.decider.initial(history.id), kind.decider.initial(history.id), 0, [])
         self._folds[history] = made
         return made
+
+
+def _copied(folds: Mapping[HistoryId, _Fold]) -> dict[HistoryId, _Fold]:
+    return {history: replace(fold, states=list(fold.states)) for history, fold in folds.items()}
