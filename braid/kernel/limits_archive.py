@@ -25,6 +25,11 @@ ARCHIVE_EXPIRY_SECONDS: Final = (
     86_400.0  # of elapsed time for which it must look expired: a clock that steps deletes nothing
 )
 
+# --- a bucket; what failed is tried again at the end of the next interval of events
+ARCHIVE_BUCKET_CONNECT_SECONDS: Final = 3.0
+ARCHIVE_BUCKET_REQUEST_SECONDS: Final = 10.0  # without an answer
+ARCHIVE_BUCKET_ATTEMPTS: Final = 2  # of one request, before it counts as failed
+
 # --- peers
 ARCHIVE_CALL_SECONDS: Final = 5.0  # one list or one piece of an object
 ARCHIVE_PIECE_BYTES: Final = 2 << 20  # of an object in one answer

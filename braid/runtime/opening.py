@@ -1,5 +1,6 @@
 """Which event store and which archive a URL names. Adapters are imported when asked for."""
 
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from braid.kernel.errors import Invalid
@@ -29,8 +30,14 @@ def open_store(url: str, host: Host) -> EventStore:
     )
 
 
-def open_archive(url: str, retention_days: float, host: Host) -> Archive | None:
-    """The archive at `file:///path/of/directory`; None for an empty URL.
+def open_archive(url: str, retention_days: float, host: Host, mesh: Callable[[], Awaitable[str]]) -> Archive | None:
+    """The archive at `file:///path/of/directory` or `s3://bucket/prefix`; None for an empty URL.
+
+    Args:
+        url: Which.
+        retention_days: How long objects are kept there.
+        host: The process's host.
+        mesh: Tells the mesh's id; asked when it is needed first.
 
     Raises:
         Invalid: the URL names none.
@@ -42,4 +49,10 @@ def open_archive(url: str, retention_days: float, host: Host) -> Archive | None:
         from braid.archive.directory import DirectoryArchive
 
         return Archive(DirectoryArchive(Path(rest), host.tasks), url, retention_days)
-    raise Invalid(f"{url!r} names no archive", field="archive", remedy="write file:///path/of/directory")
+    if scheme == "s3":
+        from braid.archive.bucket import BucketArchive, BucketPlace
+
+        return Archive(BucketArchive(BucketPlace.parse(url), mesh, host.tasks), url, retention_days)
+    raise Invalid(
+        f"{url!r} names no archive", field="archive", remedy="write file:///path/of/directory or s3://bucket/prefix"
+    )

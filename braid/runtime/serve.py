@@ -66,7 +66,7 @@ class _Process:
         metrics = make_metrics(service.name, settings.instance)
         metrics_url = _serve_metrics(settings.metrics, metrics)
         store = open_store(settings.store, host)
-        archive = open_archive(settings.archive, settings.archive_days, host)
+        archive = open_archive(settings.archive, settings.archive_days, host, store.mesh)
         replica = Replica(
             service,
             host,

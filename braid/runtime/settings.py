@@ -39,7 +39,7 @@ class Settings(BaseSettings):
         session_ttl_seconds: How long the store waits for a silent leader.
         log_level: `debug`, `info`, `warning` or `error`.
         archive: Where events go before snapshots take them from the store: `file:///path/of/directory`, of this replica
-            alone. Without one they are gone.
+            alone, or `s3://bucket/prefix`, which all replicas share. Without one they are gone.
         archive_days: How long they are kept there.
         clock_offset_file: For fault tests: a file with the milliseconds that this process's wall clock is to be off.
     """

@@ -44,11 +44,12 @@ async def test_the_same_name_again_replaces_it(archive: ArchiveStore) -> None:
 
 
 async def test_large_objects_and_many_at_once(archive: ArchiveStore) -> None:
-    data = bytes(range(256)) * (9 << 12)
-    names = [f"assigner/group/g{number}/x" for number in range(20)]
-    await asyncio.gather(*(archive.put(name, data + name.encode()) for name in names))
-    found = await asyncio.gather(*map(archive.get, names))
-    assert found == [data + name.encode() for name in names]
+    some, large = bytes(range(256)) * 16, bytes(range(256)) * (9 << 12)
+    objects = {f"assigner/group/g{number}/x": some + bytes([number]) for number in range(20)}
+    objects["assigner/group/large/x"], objects["assigner/group/larger/x"] = large, large + large
+    await asyncio.gather(*(archive.put(name, data) for name, data in objects.items()))
+    found = await asyncio.gather(*map(archive.get, objects))
+    assert found == list(objects.values())
     await asyncio.gather(*(archive.put(NAME, b"same") for _ in range(8)))
     assert await archive.get(NAME) == b"same"
 

@@ -22,18 +22,25 @@ class ArchivingSeat(Seat):
     ) -> None:
         super().__init__(name, server)
         self.archive = archive or MemoryArchive()
+        self.objects: ArchiveStore = self.archive
         self.peers: list[ArchiveStore] = []
         self.metrics = make_metrics("registry", name)
         self.aggregates = self.aggregates_anew()
 
     def aggregates_anew(self) -> Aggregates:
         """What a restarted process has: nothing in memory."""
-        self.shelf = Shelf(self.archive, self.host.clock, self.others)
+        self.shelf = Shelf(self.objects, self.host.clock, self.others)
         made = Aggregates(
             self.store, CounterService.kinds, self.host, "registry", self.office, self.metrics, self.shelf
         )
         made.subscribe(self.heard.append)
         return made
+
+    def archives_to(self, objects: ArchiveStore) -> "ArchivingSeat":
+        """Has another archive from now on, as a restarted process does."""
+        self.objects = objects
+        self.aggregates = self.aggregates_anew()
+        return self
 
     async def others(self) -> list[ArchiveStore]:
         """Archives of other replicas."""

@@ -1,0 +1,77 @@
+"""An S3 server over real HTTP, of the package moto: it can go away, come back with what it had, and refuse requests."""
+
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+from pyarrow import fs
+from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
+
+USER, PASSWORD, REGION = "braid", "secret", "us-east-1"
+
+
+class _Quiet(WSGIRequestHandler):
+    def log(self, type: str, message: str, *args: object) -> None:
+        """Requests are in `S3Server.requests`."""
+
+
+class S3Server:
+    """One server on a port of its own.
+
+    Attributes:
+        requests: `METHOD path?query` of everything that arrived.
+        refuses: Which of them are answered with an internal error.
+    """
+
+    def __init__(self) -> None:
+        self.requests: list[str] = []
+        self.refuses: Callable[[str], bool] = lambda request: False
+        self._app = DomainDispatcherApplication(create_backend_app)
+        self._port = 0
+        self._server: BaseWSGIServer | None = None
+        self._thread: threading.Thread | None = None
+
+    @property
+    def endpoint(self) -> str:
+        """Its address."""
+        return f"http://127.0.0.1:{self._port}"
+
+    def start(self) -> "S3Server":
+        """Listens; after `stop`, where it did before and with what it had."""
+        self._server = make_server("127.0.0.1", self._port, self._answer, threaded=True, request_handler=_Quiet)
+        self._port = self._server.server_port
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
+        self._thread.start()
+        return self
+
+    def stop(self) -> None:
+        """Answers nobody any more."""
+        if self._server is not None and self._thread is not None:
+            self._server.shutdown()
+            self._server.server_close()
+            self._thread.join()
+            self._server = None
+
+    def make_bucket(self, name: str) -> None:
+        """Makes a bucket."""
+        host = self.endpoint.removeprefix("http://")
+        files = fs.S3FileSystem(
+            access_key=USER,
+            secret_key=PASSWORD,
+            region=REGION,
+            endpoint_override=host,
+            scheme="http",
+            allow_bucket_creation=True,
+        )
+        files.create_dir(name)
+
+    def _answer(self, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
+        query = f"?{environ['QUERY_STRING']}" if environ["QUERY_STRING"] else ""
+        request = f"{environ['REQUEST_METHOD']} {environ['PATH_INFO']}{query}"
+        self.requests.append(request)
+        if self.refuses(request):
+            environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
+            start("500 Internal Server Error", [("Content-Length", "0")])
+            return [b""]
+        return self._app(environ, start)  # type: ignore[no-any-return]
