@@ -389,7 +389,7 @@ class AioFetcher:
         data: bytes,
     ) -> None:
         """Takes one partition's part of an answer."""
-        if code == OFFSET_OUT_OF_RANGE:
+        if code == OFFSET_OUT_OF_RANGE and state.replica < 0:  # a follower that lags knows nothing of the log's end
             state.fail(partition, "lies outside the log")
             self._arrived.set()
         elif code:

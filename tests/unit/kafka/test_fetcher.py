@@ -124,6 +124,34 @@ async def test_what_is_no_batch_twice_is_told_and_asked_for_again() -> None:
     assert told.value.metadata == {"topic": "t", "partition": "0", "offset": "0"}
 
 
+class FollowedWire(ScriptedWire):
+    """The leader sends readers to a follower, which lags behind what they have read; then the leader serves them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.brokers: list[int] = []
+
+    async def ask(self, broker: int, request: object) -> SimpleNamespace:
+        """The follower (2) has less than is asked for; the leader (1) serves whoever comes again."""
+        answer = await super().ask(broker, request)
+        self.brokers.append(broker)
+        if broker == 2:
+            answer.topics = [("t", [(0, 1, -1, -1, -1, [], -1, b"")])]
+        elif len(self.brokers) == 1:
+            answer.topics = [("t", [(0, 0, 0, 0, 0, [], 2, b"")])]
+        elif len(self.brokers) == 3:
+            answer.topics = [("t", [(0, 0, 2, 2, 0, [], -1, batch(0, 2))])]
+        return answer
+
+
+async def test_a_follower_that_lags_behind_a_reader_says_nothing_about_the_log() -> None:
+    """Only the leader knows where a log ends (KIP-392)."""
+    wire = FollowedWire()
+    fetched = await fetch_all(wire, 2)
+    assert [record.offset for one in fetched for record in one.records] == [0, 1]
+    assert wire.brokers[:3] == [1, 2, 1]
+
+
 class HoldingWire(ScriptedWire):
     """A broker that has nothing, and holds what it is asked until it is let go."""
 
