@@ -62,7 +62,7 @@ def check_cluster(facts: ClusterFacts) -> list[Finding]:
     """A cluster is healthy, reachable from here, the one that was registered, and set up so that nothing is lost."""
     cluster, description = facts.cluster, facts.description
     name = f"cluster/{cluster.name}"
-    findings = [_health(name, cluster), *_access(name, cluster), *_belonging(name, cluster)]
+    findings = [_health(name, cluster), *_quorum(name, cluster), *_access(name, cluster), *_belonging(name, cluster)]
     if description is None and findings[0].level is Level.FAIL:
         return findings
     if description is None:
@@ -130,6 +130,22 @@ def _health(name: str, cluster: Cluster) -> Finding:
         remedy = f"when the work on it is done: braid uncordon cluster {cluster.name}"
         return Finding(name, "health", Level.WARN, "cordoned: it takes no new traffic", remedy)
     return Finding(name, "health", Level.OK, "healthy")
+
+
+def _quorum(name: str, cluster: Cluster) -> list[Finding]:
+    """Most of its brokers are silent: where they are its controllers too, nothing is elected or made there."""
+    evidence = cluster.status.evidence
+    silent, usual = list(evidence.silent_brokers), {*cluster.status.usual_brokers, *evidence.silent_brokers}
+    if 2 * len(silent) <= len(usual):
+        return []
+    named = ", ".join(map(str, silent))
+    message = (
+        f"brokers {named} of {len(usual)} do not answer: if they are its controllers too, there is no quorum, "
+        "no leader is elected and no topic made"
+    )
+    needed = len(silent) - (len(usual) - 1) // 2
+    remedy = f"start {'one' if needed == 1 else needed} of brokers {named}, then the rest; records wait or go elsewhere"
+    return [Finding(name, "quorum", Level.FAIL, message, remedy)]
 
 
 def _access(name: str, cluster: Cluster) -> list[Finding]:

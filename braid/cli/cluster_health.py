@@ -55,7 +55,8 @@ def change_thresholds(thresholds: "HealthThresholds", assignments: Sequence[str]
 
 def evidence_lines(evidence: "HealthEvidence", declared: "HealthThresholds") -> list[str]:
     """The present evidence, for people, and the thresholds a person declared."""
-    missing = ", ".join(map(str, evidence.missing_brokers))
+    missing = f", missing: {_listed(evidence.missing_brokers)}" if evidence.missing_brokers else ""
+    silent = f", silent: {_listed(evidence.silent_brokers)}" if evidence.silent_brokers else ""
     gone = f", {evidence.gone_partitions} gone: {', '.join(evidence.gone)}" if evidence.gone else ""
     thin = evidence.under_replicated_partitions
     rows = [
@@ -65,7 +66,7 @@ def evidence_lines(evidence: "HealthEvidence", declared: "HealthThresholds") -> 
             f"{evidence.append_seconds * 1e3:.0f} ms, {evidence.usual_append_seconds * 1e3:.0f} ms is usual, "
             f"slow beyond {evidence.slow_append_seconds * 1e3:.0f} ms",
         ),
-        ("brokers", f"{evidence.brokers}" + (f", missing: {missing}" if missing else "")),
+        ("brokers", f"{evidence.brokers}{missing}{silent}"),
         ("partitions", f"{evidence.partitions}{gone}" + (f", {thin} lack copies in step" if thin else "")),
         ("falls within 5 min", f"{evidence.falls}"),
     ]
@@ -77,6 +78,10 @@ def evidence_lines(evidence: "HealthEvidence", declared: "HealthThresholds") -> 
         told = f"{evidence.hosts_reaching} reach it, {evidence.hosts_failing} do not, of {evidence.hosts}"
         rows.append(("hosts asked", told))
     return ["Evidence:", *(f"  {f'{label}:':{_LABEL_COLUMNS - 2}}{text}" for label, text in rows)]
+
+
+def _listed(brokers: Sequence[int]) -> str:
+    return ", ".join(map(str, brokers))
 
 
 def _declared(thresholds: "HealthThresholds") -> str:

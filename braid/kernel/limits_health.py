@@ -30,6 +30,9 @@ CONTROLLER_LOOK_SECONDS: Final = 5.0  # between two questions whether a topic wo
 NO_TOPICS_AFTER_SECONDS: Final = 10.0  # of vain ones; an election of a controller takes less
 RIDE_OUT_SECONDS: Final = 0.0  # of a broker that died, until traffic leaves; Kafka elects after 9 s by default
 RIDE_OUT_SECONDS_MAX: Final = 3_600.0
+HANDED_OVER_SECONDS: Final = (
+    5.0  # of hanging appends while every broker answers: leaders are handed over, followers wait
+)
 BROKER_FORGOTTEN_SECONDS: Final = 3_600.0  # one that went for good is named so long
 TOPICS_LOOK_SECONDS: Final = 2.0  # between two looks at the leaders of all our topics: larger answers than a canary's
 TOPICS_LOOK_MAX: Final = 500  # topics asked for at once

@@ -74,6 +74,7 @@ class Evidence:
         decisive: Strong enough to act upon at once.
         sole_since: Since when one host has complained, where the evidence rests on it alone; None where it does not.
         hanging_since: Since when appends hang because some brokers of several died; None where something else is wrong.
+        hanging_seconds: The least that they hang until traffic leaves.
         slow, gaps, no_topics: Why it counts as slow, or half-dead, or makes no topics, although it works; ''.
         known: Whether it shows anything at all.
     """
@@ -91,6 +92,7 @@ class Evidence:
     no_topics: str = ""
     known: bool = True
     hanging_since: float | None = None
+    hanging_seconds: float = 0.0
 
 
 def weigh(

@@ -33,6 +33,7 @@ class Gaps:
         self._hanging: dict[TopicPartition, float] = {}
         self._answered: set[int] = set()  # the canary's partitions, while others hang
         self._missing: dict[str, float] = {}
+        self._silent = frozenset[int]()
         self._refusal = ""
         self._refused: tuple[float, float] | None = None  # from when to when it made no topics
 
@@ -83,6 +84,10 @@ class Gaps:
         self._refusal = refusal
         self._refused = (self._refused[0] if self._refused else since, until) if refusal else None
 
+    def see_silent(self, brokers: Collection[int]) -> None:
+        """Each broker was asked by itself: these did not answer."""
+        self._silent = frozenset(brokers)
+
     def hangs(self, partition: TopicPartition, now: float) -> None:
         """A partition that has a leader took nothing, or gave nothing back."""
         self._hanging.setdefault(partition, now)
@@ -124,6 +129,32 @@ class Gaps:
     def missing_brokers(self) -> tuple[int, ...]:
         """Brokers that were listed before and are not now, sorted."""
         return tuple(sorted(each for each, at in self._brokers.items() if at < self._listed_at))
+
+    @property
+    def silent_brokers(self) -> tuple[int, ...]:
+        """Brokers that did not answer when each was asked by itself, sorted."""
+        return tuple(sorted(self._silent))
+
+    @property
+    def some_died(self) -> bool:
+        """Whether a broker is silent that its cluster still lists: Kafka has not noticed its death yet."""
+        return any(self._brokers.get(each) == self._listed_at for each in self._silent)
+
+    @property
+    def all_on_silent(self) -> bool:
+        """Whether all topics looked at keep a copy on a silent broker: an acknowledgement anywhere shows it alive."""
+        return all(held & self._silent for held in self._holders.values())
+
+    def silence(self) -> str:
+        """Which brokers do not answer, and what that means, for people; '' when all do."""
+        silent, usual = self.silent_brokers, len({*self._brokers, *self._silent})
+        if not silent:
+            return ""
+        who, verb = ("broker", "does") if len(silent) == 1 else ("brokers", "do")
+        told = f"{who} {', '.join(map(str, silent))} of {usual} {verb} not answer"
+        if 2 * len(silent) <= usual:
+            return told
+        return f"{told}: if they are its controllers too, there is no quorum, and no leader is elected"
 
     @property
     def partitions(self) -> int:

@@ -9,7 +9,8 @@
   host alone says so, while the registry reaches the cluster, it must have complained for `sole_witness_seconds` too,
   and what it said counts for nothing when the registry's own looks fail after it: those take their own time.
 - Where only some of several brokers died, appends hang until Kafka elects other leaders. Traffic leaves after
-  `ride_out_seconds`, and the cluster is HALF_DEAD then, not DOWN: what the others lead goes on.
+  `ride_out_seconds`, and the cluster is HALF_DEAD then, not DOWN: what the others lead goes on. While every broker
+  that the cluster lists answers, none died: leaders are being handed over, as in a rolling restart, which has longer.
 - A cluster that works but shows a symptom for long enough is SLOW or HALF_DEAD, until it has been well for
   `healthy_after_seconds`. Until then the worse of what was found stands: DOWN, SLOW, HALF_DEAD, FLAPPING.
 - From DOWN it comes back after `healthy_after_seconds` of nothing but good evidence. One that fell too often within
@@ -95,7 +96,8 @@ def _after_bad(judgement: Judgement, evidence: Evidence, thresholds: Thresholds)
         complained = evidence.until - evidence.sole_since >= max(needed, thresholds.sole_witness_seconds)
     agreed = complained and evidence.until - begun >= needed
     if evidence.hanging_since is not None and not evidence.decisive and judgement.health is not Health.DOWN:
-        hung = evidence.until - evidence.hanging_since >= thresholds.hanging_seconds()
+        bound = max(thresholds.hanging_seconds(), evidence.hanging_seconds)
+        hung = evidence.until - evidence.hanging_since >= bound
         return _after_hanging(seen, evidence, Health.HALF_DEAD if hung else Health.SUSPECT)
     if agreed or evidence.decisive:
         return replace(seen, health=Health.DOWN, reason=evidence.reason, verdict=evidence.verdict)

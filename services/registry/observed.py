@@ -3,10 +3,11 @@
 Fed by the prober with each look and survey, it gives the judgement; people see it as the cluster's present evidence.
 """
 
+import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
-from braid.kernel.limits_health import FLAP_WINDOW_SECONDS, LAST_LOOK_SECONDS
+from braid.kernel.limits_health import FLAP_WINDOW_SECONDS, HANDED_OVER_SECONDS, LAST_LOOK_SECONDS
 from braid.kernel.ports import Survey, TopicPartition
 from services.registry.clusters import Cluster, Health, Verdict
 from services.registry.evidence import Look, Part, weigh
@@ -29,6 +30,7 @@ class Snapshot:
     thresholds: Thresholds
     brokers: int
     missing_brokers: tuple[int, ...]
+    silent_brokers: tuple[int, ...]
     partitions: int
     gone: tuple[TopicPartition, ...]
     under_replicated: int
@@ -58,6 +60,7 @@ class Observed:
         self._latency = inherited(cluster.usual_append_seconds)
         self._was_slow = cluster.health_reason if cluster.verdict is Verdict.SLOW else ""
         self._refused = 0
+        self._alive_at = -math.inf  # the newest answer that hosts saw while the registry's looks failed
         self.hanging_since: float | None = None
 
     def thresholds(self, cluster: Cluster) -> Thresholds:
@@ -75,7 +78,7 @@ class Observed:
             return thresholds.look_timeout_seconds
         left = self.judgement.firm_since + thresholds.down_after_seconds - now
         if self.hanging_since is not None:
-            left = self.hanging_since + thresholds.hanging_seconds() - now
+            left = self.hanging_since + max(thresholds.hanging_seconds(), self._handing_over) - now
             if left <= 0:  # traffic has left; whoever looks for a return has the full time
                 return thresholds.look_timeout_seconds
         return min(thresholds.look_timeout_seconds, max(LAST_LOOK_SECONDS, left))
@@ -139,12 +142,35 @@ class Observed:
             no_topics=self.gaps.no_topics(thresholds.no_topics_after_seconds),
         )
         died = evidence.known and not evidence.good and self._some_brokers_died(look, thresholds)
-        self.hanging_since = self.gaps.hanging_since if died else None
-        evidence = replace(evidence, hanging_since=self.hanging_since)
+        self._alive_at = max(self._alive_at, -math.inf if evidence.alive_at is None else evidence.alive_at)
+        self.hanging_since = self._since_acknowledged() if died else None
+        evidence = replace(evidence, hanging_since=self.hanging_since, hanging_seconds=self._handing_over)
+        if self.gaps.hanging_since is None and look.failed is None:
+            self.gaps.see_silent(())
+        elif evidence.known and (silence := self.gaps.silence()):
+            evidence = replace(evidence, reason=f"{silence}; {evidence.reason}")
         hold = hold_seconds(cluster.falls_ms, now_ms, thresholds)
         self.judgement = judge(self.judgement, evidence, thresholds, hold)
         self._picture(cluster, look, heard.everyone, now_ms)
         return self.judgement
+
+    def _since_acknowledged(self) -> float | None:
+        """Since when appends hang: not before the last that hosts saw acknowledged, where that would hang as well."""
+        since = self.gaps.hanging_since
+        if since is None or (self.gaps.some_died and not self.gaps.all_on_silent):
+            return since
+        return max(since, self._alive_at)
+
+    @property
+    def _handing_over(self) -> float:
+        """The least seconds that appends hang until traffic leaves: longer while no broker is known to have died."""
+        return 0.0 if self.gaps.some_died else HANDED_OVER_SECONDS
+
+    @property
+    def asked_brokers(self) -> Collection[int]:
+        """Brokers to ask one by one whether they answer: all of several, while the last look failed."""
+        several = len(self.gaps.usual_brokers) > 1
+        return () if self.answers or self.snapshot is None or not several else self.gaps.usual_brokers
 
     def _some_brokers_died(self, look: Look, thresholds: Thresholds) -> bool:
         """Whether bad evidence means some of several brokers: others answer, and leaders are not known to be gone.
@@ -167,8 +193,10 @@ class Observed:
         if self.hanging_since is None:
             return {}
         thresholds = self.thresholds(cluster)
-        hung = self.gaps.hanging_seconds(now)
-        bounds = {topic: thresholds.hanging_seconds(declared) for topic, declared in ride_out_seconds.items()}
+        most = now - self.hanging_since
+        hung = {topic: min(seconds, most) for topic, seconds in self.gaps.hanging_seconds(now).items()}
+        least = self._handing_over
+        bounds = {topic: max(least, thresholds.hanging_seconds(own)) for topic, own in ride_out_seconds.items()}
         return {
             topic: f"appends have hung for {hung[topic]:.1f} s on brokers that do not answer"
             for topic, bound in bounds.items()
@@ -184,6 +212,7 @@ class Observed:
             self.thresholds(cluster),
             self.gaps.brokers,
             self.gaps.missing_brokers,
+            self.gaps.silent_brokers,
             self.gaps.partitions,
             tuple(self.gaps.gone(look.until, 0.0)),
             self.gaps.under_replicated,

@@ -132,6 +132,8 @@ class Prober:
                     await self._identify(cluster)
                 hung = observed.hanging_since
                 judged = observed.see_look(cluster, look, partition, self._heard(name, look), clock.now_ms())
+                if observed.asked_brokers:
+                    self._crew.start(f"brokers {name}", partial(self._call_roll, cluster, observed))
                 if hung is not None or observed.hanging_since is not None:
                     self._tell_broken(name, self._broken_here(cluster, observed))
                 if (judged.health, judged.verdict) != (cluster.health, cluster.verdict):
@@ -176,7 +178,7 @@ class Prober:
         elif before and not reason:
             self._replica.log.info("the registry may use a cluster again", cluster=name)
 
-    async def _within(self, seconds: float, work: Coroutine[object, object, None]) -> None:
+    async def _within(self, seconds: float, work: Coroutine[object, object, object]) -> None:
         """Waits for some work, so long as this process is not late itself. Raises `TimeoutError`."""
         ends = self._now() + seconds
         task = asyncio.ensure_future(work)
@@ -192,6 +194,25 @@ class Prober:
                 task.cancel()
                 await asyncio.wait((task,))
                 _ = task.cancelled() or task.exception()
+
+    async def _call_roll(self, cluster: Cluster, observed: Observed) -> None:
+        """Asks each broker by itself whether it answers: a look that fails names the one it came to, not all."""
+        admin = self._access.admin(cluster, "brokers")
+        silent = set[int]()
+
+        async def call(broker: int) -> None:
+            try:
+                await self._within(observed.thresholds(cluster).look_timeout_seconds, admin.describe_broker(broker))
+            except ClusterAccessDenied:  # it answers
+                return
+            except (ClusterUnavailable, TimeoutError):
+                silent.add(broker)
+            except BraidError:
+                return
+
+        await asyncio.gather(*(call(broker) for broker in observed.asked_brokers))
+        if not observed.answers:
+            observed.gaps.see_silent(silent)
 
     # --- witnesses
 

@@ -103,6 +103,7 @@ def _evidence_message(seen: Snapshot) -> cluster_pb2.HealthEvidence:
         slow_append_seconds=latency.bound(seen.thresholds),
         brokers=seen.brokers,
         missing_brokers=seen.missing_brokers,
+        silent_brokers=seen.silent_brokers,
         partitions=seen.partitions,
         gone_partitions=len(seen.gone),
         gone=[f"{each.topic}/{each.partition}" for each in seen.gone[:GONE_NAMED_MAX]],

@@ -466,7 +466,7 @@ class MemoryCluster:
         return [brokers[(partition + each) % len(brokers)] for each in range(copies)]
 
     def _check_serves(self, broker: int) -> None:
-        if broker not in self._serving():
+        if broker not in self._serving() or broker in self._silent:
             raise ClusterUnavailable(f"broker {broker} of cluster {self.name} does not answer")
 
     def _leader(self, topic: str, partition: int) -> int:

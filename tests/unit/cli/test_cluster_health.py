@@ -122,6 +122,7 @@ def test_evidence_names_what_is_gone_and_who_was_asked() -> None:
             append_seconds=0.01,
             brokers=2,
             missing_brokers=[3],
+            silent_brokers=[2, 3],
             partitions=9,
             gone_partitions=1,
             gone=["t/1"],
@@ -134,7 +135,7 @@ def test_evidence_names_what_is_gone_and_who_was_asked() -> None:
         HealthThresholds(slow_factor=20.0),
     )
     assert [line.split(":", 1)[1].strip() for line in lines[3:]] == [
-        "2, missing: 3",
+        "2, missing: 3, silent: 2, 3",
         "9, 1 gone: t/1, 4 lack copies in step",
         "0",
         "not authorized",
@@ -165,3 +166,20 @@ def test_doctor_tells_a_half_dead_cluster_from_a_dead_one_and_names_missing_copi
     [finding] = check_cluster(ClusterFacts(Cluster(name="east", status=thin), GOOD))
     assert (finding.check, finding.level) == ("copies", Level.WARN)
     assert finding.message == "2 of 9 partitions lack copies in step; brokers missing: 3"
+
+
+@pytest.mark.parametrize(
+    ("silent", "remedy"),
+    [([], ""), ([3], ""), ([2, 3], "start one of brokers 2, 3, then"), ([1, 2, 3], "start 2 of brokers 1, 2, 3, then")],
+)
+def test_doctor_tells_a_lost_quorum_and_how_many_brokers_bring_it_back(silent: list[int], remedy: str) -> None:
+    evidence = HealthEvidence(brokers=3, silent_brokers=silent)
+    status = ClusterStatus(
+        health=ClusterHealth.CLUSTER_HEALTH_HALF_DEAD, verdict=HEALTH_VERDICT_HALF_DEAD, kafka_cluster_id="id-1"
+    )
+    status.evidence.CopyFrom(evidence)
+    status.usual_brokers.extend([1, 2, 3])
+    findings = {each.check: each for each in check_cluster(ClusterFacts(Cluster(name="east", status=status), GOOD))}
+    assert ("quorum" in findings) == bool(remedy)
+    if remedy:
+        assert findings["quorum"].level is Level.FAIL and findings["quorum"].remedy.startswith(remedy)

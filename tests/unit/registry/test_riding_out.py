@@ -16,7 +16,7 @@ from services.registry.health import Judgement, judge
 from services.registry.observed import Observed
 from services.registry.streams import StreamSpec, check_stream_spec
 from services.registry.thresholds import Thresholds
-from services.registry.witnesses import SILENCE
+from services.registry.witnesses import SILENCE, Heard, Hearsay
 from tests.unit.registry.histories import cluster
 from tests.unit.registry.mesh import DRAINING, Mesh
 from tests.unit.registry.test_requests import play
@@ -135,6 +135,56 @@ def test_what_lasts_longer_than_is_ridden_out_is_left() -> None:
     play(scene)
 
 
+@pytest.mark.parametrize(("seconds", "carrier"), [(3.0, "east"), (8.0, "west")])
+def test_appends_that_hang_while_every_broker_answers_are_a_hand_over_until_they_last(
+    seconds: float, carrier: str
+) -> None:
+    """A rolling restart hands leaders over; a follower whose first fetch fails waits a second before the next."""
+
+    async def scene(mesh: Mesh) -> None:
+        await _two_clusters(mesh, 0.0)
+        await mesh.create_stream(lanes=2, clusters=["east", "west"])
+        await asyncio.sleep(2)
+        mesh.kafka.named("east").full = True
+        await asyncio.sleep(seconds)
+        mesh.kafka.named("east").full = False
+        await asyncio.sleep(5)
+        assert mesh.active(await mesh.stream()) == [carrier]
+
+    play(scene)
+
+
+@pytest.mark.parametrize(
+    ("silent", "told"),
+    [
+        ([2], "broker 2 of 3 does not answer; append: "),
+        (
+            [2, 3],
+            "brokers 2, 3 of 3 do not answer: if they are its controllers too, there is no quorum, and no leader is "
+            "elected; append: ",
+        ),
+    ],
+)
+def test_brokers_that_do_not_answer_are_named_and_a_lost_quorum_is_told(silent: list[int], told: str) -> None:
+    """A look fails at the one broker it came to: whoever reads only that starts the wrong one."""
+
+    async def scene(mesh: Mesh) -> None:
+        await _two_clusters(mesh, 0.0)
+        await asyncio.sleep(2)
+        for broker in silent:
+            mesh.kafka.named("east").silence_broker(broker)
+        found = await mesh.until_health("east", "HALF_DEAD", 5)
+        assert found.status.health_reason.startswith(told), found.status.health_reason
+        assert list(found.status.evidence.silent_brokers) == silent
+        for broker in silent:
+            mesh.kafka.named("east").notice_broker(broker)
+            mesh.kafka.named("east").start_broker(broker)
+        well = await mesh.until_health("east", "HEALTHY", 30)
+        assert not well.status.evidence.silent_brokers
+
+    play(scene)
+
+
 def test_a_stream_declares_a_time_of_its_own() -> None:
     async def scene(mesh: Mesh) -> None:
         await _two_clusters(mesh, 12.0)
@@ -149,6 +199,28 @@ def test_a_stream_declares_a_time_of_its_own() -> None:
         assert stream_pb2.CHANNEL_STATE_DRAINING in states
 
     play(scene)
+
+
+@pytest.mark.parametrize(("held", "health"), [((1, 2, 3), Health.SUSPECT), ((1, 3), Health.HALF_DEAD)])
+def test_hosts_that_are_acknowledged_show_that_nothing_hangs_where_all_would(
+    held: tuple[int, ...], health: Health
+) -> None:
+    """Broker 2 was too late to answer; other topics may go on without it, unless all have a copy there."""
+    observed = Observed(cluster("east"), Thresholds())
+    canary = TopicDescription(CANARY, b"", [1, 2, 3], replicas=((1, 2, 3),) * 3)
+    logs = TopicDescription("braid.logs.live.1", b"", [1], replicas=(held,))
+    for step in range(12):
+        now = step * 0.25
+        observed.see_canary(Survey(1, [1, 2, 3], {CANARY: canary}), now)
+        observed.see_topics([logs.name], Survey(1, [1, 2, 3], {logs.name: logs}), now)
+        observed.gaps.see_silent([2])
+        reached = Hearsay(hosts=1, reaching=1, reached_at=now + 0.2)
+        failed = Look(now, now + 0.25, Part.APPEND, "no answer")
+        judged = observed.see_look(
+            cluster("east"), failed, TopicPartition(CANARY, 1), Heard(reached, reached), step * 250
+        )
+    assert judged.health is health
+    assert bool(observed.channels_hanging(cluster("east"), 3.0, {CANARY: None})) == (health is Health.HALF_DEAD)
 
 
 def test_an_append_that_the_registry_is_refused_hangs_nothing() -> None:

@@ -554,6 +554,7 @@ class HealthEvidence(_message.Message):
     THRESHOLDS_FIELD_NUMBER: _builtins.int
     NO_TOPICS_FIELD_NUMBER: _builtins.int
     DENIED_FIELD_NUMBER: _builtins.int
+    SILENT_BROKERS_FIELD_NUMBER: _builtins.int
     looked_ms: _builtins.int
     """When the last look ended."""
     failed: _builtins.str
@@ -592,6 +593,10 @@ class HealthEvidence(_message.Message):
     def thresholds(self) -> Global___HealthThresholds:
         """Thresholds in force."""
 
+    @_builtins.property
+    def silent_brokers(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Brokers that did not answer when each was asked by itself; they are asked while looks fail."""
+
     def __init__(
         self,
         *,
@@ -613,10 +618,11 @@ class HealthEvidence(_message.Message):
         thresholds: Global___HealthThresholds | None = ...,
         no_topics: _builtins.str = ...,
         denied: _builtins.str = ...,
+        silent_brokers: _abc.Iterable[_builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["thresholds", b"thresholds"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["append_seconds", b"append_seconds", "brokers", b"brokers", "denied", b"denied", "failed", b"failed", "falls", b"falls", "gone", b"gone", "gone_partitions", b"gone_partitions", "hosts", b"hosts", "hosts_failing", b"hosts_failing", "hosts_reaching", b"hosts_reaching", "looked_ms", b"looked_ms", "missing_brokers", b"missing_brokers", "no_topics", b"no_topics", "partitions", b"partitions", "slow_append_seconds", b"slow_append_seconds", "thresholds", b"thresholds", "under_replicated_partitions", b"under_replicated_partitions", "usual_append_seconds", b"usual_append_seconds"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["append_seconds", b"append_seconds", "brokers", b"brokers", "denied", b"denied", "failed", b"failed", "falls", b"falls", "gone", b"gone", "gone_partitions", b"gone_partitions", "hosts", b"hosts", "hosts_failing", b"hosts_failing", "hosts_reaching", b"hosts_reaching", "looked_ms", b"looked_ms", "missing_brokers", b"missing_brokers", "no_topics", b"no_topics", "partitions", b"partitions", "silent_brokers", b"silent_brokers", "slow_append_seconds", b"slow_append_seconds", "thresholds", b"thresholds", "under_replicated_partitions", b"under_replicated_partitions", "usual_append_seconds", b"usual_append_seconds"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
