@@ -8,6 +8,7 @@ from services.assigner import group_channels
 from tests.simulation.mutants import Mutant
 from tests.simulation.plan import Plan
 from tests.simulation.run import Result, run
+from tests.simulation.seeds import seeds
 
 FAULTS: Final = (*("move-stream",) * 6, "kill-service", "kill-cluster", "cut-store", "slow-appends")
 LATE: Final = ("late-1", "late-2", "late-3")
@@ -32,7 +33,7 @@ def play(seed: int) -> Result:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 10))])
+@pytest.mark.parametrize("seed", seeds(10))
 def test_groups_that_come_after_drains_settle_every_acknowledged_record(seed: int) -> None:
     result = play(seed)
     assert result.green, "\n".join([f"seed {seed}", *result.trace[-40:], result.message])

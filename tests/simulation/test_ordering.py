@@ -10,6 +10,7 @@ from tests.simulation.applications import GROUP, STREAM
 from tests.simulation.ordering import KeptOrder
 from tests.simulation.plan import Plan
 from tests.simulation.run import run
+from tests.simulation.seeds import seeds
 from tests.support.checkers.facts import Folded, HandlerStarted, LogId
 
 FAULTS: Final = (
@@ -20,7 +21,7 @@ FAULTS: Final = (
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 8))])
+@pytest.mark.parametrize("seed", seeds(8))
 def test_older_channels_come_first_under_faults(seed: int) -> None:
     result = run(Plan(seed, 45.0, faults=FAULTS, ordered=True, handling_seconds=0.2, settle_seconds=90.0))
     assert result.green, "\n".join([f"seed {seed}", *result.trace[-40:], result.message])

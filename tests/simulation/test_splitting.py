@@ -6,6 +6,7 @@ import pytest
 
 from tests.simulation.plan import FEW_UNITS, Plan
 from tests.simulation.run import run
+from tests.simulation.seeds import seeds
 
 FAULTS: Final = (
     *("split-lease",) * 3,
@@ -15,7 +16,7 @@ FAULTS: Final = (
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 10))])
+@pytest.mark.parametrize("seed", seeds(10))
 def test_nothing_is_lost_or_claimed_early_between_cursors_and_beside_commits(seed: int) -> None:
     plan = Plan(
         seed,
