@@ -8,9 +8,12 @@ from typing import Final
 
 import pytest
 from hypothesis import settings
+from xdist.remote import Producer
+from xdist.scheduler import LoadFileScheduling
 
 from devmesh.spark_archive import short_lived_options
-from tests.support import grounds, judging
+from tests.support import judging
+from tests.support.parallel import LoadGroundScheduling
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 
@@ -33,10 +36,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--extended", action="store_true", help="also run tests marked extended (`make test-all` does)")
 
 
-def pytest_itemcollected(item: pytest.Item) -> None:
-    """Keeps untimed tests that share a mesh in one worker of a parallel run."""
-    if item.get_closest_marker("untimed"):
-        item.add_marker(pytest.mark.xdist_group(grounds.worker_group(item)))
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling | None:
+    """Keeps tests that share a mesh in one worker where whole files are distributed."""
+    return LoadGroundScheduling(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

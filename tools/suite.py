@@ -10,7 +10,6 @@ in `build/flaky.json`, and is a bug to be mended. A unit, contract or simulation
 """
 
 import json
-import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -27,7 +26,6 @@ STARVED_SHARE: Final = 0.9  # given less of its time than this, a machine is sta
 SLOWEST_SHOWN: Final = 20
 UNTIMED_AT_ONCE: Final = 2  # a mesh has five to ten processes
 
-_GROUP: Final = re.compile(r"@[^@\]]+$")  # of pytest-xdist
 _FAILED: Final = 1  # pytest's exit codes: tests ran and some failed; there was none to run
 _NOTHING: Final = 5
 
@@ -66,16 +64,15 @@ def phases(arguments: Sequence[str]) -> list[list[str]]:
     pure = [tier for tier in tiers if tier not in real]
     runs = [["--numprocesses=auto", "--dist=worksteal", *options, *pure]] if pure else []
     slowest = f"--durations={SLOWEST_SHOWN}"
-    at_once = [f"--numprocesses={UNTIMED_AT_ONCE}", "--dist=loadgroup", "-m", "untimed"]
+    at_once = [f"--numprocesses={UNTIMED_AT_ONCE}", "--dist=loadfile", "-m", "untimed"]
     runs += [[*at_once, slowest, *options, *real], ["-m", "not untimed", slowest, *options, *real]] if real else []
     return [["--cache-clear", *run] if run is runs[0] else run for run in runs]
 
 
 def failures(root: Path) -> list[str]:
-    """What failed in the last run, as pytest noted it; without the group that a parallel run appends to the id."""
+    """What failed in the last run, as pytest noted it."""
     noted = root / ".pytest_cache" / "v" / "cache" / "lastfailed"
-    found = json.loads(noted.read_text(encoding="utf-8")) if noted.exists() else []
-    return sorted({_GROUP.sub("", test) for test in found})
+    return sorted(json.loads(noted.read_text(encoding="utf-8"))) if noted.exists() else []
 
 
 def deserve_second_look(failed: Sequence[str], share: float) -> bool:

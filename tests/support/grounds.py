@@ -17,7 +17,7 @@ from braid.api.registry.v1.registry_service_pb2 import ListClustersRequest, List
 from devmesh.mesh import DevMesh
 from tests.support.patience import until
 
-GROUNDS: Final = ("broker", "two_clusters", "one_cluster", "whole_mesh", "three_brokers")  # fixtures, in their order
+GROUNDS: Final = ("broker", "two_clusters", "one_cluster", "whole_mesh", "three_brokers")  # fixtures
 HEALTHY_SECONDS: Final = 150.0  # one that tests killed four times in five minutes is held back for a while
 
 T = TypeVar("T")
@@ -45,12 +45,6 @@ class Grounds:
 def together(items: Sequence[pytest.Item], grounds: Sequence[str]) -> list[pytest.Item]:
     """The same tests, those of one ground next to each other, else in their order; those without one come last."""
     return sorted(items, key=lambda item: _rank(fixtures_of(item), grounds))
-
-
-def worker_group(item: pytest.Item) -> str:
-    """Names the tests that one worker of a parallel run takes: all of one ground, else all of one module."""
-    needed = fixtures_of(item)
-    return next((ground for ground in GROUNDS if ground in needed), item.path.name)
 
 
 def fixtures_of(item: pytest.Item | None) -> list[str]:

@@ -2,12 +2,11 @@
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from pathlib import Path
 from typing import cast
 
 import pytest
 
-from tests.support.grounds import Grounds, fixtures_of, together, worker_group
+from tests.support.grounds import Grounds, fixtures_of, together
 
 
 class Item:
@@ -16,7 +15,6 @@ class Item:
     def __init__(self, name: str, *fixturenames: str) -> None:
         self.name = name
         self.fixturenames = fixturenames
-        self.path = Path("tests/integration/test_module.py")
 
 
 def item(name: str, *fixturenames: str) -> pytest.Item:
@@ -26,11 +24,6 @@ def item(name: str, *fixturenames: str) -> pytest.Item:
 def test_tests_of_one_ground_follow_each_other_in_their_order() -> None:
     items = [item("a"), item("b", "mesh"), item("c", "broker"), item("d", "x", "mesh"), item("e"), item("f", "broker")]
     assert [each.name for each in together(items, ("broker", "mesh"))] == ["c", "f", "b", "d", "a", "e"]
-
-
-def test_one_worker_takes_what_shares_a_ground_or_a_module() -> None:
-    assert worker_group(item("a", "tmp_path", "two_clusters")) == "two_clusters"
-    assert worker_group(item("b", "tmp_path")) == "test_module.py"
 
 
 def test_what_the_next_test_does_not_need_is_ended() -> None:

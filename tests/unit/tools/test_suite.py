@@ -9,7 +9,7 @@ from tests.support.patience import Deadline
 from tools import suite
 
 REAL = "tests/e2e/test_demo.py::test_the_story_ends_well"
-AT_ONCE = ("--numprocesses=2", "--dist=loadgroup", "-m", "untimed")
+AT_ONCE = ("--numprocesses=2", "--dist=loadfile", "-m", "untimed")
 ALONE = ("-m", "not untimed")
 
 
@@ -26,7 +26,7 @@ def runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[str, ...
 
     def run(*arguments: str) -> int:
         asked.append(arguments)
-        return int("--dist=loadgroup" in arguments)
+        return int("--dist=loadfile" in arguments)
 
     monkeypatch.setattr(suite, "_pytest", run)
     monkeypatch.setattr(suite, "ROOT", tmp_path)
@@ -67,16 +67,6 @@ def test_options_reach_every_run() -> None:
     assert pure == ["--cache-clear", "--numprocesses=auto", "--dist=worksteal", "--extended", "tests/unit"]
     assert at_once == [*AT_ONCE, "--durations=20", "--extended", "tests/e2e"]
     assert alone == [*ALONE, "--durations=20", "--extended", "tests/e2e"]
-
-
-def test_a_failure_of_a_parallel_run_is_named_without_its_group(tmp_path: Path) -> None:
-    note(
-        tmp_path,
-        f"{REAL}@test_demo.py",
-        "tests/e2e/test_x.py::test_x[a@b]@two_clusters",
-        "tests/e2e/test_x.py::test_x[a@b]",
-    )
-    assert suite.failures(tmp_path) == [REAL, "tests/e2e/test_x.py::test_x[a@b]"]
 
 
 def test_a_failure_in_either_run_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
