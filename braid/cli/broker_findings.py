@@ -39,12 +39,16 @@ class BrokerFacts(NamedTuple):
 
 
 class TopicFacts(NamedTuple):
-    """A channel's topic: whether records are or may soon be written there, its copies, its own settings."""
+    """A channel's topic: whether records are or may soon be written there, its copies, its own settings.
+
+    `settled` are the copies that the registry brought about last; 0 while it does not know or is about to change them.
+    """
 
     topic: str
     written: bool
     copies: int
     config: Mapping[str, str]
+    settled: int = 0
 
 
 def check_brokers(
@@ -101,6 +105,7 @@ def check_topics(name: str, brokers: int, topics: Sequence[TopicFacts], away: in
             tight.append(each.topic)
         elif needed < 2 and each.copies >= _COPIES_WANTED:
             loose.append(each.topic)
+    thin = [each.topic for each in topics if each.written and each.copies < each.settled]
     more = _declare(f"{IN_SYNC}=2")
     # While brokers are away the remedy is more copies or brokers, never a promise of less.
     fewer = _BRING_BACK if away else _declare(f"a smaller {IN_SYNC}")
@@ -116,6 +121,14 @@ def check_topics(name: str, brokers: int, topics: Sequence[TopicFacts], away: in
         ),
         *_of_topics(name, "in-sync", Level.FAIL, refused, "too few copies: nothing is acknowledged", fewer),
         *_of_topics(name, "in-sync", Level.WARN, tight, "with one broker away nothing is acknowledged", fewer),
+        *_of_topics(
+            name,
+            "copies",
+            Level.WARN,
+            thin,
+            "fewer copies than the registry brought about: somebody reassigned partitions",
+            "reassign them again, or declare another replication_factor and then this one",
+        ),
         *_of_topics(name, "in-sync", Level.WARN, loose, "what one copy acknowledges may be lost with it", more),
     ]
 

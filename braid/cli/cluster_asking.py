@@ -10,6 +10,7 @@ from braid.api.registry.v1.stream_pb2 import (
     CHANNEL_STATE_ACTIVE,
     CHANNEL_STATE_DRAINING,
     CHANNEL_STATE_STANDBY,
+    Channel,
     Stream,
 )
 from braid.cli.broker_findings import IN_SYNC, UNCLEAN, BrokerFacts, TopicFacts
@@ -70,22 +71,27 @@ async def _ask_brokers(admin: KafkaAdmin, brokers: Sequence[int]) -> Sequence[Br
     return await asyncio.gather(*(ask(broker) for broker in brokers))
 
 
-def _topics_on(cluster: str, streams: Sequence[Stream]) -> Mapping[str, bool]:
-    """Topics of channels that carry records there or may soon, and whether records are or will be written."""
+def _topics_on(cluster: str, streams: Sequence[Stream]) -> Mapping[str, Channel]:
+    """Channels that carry records there or may soon, by topic."""
     return {
-        channel.topic: channel.state in _WRITTEN
+        channel.topic: channel
         for stream in streams
         for channel in stream.status.channels
         if channel.cluster == cluster and channel.state in (*_WRITTEN, CHANNEL_STATE_DRAINING)
     }
 
 
-async def _ask_topics(admin: KafkaAdmin, topics: Mapping[str, bool]) -> Sequence[TopicFacts]:
+async def _ask_topics(admin: KafkaAdmin, topics: Mapping[str, Channel]) -> Sequence[TopicFacts]:
     """Settings of those that exist, some hundreds at a time."""
     names, found = sorted(topics), []
     for start in range(0, len(names), TOPICS_READ_MAX):
         part = names[start : start + TOPICS_READ_MAX]
         described = await _within(admin.describe_topics(part))
         configs = await _within(admin.topic_configs(sorted(described), (IN_SYNC, UNCLEAN)))
-        found += [TopicFacts(name, topics[name], described[name].copies, config) for name, config in configs.items()]
+        found += [_facts(topics[name], described[name].copies, config) for name, config in configs.items()]
     return found
+
+
+def _facts(channel: Channel, copies: int, config: Mapping[str, str]) -> TopicFacts:
+    settled = 0 if channel.HasField("reassignment") else channel.replication_factor
+    return TopicFacts(channel.topic, channel.state in _WRITTEN, copies, config, settled)

@@ -10,7 +10,7 @@ from braid.api.assigner.v1 import group_pb2, rules_pb2
 from braid.api.registry.v1 import cluster_pb2, stream_pb2
 from braid.api.registry.v1 import registry_service_pb2 as registry_api
 from braid.cli import deadletters, replays
-from braid.cli.cluster_loads import free_text, taken_text
+from braid.cli.cluster_loads import bytes_text, free_text, taken_text
 from braid.cli.documents import Document, enum_text, to_document
 from braid.cli.kinds import CHANNEL, CLUSTER, DEADLETTER, GROUP, LEASE, MEMBER, REPLAY, STREAM, Kind, Scope
 from braid.cli.offsets import offsets_text
@@ -216,13 +216,27 @@ def waits_for(channel: stream_pb2.Channel) -> str:
     if channel.stranded:
         return f"cluster {channel.cluster}"
     if not channel.drain_step:
-        return _order_text(channel)
+        return _order_text(channel) or _copies_text(channel)
     step = enum_text(stream_pb2.DrainStep.DESCRIPTOR, channel.drain_step).replace("_", " ")
     return f"{step} {', '.join(channel.drain_holders)}".strip()
 
 
 def _order_text(channel: stream_pb2.Channel) -> str:
     return f"the order: {', '.join(channel.waits_for)} to be drained first" if channel.waits_for else ""
+
+
+def _copies_text(channel: stream_pb2.Channel) -> str:
+    """How far a reassignment has come."""
+    if not channel.HasField("reassignment"):
+        return ""
+    told = channel.reassignment
+    if not told.replication_factor:
+        return f"copies: {told.waits_for}"
+    before = f"{channel.replication_factor} " if channel.replication_factor else ""
+    text = f"copies {before}to {told.replication_factor}: {told.partitions_left} partitions left"
+    if told.throttle_bytes_per_s:
+        text += f", at most {bytes_text(told.throttle_bytes_per_s)}/s"
+    return f"{text}; {told.waits_for}" if told.waits_for else text
 
 
 def waits_for_a_person(channel: stream_pb2.Channel) -> bool:

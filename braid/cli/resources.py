@@ -241,8 +241,9 @@ def _create_stream(
     ] = None,
     clusters: Annotated[str, typer.Option(metavar="NAMES", help="May carry it, best first; all when left out.")] = "",
     replication_factor: Annotated[
-        int, typer.Option(metavar="N", show_default=False, help="Copies; the cluster's default.")
-    ] = 0,
+        int | None,
+        typer.Option(metavar="N", show_default=False, help="Copies; three where a cluster has so many brokers."),
+    ] = None,
     retention_hours: Annotated[
         int, typer.Option(metavar="HOURS", show_default=False, help="How long records are kept.")
     ] = 0,
@@ -269,10 +270,13 @@ def _create_stream(
     context: ContextOption = "",
 ) -> None:
     format = parse_format(output)
+    if replication_factor == 0:
+        remedy = "declare 1 or more, or leave it out for three where a cluster has so many brokers"
+        raise Invalid("no copies keep no records", field="--replication-factor", remedy=remedy)
     from braid.cli.changing import create_stream, stream_spec
 
     fields: dict[str, Value] = {
-        "replication_factor": replication_factor,
+        "replication_factor": replication_factor or 0,
         "retention_hours": retention_hours,
         "max_record_bytes": max_record_bytes,
         "failover": failover,

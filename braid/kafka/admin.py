@@ -31,7 +31,13 @@ from braid.kafka.errors import (
     raise_error,
 )
 from braid.kafka.protocol.epochs import EpochEndsRequest
-from braid.kafka.schemas import RESOURCE_BROKER, RESOURCE_TOPIC, AlterTopicConfigRequest
+from braid.kafka.protocol.reassignments import (
+    reassign_request,
+    reassignments_request,
+    refusals_of,
+    told_reassignments,
+)
+from braid.kafka.schemas import RESOURCE_BROKER, RESOURCE_TOPIC, AlterConfigRequest
 from braid.kafka.wire import ANY_BROKER, ClusterMetadata, TopicMetadata, Wire, bounded
 from braid.kernel.errors import ClusterUnavailable, NotFound, RecordTooLarge, Refused, TopicSealed
 from braid.kernel.limits import (
@@ -47,6 +53,7 @@ from braid.kernel.ports import (
     Fingerprint,
     LogDir,
     OffsetAt,
+    Reassignment,
     Survey,
     TopicDescription,
     TopicPartition,
@@ -55,6 +62,7 @@ from braid.kernel.ports import (
 
 MAX_MESSAGE_BYTES: Final = "max.message.bytes"
 _ACKS_ALL: Final = -1
+_ALL_BROKERS: Final = ""  # as a resource: what holds where a broker has no setting of its own
 _CONSUMER: Final = -1
 _READ_UNCOMMITTED: Final = 0
 # Record batch v2: base offset, length, partition leader epoch, magic, CRC, attributes, last offset delta, first and
@@ -130,7 +138,7 @@ class AioAdmin:
         """See `KafkaAdmin.survey`."""
         async with bounded(KAFKA_CALL_SECONDS, "surveying the cluster"):
             found = await self._told(tuple(topics), 0.0)
-        return Survey(found.controller, sorted(found.brokers), _described(found))
+        return Survey(found.controller, sorted(found.brokers), _described(found), found.racks)
 
     async def list_topics(self) -> Sequence[str]:
         """See `KafkaAdmin.list_topics`."""
@@ -189,12 +197,34 @@ class AioAdmin:
                 found[topic] = {key: value for key, value, *_ in entries if value is not None}
         return found
 
-    async def alter_topic_config(self, topic: str, changes: Mapping[str, str]) -> None:
+    async def alter_topic_config(self, topic: str, changes: Mapping[str, str | None]) -> None:
         """See `KafkaAdmin.alter_topic_config`."""
-        async with bounded(KAFKA_CALL_SECONDS, f"altering topic {topic}"):
-            answer = await self._wire.ask(ANY_BROKER, AlterTopicConfigRequest(topic, sorted(changes.items())))
-        for code, message, *_ in answer.resources:
-            check(code, f"topic {topic}", message)
+        await self._alter_config(RESOURCE_TOPIC, topic, changes, f"topic {topic}")
+
+    async def broker_defaults(self) -> Mapping[str, str]:
+        """See `KafkaAdmin.broker_defaults`."""
+        async with bounded(KAFKA_CALL_SECONDS, "reading settings of all brokers"):
+            return await self._config(RESOURCE_BROKER, _ALL_BROKERS, ANY_BROKER)
+
+    async def alter_broker_defaults(self, changes: Mapping[str, str | None]) -> None:
+        """See `KafkaAdmin.alter_broker_defaults`."""
+        await self._alter_config(RESOURCE_BROKER, _ALL_BROKERS, changes, "all brokers")
+
+    async def reassign(self, topic: str, replicas: Mapping[int, Sequence[int]]) -> None:
+        """See `KafkaAdmin.reassign`."""
+        async with bounded(KAFKA_CALL_SECONDS, f"reassigning topic {topic}"):
+            answer = await self._wire.ask(ANY_BROKER, reassign_request(topic, replicas, KAFKA_CALL_SECONDS))
+        self._answers.clear()
+        check(answer.error_code, f"reassigning topic {topic}", answer.error_message)
+        for number, code, message in refusals_of(answer):
+            check(code, f"{topic} partition {number}", message)
+
+    async def reassignments(self, topic: str, partitions: int) -> Mapping[int, Reassignment]:
+        """See `KafkaAdmin.reassignments`."""
+        async with bounded(KAFKA_CALL_SECONDS, f"listing reassignments of topic {topic}"):
+            answer = await self._wire.ask(ANY_BROKER, reassignments_request(topic, partitions, KAFKA_CALL_SECONDS))
+        check(answer.error_code, f"reassignments of topic {topic}", answer.error_message)
+        return told_reassignments(answer)
 
     async def offsets_at(self, at: Mapping[TopicPartition, OffsetAt | int]) -> Mapping[TopicPartition, int]:
         """See `KafkaAdmin.offsets_at`."""
@@ -288,6 +318,12 @@ class AioAdmin:
         request = CreateTopicsRequest([spec], int(KAFKA_CALL_SECONDS * 1_000), validate_only)
         for topic, code, message in (await self._wire.ask(ANY_BROKER, request)).topic_errors:
             check(code, f"topic {topic}", message)
+
+    async def _alter_config(self, kind: int, name: str, changes: Mapping[str, str | None], subject: str) -> None:
+        async with bounded(KAFKA_CALL_SECONDS, f"altering {subject}"):
+            answer = await self._wire.ask(ANY_BROKER, AlterConfigRequest(kind, name, changes))
+        for code, message, *_ in answer.resources:
+            check(code, subject, message)
 
     async def _config(self, kind: int, name: str, broker: int) -> dict[str, str]:
         request = DescribeConfigsRequest([(kind, name, None)])

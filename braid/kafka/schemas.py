@@ -1,5 +1,6 @@
 """Requests of Kafka's protocol that aiokafka does not have, in the versions Braid speaks."""
 
+from collections.abc import Mapping
 from io import BytesIO
 from typing import Final
 
@@ -20,6 +21,7 @@ from aiokafka.protocol.types import (
 
 NO_TOPIC_ID: Final = bytes(16)
 OP_SET: Final = 0
+OP_DELETE: Final = 1
 RESOURCE_TOPIC: Final = 2
 RESOURCE_BROKER: Final = 4
 
@@ -159,19 +161,19 @@ class AlterConfigsRequestV0(RequestStruct):
     )
 
 
-class AlterTopicConfigRequest(Request[AlterConfigsRequestV0]):
-    """Sets some of a topic's configuration, leaving the rest."""
+class AlterConfigRequest(Request[AlterConfigsRequestV0]):
+    """Sets some of the configuration of a topic or of brokers, leaving the rest. None restores a default."""
 
     API_KEY = 44
 
-    def __init__(self, topic: str, changes: list[tuple[str, str]]) -> None:
-        self._topic = topic
-        self._changes = changes
+    def __init__(self, kind: int, name: str, changes: Mapping[str, str | None]) -> None:
+        self._resource = (kind, name)
+        self._changes = sorted(changes.items())
 
     def build(self, request_struct_class: type[AlterConfigsRequestV0]) -> AlterConfigsRequestV0:
         """The request on the wire."""
-        configs = [(name, OP_SET, value) for name, value in self._changes]
-        return request_struct_class([(RESOURCE_TOPIC, self._topic, configs)], False)
+        configs = [(name, OP_DELETE if value is None else OP_SET, value) for name, value in self._changes]
+        return request_struct_class([(*self._resource, configs)], False)
 
 
 class ListGroupsResponseV4(Response):

@@ -63,6 +63,7 @@ class ClusterMetadata:
     controller: int
     brokers: Mapping[int, Address]
     topics: Mapping[str, TopicMetadata] = field(default_factory=dict)
+    racks: Mapping[int, str] = field(default_factory=dict)
 
 
 def parse_bootstrap(bootstrap: str) -> list[Address]:
@@ -130,9 +131,10 @@ class Wire:
             )
             for code, name, topic_id, _, partitions, *_ in answer.topics
         }
+        racks = {node: rack for node, _, _, rack, *_ in answer.brokers if rack}
         self._brokers.clear()
         self._brokers.update(brokers)
-        return ClusterMetadata(answer.cluster_id or "", answer.controller_id, brokers, found)
+        return ClusterMetadata(answer.cluster_id or "", answer.controller_id, brokers, found, racks)
 
     async def close(self) -> None:
         """Drops all connections. A request under way fails."""

@@ -50,6 +50,7 @@ LEGAL = {
 }
 SPARE = (ChannelState.PROVISIONING, ChannelState.STANDBY)
 CONSUMABLE = (ChannelState.ACTIVE, ChannelState.DRAINING)
+IN_USE = (ChannelState.STANDBY, ChannelState.ACTIVE)  # its topic takes records, or may soon
 
 
 class ChannelRef(NamedTuple):
@@ -113,6 +114,9 @@ class Channel:
         overwritten: What of that never comes back: other records lie at its offsets.
         closed: A person ended its drain, and gave up what it still held.
         released: A person lets it be consumed beside older ones of an ordered stream.
+        copies: Of each partition, as they were last brought about or found; 0 while the history does not know.
+        copies_intended: Of each partition, what a reassignment under way leads to; 0 when none is.
+        throttle_bytes_per_s: What brokers may copy for that; 0 where the throttle is not ours.
     """
 
     ref: ChannelRef
@@ -143,6 +147,9 @@ class Channel:
     overwritten: Ranges = ()
     closed: bool = False
     released: bool = False
+    copies: int = 0
+    copies_intended: int = 0
+    throttle_bytes_per_s: int = 0
 
     @property
     def spare(self) -> bool:

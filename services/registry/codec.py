@@ -180,6 +180,8 @@ def _of_stream(event: StreamEvent) -> Message:
 _ChannelEvent = (
     e.ChannelPlanned
     | e.ChannelProvisioned
+    | e.ReassignmentIntended
+    | e.CopiesSettled
     | e.ProducersLeft
     | e.ChannelSealed
     | e.EndOffsetsRead
@@ -219,8 +221,18 @@ def _of_channel(event: _ChannelEvent) -> Message:
             )
         case e.ChannelProvisioned():
             return pb.ChannelProvisioned(
-                lane=lane, generation=generation, topic_id=event.topic_id, kafka_cluster_id=event.kafka_cluster_id
+                lane=lane,
+                generation=generation,
+                topic_id=event.topic_id,
+                kafka_cluster_id=event.kafka_cluster_id,
+                replication_factor=event.copies,
             )
+        case e.ReassignmentIntended():
+            return pb.ReassignmentIntended(
+                channel=ref, replication_factor=event.copies, throttle_bytes_per_s=event.throttle_bytes_per_s
+            )
+        case e.CopiesSettled():
+            return pb.CopiesSettled(channel=ref, replication_factor=event.copies)
         case e.ProducersLeft():
             return pb.ProducersLeft(
                 channel=ref,
@@ -252,6 +264,8 @@ def _beside(event: object) -> Message | None:
     match event:
         case c.ClusterBrokersObserved() | b.ClusterMarked() | b.ForeignMarkSeen() | b.ClusterCompared():
             return pb.ClusterUpdated(spec=cluster_spec_message(event.spec))
+        case e.ReassignmentIntended() | e.CopiesSettled():
+            return pb.StreamUpdated(spec=stream_spec_message(event.spec))
         case _:
             return None
 
@@ -266,7 +280,18 @@ def _read_traffic_moved(m: pb.TrafficMoved) -> e.TrafficMoved:
 
 
 def _read_provisioned(m: pb.ChannelProvisioned) -> e.ChannelProvisioned:
-    return e.ChannelProvisioned(ChannelRef(m.lane, m.generation), m.topic_id, m.kafka_cluster_id)
+    ref = ChannelRef(m.lane, m.generation)
+    return e.ChannelProvisioned(ref, m.topic_id, m.kafka_cluster_id, m.replication_factor)
+
+
+def _read_reassignment(m: pb.RegistryEvent) -> e.ReassignmentIntended:
+    told, spec = m.reassignment_intended, read_stream_spec(m.stream_updated.spec)
+    return e.ReassignmentIntended(_read_ref(told.channel), told.replication_factor, told.throttle_bytes_per_s, spec)
+
+
+def _read_copies(m: pb.RegistryEvent) -> e.CopiesSettled:
+    told, spec = m.copies_settled, read_stream_spec(m.stream_updated.spec)
+    return e.CopiesSettled(_read_ref(told.channel), told.replication_factor, spec)
 
 
 def _read_planned(m: pb.ChannelPlanned) -> e.ChannelPlanned:
@@ -304,6 +329,8 @@ _READERS: Final[Mapping[str, Callable[[pb.RegistryEvent], object]]] = {
         m.foreign_mark_seen.mesh, read_cluster_spec(m.cluster_updated.spec)
     ),
     "cluster_compared": _read_compared,
+    "reassignment_intended": _read_reassignment,
+    "copies_settled": _read_copies,
     "cluster_cordoned": lambda m: c.ClusterCordoned(m.cluster_cordoned.cordoned),
     "cluster_identity_changed": lambda m: c.ClusterIdentityChanged(
         m.cluster_identity_changed.kafka_cluster_id, m.cluster_identity_changed.previous_kafka_cluster_id

@@ -46,6 +46,24 @@ class RecordProvisioned:
     ref: ChannelRef
     topic_id: bytes
     kafka_cluster_id: str
+    copies: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class IntendReassignment:
+    """The channel's partitions are to have so many copies, made at no more than this rate (0: not throttled by us)."""
+
+    ref: ChannelRef
+    copies: int
+    throttle_bytes_per_s: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RecordCopies:
+    """The channel's partitions have so many copies each, and nothing of ours is left to be done about them."""
+
+    ref: ChannelRef
+    copies: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,4 +253,6 @@ StreamCommand = (
     | BlockFailover
     | UnblockFailover
     | ProposeMove
+    | IntendReassignment
+    | RecordCopies
 )

@@ -11,20 +11,22 @@ from dataclasses import replace
 from braid.kernel.decider import Context
 from braid.kernel.errors import AlreadyExists, Conflict, Invalid, NotFound, Refused
 from braid.kernel.ids import ChannelId, check_name
-from braid.kernel.limits import FAILOVERS_MAX, RETIRED_CHANNELS_KEPT
-from services.registry.channels import CONSUMABLE, SPARE, Channel, ChannelRef, ChannelState
+from braid.kernel.limits import FAILOVERS_MAX, REPLICATION_MAX, RETIRED_CHANNELS_KEPT
+from services.registry.channels import CONSUMABLE, IN_USE, SPARE, Channel, ChannelRef, ChannelState
 from services.registry.clusters import check_etag
 from services.registry.commands import (
     BlockFailover,
     CloseChannel,
     CreateStream,
     DeleteStream,
+    IntendReassignment,
     IntendRetirement,
     MarkReturned,
     MarkStranded,
     MoveTraffic,
     PlanChannel,
     ProposeMove,
+    RecordCopies,
     RecordDrained,
     RecordEndOffsets,
     RecordFound,
@@ -51,11 +53,13 @@ from services.registry.events import (
     ChannelReturned,
     ChannelSealed,
     ChannelStranded,
+    CopiesSettled,
     EndOffsetsRead,
     FailoverBlocked,
     FailoverUnblocked,
     MoveProposed,
     ProducersLeft,
+    ReassignmentIntended,
     RecordsLost,
     RetentionLifted,
     RetentionRestored,
@@ -85,6 +89,8 @@ class StreamDecider:
                 return _create(state, command)
             case RecordRetired():  # the channels of a deleted stream are still to be retired
                 return _retire(state, command.ref)
+            case RecordCopies():
+                return _settle_copies(state, command)
             case _:
                 _require_exists(state)
         match command:
@@ -97,6 +103,8 @@ class StreamDecider:
                 return _plan_channel(state, command)
             case RecordFound():
                 return find(state, command)
+            case IntendReassignment():
+                return _intend_reassignment(state, command)
             case MoveTraffic():
                 return _move(state, command)
             case MarkStranded() | MarkReturned() | BlockFailover() | UnblockFailover() | ProposeMove():
@@ -154,6 +162,30 @@ def _plan_channel(state: Stream, command: PlanChannel) -> Sequence[StreamEvent]:
     ref = ChannelRef(command.lane, state.generations.get(command.lane, 0) + 1)
     topic = ChannelId(state.name, *ref).topic(command.topic_prefix)
     return [ChannelPlanned(ref, command.cluster, topic, command.partitions)]
+
+
+def _intend_reassignment(state: Stream, command: IntendReassignment) -> Sequence[StreamEvent]:
+    channel = state.channel(command.ref)
+    if command.copies == channel.copies_intended:
+        return []
+    if channel.state not in IN_USE or channel.retiring:
+        raise Refused(f"channel {channel.ref} is {channel.state.name}: its copies stay as they are")
+    _within_copies(command.copies)
+    # A second intent of one reassignment keeps the throttle: whoever ends it must know that it is there.
+    throttle = max(command.throttle_bytes_per_s, channel.throttle_bytes_per_s)
+    return [ReassignmentIntended(command.ref, command.copies, throttle, state.spec)]
+
+
+def _settle_copies(state: Stream, command: RecordCopies) -> Sequence[StreamEvent]:
+    """Of deleted streams, too: a reassignment that is under way has its end recorded before the topic goes."""
+    channel = state.channel(command.ref)
+    settled = command.copies == channel.copies and not channel.copies_intended
+    return [] if settled else [CopiesSettled(command.ref, command.copies, state.spec)]
+
+
+def _within_copies(copies: int) -> None:
+    if not 1 <= copies <= REPLICATION_MAX:
+        raise Invalid(f"{copies} is not between 1 and {REPLICATION_MAX}", field="copies")
 
 
 def _move(state: Stream, command: MoveTraffic) -> Sequence[StreamEvent]:
@@ -239,7 +271,8 @@ def _record(state: Stream, command: _Record) -> Sequence[StreamEvent]:
     match command:
         case RecordProvisioned():
             waits = channel.state is ChannelState.PROVISIONING and not channel.retiring
-            return [ChannelProvisioned(command.ref, command.topic_id, command.kafka_cluster_id)] if waits else []
+            made = ChannelProvisioned(command.ref, command.topic_id, command.kafka_cluster_id, command.copies)
+            return [made] if waits else []
         case RecordRetentionLifted():
             drains = channel.state is ChannelState.DRAINING and not channel.retention_lifted
             carries = channel.state is ChannelState.ACTIVE and channel.endangered
@@ -372,6 +405,8 @@ def _evolved(state: Stream, event: StreamEvent, context: Context) -> Stream:
 
 _ChannelEvent = (
     ChannelProvisioned
+    | ReassignmentIntended
+    | CopiesSettled
     | ProducersLeft
     | ChannelSealed
     | EndOffsetsRead
@@ -391,7 +426,12 @@ def _channel_evolved(channel: Channel, event: _ChannelEvent, now_ms: int) -> Cha
     match event:
         case ChannelProvisioned():
             standby = channel.enter(ChannelState.STANDBY, now_ms)
-            return replace(standby, topic_id=event.topic_id, kafka_cluster_id=event.kafka_cluster_id)
+            found = replace(standby, topic_id=event.topic_id, kafka_cluster_id=event.kafka_cluster_id)
+            return replace(found, copies=event.copies)
+        case ReassignmentIntended():
+            return replace(channel, copies_intended=event.copies, throttle_bytes_per_s=event.throttle_bytes_per_s)
+        case CopiesSettled():
+            return replace(channel, copies=event.copies, copies_intended=0, throttle_bytes_per_s=0)
         case ProducersLeft():
             untold = channel.untold or bool(event.expired)
             return replace(channel, producers_left=True, acknowledged=event.acknowledged, untold=untold)

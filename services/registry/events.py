@@ -43,6 +43,32 @@ class ChannelProvisioned:
     ref: ChannelRef
     topic_id: bytes
     kafka_cluster_id: str
+    copies: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ReassignmentIntended:
+    """Intent: every partition of the channel is going to have so many copies.
+
+    The `spec` is the stream's present one, for earlier releases, which read it in place of this fact.
+    """
+
+    ref: ChannelRef
+    copies: int
+    throttle_bytes_per_s: int
+    spec: StreamSpec
+
+
+@dataclass(frozen=True, slots=True)
+class CopiesSettled:
+    """Result: every partition of the channel has so many copies, and no throttle of ours is left; or was found so.
+
+    The `spec` is as in `ReassignmentIntended`.
+    """
+
+    ref: ChannelRef
+    copies: int
+    spec: StreamSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,4 +242,6 @@ StreamEvent = (
     | FailoverBlocked
     | FailoverUnblocked
     | MoveProposed
+    | ReassignmentIntended
+    | CopiesSettled
 )

@@ -11,6 +11,7 @@ from services.registry.access import Access
 from services.registry.channels import Channel
 from services.registry.clusters import Cluster
 from services.registry.commands import IntendRetirement, RecordProvisioned, StreamCommand
+from services.registry.copies.wanted import FOLLOWER_THROTTLED, LEADER_THROTTLED, in_sync_change
 from services.registry.ownership.mark_log import MarkLogs
 from services.registry.streams import Stream, StreamSpec
 from services.registry.topics import KEEP_EVERYTHING, default_copies, drained_retention, reconfigurable, topic_config
@@ -48,15 +49,19 @@ async def create_topic(
     found = await admin.describe_topics([channel.topic])
     if channel.topic not in found:
         raise NotFound(f"topic {channel.topic} is not known yet")
-    return RecordProvisioned(channel.ref, found[channel.topic].topic_id, described.cluster_id)
+    made = found[channel.topic]
+    return RecordProvisioned(channel.ref, made.topic_id, described.cluster_id, made.copies)
 
 
 async def reconfigure_topic(access: Access, cluster: Cluster, stream: Stream, channel: Channel) -> None:
     """Brings a topic in use to its stream's declaration, but for the size limit, and retention that is lifted."""
     spec = stream.spec
-    config = topic_config(spec.retention_hours, spec.max_record_bytes, spec.replication_factor, spec.topic_config)
+    config = topic_config(spec.retention_hours, spec.max_record_bytes, 0, spec.topic_config)
     kept = KEEP_EVERYTHING if channel.keeps_everything else {}
-    await access.admin(cluster).alter_topic_config(channel.topic, {**reconfigurable(config), **kept})
+    changes = {**reconfigurable(config), **in_sync_change(spec, channel), **kept}
+    if channel.copies_intended:
+        changes = {name: value for name, value in changes.items() if name not in (LEADER_THROTTLED, FOLLOWER_THROTTLED)}
+    await access.admin(cluster).alter_topic_config(channel.topic, changes)
 
 
 async def restore_retention(access: Access, cluster: Cluster, stream: Stream, channel: Channel) -> None:

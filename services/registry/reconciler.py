@@ -48,6 +48,7 @@ from services.registry.world import World
 
 _CONFIGURED = (ChannelState.STANDBY, ChannelState.ACTIVE)
 _Key = tuple[str, ChannelRef]
+_Declared = tuple[StreamSpec, bool, int, int]  # what a topic's configuration follows from
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +106,7 @@ class Reconciler:
         self._crew = Crew(replica.host)
         self._wake = Signal()
         self._not_before: dict[_Key, dict[Work | None, float]] = {}  # by step: one that may wait long holds up no other
-        self._configured: dict[_Key, tuple[StreamSpec, bool]] = {}
+        self._configured: dict[_Key, _Declared] = {}
         self._said: dict[str, str] = {}
         self._suspected: dict[_Key, tuple[ReportLoss, float]] = {}
         self._undecided: dict[_Key, frozenset[Resumption]] = {}  # beside a loss that is being recorded
@@ -230,7 +231,7 @@ class Reconciler:
         if there and (resumed := self._sessions.resumptions(stream.name, channel)):
             return _Job(stream, channel, cluster, Work.LOOK_FOR_CUTS, resumed)
         in_use = channel.state in _CONFIGURED and not channel.retiring and not world.in_trouble(channel)
-        stale = self._configured.get((stream.name, channel.ref)) != (stream.spec, channel.keeps_everything)
+        stale = self._configured.get((stream.name, channel.ref)) != _declared(stream, channel)
         if in_use and stale and work in (None, Work.AWAIT_TAIL):
             return _Job(stream, channel, cluster, None)
         return _Job(stream, channel, cluster, work) if work is not None else None
@@ -279,7 +280,7 @@ class Reconciler:
         match job.work:
             case None:
                 await provision.reconfigure_topic(access, cluster, job.stream, channel)
-                self._configured[job.key] = (job.stream.spec, channel.keeps_everything)
+                self._configured[job.key] = _declared(job.stream, channel)
                 return None
             case Work.CREATE_TOPIC:
                 return await provision.create_topic(access, self._marks, cluster, job.stream, channel)
@@ -340,3 +341,7 @@ class Reconciler:
 
     def _later(self, job: _Job, seconds: float = WORK_RETRY_SECONDS) -> None:
         self._not_before[job.key] = {job.work: self._replica.host.clock.elapsed() + seconds}
+
+
+def _declared(stream: Stream, channel: Channel) -> _Declared:
+    return stream.spec, channel.keeps_everything, channel.copies, channel.copies_intended

@@ -18,7 +18,7 @@ from services.registry.desk import Desk
 from services.registry.servicer_closing import ClosingRequests
 from services.registry.servicer_past import PastRequests
 from services.registry.stream_requests import StreamRequests
-from services.registry.views import Holders
+from services.registry.views import NOTHING_TOLD, Told
 from services.registry.watch import watch_channels
 
 NAME: Final = "registry"
@@ -26,7 +26,7 @@ NAME: Final = "registry"
 
 def registry_rpc(desk: Desk) -> RpcService:
     """All handlers but those of the runtime."""
-    streams = StreamRequests(desk, lambda: _holders(desk))
+    streams = StreamRequests(desk, lambda: _told(desk))
 
     async def watch_routes(call: DuplexServing) -> None:
         await desk.term().producers.serve(call)
@@ -80,9 +80,10 @@ def _stream_methods(streams: StreamRequests) -> Mapping[str, tuple[type, UnaryHa
     }
 
 
-def _holders(desk: Desk) -> Holders:
-    """Who holds the drains: only the leader knows."""
+def _told(desk: Desk) -> Told:
+    """What only the leader knows."""
     try:
-        return desk.term().reconciler.holders
+        term = desk.term()
     except (NotLeader, Unavailable, CorruptHistory):
-        return {}
+        return NOTHING_TOLD
+    return Told(term.reconciler.holders, term.copies.progress)

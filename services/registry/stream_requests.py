@@ -17,17 +17,17 @@ from services.registry.shares import plan_shares, shares_traffic
 from services.registry.specs import read_stream_spec
 from services.registry.streams import Stream, StreamSpec, check_stream_spec
 from services.registry.term import Term
-from services.registry.views import Holders, channel_message, move_message, stream_message
+from services.registry.views import Told, channel_message, move_message, stream_message
 from services.registry.world import Room, check_replication_factor, choose_target, why_no_target
 
 
 class StreamRequests:
     """Handlers of one replica."""
 
-    def __init__(self, desk: Desk, holders: Callable[[], Holders]) -> None:
-        """`holders` tells who holds the drains, as far as this replica knows: the leader does."""
+    def __init__(self, desk: Desk, told: Callable[[], Told]) -> None:
+        """`told` is what only the leader knows of channels; nothing on other replicas."""
         self._desk = desk
-        self._holders = holders
+        self._told = told
 
     async def get(self, request: api.GetStreamRequest, caller: Caller) -> stream_pb2.Stream:
         """One stream, as this replica knows it."""
@@ -43,7 +43,7 @@ class StreamRequests:
         """Channels in order of stream, lane and generation; of all streams that still have topics, the deleted too."""
         if request.stream:
             self._desk.stream(request.stream, "stream")
-        holders = self._holders()
+        told = self._told()
         found = [
             (f"{name}/{channel.ref.lane}/{channel.ref.generation:012d}", (stream, channel))
             for name, stream in self._desk.world().streams.items()
@@ -53,7 +53,7 @@ class StreamRequests:
             if channel.live or request.include_retired
         ]
         page, token = page_of(sorted(found, key=lambda each: each[0]), request.page_size, request.page_token)
-        messages = [channel_message(stream, each, holders.get((stream.name, each.ref), ())) for stream, each in page]
+        messages = [channel_message(stream, each, told) for stream, each in page]
         return api.ListChannelsResponse(channels=messages, next_page_token=token)
 
     async def create(self, request: api.CreateStreamRequest, caller: Caller) -> stream_pb2.Stream:
@@ -88,7 +88,7 @@ class StreamRequests:
         spec = check_stream_spec(read_stream_spec(request.spec))
         self._check_clusters(spec)
         if (spec.replication_factor, spec.clusters) != (present.replication_factor, present.clusters):
-            check_replication_factor(self._desk.world(), spec)
+            check_replication_factor(self._desk.world(), spec, self._desk.stream(request.name))
         command = UpdateStream(spec, request.etag)
         if request.dry_run:
             return self._message(self._desk.preview(STREAMS, request.name, command, caller))
@@ -207,4 +207,4 @@ class StreamRequests:
             await wait_for(changed, deadline - clock.elapsed())
 
     def _message(self, stream: Stream) -> stream_pb2.Stream:
-        return stream_message(stream, self._holders())
+        return stream_message(stream, self._told())

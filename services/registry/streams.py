@@ -133,7 +133,10 @@ def check_stream_spec(spec: StreamSpec) -> StreamSpec:
         check_name(cluster, f"spec.clusters[{position}]")
         if cluster in spec.clusters[:position]:
             raise Invalid(f"cluster {cluster} is named twice", field=f"spec.clusters[{position}]")
-    _within(spec.replication_factor, 0, REPLICATION_MAX, "spec.replication_factor")
+    if not 0 <= spec.replication_factor <= REPLICATION_MAX:
+        remedy = f"declare 1 to {REPLICATION_MAX}, or leave it out for three where a cluster has so many brokers"
+        message = f"{spec.replication_factor} copies are not between 1 and {REPLICATION_MAX}"
+        raise Invalid(message, field="spec.replication_factor", remedy=remedy)
     retention_hours = spec.retention_hours or RETENTION_HOURS_DEFAULT
     _within(retention_hours, 1, RETENTION_HOURS_MAX, "spec.retention_hours")
     max_record_bytes = spec.max_record_bytes or RECORD_BYTES_MAX_DEFAULT

@@ -8,6 +8,7 @@ from braid.kernel.ports import Kafka
 from braid.runtime.kinds import Change, Reloaded
 from braid.runtime.replica import Replica
 from services.registry.access import Access
+from services.registry.copies.keeper import CopiesKeeper
 from services.registry.crew import Signal
 from services.registry.events import FailoverBlocked, FailoverUnblocked, StreamDeleted
 from services.registry.histories import STREAMS
@@ -62,6 +63,7 @@ class Term:
         self.marks = MarkLogs(replica.mesh, replica.host.clock)
         self.keeper = MarkKeeper(replica, self.access, self.marks)
         self.restoration = Restoration(replica, self.access, self.marks, peers)
+        self.copies = CopiesKeeper(replica, self.access)
         self.measurer = Measurer(replica, self.access, gauges)
         self.reconciler = Reconciler(
             replica,
@@ -98,6 +100,7 @@ class Term:
         measuring = tasks.spawn(self.measurer.run(), f"{instance} measurer")
         marking = tasks.spawn(self.keeper.run(), f"{instance} marks")
         comparing = tasks.spawn(self.restoration.run(), f"{instance} restoration")
+        copying = tasks.spawn(self.copies.run(), f"{instance} copies")
         try:
             await self.restoration.first()
             await self.reconciler.run()
@@ -106,7 +109,7 @@ class Term:
             self._gauges.show_blocked(())
             self.changed.fire()
             self.readers.close()
-            for task in (probing, measuring, marking, comparing):
+            for task in (probing, measuring, marking, comparing, copying):
                 task.cancel()
                 await task.ended()
             await self.access.close()
@@ -132,6 +135,7 @@ class Term:
         if isinstance(change, Reloaded) or any(isinstance(each.event, _OF_BLOCKS) for each in change.events):
             self._show_blocked()
         self.reconciler.wake()
+        self.copies.wake()
         self.changed.fire()
 
     def _show_blocked(self) -> None:

@@ -13,6 +13,7 @@ from braid.kernel.limits import BATCH_OVERHEAD_BYTES, STRAND_ALLOWANCE_HOURS
 
 HOUR_MS: Final = 3_600_000
 _COPIES_DEFAULT: Final = 3
+MIN_IN_SYNC: Final = "min.insync.replicas"
 KEEP_EVERYTHING: Final = {"retention.ms": "-1"}
 SEALED: Final = {"max.message.bytes": "0"}
 _SEGMENT_MS_MIN: Final = HOUR_MS // 6
@@ -85,8 +86,8 @@ def topic_config(
         "segment.bytes": str(max(_SEGMENT_BYTES_MIN, 2 * max_record_bytes)),
         "segment.ms": str(segment_ms),
     }
-    if replication_factor > 2:
-        derived["min.insync.replicas"] = "2"  # an acknowledgement by one copy alone can be lost with it
+    if needed := default_in_sync(replication_factor):
+        derived[MIN_IN_SYNC] = needed
     return {**derived, **further}
 
 
@@ -98,6 +99,14 @@ def drained_retention(retention_hours: int) -> dict[str, str]:
 def reconfigurable(config: Mapping[str, str]) -> dict[str, str]:
     """What may be written again on a topic in use: all but the size limit, which is how a topic is sealed."""
     return {name: value for name, value in config.items() if name != "max.message.bytes"}
+
+
+def default_in_sync(copies: int) -> str | None:
+    """How many of so many copies an append needs, where nothing is declared; None for what the cluster is set to.
+
+    Two of three and more: what one copy alone acknowledges can be lost with it.
+    """
+    return "2" if copies > 2 else None
 
 
 def default_copies(brokers: int) -> int:

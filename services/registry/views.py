@@ -1,7 +1,7 @@
 """States as the API shows them. No rules, no I/O."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from braid.api.mesh.v1.endpoint_pb2 import ClusterAddress
 from braid.api.registry.v1 import cluster_pb2, route_pb2, stream_pb2
@@ -11,6 +11,7 @@ from braid.kernel.limits_health import GONE_NAMED_MAX
 from services.registry.channels import Channel, ChannelRef, ChannelState, DrainStep
 from services.registry.clusters import Cluster
 from services.registry.codec import health_number, range_messages, verdict_number
+from services.registry.copies.progress import CopiesKey, CopiesProgress
 from services.registry.decommission import Departure, Stage, progress
 from services.registry.loads import MeasuredLoad
 from services.registry.moves import LaneMove
@@ -22,6 +23,15 @@ from services.registry.world import World
 
 Holders = Mapping[tuple[str, ChannelRef], Sequence[str]]
 
+
+class Told(NamedTuple):
+    """What only the leading registry knows of channels: who holds their drains, how far their copies have come."""
+
+    holders: Holders
+    copies: Mapping[CopiesKey, CopiesProgress]
+
+
+NOTHING_TOLD: Final = Told({}, {})
 _STATES: Final = {
     ChannelState.PROVISIONING: stream_pb2.CHANNEL_STATE_PROVISIONING,
     ChannelState.STANDBY: stream_pb2.CHANNEL_STATE_STANDBY,
@@ -171,8 +181,9 @@ def departure_message(departure: Departure) -> api.Departure:
     return api.Departure(stream=departure.stream, moves=moves, blocked_reason=departure.blocked)
 
 
-def channel_message(stream: Stream, channel: Channel, holders: Sequence[str] = ()) -> stream_pb2.Channel:
-    """A channel; `holders` hold its drain."""
+def channel_message(stream: Stream, channel: Channel, told: Told = NOTHING_TOLD) -> stream_pb2.Channel:
+    """A channel, with what the leader knows of it."""
+    holders = told.holders.get((stream.name, channel.ref), ())
     return stream_pb2.Channel(
         name=str(channel.id(stream.name)),
         stream=stream.name,
@@ -198,15 +209,27 @@ def channel_message(stream: Stream, channel: Channel, holders: Sequence[str] = (
         left_revision=channel.drain_revision,
         in_order=stream.keeps_order(channel.ref.lane) and not channel.released,
         retiring=channel.retiring,
+        replication_factor=channel.copies,
+        reassignment=_reassignment_message(channel, told.copies.get(CopiesKey(stream.name, channel.ref))),
     )
 
 
-def stream_message(stream: Stream, holders: Holders) -> stream_pb2.Stream:
+def _reassignment_message(channel: Channel, progress: CopiesProgress | None) -> stream_pb2.ChannelReassignment | None:
+    """Copies on their way, or that wait before they are; None where there is nothing of the kind."""
+    if not channel.copies_intended and not (progress and progress.waits_for):
+        return None
+    return stream_pb2.ChannelReassignment(
+        replication_factor=channel.copies_intended,
+        throttle_bytes_per_s=channel.throttle_bytes_per_s,
+        partitions_left=progress.partitions_left if progress else 0,
+        waits_for=progress.waits_for if progress else "",
+    )
+
+
+def stream_message(stream: Stream, told: Told) -> stream_pb2.Stream:
     """A stream with its channels that still have a topic."""
     channels = [
-        channel_message(stream, channel, holders.get((stream.name, channel.ref), ()))
-        for channel in stream.channels
-        if channel.live and not channel.discarded
+        channel_message(stream, channel, told) for channel in stream.channels if channel.live and not channel.discarded
     ]
     asked = [
         f"a move away from {cluster} is proposed: braid move stream {stream.name} --away-from {cluster}"

@@ -48,7 +48,9 @@ def next_work(world: World, channel: Channel) -> Work | None:
         return None
     if channel.retiring or channel.state is ChannelState.PROVISIONING:
         uncompared = world.cluster(channel.cluster).belonging.uncompared  # what is there may be more than is known
-        return None if uncompared else Work.RETIRE if channel.retiring else Work.CREATE_TOPIC
+        if uncompared or (channel.retiring and channel.copies_intended):  # throttles are taken away before the topic
+            return None
+        return Work.RETIRE if channel.retiring else Work.CREATE_TOPIC
     if channel.state is ChannelState.ACTIVE:
         return Work.AWAIT_TAIL if channel.retention_lifted and not channel.endangered else None
     drained = channel.state is ChannelState.DRAINED and not world.lost(channel)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from braid.kernel.errors import Invalid
 from braid.kernel.limits_failover import DISK_FREE_SHARE_MIN
-from services.registry.channels import Channel, ChannelState
+from services.registry.channels import IN_USE, Channel, ChannelState
 from services.registry.clusters import Cluster
 from services.registry.loads import MeasuredLoad
 from services.registry.streams import Stream, StreamSpec
@@ -202,11 +202,22 @@ def too_few_brokers(cluster: Cluster, replication_factor: int) -> str:
     return f"has {brokers} broker{'s' if brokers > 1 else ''} for {replication_factor} copies"
 
 
-def check_replication_factor(world: World, spec: StreamSpec) -> None:
-    """Refuses a factor that a named cluster cannot keep, or no cluster where none is named. Raises `Invalid`."""
+def check_replication_factor(world: World, spec: StreamSpec, present: Stream | None = None) -> None:
+    """Refuses a factor that a cluster cannot keep which is named, or has a channel of the stream in use.
+
+    Where no cluster is named those with too few brokers are left out, unless none is left.
+
+    Raises:
+        Invalid: names each cluster with its brokers.
+    """
+    used = {each.cluster for each in present.channels if each.state in IN_USE and not each.retiring} if present else ()
     names = [name for name in spec.clusters or sorted(world.clusters) if world.cluster(name).exists]
-    few = {name: why for name in names if (why := too_few_brokers(world.cluster(name), spec.replication_factor))}
-    if few and (spec.clusters or len(few) == len(names)):
+    few = {
+        name: why
+        for name in dict.fromkeys((*names, *sorted(used)))
+        if (why := too_few_brokers(world.cluster(name), spec.replication_factor))
+    }
+    if few and (spec.clusters or len(few) == len(names) or not few.keys().isdisjoint(used)):
         told = ", ".join(f"{name} {why}" for name, why in few.items())
         least = min(len(world.cluster(name).usual_brokers) for name in few)
         remedy = (

@@ -169,7 +169,7 @@ class ObservedCluster(MemoryCluster):
             return False
         return not any(self._knows_at.get(TopicPartition(topic, at), 0.0) > self._clock.elapsed() for at in range(99))
 
-    def alter_topic_config(self, topic: str, changes: Mapping[str, str]) -> None:
+    def alter_topic_config(self, topic: str, changes: Mapping[str, str | None]) -> None:
         """See `MemoryCluster`."""
         super().alter_topic_config(topic, changes)
         if "max.message.bytes" in changes:

@@ -13,6 +13,7 @@ from braid.kernel.ports import (
     Generation,
     LogDir,
     OffsetAt,
+    Reassignment,
     Survey,
     TopicDescription,
     TopicPartition,
@@ -75,9 +76,25 @@ class MemoryAdmin:
         """See `KafkaAdmin.topic_configs`."""
         return await self._link.call(lambda: self._cluster.topic_configs(topics, names))
 
-    async def alter_topic_config(self, topic: str, changes: Mapping[str, str]) -> None:
+    async def alter_topic_config(self, topic: str, changes: Mapping[str, str | None]) -> None:
         """See `KafkaAdmin.alter_topic_config`."""
         await self._controlled(lambda: self._cluster.alter_topic_config(topic, changes))
+
+    async def broker_defaults(self) -> Mapping[str, str]:
+        """See `KafkaAdmin.broker_defaults`."""
+        return await self._link.call(lambda: dict(self._cluster.for_all_brokers))
+
+    async def alter_broker_defaults(self, changes: Mapping[str, str | None]) -> None:
+        """See `KafkaAdmin.alter_broker_defaults`."""
+        await self._controlled(lambda: self._cluster.alter_broker_defaults(changes))
+
+    async def reassign(self, topic: str, replicas: Mapping[int, Sequence[int]]) -> None:
+        """See `KafkaAdmin.reassign`."""
+        await self._controlled(lambda: self._cluster.reassign(topic, replicas))
+
+    async def reassignments(self, topic: str, partitions: int) -> Mapping[int, Reassignment]:
+        """See `KafkaAdmin.reassignments`."""
+        return await self._link.call(lambda: self._cluster.reassignments(topic), controlled=True)
 
     async def offsets_at(self, at: Mapping[TopicPartition, OffsetAt | int]) -> Mapping[TopicPartition, int]:
         """See `KafkaAdmin.offsets_at`."""

@@ -12,8 +12,9 @@ from typing import Final, TypeVar
 
 from braid.kafka.memory.groups import Groups
 from braid.kafka.memory.log import Log, NewRecord
+from braid.kafka.memory.replicas import Replicas, spread
 from braid.kafka.memory.retention import Cleaner, kept_from
-from braid.kafka.memory.topic_config import TOPIC_DEFAULTS, check_topic_config
+from braid.kafka.memory.topic_config import TOPIC_DEFAULTS, alter, check_broker_defaults, check_topic_config
 from braid.kernel.errors import (
     AlreadyExists,
     BatchTooLarge,
@@ -32,6 +33,7 @@ from braid.kernel.ports import (
     Fingerprint,
     Generation,
     LogDir,
+    Reassignment,
     Survey,
     TopicDescription,
     TopicPartition,
@@ -49,7 +51,7 @@ class _Topic:
     topic_id: bytes
     logs: list[Log]
     config: dict[str, str]
-    copies: int = 1
+    replicas: list[Replicas]  # by partition
 
 
 class MemoryCluster:
@@ -58,6 +60,7 @@ class MemoryCluster:
     Faults: `kill`, `start`, `pause`, `resume`, `empty`, `truncate`, `expire`, `damage`; `stop_broker`, `start_broker`;
     `grow_epoch`, `elect`, which lose nothing;
     `slow_seconds` that every request takes more, there and back; and `full`: it serves what it has and takes no record.
+    `copy_seconds` is how long a new copy of a partition takes; `racks` are its brokers' racks.
     """
 
     def __init__(
@@ -80,6 +83,10 @@ class MemoryCluster:
         self.filled_bytes: dict[int, int] = {}  # of a broker's disk, by whatever else lies there
         self.set_on: dict[int, dict[str, str]] = {}  # by broker, what it alone is set to
         self.full = False
+        self.copy_seconds = 0.0
+        self.racks: dict[int, str] = {}
+        self.for_all_brokers: dict[str, str] = {}
+        self._now_ms = now_ms
         self._brokers = range(BROKER, BROKER + brokers)
         self._stopped: set[int] = set()
         self._silent: set[int] = set()
@@ -136,6 +143,11 @@ class MemoryCluster:
         waiting, self._in_sockets = self._in_sockets, []
         for serve in waiting:
             serve()
+        self.notify()
+
+    def add_brokers(self, count: int) -> None:
+        """So many more serve; they keep no copy yet."""
+        self._brokers = range(BROKER, BROKER + len(self._brokers) + count)
         self.notify()
 
     def stop_broker(self, broker: int) -> None:
@@ -313,6 +325,8 @@ class MemoryCluster:
     def describe_topics(self, topics: Sequence[str] | None) -> dict[str, TopicDescription]:
         """Those that exist; all when None."""
         names = self._topics if topics is None else [name for name in topics if name in self._topics]
+        for name in names:
+            self._copy(name)
         return {
             name: TopicDescription(
                 name,
@@ -327,7 +341,7 @@ class MemoryCluster:
 
     def survey(self, topics: Sequence[str]) -> Survey:
         """See `KafkaAdmin.survey`."""
-        return Survey(BROKER, self._serving(), self.describe_topics(topics))
+        return Survey(BROKER, self._serving(), self.describe_topics(topics), self.racks)
 
     def create_topic(self, topic: str, partitions: int, replication_factor: int, config: Mapping[str, str]) -> None:
         """See `KafkaAdmin.create_topic`."""
@@ -335,7 +349,8 @@ class MemoryCluster:
         self._ids += 1
         digest = hashlib.sha256(f"{self.cluster_id}/{topic}/{self._ids}".encode()).digest()
         logs = [Log() for _ in range(partitions)]
-        self._topics[topic] = _Topic(digest[:16], logs, dict(config), replication_factor)
+        replicas = [Replicas(each) for each in spread(self._brokers, partitions, replication_factor)]
+        self._topics[topic] = _Topic(digest[:16], logs, dict(config), replicas)
         self.notify()
 
     def check_topic(self, topic: str, partitions: int, replication_factor: int, config: Mapping[str, str]) -> None:
@@ -363,11 +378,34 @@ class MemoryCluster:
         known = {topic: self.topic_config(topic) for topic in topics if topic in self._topics}
         return {topic: {name: config[name] for name in names if name in config} for topic, config in known.items()}
 
-    def alter_topic_config(self, topic: str, changes: Mapping[str, str]) -> None:
+    def alter_topic_config(self, topic: str, changes: Mapping[str, str | None]) -> None:
         """See `KafkaAdmin.alter_topic_config`."""
         found = self._topic(topic)
         check_topic_config(topic, changes)
-        found.config.update(changes)
+        alter(found.config, changes)
+
+    def alter_broker_defaults(self, changes: Mapping[str, str | None]) -> None:
+        """See `KafkaAdmin.alter_broker_defaults`."""
+        check_broker_defaults(changes)
+        alter(self.for_all_brokers, changes)
+
+    def reassign(self, topic: str, replicas: Mapping[int, Sequence[int]]) -> None:
+        """See `KafkaAdmin.reassign`."""
+        due_ms = self._now_ms() + int(1_000 * self.copy_seconds)
+        for number, brokers in replicas.items():
+            self.log(TopicPartition(topic, number))
+            if not brokers or len(set(brokers)) != len(brokers) or not set(brokers) <= set(self._brokers):
+                raise Invalid(f"topic {topic} partition {number}: {list(brokers)} are no replicas of this cluster")
+        for number, brokers in replicas.items():
+            self._topic(topic).replicas[number].reassign(brokers, due_ms)
+        self._copy(topic)
+        self.notify()
+
+    def reassignments(self, topic: str) -> dict[int, Reassignment]:
+        """See `KafkaAdmin.reassignments`."""
+        self._copy(topic)
+        found = ((number, each.reassignment) for number, each in enumerate(self._topic(topic).replicas))
+        return {number: moving for number, moving in found if moving is not None}
 
     def new_producer(self) -> int:
         """A producer id."""
@@ -386,7 +424,7 @@ class MemoryCluster:
             ClusterUnavailable: the partition has no leader, or the cluster is full.
         """
         log = self.led_log(partition)
-        if self.full or self._silent.intersection(self._placed(*partition)):
+        if self.full or self._silent.intersection(self._placed(*partition)) or self._too_few(partition):
             raise ClusterUnavailable(f"cluster {self.name} has too few copies in step")
         limit = int(self.topic_config(partition.topic)["max.message.bytes"])
         if limit == 0:
@@ -458,12 +496,26 @@ class MemoryCluster:
         return [broker for broker in self._brokers if broker not in self._stopped]
 
     def _copies(self, topic: str, partition: int) -> list[int]:
-        """Brokers with a copy that serve; the first one leads."""
-        return [broker for broker in self._placed(topic, partition) if broker not in self._stopped]
+        """Brokers with a copy in step that serve; the first one leads."""
+        in_step = self._topics[topic].replicas[partition].in_step
+        return [broker for broker in in_step if broker not in self._stopped]
 
-    def _placed(self, topic: str, partition: int) -> list[int]:
-        brokers, copies = self._brokers, self._topics[topic].copies
-        return [brokers[(partition + each) % len(brokers)] for each in range(copies)]
+    def _placed(self, topic: str, partition: int) -> Sequence[int]:
+        return self._topics[topic].replicas[partition].all
+
+    def _copy(self, topic: str) -> None:
+        """Ends reassignments whose new copies are made by now. A new leader epoch begins, as on real brokers."""
+        for number, replicas in enumerate(self._topics[topic].replicas if topic in self._topics else ()):
+            leader = self._leader(topic, number)
+            if replicas.moving and replicas.copy(self._now_ms(), self._serving()):
+                moved = self._leader(topic, number) != leader
+                (self.elect if moved else self.grow_epoch)(TopicPartition(topic, number))
+
+    def _too_few(self, partition: TopicPartition) -> bool:
+        """Whether fewer copies are in step than an append needs; a topic with fewer copies needs all it has."""
+        topic = self._topics[partition.topic]
+        needed = int(topic.config.get("min.insync.replicas", "1"))
+        return needed > 1 and len(self._copies(*partition)) < min(needed, len(topic.replicas[partition.partition].all))
 
     def _check_serves(self, broker: int) -> None:
         if broker not in self._serving() or broker in self._silent:
@@ -473,7 +525,8 @@ class MemoryCluster:
         return next(iter(self._copies(topic, partition)), -1)
 
     def _lacks_copies(self, topic: str, partition: int) -> bool:
-        return bool(self._stopped) and len(self._copies(topic, partition)) < self._topics[topic].copies
+        replicas = self._topics[topic].replicas[partition]
+        return bool(replicas.adding or self._stopped) and len(self._copies(topic, partition)) < len(replicas.all)
 
     def _clean(self) -> None:
         """Deletes what retention has deleted by now."""

@@ -11,8 +11,10 @@ TOPIC_DEFAULTS: Final = {
     "delete.retention.ms": "86400000",
     "file.delete.delay.ms": "60000",
     "flush.messages": "9223372036854775807",
+    "follower.replication.throttled.replicas": "",
     "flush.ms": "9223372036854775807",
     "index.interval.bytes": "4096",
+    "leader.replication.throttled.replicas": "",
     "max.compaction.lag.ms": "9223372036854775807",
     "max.message.bytes": "1048588",
     "message.timestamp.type": "CreateTime",
@@ -29,7 +31,25 @@ TOPIC_DEFAULTS: Final = {
 }
 
 
-def check_topic_config(topic: str, config: Mapping[str, str]) -> None:
+_OF_ALL_BROKERS: Final = frozenset({"leader.replication.throttled.rate", "follower.replication.throttled.rate"})
+
+
+def alter(config: dict[str, str], changes: Mapping[str, str | None]) -> None:
+    """Sets some settings; None restores a default."""
+    for name, value in changes.items():
+        if value is None:
+            config.pop(name, None)
+        else:
+            config[name] = value
+
+
+def check_broker_defaults(changes: Mapping[str, str | None]) -> None:
+    """Raises `Invalid` for what the twin's brokers cannot be set to at run time."""
+    if unknown := sorted(set(changes) - _OF_ALL_BROKERS):
+        raise Invalid(f"all brokers: unknown configuration {', '.join(unknown)}")
+
+
+def check_topic_config(topic: str, config: Mapping[str, str | None]) -> None:
     """Raises `Invalid` for a setting that is none of a topic's."""
     unknown = sorted(set(config) - set(TOPIC_DEFAULTS))
     if unknown:

@@ -47,6 +47,7 @@ from braid.kernel.ports.kafka_admin import (
     KafkaAdmin,
     LogDir,
     OffsetAt,
+    Reassignment,
     Survey,
     TopicDescription,
 )
@@ -121,6 +122,7 @@ __all__ = [
     "LogDir",
     "OffsetAt",
     "Randomness",
+    "Reassignment",
     "RpcChannel",
     "RpcServer",
     "RpcService",

@@ -102,11 +102,30 @@ class LogDir:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """One answer of any broker: who leads the cluster, which brokers serve, and those of the topics that exist."""
+    """One answer of any broker: who leads the cluster, which brokers serve, and those of the topics that exist.
+
+    `racks` are the racks of brokers that name one.
+    """
 
     controller: int
     brokers: Sequence[int]
     topics: Mapping[str, TopicDescription]
+    racks: Mapping[int, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Reassignment:
+    """A partition whose copies are on their way to other brokers (KIP-455).
+
+    Attributes:
+        replicas: Brokers that keep a copy now or will.
+        adding: Of these, the ones whose copy is not in sync yet.
+        removing: Of these, the ones that give their copy up once the new ones are in sync.
+    """
+
+    replicas: Sequence[int]
+    adding: Sequence[int]
+    removing: Sequence[int]
 
 
 class OffsetAt(Enum):
@@ -178,8 +197,31 @@ class KafkaAdmin(Protocol):
         """Reads some settings of those of the topics that exist, in one request."""
         ...
 
-    async def alter_topic_config(self, topic: str, changes: Mapping[str, str]) -> None:
-        """Sets some of a topic's configuration, leaving the rest (incremental alter)."""
+    async def alter_topic_config(self, topic: str, changes: Mapping[str, str | None]) -> None:
+        """Sets some of a topic's configuration, leaving the rest (incremental alter). None restores the default."""
+        ...
+
+    async def broker_defaults(self) -> Mapping[str, str]:
+        """Reads the settings that were changed for all brokers of the cluster at run time (KIP-226)."""
+        ...
+
+    async def alter_broker_defaults(self, changes: Mapping[str, str | None]) -> None:
+        """Sets some of what `broker_defaults` reads, for brokers that are away, too. None restores the default."""
+        ...
+
+    async def reassign(self, topic: str, replicas: Mapping[int, Sequence[int]]) -> None:
+        """Gives some partitions other replicas, the first of each preferred as leader (KIP-455).
+
+        Returns when the controller has recorded it; new copies are made afterwards. Told again, it changes nothing.
+
+        Raises:
+            Invalid: a broker is not of the cluster, or is named twice.
+            NotFound: there is no such topic or partition.
+        """
+        ...
+
+    async def reassignments(self, topic: str, partitions: int) -> Mapping[int, Reassignment]:
+        """Partitions of a topic of so many whose copies are being reassigned."""
         ...
 
     async def offsets_at(self, at: Mapping["TopicPartition", OffsetAt | int]) -> Mapping["TopicPartition", int]:

@@ -57,12 +57,12 @@ class MemoryFaults:
         return self._cluster.groups.occupy(group)
 
 
-def run_on_memory(body: Body) -> None:
+def run_on_memory(body: Body, brokers: int = 1) -> None:
     """Runs a body over a fresh cluster in memory."""
 
     async def run() -> None:
         kafka = MemoryKafka(virtual_host(running_loop(), seed=1).clock, latency=lambda: LATENCY_SECONDS)
-        cluster = kafka.add_cluster("east")
+        cluster = kafka.add_cluster("east", brokers=brokers)
         rig = Rig(kafka, cluster.bootstrap, MemoryFaults(cluster), "t")
         try:
             await body(rig)

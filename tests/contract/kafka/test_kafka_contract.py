@@ -4,6 +4,7 @@ import pytest
 
 from tests.contract.kafka import (
     admin_bodies,
+    copies_bodies,
     epoch_bodies,
     fault_bodies,
     flow_bodies,
@@ -28,3 +29,8 @@ BODIES = [
 @pytest.mark.parametrize("body", BODIES, ids=body_name)
 def test_contract(body: Body) -> None:
     run_on_memory(body)
+
+
+@pytest.mark.parametrize("body", copies_bodies.BODIES, ids=body_name)
+def test_contract_of_several_brokers(body: Body) -> None:
+    run_on_memory(body, copies_bodies.BROKERS)

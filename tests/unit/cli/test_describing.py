@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from braid.api.registry.v1.stream_pb2 import StreamSpec
+from braid.api.registry.v1.stream_pb2 import Channel, ChannelReassignment, StreamSpec
 from braid.cli.describing import field_lines
 from braid.cli.documents import Value
+from braid.cli.listing import waits_for
 from braid.cli.stream_warnings import stream_warnings
 from tests.unit.cli.mesh import Shell, virtual
 from tests.unit.cli.test_manifests import STREAM
@@ -41,5 +42,30 @@ def test_create_apply_and_diff_warn_and_describe_says_default(tmp_path: Path) ->
             assert "stream logs: spec.topic_config" in (await shell.braid(verb, "-f", str(path))).err
         path.write_text(STREAM)
         assert (await shell.braid("apply", "-f", str(path))).err == ""
+
+    scenario()
+
+
+def test_a_channel_tells_how_far_its_copies_are() -> None:
+    channel = Channel(replication_factor=1)
+    assert waits_for(channel) == ""
+    channel.reassignment.MergeFrom(
+        ChannelReassignment(replication_factor=3, throttle_bytes_per_s=32 << 20, partitions_left=12)
+    )
+    assert waits_for(channel) == "copies 1 to 3: 12 partitions left, at most 32.0 MiB/s"
+    channel.reassignment.MergeFrom(ChannelReassignment(waits_for="2 brokers that serve for 3 copies"))
+    assert waits_for(channel).endswith("; 2 brokers that serve for 3 copies")
+    waiting = Channel(reassignment=ChannelReassignment(waits_for="broker 1 does not answer"))
+    assert waits_for(waiting) == "copies: broker 1 does not answer"
+
+
+def test_no_copies_are_refused_by_their_flag() -> None:
+    @virtual
+    async def scenario() -> None:
+        shell = await Shell().start("east")
+        none = await shell.braid("create", "stream", "none", "--lane", "live=1", "--replication-factor", "0")
+        assert none.code == 2 and "--replication-factor" in none.err and "leave it out" in none.err
+        many = await shell.braid("create", "stream", "many", "--lane", "live=1", "--replication-factor", "1000")
+        assert many.code == 2 and "spec.replication_factor" in many.err and "declare 1 to 7" in many.err
 
     scenario()

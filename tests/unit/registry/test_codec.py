@@ -16,6 +16,7 @@ from services.registry import events as e
 from services.registry.channels import ChannelRef, ChannelWeight
 from services.registry.clusters import ClusterDecider, ClusterSpec, Health, Verdict
 from services.registry.codec import CLUSTER_CODEC, STREAM_CODEC
+from services.registry.domain import StreamDecider
 from services.registry.model import belonging as b
 from services.registry.streams import FailoverMode, StreamSpec
 from tests.unit.registry.histories import cluster, created
@@ -72,7 +73,15 @@ STREAM_EVENTS: Final[dict[str, e.StreamEvent]] = {
     "records_lost": e.RecordsLost(REF, (OffsetRange(0, 17, 23), OffsetRange(1, 0, -1)), "its topic is gone"),
     "channel_closed": e.ChannelClosed(REF, (OffsetRange(0, 17, 23),), "disk is dust"),
     "channel_released": e.ChannelReleased(REF, "its cluster will be away for days"),
+    "reassignment_intended": e.ReassignmentIntended(REF, 3, 32 << 20, STREAM),
+    "copies_settled": e.CopiesSettled(REF, 3, STREAM),
 }
+LATER: Final = [field.name for field in RegistryEvent.DESCRIPTOR.oneofs_by_name["later"].fields]
+
+
+def test_the_copies_a_topic_was_made_with_are_kept() -> None:
+    made = e.ChannelProvisioned(REF, b"topic", "kafka-1", 3)
+    assert STREAM_CODEC.decode(STREAM_CODEC.encode(made, CONTEXT)) == (made, CONTEXT)
 
 
 def test_what_is_overwritten_of_a_loss_is_kept() -> None:
@@ -100,8 +109,18 @@ def test_a_streams_event_is_what_it_was(name: str) -> None:
     assert STREAM_CODEC.encode(STREAM_EVENTS[name], CONTEXT) == golden
 
 
-@pytest.mark.parametrize("name", [field.name for field in RegistryEvent.DESCRIPTOR.oneofs_by_name["later"].fields])
-def test_a_fact_that_earlier_releases_do_not_know_changes_nothing_there(name: str) -> None:
+@pytest.mark.parametrize("name", [name for name in LATER if name in STREAM_EVENTS])
+def test_a_streams_fact_that_earlier_releases_do_not_know_changes_nothing_there(name: str) -> None:
+    record = RegistryEvent.FromString(bytes.fromhex((GOLDEN / f"{name}.hex").read_text()))
+    record.ClearField("later")
+    event, _ = STREAM_CODEC.decode(record.SerializeToString())
+    before = replace(created().state, spec=STREAM)
+    after = StreamDecider().evolve(before, event, CONTEXT)
+    assert replace(after, changes=before.changes) == before
+
+
+@pytest.mark.parametrize("name", [name for name in LATER if name in CLUSTER_EVENTS])
+def test_a_clusters_fact_that_earlier_releases_do_not_know_changes_nothing_there(name: str) -> None:
     record = RegistryEvent.FromString(bytes.fromhex((GOLDEN / f"{name}.hex").read_text()))
     record.ClearField("later")
     event, _ = CLUSTER_CODEC.decode(record.SerializeToString())

@@ -62,6 +62,8 @@ class RegistryEvent(_message.Message):
     CLUSTER_MARKED_FIELD_NUMBER: _builtins.int
     FOREIGN_MARK_SEEN_FIELD_NUMBER: _builtins.int
     CLUSTER_COMPARED_FIELD_NUMBER: _builtins.int
+    REASSIGNMENT_INTENDED_FIELD_NUMBER: _builtins.int
+    COPIES_SETTLED_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def metadata(self) -> _event_pb2.EventMetadata: ...
     @_builtins.property
@@ -136,6 +138,10 @@ class RegistryEvent(_message.Message):
     def foreign_mark_seen(self) -> Global___ForeignMarkSeen: ...
     @_builtins.property
     def cluster_compared(self) -> Global___ClusterCompared: ...
+    @_builtins.property
+    def reassignment_intended(self) -> Global___ReassignmentIntended: ...
+    @_builtins.property
+    def copies_settled(self) -> Global___CopiesSettled: ...
     def __init__(
         self,
         *,
@@ -176,14 +182,16 @@ class RegistryEvent(_message.Message):
         cluster_marked: Global___ClusterMarked | None = ...,
         foreign_mark_seen: Global___ForeignMarkSeen | None = ...,
         cluster_compared: Global___ClusterCompared | None = ...,
+        reassignment_intended: Global___ReassignmentIntended | None = ...,
+        copies_settled: Global___CopiesSettled | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["append_time_learnt", b"append_time_learnt", "channel_closed", b"channel_closed", "channel_drained", b"channel_drained", "channel_planned", b"channel_planned", "channel_provisioned", b"channel_provisioned", "channel_released", b"channel_released", "channel_retired", b"channel_retired", "channel_returned", b"channel_returned", "channel_sealed", b"channel_sealed", "channel_stranded", b"channel_stranded", "cluster_brokers_observed", b"cluster_brokers_observed", "cluster_compared", b"cluster_compared", "cluster_cordoned", b"cluster_cordoned", "cluster_deleted", b"cluster_deleted", "cluster_emptied", b"cluster_emptied", "cluster_health_changed", b"cluster_health_changed", "cluster_identity_changed", b"cluster_identity_changed", "cluster_marked", b"cluster_marked", "cluster_registered", b"cluster_registered", "cluster_updated", b"cluster_updated", "decommission_cancelled", b"decommission_cancelled", "decommission_intended", b"decommission_intended", "end_offsets_read", b"end_offsets_read", "event", b"event", "failover_blocked", b"failover_blocked", "failover_unblocked", b"failover_unblocked", "foreign_mark_seen", b"foreign_mark_seen", "later", b"later", "metadata", b"metadata", "move_proposed", b"move_proposed", "producers_left", b"producers_left", "records_lost", b"records_lost", "retention_lifted", b"retention_lifted", "retention_restored", b"retention_restored", "retirement_intended", b"retirement_intended", "stream_created", b"stream_created", "stream_deleted", b"stream_deleted", "stream_updated", b"stream_updated", "traffic_moved", b"traffic_moved"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["append_time_learnt", b"append_time_learnt", "channel_closed", b"channel_closed", "channel_drained", b"channel_drained", "channel_planned", b"channel_planned", "channel_provisioned", b"channel_provisioned", "channel_released", b"channel_released", "channel_retired", b"channel_retired", "channel_returned", b"channel_returned", "channel_sealed", b"channel_sealed", "channel_stranded", b"channel_stranded", "cluster_brokers_observed", b"cluster_brokers_observed", "cluster_compared", b"cluster_compared", "cluster_cordoned", b"cluster_cordoned", "cluster_deleted", b"cluster_deleted", "cluster_emptied", b"cluster_emptied", "cluster_health_changed", b"cluster_health_changed", "cluster_identity_changed", b"cluster_identity_changed", "cluster_marked", b"cluster_marked", "cluster_registered", b"cluster_registered", "cluster_updated", b"cluster_updated", "copies_settled", b"copies_settled", "decommission_cancelled", b"decommission_cancelled", "decommission_intended", b"decommission_intended", "end_offsets_read", b"end_offsets_read", "event", b"event", "failover_blocked", b"failover_blocked", "failover_unblocked", b"failover_unblocked", "foreign_mark_seen", b"foreign_mark_seen", "later", b"later", "metadata", b"metadata", "move_proposed", b"move_proposed", "producers_left", b"producers_left", "reassignment_intended", b"reassignment_intended", "records_lost", b"records_lost", "retention_lifted", b"retention_lifted", "retention_restored", b"retention_restored", "retirement_intended", b"retirement_intended", "stream_created", b"stream_created", "stream_deleted", b"stream_deleted", "stream_updated", b"stream_updated", "traffic_moved", b"traffic_moved"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["append_time_learnt", b"append_time_learnt", "channel_closed", b"channel_closed", "channel_drained", b"channel_drained", "channel_planned", b"channel_planned", "channel_provisioned", b"channel_provisioned", "channel_released", b"channel_released", "channel_retired", b"channel_retired", "channel_returned", b"channel_returned", "channel_sealed", b"channel_sealed", "channel_stranded", b"channel_stranded", "cluster_brokers_observed", b"cluster_brokers_observed", "cluster_compared", b"cluster_compared", "cluster_cordoned", b"cluster_cordoned", "cluster_deleted", b"cluster_deleted", "cluster_emptied", b"cluster_emptied", "cluster_health_changed", b"cluster_health_changed", "cluster_identity_changed", b"cluster_identity_changed", "cluster_marked", b"cluster_marked", "cluster_registered", b"cluster_registered", "cluster_updated", b"cluster_updated", "decommission_cancelled", b"decommission_cancelled", "decommission_intended", b"decommission_intended", "end_offsets_read", b"end_offsets_read", "event", b"event", "failover_blocked", b"failover_blocked", "failover_unblocked", b"failover_unblocked", "foreign_mark_seen", b"foreign_mark_seen", "later", b"later", "metadata", b"metadata", "move_proposed", b"move_proposed", "producers_left", b"producers_left", "records_lost", b"records_lost", "retention_lifted", b"retention_lifted", "retention_restored", b"retention_restored", "retirement_intended", b"retirement_intended", "stream_created", b"stream_created", "stream_deleted", b"stream_deleted", "stream_updated", b"stream_updated", "traffic_moved", b"traffic_moved"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["append_time_learnt", b"append_time_learnt", "channel_closed", b"channel_closed", "channel_drained", b"channel_drained", "channel_planned", b"channel_planned", "channel_provisioned", b"channel_provisioned", "channel_released", b"channel_released", "channel_retired", b"channel_retired", "channel_returned", b"channel_returned", "channel_sealed", b"channel_sealed", "channel_stranded", b"channel_stranded", "cluster_brokers_observed", b"cluster_brokers_observed", "cluster_compared", b"cluster_compared", "cluster_cordoned", b"cluster_cordoned", "cluster_deleted", b"cluster_deleted", "cluster_emptied", b"cluster_emptied", "cluster_health_changed", b"cluster_health_changed", "cluster_identity_changed", b"cluster_identity_changed", "cluster_marked", b"cluster_marked", "cluster_registered", b"cluster_registered", "cluster_updated", b"cluster_updated", "copies_settled", b"copies_settled", "decommission_cancelled", b"decommission_cancelled", "decommission_intended", b"decommission_intended", "end_offsets_read", b"end_offsets_read", "event", b"event", "failover_blocked", b"failover_blocked", "failover_unblocked", b"failover_unblocked", "foreign_mark_seen", b"foreign_mark_seen", "later", b"later", "metadata", b"metadata", "move_proposed", b"move_proposed", "producers_left", b"producers_left", "reassignment_intended", b"reassignment_intended", "records_lost", b"records_lost", "retention_lifted", b"retention_lifted", "retention_restored", b"retention_restored", "retirement_intended", b"retirement_intended", "stream_created", b"stream_created", "stream_deleted", b"stream_deleted", "stream_updated", b"stream_updated", "traffic_moved", b"traffic_moved"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["cluster_registered", "cluster_updated", "cluster_health_changed", "cluster_cordoned", "cluster_identity_changed", "cluster_deleted", "decommission_intended", "decommission_cancelled", "cluster_emptied", "append_time_learnt", "stream_created", "stream_updated", "stream_deleted", "channel_planned", "channel_provisioned", "traffic_moved", "producers_left", "channel_sealed", "end_offsets_read", "channel_drained", "retirement_intended", "channel_retired", "channel_stranded", "channel_returned", "retention_lifted", "retention_restored", "failover_blocked", "move_proposed", "failover_unblocked", "records_lost", "channel_closed", "channel_released"]  # noqa: Y015
     _WhichOneofArgType_event: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
-    _WhichOneofReturnType_later: _TypeAlias = _typing.Literal["cluster_brokers_observed", "cluster_marked", "foreign_mark_seen", "cluster_compared"]  # noqa: Y015
+    _WhichOneofReturnType_later: _TypeAlias = _typing.Literal["cluster_brokers_observed", "cluster_marked", "foreign_mark_seen", "cluster_compared", "reassignment_intended", "copies_settled"]  # noqa: Y015
     _WhichOneofArgType_later: _TypeAlias = _typing.Literal["later", b"later"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType_event) -> _WhichOneofReturnType_event | None: ...
@@ -598,11 +606,14 @@ class ChannelProvisioned(_message.Message):
     GENERATION_FIELD_NUMBER: _builtins.int
     TOPIC_ID_FIELD_NUMBER: _builtins.int
     KAFKA_CLUSTER_ID_FIELD_NUMBER: _builtins.int
+    REPLICATION_FACTOR_FIELD_NUMBER: _builtins.int
     lane: _builtins.str
     generation: _builtins.int
     topic_id: _builtins.bytes
     kafka_cluster_id: _builtins.str
     """The Kafka cluster it was created on: when another one answers there, the topic is gone."""
+    replication_factor: _builtins.int
+    """Copies of each partition; 0 in histories of releases before 0.2."""
     def __init__(
         self,
         *,
@@ -610,10 +621,11 @@ class ChannelProvisioned(_message.Message):
         generation: _builtins.int = ...,
         topic_id: _builtins.bytes = ...,
         kafka_cluster_id: _builtins.str = ...,
+        replication_factor: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["generation", b"generation", "kafka_cluster_id", b"kafka_cluster_id", "lane", b"lane", "topic_id", b"topic_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["generation", b"generation", "kafka_cluster_id", b"kafka_cluster_id", "lane", b"lane", "replication_factor", b"replication_factor", "topic_id", b"topic_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -866,6 +878,62 @@ class ChannelRetired(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ChannelRetired: _TypeAlias = ChannelRetired  # noqa: Y015
+
+@_typing.final
+class ReassignmentIntended(_message.Message):
+    """Intent: every partition is going to have so many copies. What is under way lies in Kafka; after a change of leaders this
+    says that somebody must wait for its end.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CHANNEL_FIELD_NUMBER: _builtins.int
+    REPLICATION_FACTOR_FIELD_NUMBER: _builtins.int
+    THROTTLE_BYTES_PER_S_FIELD_NUMBER: _builtins.int
+    replication_factor: _builtins.int
+    throttle_bytes_per_s: _builtins.int
+    """What each broker may copy while it lasts; 0 where the cluster has a throttle of its own, which is left alone."""
+    @_builtins.property
+    def channel(self) -> Global___ChannelRef: ...
+    def __init__(
+        self,
+        *,
+        channel: Global___ChannelRef | None = ...,
+        replication_factor: _builtins.int = ...,
+        throttle_bytes_per_s: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["channel", b"channel"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["channel", b"channel", "replication_factor", b"replication_factor", "throttle_bytes_per_s", b"throttle_bytes_per_s"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReassignmentIntended: _TypeAlias = ReassignmentIntended  # noqa: Y015
+
+@_typing.final
+class CopiesSettled(_message.Message):
+    """Result: every partition has so many copies, and no throttle of ours is left; or they were found so."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CHANNEL_FIELD_NUMBER: _builtins.int
+    REPLICATION_FACTOR_FIELD_NUMBER: _builtins.int
+    replication_factor: _builtins.int
+    @_builtins.property
+    def channel(self) -> Global___ChannelRef: ...
+    def __init__(
+        self,
+        *,
+        channel: Global___ChannelRef | None = ...,
+        replication_factor: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["channel", b"channel"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["channel", b"channel", "replication_factor", b"replication_factor"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CopiesSettled: _TypeAlias = CopiesSettled  # noqa: Y015
 
 @_typing.final
 class ChannelStranded(_message.Message):

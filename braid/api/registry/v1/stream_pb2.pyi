@@ -195,6 +195,7 @@ class StreamSpec(_message.Message):
     ORDERED_FIELD_NUMBER: _builtins.int
     RIDE_OUT_SECONDS_FIELD_NUMBER: _builtins.int
     replication_factor: _builtins.int
+    """Copies of each partition; 0 for three, where a cluster usually has so many brokers. Topics in use follow a change."""
     retention_hours: _builtins.int
     max_record_bytes: _builtins.int
     failover: Global___FailoverMode.ValueType
@@ -298,6 +299,8 @@ class Channel(_message.Message):
     LEFT_REVISION_FIELD_NUMBER: _builtins.int
     IN_ORDER_FIELD_NUMBER: _builtins.int
     RETIRING_FIELD_NUMBER: _builtins.int
+    REPLICATION_FACTOR_FIELD_NUMBER: _builtins.int
+    REASSIGNMENT_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """`<stream>/<lane>/<generation>`."""
     stream: _builtins.str
@@ -324,6 +327,8 @@ class Channel(_message.Message):
     """Its lane's channels are consumed one after the other, and nobody released this one from that."""
     retiring: _builtins.bool
     """Its topic is about to be deleted: no group may begin to read it."""
+    replication_factor: _builtins.int
+    """Copies of each partition, as they were last brought about; 0 while nobody knows."""
     @_builtins.property
     def end_offsets(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """Per partition, read after the seal."""
@@ -347,6 +352,10 @@ class Channel(_message.Message):
     @_builtins.property
     def overwritten(self) -> _containers.RepeatedCompositeFieldContainer[Global___OffsetRange]:
         """What of `lost` never comes back: its log was cut short while it carried traffic, and written on."""
+
+    @_builtins.property
+    def reassignment(self) -> Global___ChannelReassignment:
+        """Copies that are being added or taken away."""
 
     def __init__(
         self,
@@ -375,14 +384,50 @@ class Channel(_message.Message):
         left_revision: _builtins.int = ...,
         in_order: _builtins.bool = ...,
         retiring: _builtins.bool = ...,
+        replication_factor: _builtins.int = ...,
+        reassignment: Global___ChannelReassignment | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["reassignment", b"reassignment"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["acknowledged", b"acknowledged", "closed", b"closed", "cluster", b"cluster", "drain_holders", b"drain_holders", "drain_step", b"drain_step", "end_offsets", b"end_offsets", "generation", b"generation", "in_order", b"in_order", "lane", b"lane", "left_revision", b"left_revision", "lost", b"lost", "lost_evidence", b"lost_evidence", "name", b"name", "overwritten", b"overwritten", "partitions", b"partitions", "retiring", b"retiring", "state", b"state", "state_since_ms", b"state_since_ms", "stranded", b"stranded", "stream", b"stream", "topic", b"topic", "topic_id", b"topic_id", "waits_for", b"waits_for", "weight", b"weight"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["acknowledged", b"acknowledged", "closed", b"closed", "cluster", b"cluster", "drain_holders", b"drain_holders", "drain_step", b"drain_step", "end_offsets", b"end_offsets", "generation", b"generation", "in_order", b"in_order", "lane", b"lane", "left_revision", b"left_revision", "lost", b"lost", "lost_evidence", b"lost_evidence", "name", b"name", "overwritten", b"overwritten", "partitions", b"partitions", "reassignment", b"reassignment", "replication_factor", b"replication_factor", "retiring", b"retiring", "state", b"state", "state_since_ms", b"state_since_ms", "stranded", b"stranded", "stream", b"stream", "topic", b"topic", "topic_id", b"topic_id", "waits_for", b"waits_for", "weight", b"weight"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Channel: _TypeAlias = Channel  # noqa: Y015
+
+@_typing.final
+class ChannelReassignment(_message.Message):
+    """Partitions get more copies or fewer, through Kafka's own reassignment, while records flow."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REPLICATION_FACTOR_FIELD_NUMBER: _builtins.int
+    THROTTLE_BYTES_PER_S_FIELD_NUMBER: _builtins.int
+    PARTITIONS_LEFT_FIELD_NUMBER: _builtins.int
+    WAITS_FOR_FIELD_NUMBER: _builtins.int
+    replication_factor: _builtins.int
+    """Copies that each partition is going to have."""
+    throttle_bytes_per_s: _builtins.int
+    """What each broker may copy; 0 where the cluster has a throttle of its own."""
+    partitions_left: _builtins.int
+    """Partitions that do not have their copies yet; as the leading registry saw it last."""
+    waits_for: _builtins.str
+    """Why it does not go on."""
+    def __init__(
+        self,
+        *,
+        replication_factor: _builtins.int = ...,
+        throttle_bytes_per_s: _builtins.int = ...,
+        partitions_left: _builtins.int = ...,
+        waits_for: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["partitions_left", b"partitions_left", "replication_factor", b"replication_factor", "throttle_bytes_per_s", b"throttle_bytes_per_s", "waits_for", b"waits_for"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ChannelReassignment: _TypeAlias = ChannelReassignment  # noqa: Y015
 
 @_typing.final
 class OffsetRange(_message.Message):
