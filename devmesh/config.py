@@ -35,6 +35,7 @@ class MeshConfig:
         dlqs: Replicas of dlq; none is allowed.
         brokers: Of each cluster that says nothing else; 0 for what the directory has, or else one.
         kafka_settings: Of every broker, overriding ours; for this run alone.
+        kafka_version: The release of Kafka; empty for ours.
     """
 
     directory: Path
@@ -48,6 +49,7 @@ class MeshConfig:
     dlqs: int = DERIVED_REPLICAS
     brokers: int = 0
     kafka_settings: Mapping[str, str] = field(default_factory=dict)
+    kafka_version: str = ""
 
     def check(self) -> None:
         """Raises `Invalid` naming the flag at fault."""

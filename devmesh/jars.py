@@ -20,42 +20,47 @@ from devmesh.cache import cache_directory, resolving
 from devmesh.installing import install_command
 from devmesh.java import java_binary
 
-KAFKA_VERSION: Final = "4.3.1"
-COORDINATES: Final = (("org.apache.kafka", "kafka_2.13", KAFKA_VERSION), ("org.slf4j", "slf4j-nop", "1.7.36"))
+KAFKA_VERSION: Final = "4.3.1"  # of a local mesh
+# Releases that the suite plays, the oldest supported one first.
+PLAYED_VERSIONS: Final = ("3.7.2", "3.9.2", "4.0.1", KAFKA_VERSION, "4.4.0")
 
-_ENTRY: Final = f"kafka-{KAFKA_VERSION}"
-_CHECKSUMS: Final = Path(__file__).with_name(f"{_ENTRY}.sha256")
+Coordinates = Sequence[tuple[str, str, str]]
 
 
-def kafka_classpath() -> str:
+def coordinates(version: str = KAFKA_VERSION) -> Coordinates:
+    """Maven coordinates of a release of Kafka and of the logger that keeps it silent."""
+    return (("org.apache.kafka", "kafka_2.13", version), ("org.slf4j", "slf4j-nop", "1.7.36"))
+
+
+def kafka_classpath(version: str = KAFKA_VERSION) -> str:
     """The class path that runs `kafka.Kafka` and `kafka.tools.StorageTool`; resolves the jars first when need be.
 
     Raises:
         Unavailable: the jars are not in the cache and could not be resolved.
     """
-    directory = cache_directory() / _ENTRY
-    names = expected_checksums()
+    directory = cache_directory() / _entry(version)
+    names = expected_checksums(version)
     if not all((directory / name).exists() for name in names):
-        directory = resolve_kafka()
+        directory = resolve_kafka(version)
     return os.pathsep.join(str(directory / name) for name in sorted(names))
 
 
-def resolve_kafka() -> Path:
-    """Makes sure the cache holds exactly the committed jars, and returns their directory.
+def resolve_kafka(version: str = KAFKA_VERSION) -> Path:
+    """Makes sure the cache holds exactly the committed jars of a release, and returns their directory.
 
     Downloads nothing when they are there already. A concurrent second resolver waits for the first.
 
     Raises:
         Unavailable: no resolver is installed, it failed, or a jar does not have its committed checksum.
     """
-    directory = cache_directory() / _ENTRY
-    checksums = expected_checksums()
-    with resolving(_ENTRY) as work:
+    directory = cache_directory() / _entry(version)
+    checksums = expected_checksums(version)
+    with resolving(_entry(version)) as work:
         if directory.exists():
             verify(directory, checksums, f"remove {directory} and run `make setup` again")
             return directory
         jars = work / "jars"
-        _run_resolver(work, jars)
+        _run_resolver(work, jars, coordinates(version))
         verify(jars, checksums, "nothing was kept; see which repository the resolver is configured for")
         jars.rename(directory)
     return directory
@@ -75,14 +80,12 @@ def verify(directory: Path, checksums: Mapping[str, str], remedy: str) -> None:
         with (directory / name).open("rb") as jar:
             actual = hashlib.file_digest(jar, "sha256").hexdigest()
         if actual != wanted:
-            raise Unavailable(
-                f"{directory / name} has sha256 {actual}, but {_CHECKSUMS.name} says {wanted}", remedy=remedy
-            )
+            raise Unavailable(f"{directory / name} has sha256 {actual}, but {wanted} is committed", remedy=remedy)
 
 
-def expected_checksums() -> dict[str, str]:
-    """The committed sha256 of each jar, by file name."""
-    pairs = (line.split() for line in _CHECKSUMS.read_text().splitlines())
+def expected_checksums(version: str = KAFKA_VERSION) -> dict[str, str]:
+    """The committed sha256 of each jar of a release, by file name."""
+    pairs = (line.split() for line in _checksum_file(version).read_text().splitlines())
     return {name: checksum for checksum, name in pairs}
 
 
@@ -94,12 +97,20 @@ def ivy_jar() -> Path | None:
     return next(iter(sorted(Path(spec.origin).parent.glob("jars/ivy-*.jar"))), None)
 
 
-def _run_resolver(work: Path, jars: Path) -> None:
+def _entry(version: str) -> str:
+    return f"kafka-{version}"
+
+
+def _checksum_file(version: str) -> Path:
+    return Path(__file__).with_name(f"{_entry(version)}.sha256")
+
+
+def _run_resolver(work: Path, jars: Path, wanted: Coordinates) -> None:
     ivy = ivy_jar()
     if mvn := shutil.which("mvn"):
-        _run(maven_command(mvn, work, jars))
+        _run(maven_command(mvn, work, jars, wanted))
     elif ivy is not None:
-        _run(ivy_command(ivy, work, jars))
+        _run(ivy_command(ivy, work, jars, wanted))
     else:
         raise Unavailable(
             "Kafka's jars cannot be resolved: there is neither `mvn` nor the Ivy that PySpark carries",
@@ -107,11 +118,11 @@ def _run_resolver(work: Path, jars: Path) -> None:
         )
 
 
-def maven_command(mvn: str, work: Path, jars: Path) -> list[str]:
+def maven_command(mvn: str, work: Path, jars: Path, wanted: Coordinates) -> list[str]:
     """Writes a project that needs the jars, and returns the command that copies its runtime closure into `jars`."""
     dependencies = "".join(
         f"<dependency><groupId>{group}</groupId><artifactId>{name}</artifactId><version>{version}</version></dependency>"
-        for group, name, version in COORDINATES
+        for group, name, version in wanted
     )
     project = work / "pom.xml"
     project.write_text(
@@ -125,14 +136,14 @@ def maven_command(mvn: str, work: Path, jars: Path) -> list[str]:
     ]
 
 
-def ivy_command(ivy: Path, work: Path, jars: Path) -> list[str]:
+def ivy_command(ivy: Path, work: Path, jars: Path, wanted: Coordinates) -> list[str]:
     """Writes a module that needs the jars, and returns the command that copies its runtime closure into `jars`.
 
     Artifacts of type `bundle` are jars too (OSGi); without them snappy, snakeyaml and HdrHistogram would be missing.
     """
     dependencies = "".join(
         f'<dependency org="{group}" name="{name}" rev="{version}" conf="default->master,runtime"/>'
-        for group, name, version in COORDINATES
+        for group, name, version in wanted
     )
     module = work / "ivy.xml"
     module.write_text(
@@ -159,9 +170,9 @@ def _run(command: Sequence[str]) -> None:
         raise Unavailable(f"`{tool}` could not resolve Kafka's jars (exit code {answer.returncode}):\n{tail}")
 
 
-def is_cached() -> bool:
-    """Whether the cache holds the jars already."""
-    return (cache_directory() / _ENTRY).exists()
+def is_cached(version: str = KAFKA_VERSION) -> bool:
+    """Whether the cache holds the jars of a release already."""
+    return (cache_directory() / _entry(version)).exists()
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -50,6 +50,7 @@ class DevMesh:
         ready_file: Written once everything answers.
         brokers: Of each cluster that says nothing else.
         kafka_settings: Of every broker, overriding ours; for this run alone.
+        kafka_version: The release of Kafka; empty for ours.
         outlive: Whether a mesh started from here goes on when this process ends.
     """
 
@@ -67,6 +68,7 @@ class DevMesh:
         ready_file: Path | None = None,
         brokers: int = 0,
         kafka_settings: Mapping[str, str] | None = None,
+        kafka_version: str = "",
         outlive: bool = False,
     ) -> None:
         self._config = MeshConfig(
@@ -81,6 +83,7 @@ class DevMesh:
             dlqs=dlqs,
             brokers=brokers,
             kafka_settings=dict(kafka_settings or {}),
+            kafka_version=kafka_version,
         )
         self._outlive = outlive
         self._files = MeshFiles(directory)

@@ -12,7 +12,7 @@ from devmesh.blueprint import ENDPOINT_PORT, StorePlace, store_url, wanted_ports
 from devmesh.config import STORE_NAME, Layout, MeshConfig
 from devmesh.etcd_binary import etcd_binary
 from devmesh.files import MeshFiles
-from devmesh.jars import is_cached, kafka_classpath
+from devmesh.jars import KAFKA_VERSION, is_cached, kafka_classpath
 from devmesh.java import java_binary
 from devmesh.jvm import KafkaJvm
 from devmesh.ports import PortClaims
@@ -81,17 +81,21 @@ class Tools:
     etcd: Path | None
 
 
-def find_tools(store: str, say: Say) -> Tools:
+def find_tools(store: str, say: Say, kafka_version: str = "") -> Tools:
     """Looks the tools up, and resolves what the cache lacks; the first time takes minutes.
+
+    Classes are archived for our own release of Kafka alone.
 
     Raises:
         Unavailable: one is missing and cannot be had; says how to install it.
     """
     java = java_binary()
-    if not is_cached():
+    version = kafka_version or KAFKA_VERSION
+    if not is_cached(version):
         say("resolving Kafka's jars; only the first start on a machine does")
-    classpath = kafka_classpath()
-    ensure_archive(KafkaJvm(str(java), classpath), say)
+    classpath = kafka_classpath(version)
+    if version == KAFKA_VERSION:
+        ensure_archive(KafkaJvm(str(java), classpath), say)
     return Tools(java, classpath, etcd_binary() if store == "etcd" else None)
 
 

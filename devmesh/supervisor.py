@@ -98,7 +98,7 @@ class Supervisor:
         remembered = self._files.recall()
         self._layout = layout = lay_out(self._config, remembered)
         self._say(f"braid dev: a mesh in {self._files.directory} (store {layout.store})")
-        tools = roster.find_tools(layout.store, self._say)
+        tools = roster.find_tools(layout.store, self._say, self._config.kafka_version)
         ports = roster.claim_ports(layout, self._config, remembered.ports, claims)
         known = {**remembered.ports, **ports}
         self._files.remember(Remembered(layout.store, layout.zones, known, layout.brokers))

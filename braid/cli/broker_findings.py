@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from braid.cli.findings import Finding, Level
+from braid.cli.release_findings import check_releases
 from braid.cli.releases import METADATA_VERSION, release_text
 from braid.kernel.errors import BraidError
 from braid.kernel.limits import ENVELOPE_UNITS_DEFAULT
@@ -79,7 +80,7 @@ def check_brokers(
     findings += _of_each(
         views or {told.controller: told}, lambda view: _settings(name, allows_auto_create, view, usual)
     )
-    return [*findings, *_differences(name, described)]
+    return [*findings, *check_releases(name, described), *_differences(name, described)]
 
 
 def check_topics(name: str, brokers: int, topics: Sequence[TopicFacts], away: int = 0) -> list[Finding]:

@@ -6,6 +6,7 @@ from typing import Final
 METADATA_VERSION: Final = "metadata.version"
 # The first level of each release; levels only grow, and a release may have several (KIP-778).
 _RELEASES: Final = (
+    (31, "4.4"),
     (30, "4.3"),
     (28, "4.2"),
     (26, "4.1"),
@@ -21,7 +22,9 @@ _RELEASES: Final = (
     (2, "3.1"),
     (1, "3.0"),
 )
-_NEWEST_LEVEL: Final = 30
+_NEWEST_LEVEL: Final = 33
+OLDEST_SUPPORTED: Final = "3.7"  # what the suite plays; older ones may work
+OLDEST_SUPPORTED_LEVEL: Final = 15
 
 
 def release_text(level: int) -> str:

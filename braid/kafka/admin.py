@@ -110,10 +110,11 @@ class AioAdmin:
         async with bounded(KAFKA_CALL_SECONDS, f"describing broker {broker}"):
             config = await self._config(RESOURCE_BROKER, str(broker), broker)
             try:
-                told = (await self._wire.ask(broker, FeaturesRequest())).tags
+                told = await self._wire.ask(broker, FeaturesRequest())
             except NotImplementedError:  # older than features
-                told = {}
-        return BrokerDescription(config, finalized_features(told), supported_features(told))
+                return BrokerDescription(config)
+        requests = {key: (oldest, newest) for key, oldest, newest, *_ in told.api_versions}
+        return BrokerDescription(config, finalized_features(told.tags), supported_features(told.tags), requests)
 
     async def log_dirs(self, broker: int) -> Sequence[LogDir]:
         """See `KafkaAdmin.log_dirs`."""

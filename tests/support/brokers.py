@@ -10,7 +10,7 @@ from pathlib import Path
 
 from devmesh.blueprint import STOCK_SESSION as STOCK_SESSION
 from devmesh.brokers import KafkaBroker
-from devmesh.jars import kafka_classpath
+from devmesh.jars import KAFKA_VERSION, kafka_classpath
 from devmesh.java import java_binary
 from devmesh.jvm import KafkaJvm
 from devmesh.processes.kafka_cluster import KafkaCluster, make_cluster
@@ -32,14 +32,15 @@ def new_broker(
     directory: Path,
     settings: Mapping[str, str] | None = None,
     jvm_options: Sequence[str] | None = None,
+    version: str = KAFKA_VERSION,
 ) -> KafkaBroker:
-    """A broker that is not started."""
+    """A broker of a release of Kafka that is not started."""
     return KafkaBroker(
         name,
         directory,
         free_port(),
         free_port(),
-        kafka_classpath(),
+        kafka_classpath(version),
         "a",
         java=str(java_binary()),
         settings=settings,
@@ -48,9 +49,11 @@ def new_broker(
 
 
 @contextlib.contextmanager
-def running_broker(name: str, directory: Path, settings: Mapping[str, str] | None = None) -> Iterator[KafkaBroker]:
-    """A broker that serves; killed at the end, whatever was done to it."""
-    broker = new_broker(name, directory, settings)
+def running_broker(
+    name: str, directory: Path, settings: Mapping[str, str] | None = None, version: str = KAFKA_VERSION
+) -> Iterator[KafkaBroker]:
+    """A broker of a release of Kafka that serves; killed at the end, whatever was done to it."""
+    broker = new_broker(name, directory, settings, version=version)
     try:
         broker.start()
         broker.wait_ready(READY_SECONDS)
@@ -61,7 +64,11 @@ def running_broker(name: str, directory: Path, settings: Mapping[str, str] | Non
 
 @contextlib.contextmanager
 def running_cluster(
-    name: str, directory: Path, brokers: int = 3, settings: Mapping[str, str] | None = None
+    name: str,
+    directory: Path,
+    brokers: int = 3,
+    settings: Mapping[str, str] | None = None,
+    version: str = KAFKA_VERSION,
 ) -> Iterator[KafkaCluster]:
     """A cluster of several brokers that serve; killed at the end, whatever was done to it.
 
@@ -70,9 +77,12 @@ def running_cluster(
         directory: Of everything it keeps.
         brokers: How many.
         settings: Of every broker, overriding ours: `STOCK_SESSION` for Kafka's own session time.
+        version: The release of Kafka.
     """
     ports = [(free_port(), free_port()) for _ in range(brokers)]
-    cluster = make_cluster(name, directory, ports, kafka_classpath(), "a", java=str(java_binary()), settings=settings)
+    cluster = make_cluster(
+        name, directory, ports, kafka_classpath(version), "a", java=str(java_binary()), settings=settings
+    )
     try:
         cluster.start()
         cluster.wait_ready(READY_SECONDS)

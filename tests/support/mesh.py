@@ -32,10 +32,11 @@ def running_mesh(
     lagmons: int = 0,
     dlqs: int = 0,
     kafka_settings: Mapping[str, str] | None = None,
+    kafka_version: str = "",
 ) -> Iterator[DevMesh]:
     """A mesh in which everything answers. For fixtures of any scope: it belongs to no event loop.
 
-    A cluster may be `east:3`, of three brokers; `kafka_settings` are for all brokers.
+    A cluster may be `east:3`, of three brokers; `kafka_settings` and `kafka_version` are for all brokers.
     """
     mesh = DevMesh(
         directory,
@@ -46,6 +47,7 @@ def running_mesh(
         lagmons=lagmons,
         dlqs=dlqs,
         kafka_settings=kafka_settings,
+        kafka_version=kafka_version,
     )
     try:
         asyncio.run(mesh.up(print))

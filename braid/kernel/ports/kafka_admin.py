@@ -78,11 +78,14 @@ class BrokerDescription:
         finalized: The level of each feature that its cluster has agreed on, such as `metadata.version`; empty where
             brokers tell none.
         supported: The highest level of each feature that this broker could go to.
+        requests: By key of Kafka's protocol, the oldest and the newest version of each request that it answers; empty
+            where it does not say.
     """
 
     config: Mapping[str, str]
     finalized: Mapping[str, int] = field(default_factory=dict)
     supported: Mapping[str, int] = field(default_factory=dict)
+    requests: Mapping[int, tuple[int, int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

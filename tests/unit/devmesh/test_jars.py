@@ -34,7 +34,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     checksums = tmp_path / "kafka.sha256"
     lines = (f"{hashlib.sha256(content).hexdigest()}  {name}" for name, content in JARS.items())
     checksums.write_text("\n".join(lines))
-    monkeypatch.setattr(jars, "_CHECKSUMS", checksums)
+    monkeypatch.setattr(jars, "_checksum_file", lambda version: checksums)
     monkeypatch.setattr(jars, "ivy_jar", lambda: None)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     only_on_path(monkeypatch, tmp_path / "bin")
