@@ -14,7 +14,7 @@ from services.registry.channels import Channel
 from services.registry.clusters import Cluster
 from services.registry.histories import CLUSTERS, STREAMS
 from services.registry.streams import Stream
-from services.registry.views import channel_message, cluster_message, stream_message
+from services.registry.views import NOTHING_TOLD, channel_message, cluster_message, stream_message
 from services.registry.world import World
 
 S = TypeVar("S")
@@ -50,7 +50,7 @@ class PastRequests:
         if not stream.exists:
             raise _unknown("stream", name)
         channels = [channel_message(stream, each) for each in _in_order(stream) if each.live]
-        return api.DescribePastResponse(stream=stream_message(stream, {}), channels=channels)
+        return api.DescribePastResponse(stream=stream_message(stream, NOTHING_TOLD), channels=channels)
 
     async def _cluster(self, name: str, at_ms: int) -> api.DescribePastResponse:
         cluster = (await self.replica.aggregates.past(CLUSTERS, name, at_ms)).state
