@@ -15,6 +15,7 @@ STORES: Final = ("sqlite", "etcd")
 DEFAULT_CLUSTERS: Final = ("east", "west")
 STORE_NAME: Final = "etcd"
 DERIVED_REPLICAS: Final = 1  # of lagmon and of dlq, unless a mesh is asked for others
+STORE_MEMBERS: Final = (0, 1, 3)
 ZONES: Final = "abcdefghi"
 
 
@@ -36,6 +37,7 @@ class MeshConfig:
         brokers: Of each cluster that says nothing else; 0 for what the directory has, or else one.
         kafka_settings: Of every broker, overriding ours; for this run alone.
         kafka_version: The release of Kafka; empty for ours.
+        store_members: Of etcd, 1 or 3; 0 for what the directory has, or else one.
     """
 
     directory: Path
@@ -50,6 +52,7 @@ class MeshConfig:
     brokers: int = 0
     kafka_settings: Mapping[str, str] = field(default_factory=dict)
     kafka_version: str = ""
+    store_members: int = 0
 
     def check(self) -> None:
         """Raises `Invalid` naming the flag at fault."""
@@ -65,6 +68,8 @@ class MeshConfig:
             raise Invalid(f"{self.brokers} is not between 1 and {DEV_BROKERS_MAX}", field="--brokers")
         if self.store and self.store not in STORES:
             raise Invalid(f"{self.store!r} is no store", field="--store", remedy=f"one of {', '.join(STORES)}")
+        if self.store_members not in STORE_MEMBERS:
+            raise Invalid(f"{self.store_members} is neither 1 nor 3", field="store_members")
         for flag, count, least in (
             ("--registries", self.registries, 1),
             ("--assigners", self.assigners, 1),
@@ -75,7 +80,8 @@ class MeshConfig:
                 raise Invalid(f"{count} is not between {least} and {DEV_REPLICAS_MAX}", field=flag)
         if self.port and not 1024 <= self.port < 1 << 16:
             raise Invalid(f"{self.port} is not between 1024 and 65535", field="--port")
-        taken = {*self.instances(), STORE_NAME}.intersection(names)
+        stores = {STORE_NAME, *store_names(max(STORE_MEMBERS))}
+        taken = {*self.instances(), *stores}.intersection(names)
         if taken:
             raise Invalid(f"{min(taken)} is the name of a process of the mesh", field="--clusters")
 
@@ -140,6 +146,7 @@ class Layout:
         instances: Names of the service replicas.
         fresh: Whether the directory was empty before.
         brokers: How many each cluster has, by name; one where nothing is said.
+        members: Names of etcd's members; none where the store is another.
     """
 
     store: str
@@ -147,6 +154,7 @@ class Layout:
     instances: tuple[str, ...]
     fresh: bool
     brokers: Mapping[str, int] = field(default_factory=dict)
+    members: tuple[str, ...] = ()
 
     def broker_names(self, cluster: str) -> tuple[str, ...]:
         """Names of the processes of a cluster."""
@@ -175,7 +183,28 @@ def lay_out(config: MeshConfig, remembered: Remembered) -> Layout:
             remedy="leave --clusters out, or choose another --dir",
         )
     brokers = {name: _brokers(config.directory, name, count, remembered) for name, count in asked.items()}
-    return Layout(store, _zones(names, remembered.zones), config.instances(), not remembered.store, brokers)
+    zones, members = _zones(names, remembered.zones), _members(config, store, remembered)
+    return Layout(store, zones, config.instances(), not remembered.store, brokers, members)
+
+
+def store_names(members: int) -> tuple[str, ...]:
+    """Names of etcd's members: `etcd` of a single one, else `etcd-0`, `etcd-1`, …."""
+    return (STORE_NAME,) if members == 1 else tuple(f"{STORE_NAME}-{number}" for number in range(members))
+
+
+def _members(config: MeshConfig, store: str, remembered: Remembered) -> tuple[str, ...]:
+    """Names of etcd's members. A store keeps those it has. Raises `Refused`."""
+    if store != STORE_NAME:
+        if config.store_members > 1:
+            raise Refused(f"a store in {store} has no members", remedy="choose --store etcd")
+        return ()
+    had = len([name for name in store_names(max(STORE_MEMBERS)) if name in remembered.ports]) or 1
+    if remembered.store and config.store_members not in (0, had):
+        raise Refused(
+            f"the etcd of the mesh in {config.directory} has {had} members, not {config.store_members}",
+            remedy="ask for as many, or choose another --dir",
+        )
+    return store_names(had if remembered.store else config.store_members or 1)
 
 
 def _brokers(directory: Path, cluster: str, asked: int, remembered: Remembered) -> int:

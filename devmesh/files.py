@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from braid.kernel.errors import Refused, Unavailable
-from devmesh.config import Remembered
+from devmesh.config import STORE_NAME, Remembered, store_names
 
 _SOCKET_BYTES_MAX: Final = 100  # the kernel takes 107
 _ONE_BROKER: Final = 1  # format of `mesh.json` where every cluster has one broker
@@ -52,6 +52,10 @@ class MeshFiles:
         """The etcd store."""
         return self.directory / "store" / "etcd"
 
+    def etcd_member(self, name: str) -> Path:
+        """One member of the etcd store; a single one has the store's directory for itself."""
+        return self.etcd if name == STORE_NAME else self.etcd / name
+
     @property
     def socket(self) -> Path:
         """The control socket: in the directory, or, where its path is too long for the kernel, a name made from it."""
@@ -87,9 +91,10 @@ class MeshFiles:
     def remember(self, remembered: Remembered) -> None:
         """Keeps what the next run must find.
 
-        A mesh with clusters of several brokers has another format, which releases that know only single ones refuse.
+        A mesh with several brokers of a cluster, or several members of etcd, has another format, which releases that
+        know only single ones refuse.
         """
-        several = any(count > 1 for count in remembered.brokers.values())
+        several = any(count > 1 for count in remembered.brokers.values()) or store_names(3)[0] in remembered.ports
         document = {
             "format": _SEVERAL_BROKERS if several else _ONE_BROKER,
             "store": remembered.store,

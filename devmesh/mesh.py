@@ -51,6 +51,7 @@ class DevMesh:
         brokers: Of each cluster that says nothing else.
         kafka_settings: Of every broker, overriding ours; for this run alone.
         kafka_version: The release of Kafka; empty for ours.
+        store_members: Of etcd, 1 or 3.
         outlive: Whether a mesh started from here goes on when this process ends.
     """
 
@@ -69,6 +70,7 @@ class DevMesh:
         brokers: int = 0,
         kafka_settings: Mapping[str, str] | None = None,
         kafka_version: str = "",
+        store_members: int = 0,
         outlive: bool = False,
     ) -> None:
         self._config = MeshConfig(
@@ -84,6 +86,7 @@ class DevMesh:
             brokers=brokers,
             kafka_settings=dict(kafka_settings or {}),
             kafka_version=kafka_version,
+            store_members=store_members,
         )
         self._outlive = outlive
         self._files = MeshFiles(directory)

@@ -188,18 +188,19 @@ class ServiceProcess(OwnProcess):
 
 
 class EtcdProcess(OwnProcess):
-    """A single etcd. Its writes survive the death of the process, not that of the machine: it does not sync.
+    """A member of etcd. A single one does not sync: its writes survive the death of the process, not of the machine.
 
     Args:
         binary: The server.
         directory: Holds its log.
         place: Its name, ports and data.
+        members: All, this one among them.
     """
 
-    def __init__(self, binary: Path, directory: Path, place: StorePlace) -> None:
+    def __init__(self, binary: Path, directory: Path, place: StorePlace, members: Sequence[StorePlace]) -> None:
         super().__init__(place.name, directory / "etcd.log")
         self._port = place.port
-        self._command = [str(binary), *store_arguments(place, [place])]
+        self._command = [str(binary), *store_arguments(place, members)]
 
     def start(self) -> None:
         """Starts it; `wait_ready` tells when it answers. Raises `Refused` when it runs already."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from braid.kernel.errors import NotFound
 from devmesh.archiving import ensure_archive
 from devmesh.blueprint import ENDPOINT_PORT, StorePlace, store_url, wanted_ports
-from devmesh.config import STORE_NAME, Layout, MeshConfig
+from devmesh.config import Layout, MeshConfig
 from devmesh.etcd_binary import etcd_binary
 from devmesh.files import MeshFiles
 from devmesh.jars import KAFKA_VERSION, is_cached, kafka_classpath
@@ -113,9 +113,8 @@ def claim_ports(
         again = remembered.get(name)
         ports[name] = claims.claim_above(first) if again is None else claims.claim_again(again, first)
 
-    members = [STORE_NAME] if layout.store == "etcd" else []
     brokers = [broker for cluster in layout.zones for broker in layout.broker_names(cluster)]
-    wanted = wanted_ports(layout.instances, brokers, members, config.port or ENDPOINT_PORT)
+    wanted = wanted_ports(layout.instances, brokers, layout.members, config.port or ENDPOINT_PORT)
     if config.port:
         endpoint = layout.instances[0]
         ports[endpoint] = claims.claim_exactly(wanted.pop(endpoint))
@@ -136,9 +135,14 @@ def build(
     held: dict[str, Held] = {}
     store = f"sqlite://{files.database}"
     if tools.etcd is not None:
-        place = StorePlace(STORE_NAME, ports[STORE_NAME], ports[f"{STORE_NAME}/peer"], str(files.etcd / "data"))
-        held[STORE_NAME] = Held(Kind.STORE, EtcdProcess(tools.etcd, files.etcd, place), _local(place.port))
-        store = store_url([place])
+        members = [
+            StorePlace(name, ports[name], ports[f"{name}/peer"], str(files.etcd_member(name) / "data"))
+            for name in layout.members
+        ]
+        for place in members:
+            process = EtcdProcess(tools.etcd, files.etcd_member(place.name), place, members)
+            held[place.name] = Held(Kind.STORE, process, _local(place.port))
+        store = store_url(members)
     for name, zone in layout.zones.items():
         places = [(ports[broker], ports[f"{broker}/controller"]) for broker in layout.broker_names(name)]
         java = str(tools.java)

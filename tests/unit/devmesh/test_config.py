@@ -19,6 +19,8 @@ WHERE = Path("/somewhere")
         (MeshConfig(WHERE, clusters=tuple(f"c{number}" for number in range(10))), "--clusters"),
         (MeshConfig(WHERE, clusters=("registry-0",)), "--clusters"),
         (MeshConfig(WHERE, clusters=("etcd",)), "--clusters"),
+        (MeshConfig(WHERE, clusters=("etcd-2",)), "--clusters"),
+        (MeshConfig(WHERE, store_members=2), "store_members"),
         (MeshConfig(WHERE, clusters=("east:3", "east:1")), "--clusters"),
         (MeshConfig(WHERE, clusters=("east:0",)), "--clusters"),
         (MeshConfig(WHERE, clusters=("east:",)), "--clusters"),
@@ -43,7 +45,9 @@ def test_nonsense_is_refused_naming_the_flag(config: MeshConfig, field: str) -> 
 
 
 def test_what_is_asked_travels_to_the_supervisor() -> None:
-    config = MeshConfig(WHERE, ("a", "b:3"), "etcd", 1, 3, 7500, Path("/ready"), 2, 0, 2, {"num.io.threads": "2"})
+    config = MeshConfig(
+        WHERE, ("a", "b:3"), "etcd", 1, 3, 7500, Path("/ready"), 2, 0, 2, {"num.io.threads": "2"}, store_members=3
+    )
     assert config_from_json(config.to_json()) == config
     assert config_from_json(MeshConfig(WHERE).to_json()) == MeshConfig(WHERE)
 
@@ -124,3 +128,28 @@ def test_another_number_of_brokers_is_refused(config: MeshConfig, said: str, rem
 def test_a_cluster_can_be_added_with_brokers_of_its_own() -> None:
     layout = lay_out(MeshConfig(WHERE, clusters=("east", "west", "new:3")), THREE)
     assert layout.brokers == {"east": 3, "west": 1, "new": 3}
+
+
+def test_etcd_has_one_member_or_three_and_keeps_those_it_has() -> None:
+    assert lay_out(MeshConfig(WHERE), Remembered()).members == ()
+    assert lay_out(MeshConfig(WHERE, store="etcd"), Remembered()).members == ("etcd",)
+    three = ("etcd-0", "etcd-1", "etcd-2")
+    assert lay_out(MeshConfig(WHERE, store="etcd", store_members=3), Remembered()).members == three
+    remembered = Remembered("etcd", {"east": "a"}, {name: 1 for name in three})
+    assert lay_out(MeshConfig(WHERE), remembered).members == three
+
+
+@pytest.mark.parametrize(
+    ("config", "remembered"),
+    [
+        (MeshConfig(WHERE, store_members=3), Remembered()),
+        (MeshConfig(WHERE, store_members=3), Remembered("etcd", {"east": "a"}, {"etcd": 1})),
+        (
+            MeshConfig(WHERE, store_members=1),
+            Remembered("etcd", {"east": "a"}, dict.fromkeys(("etcd-0", "etcd-1", "etcd-2"), 1)),
+        ),
+    ],
+)
+def test_members_that_a_store_cannot_have_are_refused(config: MeshConfig, remembered: Remembered) -> None:
+    with pytest.raises(Refused, match="members"):
+        lay_out(config, remembered)

@@ -113,7 +113,8 @@ def test_a_service_started_again_is_not_ready_by_its_old_file(tmp_path: Path) ->
 
 
 def test_an_etcd_that_is_none_says_so(tmp_path: Path) -> None:
-    etcd = EtcdProcess(Path("/bin/false"), tmp_path, StorePlace("etcd", 1, 2, str(tmp_path / "data")))
+    place = StorePlace("etcd", 1, 2, str(tmp_path / "data"))
+    etcd = EtcdProcess(Path("/bin/false"), tmp_path, place, [place])
     etcd.start()
     with pytest.raises(Unavailable, match="etcd ended while starting"):
         etcd.wait_ready(10.0)
