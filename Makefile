@@ -91,8 +91,8 @@ sim: setup ## simulate: SEED=n repeats one run, SEEDS=n runs many
 	@test -e tests/simulation/__main__.py || { echo "make sim: there is no simulation yet" >&2; exit 1; }
 	@$(RUN) -m tests.simulation $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),200))
 
-chaos: setup ## throw faults at a real mesh for MINUTES=n, from SEED=n (BROKERS=3); writes build/chaos
-	@$(RUN) -m tests.e2e.chaos --minutes $(or $(MINUTES),3) $(if $(SEED),--seed $(SEED)) $(if $(BROKERS),--brokers $(BROKERS))
+chaos: setup ## throw faults at a real mesh for MINUTES=n, from SEED=n (GROUND=brokers|etcd|disks); writes build/chaos
+	@$(RUN) -m tests.e2e.chaos --minutes $(or $(MINUTES),3) $(if $(SEED),--seed $(SEED)) $(if $(GROUND),--ground $(GROUND))
 
 bench: setup ## measure against peers, write build/bench/*.json (ONLY=produce: one; QUICK=1: a trial)
 	@$(RUN) -m bench $(if $(ONLY),--only $(ONLY)) $(if $(QUICK),--quick)

@@ -33,7 +33,7 @@ def test_every_promise_holds_under_kills(report: Report) -> None:
     print(report.to_json())
     assert report.violations == []
     assert report.kills >= KILLS_MIN
-    assert report.faults == [*slice_of(report.seed).faults]
+    assert report.faults == [name for name in slice_of(report.seed).faults if name not in report.not_played]
 
 
 def test_the_run_had_something_to_check(report: Report) -> None:

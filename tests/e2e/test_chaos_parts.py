@@ -32,6 +32,7 @@ from tests.e2e.chaos.plan import (
     ALWAYS,
     BROKERS,
     CLUSTERS,
+    FURTHER,
     GROUNDS,
     LOSING,
     PLAIN,
@@ -69,10 +70,10 @@ def test_a_commit_s_slice_is_small_and_always_the_same(commit: str) -> None:
     large = [name for name in faults if name not in SMALL]
     assert (ground, faults) == slice_of(seed_from(commit))
     assert sorted(name for name in faults if name in SMALL) == sorted(SMALL)
-    assert {*ALWAYS} <= {*large} <= {*CLUSTERS, *LOSING, *BROKERS}
+    assert {*ALWAYS} <= {*large} <= {*CLUSTERS, *LOSING, *FURTHER[ground]}
     assert len([name for name in large if name in LOSING]) == 1
     assert len(large) == len({*large}) <= SLICE_LARGE
-    assert bool({*large} & {*BROKERS}) == (ground != PLAIN)
+    assert bool({*large} & {*FURTHER[ground]}) == (ground != PLAIN)
 
 
 def test_every_fault_is_in_some_commit_s_slice() -> None:

@@ -37,7 +37,7 @@ def chosen(arguments: argparse.Namespace) -> tuple[int, Ground, Iterator[Sequenc
         seed = seed_from(arguments.slice)
         ground, faults = slice_of(seed)
         return seed, ground, iter([faults])
-    (ground,) = (each for each in GROUNDS if each.brokers == arguments.brokers)
+    (ground,) = (each for each in GROUNDS if each.name == arguments.ground)
     if arguments.fault:
         return arguments.seed, ground, iter([arguments.fault])
     return arguments.seed, ground, decks(arguments.seed, arguments.minutes, ground)
@@ -48,7 +48,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="make chaos", description=__doc__)
     parser.add_argument("--minutes", type=float, default=3.0)
     parser.add_argument("--seed", type=int, default=int(time.time()) % 100_000)
-    parser.add_argument("--brokers", type=int, default=1, choices=(1, 3), help="of two of the three clusters")
+    grounds = [each.name for each in GROUNDS]
+    parser.add_argument("--ground", default=grounds[0], choices=grounds, help="the mesh to play on")
     parser.add_argument("--fault", action="append", default=[], choices=FAULTS, help="play only these, in this order")
     parser.add_argument("--slice", default="", help="play the slice of a commit's hash; its first 8 digits will do")
     seed, ground, played = chosen(parser.parse_args())
@@ -56,6 +57,8 @@ def main() -> int:
     report = asyncio.run(play(BUILD / "run", seed, played, say, ground=ground))
     print(report.to_json())
     print(write_report(report, BUILD))
+    for name, why in report.not_played.items():
+        print(f"NOT PLAYED {name}: {why}")
     return 1 if report.violations else 0
 
 

@@ -3,7 +3,18 @@
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from tests.e2e.chaos import broker_faults, faults, losing, operating, pairs
+from tests.e2e.chaos import (
+    broker_faults,
+    faults,
+    full_disks,
+    losing,
+    network,
+    operating,
+    pairs,
+    scaling,
+    store_faults,
+    strangers,
+)
 from tests.e2e.chaos.faults import Fault
 
 
@@ -66,4 +77,13 @@ FAULTS: Final[Mapping[str, Kind]] = {
     "lose two of three brokers": Kind(broker_faults.lose_most_brokers, _FAILED_OVER, _RETURNED),
     "roll cluster": Kind(broker_faults.roll, _MOVED, _MOVED),
     "reassign replicas": Kind(broker_faults.reassign, _MOVED, _MOVED),
+    "members 1 to 8 to 1": Kind(scaling.one_to_eight_to_one, _UNTOUCHED, _LEASE_OVER),
+    "another mesh on the cluster": Kind(strangers.another_mesh, _UNTOUCHED, _UNTOUCHED),
+    "cut member off": Kind(network.cut_member(network.BOTH), _UNTOUCHED, _LEASE_OVER),
+    "cut what member says": Kind(network.cut_member(network.SAYS), _UNTOUCHED, _LEASE_OVER),
+    "cut what member hears": Kind(network.cut_member(network.HEARS), _UNTOUCHED, _LEASE_OVER),
+    "cut producer off": Kind(network.cut_producer, _UNTOUCHED, _UNTOUCHED),
+    "kill etcd leader": Kind(store_faults.kill_leader, _UNTOUCHED, _NOT_GRANTED),
+    "lose etcd quorum": Kind(store_faults.lose_quorum, _UNTOUCHED, _NOT_GRANTED),
+    "broker's disk full": Kind(full_disks.of_broker, _FAILED_OVER, _RETURNED),
 }

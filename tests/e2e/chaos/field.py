@@ -46,6 +46,10 @@ class StuckError(AssertionError):
     """Something that had to happen did not, within its deadline."""
 
 
+class NotPlayedError(Exception):
+    """A fault that this machine or this mesh does not allow; says why. It counts as not played."""
+
+
 @dataclass
 class Mark:
     """Something of the timeline: what was done to whom, from when to when (wall clock, milliseconds).
@@ -76,6 +80,7 @@ class Field:
         kept: Facts of what has left its cluster by now.
         archived: Topics whose facts are kept: they are read nowhere else.
         given_up: Topics' ranges that were given up by name, and when (wall clock, milliseconds).
+        no_small_disks: Why no disk can be filled; empty where they can.
     """
 
     mesh: DevMesh
@@ -88,6 +93,7 @@ class Field:
     kept: list[Timed] = field(default_factory=list)
     archived: set[facts.Topic] = field(default_factory=set)
     given_up: dict[facts.Topic, tuple[int, Ranges]] = field(default_factory=dict)
+    no_small_disks: str = "this mesh has no small disks"
     _failovers: list[float] = field(default_factory=list)
 
     def may_fail_over(self) -> bool:

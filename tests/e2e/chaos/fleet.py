@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -22,28 +23,44 @@ class Application:
     """One application by name, over its lives."""
 
     name: str
-    module: str
     lives: int = 0
     process: subprocess.Popen[bytes] | None = None
 
 
 class Fleet:
-    """All of them. They die with this process."""
+    """All of them. They die with this process.
 
-    def __init__(self, directory: Path, endpoint: str) -> None:
+    Args:
+        directory: Of their logs.
+        endpoint: Of the mesh.
+        room: The package of their modules, `member` and `producer`.
+    """
+
+    def __init__(self, directory: Path, endpoint: str, room: str = "tests.e2e.chaos") -> None:
         self.directory = directory
         self._endpoint = endpoint
+        self._room = room
         self._applications: dict[str, Application] = {}
 
-    def start(self, name: str) -> None:
-        """Begins a life of `member-…` or `producer-…`."""
-        module = f"tests.e2e.chaos.{name.partition('-')[0]}"
-        application = self._applications.setdefault(name, Application(name, module))
+    def start(self, name: str, *packages: Path, inside: Sequence[str] = ()) -> None:
+        """Begins a life of `member-…` or `producer-…`.
+
+        Args:
+            name: The application.
+            packages: Directories whose packages go before the checkout's.
+            inside: A command that runs another one somewhere else and becomes it.
+        """
+        application = self._applications.setdefault(name, Application(name))
         application.lives += 1
         log = self.directory / f"{name}.{application.lives}.jsonl"
-        command = [sys.executable, "-m", module, name, self._endpoint, str(log)]
-        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        module = f"{self._room}.{name.partition('-')[0]}"
+        command = [*inside, sys.executable, "-m", module, name, self._endpoint, str(log)]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (*packages, ROOT)))}
         application.process = spawn_guarded(command, self.directory / f"{name}.out", environment)
+
+    def pid(self, name: str) -> int:
+        """The process of an application's last life."""
+        return self._process(name).pid
 
     def kill(self, name: str) -> None:
         """SIGKILL; returns when it is dead."""

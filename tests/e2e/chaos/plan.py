@@ -1,7 +1,7 @@
 """Which faults a run plays, in which order, on which mesh: a seed stands for a deck, or for a slice of one. Pure."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 # One deck holds every kind of fault, more than twenty kills in all. Faults of clusters lie apart from one another:
@@ -32,6 +32,12 @@ CLUSTERS: Final = (
     "decommission",
     "decommissioned cluster dies",
     "move to a dying cluster",
+    "members 1 to 8 to 1",
+    "another mesh on the cluster",
+    "cut member off",
+    "cut what member says",
+    "cut what member hears",
+    "cut producer off",
 )
 # Clusters that return without records. They are played on a cluster of one disk.
 LOSING: Final = (
@@ -49,9 +55,13 @@ BROKERS: Final = (
     "roll cluster",
     "reassign replicas",
 )
+# Faults of the store, which needs etcd of three members.
+STORE: Final = ("kill etcd leader", "lose etcd quorum")
+# A disk that is full, which needs disks small enough to fill.
+DISKS: Final = ("broker's disk full",)
 # What every slice plays: the checks of a run, and its figures, need these.
 ALWAYS: Final = ("kill cluster", "move")
-SLICE_LARGE: Final = 6  # faults of clusters and streams in a slice; a whole deck has more than twice as many
+SLICE_LARGE: Final = 6  # faults of clusters and streams in a slice; a whole deck has three times as many
 SLICE_LARGE_OF_BROKERS: Final = 5  # killing clusters of three brokers takes longer
 
 
@@ -59,17 +69,26 @@ class Ground(NamedTuple):
     """The mesh that a run plays on.
 
     Attributes:
+        name: Its own.
         brokers: Of each of the two large clusters; the third has one.
+        store_members: Of etcd; 0 where the store is SQLite.
+        small_disks: Whether brokers have disks of their own, small enough to fill.
     """
 
+    name: str
     brokers: int = 1
+    store_members: int = 0
+    small_disks: bool = False
 
 
-PLAIN: Final = Ground()
-SEVERAL_BROKERS: Final = Ground(brokers=3)
-GROUNDS: Final = (PLAIN, SEVERAL_BROKERS)
-# Of so many slices, how many each ground gets.
-_SHARES: Final = {PLAIN: 3, SEVERAL_BROKERS: 1}
+PLAIN: Final = Ground("plain")
+SEVERAL_BROKERS: Final = Ground("brokers", brokers=3)
+ETCD: Final = Ground("etcd", store_members=3)
+SMALL_DISKS: Final = Ground("disks", small_disks=True)
+# What each ground allows beside the faults of every ground, and how many of so many slices it gets.
+FURTHER: Final[Mapping[Ground, Sequence[str]]] = {PLAIN: (), SEVERAL_BROKERS: BROKERS, ETCD: STORE, SMALL_DISKS: DISKS}
+_SHARES: Final = {PLAIN: 2, SEVERAL_BROKERS: 1, ETCD: 1, SMALL_DISKS: 1}
+GROUNDS: Final = tuple(FURTHER)
 
 
 class Slice(NamedTuple):
@@ -82,7 +101,7 @@ class Slice(NamedTuple):
 def deck(seed: int, ground: Ground = PLAIN) -> list[str]:
     """All faults that a ground allows, in the order that a seed stands for."""
     chance = random.Random(f"deck/{seed}")
-    return _shuffled(chance, SMALL, [*CLUSTERS, *LOSING, *further(ground)])
+    return _shuffled(chance, SMALL, [*CLUSTERS, *LOSING, *FURTHER[ground]])
 
 
 def slice_of(seed: int) -> Slice:
@@ -93,15 +112,11 @@ def slice_of(seed: int) -> Slice:
     """
     chance = random.Random(f"slice/{seed}")
     ground = chance.choices(list(_SHARES), weights=list(_SHARES.values()))[0]
-    large = [*ALWAYS, chance.choice(LOSING), *chance.sample(further(ground), min(1, len(further(ground))))]
-    rest = [name for name in (*CLUSTERS, *further(ground)) if name not in large]
-    most = SLICE_LARGE if ground == PLAIN else SLICE_LARGE_OF_BROKERS
+    further = FURTHER[ground]
+    large = [*ALWAYS, chance.choice(LOSING), *chance.sample(further, min(1, len(further)))]
+    rest = [name for name in (*CLUSTERS, *further) if name not in large]
+    most = SLICE_LARGE_OF_BROKERS if ground == SEVERAL_BROKERS else SLICE_LARGE
     return Slice(ground, tuple(_shuffled(chance, SMALL, [*large, *chance.sample(rest, most - len(large))])))
-
-
-def further(ground: Ground) -> Sequence[str]:
-    """Faults that this ground allows beside those of every ground."""
-    return BROKERS if ground.brokers > 1 else ()
 
 
 def _shuffled(chance: random.Random, small: Sequence[str], large: Sequence[str]) -> list[str]:

@@ -9,6 +9,7 @@ import shutil
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,16 +18,16 @@ from braid.api.registry.v1.registry_service_pb2 import CreateStreamRequest
 from braid.api.registry.v1.stream_pb2 import ChannelState, LaneSpec, Stream, StreamSpec
 from braid.host.system import system_host
 from braid.kernel.errors import BraidError
-from braid.kernel.ports import HistoryId
+from braid.kernel.ports import EventStore, HistoryId
 from braid.runtime.fold import Fold
-from braid.stores.sqlite import SqliteStore
-from devmesh.files import MeshFiles
+from braid.runtime.opening import open_store
 from devmesh.mesh import DevMesh
 from tests.e2e.chaos import judging
 from tests.e2e.chaos.catalogue import FAULTS
 from tests.e2e.chaos.clusters import group_facts, topic_facts
-from tests.e2e.chaos.field import Field, Mark, StuckError, now_ms
+from tests.e2e.chaos.field import Field, Mark, NotPlayedError, StuckError, now_ms
 from tests.e2e.chaos.fleet import Fleet
+from tests.e2e.chaos.full_disks import small_disks
 from tests.e2e.chaos.histories import KINDS, Histories
 from tests.e2e.chaos.journals import Journals, Line
 from tests.e2e.chaos.liveness import Act, gaps, late, stalls
@@ -34,6 +35,7 @@ from tests.e2e.chaos.load import CLUSTERS, GROUP, LARGE, MEMBERS, PARTITIONS, PR
 from tests.e2e.chaos.plan import PLAIN, Ground
 from tests.e2e.chaos.seals import Seals
 from tests.e2e.chaos.series import Route, lag, routes, span
+from tests.e2e.chaos.store_faults import store_url_of
 from tests.support.checkers import Violation, facts
 from tests.support.patience import Deadline
 from tests.support.trusting import never_held
@@ -55,6 +57,7 @@ class Report:
     Attributes:
         seed: It stands for.
         faults: Played, in order.
+        not_played: Faults that this machine or mesh does not allow, and why.
         kills: SIGKILL and SIGSTOP.
         counts: Facts by kind.
         repeats: Records processed again.
@@ -73,6 +76,7 @@ class Report:
 
     seed: int
     faults: list[str] = field(default_factory=list)
+    not_played: dict[str, str] = field(default_factory=dict)
     kills: int = 0
     counts: dict[str, int] = field(default_factory=dict)
     repeats: int = 0
@@ -112,7 +116,9 @@ async def play(
     logs = directory / "logs"
     logs.mkdir(parents=True)
     report = Report(seed)
-    async with mesh_of(directory / "mesh", ground) as mesh:
+    async with AsyncExitStack() as stack:
+        no_disks = stack.enter_context(small_disks(directory / "mesh")) if ground.small_disks else "not asked for"
+        mesh = await stack.enter_async_context(mesh_of(directory / "mesh", ground))
         ready = time.monotonic() - begun
         report.figures["dev_ready_seconds"] = [ready]
         report.figures["dev_memory_mb"] = [(await mesh.status()).memory_bytes / 1e6]
@@ -121,7 +127,8 @@ async def play(
         fleet = Fleet(logs, endpoint)
         try:
             async with braid.connect(endpoint, client_id="chaos") as client:
-                await _Play(Field(mesh, fleet, Journals(logs), client), report, say).run(decks)
+                field = Field(mesh, fleet, Journals(logs), client, no_small_disks=no_disks)
+                await _Play(field, report, say).run(decks)
         finally:
             fleet.close()
     _judge(report, say)
@@ -131,7 +138,9 @@ async def play(
 
 def mesh_of(directory: Path, ground: Ground) -> DevMesh:
     """The mesh that a ground stands for, not started."""
-    return DevMesh(directory, clusters=[f"{name}:{ground.brokers if name in LARGE else 1}" for name in CLUSTERS])
+    clusters = [f"{name}:{ground.brokers if name in LARGE else 1}" for name in CLUSTERS]
+    store = "etcd" if ground.store_members else "sqlite"
+    return DevMesh(directory, clusters=clusters, store=store, store_members=ground.store_members)
 
 
 class _Play:
@@ -193,12 +202,17 @@ class _Play:
 
     async def _act(self, name: str, chance: random.Random) -> None:
         act, given = Act(DECK, name, now_ms(), hit=False), Deadline(0.0)
-        self._report.faults.append(name)
         self._report.acts.append(act)
         try:
             await FAULTS[name].play(self._field, chance)
+        except NotPlayedError as reason:
+            self._report.acts.remove(act)
+            self._report.not_played[name] = str(reason)
+            self._say(f"NOT PLAYED {name}: {reason}")
+            return
         finally:
             act.given = given.share
+        self._report.faults.append(name)
         act.end_ms = now_ms()
         counts = self._field.journals.counts
         self._say(
@@ -272,7 +286,7 @@ class _Play:
 
     async def _read_folds(self) -> None:
         """Each history as a replica that starts now would fold it: the store's snapshot and the tail after it."""
-        store = SqliteStore(MeshFiles(Path(self._field.mesh.ready.dir)).database, system_host())
+        store = open_store(store_url_of(self._field), system_host())
         try:
             for service in ("registry", "assigner"):
                 histories, _ = await store.histories(service)
@@ -281,7 +295,7 @@ class _Play:
         finally:
             await store.close()
 
-    async def _read_fold(self, store: SqliteStore, history: HistoryId) -> None:
+    async def _read_fold(self, store: EventStore, history: HistoryId) -> None:
         kind = KINDS[history.service, history.kind].erased()
         loaded = await store.load(history)
         fold = Fold(history, kind)

@@ -41,7 +41,7 @@ text{{font:11px system-ui,sans-serif;fill:#333}}
 <p>{faults} faults with {kills} kills and freezes in {seconds:.0f} s; {acked} records acknowledged, {repeats} processed
 again, {given_up} given up by name. {legend}</p>
 <p>Point at a bar to read what it was.</p>
-{violations}<svg width="{width}" height="{height}">{drawing}</svg>
+{not_played}{violations}<svg width="{width}" height="{height}">{drawing}</svg>
 <h2>What happened</h2><table>{happened}</table>
 <h2>Figures</h2><table>{figures}</table></html>
 """
@@ -76,6 +76,9 @@ def page_of(report: "Report") -> str:
         repeats=report.repeats,
         given_up=report.given_up,
         legend="".join(f'<span class="key" style="background:{colour}"></span>{name}' for name, colour in keys),
+        not_played="".join(
+            f"<p>Not played: {escape(name)}, because {escape(why)}</p>" for name, why in report.not_played.items()
+        ),
         violations=violations,
         width=WIDTH,
         height=plot.top,

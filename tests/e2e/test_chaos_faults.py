@@ -1,0 +1,84 @@
+"""Faults of a chaos run notice when they did nothing, and those that a machine does not allow do not count."""
+
+import random
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from braid.client.mesh import Mesh
+from braid.kernel.errors import BraidError, Refused
+from braid.rpc.mesh_client import ServiceClient
+from devmesh.mesh import DevMesh
+from tests.e2e.chaos.catalogue import FAULTS, Kind
+from tests.e2e.chaos.field import Field, NotPlayedError, StuckError
+from tests.e2e.chaos.fleet import Fleet
+from tests.e2e.chaos.journals import Journals, Line
+from tests.e2e.chaos.liveness import Act, Gap, stalls
+from tests.e2e.chaos.network import was_cut
+from tests.e2e.chaos.run import Report, _Play
+from tests.e2e.chaos.strangers import refused
+
+
+def act_of(name: str, seconds: float) -> tuple[Act, Gap]:
+    """A fault of so many seconds in which a producer stood still all the time."""
+    ms = int(seconds * 1_000)
+    return Act("deck", name, 0, ms, hit=False), Gap("producer-0 in lane live", True, 0, ms, ms)
+
+
+@pytest.mark.parametrize("name", sorted(FAULTS))
+def test_a_standstill_of_longer_than_its_kind_allows_is_told_for_every_fault(name: str) -> None:
+    allowed = FAULTS[name].sends_seconds
+    for seconds, told in ((allowed - 1, 0), (allowed + 1, 1)):
+        act, gap = act_of(name, seconds)
+        assert len([*stalls([act], [gap])]) == told
+
+
+def a_field(tmp_path: Path, *lines: Line) -> Field:
+    journals = Journals(tmp_path)
+    journals.lines += lines
+    return Field(cast(DevMesh, None), cast(Fleet, None), journals, cast(Mesh, None))
+
+
+def test_a_link_that_was_not_cut_is_noticed(tmp_path: Path) -> None:
+    early, late, later = (Line("member-1", "processed", ms) for ms in (1_100, 5_900, 6_100))
+    other = Line("member-2", "processed", 5_900)
+    was_cut(a_field(tmp_path, early, other, later), "member-1", "processed", 1_000, 6_000)
+    with pytest.raises(StuckError, match="worked on"):
+        was_cut(a_field(tmp_path, early, late, later), "member-1", "processed", 1_000, 6_000)
+
+
+class Registry:
+    """Answers whoever registers a cluster."""
+
+    def __init__(self, answer: BraidError | None) -> None:
+        self._answer = answer
+
+    async def unary(self, *_: object, **__: object) -> None:
+        """Refuses, or does not."""
+        if self._answer is not None:
+            raise self._answer
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"), [(None, "another mesh got east"), (Refused("it does not answer"), "not as another mesh")]
+)
+async def test_a_cluster_that_another_mesh_gets_is_noticed(answer: BraidError | None, said: str) -> None:
+    with pytest.raises(StuckError, match=said):
+        await refused(cast(ServiceClient, Registry(answer)), "east", "east:9092")
+    await refused(cast(ServiceClient, Registry(Refused("it is a cluster of mesh m-1"))), "east", "east:9092")
+
+
+async def test_a_fault_that_the_machine_does_not_allow_is_not_counted_as_played(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def play(field: Field, chance: random.Random) -> None:
+        raise NotPlayedError("no network namespace can be made here: Operation not permitted")
+
+    monkeypatch.setitem(cast(dict[str, Kind], FAULTS), "cut member off", Kind(play, 1.0, 1.0))
+    report, said = Report(1), list[str]()
+    await _Play(a_field(tmp_path), report, said.append)._act("cut member off", random.Random(1))
+    assert (report.faults, report.acts) == ([], [])
+    assert report.not_played == {"cut member off": "no network namespace can be made here: Operation not permitted"}
+    assert "NOT PLAYED" in said[0]
+    assert "not_played" in report.to_json()
