@@ -15,8 +15,9 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from braid._mesh import mesh_command
-from braid.kernel.errors import BraidError, Unavailable
+from braid.kernel.errors import BraidError, NotFound, Unavailable
 from braid.kernel.limits import (
+    CLOCK_OFFSET_SECONDS,
     DEV_DOWN_SECONDS,
     DEV_POLL_SECONDS,
     DEV_READY_SECONDS,
@@ -28,6 +29,8 @@ from devmesh.control import Answer, ask, error_from
 from devmesh.documents import MeshStatus, Ready, ready_from_json, status_from_json
 from devmesh.files import DirectoryLock, MeshFiles
 from devmesh.guard import spawn_guarded
+from devmesh.processes.wall_clock import offset_text, parse_offset, set_off
+from devmesh.supervision import Kind
 
 Say = Callable[[str], None]
 
@@ -192,6 +195,25 @@ class DevMesh:
             Unavailable: a broker does not come back, or stays behind.
         """
         return await self.verb("roll", cluster)
+
+    async def set_clock(self, service: str, offset: str) -> str:
+        """Sets the wall clock of a service's replica off from the machine's (`+1h`, `-8d`; `0` ends it).
+
+        Returns what happened. A restarted replica keeps it, a mesh that is started again does not.
+
+        Raises:
+            Invalid: it is no offset.
+            NotFound: the mesh has no replica of that name; lists the names.
+            Unavailable: no mesh runs.
+        """
+        offset_ms = parse_offset(offset)
+        status = await self.status()
+        replicas = [each.name for each in status.processes if each.kind == Kind.SERVICE]
+        if service not in replicas:
+            raise NotFound(f"this mesh has no service {service!r}", remedy=f"it has {', '.join(replicas)}")
+        set_off(self._files.service(service), offset_ms)
+        await asyncio.sleep(CLOCK_OFFSET_SECONDS)
+        return f"{service}'s wall clock is {offset_text(offset_ms)}"
 
     async def verb(self, verb: str, name: str) -> str:
         """One of `kill`, `stop`, `start`, `pause`, `resume`, `roll`; returns what happened, a line for each process."""

@@ -19,6 +19,7 @@ from braid.kernel.limits import DEV_POLL_SECONDS, DEV_STOP_SECONDS
 from devmesh.blueprint import ServicePlace, StorePlace, service_command, service_settings, store_arguments
 from devmesh.files import remove
 from devmesh.guard import spawn_guarded
+from devmesh.processes import wall_clock
 
 
 class Process(Protocol):
@@ -161,9 +162,8 @@ class ServiceProcess(OwnProcess):
         self._command = list(command or service_command(instance))
         self._ready_file = directory / "ready.json"
         self._metrics: tuple[int | None, str] = (None, "")
-        self._settings = service_settings(
-            ServicePlace(instance, store, address, address, "127.0.0.1:0", str(directory), str(self._ready_file))
-        )
+        place = ServicePlace(instance, store, address, address, "127.0.0.1:0", str(directory), str(self._ready_file))
+        self._settings = {**service_settings(place), wall_clock.SETTING: str(wall_clock.offset_file(directory))}
 
     @property
     def metrics(self) -> str:

@@ -18,6 +18,7 @@ from devmesh.jvm import KafkaJvm
 from devmesh.ports import PortClaims
 from devmesh.process import EtcdProcess, Process, ServiceProcess
 from devmesh.processes.kafka_cluster import make_cluster
+from devmesh.processes.wall_clock import set_off
 from devmesh.supervision import Kind, Sight, Wish
 
 Say = Callable[[str], None]
@@ -153,6 +154,7 @@ def build(
             held[broker.name] = Held(Kind.CLUSTER, broker, broker.bootstrap, broker.zone, name)
     for instance in layout.instances:
         address = _local(ports[instance])
+        set_off(files.service(instance), 0)
         service = ServiceProcess(instance, files.service(instance), address, store)
         held[instance] = Held(Kind.SERVICE, service, address)
     return held

@@ -29,6 +29,7 @@ _HELP: Final = """Run a whole mesh on this machine: Kafka clusters, store, servi
   braid dev kill east/2                          one broker alone; so do the other verbs
   braid dev roll east                            restart one broker after the other
   braid dev pause registry-0                     SIGSTOP; `resume registry-0` ends it
+  braid dev clock registry-1 +1h                 its wall clock is an hour ahead; `0` puts it right
   braid dev status                               what runs, where, how much memory
   braid dev down                                 end everything
 
@@ -44,6 +45,14 @@ _VERBS: Final = {
     "resume": "Let a frozen one go on (SIGCONT).",
     "roll": "Restart a cluster's brokers in order, one after the other; returns when all copies are in sync.",
 }
+
+_CLOCK: Final = """Set the wall clock of a service's replica off from the machine's.
+
+\b
+  braid dev clock registry-1 +1h
+  braid dev clock registry-1 -8d
+  braid dev clock registry-1 0                   as the machine has it
+"""
 
 _Clusters = Annotated[
     str,
@@ -69,6 +78,7 @@ def register(app: typer.Typer) -> None:
     dev.callback(invoke_without_command=True, help=_HELP)(_dev)
     for verb, summary in _VERBS.items():
         dev.command(verb, help=summary)(_fault(verb))
+    dev.command("clock", help=_CLOCK, context_settings={"ignore_unknown_options": True})(_clock)
     dev.command("status", help="Say what runs, where, and how much memory it takes.")(_status)
     dev.command("down", help="End the mesh; returns when nothing of it runs.")(_down)
     app.add_typer(dev, name="dev")
@@ -125,6 +135,15 @@ def _fault(verb: str) -> Callable[..., None]:
         typer.echo(asyncio.run(_mesh(context, directory).verb(verb, name)))
 
     return run
+
+
+def _clock(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A service (registry-0).")],
+    offset: Annotated[str, typer.Argument(metavar="OFFSET", help="+1h, -8d, +90s, -5m; 0 ends it.")],
+    directory: _Dir = None,
+) -> None:
+    typer.echo(asyncio.run(_mesh(context, directory).set_clock(name, offset)))
 
 
 def _status(context: typer.Context, directory: _Dir = None, output: _Output = "table") -> None:

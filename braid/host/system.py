@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from braid.kernel.ids import make_ulid
+from braid.kernel.limits import CLOCK_OFFSET_SECONDS
 from braid.kernel.ports import Host
 
 T = TypeVar("T")
@@ -44,13 +45,20 @@ class OffsetClock(SystemClock):
     def __init__(self, offset_file: Path) -> None:
         """A file that is not there, or is being written, means no offset."""
         self._offset_file = offset_file
+        self._offset_ms = 0
+        self._read_at = float("-inf")
 
     def now_ms(self) -> int:
-        """Milliseconds since the epoch, as the file has them."""
+        """Milliseconds since the epoch, as the file had them at most `CLOCK_OFFSET_SECONDS` ago."""
+        if (now := self.elapsed()) - self._read_at >= CLOCK_OFFSET_SECONDS:
+            self._read_at, self._offset_ms = now, self._offset()
+        return super().now_ms() + self._offset_ms
+
+    def _offset(self) -> int:
         try:
-            return super().now_ms() + int(self._offset_file.read_text())
+            return int(self._offset_file.read_text())
         except (OSError, ValueError):
-            return super().now_ms()
+            return 0
 
 
 class SystemRandomness:

@@ -247,6 +247,7 @@ DEV_PORT_WAIT_SECONDS: Final = 2.0  # for the ports of a mesh that was killed ju
 DEV_READY_SECONDS: Final = 240.0  # from start to ready; what ends is noticed at once, so this only ends a hang
 DEV_STEP_SECONDS: Final = 180.0  # one broker, store or replica starts within it, on a machine that starves it
 DEV_POLL_SECONDS: Final = 0.05  # between two looks at processes
+CLOCK_OFFSET_SECONDS: Final = 0.1  # between two looks at how far a wall clock is to be off, for tests of clock steps
 DEV_STOP_SECONDS: Final = 10.0  # an orderly end of one process; then by force
 DEV_DOWN_SECONDS: Final = 45.0  # the whole mesh ends in order; then its supervisor is killed
 DEV_RESTART_SECONDS: Final = (0.25, 10.0)  # first and longest wait before a crashed service is started again

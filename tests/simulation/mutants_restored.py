@@ -6,7 +6,7 @@ from services.assigner import generations
 from services.assigner.group import Group
 from services.assigner.reconciler import Term
 from services.registry.model.belonging import Belonging
-from services.registry.ownership import deletion, restoration
+from services.registry.ownership import deletion, mark_keeper, restoration
 from services.registry.ownership.mark_log import MarkLogs
 from tests.simulation.mutants import Mutant
 
@@ -103,7 +103,7 @@ MESHES_MUTANTS: Final = (
     Mutant(
         "a mesh deletes where it lost the mark",
         "I11 two meshes",
-        [(MarkLogs, "require_ours", _require_nothing)],
+        [(MarkLogs, "require_ours", _require_nothing), (mark_keeper, "MARK_LOOK_SECONDS", 3_600.0)],
         MESHES_FAULTS,
         MESHES,
     ),

@@ -56,6 +56,7 @@ def test_nonsense_is_wrong_usage(
         ["start", "east"],
         ["pause", "east"],
         ["resume", "east"],
+        ["clock", "registry-0", "-8d"],
     ],
 )
 def test_verbs_need_a_mesh(arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -70,3 +71,8 @@ def test_the_directory_may_stand_before_the_verb(tmp_path: Path, capsys: pytest.
 
 def test_an_unknown_output_is_wrong_usage(tmp_path: Path) -> None:
     assert app.run(["dev", "status", "-o", "xml", "--dir", str(tmp_path)]) == 2
+
+
+def test_what_is_no_offset_of_a_clock_is_wrong_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert app.run(["dev", "clock", "registry-0", "tomorrow", "--dir", str(tmp_path)]) == 2
+    assert "OFFSET: 'tomorrow' is no offset of a clock" in capsys.readouterr().err

@@ -21,7 +21,14 @@ INSTANCES: Final = ("registry-0", "registry-1", "assigner-0", "assigner-1", "lag
 
 # What differs for a reason: a container's place, the network it listens on, and a store that outlives the machine.
 PLACED: Final = {
-    *("BRAID_READY_FILE", "BRAID_PARENT_PID", "BRAID_LISTEN", "BRAID_METRICS", "BRAID_STORE"),
+    *(
+        "BRAID_CLOCK_OFFSET_FILE",
+        "BRAID_READY_FILE",
+        "BRAID_PARENT_PID",
+        "BRAID_LISTEN",
+        "BRAID_METRICS",
+        "BRAID_STORE",
+    ),
     *("BRAID_ARCHIVE", "BRAID_INDEX"),
 }
 BROKER_PLACED: Final = {"listeners", "log.dirs"}
@@ -76,7 +83,11 @@ def test_a_service_is_started_alike(instance: str, spawned: Mapping[str, Spawned
     assert composed.command == ["python", *command[1:]]
     assert command[0] == sys.executable
     assert without(composed.environment, PLACED) == without(environment, PLACED)
-    assert set(composed.environment) == set(environment) - {"BRAID_READY_FILE", "BRAID_PARENT_PID"}
+    assert set(composed.environment) == set(environment) - {
+        "BRAID_CLOCK_OFFSET_FILE",
+        "BRAID_READY_FILE",
+        "BRAID_PARENT_PID",
+    }
     assert _port(composed.environment["BRAID_LISTEN"]) == _port(environment["BRAID_LISTEN"])
     assert environment["BRAID_STORE"] == "etcd://127.0.0.1:19292"
     assert composed.environment["BRAID_STORE"].startswith(environment["BRAID_STORE"])
