@@ -105,4 +105,4 @@ def check_overrides(declared: Mapping[str, float]) -> None:
 
 def thresholds_of(declared: Mapping[str, float], usual: Thresholds) -> Thresholds:
     """The numbers of a cluster: what is declared for it, else the usual ones."""
-    return replace(usual, **declared)
+    return replace(usual, **declared) if declared else usual

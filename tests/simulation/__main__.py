@@ -1,6 +1,10 @@
-"""`python -m tests.simulation --seed n` repeats one run and prints it; `--seeds n` runs many on two processes."""
+"""`python -m tests.simulation --seed n` repeats one run and prints it; `--seeds n` runs many on two processes.
+
+`--digests` prints a digest of each trace: a change that is to alter no behaviour leaves them as they were.
+"""
 
 import argparse
+import hashlib
 import os
 import sys
 import time
@@ -23,7 +27,8 @@ def main() -> int:
     arguments = _arguments()
     if arguments.seed is not None:
         return _one(arguments.seed, arguments.seconds)
-    return _many(range(arguments.first, arguments.first + arguments.seeds), arguments.seconds)
+    seeds = range(arguments.first, arguments.first + arguments.seeds)
+    return _digests(seeds, arguments.seconds) if arguments.digests else _many(seeds, arguments.seconds)
 
 
 def _arguments() -> argparse.Namespace:
@@ -32,6 +37,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, default=200, help="run so many seeds")
     parser.add_argument("--first", type=int, default=0, help="the first of them")
     parser.add_argument("--seconds", type=float, default=SECONDS_DEFAULT, help="simulated seconds with faults")
+    parser.add_argument("--digests", action="store_true", help="print only a digest of each seed's trace, and its cost")
     return parser.parse_args()
 
 
@@ -40,6 +46,15 @@ def _one(seed: int, seconds: float) -> int:
     print("\n".join(result.trace))
     print(_verdict(result))
     return 0 if result.green else 1
+
+
+def _digests(seeds: range, seconds: float) -> int:
+    with ProcessPoolExecutor(PROCESSES, mp_context=get_context("spawn")) as pool:
+        for result in pool.map(run_seed, seeds, repeat(seconds)):
+            told = "\n".join([*result.trace, _verdict(result)])
+            digest = hashlib.sha256(told.encode()).hexdigest()[:16]
+            print(f"seed {result.seed}: {digest} in {result.cpu_seconds:.2f} s of CPU time", flush=True)
+    return 0
 
 
 def _many(seeds: range, seconds: float) -> int:

@@ -83,6 +83,7 @@ class Mutant:
         patches: Owner, attribute and replacement.
         faults: Kinds of faults that bring it to light.
         changes: What else of the plan does.
+        shown_by: The seed that is known to show it. Others are tried where draws have changed since.
     """
 
     name: str
@@ -90,6 +91,7 @@ class Mutant:
     patches: _Patches
     faults: Sequence[str] = ("kill-member",)
     changes: dict[str, Any] = field(default_factory=dict)
+    shown_by: int = 0
 
     def plan(self, seed: int) -> Plan:
         """A run likely to show it."""
@@ -317,7 +319,11 @@ MUTANTS: Final = (
     ),
     Mutant("metadata beside another offset", "I10", [(committer, "encode", _other_offset)]),
     Mutant(
-        "a start at the log's end", "I3", [(cluster_work, "restore", _restore_at_end)], ("move-stream", "kill-member")
+        "a start at the log's end",
+        "I3",
+        [(cluster_work, "restore", _restore_at_end)],
+        ("move-stream", "kill-member"),
+        shown_by=2,
     ),
     Mutant(
         "a dead letter marked before its acknowledgement",

@@ -380,7 +380,8 @@ class VirtualClock:
         self._start_ms = start_ms
 
     def now_ms(self) -> int:
-        self._tasks.check()
+        if not self._tasks.alive:
+            self._tasks.check()
         return self._start_ms + self.skew_ms + round(self._loop.time() * 1000)
 
     def elapsed(self) -> float:
@@ -389,12 +390,15 @@ class VirtualClock:
         return self._loop.time()
 
     async def sleep(self, seconds: float) -> None:
-        self._tasks.check()
+        tasks = self._tasks
+        if not tasks.alive:
+            tasks.check()
         if seconds <= 0:
             await asyncio.sleep(0)
         else:
             await self._loop.passed(seconds)
-        self._tasks.check()
+        if not tasks.alive:
+            tasks.check()
 
 
 class VirtualRandomness:
@@ -405,7 +409,8 @@ class VirtualRandomness:
         self._random = random.Random(seed)
 
     def uniform(self, low: float, high: float) -> float:
-        self._tasks.check()
+        if not self._tasks.alive:
+            self._tasks.check()
         return self._random.uniform(low, high)
 
     def entropy(self, count: int) -> bytes:
