@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 CHECKS := check-types check-format check-lint check-layering check-protos check-compose check-reference
-.PHONY: help demo test test-all setup check $(CHECKS) quick quick-unit quick-mesh protos protos-release reference sim chaos bench up down clean lock etcd
+.PHONY: help demo test test-all setup check $(CHECKS) quick quick-unit quick-mesh protos protos-release reference sim chaos soak bench up down clean lock etcd
 
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
@@ -93,6 +93,9 @@ sim: setup ## simulate: SEED=n repeats one run, SEEDS=n runs many
 
 chaos: setup ## throw faults at a real mesh for MINUTES=n, from SEED=n (GROUND=brokers|etcd|disks); writes build/chaos
 	@$(RUN) -m tests.e2e.chaos --minutes $(or $(MINUTES),3) $(if $(SEED),--seed $(SEED)) $(if $(GROUND),--ground $(GROUND))
+
+soak: setup ## work at a mesh for HOURS=n; judges memory, descriptors, tasks and event loops; writes build/soak
+	@$(RUN) -m tests.e2e.soak --hours $(or $(HOURS),1)
 
 bench: setup ## measure against peers, write build/bench/*.json (ONLY=produce: one; QUICK=1: a trial)
 	@$(RUN) -m bench $(if $(ONLY),--only $(ONLY)) $(if $(QUICK),--quick)

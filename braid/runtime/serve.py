@@ -157,3 +157,4 @@ async def _measure_loop(host: Host, metrics: Metrics) -> None:
         before = host.clock.elapsed()
         await host.clock.sleep(LOOP_LAG_INTERVAL_SECONDS)
         metrics.loop_lag_seconds.observe(max(0.0, host.clock.elapsed() - before - LOOP_LAG_INTERVAL_SECONDS))
+        metrics.tasks.set(len(asyncio.all_tasks()))

@@ -28,6 +28,7 @@ class Metrics:
     sessions: Counter
     watch_lag_seconds: Histogram
     loop_lag_seconds: Histogram
+    tasks: Gauge
     archived_events: Counter
     archive_failures: Counter
     archive_failing: Gauge
@@ -58,6 +59,7 @@ def make_metrics(service: str, instance: str) -> Metrics:
         sessions=Counter("braid_sessions_opened", "Sessions opened on the event store", registry=registry),
         watch_lag_seconds=seconds("braid_watch_lag_seconds", "Age of another replica's events when followed here"),
         loop_lag_seconds=seconds("braid_loop_lag_seconds", "How late the event loop ran a timer"),
+        tasks=Gauge("braid_tasks", "Tasks on the event loop", registry=registry),
         archived_events=Counter("braid_archived_events", "Events this replica archived", registry=registry),
         archive_failures=Counter("braid_archive_failures", "Times the archive took nothing", registry=registry),
         archive_failing=Gauge("braid_archive_failing", "1 while the archive takes nothing", registry=registry),
