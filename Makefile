@@ -91,10 +91,10 @@ sim: setup ## simulate: SEED=n repeats one run, SEEDS=n runs many
 	@test -e tests/simulation/__main__.py || { echo "make sim: there is no simulation yet" >&2; exit 1; }
 	@$(RUN) -m tests.simulation $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),200))
 
-chaos: setup ## throw faults at a real mesh for MINUTES=n, from SEED=n (GROUND=brokers|etcd|disks); writes build/chaos
+chaos: setup ## throw faults at a real mesh for MINUTES=n (SEED=n, GROUND=brokers|etcd|disks)
 	@$(RUN) -m tests.e2e.chaos --minutes $(or $(MINUTES),3) $(if $(SEED),--seed $(SEED)) $(if $(GROUND),--ground $(GROUND))
 
-soak: setup ## work at a mesh for HOURS=n; judges memory, descriptors, tasks and event loops; writes build/soak
+soak: setup ## work at a mesh for HOURS=n; judges memory, descriptors, tasks, event loops
 	@$(RUN) -m tests.e2e.soak --hours $(or $(HOURS),1)
 
 bench: setup ## measure against peers, write build/bench/*.json (ONLY=produce: one; QUICK=1: a trial)

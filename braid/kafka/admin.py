@@ -217,7 +217,7 @@ class AioAdmin:
             answer = await self._wire.ask(ANY_BROKER, reassign_request(topic, replicas, KAFKA_CALL_SECONDS))
         self._answers.clear()
         check(answer.error_code, f"reassigning topic {topic}", answer.error_message)
-        for number, code, message in refusals_of(answer):
+        for number, code, message in refusals_of(answer.responses):
             check(code, f"{topic} partition {number}", message)
 
     async def reassignments(self, topic: str, partitions: int) -> Mapping[int, Reassignment]:
@@ -225,7 +225,7 @@ class AioAdmin:
         async with bounded(KAFKA_CALL_SECONDS, f"listing reassignments of topic {topic}"):
             answer = await self._wire.ask(ANY_BROKER, reassignments_request(topic, partitions, KAFKA_CALL_SECONDS))
         check(answer.error_code, f"reassignments of topic {topic}", answer.error_message)
-        return told_reassignments(answer)
+        return told_reassignments(answer.topics)
 
     async def offsets_at(self, at: Mapping[TopicPartition, OffsetAt | int]) -> Mapping[TopicPartition, int]:
         """See `KafkaAdmin.offsets_at`."""

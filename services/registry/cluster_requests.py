@@ -26,10 +26,10 @@ from services.registry.clusters import (
     RegisterCluster,
     UpdateCluster,
     check_cluster_spec,
-    check_etag,
 )
 from services.registry.decommission import departures, left_on
 from services.registry.desk import Desk, page_of
+from services.registry.etags import check_etag
 from services.registry.histories import CLUSTERS
 from services.registry.model.belonging import RecordMark
 from services.registry.ownership.adoption import adopt, give_up

@@ -6,12 +6,12 @@ shell before the command; health itself is judged in `health.py` and recorded he
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from enum import Enum
 
 from braid.kernel.decider import Context
-from braid.kernel.errors import AlreadyExists, Conflict, Invalid, NotFound, Refused
+from braid.kernel.errors import AlreadyExists, Invalid, NotFound, Refused
 from braid.kernel.ids import check_name, split_epoch
 from braid.kernel.limits_health import FLAP_FALLS_MAX
+from services.registry.etags import check_etag
 from services.registry.model.belonging import (
     Belonging,
     BelongingCommand,
@@ -27,32 +27,8 @@ from services.registry.model.belonging import decide as decide_belonging
 from services.registry.model.belonging import evolve as evolve_belonging
 from services.registry.model.cluster_specs import ClusterSpec as ClusterSpec
 from services.registry.model.cluster_specs import check_cluster_spec as check_cluster_spec
-
-
-class Health(Enum):
-    """What is believed of a cluster. Only a healthy one takes new traffic; a slow or dead one loses its own."""
-
-    HEALTHY = "HEALTHY"
-    SUSPECT = "SUSPECT"
-    DOWN = "DOWN"
-    SLOW = "SLOW"
-    HALF_DEAD = "HALF_DEAD"
-    FLAPPING = "FLAPPING"
-
-
-class Verdict(Enum):
-    """Why, as a rule of `health.py` and `evidence.py` names it; untold in histories of before there were any."""
-
-    UNTOLD = ""
-    WELL = "WELL"
-    DEAD = "DEAD"
-    SLOW = "SLOW"
-    HALF_DEAD = "HALF_DEAD"
-    FLAPPING = "FLAPPING"
-    PRODUCERS_CUT_OFF = "PRODUCERS_CUT_OFF"
-    REGISTRY_CUT_OFF = "REGISTRY_CUT_OFF"
-    NO_TOPICS = "NO_TOPICS"
-
+from services.registry.model.health import Health as Health
+from services.registry.model.health import Verdict as Verdict
 
 _LEFT = (Health.DOWN, Health.SLOW)
 _UNDECLARED = ClusterSpec("")
@@ -378,12 +354,6 @@ class ClusterDecider:
     def evolve(self, state: Cluster, event: ClusterEvent, context: Context) -> Cluster:
         """See `Decider.evolve`."""
         return replace(_evolved(state, event, context), changes=state.changes + 1)
-
-
-def check_etag(given: str, current: str, what: str) -> None:
-    """Raises `Conflict` when an etag was given and is not the current one."""
-    if given and given != current:
-        raise Conflict(f"{what} has changed since it was read", field="etag", remedy="read it again, then repeat")
 
 
 def _require_exists(state: Cluster) -> None:

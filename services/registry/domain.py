@@ -11,9 +11,8 @@ from dataclasses import replace
 from braid.kernel.decider import Context
 from braid.kernel.errors import AlreadyExists, Conflict, Invalid, NotFound, Refused
 from braid.kernel.ids import ChannelId, check_name
-from braid.kernel.limits import FAILOVERS_MAX, REPLICATION_MAX, RETIRED_CHANNELS_KEPT
-from services.registry.channels import CONSUMABLE, IN_USE, SPARE, Channel, ChannelRef, ChannelState
-from services.registry.clusters import check_etag
+from braid.kernel.limits import FAILOVERS_MAX, RETIRED_CHANNELS_KEPT
+from services.registry.channels import CONSUMABLE, SPARE, Channel, ChannelRef, ChannelState
 from services.registry.commands import (
     BlockFailover,
     CloseChannel,
@@ -43,6 +42,7 @@ from services.registry.commands import (
     UnblockFailover,
     UpdateStream,
 )
+from services.registry.etags import check_etag
 from services.registry.events import (
     ChannelClosed,
     ChannelDrained,
@@ -72,6 +72,7 @@ from services.registry.events import (
 )
 from services.registry.found import find
 from services.registry.losses import late_receipts, lose
+from services.registry.model import copies
 from services.registry.streams import Stream, check_order, check_partitions, check_stream_spec
 
 
@@ -90,7 +91,7 @@ class StreamDecider:
             case RecordRetired():  # the channels of a deleted stream are still to be retired
                 return _retire(state, command.ref)
             case RecordCopies():
-                return _settle_copies(state, command)
+                return copies.settle_copies(state, command)
             case _:
                 _require_exists(state)
         match command:
@@ -104,7 +105,7 @@ class StreamDecider:
             case RecordFound():
                 return find(state, command)
             case IntendReassignment():
-                return _intend_reassignment(state, command)
+                return copies.intend_reassignment(state, command)
             case MoveTraffic():
                 return _move(state, command)
             case MarkStranded() | MarkReturned() | BlockFailover() | UnblockFailover() | ProposeMove():
@@ -162,30 +163,6 @@ def _plan_channel(state: Stream, command: PlanChannel) -> Sequence[StreamEvent]:
     ref = ChannelRef(command.lane, state.generations.get(command.lane, 0) + 1)
     topic = ChannelId(state.name, *ref).topic(command.topic_prefix)
     return [ChannelPlanned(ref, command.cluster, topic, command.partitions)]
-
-
-def _intend_reassignment(state: Stream, command: IntendReassignment) -> Sequence[StreamEvent]:
-    channel = state.channel(command.ref)
-    if command.copies == channel.copies_intended:
-        return []
-    if channel.state not in IN_USE or channel.retiring:
-        raise Refused(f"channel {channel.ref} is {channel.state.name}: its copies stay as they are")
-    _within_copies(command.copies)
-    # A second intent of one reassignment keeps the throttle: whoever ends it must know that it is there.
-    throttle = max(command.throttle_bytes_per_s, channel.throttle_bytes_per_s)
-    return [ReassignmentIntended(command.ref, command.copies, throttle, state.spec)]
-
-
-def _settle_copies(state: Stream, command: RecordCopies) -> Sequence[StreamEvent]:
-    """Of deleted streams, too: a reassignment that is under way has its end recorded before the topic goes."""
-    channel = state.channel(command.ref)
-    settled = command.copies == channel.copies and not channel.copies_intended
-    return [] if settled else [CopiesSettled(command.ref, command.copies, state.spec)]
-
-
-def _within_copies(copies: int) -> None:
-    if not 1 <= copies <= REPLICATION_MAX:
-        raise Invalid(f"{copies} is not between 1 and {REPLICATION_MAX}", field="copies")
 
 
 def _move(state: Stream, command: MoveTraffic) -> Sequence[StreamEvent]:

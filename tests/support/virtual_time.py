@@ -17,6 +17,9 @@ from typing import Any, Final, TypeVar, TypeVarTuple, Unpack
 from braid.kernel.ids import make_ulid
 from braid.kernel.ports import Host, Task
 from tests.support.inline_threads import InlineThreads
+from tests.support.virtual_failures import ProcessKilled as ProcessKilled
+from tests.support.virtual_failures import VirtualDeadlock as VirtualDeadlock
+from tests.support.virtual_failures import VirtualFailure as VirtualFailure
 from tests.support.virtual_handles import Handle, SequencedFuture, SequencedTask, SequencingLoop, tell_end
 
 T = TypeVar("T")
@@ -29,18 +32,6 @@ STEPS_PER_COLLECTION: Final = 200_000  # bounds what reference cycles hold
 
 CANCEL_ROUNDS_MAX: Final = 100  # a task may well swallow some cancellations
 _owner: ContextVar["ProcessTasks | None"] = ContextVar("virtual process", default=None)
-
-
-class VirtualDeadlock(RuntimeError):
-    """Nothing is ready and no timer is set, so nothing can ever happen again."""
-
-
-class VirtualFailure(RuntimeError):
-    """Something died that nobody awaited; the cause is chained."""
-
-
-class ProcessKilled(asyncio.CancelledError):
-    """A killed process reached for one of its ports."""
 
 
 class VirtualTimeLoop(SequencingLoop):

@@ -1,19 +1,19 @@
 """One Kafka cluster in memory: what its brokers know and answer, and the faults that befall it.
 
-Everything here happens at once; waiting, latency and lost answers are the connection's (`link.py`).
+Everything here happens at once; latency and lost answers are the connection's (`link.py`).
 """
 
 import asyncio
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
 from typing import Final, TypeVar
 
+from braid.kafka.memory.changes import Changes
 from braid.kafka.memory.groups import Groups
 from braid.kafka.memory.log import Log, NewRecord
 from braid.kafka.memory.replicas import Replicas, spread
 from braid.kafka.memory.retention import Cleaner, kept_from
+from braid.kafka.memory.topic import MemoryTopic
 from braid.kafka.memory.topic_config import TOPIC_DEFAULTS, alter, check_broker_defaults, check_topic_config
 from braid.kernel.errors import (
     AlreadyExists,
@@ -46,21 +46,12 @@ _DISK_BYTES: Final = 1 << 40
 _FEATURES: Final = {"metadata.version": 30}
 
 
-@dataclass(slots=True)
-class _Topic:
-    topic_id: bytes
-    logs: list[Log]
-    config: dict[str, str]
-    replicas: list[Replicas]  # by partition
-
-
-class MemoryCluster:
+class MemoryCluster(Changes):
     """A cluster, by default of one broker.
 
     Faults: `kill`, `start`, `pause`, `resume`, `empty`, `truncate`, `expire`, `damage`; `stop_broker`, `start_broker`;
-    `grow_epoch`, `elect`, which lose nothing;
-    `slow_seconds` that every request takes more, there and back; and `full`: it serves what it has and takes no record.
-    `copy_seconds` is how long a new copy of a partition takes; `racks` are its brokers' racks.
+    `grow_epoch`, `elect`, which lose nothing; `slow_seconds` that every request takes more, there and back; `full`: it
+    takes no record. `copy_seconds` is how long a new copy takes; `racks` are its brokers' racks.
     """
 
     def __init__(
@@ -72,6 +63,7 @@ class MemoryCluster:
         auto_creates_topics: bool = False,
         brokers: int = 1,
     ) -> None:
+        super().__init__()
         self.name = name
         self.bootstrap = bootstrap
         self.auto_creates_topics = auto_creates_topics
@@ -97,14 +89,11 @@ class MemoryCluster:
         self._grown: dict[TopicPartition, int] = {}  # epochs that a partition's leader got beyond the cluster's
         self._elected: dict[TopicPartition, int] = {}  # so many times a partition's lead was passed on
         self._starts = 0  # so many times it was started anew, which no connection outlives
-        self._topics: dict[str, _Topic] = {}
+        self._topics: dict[str, MemoryTopic] = {}
         self._ids = 0
         self._producers = 0
         self._cleaner = Cleaner(now_ms)
         self._in_sockets: list[Callable[[], None]] = []
-        self.changes = 0  # so many times anything changed
-        self._waits = 0
-        self._waiting: dict[int, tuple[Callable[[], bool], Callable[[], object]]] = {}
         self._headless = False
         self._for_controller: list[Callable[[], None]] = []
 
@@ -226,8 +215,6 @@ class MemoryCluster:
         """The batch that holds an offset cannot be decoded any more, as with a bomb or a failing disk."""
         self.log(partition).damage(offset, why)
 
-    # --- connections
-
     def submit(self, operation: Callable[[], T], *, controlled: bool = False) -> asyncio.Future[T]:
         """A request arrives: done now, or when a paused broker goes on, or never if it is killed first.
 
@@ -256,38 +243,6 @@ class MemoryCluster:
         else:
             serve()
         return future
-
-    def when(self, condition: Callable[[], bool], then: Callable[[], object]) -> Callable[[], None]:
-        """Calls back once, at the first change (a record, a fault, a topic) after which a condition holds.
-
-        Returns what ends the wait.
-        """
-        self._waits += 1
-        number = self._waits
-        self._waiting[number] = (condition, then)
-        return lambda: _drop(self._waiting, number)
-
-    async def until(self, condition: Callable[[], bool], seconds: float) -> bool:
-        """Waits for a change that makes a condition hold. Returns whether one did within so many seconds."""
-        if condition():
-            return True
-        loop = asyncio.get_running_loop()
-        came: asyncio.Future[bool] = loop.create_future()
-        forget = self.when(condition, partial(_settle, came, True))
-        late = loop.call_later(seconds, _settle, came, False)
-        try:
-            return await came
-        finally:
-            forget()
-            late.cancel()
-
-    def notify(self) -> None:
-        """Something changed: asks whoever waits whether it was for that."""
-        self.changes += 1
-        for number, (condition, then) in tuple(self._waiting.items()):
-            if condition():
-                self._waiting.pop(number, None)
-                then()
 
     def describe(self) -> ClusterDescription:
         """See `KafkaAdmin.describe_cluster`."""
@@ -350,7 +305,7 @@ class MemoryCluster:
         digest = hashlib.sha256(f"{self.cluster_id}/{topic}/{self._ids}".encode()).digest()
         logs = [Log() for _ in range(partitions)]
         replicas = [Replicas(each) for each in spread(self._brokers, partitions, replication_factor)]
-        self._topics[topic] = _Topic(digest[:16], logs, dict(config), replicas)
+        self._topics[topic] = MemoryTopic(digest[:16], logs, dict(config), replicas)
         self.notify()
 
     def check_topic(self, topic: str, partitions: int, replication_factor: int, config: Mapping[str, str]) -> None:
@@ -537,17 +492,8 @@ class MemoryCluster:
             for log in topic.logs:
                 log.expire(kept_from(log, config, looked_ms))
 
-    def _topic(self, topic: str) -> _Topic:
+    def _topic(self, topic: str) -> MemoryTopic:
         self._clean()
         if topic not in self._topics:
             raise NotFound(f"topic {topic} does not exist")
         return self._topics[topic]
-
-
-def _settle(waiting: asyncio.Future[bool], answer: bool) -> None:
-    if not waiting.done():
-        waiting.set_result(answer)
-
-
-def _drop(waiting: dict[int, tuple[Callable[[], bool], Callable[[], object]]], number: int) -> None:
-    waiting.pop(number, None)

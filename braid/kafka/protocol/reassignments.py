@@ -1,11 +1,17 @@
 """Reassignments of partitions (KIP-455) in Kafka's requests and answers."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
 
 from aiokafka.protocol.admin import AlterPartitionReassignmentsRequest, ListPartitionReassignmentsRequest
 
 from braid.kernel.ports import Reassignment
+
+# Rows of answers, by topic and partition, as aiokafka decodes them; tagged fields come last.
+RefusalRows: TypeAlias = Iterable[tuple[str, Iterable[tuple[int, int, str | None, object]], object]]
+MoveRows: TypeAlias = Iterable[
+    tuple[str, Iterable[tuple[int, Sequence[int], Sequence[int], Sequence[int], object]], object]
+]
 
 
 def reassign_request(
@@ -25,18 +31,18 @@ def reassignments_request(topic: str, partitions: int, timeout_seconds: float) -
     return ListPartitionReassignmentsRequest(int(timeout_seconds * 1_000), topics, tags)
 
 
-def refusals_of(answer: Any) -> Iterator[tuple[int, int, str | None]]:
+def refusals_of(rows: RefusalRows) -> Iterator[tuple[int, int, str | None]]:
     """Partitions that the controller refused to reassign: number, error code, its own words."""
-    for _, partitions, *_ in answer.responses:
-        for number, code, message, *_ in partitions:
+    for _, partitions, _ in rows:
+        for number, code, message, _ in partitions:
             if code:
                 yield number, code, message
 
 
-def told_reassignments(answer: Any) -> dict[int, Reassignment]:
+def told_reassignments(rows: MoveRows) -> dict[int, Reassignment]:
     """What is under way, by partition, from an answer about one topic."""
     return {
         number: Reassignment(tuple(replicas), tuple(adding), tuple(removing))
-        for _, partitions, *_ in answer.topics
-        for number, replicas, adding, removing, *_ in partitions
+        for _, partitions, _ in rows
+        for number, replicas, adding, removing, _ in partitions
     }

@@ -8,29 +8,8 @@ from typing import NamedTuple
 
 from braid.kernel.offset_ranges import Ranges
 from braid.kernel.ports import HistoryId
-
-
-class LogId(NamedTuple):
-    """One partition's log on one cluster."""
-
-    cluster: str
-    topic: str
-    partition: int
-
-
-class Place(NamedTuple):
-    """Where a record lies."""
-
-    cluster: str
-    topic: str
-    partition: int
-    offset: int
-
-    @property
-    def log(self) -> LogId:
-        """Its log."""
-        return LogId(self.cluster, self.topic, self.partition)
-
+from tests.support.checkers.places import LogId as LogId
+from tests.support.checkers.places import Place as Place
 
 # --- records
 

@@ -1,0 +1,34 @@
+"""Which events commands about a channel's copies lead to. Pure."""
+
+from collections.abc import Sequence
+
+from braid.kernel.errors import Invalid, Refused
+from braid.kernel.limits import REPLICATION_MAX
+from services.registry.channels import IN_USE
+from services.registry.commands import IntendReassignment, RecordCopies
+from services.registry.events import CopiesSettled, ReassignmentIntended, StreamEvent
+from services.registry.streams import Stream
+
+
+def intend_reassignment(state: Stream, command: IntendReassignment) -> Sequence[StreamEvent]:
+    channel = state.channel(command.ref)
+    if command.copies == channel.copies_intended:
+        return []
+    if channel.state not in IN_USE or channel.retiring:
+        raise Refused(f"channel {channel.ref} is {channel.state.name}: its copies stay as they are")
+    within_copies(command.copies)
+    # A second intent of one reassignment keeps the throttle: whoever ends it must know that it is there.
+    throttle = max(command.throttle_bytes_per_s, channel.throttle_bytes_per_s)
+    return [ReassignmentIntended(command.ref, command.copies, throttle, state.spec)]
+
+
+def settle_copies(state: Stream, command: RecordCopies) -> Sequence[StreamEvent]:
+    """Of deleted streams, too: a reassignment that is under way has its end recorded before the topic goes."""
+    channel = state.channel(command.ref)
+    settled = command.copies == channel.copies and not channel.copies_intended
+    return [] if settled else [CopiesSettled(command.ref, command.copies, state.spec)]
+
+
+def within_copies(copies: int) -> None:
+    if not 1 <= copies <= REPLICATION_MAX:
+        raise Invalid(f"{copies} is not between 1 and {REPLICATION_MAX}", field="copies")
