@@ -124,7 +124,8 @@ class Observed:
         """What to believe after one more look, which came as far as a partition of the canary's."""
         thresholds = self.thresholds(cluster)
         heard = heard.by(thresholds.witness_hosts, thresholds.witness_share)
-        self._refused = self._refused + 1 if look.refused else 0
+        # What comes after metadata asks one broker: that it refuses says nothing of those that answered.
+        self._refused = self._refused + 1 if look.refused and look.failed is Part.METADATA else 0
         if look.failed is None:
             self._latency = self._latency.after(look.append_seconds)
         if partition is not None and look.failed is None:

@@ -223,6 +223,24 @@ def test_hosts_that_are_acknowledged_show_that_nothing_hangs_where_all_would(
     assert bool(observed.channels_hanging(cluster("east"), 3.0, {CANARY: None})) == (health is Health.HALF_DEAD)
 
 
+def test_one_leader_that_refuses_to_connect_is_not_every_broker() -> None:
+    """Two of three died and producers complain: the third still answers for metadata, so the cluster is not DOWN."""
+    observed = Observed(cluster("east"), Thresholds())
+    canary = TopicDescription(CANARY, b"", [1, 2, 3], replicas=((1, 2, 3),) * 3)
+    failing = Hearsay(hosts=1, failing=1, failing_since=0.0, complaining_since=0.0)
+    found = set[Health]()
+    for step in range(12):
+        now = step * 0.25
+        observed.see_canary(Survey(1, [1, 2, 3], {CANARY: canary}), now)
+        observed.gaps.see_silent([2, 3])
+        refused = Look(now, now + 0.01, Part.APPEND, "broker h:2 does not answer: refused", refused=True)
+        judged = observed.see_look(
+            cluster("east"), refused, TopicPartition(CANARY, 1), Heard(failing, failing), step * 250
+        )
+        found.add(judged.health)
+    assert found == {Health.SUSPECT, Health.HALF_DEAD}
+
+
 def test_an_append_that_the_registry_is_refused_hangs_nothing() -> None:
     observed = Observed(cluster("east"), Thresholds())
     replicas = ((1, 2, 3), (2, 3, 1), (3, 1, 2))
