@@ -64,6 +64,7 @@ VERBS: Final[Mapping[str, Verb]] = {
     "doctor": Verb("braid.cli.doctor", "Check everything, and say what to do"),
     "reset": Verb("braid.cli.resetting", "Move a group's progress to a time, an offset, or an end of the log"),
     "dlq": Verb("braid.cli.dlq", "Replay dead letters; pause, resume or cancel a replay"),
+    "archive": Verb("braid.cli.archive", "Check what is archived of histories"),
     "store": Verb("braid.cli.store.verbs", "Back up the event store, and restore it"),
     "completion": Verb("braid.cli.completion", "Print a completion script for bash, zsh or fish"),
 }

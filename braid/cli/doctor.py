@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from braid.cli.session import Session
     from braid.rpc.mesh_client import KnownEndpoint
 
-_DOCTOR: Final = """Check the mesh: services, clocks, clusters, their settings, standbys, idle groups, lag.
+_DOCTOR: Final = """Check the mesh: services, clocks, clusters, their settings, standbys, idle groups, lag, archives.
 
 \b
   braid doctor
@@ -62,12 +62,18 @@ async def _examine(session: "Session", format: Format) -> int:
 async def all_findings(session: "Session") -> list["Finding"]:
     """Runs every check; parts that cannot be read are findings too."""
     from braid.cli import findings
+    from braid.cli.archive import ask_archives
+    from braid.cli.archive_findings import check_archive
     from braid.cli.cluster_asking import ask_cluster
     from braid.cli.cluster_findings import check_cluster, check_versions
     from braid.cli.listing import all_clusters, all_streams
 
-    replicas = await asyncio.gather(*(_ask_replica(session, each) for each in await session.endpoints()))
+    endpoints = await session.endpoints()
+    replicas = await asyncio.gather(*(_ask_replica(session, each) for each in endpoints))
     found = [*findings.check_services(replicas), *findings.check_clocks(replicas)]
+    found += [
+        finding for each in await ask_archives(session, endpoints) for finding in check_archive(each, session.now_ms)
+    ]
     if any(each.service == "lagmon" and each.error is None for each in replicas):
         found += await _ask_lag(session)
     try:

@@ -22,7 +22,7 @@ from braid.runtime.archive.shelf import Shelf
 from braid.runtime.archive.writer import SnapshotWriter
 from braid.runtime.fold import Fold, state_hash
 from braid.runtime.kinds import AnyKind, Asked, Authority, Change, Kind, Leadership, Outcome, RecordedEvent, Reloaded
-from braid.runtime.past import Listed, Past, PastReader
+from braid.runtime.past import Listed, Past, PastReader, Verified
 from braid.runtime.retry import Backoff
 from braid.runtime.telemetry import Metrics, logger
 
@@ -133,6 +133,14 @@ class Aggregates:
     async def past(self, kind: Kind[S, C, E], id: str, at_ms: int = 0) -> Past[S]:
         """A history as it was at a moment, or is now where `at_ms` is 0: see `runtime.past`. Raises `HistoryHole`."""
         return await self._past.at(HistoryId(self._service, kind.name, id), kind, at_ms)
+
+    async def verified(self, history: HistoryId, names_only: bool) -> Verified:
+        """Which archived events are missing or changed: see `PastReader.verified`."""
+        return await self._past.verified(history, self._kind_of(history), names_only)
+
+    def sequences(self) -> Mapping[HistoryId, int]:
+        """The last sequence of every history."""
+        return {history: fold.sequence for history, fold in self._folds.items()}
 
     async def watch_events(self, prefix: str, after_revision: int) -> AsyncIterator[RecordedEvent]:
         """Yields events under a prefix (see `histories`) appended after a revision, in order, without gaps, forever.

@@ -52,6 +52,14 @@ class Listed:
     gaps: Sequence[Gap] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """How many events of a history the archive has, and which are missing or changed."""
+
+    events: int
+    problems: Sequence[Gap]
+
+
 class PastReader:
     """Answers what a history was. Reads the event store and the archive; all it writes is what peers' archives gave."""
 
@@ -110,6 +118,15 @@ class PastReader:
                 return await _part(kept, kind, first, most, until_ms, latest)
             except ArchiveDamaged as error:
                 kept = kept.without(error)
+
+    async def verified(self, history: HistoryId, kind: AnyKind, names_only: bool) -> Verified:
+        """Reads all archived events of a history again; with `names_only` looks at names alone. Raises `Unavailable`.
+
+        What peers have whole is taken from them, and no problem. What is older than the archive is none either.
+        """
+        kept = await self._kept(history, kind.erased())
+        events, problems = await kept.verified(names_only)
+        return Verified(events, problems)
 
     async def _kept(self, history: HistoryId, kind: Kind[object, object, object]) -> Kept:
         loaded = await self._store.load(history)

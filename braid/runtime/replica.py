@@ -73,7 +73,7 @@ class Replica:
         self._peers = Peers(transport, service.name, self._store_directory.endpoints, lambda: self.address)
         shelf = Shelf(archive.store, host.clock, self._peers.archives) if archive else None
         self.aggregates = Aggregates(store, service.kinds, host, service.name, self, self.metrics, shelf)
-        self.archive = ArchiveHandlers(service.name, shelf, self.aggregates.archive_log, archive)
+        self.archive = ArchiveHandlers(service.name, shelf, self.aggregates.archive_log, archive, self.aggregates)
         self._sweeper = (
             Sweeper(shelf, service.name, host.clock, self.metrics, archive.retention_days, self.leading)
             if archive and shelf

@@ -3,7 +3,12 @@
 from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from braid.api.mesh.v1.archive_pb2 import GetArchiveRequest, ListArchiveRequest, ReadArchiveRequest
+from braid.api.mesh.v1.archive_pb2 import (
+    GetArchiveRequest,
+    ListArchiveRequest,
+    ReadArchiveRequest,
+    VerifyArchiveRequest,
+)
 from braid.api.mesh.v1.endpoint_pb2 import Endpoint, ListEndpointsRequest, ListEndpointsResponse
 from braid.api.mesh.v1.event_pb2 import (
     EventRecord,
@@ -53,6 +58,7 @@ def build_rpc_service(service: Service, replica: "Replica") -> RpcService:
         method_path(service.name, "ListEndpoints"): unary(ListEndpointsRequest, events.list_endpoints),
         method_path(service.name, "ListEvents"): unary(ListEventsRequest, events.list_events),
         method_path(service.name, "GetArchive"): unary(GetArchiveRequest, archive.get_archive),
+        method_path(service.name, "VerifyArchive"): unary(VerifyArchiveRequest, archive.verify_archive),
         method_path(service.name, "ListArchive"): unary(ListArchiveRequest, archive.list_archive),
         method_path(service.name, "ReadArchive"): unary(ReadArchiveRequest, archive.read_archive),
     }

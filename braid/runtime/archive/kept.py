@@ -45,6 +45,21 @@ class Kept:
         """The missing ranges, oldest first."""
         return [piece for piece in self._line if isinstance(piece, Gap)]
 
+    async def verified(self, names_only: bool) -> tuple[int, Sequence[Gap]]:
+        """How many archived events there are, and what is missing or, where objects are opened, changed among them."""
+        events, problems = 0, [gap for gap in self.gaps if gap.first > 1]
+        for piece in self._line:
+            if isinstance(piece, Gap):
+                continue
+            try:
+                if not names_only and self._shelf is not None:
+                    await self._shelf.open_again(piece.name)
+                events += piece.last - piece.first + 1
+            except ArchiveDamaged as error:
+                first, last = int(error.metadata["first"]), int(error.metadata["last"])
+                problems.append(Gap(self.history, first, min(last, piece.last), error.message))
+        return events, sorted(problems, key=lambda gap: gap.first)
+
     async def until(self, at_ms: int) -> int:
         """Sequence of the last event that is not later than a moment; 0 for a moment before the first.
 

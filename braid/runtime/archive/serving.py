@@ -1,8 +1,8 @@
 """RPC handlers for a replica's archive, and a client for the archives of its peers."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from braid.api.mesh.v1.archive_pb2 import (
     ArchiveStatus,
@@ -11,6 +11,8 @@ from braid.api.mesh.v1.archive_pb2 import (
     ListArchiveResponse,
     ReadArchiveRequest,
     ReadArchiveResponse,
+    VerifyArchiveRequest,
+    VerifyArchiveResponse,
 )
 from braid.api.mesh.v1.event_pb2 import EventGap
 from braid.archive import names
@@ -21,6 +23,8 @@ from braid.kernel.limits_archive import (
     ARCHIVE_PEER_NAMES_MAX,
     ARCHIVE_PIECE_BYTES,
     ARCHIVE_RETENTION_DAYS,
+    ARCHIVE_VERIFY_EVENTS,
+    ARCHIVE_VERIFY_HISTORIES,
 )
 from braid.kernel.ports import (
     ArchivedObject,
@@ -36,6 +40,9 @@ from braid.rpc.methods import method_path
 from braid.runtime.archive.line import Gap
 from braid.runtime.archive.log import ArchiveLog
 from braid.runtime.archive.shelf import Shelf
+
+if TYPE_CHECKING:
+    from braid.runtime.past import Verified
 
 T = TypeVar("T")
 
@@ -57,14 +64,44 @@ class Archive:
     retention_days: float = ARCHIVE_RETENTION_DAYS
 
 
+class Writer(Protocol):
+    """What writes to the archive."""
+
+    failing_reason: str
+
+
+class Histories(Protocol):
+    """The histories that are archived: `runtime.aggregates`."""
+
+    @property
+    def snapshots(self) -> Writer:
+        """What archives them."""
+        ...
+
+    def histories(self, prefix: str = "") -> Sequence[HistoryId]:
+        """Known ones, sorted."""
+        ...
+
+    def sequences(self) -> Mapping[HistoryId, int]:
+        """The last sequence of each."""
+        ...
+
+    async def verified(self, history: HistoryId, names_only: bool) -> "Verified":
+        """What the archive has of one."""
+        ...
+
+
 class ArchiveHandlers:
     """The handlers that every service has for its archive."""
 
-    def __init__(self, service: str, shelf: Shelf | None, log: ArchiveLog, archive: Archive | None) -> None:
+    def __init__(
+        self, service: str, shelf: Shelf | None, log: ArchiveLog, archive: Archive | None, histories: Histories
+    ) -> None:
         self._service = service
         self._shelf = shelf
         self._log = log
         self._archive = archive
+        self._histories = histories
 
     async def get_archive(self, request: GetArchiveRequest, caller: Caller) -> ArchiveStatus:
         """How this replica's archive is, and what the service's leaders noted."""
@@ -79,7 +116,28 @@ class ArchiveHandlers:
             status.location, status.shared = self._archive.location, self._archive.store.shared
             status.size_bytes = sum(each.size_bytes for each in listed)
             status.retention_days = self._archive.retention_days
+            status.replica_failing_reason = self._histories.snapshots.failing_reason
+            waiting = _waiting(self._histories.sequences(), [each.name for each in listed])
+            status.waiting_events, status.waiting_history = waiting[0], str(waiting[1] or "")
         return status
+
+    async def verify_archive(self, request: VerifyArchiveRequest, caller: Caller) -> VerifyArchiveResponse:
+        """What is missing or changed, history by history. Raises `NotFound` without an archive, `Unavailable`."""
+        if self._shelf is None:
+            raise NotFound("this replica has no archive", remedy="set BRAID_ARCHIVE")
+        page = VerifyArchiveResponse()
+        for history in self._histories.histories(request.history):
+            place = f"{history.kind}/{history.id}"
+            if place <= request.page_token:
+                continue
+            found = await self._histories.verified(history, request.names_only)
+            page.histories += 1
+            page.events += found.events
+            page.problems.extend(gap_message(gap) for gap in found.problems)
+            if page.histories >= ARCHIVE_VERIFY_HISTORIES or page.events >= ARCHIVE_VERIFY_EVENTS:
+                page.next_page_token = place
+                break
+        return page
 
     async def list_archive(self, request: ListArchiveRequest, caller: Caller) -> ListArchiveResponse:
         """Names of a history's objects here. Raises `Invalid`."""
@@ -198,6 +256,17 @@ class Peers:
 def gap_message(gap: Gap) -> EventGap:
     """A gap as the API tells it."""
     return EventGap(history=str(gap.history), first=gap.first, last=gap.last, reason=gap.reason)
+
+
+def _waiting(sequences: Mapping[HistoryId, int], listed: Sequence[str]) -> tuple[int, HistoryId | None]:
+    """By how many events the archive is behind a history at most, and which one."""
+    until: dict[HistoryId, int] = {}
+    for name in map(names.parse, listed):
+        if isinstance(name, names.SegmentName):
+            until[name.history] = max(until.get(name.history, 0), name.last)
+    behind = ((last - until.get(history, 0), history) for history, last in sequences.items())
+    most = max(behind, default=(0, None))
+    return most if most[0] > 0 else (0, None)
 
 
 def _parts(history: str) -> list[str]:

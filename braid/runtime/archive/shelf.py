@@ -127,6 +127,11 @@ class Shelf:
                 self._open.popitem(last=False)
         return found
 
+    async def open_again(self, name: SegmentName) -> Segment:
+        """Like `open`, and reads the object even if it is known already."""
+        self._open.pop(name, None)
+        return await self.open(name)
+
     async def open_base(self, name: BaseName, link: bytes) -> Snapshot | None:
         """A base, if it is whole and of the event with this link; None else, here and at every peer."""
         for store in (self.store, *await self._others()):

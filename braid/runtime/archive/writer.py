@@ -74,7 +74,7 @@ class SnapshotWriter:
         self._notes = log
         self._incarnation = incarnation
         self._log = logger(service)
-        self._failing = False
+        self.failing_reason = ""  # why this replica's archive took nothing the last time
         self._epoch = 0  # of the leadership under which the notes were last brought up to date
         self._locks: dict[HistoryId, asyncio.Lock] = defaultdict(asyncio.Lock)
         self.backlog_events_max = ARCHIVE_BACKLOG_EVENTS_MAX
@@ -192,7 +192,7 @@ class SnapshotWriter:
         self, history: HistoryId, tail: _Tail, due: Mark | None, reason: str, leadership: Leadership | None
     ) -> bool:
         """Notes that the archive takes nothing. Returns whether the snapshot is saved all the same."""
-        self._failing = True
+        self.failing_reason = reason[:_REASON_MAX]
         self._metrics.archive_failing.set(1)
         self._metrics.archive_failures.inc()
         self._log.error("not archived", history=str(history), waiting_events=len(tail.events), error=reason)
@@ -218,10 +218,10 @@ class SnapshotWriter:
 
     async def _worked(self, leadership: Leadership | None) -> None:
         """Notes that the archive takes events again, also after another leader's failure."""
-        if leadership is not None and (self._failing or self._epoch != leadership.epoch):
+        if leadership is not None and (self.failing_reason or self._epoch != leadership.epoch):
             await self._notes.resumed(leadership)
             self._epoch = leadership.epoch
-        self._failing = False
+        self.failing_reason = ""
         self._metrics.archive_failing.set(0)
 
 

@@ -11,6 +11,7 @@ import io
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import NamedTuple
 
+from braid.archive.memory import MemoryArchive
 from braid.cli import app
 from braid.cli.endpoints import Choice
 from braid.cli.errors import EXIT_INTERRUPTED, error_text, exit_code
@@ -23,6 +24,7 @@ from braid.kafka.memory.world import MemoryKafka
 from braid.kernel.errors import BraidError
 from braid.rpc.memory_network import MemoryNetwork
 from braid.rpc.memory_transport import MemoryTransport
+from braid.runtime.archive.serving import Archive
 from braid.runtime.replica import Replica
 from braid.runtime.service import Service
 from braid.stores.memory import MemoryStore
@@ -72,6 +74,7 @@ class Shell:
         self.kafka = MemoryKafka(self.me.host.clock, lambda: self.kafka_latency_seconds)
         self.processes: dict[str, VirtualProcess] = {}
         self.replicas: dict[str, Replica] = {}
+        self.archives: dict[str, MemoryArchive] = {}
         self.lagmon = ScriptedLagmon()
         self.dlq = ScriptedDlq()
 
@@ -94,7 +97,13 @@ class Shell:
         transport = MemoryTransport(self.network, instance)
         store = MemoryStore(process.host, self.server)
         replica = Replica(
-            self._service(instance), process.host, store, transport, address=f"{instance}:1", instance=instance
+            self._service(instance),
+            process.host,
+            store,
+            transport,
+            address=f"{instance}:1",
+            instance=instance,
+            archive=Archive(self.archives[instance], "memory") if instance in self.archives else None,
         )
         self.processes[instance], self.replicas[instance] = process, replica
         process.tasks.spawn(replica.run(), "run")

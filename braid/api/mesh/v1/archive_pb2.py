@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from braid.api.mesh.v1 import event_pb2 as braid_dot_api_dot_mesh_dot_v1_dot_event__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1f\x62raid/api/mesh/v1/archive.proto\x12\x11\x62raid.api.mesh.v1\x1a\x1d\x62raid/api/mesh/v1/event.proto\"\x13\n\x11GetArchiveRequest\"\xbb\x01\n\rArchiveStatus\x12\x10\n\x08location\x18\x01 \x01(\t\x12\x0e\n\x06shared\x18\x02 \x01(\x08\x12\x16\n\x0e\x66\x61iling_reason\x18\x03 \x01(\t\x12\x18\n\x10\x66\x61iling_since_ms\x18\x04 \x01(\x03\x12*\n\x05holes\x18\x05 \x03(\x0b\x32\x1b.braid.api.mesh.v1.EventGap\x12\x12\n\nsize_bytes\x18\x06 \x01(\x03\x12\x16\n\x0eretention_days\x18\x07 \x01(\x01\"%\n\x12ListArchiveRequest\x12\x0f\n\x07history\x18\x01 \x01(\t\"$\n\x13ListArchiveResponse\x12\r\n\x05names\x18\x01 \x03(\t\"2\n\x12ReadArchiveRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06offset\x18\x02 \x01(\x03\"7\n\x13ReadArchiveResponse\x12\x0c\n\x04\x64\x61ta\x18\x01 \x01(\x0c\x12\x12\n\nsize_bytes\x18\x02 \x01(\x03\"\x92\x02\n\x0c\x41rchiveEvent\x12\x32\n\x08metadata\x18\x01 \x01(\x0b\x32 .braid.api.mesh.v1.EventMetadata\x12>\n\x10\x61rchiving_failed\x18\x02 \x01(\x0b\x32\".braid.api.mesh.v1.ArchivingFailedH\x00\x12@\n\x11\x61rchiving_resumed\x18\x03 \x01(\x0b\x32#.braid.api.mesh.v1.ArchivingResumedH\x00\x12\x43\n\x13\x65vents_not_archived\x18\x04 \x01(\x0b\x32$.braid.api.mesh.v1.EventsNotArchivedH\x00\x42\x07\n\x05\x65vent\"2\n\x0f\x41rchivingFailed\x12\x0f\n\x07history\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"\x12\n\x10\x41rchivingResumed\"z\n\x11\x45ventsNotArchived\x12\x0f\n\x07history\x18\x01 \x01(\t\x12\r\n\x05\x66irst\x18\x02 \x01(\x03\x12\x0c\n\x04last\x18\x03 \x01(\x03\x12\x0e\n\x06reason\x18\x04 \x01(\t\x12\x13\n\x0blink_before\x18\x05 \x01(\x0c\x12\x12\n\nlink_after\x18\x06 \x01(\x0c\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1f\x62raid/api/mesh/v1/archive.proto\x12\x11\x62raid.api.mesh.v1\x1a\x1d\x62raid/api/mesh/v1/event.proto\"\x13\n\x11GetArchiveRequest\"\x8c\x02\n\rArchiveStatus\x12\x10\n\x08location\x18\x01 \x01(\t\x12\x0e\n\x06shared\x18\x02 \x01(\x08\x12\x16\n\x0e\x66\x61iling_reason\x18\x03 \x01(\t\x12\x18\n\x10\x66\x61iling_since_ms\x18\x04 \x01(\x03\x12*\n\x05holes\x18\x05 \x03(\x0b\x32\x1b.braid.api.mesh.v1.EventGap\x12\x12\n\nsize_bytes\x18\x06 \x01(\x03\x12\x16\n\x0eretention_days\x18\x07 \x01(\x01\x12\x1e\n\x16replica_failing_reason\x18\x08 \x01(\t\x12\x16\n\x0ewaiting_events\x18\t \x01(\x03\x12\x17\n\x0fwaiting_history\x18\n \x01(\t\"O\n\x14VerifyArchiveRequest\x12\x0f\n\x07history\x18\x01 \x01(\t\x12\x12\n\nnames_only\x18\x02 \x01(\x08\x12\x12\n\npage_token\x18\x03 \x01(\t\"\x82\x01\n\x15VerifyArchiveResponse\x12-\n\x08problems\x18\x01 \x03(\x0b\x32\x1b.braid.api.mesh.v1.EventGap\x12\x11\n\thistories\x18\x02 \x01(\x03\x12\x0e\n\x06\x65vents\x18\x03 \x01(\x03\x12\x17\n\x0fnext_page_token\x18\x04 \x01(\t\"%\n\x12ListArchiveRequest\x12\x0f\n\x07history\x18\x01 \x01(\t\"$\n\x13ListArchiveResponse\x12\r\n\x05names\x18\x01 \x03(\t\"2\n\x12ReadArchiveRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06offset\x18\x02 \x01(\x03\"7\n\x13ReadArchiveResponse\x12\x0c\n\x04\x64\x61ta\x18\x01 \x01(\x0c\x12\x12\n\nsize_bytes\x18\x02 \x01(\x03\"\x92\x02\n\x0c\x41rchiveEvent\x12\x32\n\x08metadata\x18\x01 \x01(\x0b\x32 .braid.api.mesh.v1.EventMetadata\x12>\n\x10\x61rchiving_failed\x18\x02 \x01(\x0b\x32\".braid.api.mesh.v1.ArchivingFailedH\x00\x12@\n\x11\x61rchiving_resumed\x18\x03 \x01(\x0b\x32#.braid.api.mesh.v1.ArchivingResumedH\x00\x12\x43\n\x13\x65vents_not_archived\x18\x04 \x01(\x0b\x32$.braid.api.mesh.v1.EventsNotArchivedH\x00\x42\x07\n\x05\x65vent\"2\n\x0f\x41rchivingFailed\x12\x0f\n\x07history\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"\x12\n\x10\x41rchivingResumed\"z\n\x11\x45ventsNotArchived\x12\x0f\n\x07history\x18\x01 \x01(\t\x12\r\n\x05\x66irst\x18\x02 \x01(\x03\x12\x0c\n\x04last\x18\x03 \x01(\x03\x12\x0e\n\x06reason\x18\x04 \x01(\t\x12\x13\n\x0blink_before\x18\x05 \x01(\x0c\x12\x12\n\nlink_after\x18\x06 \x01(\x0c\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,21 +35,25 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GETARCHIVEREQUEST']._serialized_start=85
   _globals['_GETARCHIVEREQUEST']._serialized_end=104
   _globals['_ARCHIVESTATUS']._serialized_start=107
-  _globals['_ARCHIVESTATUS']._serialized_end=294
-  _globals['_LISTARCHIVEREQUEST']._serialized_start=296
-  _globals['_LISTARCHIVEREQUEST']._serialized_end=333
-  _globals['_LISTARCHIVERESPONSE']._serialized_start=335
-  _globals['_LISTARCHIVERESPONSE']._serialized_end=371
-  _globals['_READARCHIVEREQUEST']._serialized_start=373
-  _globals['_READARCHIVEREQUEST']._serialized_end=423
-  _globals['_READARCHIVERESPONSE']._serialized_start=425
-  _globals['_READARCHIVERESPONSE']._serialized_end=480
-  _globals['_ARCHIVEEVENT']._serialized_start=483
-  _globals['_ARCHIVEEVENT']._serialized_end=757
-  _globals['_ARCHIVINGFAILED']._serialized_start=759
-  _globals['_ARCHIVINGFAILED']._serialized_end=809
-  _globals['_ARCHIVINGRESUMED']._serialized_start=811
-  _globals['_ARCHIVINGRESUMED']._serialized_end=829
-  _globals['_EVENTSNOTARCHIVED']._serialized_start=831
-  _globals['_EVENTSNOTARCHIVED']._serialized_end=953
+  _globals['_ARCHIVESTATUS']._serialized_end=375
+  _globals['_VERIFYARCHIVEREQUEST']._serialized_start=377
+  _globals['_VERIFYARCHIVEREQUEST']._serialized_end=456
+  _globals['_VERIFYARCHIVERESPONSE']._serialized_start=459
+  _globals['_VERIFYARCHIVERESPONSE']._serialized_end=589
+  _globals['_LISTARCHIVEREQUEST']._serialized_start=591
+  _globals['_LISTARCHIVEREQUEST']._serialized_end=628
+  _globals['_LISTARCHIVERESPONSE']._serialized_start=630
+  _globals['_LISTARCHIVERESPONSE']._serialized_end=666
+  _globals['_READARCHIVEREQUEST']._serialized_start=668
+  _globals['_READARCHIVEREQUEST']._serialized_end=718
+  _globals['_READARCHIVERESPONSE']._serialized_start=720
+  _globals['_READARCHIVERESPONSE']._serialized_end=775
+  _globals['_ARCHIVEEVENT']._serialized_start=778
+  _globals['_ARCHIVEEVENT']._serialized_end=1052
+  _globals['_ARCHIVINGFAILED']._serialized_start=1054
+  _globals['_ARCHIVINGFAILED']._serialized_end=1104
+  _globals['_ARCHIVINGRESUMED']._serialized_start=1106
+  _globals['_ARCHIVINGRESUMED']._serialized_end=1124
+  _globals['_EVENTSNOTARCHIVED']._serialized_start=1126
+  _globals['_EVENTSNOTARCHIVED']._serialized_end=1248
 # @@protoc_insertion_point(module_scope)

@@ -47,6 +47,9 @@ class ArchiveStatus(_message.Message):
     HOLES_FIELD_NUMBER: _builtins.int
     SIZE_BYTES_FIELD_NUMBER: _builtins.int
     RETENTION_DAYS_FIELD_NUMBER: _builtins.int
+    REPLICA_FAILING_REASON_FIELD_NUMBER: _builtins.int
+    WAITING_EVENTS_FIELD_NUMBER: _builtins.int
+    WAITING_HISTORY_FIELD_NUMBER: _builtins.int
     location: _builtins.str
     """Where it lies; empty when this replica has none."""
     shared: _builtins.bool
@@ -56,6 +59,11 @@ class ArchiveStatus(_message.Message):
     failing_since_ms: _builtins.int
     size_bytes: _builtins.int
     retention_days: _builtins.float
+    replica_failing_reason: _builtins.str
+    """Why this replica's own archive takes nothing now; empty when it does."""
+    waiting_events: _builtins.int
+    """The most events of one history that this replica's archive is behind the event store, and of which."""
+    waiting_history: _builtins.str
     @_builtins.property
     def holes(self) -> _containers.RepeatedCompositeFieldContainer[_event_pb2.EventGap]:
         """Events that were compacted without a copy."""
@@ -70,14 +78,78 @@ class ArchiveStatus(_message.Message):
         holes: _abc.Iterable[_event_pb2.EventGap] | None = ...,
         size_bytes: _builtins.int = ...,
         retention_days: _builtins.float = ...,
+        replica_failing_reason: _builtins.str = ...,
+        waiting_events: _builtins.int = ...,
+        waiting_history: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["failing_reason", b"failing_reason", "failing_since_ms", b"failing_since_ms", "holes", b"holes", "location", b"location", "retention_days", b"retention_days", "shared", b"shared", "size_bytes", b"size_bytes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["failing_reason", b"failing_reason", "failing_since_ms", b"failing_since_ms", "holes", b"holes", "location", b"location", "replica_failing_reason", b"replica_failing_reason", "retention_days", b"retention_days", "shared", b"shared", "size_bytes", b"size_bytes", "waiting_events", b"waiting_events", "waiting_history", b"waiting_history"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ArchiveStatus: _TypeAlias = ArchiveStatus  # noqa: Y015
+
+@_typing.final
+class VerifyArchiveRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    HISTORY_FIELD_NUMBER: _builtins.int
+    NAMES_ONLY_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    history: _builtins.str
+    """`<kind>/<id>`; empty for all histories."""
+    names_only: _builtins.bool
+    """Only look which events there are by the names of objects; open none."""
+    page_token: _builtins.str
+    def __init__(
+        self,
+        *,
+        history: _builtins.str = ...,
+        names_only: _builtins.bool = ...,
+        page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["history", b"history", "names_only", b"names_only", "page_token", b"page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___VerifyArchiveRequest: _TypeAlias = VerifyArchiveRequest  # noqa: Y015
+
+@_typing.final
+class VerifyArchiveResponse(_message.Message):
+    """A page ends after some time or some histories."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PROBLEMS_FIELD_NUMBER: _builtins.int
+    HISTORIES_FIELD_NUMBER: _builtins.int
+    EVENTS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    histories: _builtins.int
+    """Looked at for this page."""
+    events: _builtins.int
+    next_page_token: _builtins.str
+    @_builtins.property
+    def problems(self) -> _containers.RepeatedCompositeFieldContainer[_event_pb2.EventGap]:
+        """Events that are missing, changed, or were compacted without a copy. What is older than a history's archive is not told."""
+
+    def __init__(
+        self,
+        *,
+        problems: _abc.Iterable[_event_pb2.EventGap] | None = ...,
+        histories: _builtins.int = ...,
+        events: _builtins.int = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["events", b"events", "histories", b"histories", "next_page_token", b"next_page_token", "problems", b"problems"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___VerifyArchiveResponse: _TypeAlias = VerifyArchiveResponse  # noqa: Y015
 
 @_typing.final
 class ListArchiveRequest(_message.Message):
