@@ -25,6 +25,12 @@ class _Run:
         """Whether an acknowledgement came over the same connection."""
         return written.connection == self.connection and sender == self.sender
 
+    def precedes(self, written: Written) -> bool:
+        """Whether a record was sent after all of these, as far as sequences or another client of Kafka's tell."""
+        if self.producer < 0 or written.producer != self.producer:
+            return self.producer < 0 or not written.again
+        return (written.sequence - self.next_sequence) % SEQUENCES < SEQUENCES // 2
+
     def take(self, written: Written) -> None:
         """Adds an acknowledgement at a higher offset."""
         if written.offset != self.next or written.sequence != self.next_sequence:
@@ -82,7 +88,7 @@ class Receipts:
         elif run.follows(sender, written):
             if offset >= run.next:
                 run.take(written)
-            elif written.producer >= 0 and not written.again:  # the log begins again lower
+            elif written.producer >= 0 and not written.again and run.precedes(written):  # the log begins again lower
                 self._end(run, sender, written)
         elif (sender, written.connection) > (run.sender, run.connection):  # else one told late
             self._end(run, sender, written)
@@ -90,4 +96,5 @@ class Receipts:
     def _end(self, run: _Run, sender: int, written: Written) -> None:
         self._runs[written.partition] = _Run(sender, written)
         if self._resumed is not None:
-            self._resumed(run.ended(written.partition, written.offset))
+            resumed = written.offset if run.precedes(written) else max(written.offset, run.next)
+            self._resumed(run.ended(written.partition, resumed))

@@ -24,7 +24,8 @@ class Resumption(NamedTuple):
     Attributes:
         first: The first that came over the connection before, of records that were sent over no other.
         next: The one after the last of them.
-        resumed: The first that came over the other connection.
+        resumed: The first that came over the other connection; not below `next` unless its record was sent after all
+            of these, so that a lower one proves that the log was cut.
         producer: Kafka's id of the client they came for; -1 of a client without one, or where it is not told.
         stretches: Which of them were this producer's own, in order, as far as that is remembered: the first and the
             newest always are. Empty from producers of older releases.

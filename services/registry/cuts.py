@@ -97,13 +97,14 @@ class Log:
         self._reads = 0
 
     def is_shorter(self, told: Resumption) -> bool:
-        """Whether it ends below what a producer had acknowledged, unless retention deleted that."""
-        until = told.next if told.stretches else max(told.next, told.resumed + 1)
+        """Whether it ends below what a producer had acknowledged and may have still, unless retention deleted that."""
+        until = min(told.next, told.resumed) if told.stretches else max(told.next, told.resumed + 1)
         return self.end < until and self.start < told.next
 
     async def lost(self, told: Resumption, *, final: bool = False) -> list[Span]:
         """What was cut off of what was acknowledged, as far as the log goes now; `final` if it will not grow.
 
+        What lay above an offset that the producer got once more is gone however short the log is.
         What retention deleted meanwhile cannot be looked at, and was not lost.
 
         Raises:
@@ -114,9 +115,10 @@ class Log:
             return [Span(*each) for each in await UntoldRecords(self, told).lost(final=final)]
         own = OwnRecords(told.producer, told.stretches)
         first, stop = own.index(self.start), own.index(self.end)
+        again = await self._given_out_again(told)
         if first == stop or await self._in_one_piece(own, first, stop):
-            return []
-        return await self._search(own, first, stop)
+            return again
+        return _joined([*await self._search(own, first, stop), *again])
 
     async def head(self, offset: int) -> BatchHead:
         """The head of the batch at an offset. Raises `OffsetOutOfRange` where there is none, or after too many."""
@@ -159,6 +161,14 @@ class Log:
                 high = middle.base
         return low
 
+    async def _given_out_again(self, told: Resumption) -> list[Span]:
+        """What is gone because the producer got an offset again: all from where the leader began that is there now."""
+        at = max(told.resumed, self.start)
+        if at >= told.next:
+            return []
+        first = (await self.span(await self.head(at))).first if at < self.end else at
+        return [Span(first, told.next)]
+
     async def _in_one_piece(self, own: OwnRecords, first: int, stop: int) -> bool:
         """Whether a producer's first and its last record lie there, and one leader's epoch holds both."""
         last = await self.head(own.offset(stop - 1))
@@ -199,3 +209,14 @@ class Log:
 
     async def _lies(self, own: OwnRecords, position: int) -> bool:
         return own.wrote(await self.head(own.offset(position)), position)
+
+
+def _joined(spans: Iterable[Span]) -> list[Span]:
+    """The same offsets in as few spans as there can be."""
+    found: list[Span] = []
+    for span in sorted(spans):
+        if found and span.first <= found[-1].stop:
+            found[-1] = Span(found[-1].first, max(found[-1].stop, span.stop))
+        else:
+            found.append(span)
+    return found

@@ -122,6 +122,22 @@ def test_offsets_that_begin_again_lower_over_the_same_connection_are_told() -> N
     assert told.resumed[1:] == [Resumption(0, 4, 7, 7, 7, (Stretch(4, 7, 3),))]
 
 
+def test_acknowledgements_that_are_told_out_of_order_prove_no_cut() -> None:
+    """Lower offsets prove one only of records that were sent later."""
+    told = Identified()
+    told.sequence = 4
+    told.take(4, 5)
+    told.sequence = 3
+    told.take(3)
+    assert told.resumed == []
+    told.sequence = 2
+    told.take(2, connection=1, again=True)
+    assert told.resumed == [Resumption(0, 4, 6, 6, 7, (Stretch(4, 6, 4),))]
+    told.sequence = 9
+    told.take(1, connection=2, again=True)
+    assert told.resumed[1].resumed == 1, "what was sent later and lies lower does, however often it was sent"
+
+
 def test_of_many_stretches_the_first_and_the_newest_are_remembered() -> None:
     told = Identified()
     told.take(*range(0, 2_000, 2))

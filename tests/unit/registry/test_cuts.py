@@ -109,6 +109,16 @@ def test_of_a_log_that_is_shorter_only_what_it_goes_to_is_judged() -> None:
     assert not log_of(written(1, 7, 0, 9)).is_shorter(told)
 
 
+def test_of_a_log_that_stays_shorter_all_is_told_above_an_offset_that_was_given_out_again() -> None:
+    log, told = written(1, 7, 0, 4) + written(2, 7, 9, 2), own(4, (0, 9, 0))
+    assert lost(log, told) == [(4, 9)] and not log_of(log).is_shorter(told)
+    assert lost(log[:4], told) == [(4, 9)], "it was cut again where it had been"
+    assert lost(log[:2], told) == [(4, 9)] and log_of(log[:2]).is_shorter(told), "the rest may only be late"
+    scattered = written(1, 8, 0, 4) + written(2, 8, 9, 3)
+    assert lost(scattered, own(5, (8, 9, 3))) == [(4, 9)], "whatever the producer remembers of its own records"
+    assert lost(written(2, 7, 9, 8), own(2, (0, 9, 0)), start=3) == [(3, 9)], "retention deleted the offset"
+
+
 def test_sequences_that_began_again_are_known() -> None:
     last = SEQUENCES - 2
     log = [Record(1, 7, (last + at) % SEQUENCES) for at in range(5)]
@@ -358,6 +368,22 @@ def test_what_was_lost_is_told_while_the_channel_carries_traffic() -> None:
         await tell(producer, (0, 2, 10, 5), (0, 0, 9, 6))
         await asyncio.sleep(20)
         assert len(await losses(mesh)) == 1, "told once"
+
+    play(scene)
+
+
+def test_limit_a_producer_that_wrote_nothing_since_a_cut_tells_no_loss_where_others_wrote_on() -> None:
+    """It never sees that its offsets were given out again, and the log is no shorter than its receipts."""
+
+    async def scene(mesh: Mesh) -> None:
+        producer = await cut_and_written_on(mesh)
+        await mesh.move(to_cluster="west")
+        await mesh.until(lambda: len(producer.routes) > 1, 5, "no new route")
+        await producer.call.send(WatchRoutesRequest(channel_left=ChannelLeft(channel=CHANNEL, next_offsets={0: 10})))
+        await producer.acknowledge(producer.routes[-1].revision)
+        await mesh.commit("east", "indexer", TOPIC, 12, 0)
+        await mesh.until_channel(CHANNEL, lambda channel: channel.state == DRAINED, 60)
+        assert await losses(mesh) == []
 
     play(scene)
 
