@@ -9,10 +9,13 @@ import os
 import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from itertools import repeat
 from multiprocessing import get_context
 
-from tests.simulation.run import Result, run_seed
+from tests.simulation.losing_plans import PLANS
+from tests.simulation.plan import plan_of
+from tests.simulation.run import Result, run
 
 TAIL_LINES = 25
 PROCESSES = 2
@@ -26,9 +29,9 @@ def main() -> int:
         os.execve(sys.executable, [sys.executable, "-m", "tests.simulation", *sys.argv[1:]], environment)
     arguments = _arguments()
     if arguments.seed is not None:
-        return _one(arguments.seed, arguments.seconds)
+        return _one(arguments.seed, arguments.seconds, arguments.plan)
     seeds = range(arguments.first, arguments.first + arguments.seeds)
-    return _digests(seeds, arguments.seconds) if arguments.digests else _many(seeds, arguments.seconds)
+    return (_digests if arguments.digests else _many)(seeds, arguments.seconds, arguments.plan)
 
 
 def _arguments() -> argparse.Namespace:
@@ -38,30 +41,38 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--first", type=int, default=0, help="the first of them")
     parser.add_argument("--seconds", type=float, default=SECONDS_DEFAULT, help="simulated seconds with faults")
     parser.add_argument("--digests", action="store_true", help="print only a digest of each seed's trace, and its cost")
+    parser.add_argument(
+        "--plan", choices=sorted(PLANS), default="", help="a plan with a length of its own, not the usual"
+    )
     return parser.parse_args()
 
 
-def _one(seed: int, seconds: float) -> int:
-    result = run_seed(seed, seconds)
+def _played(seed: int, seconds: float, plan: str, lines: int = 0) -> Result:
+    """The result can go to another process, its checkers stay here."""
+    return replace(run(PLANS[plan](seed) if plan else plan_of(seed, seconds), lines), checkers=())
+
+
+def _one(seed: int, seconds: float, plan: str) -> int:
+    result = _played(seed, seconds, plan)
     print("\n".join(result.trace))
     print(_verdict(result))
     return 0 if result.green else 1
 
 
-def _digests(seeds: range, seconds: float) -> int:
+def _digests(seeds: range, seconds: float, plan: str) -> int:
     with ProcessPoolExecutor(PROCESSES, mp_context=get_context("spawn")) as pool:
-        for result in pool.map(run_seed, seeds, repeat(seconds)):
+        for result in pool.map(_played, seeds, repeat(seconds), repeat(plan)):
             told = "\n".join([*result.trace, _verdict(result)])
             digest = hashlib.sha256(told.encode()).hexdigest()[:16]
             print(f"seed {result.seed}: {digest} in {result.cpu_seconds:.2f} s of CPU time", flush=True)
     return 0
 
 
-def _many(seeds: range, seconds: float) -> int:
+def _many(seeds: range, seconds: float, plan: str) -> int:
     red = 0
     simulated, computed, began = 0.0, 0.0, time.monotonic()
     with ProcessPoolExecutor(PROCESSES, mp_context=get_context("spawn")) as pool:
-        for result in pool.map(run_seed, seeds, repeat(seconds), repeat(TAIL_LINES)):
+        for result in pool.map(_played, seeds, repeat(seconds), repeat(plan), repeat(TAIL_LINES)):
             simulated += result.simulated_seconds
             computed += result.cpu_seconds
             if not result.green:
@@ -69,7 +80,10 @@ def _many(seeds: range, seconds: float) -> int:
                 print("\n".join(result.trace[-TAIL_LINES:]))
                 print(_verdict(result))
                 length = f" --seconds {seconds:g}" if seconds != SECONDS_DEFAULT else ""
-                print(f"repeat: make sim SEED={result.seed}  (python -m tests.simulation --seed {result.seed}{length})")
+                length += f" --plan {plan}" if plan else ""
+                chosen = f" PLAN={plan}" if plan else ""
+                command = f"python -m tests.simulation --seed {result.seed}{length}"
+                print(f"repeat: make sim SEED={result.seed}{chosen}  ({command})")
                 sys.stdout.flush()
     wall = time.monotonic() - began
     print(f"{len(seeds)} seeds, {red} red; {simulated:.0f} simulated seconds in {wall:.1f} s: {simulated / wall:.0f}x")

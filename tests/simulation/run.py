@@ -6,7 +6,7 @@ import random
 import time
 import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from braid.kernel.ports import Task
 from tests.simulation.ailments import HonestHealth
@@ -18,7 +18,7 @@ from tests.simulation.journal import InvariantViolated, Journal
 from tests.simulation.leaving import AnsweredTrouble
 from tests.simulation.operations import KeptRules
 from tests.simulation.ordering import KeptOrder
-from tests.simulation.plan import Plan, plan_of
+from tests.simulation.plan import Plan
 from tests.simulation.replaying import Replaying
 from tests.simulation.splitting import early
 from tests.simulation.two_meshes import OtherMesh, OwnTopics
@@ -82,15 +82,15 @@ def run(plan: Plan, lines: int = 0) -> Result:
     """
     began = time.process_time()
     loop = VirtualTimeLoop()
-    loss, replays = ZeroLoss([GROUP, *plan.latecomers]), WholeReplays(GROUP)
-    checkers = [*_checkers(plan, loop.time), *([replays] if plan.replays else [])]
+    loss, losses, replays = ZeroLoss([GROUP, *plan.latecomers]), ExactLosses(), WholeReplays(GROUP)
+    checkers = [*_checkers(plan, loop.time), losses, *([replays] if plan.replays else [])]
     journal = Journal(loop, [loss, *checkers])
     world = World(loop, plan, journal)
     logging.disable(logging.CRITICAL)
     invariant, message = "", ""
     try:
         with early():
-            loop.run_until_complete(_play(world, journal, loss, replays))
+            loop.run_until_complete(_play(world, journal, loss, losses, replays))
     except (InvariantViolated, VirtualFailure, VirtualDeadlock) as failure:
         invariant, message = _reason(journal, failure)
     finally:
@@ -99,11 +99,6 @@ def run(plan: Plan, lines: int = 0) -> Result:
         logging.disable(logging.NOTSET)
     trace, cpu = journal.trace(lines), time.process_time() - began
     return Result(plan.seed, invariant, message, trace, simulated, cpu, journal.counts, journal.violations, checkers)
-
-
-def run_seed(seed: int, fault_seconds: float, lines: int = 0) -> Result:
-    """Plays the plan a seed stands for; the result can go to another process, its checkers stay here."""
-    return replace(run(plan_of(seed, fault_seconds), lines), checkers=())
 
 
 def _checkers(plan: Plan, now: Callable[[], float]) -> list[Checker]:
@@ -120,7 +115,6 @@ def _checkers(plan: Plan, now: Callable[[], float]) -> list[Checker]:
         GapFreeWatches(),
         OneFold(KINDS),
         SafeDrains(),
-        ExactLosses(),
         FencedCommits(),
         KeptRules(),
         HonestlyEmpty(),
@@ -135,7 +129,7 @@ def _checkers(plan: Plan, now: Callable[[], float]) -> list[Checker]:
     return [*checkers, ExclusiveHolders(GROUP)] if plan.exclusive else checkers
 
 
-async def _play(world: World, journal: Journal, loss: ZeroLoss, replays: WholeReplays) -> None:
+async def _play(world: World, journal: Journal, loss: ZeroLoss, losses: ExactLosses, replays: WholeReplays) -> None:
     """Faults, healing, and then everything must come right."""
     await world.start()
     replaying = _replaying(world, journal, replays) if world.plan.replays else None
@@ -160,6 +154,7 @@ async def _play(world: World, journal: Journal, loss: ZeroLoss, replays: WholeRe
     await _expect(world, "I1 zero loss", lambda: list(loss.finish()), settle)
     if replaying is not None:
         await _expect(world, "I12 replays", replaying.left, settle)
+    await _expect(world, "I11 losses", lambda: list(losses.untold()), settle)
     await _expect(world, "I13 liveness: drains", lambda: world.histories.in_state("draining"), settle)
     journal.finish()
     if journal.violations:

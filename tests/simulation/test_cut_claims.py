@@ -12,11 +12,10 @@ import pytest
 from braid.client import committer, restore
 from braid.kernel.ports import Committed
 from braid.kernel.progress_fields import EnvelopeFields
+from tests.simulation.losing_plans import CUTS, gaps, losing
 from tests.simulation.mutants import Mutant
 from tests.simulation.plan import FEW_UNITS, Plan
 from tests.simulation.run import Result, run
-from tests.simulation.test_losing import CUTS
-from tests.simulation.test_losing import plan as losing
 
 NO_UNITS: Final = 8  # not even the smallest envelope fits
 SEEDS: Final = ((8, FEW_UNITS), (9, FEW_UNITS), (3, NO_UNITS))
@@ -28,18 +27,6 @@ _NEWEST: Final = 1 << 20
 def plan(seed: int, units: int) -> Plan:
     """Clusters come back without the ends of logs, and are written on at once."""
     return replace(losing(seed, CUTS), metadata_units=units)
-
-
-def gaps(seed: int) -> Plan:
-    """The same within half a minute, where retried records leave gaps at all times, so that most commits spill."""
-    return replace(
-        plan(seed, FEW_UNITS),
-        fault_seconds=25.0,
-        fault_interval_seconds=1.5,
-        poison_percent=15,
-        backoff_seconds=(1.0, 4.0),
-        faults=(*("shorten-logs",) * 4, "kill-member"),
-    )
 
 
 def spilled(result: Result) -> bool:

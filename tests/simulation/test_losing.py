@@ -1,7 +1,6 @@
 """Clusters return without records: what they lost is told to the offset, that alone is given up, all else is there."""
 
-import random
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Final
 
 import pytest
@@ -16,35 +15,14 @@ from services.registry import cuts, drain
 from services.registry.channels import Channel
 from services.registry.drain import Held
 from services.registry.own_records import OwnRecords
+from tests.simulation.losing_plans import CUTS, FAULTS, REASSIGNMENTS, everything, losing
 from tests.simulation.mutants import Mutant
-from tests.simulation.plan import Plan
 from tests.simulation.run import run
 
-FAULTS: Final = (
-    *("lose-cluster",) * 5,
-    *("reassign-replicas",) * 2,
-    *("kill-member", "pause-member", "fade-member", "move-stream"),
-    *("kill-service", "cut-store", "lose-answers", "slow-appends"),
-)
-CUTS: Final = (*("shorten-logs",) * 6, *FAULTS[4:])
-REASSIGNMENTS: Final = (*("reassign-replicas",) * 10, *FAULTS[7:])
 SEEDS: Final = 8
+SEEDS_EXTENDED: Final = 100
 SEEDS_MAX: Final = 40
 SEEN: Final = ("empties", "replaces", "cuts", "RecordsLost(", "CLOSED")
-
-
-def plan(seed: int, faults: tuple[str, ...] = FAULTS) -> Plan:
-    """A run in which both clusters may lose something; their producers live on and tell their receipts."""
-    return Plan(
-        seed,
-        60.0,
-        settle_seconds=120.0,
-        exclusive=random.Random(f"losing/{seed}").random() < 0.4,
-        faults=faults,
-        cluster_deaths_max=5 if faults is CUTS else 2,  # what is cut short soon returns, and few leave it
-        send_interval_seconds=0.05,
-        handling_seconds=0.4,
-    )
 
 
 @pytest.mark.slow
@@ -52,7 +30,7 @@ def plan(seed: int, faults: tuple[str, ...] = FAULTS) -> Plan:
 def test_what_clusters_lose_is_told_and_given_up_to_the_offset() -> None:
     seen: set[str] = set()
     for seed in range(SEEDS):
-        result = run(plan(seed))
+        result = run(losing(seed))
         assert result.green, "\n".join([f"seed {seed}", *result.trace[-60:], result.message])
         seen |= {word for word in SEEN if any(word in line for line in result.trace)}
     assert seen == set(SEEN)  # else it proves less than it says
@@ -63,10 +41,20 @@ def test_what_clusters_lose_is_told_and_given_up_to_the_offset() -> None:
 def test_logs_that_are_cut_short_while_they_carry_traffic_are_told_to_the_offset_and_consumed_from_there() -> None:
     told = 0
     for seed in range(SEEDS):
-        result = run(plan(seed, CUTS))
+        result = run(losing(seed, CUTS))
         assert result.green, "\n".join([f"seed {seed}", *result.trace[-60:], result.message])
         told += sum("overwritten=(OffsetRange" in line for line in result.trace)
     assert told > SEEDS
+
+
+@pytest.mark.slow
+@pytest.mark.extended
+@pytest.mark.timeout(1800)
+def test_a_hundred_seeds_of_all_that_loses_records() -> None:
+    """With spilled commits and members that leave: `python -m tests.simulation --plan losing --seeds 100`."""
+    for seed in range(SEEDS_EXTENDED):
+        result = run(everything(seed), lines=60)
+        assert result.green, "\n".join([f"seed {seed}", *result.trace, result.message])
 
 
 @pytest.mark.slow
@@ -74,7 +62,7 @@ def test_logs_that_are_cut_short_while_they_carry_traffic_are_told_to_the_offset
 def test_reassigned_replicas_and_elected_leaders_are_no_loss() -> None:
     grown = 0
     for seed in range(2):
-        result = run(plan(seed, REASSIGNMENTS))
+        result = run(losing(seed, REASSIGNMENTS))
         assert result.green, "\n".join([f"seed {seed}", *result.trace[-60:], result.message])
         assert not any("RecordsLost(" in line for line in result.trace)
         grown += sum("leader epochs grow" in line for line in result.trace)
@@ -125,11 +113,18 @@ async def _see_nothing_cut(admin: object, channel: Channel) -> Held | None:
     return None
 
 
+def _prove_nothing(channel: Channel, canaries: Mapping[int, int]) -> None:
+    """Takes canaries to lie where nothing lay before."""
+
+
+_CANARIES_BELIEVED: Final = [(drain, "_cut_short", _see_nothing_cut), (drain, "_hidden", _prove_nothing)]
+
+
 def _is_caught(mutant: Mutant, seeds: tuple[int, ...], faults: tuple[str, ...]) -> bool:
     """Whether a run shows it by the invariant that is to: of a seed known for it, or of another when draws changed."""
     for seed in dict.fromkeys((*seeds, *range(SEEDS_MAX))):
         with mutant.at_work():
-            result = run(plan(seed, faults), lines=1)
+            result = run(losing(seed, faults), lines=1)
         if not result.green and result.invariant.startswith(mutant.invariant):
             print(f"{mutant.name}: seed {seed}: {result.message}")
             return True
@@ -141,7 +136,7 @@ def _is_caught(mutant: Mutant, seeds: tuple[int, ...], faults: tuple[str, ...]) 
 @pytest.mark.parametrize(
     ("mutant", "seeds"),
     [
-        (Mutant("a canary hides a loss", "I11 losses", [(drain, "_cut_short", _see_nothing_cut)]), (1,)),
+        (Mutant("a canary hides a loss", "I11 losses", _CANARIES_BELIEVED), (14, 9, 23)),
     ],
     ids=lambda value: value.name if isinstance(value, Mutant) else "",
 )

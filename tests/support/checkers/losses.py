@@ -67,6 +67,10 @@ class ExactLosses:
         for topic, ranges in self._told.items():
             for each in ranges:
                 yield from self._invented(topic, each)
+        yield from self.untold()
+
+    def untold(self) -> Iterator[str]:
+        """What is gone and not told yet; a registry that has just begun to lead, or judges a cluster, needs time."""
         for log, gone in self._gone.items():
             ranges = self._told.get(Topic(log.cluster, log.topic), ())
             silent = sorted(offset for offset in gone if not within(ranges, Place(*log, offset)))
