@@ -5,12 +5,13 @@ Credentials, region and endpoint are those of the usual environment (`AWS_ACCESS
 """
 
 import os
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from typing import Final, NamedTuple, Self, TypeVar
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Final, NamedTuple, Self
 from urllib.parse import parse_qsl, urlsplit
 
 from pyarrow import fs
 
+from braid.archive.blocking import BlockingArchive, T, parts_of
 from braid.kernel.errors import BraidError, Invalid, NotFound, Unavailable
 from braid.kernel.limits_archive import (
     ARCHIVE_BUCKET_ATTEMPTS,
@@ -19,8 +20,6 @@ from braid.kernel.limits_archive import (
     ARCHIVE_OBJECT_BYTES_MAX,
 )
 from braid.kernel.ports import ArchivedObject, Tasks
-
-T = TypeVar("T")
 
 _REMEDY: Final = "check the bucket's name, its credentials (AWS_… in the environment), and that its endpoint answers"
 _REASON_MAX: Final = 300
@@ -59,34 +58,18 @@ class BucketPlace(NamedTuple):
         return cls(parts.netloc, prefix, endpoint, region)
 
 
-class BucketArchive:
+class BucketArchive(BlockingArchive):
     """`kernel.ports.ArchiveStore` over a bucket. Requests run in threads; each has a time limit."""
 
     shared = True
 
     def __init__(self, place: BucketPlace, mesh: Callable[[], Awaitable[str]], tasks: Tasks) -> None:
         """`mesh` tells the mesh's id, under which its objects lie: meshes may share a bucket."""
+        super().__init__(tasks)
         self._place = place
         self._mesh = mesh
         self._root = ""
-        self._tasks = tasks
         self._files: fs.S3FileSystem | None = None
-
-    async def list(self, prefix: str) -> Sequence[ArchivedObject]:
-        """See `ArchiveStore`."""
-        return await self._in_thread(lambda: sorted(self._found(prefix)))
-
-    async def get(self, name: str) -> bytes:
-        """See `ArchiveStore`."""
-        return await self._in_thread(lambda: self._read(name))
-
-    async def put(self, name: str, data: bytes) -> None:
-        """See `ArchiveStore`."""
-        await self._in_thread(lambda: self._write(name, data))
-
-    async def delete(self, name: str) -> None:
-        """See `ArchiveStore`."""
-        await self._in_thread(lambda: self._remove(name))
 
     async def close(self) -> None:
         """See `ArchiveStore`."""
@@ -95,10 +78,7 @@ class BucketArchive:
     async def _in_thread(self, work: Callable[[], T]) -> T:
         if not self._root:
             self._root = "/".join(part for part in (self._place.bucket, self._place.prefix, await self._mesh()) if part)
-        try:
-            return await self._tasks.run_blocking(work)
-        except OSError as error:
-            raise self._failed(error) from error
+        return await super()._in_thread(work)
 
     def _failed(self, error: OSError) -> BraidError:
         reason = str(error.strerror or error)[:_REASON_MAX]
@@ -121,9 +101,7 @@ class BucketArchive:
         return self._files
 
     def _path(self, name: str) -> str:
-        if any(part in ("", ".", "..") or "\0" in part for part in name.split("/")):
-            raise Invalid(f"{name!r} cannot name an archived object", field="name")
-        return f"{self._root}/{name}"
+        return "/".join((self._root, *parts_of(name)))
 
     def _found(self, prefix: str) -> Iterator[ArchivedObject]:
         start = self._path(prefix.rstrip("/")) if prefix else self._root

@@ -6,56 +6,33 @@ crash leaves beside it is removed when the directory is used again.
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 
-from braid.kernel.errors import BraidError, Invalid, NotFound, Unavailable
+from braid.archive.blocking import BlockingArchive, parts_of
+from braid.kernel.errors import BraidError, NotFound, Unavailable
 from braid.kernel.limits_archive import ARCHIVE_OBJECT_BYTES_MAX
 from braid.kernel.ports import ArchivedObject, Tasks
-
-T = TypeVar("T")
 
 _PART: Final = ".part"
 
 
-class DirectoryArchive:
+class DirectoryArchive(BlockingArchive):
     """`kernel.ports.ArchiveStore` over a directory, which one replica uses. Files are touched in threads."""
 
     shared = False
 
     def __init__(self, directory: Path, tasks: Tasks) -> None:
         """Nothing is touched before the first call."""
+        super().__init__(tasks)
         self._directory = directory
-        self._tasks = tasks
         self._parts = count()
         self._tidied = False
 
-    async def list(self, prefix: str) -> Sequence[ArchivedObject]:
-        """See `ArchiveStore`."""
-        return await self._in_thread(lambda: sorted(self._found(prefix)))
-
-    async def get(self, name: str) -> bytes:
-        """See `ArchiveStore`."""
-        return await self._in_thread(lambda: self._read(name))
-
-    async def put(self, name: str, data: bytes) -> None:
-        """See `ArchiveStore`."""
-        await self._in_thread(lambda: self._write(name, data))
-
-    async def delete(self, name: str) -> None:
-        """See `ArchiveStore`."""
-        await self._in_thread(lambda: self._path(name).unlink(missing_ok=True))
-
     async def close(self) -> None:
         """See `ArchiveStore`."""
-
-    async def _in_thread(self, work: Callable[[], T]) -> T:
-        try:
-            return await self._tasks.run_blocking(work)
-        except OSError as error:
-            raise self._failed(error) from error
 
     def _failed(self, error: OSError) -> BraidError:
         return Unavailable(
@@ -64,10 +41,7 @@ class DirectoryArchive:
         )
 
     def _path(self, name: str) -> Path:
-        parts = name.split("/")
-        if any(part in ("", ".", "..") or "\0" in part for part in parts):
-            raise Invalid(f"{name!r} cannot name an archived object", field="name")
-        return self._directory.joinpath(*parts)
+        return self._directory.joinpath(*parts_of(name))
 
     def _found(self, prefix: str) -> Iterator[ArchivedObject]:
         self._tidy()
@@ -103,6 +77,9 @@ class DirectoryArchive:
             part.unlink(missing_ok=True)
             raise
         _sync(path.parent)
+
+    def _remove(self, name: str) -> None:
+        self._path(name).unlink(missing_ok=True)
 
     def _make(self, directory: Path) -> None:
         if directory.is_dir():

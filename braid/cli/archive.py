@@ -80,28 +80,24 @@ async def _verify_all(session: "Session", subject: str) -> int:
 
 
 async def ask_archives(session: "Session", endpoints: Sequence["KnownEndpoint"]) -> list["ArchiveFacts"]:
-    """What replicas that answer tell of their archives; of leaders, also which events no object has."""
+    """Asks each replica about its archive, and each leader which events are missing. Skips silent replicas."""
     return [facts for each in endpoints if each.service in SERVICES if (facts := await _ask(session, each)) is not None]
 
 
 async def _ask(session: "Session", known: "KnownEndpoint") -> "ArchiveFacts | None":
     from braid.api.mesh.v1.archive_pb2 import ArchiveStatus, GetArchiveRequest
     from braid.cli.archive_findings import ArchiveFacts
-    from braid.kernel.ports import CallOptions
-    from braid.rpc.methods import method_path
+    from braid.cli.replicas import connected
 
-    channel = session.ports.transport.channel(known.address)
-    path, options = method_path(known.service, "GetArchive"), CallOptions(CLI_PROBE_SECONDS)
     try:
-        status = await channel.unary(path, GetArchiveRequest(), ArchiveStatus, options)
+        async with connected(session, known) as replica:
+            status = await replica.ask("GetArchive", GetArchiveRequest(), ArchiveStatus, CLI_PROBE_SECONDS)
         facts = ArchiveFacts(known.service, known.instance, known.leader, status)
         if not known.leader or not status.location:
             return facts
         pages = await verify_replica(session, known, names_only=True)
     except BraidError:  # away, or of an older release: other checks tell
         return None
-    finally:
-        await channel.close()
     return facts._replace(problems=[gap for page in pages for gap in page.problems])
 
 
@@ -110,19 +106,13 @@ async def verify_replica(
 ) -> Sequence["VerifyArchiveResponse"]:
     """All pages of one replica's answer. Raises `NotFound` where it has no archive, `Unsupported` of older releases."""
     from braid.api.mesh.v1.archive_pb2 import VerifyArchiveRequest, VerifyArchiveResponse
-    from braid.kernel.ports import CallOptions
-    from braid.rpc.methods import method_path
+    from braid.cli.replicas import connected
 
-    channel = session.ports.transport.channel(known.address)
     pages: list[VerifyArchiveResponse] = []
     request = VerifyArchiveRequest(history=history, names_only=names_only)
-    try:
+    async with connected(session, known) as replica:
         while True:
-            path = method_path(known.service, "VerifyArchive")
-            page = await channel.unary(path, request, VerifyArchiveResponse, CallOptions(ARCHIVE_VERIFY_SECONDS))
-            pages.append(page)
-            request.page_token = page.next_page_token
+            pages.append(await replica.ask("VerifyArchive", request, VerifyArchiveResponse, ARCHIVE_VERIFY_SECONDS))
+            request.page_token = pages[-1].next_page_token
             if not request.page_token:
                 return pages
-    finally:
-        await channel.close()

@@ -1,4 +1,4 @@
-"""What `doctor` finds of the archives of histories: one that takes nothing, lags, or has holes. Pure."""
+"""`doctor`'s findings on archives: writes that fail, an archive that lags, events that are missing. Pure."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple
@@ -21,7 +21,7 @@ _HOLE_REMEDY: Final = "put the objects back from another replica's archive or a 
 
 
 class ArchiveFacts(NamedTuple):
-    """What one replica told of its archive, and what its peers cannot complete of it."""
+    """One replica's answer about its archive. `problems` are events that no replica has."""
 
     service: str
     instance: str
@@ -53,7 +53,7 @@ def _writes(facts: ArchiveFacts, now_ms: int) -> list[Finding]:
         message = f"its archive takes nothing: {status.replica_failing_reason}"
         return [Finding(facts.instance, "archive", Level.WARN, message, "see to its disk, owner or bucket")]
     if status.waiting_events > LAGGING_EVENTS:
-        remedy = "a replica that was away is completed by its peers when somebody asks: braid archive verify"
+        remedy = "complete it from its peers: braid archive verify"
         return [Finding(facts.instance, "archive", Level.WARN, f"its archive lags: {waiting}", remedy)]
     return []
 

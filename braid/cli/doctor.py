@@ -123,23 +123,18 @@ async def _ask_replica(session: "Session", known: "KnownEndpoint") -> "ReplicaFa
     """Asks one replica, by itself, for its clock."""
     from braid.api.mesh.v1.endpoint_pb2 import ListEndpointsRequest, ListEndpointsResponse
     from braid.cli.findings import ReplicaFacts
-    from braid.kernel.ports import CallOptions
-    from braid.rpc.methods import method_path
+    from braid.cli.replicas import connected
 
     facts = ReplicaFacts(known.service, known.instance, known.address, known.leader)
-    channel = session.ports.transport.channel(known.address)
-    clock = session.ports.host.clock
+    clock, asked = session.ports.host.clock, ("ListEndpoints", ListEndpointsRequest(), ListEndpointsResponse)
     try:
-        path = method_path(known.service, "ListEndpoints")
-        options = CallOptions(CLI_PROBE_SECONDS)
-        await channel.unary(path, ListEndpointsRequest(), ListEndpointsResponse, options)  # connecting takes its time
-        asked_ms = clock.now_ms()
-        answer = await channel.unary(path, ListEndpointsRequest(), ListEndpointsResponse, options)
-        answered_ms = clock.now_ms()
+        async with connected(session, known) as replica:
+            await replica.ask(*asked, CLI_PROBE_SECONDS)  # connecting takes its time
+            asked_ms = clock.now_ms()
+            answer = await replica.ask(*asked, CLI_PROBE_SECONDS)
+            answered_ms = clock.now_ms()
     except BraidError as error:
         return facts._replace(error=error)
-    finally:
-        await channel.close()
     if not answer.time_ms:
         return facts
     skew = (answer.time_ms - (asked_ms + answered_ms) / 2) / 1_000

@@ -270,13 +270,10 @@ def _create_stream(
     context: ContextOption = "",
 ) -> None:
     format = parse_format(output)
-    if replication_factor == 0:
-        remedy = "declare 1 or more, or leave it out for three where a cluster has so many brokers"
-        raise Invalid("no copies keep no records", field="--replication-factor", remedy=remedy)
     from braid.cli.changing import create_stream, stream_spec
 
     fields: dict[str, Value] = {
-        "replication_factor": replication_factor or 0,
+        "replication_factor": _copies(replication_factor),
         "retention_hours": retention_hours,
         "max_record_bytes": max_record_bytes,
         "failover": failover,
@@ -285,6 +282,14 @@ def _create_stream(
     }
     spec = stream_spec(lane or (), clusters, config or (), fields)
     execute(endpoint, context, lambda session: create_stream(session, name, spec, dry_run, format))
+
+
+def _copies(declared: int | None) -> int:
+    """As a specification has it, where 0 is the default. Raises `Invalid` when somebody asks for none."""
+    if declared == 0:
+        remedy = "declare 1 or more, or leave it out for three where a cluster has so many brokers"
+        raise Invalid("no copies keep no records", field="--replication-factor", remedy=remedy)
+    return declared or 0
 
 
 def _create_cluster(

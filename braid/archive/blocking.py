@@ -1,0 +1,67 @@
+"""Archives over something that blocks while it is read or written: each call runs in a thread."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
+
+from braid.kernel.errors import BraidError, Invalid
+from braid.kernel.ports import ArchivedObject, Tasks
+
+T = TypeVar("T")
+
+
+class BlockingArchive(ABC):
+    """`kernel.ports.ArchiveStore`, of what a subclass does with one object at a time."""
+
+    def __init__(self, tasks: Tasks) -> None:
+        self._tasks = tasks
+
+    async def list(self, prefix: str) -> Sequence[ArchivedObject]:
+        """See `ArchiveStore`."""
+        return await self._in_thread(lambda: sorted(self._found(prefix)))
+
+    async def get(self, name: str) -> bytes:
+        """See `ArchiveStore`."""
+        return await self._in_thread(lambda: self._read(name))
+
+    async def put(self, name: str, data: bytes) -> None:
+        """See `ArchiveStore`."""
+        await self._in_thread(lambda: self._write(name, data))
+
+    async def delete(self, name: str) -> None:
+        """See `ArchiveStore`."""
+        await self._in_thread(lambda: self._remove(name))
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        try:
+            return await self._tasks.run_blocking(work)
+        except OSError as error:
+            raise self._failed(error) from error
+
+    @abstractmethod
+    def _found(self, prefix: str) -> Iterator[ArchivedObject]:
+        """Objects below a prefix, in any order."""
+
+    @abstractmethod
+    def _read(self, name: str) -> bytes:
+        """An object's bytes. Raises `NotFound`."""
+
+    @abstractmethod
+    def _write(self, name: str, data: bytes) -> None:
+        """Keeps an object: all of it, or none."""
+
+    @abstractmethod
+    def _remove(self, name: str) -> None:
+        """Removes an object if it is there."""
+
+    @abstractmethod
+    def _failed(self, error: OSError) -> BraidError:
+        """What a failure of the place means to callers."""
+
+
+def parts_of(name: str) -> Sequence[str]:
+    """An object's name, piece by piece. Raises `Invalid` for one that would lead elsewhere."""
+    parts = name.split("/")
+    if any(part in ("", ".", "..") or "\0" in part for part in parts):
+        raise Invalid(f"{name!r} cannot name an archived object", field="name")
+    return parts
