@@ -51,7 +51,7 @@ def main() -> int:
     grounds = [each.name for each in GROUNDS]
     parser.add_argument("--ground", default=grounds[0], choices=grounds, help="the mesh to play on")
     parser.add_argument("--fault", action="append", default=[], choices=FAULTS, help="play only these, in this order")
-    parser.add_argument("--slice", default="", help="play the slice of a commit's hash; its first 8 digits will do")
+    parser.add_argument("--slice", default="", help="play the slice of a commit's hash, given with 8 digits or more")
     seed, ground, played = chosen(parser.parse_args())
     say = functools.partial(print, flush=True)
     report = asyncio.run(play(BUILD / "run", seed, played, say, ground=ground))

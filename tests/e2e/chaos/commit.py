@@ -10,7 +10,7 @@ from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parents[3]
 VARIABLE: Final = "BRAID_CHAOS_SLICE"
-DIGITS: Final = 8  # of the hash; as many as `git log --oneline` shows, or fewer
+DIGITS: Final = 8  # of the hash; fewer stand for another slice
 NO_COMMIT: Final = "0" * DIGITS  # of a copy of the project that has no history
 
 
