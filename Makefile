@@ -87,7 +87,7 @@ protos-release: setup ## write the image that later protos must stay compatible 
 reference: setup ## write docs/reference from protos, command line, settings, errors, limits and metrics
 	@$(RUN) -m tools.reference write
 
-sim: setup ## simulate: SEED=n repeats one run, SEEDS=n runs many; PLAN=losing cuts and empties clusters
+sim: setup ## simulate: SEED=n repeats one run, SEEDS=n runs many; PLAN=losing cuts clusters
 	@test -e tests/simulation/__main__.py || { echo "make sim: there is no simulation yet" >&2; exit 1; }
 	@$(RUN) -m tests.simulation $(if $(PLAN),--plan $(PLAN)) $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),200))
 
