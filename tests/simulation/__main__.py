@@ -9,13 +9,12 @@ import os
 import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import replace
 from itertools import repeat
 from multiprocessing import get_context
 
 from tests.simulation.losing_plans import PLANS
-from tests.simulation.plan import plan_of
-from tests.simulation.run import Result, run
+from tests.simulation.playing import play
+from tests.simulation.run import Result
 
 TAIL_LINES = 25
 PROCESSES = 2
@@ -47,13 +46,8 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _played(seed: int, seconds: float, plan: str, lines: int = 0) -> Result:
-    """The result can go to another process, its checkers stay here."""
-    return replace(run(PLANS[plan](seed) if plan else plan_of(seed, seconds), lines), checkers=())
-
-
 def _one(seed: int, seconds: float, plan: str) -> int:
-    result = _played(seed, seconds, plan)
+    result = play(seed, seconds, plan)
     print("\n".join(result.trace))
     print(_verdict(result))
     return 0 if result.green else 1
@@ -61,7 +55,7 @@ def _one(seed: int, seconds: float, plan: str) -> int:
 
 def _digests(seeds: range, seconds: float, plan: str) -> int:
     with ProcessPoolExecutor(PROCESSES, mp_context=get_context("spawn")) as pool:
-        for result in pool.map(_played, seeds, repeat(seconds), repeat(plan)):
+        for result in pool.map(play, seeds, repeat(seconds), repeat(plan)):
             told = "\n".join([*result.trace, _verdict(result)])
             digest = hashlib.sha256(told.encode()).hexdigest()[:16]
             print(f"seed {result.seed}: {digest} in {result.cpu_seconds:.2f} s of CPU time", flush=True)
@@ -72,7 +66,7 @@ def _many(seeds: range, seconds: float, plan: str) -> int:
     red = 0
     simulated, computed, began = 0.0, 0.0, time.monotonic()
     with ProcessPoolExecutor(PROCESSES, mp_context=get_context("spawn")) as pool:
-        for result in pool.map(_played, seeds, repeat(seconds), repeat(plan), repeat(TAIL_LINES)):
+        for result in pool.map(play, seeds, repeat(seconds), repeat(plan), repeat(TAIL_LINES)):
             simulated += result.simulated_seconds
             computed += result.cpu_seconds
             if not result.green:
