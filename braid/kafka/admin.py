@@ -244,7 +244,8 @@ class AioAdmin:
             RecordTooLarge: the value, not the topic, is at fault.
         """
         now_ms = time.time_ns() // 1_000_000
-        topics = [(partition.topic, [(partition.partition, _batch(value, now_ms))])]
+        batch = _batch(value, now_ms)
+        topics = [(partition.topic, [(partition.partition, batch)])]
         request = ProduceRequest(None, _ACKS_ALL, int(timeout_seconds * 1_000), topics)
         subject = f"{partition.topic} partition {partition.partition}"
         async with bounded(timeout_seconds, f"appending to {subject}"):
@@ -255,7 +256,7 @@ class AioAdmin:
                     written_ms = timestamp_ms if timestamp_ms >= 0 else now_ms
                     return Written(partition.topic, partition.partition, offset, written_ms)
                 if code in (MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE):
-                    await self._raise_too_large(partition.topic)
+                    await self._raise_too_large(partition.topic, len(batch))
                 if code not in LEADER_RETRY:
                     raise_error(code, subject)
                 await asyncio.sleep(KAFKA_ANSWER_BACKOFF_SECONDS)
@@ -393,10 +394,11 @@ class AioAdmin:
             asking.add_done_callback(known.came)
         return await asyncio.shield(known.asking)
 
-    async def _raise_too_large(self, topic: str) -> None:
+    async def _raise_too_large(self, topic: str, size: int) -> None:
+        """Why a leader refused so many bytes. What it goes by may be older or newer than what a broker tells now."""
         limit = int((await self._config(RESOURCE_TOPIC, topic, ANY_BROKER)).get(MAX_MESSAGE_BYTES, "0"))
-        if limit == 0:
-            raise TopicSealed(f"topic {topic} is sealed")
+        if limit == 0 or size <= limit:
+            raise TopicSealed(f"topic {topic} is sealed, or was until just now")
         raise RecordTooLarge(f"the record is larger than topic {topic} takes ({limit} bytes)")
 
 

@@ -40,7 +40,7 @@ from braid.kernel.limits import (
     TOPIC_GONE_SECONDS,
 )
 from braid.kernel.limits_access import KAFKA_ACCESS_SECONDS, KAFKA_DENIED_SECONDS
-from braid.kernel.ports import Sendable, SendableT, TopicPartition, Written
+from braid.kernel.ports import SendableT, TopicPartition, Written
 from braid.kernel.resumptions import SEQUENCES
 
 _BACKOFF_SECONDS: Final = KAFKA_BACKOFF_MS / 1_000
@@ -380,15 +380,25 @@ def _settle_future(record: _Sent, outcome: Written | BraidError) -> None:
 
 def _settle_by_limit(done: asyncio.Task[int | BraidError], topic: str, taken: Sequence[internals.Taken]) -> None:
     limit = ClusterUnavailable("the producer is closed") if done.cancelled() else done.result()
-    for record, settle in taken:
-        settle(record, limit if isinstance(limit, BraidError) else _refusal(record, limit, topic))
+    sizes = [internals.record_size(record.key, record.value, record.headers) for record, _ in taken]
+    for (record, settle), size in zip(taken, sizes, strict=True):
+        settle(record, limit if isinstance(limit, BraidError) else _refusal(size, sum(sizes), limit, topic))
 
 
-def _refusal(record: Sendable, limit: int, topic: str) -> BraidError:
-    """Why a topic that takes so many bytes took no record of a batch."""
-    if limit == 0:
-        return TopicSealed(f"topic {topic} is sealed")
-    size = internals.record_size(record.key, record.value, record.headers)
+def _refusal(size: int, batch_bytes: int, limit: int, topic: str) -> BraidError:
+    """Why a topic that is said to take so many bytes took no record of a batch.
+
+    The leader that refused a batch within the limit goes by another one: leaders and the broker that was asked learn
+    of a seal, and of its end, one by one.
+
+    Args:
+        size: An upper estimate of the record's bytes.
+        batch_bytes: Of all of its batch.
+        limit: What a broker tells.
+        topic: Its name.
+    """
+    if batch_bytes <= limit or limit == 0:
+        return TopicSealed(f"topic {topic} is sealed, or was until just now")
     if size > limit:
         return _record_too_large(size, limit)
     return BatchTooLarge(

@@ -201,7 +201,11 @@ class KafkaAdmin(Protocol):
         ...
 
     async def alter_topic_config(self, topic: str, changes: Mapping[str, str | None]) -> None:
-        """Sets some of a topic's configuration, leaving the rest (incremental alter). None restores the default."""
+        """Sets some of a topic's configuration, leaving the rest (incremental alter). None restores the default.
+
+        Returns when the controller has it. Leaders learn of it one by one, mostly within milliseconds; that one has
+        shows by what it does alone.
+        """
         ...
 
     async def broker_defaults(self) -> Mapping[str, str]:

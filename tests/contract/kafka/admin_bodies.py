@@ -8,7 +8,7 @@ import pytest
 
 from braid.kernel.errors import AlreadyExists, ClusterUnavailable, Invalid, NotFound, RecordTooLarge, TopicSealed
 from braid.kernel.ports import LogDir, OffsetAt, TopicPartition
-from tests.contract.kafka.rig import ENOUGH_SECONDS, FIRST_MS, Body, Rig, values_of, write
+from tests.contract.kafka.rig import CANARY, ENOUGH_SECONDS, FIRST_MS, Body, Rig, seal, unseal, values_of, write
 
 
 async def a_cluster_describes_itself(rig: Rig) -> None:
@@ -169,16 +169,16 @@ async def offsets_are_found_by_end_and_time(rig: Rig) -> None:
 async def a_sealed_topic_refuses_and_an_unsealed_takes_again(rig: Rig) -> None:
     partition = await rig.partition()
     assert (await rig.admin.try_append(partition, b"before", 2.0)).offset == 0
-    await rig.admin.alter_topic_config(partition.topic, {"max.message.bytes": "0"})
+    late = await seal(rig, partition)
     with pytest.raises(TopicSealed):
         await rig.admin.try_append(partition, b"sealed", 2.0)
-    await rig.admin.alter_topic_config(partition.topic, {"max.message.bytes": "1000"})
+    canaries = late + await unseal(rig, partition, 1_000)
     with pytest.raises(RecordTooLarge):
         await rig.admin.try_append(partition, b"x" * 2_000, 2.0)
     written = await rig.admin.try_append(partition, b"after", 2.0)
-    assert (written.topic, written.partition, written.offset) == (partition.topic, 0, 1)
+    assert (written.topic, written.partition, written.offset) == (partition.topic, 0, canaries + 1)
     assert written.timestamp_ms > 1_600_000_000_000
-    assert await values_of(rig, partition) == [b"before", b"after"]
+    assert await values_of(rig, partition) == [b"before", *[CANARY] * canaries, b"after"]
 
 
 async def fingerprints_tell_logs_apart(rig: Rig) -> None:

@@ -16,7 +16,7 @@ from braid.kernel.errors import (
 )
 from braid.kernel.ports import FetchedColumns, FetchedRecords, Isolation, KafkaRecord, TopicPartition
 from braid.kernel.record_columns import RecordColumns
-from tests.contract.kafka.rig import ENOUGH_SECONDS, Body, Rig, read, values_of, within, write
+from tests.contract.kafka.rig import CANARY, ENOUGH_SECONDS, Body, Rig, read, seal, unseal, values_of, within, write
 
 
 async def records_arrive_as_sent(rig: Rig) -> None:
@@ -96,15 +96,15 @@ async def a_sealed_topic_refuses_a_producer_that_goes_on_elsewhere(rig: Rig) -> 
     sealed, other = await rig.partition(), await rig.partition()
     producer = await rig.producer(linger_ms=5)
     await write(producer, sealed, b"before")
-    await rig.admin.alter_topic_config(sealed.topic, {"max.message.bytes": "0"})
+    late = await seal(rig, sealed)
     outcomes = [await producer.send(sealed, b"late", None, [], 1) for _ in range(10)]
     for outcome in outcomes:
         with pytest.raises(TopicSealed):
             await outcome
     assert (await write(producer, other, b"elsewhere"))[0].offset == 0
-    await rig.admin.alter_topic_config(sealed.topic, {"max.message.bytes": "100000"})
-    assert (await write(producer, sealed, b"after"))[0].offset == 1
-    assert await values_of(rig, sealed) == [b"before", b"after"]
+    canaries = late + await unseal(rig, sealed, 100_000)
+    assert (await write(producer, sealed, b"after"))[0].offset == canaries + 1
+    assert await values_of(rig, sealed) == [b"before", *[CANARY] * canaries, b"after"]
 
 
 async def records_and_batches_too_large_are_told_apart(rig: Rig) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from braid.kernel.errors import BraidError, ClusterUnavailable, RecordTooLarge, TopicSealed, Withdrawn
 from braid.kernel.ports import KafkaProducer, TopicPartition, Written
-from tests.contract.kafka.rig import ENOUGH_SECONDS, Body, Rig, values_of, write
+from tests.contract.kafka.rig import ENOUGH_SECONDS, Body, Rig, seal, values_of, write
 
 
 class Offered(NamedTuple):
@@ -90,7 +90,7 @@ async def a_sealed_topic_refuses_each_offer(rig: Rig) -> None:
     sealed = await rig.partition()
     producer, told = await rig.producer(linger_ms=5), Told()
     await write(producer, sealed, b"before")
-    await rig.admin.alter_topic_config(sealed.topic, {"max.message.bytes": "0"})
+    await seal(rig, sealed)
     assert all(producer.offer(sealed, Offered(b"late"), told.settle) for _ in range(5))
     assert all(isinstance(fate, TopicSealed) for _, fate in await told.all(5))
 

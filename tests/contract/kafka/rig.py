@@ -6,6 +6,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
+from braid.kernel.errors import TopicSealed
 from braid.kernel.ports import (
     Fingerprint,
     Generation,
@@ -24,6 +25,7 @@ from braid.kernel.ports import (
 from tests.support.patience import Deadline
 
 ENOUGH_SECONDS = 120.0  # by the wall
+CANARY = b"canary"
 FIRST_MS = time.time_ns() // 1_000_000  # of the records `write` sends; a broker forgets producers of old ones
 
 
@@ -171,6 +173,41 @@ async def values_of(rig: Rig, partition: TopicPartition) -> list[bytes | None]:
     ends = await rig.admin.offsets_at({partition: 10**15})
     fetcher = await rig.fetcher({partition: 0})
     return [record.value for record in await read(fetcher, ends[partition])]
+
+
+async def seal(rig: Rig, partition: TopicPartition) -> int:
+    """Lets a topic of one partition refuse all appends.
+
+    An altered setting is in force when the partition's leader has learnt of it, which is mostly, but not always, before
+    the alteration is answered. Only a refused append proves it.
+
+    Returns:
+        How many canaries the log took meanwhile.
+    """
+    await rig.admin.alter_topic_config(partition.topic, {"max.message.bytes": "0"})
+    return await _canaries(rig, partition, until_sealed=True)
+
+
+async def unseal(rig: Rig, partition: TopicPartition, max_bytes: int) -> int:
+    """Lets a sealed topic take batches of so many bytes again. Returns how many canaries its log took to prove it."""
+    await rig.admin.alter_topic_config(partition.topic, {"max.message.bytes": str(max_bytes)})
+    return await _canaries(rig, partition, until_sealed=False)
+
+
+async def _canaries(rig: Rig, partition: TopicPartition, *, until_sealed: bool) -> int:
+    """Appends canaries until one is refused, or until one is taken; how many were."""
+    taken, end = 0, asyncio.get_running_loop().time() + ENOUGH_SECONDS
+    while asyncio.get_running_loop().time() < end:
+        try:
+            await rig.admin.try_append(partition, CANARY, 2.0)
+        except TopicSealed:
+            sealed = True
+        else:
+            taken, sealed = taken + 1, False
+        if sealed == until_sealed:
+            return taken
+        await asyncio.sleep(0.01)
+    raise AssertionError(f"{partition} {'takes' if until_sealed else 'refuses'} appends after {ENOUGH_SECONDS} s")
 
 
 async def later(awaitable: Awaitable[Any]) -> asyncio.Task[Any]:

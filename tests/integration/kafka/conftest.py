@@ -4,6 +4,7 @@ import asyncio
 import itertools
 import time
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 from aiokafka.protocol.group import JoinGroupRequest, SyncGroupRequest
@@ -18,8 +19,10 @@ from tests.contract.kafka.rig import Rig
 from tests.e2e.chaos.disks import batches_in
 from tests.support.batches import bomb, produce_raw, raw_batch
 from tests.support.brokers import READY_SECONDS
+from tests.support.patience import until
 
 _NEEDS_MEMBER_ID = 79
+_NO_COORDINATOR_YET = (14, 15, 16)  # for about a second after the first group of a fresh broker
 _counter = itertools.count()
 
 
@@ -69,7 +72,7 @@ class RealFaults:
         never answers a join whose bytes 3 to 6 look like a large array (`b"opaque"`).
         """
         request = JoinGroupRequest(group, 1_800_000, 6_000, member_id, None, "consumer", [("braid-1", b"")])
-        answer = await self._wire.ask(ANY_BROKER, request)
+        answer = await self._coordinated(request)
         if answer.error_code == _NEEDS_MEMBER_ID:
             return await self.join(group, answer.member_id)
         assert answer.error_code == 0, answer
@@ -85,7 +88,7 @@ class RealFaults:
         while True:
             protocols = [("range", subscription)]
             request = JoinGroupRequest(group, 30_000, 1_000, member_id, None, "consumer", protocols)
-            answer = await self._wire.ask(ANY_BROKER, request)
+            answer = await self._coordinated(request)
             if answer.error_code != _NEEDS_MEMBER_ID:
                 break
             member_id = answer.member_id
@@ -94,6 +97,17 @@ class RealFaults:
         sync = SyncGroupRequest(group, answer.generation_id, answer.member_id, None, [(answer.member_id, b"")])
         assert (await self._wire.ask(ANY_BROKER, sync)).error_code == 0
         return True
+
+    async def _coordinated(self, request: JoinGroupRequest) -> Any:
+        """The answer to a join, once the group has a coordinator."""
+        answers: list[Any] = []
+
+        async def answered() -> bool:
+            answers.append(await self._wire.ask(ANY_BROKER, request))
+            return answers[-1].error_code not in _NO_COORDINATOR_YET
+
+        await until(answered, lambda: f"the group has a coordinator: {answers[-1]}")
+        return answers[-1]
 
 
 @pytest.fixture

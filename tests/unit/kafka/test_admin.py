@@ -1,16 +1,24 @@
-"""How often an admin asks who leads: calls that come together, or follow one another at once, share an answer."""
+"""How often an admin asks who leads, and what it takes a refused append for.
+
+Calls that come together, or follow one another at once, share an answer.
+"""
 
 import asyncio
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from aiokafka.protocol.produce import ProduceRequest
 
 from braid.kafka.admin import AioAdmin
 from braid.kafka.wire import ClusterMetadata, TopicMetadata, Wire
-from braid.kernel.errors import ClusterUnavailable
+from braid.kernel.errors import BraidError, ClusterUnavailable, RecordTooLarge, TopicSealed
 from braid.kernel.limits import KAFKA_LEADERS_SECONDS
+from braid.kernel.ports import TopicPartition
 
 TOPIC = "braid.logs.live.1"
 ANSWER_SECONDS = 0.005
+MESSAGE_TOO_LARGE = 10
 
 
 class Counting(Wire):
@@ -72,3 +80,26 @@ async def test_who_does_not_wait_any_more_does_not_end_it_for_others() -> None:
     with pytest.raises(asyncio.CancelledError):
         await hasty
     assert TOPIC in await patient
+
+
+class Refusing(Counting):
+    """A leader that refuses every append for its size, and a broker that tells how much the topic takes."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__()
+        self._limit = limit
+
+    async def ask(self, broker: int, request: object) -> Any:
+        if isinstance(request, ProduceRequest):
+            return SimpleNamespace(topics=[(TOPIC, [(0, MESSAGE_TOO_LARGE, -1, -1)])])
+        return SimpleNamespace(resources=[(0, "", 2, TOPIC, [("max.message.bytes", str(self._limit))])])
+
+
+@pytest.mark.parametrize(
+    ("limit", "kind"),
+    [(0, TopicSealed), (100, RecordTooLarge), (1_048_588, TopicSealed)],
+    ids=["sealed", "too large", "a seal that not all brokers know of"],
+)
+async def test_why_an_append_was_refused(limit: int, kind: type[BraidError]) -> None:
+    with pytest.raises(kind):
+        await AioAdmin(Refusing(limit)).try_append(TopicPartition(TOPIC, 0), b"x" * 500, 1.0)
