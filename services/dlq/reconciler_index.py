@@ -47,6 +47,7 @@ _LETTER_FIELDS: Final = tuple(
 )
 _INSERT: Final = f"INSERT OR REPLACE INTO letters VALUES ({', '.join('?' * 15)})"
 _IN_USE: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+_NO_ROOM: Final = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE)  # for the file, or for what is shared of its log
 _PLACE: Final = "(generation, partition, offset)"
 _EARLIER: Final = """SELECT 1 FROM letters e WHERE e.stream = l.stream AND e.identity = l.identity
     AND (e.generation, e.partition, e.offset) < (l.generation, l.partition, l.offset)"""
@@ -113,7 +114,12 @@ class LetterIndex:
     """The file and its one connection; methods may be called from any thread, one at a time gets through."""
 
     def __init__(self, path: Path, mesh: str) -> None:
-        """Opens the index of a mesh, or begins anew when it is another mesh's, of another format, or damaged."""
+        """Opens the index of a mesh, or begins anew when it is another mesh's, of another format, or damaged.
+
+        Raises:
+            Unavailable: another process has it, or its disk is full.
+        """
+        self._path = path
         self._lock = threading.Lock()
         self._counted: dict[str, tuple[int, int]] = {}  # by stream: `changes` then, and the number of letters
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -123,6 +129,8 @@ class LetterIndex:
             if error.sqlite_errorcode in _IN_USE:
                 remedy = "give each replica a name of its own"
                 raise Unavailable(f"another process has the index {path}", field="index", remedy=remedy) from error
+            if _is_full(error):
+                raise _full(path) from error
             for each in (path, path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")):
                 each.unlink(missing_ok=True)
             self._connection = _open(path, mesh)
@@ -138,7 +146,8 @@ class LetterIndex:
         """Adds what was read of a partition and moves its position, at once; a row that is there already stays one.
 
         `leader_epoch` is that of the newest leader that wrote it, -1 for unknown. Does nothing for a partition that is
-        not begun, or was dropped meanwhile.
+        not begun, or was dropped meanwhile. Raises `Unavailable`, as all that writes, while the disk is full; then
+        nothing has changed.
         """
         rows = [_row(letter) for letter in letters]
         with self._changing() as cursor:
@@ -272,13 +281,15 @@ class LetterIndex:
     @contextmanager
     def _changing(self) -> Iterator[sqlite3.Cursor]:
         with self._lock, closing(self._connection.cursor()) as cursor:
-            cursor.execute("BEGIN IMMEDIATE")
             try:
+                cursor.execute("BEGIN IMMEDIATE")
                 yield cursor
-            except BaseException:
+                self._connection.commit()
+            except BaseException as error:
                 self._connection.rollback()
+                if isinstance(error, sqlite3.Error) and _is_full(error):
+                    raise _full(self._path) from error
                 raise
-            self._connection.commit()
 
     def _all(self, query: str, *arguments: object) -> list[tuple[Any, ...]]:
         with self._lock, closing(self._connection.execute(query, arguments)) as found:
@@ -319,6 +330,15 @@ def _span(stream: str, before: NewestFirst | None) -> tuple[str, list[object], s
         where.append(f"({', '.join(columns)}) < ({', '.join('?' * len(columns))})")
         arguments += [before.time_ms, *(before.place.cursor if stream else before.place)]
     return " AND ".join(where), arguments, ", ".join(f"{column} DESC" for column in columns)
+
+
+def _is_full(error: sqlite3.Error) -> bool:
+    return error.sqlite_errorcode in _NO_ROOM
+
+
+def _full(path: Path) -> Unavailable:
+    remedy = "free some space; dead letters are kept in their clusters, and indexed then"
+    return Unavailable(f"the disk of the index {path} is full", field="index", remedy=remedy)
 
 
 def _damaged() -> sqlite3.DatabaseError:

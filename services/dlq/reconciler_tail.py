@@ -7,7 +7,7 @@ the index holding exactly what its logs hold. Nothing is decided here.
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 
-from braid.kernel.errors import ClusterUnavailable, NotFound, OffsetOutOfRange
+from braid.kernel.errors import ClusterUnavailable, NotFound, OffsetOutOfRange, Unavailable
 from braid.kernel.ids import SEAL_CANARY
 from braid.kernel.limits import (
     DLQ_LOOK_SECONDS,
@@ -55,6 +55,11 @@ class Tail:
         return sorted(name for name, each in behind if stream in each.streams())
 
     @property
+    def halted(self) -> str:
+        """Why nothing can be indexed at present, for people; '' if something can."""
+        return next((each.halted for each in self._clusters.values() if each.halted), "")
+
+    @property
     def heard(self) -> bool:
         """Whether the registry has told of its channels."""
         return self._follower.view is not None
@@ -80,8 +85,12 @@ class Tail:
         try:
             while True:
                 changed = self._follower.changed()
-                if self._follower.view is not None:
-                    await self._reconcile(self._follower.view)
+                try:
+                    if self._follower.view is not None:
+                        await self._reconcile(self._follower.view)
+                except Unavailable:  # the index takes nothing: what is gone is dropped later
+                    await self._host.clock.sleep(RESTORE_RETRY_SECONDS)
+                    continue
                 await changed.wait()
         finally:
             for task in self._tasks.values():
@@ -130,6 +139,7 @@ class ClusterTail:
         place: How it is reached.
         behind: Whether dead letters may lie there that are not indexed.
         away: Whether it did not answer when it was asked last.
+        halted: Why the index took nothing when something was there last; '' if it did.
         positions: How far the index is, by partition of a topic.
     """
 
@@ -137,6 +147,7 @@ class ClusterTail:
         self.place = place
         self.behind = True
         self.away = False
+        self.halted = ""
         self.positions: dict[TopicPartition, int] = {}
         self._host = host
         self._name = name
@@ -182,6 +193,9 @@ class ClusterTail:
                         continue
                     self.behind, self.away = bool(self._channels), True
                     await self._host.clock.sleep(RESTORE_RETRY_SECONDS)
+                except Unavailable as error:
+                    self._halt(error)
+                    await self._host.clock.sleep(RESTORE_RETRY_SECONDS)
                 except NotFound:  # a topic was deleted between two questions about it; the registry will tell
                     self._next_look = 0.0
                     await self._host.clock.sleep(RESTORE_RETRY_SECONDS)
@@ -211,6 +225,7 @@ class ClusterTail:
         self.behind = not all_there or any(self.positions.get(place, -1) < mark for place, mark in marks)
         self._ends = ends
         self.away = False
+        self.halted = self.halted if self.behind else ""
         self._next_look = self._host.clock.elapsed() + DLQ_LOOK_SECONDS
 
     async def _place(
@@ -276,6 +291,13 @@ class ClusterTail:
         await self._host.tasks.run_blocking(write)
         if fetched.partition in self.positions:  # it may have been left meanwhile
             self.positions[fetched.partition] = fetched.next_offset
+
+    def _halt(self, error: Unavailable) -> None:
+        """The index took nothing. What was fetched is fetched again, from where the index is then."""
+        self.behind, self.halted = bool(self._channels), error.message
+        self.positions.clear()
+        self._fetcher.assign(self.positions)
+        self._next_look = 0.0
 
     async def _pass_damage(self, error: ClusterUnavailable) -> None:
         """Goes on behind a place that holds no batch at all, one offset at a time, and lists it."""

@@ -158,8 +158,9 @@ class Replays:
     def _require_indexed(self, stream: str) -> None:
         behind = self._tail.indexing(stream) if self._tail.heard else ["every cluster"]
         if behind:
+            why = f": {self._tail.halted}" if self._tail.halted else ""
             raise Unavailable(
-                f"dead letters of {stream} on {', '.join(behind)} are still being indexed",
+                f"dead letters of {stream} on {', '.join(behind)} are still being indexed{why}",
                 remedy="try again when they are: braid get deadletters tells",
             )
 

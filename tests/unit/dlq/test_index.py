@@ -211,3 +211,32 @@ def test_an_index_in_use_is_not_deleted(path: Path, index: LetterIndex, monkeypa
     assert refused.value.field == "index"
     holder.close()
     assert path.exists()
+
+
+def test_a_full_disk_is_told_and_nothing_is_written_until_there_is_room(index: LetterIndex) -> None:
+    (pages,) = index._connection.execute("PRAGMA page_count").fetchone()
+    index._connection.execute(f"PRAGMA max_page_count = {pages}")
+    many = [letter(number, headers=(("h", "x" * 1_000),)) for number in range(100)]
+    with pytest.raises(Unavailable, match=r"the disk of the index .*dlq-0\.db is full"):
+        index.write(PART, many, 100)
+    assert (index.count("logs"), index.readings()[PART].next_offset) == (0, 0)
+    index._connection.execute(f"PRAGMA max_page_count = {1 << 20}")
+    index.write(PART, many, 100)
+    assert (index.count("logs"), index.readings()[PART].next_offset) == (100, 100)
+
+
+def test_an_index_on_a_full_disk_is_not_begun_anew(
+    path: Path, index: LetterIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index.write(PART, [letter(1)], 2)
+    index.close()
+
+    def full(*_: object) -> sqlite3.Connection:
+        error = sqlite3.OperationalError("database or disk is full")
+        error.sqlite_errorcode = sqlite3.SQLITE_FULL
+        raise error
+
+    with monkeypatch.context() as patched, pytest.raises(Unavailable, match="is full"):
+        patched.setattr("services.dlq.reconciler_index._open", full)
+        LetterIndex(path, "mesh-1")
+    assert LetterIndex(path, "mesh-1").count("logs") == 1
