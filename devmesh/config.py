@@ -69,7 +69,7 @@ class MeshConfig:
         if self.store and self.store not in STORES:
             raise Invalid(f"{self.store!r} is no store", field="--store", remedy=f"one of {', '.join(STORES)}")
         if self.store_members not in STORE_MEMBERS:
-            raise Invalid(f"{self.store_members} is neither 1 nor 3", field="store_members")
+            raise Invalid(f"{self.store_members} is neither 1 nor 3", field="--store-members")
         for flag, count, least in (
             ("--registries", self.registries, 1),
             ("--assigners", self.assigners, 1),

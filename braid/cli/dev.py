@@ -27,6 +27,7 @@ _HELP: Final = """Run a whole mesh on this machine: Kafka clusters, store, servi
   braid dev --clusters east:3,west               east has three brokers: east/1, east/2, east/3
   braid dev kill east                            SIGKILL; `start east` brings it back
   braid dev kill east/2                          one broker alone; so do the other verbs
+  braid dev --store etcd --store-members 3       histories in an etcd of three: etcd-0, etcd-1, etcd-2
   braid dev roll east                            restart one broker after the other
   braid dev pause registry-0                     SIGSTOP; `resume registry-0` ends it
   braid dev clock registry-1 +1h                 its wall clock is an hour ahead; `0` puts it right
@@ -67,7 +68,10 @@ _Dir = Annotated[
     Path | None, typer.Option("--dir", metavar="DIR", show_default=str(DEFAULT_DIRECTORY), help="State of the mesh.")
 ]
 _Name = Annotated[
-    str, typer.Argument(metavar="NAME", help="A cluster (east), a broker (east/2) or a service (registry-0).")
+    str,
+    typer.Argument(
+        metavar="NAME", help="A cluster (east), a broker (east/2), a service (registry-0) or a member of etcd (etcd-1)."
+    ),
 ]
 _Output = Annotated[str, typer.Option("-o", "--output", metavar="table|json", help="How it is printed.")]
 
@@ -91,6 +95,9 @@ def _dev(
     store: Annotated[
         str, typer.Option(metavar="sqlite|etcd", show_default="sqlite", help="Where histories are kept.")
     ] = "",
+    store_members: Annotated[
+        int, typer.Option(metavar="1|3", show_default="1", help="Members of etcd: etcd-0, etcd-1, etcd-2 where three.")
+    ] = 0,
     registries: Annotated[int, typer.Option(metavar="N", help="Replicas of the registry.")] = 2,
     assigners: Annotated[int, typer.Option(metavar="N", help="Replicas of the assigner.")] = 2,
     lagmons: Annotated[int | None, typer.Option(metavar="N", help="Replicas of lagmon; 0 for none.")] = None,
@@ -123,6 +130,7 @@ def _dev(
         lagmons=DERIVED_REPLICAS if lagmons is None else lagmons,
         dlqs=DERIVED_REPLICAS if dlqs is None else dlqs,
         brokers=brokers,
+        store_members=store_members,
     )
     if detach:
         typer.echo(asyncio.run(start_detached(config, typer.echo)))

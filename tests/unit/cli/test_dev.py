@@ -35,6 +35,7 @@ def test_a_status_as_people_read_it() -> None:
         (["--store", "redis"], "--store"),
         (["--clusters", "east,,west"], "--clusters"),
         (["--registries", "0"], "--registries"),
+        (["--store", "etcd", "--store-members", "2"], "--store-members"),
         (["--port", "1"], "--port"),
     ],
 )
