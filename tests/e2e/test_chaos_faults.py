@@ -6,10 +6,13 @@ from typing import cast
 
 import pytest
 
+from braid.api.assigner.v1.assigner_service_pb2 import ListGroupsResponse
+from braid.api.assigner.v1.group_pb2 import Group, GroupStatus
 from braid.client.mesh import Mesh
 from braid.kernel.errors import BraidError, Refused
 from braid.rpc.mesh_client import ServiceClient
 from devmesh.mesh import DevMesh
+from tests.e2e.chaos import clock_faults
 from tests.e2e.chaos.catalogue import FAULTS, Kind
 from tests.e2e.chaos.field import Field, NotPlayedError, StuckError
 from tests.e2e.chaos.fleet import Fleet
@@ -67,6 +70,41 @@ async def test_a_cluster_that_another_mesh_gets_is_noticed(answer: BraidError | 
     with pytest.raises(StuckError, match=said):
         await refused(cast(ServiceClient, Registry(answer)), "east", "east:9092")
     await refused(cast(ServiceClient, Registry(Refused("it is a cluster of mesh m-1"))), "east", "east:9092")
+
+
+class Assigner:
+    """Has a group, which is given up or not."""
+
+    def __init__(self, *, ended: bool) -> None:
+        self._group = Group(name="billing", status=GroupStatus(idle_expired=ended))
+
+    def service(self, name: str) -> "Assigner":
+        """Itself."""
+        return self
+
+    async def unary(self, *_: object, **__: object) -> ListGroupsResponse:
+        """All groups."""
+        return ListGroupsResponse(groups=[self._group])
+
+
+@pytest.mark.parametrize(
+    ("ended", "left", "said"), [(True, {"a", "b"}, "given up .*billing"), (False, {"a"}, "deleted .*'b'")]
+)
+async def test_what_ends_while_clocks_disagree_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ended: bool, left: set[str], said: str
+) -> None:
+    topics = {"east": {"a", "b"}}
+
+    async def found(field: Field) -> dict[str, set[str]]:
+        return topics
+
+    monkeypatch.setattr(clock_faults, "topics", found)
+    before, field = dict(topics), a_field(tmp_path)
+    field.client = cast(Mesh, Assigner(ended=False))
+    await clock_faults.nothing_ended(field, before)
+    topics["east"], field.client = left, cast(Mesh, Assigner(ended=ended))
+    with pytest.raises(StuckError, match=said):
+        await clock_faults.nothing_ended(field, before)
 
 
 async def test_a_fault_that_the_machine_does_not_allow_is_not_counted_as_played(

@@ -48,7 +48,7 @@ async def consume(mesh: Mesh, count: int) -> set[bytes]:
     return seen
 
 
-@pytest.fixture(params=["sqlite", "etcd"])
+@pytest.fixture(params=["sqlite", pytest.param("etcd", marks=pytest.mark.extended)])
 def local(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[DevMesh]:
     """A mesh of the test's own: its services stop and its store is replaced."""
     with running_mesh(tmp_path / "mesh", store=request.param, registries=1, assigners=1) as mesh:

@@ -5,12 +5,14 @@ from typing import Final, NamedTuple
 
 from tests.e2e.chaos import (
     broker_faults,
+    clock_faults,
     faults,
     full_disks,
     losing,
     network,
     operating,
     pairs,
+    restoring,
     scaling,
     store_faults,
     strangers,
@@ -38,6 +40,7 @@ _MOVED: Final = 5.0  # producers change over in order; members are granted the n
 _FAILED_OVER: Final = 10.0  # found out, decided, told; and the same for its members
 _LEASE_OVER: Final = 8.0  # a lease of 2 s runs out, then it is granted anew
 _NOT_GRANTED: Final = 15.0  # leases may run out while nobody grants any, until an assigner is back and leads
+_RESTORED: Final = 40.0  # services stop, their sessions end, the store is put back, and groups are fenced anew
 _RETURNED: Final = 20.0  # a broker accepts members again once its former session is over; then they restore
 
 FAULTS: Final[Mapping[str, Kind]] = {
@@ -79,10 +82,14 @@ FAULTS: Final[Mapping[str, Kind]] = {
     "reassign replicas": Kind(broker_faults.reassign, _MOVED, _MOVED),
     "members 1 to 8 to 1": Kind(scaling.one_to_eight_to_one, _UNTOUCHED, _LEASE_OVER),
     "another mesh on the cluster": Kind(strangers.another_mesh, _UNTOUCHED, _UNTOUCHED),
+    "another mesh takes a cluster over": Kind(strangers.takes_over, _UNTOUCHED, _UNTOUCHED),
     "cut member off": Kind(network.cut_member(network.BOTH), _UNTOUCHED, _LEASE_OVER),
     "cut what member says": Kind(network.cut_member(network.SAYS), _UNTOUCHED, _LEASE_OVER),
     "cut what member hears": Kind(network.cut_member(network.HEARS), _UNTOUCHED, _LEASE_OVER),
     "cut producer off": Kind(network.cut_producer, _UNTOUCHED, _UNTOUCHED),
+    "clock of a replica steps": Kind(clock_faults.step_one, _UNTOUCHED, _NOT_GRANTED),
+    "clocks of a service step": Kind(clock_faults.step_all, _UNTOUCHED, _NOT_GRANTED),
+    "restore the store": Kind(restoring.restore, _MOVED, _RESTORED),
     "kill etcd leader": Kind(store_faults.kill_leader, _UNTOUCHED, _NOT_GRANTED),
     "lose etcd quorum": Kind(store_faults.lose_quorum, _UNTOUCHED, _NOT_GRANTED),
     "broker's disk full": Kind(full_disks.of_broker, _FAILED_OVER, _RETURNED),

@@ -29,9 +29,11 @@ from braid.kernel.errors import BraidError
 from braid.kernel.limits import FAILOVER_WINDOW_SECONDS, FAILOVERS_MAX
 from braid.kernel.offset_ranges import Ranges
 from devmesh.mesh import DevMesh
+from tests.e2e.chaos.clock_offsets import now_ms as now_ms
 from tests.e2e.chaos.clusters import Timed
 from tests.e2e.chaos.disks import Disk
 from tests.e2e.chaos.fleet import Fleet
+from tests.e2e.chaos.histories import Histories
 from tests.e2e.chaos.journals import Journals, Line
 from tests.e2e.chaos.load import GROUP, LANES, STREAM, TOPIC_PREFIX
 from tests.support.checkers import facts
@@ -80,6 +82,7 @@ class Field:
         kept: Facts of what has left its cluster by now.
         archived: Topics whose facts are kept: they are read nowhere else.
         given_up: Topics' ranges that were given up by name, and when (wall clock, milliseconds).
+        histories: What the services have told of theirs.
         no_small_disks: Why no disk can be filled; empty where they can.
     """
 
@@ -93,6 +96,7 @@ class Field:
     kept: list[Timed] = field(default_factory=list)
     archived: set[facts.Topic] = field(default_factory=set)
     given_up: dict[facts.Topic, tuple[int, Ranges]] = field(default_factory=dict)
+    histories: Histories = field(default_factory=Histories)
     no_small_disks: str = "this mesh has no small disks"
     _failovers: list[float] = field(default_factory=list)
 
@@ -270,8 +274,3 @@ class Field:
                 raise StuckError(f"not within {deadline}: {what}")
             await asyncio.sleep(POLL_SECONDS)
             self.journals.poll()
-
-
-def now_ms() -> int:
-    """The wall clock all processes of a run share."""
-    return int(time.time() * 1000)

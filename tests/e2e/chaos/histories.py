@@ -1,11 +1,12 @@
 """The services' histories as anybody can read them, through `ListEvents`: gathered while a run goes on, told as facts.
 
-What was read once must read the same ever after, whichever replica answers.
+What was read once must read the same ever after, whichever replica answers, until somebody restores an older store.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
+from typing import NamedTuple
 
 from braid.api.assigner.v1.events_pb2 import AssignerEvent
 from braid.api.mesh.v1.event_pb2 import EventRecord, ListEventsRequest, ListEventsResponse
@@ -16,6 +17,7 @@ from braid.runtime.kinds import AnyKind
 from services.assigner.reconciler_group import GROUPS
 from services.registry.codec import read_ranges
 from services.registry.histories import CLUSTERS, STREAMS
+from tests.e2e.chaos.clock_offsets import ClockOffsets, now_ms
 from tests.e2e.chaos.load import GROUP
 from tests.support.checkers import facts
 from tests.support.checkers.facts import Fact, Topic
@@ -26,6 +28,32 @@ KINDS: Mapping[tuple[str, str], AnyKind] = {
     ("registry", STREAMS.name): STREAMS,
     ("assigner", GROUPS.name): GROUPS,
 }
+Records = dict[str, dict[int, EventRecord]]
+_NEVER_MS = 1 << 62
+
+
+class Restore(NamedTuple):
+    """The store became what a backup of it was.
+
+    Attributes:
+        backed_up_ms: When the backup was taken (wall clock).
+        restored_ms: When it took the store's place.
+        kept: By history, the sequence of the last event in the backup.
+        records: All that was read before, by history and sequence.
+    """
+
+    backed_up_ms: int
+    restored_ms: int
+    kept: Mapping[str, int]
+    records: Records
+
+
+class Stretch(NamedTuple):
+    """A part of a history, and the time in which it was written."""
+
+    first_ms: int
+    last_ms: int
+    records: Sequence[EventRecord]
 
 
 @dataclass
@@ -33,29 +61,54 @@ class Histories:
     """All events read so far.
 
     Attributes:
-        records: By history and sequence.
+        records: By history and sequence, of the store as it is now.
         changed: What read differently a second time.
+        offsets: Of the wall clocks that events are dated by.
+        restores: In order.
     """
 
-    records: dict[str, dict[int, EventRecord]] = field(default_factory=dict)
+    records: Records = field(default_factory=dict)
     changed: list[str] = field(default_factory=list)
+    offsets: ClockOffsets = field(default_factory=ClockOffsets)
+    restores: list[Restore] = field(default_factory=list)
+    _read_ms: dict[str, int] = field(default_factory=dict)
 
-    async def read(self, service: ServiceClient) -> None:
+    async def read(self, name: str, service: ServiceClient) -> None:
         """Reads everything a service tells now. Raises `BraidError` when it does not answer."""
-        token = ""
+        begun, token = now_ms(), ""
         while True:
             request = ListEventsRequest(page_size=PAGE, page_token=token)
             answer = await service.unary("ListEvents", request, ListEventsResponse)
             for record in answer.events:
-                self.keep(record)
+                self.keep(record, self._read_ms.get(name, 0), now_ms())
             token = answer.next_page_token
             if not token:
-                return
+                break
+        self._read_ms[name] = begun
+
+    def restored(self, backed_up_ms: int, restored_ms: int, kept: Mapping[str, int]) -> None:
+        """From now on histories go on from what was kept; what they had beyond it is another's past."""
+        self.restores.append(Restore(backed_up_ms, restored_ms, kept, self.records))
+        self.records = {
+            history: {sequence: record for sequence, record in records.items() if sequence <= kept[history]}
+            for history, records in self.records.items()
+            if history in kept
+        }
 
     def of(self, service: str, stream: str) -> list[EventRecord]:
-        """A stream's events, in order."""
-        records = self.records.get(str(HistoryId(service, "stream", stream)), {})
-        return [records[sequence] for sequence in sorted(records)]
+        """A stream's events, in the order in which they were written."""
+        history = str(HistoryId(service, "stream", stream))
+        return [record for stretch in self.stretches(history) for record in stretch.records]
+
+    def stretches(self, history: str) -> Iterator[Stretch]:
+        """A history's parts: up to a backup, from there to its restore, and from the last restore on."""
+        first_ms, told = 0, 0
+        for restore in self.restores:
+            records, kept = restore.records.get(history, {}), restore.kept.get(history, 0)
+            yield Stretch(first_ms, restore.backed_up_ms - 1, _between(records, told, kept))
+            yield Stretch(restore.backed_up_ms + 1, restore.restored_ms - 1, _between(records, max(told, kept)))
+            first_ms, told = restore.restored_ms + 1, kept
+        yield Stretch(first_ms, _NEVER_MS, _between(self.records.get(history, {}), told))
 
     def facts(self, refuses: Mapping[Topic, bool]) -> list[tuple[int, Fact]]:
         """What they tell, with the wall clock of each in milliseconds; each history in order.
@@ -63,47 +116,65 @@ class Histories:
         Args:
             refuses: Of topics that are recorded as sealed, whether they refused when that was tried.
         """
-        told = (_Telling(history, self.records[history], refuses) for history in sorted(self.records))
-        return [fact for each in told for fact in each.facts()]
+        histories = {*self.records, *(history for each in self.restores for history in each.records)}
+        told = (_Telling(history, list(self.stretches(history)), refuses) for history in sorted(histories))
+        return [*self._restore_facts(), *(fact for each in told for fact in each.facts())]
+
+    def _restore_facts(self) -> Iterator[tuple[int, Fact]]:
+        for restore in self.restores:
+            yield restore.backed_up_ms, facts.StoreBackedUp()
+            yield restore.restored_ms, facts.StoreRestored()
 
     def sealed_ms(self, stream: str) -> dict[Topic, int]:
         """When each of a stream's topics was recorded as sealed."""
         history = str(HistoryId("registry", "stream", stream))
-        told = _Telling(history, self.records.get(history, {}), {}).facts()
+        told = _Telling(history, list(self.stretches(history)), {}).facts()
         return {fact.topic: at for at, fact in told if isinstance(fact, facts.SealRecorded)}
 
-    def keep(self, record: EventRecord) -> None:
-        """Takes an event; notes it when it was read before and was another."""
-        known = self.records.setdefault(record.history, {}).setdefault(record.sequence, record)
-        if known.data != record.data:
+    def keep(self, record: EventRecord, since_ms: int = 0, until_ms: int = _NEVER_MS) -> None:
+        """Takes an event; notes it when it was read before and was another.
+
+        Args:
+            record: The event. Its date becomes the machine's, whatever its leader's clock was.
+            since_ms: When the last reading began that this event was not in, if it is new (wall clock).
+            until_ms: Now.
+        """
+        if (known := self.records.setdefault(record.history, {}).get(record.sequence)) is None:
+            record.metadata.time_ms = self.offsets.true_ms(record.metadata.time_ms, since_ms, until_ms)
+            self.records[record.history][record.sequence] = record
+        elif known.data != record.data:
             self.changed.append(f"{record.history}@{record.sequence} is not what it was")
+
+
+def _between(records: Mapping[int, EventRecord], after: int, last: int = _NEVER_MS) -> list[EventRecord]:
+    return [records[sequence] for sequence in sorted(records) if after < sequence <= last]
 
 
 class _Telling:
     """Tells one history as facts. Its clock never runs backwards: sequences say what was first."""
 
-    def __init__(self, history: str, records: Mapping[int, EventRecord], refuses: Mapping[Topic, bool]) -> None:
+    def __init__(self, history: str, stretches: Sequence[Stretch], refuses: Mapping[Topic, bool]) -> None:
         self._history = HistoryId(*history.split("/", 2))
-        self._records = [records[sequence] for sequence in sorted(records)]
+        self._stretches = stretches
         self._topics: dict[tuple[str, int], Topic] = {}
         self._refuses = refuses
 
     def facts(self) -> Iterator[tuple[int, Fact]]:
-        now = 0
-        for batch in self._decisions():
-            now = max(now, batch[0].metadata.time_ms)
-            events = tuple(record.data for record in batch)
-            yield now, facts.BatchAppended(self._history, batch[0].sequence, events, batch[0].revision)
-            for record in batch:  # who really led then is not in a history
-                epoch = record.metadata.leader_epoch
-                yield now, facts.EventDecided(self._history.service, epoch, epoch)
-                told = self._assigner if self._history.service == "assigner" else self._registry
-                for fact in told(record):
+        for first_ms, last_ms, records in self._stretches:
+            now = first_ms
+            for _, decided in groupby(records, key=lambda record: str(record.metadata)):  # who, when and why
+                batch = list(decided)
+                now = min(max(now, batch[0].metadata.time_ms), last_ms)
+                for fact in self._decision(batch):
                     yield now, fact
 
-    def _decisions(self) -> list[list[EventRecord]]:
-        """Events of one decision share who, when and why."""
-        return [list(batch) for _, batch in groupby(self._records, key=lambda record: str(record.metadata))]
+    def _decision(self, batch: Sequence[EventRecord]) -> Iterator[Fact]:
+        events = tuple(record.data for record in batch)
+        yield facts.BatchAppended(self._history, batch[0].sequence, events, batch[0].revision)
+        for record in batch:  # who really led then is not in a history
+            epoch = record.metadata.leader_epoch
+            yield facts.EventDecided(self._history.service, epoch, epoch)
+            yield from (self._assigner if self._history.service == "assigner" else self._registry)(record)
 
     def _assigner(self, record: EventRecord) -> Iterator[Fact]:
         event, group = AssignerEvent.FromString(record.data), self._history.id

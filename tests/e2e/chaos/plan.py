@@ -34,10 +34,14 @@ CLUSTERS: Final = (
     "move to a dying cluster",
     "members 1 to 8 to 1",
     "another mesh on the cluster",
+    "another mesh takes a cluster over",
     "cut member off",
     "cut what member says",
     "cut what member hears",
     "cut producer off",
+    "clock of a replica steps",
+    "clocks of a service step",
+    "restore the store",
 )
 # Clusters that return without records. They are played on a cluster of one disk.
 LOSING: Final = (

@@ -28,7 +28,7 @@ from tests.e2e.chaos.clusters import group_facts, topic_facts
 from tests.e2e.chaos.field import Field, Mark, NotPlayedError, StuckError, now_ms
 from tests.e2e.chaos.fleet import Fleet
 from tests.e2e.chaos.full_disks import small_disks
-from tests.e2e.chaos.histories import KINDS, Histories
+from tests.e2e.chaos.histories import KINDS
 from tests.e2e.chaos.journals import Journals, Line
 from tests.e2e.chaos.liveness import Act, gaps, late, stalls
 from tests.e2e.chaos.load import CLUSTERS, GROUP, LARGE, MEMBERS, PARTITIONS, PRODUCERS, STREAM, TOPIC_PREFIX, fate_of
@@ -150,7 +150,7 @@ class _Play:
         self._field = field
         self._report = report
         self._say = say
-        self._histories = Histories()
+        self._histories = field.histories
         self._seals = Seals(field)
         self._timed: list[judging.Timed] = []
 
@@ -162,6 +162,7 @@ class _Play:
                 await self._break(decks)
                 await self._heal()
             await self._read(self._cluster)
+            await self._field.drained(DRAIN_SECONDS)  # a registry leads again: none did while nothing was deleted
             await self._try_sealed()
         except (StuckError, BraidError) as error:
             during = self._report.acts[-1].what if self._report.acts else "start"
@@ -194,6 +195,7 @@ class _Play:
         await self._field.progress()
         await self._field.healthy()  # a machine that starts all of this at once may find clusters slow
         await self._field.owned(START_SECONDS)
+        await self._read_histories()
 
     async def _break(self, decks: Iterator[Sequence[str]]) -> None:
         chance = random.Random(f"choices/{self._report.seed}")
@@ -255,14 +257,14 @@ class _Play:
     async def _read_histories(self) -> None:
         for service in ("registry", "assigner"):
             try:
-                await self._histories.read(self._field.client.service(service))
+                await self._histories.read(service, self._field.client.service(service))
             except BraidError as error:
                 self._say(f"histories of {service} not read this time: {error}")
 
     async def _read(self, cluster: Callable[[str], Awaitable[list[judging.Timed]]]) -> None:
         """Everything that tells what really happened; of a cluster by a way that goes however it is."""
         await self._read_histories()
-        self._timed += self._histories.facts(self._seals.refuses)
+        self._timed = self._histories.facts(self._seals.refuses)
         for topic, at in self._histories.sealed_ms(STREAM).items():
             if topic in self._seals.tried_ms:
                 self._field.measured("seal_recorded_to_tried_ms", self._seals.tried_ms[topic] - at)

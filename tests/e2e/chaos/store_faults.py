@@ -31,7 +31,7 @@ async def kill_leader(field: Field, chance: random.Random) -> None:
         await field.mesh.kill(name)
         field.kills += 1
         await field.progress()
-        await _decides(field)
+        await decides(field)
         field.measured("etcd_leader_killed_to_decision_ms", now_ms() - mark.begin_ms)
         await field.mesh.start(name)
     await field.progress()
@@ -49,12 +49,12 @@ async def lose_quorum(field: Field, chance: random.Random) -> None:
         await field.progress(processed=0)  # members' leases may end: acknowledgements must not
         back = now_ms()
         await asyncio.gather(*(field.mesh.start(name) for name in lost))
-    await _decides(field)
+    await decides(field)
     field.measured("etcd_quorum_back_to_decision_ms", now_ms() - back)
     await field.progress()
 
 
-async def _decides(field: Field) -> None:
+async def decides(field: Field) -> None:
     """Waits until both services that decide have a leader that answers."""
     for service in SERVICES:
         await field.leader(service)

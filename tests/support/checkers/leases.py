@@ -18,6 +18,8 @@ from tests.support.checkers.facts import (
     LeaseTold,
     Paused,
     Steady,
+    StoreBackedUp,
+    StoreRestored,
 )
 
 _Lease = tuple[str, str]  # group, lease
@@ -32,10 +34,15 @@ class OneGrant(Instant):
 
     def __init__(self) -> None:
         self._granted: dict[_Lease, LeaseGranted] = {}
+        self._backup: dict[_Lease, LeaseGranted] = {}
 
     def see(self, fact: Fact) -> Iterator[str]:
         """See `Checker`."""
         match fact:
+            case StoreBackedUp():
+                self._backup = dict(self._granted)
+            case StoreRestored():
+                self._granted = dict(self._backup)
             case LeaseGranted(group=group, lease=lease):
                 if (other := self._granted.get((group, lease))) is not None:
                     yield f"{fact} while {other} stands"
