@@ -56,6 +56,7 @@ class Directory:
         if source is not None:
             self._source = lambda leader_of: source()
         self._endpoints: tuple[KnownEndpoint, ...] = ()
+        self._store_trouble = ""
         self._channels: dict[str, RpcChannel] = {}
         self._heard_at: dict[str, float] = {}
         self._silent: set[str] = set()  # asked last: they did not answer, or led and were not heard any more
@@ -66,6 +67,11 @@ class Directory:
     def endpoints(self) -> Sequence[KnownEndpoint]:
         """All replicas known."""
         return self._endpoints
+
+    @property
+    def store_trouble(self) -> str:
+        """Why the replica that answered last has no session on the event store, and cannot lead; empty if it has."""
+        return self._store_trouble
 
     def leader(self, service: str) -> str:
         """The address of a service's leader as far as known, or ''."""
@@ -202,6 +208,7 @@ class Directory:
         path, asked = method_path(service, "ListEndpoints"), request or ListEndpointsRequest()
         options = CallOptions(seconds + asked.wait_ms / 1000)
         response = await self.channel(address).unary(path, asked, ListEndpointsResponse, options)
+        self._store_trouble = response.store_trouble
         return [KnownEndpoint(each.service, each.instance, each.address, each.leader) for each in response.endpoints]
 
 
@@ -307,7 +314,8 @@ class ServiceClient:
             await self._directory.refresh(self._service if wait else "")
             found = self._known(any_replica, attempt)
         if not found:
-            raise Unavailable(f"no {'replica' if any_replica else 'leader'} of {self._service} is known")
+            why = f": {self._directory.store_trouble}" if self._directory.store_trouble else ""
+            raise Unavailable(f"no {'replica' if any_replica else 'leader'} of {self._service} is known{why}")
         return found
 
     def _known(self, any_replica: bool, attempt: int) -> str:

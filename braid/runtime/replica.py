@@ -87,6 +87,7 @@ class Replica:
         self._server: RpcServer | None = None
         self._leadership: Leadership | None = None
         self._leader_address = ""
+        self._store_trouble = ""
         self._term_over = asyncio.Event()
         self._stopping = asyncio.Event()
         self._ready = asyncio.Event()
@@ -103,6 +104,11 @@ class Replica:
     def address(self) -> str:
         """Where it is reached; '' before it serves."""
         return self._advertise or (self._server.address if self._server else "")
+
+    @property
+    def store_trouble(self) -> str:
+        """Why it has no session on the event store, without which it cannot lead, for people; '' if it has one."""
+        return self._store_trouble
 
     @property
     def stopping(self) -> bool:
@@ -202,6 +208,7 @@ class Replica:
         try:
             session = await self.store.open_session(self._ttl_seconds)
         except Unavailable as error:
+            self._store_trouble = error.message
             self.log.warning("no session on the event store", error=str(error))
             await self._unless(self._stopping, backoff.wait())
             return
@@ -211,6 +218,7 @@ class Replica:
         watching = [self.host.tasks.spawn(watch, f"{self.instance} session") for watch in watches]
         try:
             await self.store.publish(Endpoint(self.name, self.instance, self.address), session)
+            self._store_trouble = ""
             backoff.reset()
             while not over.is_set():
                 await self._campaign(session, over)

@@ -103,6 +103,7 @@ class _Events:
                 for each in found
             ],
             time_ms=self._replica.host.clock.now_ms(),
+            store_trouble=self._replica.store_trouble,
         )
 
     async def _led(self, request: ListEndpointsRequest, found: Sequence[KnownEndpoint]) -> Sequence[KnownEndpoint]:

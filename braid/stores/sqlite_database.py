@@ -255,8 +255,8 @@ class _Lane:
             connection.execute("COMMIT")
         except sqlite3.Error as error:
             self._drop()
-            found = f"a commit to {self._file.path} failed midway: {error}"
-            raise OutcomeUnknown(found, remedy="load the history and look") from error
+            cause = explained(error, self._file.path)
+            raise OutcomeUnknown(f"a commit failed midway: {cause.message}", remedy=cause.remedy) from error
 
     def _patiently(self, attempt: Transaction[T]) -> T:
         """Repeats an attempt that changes nothing while locks are in its way.

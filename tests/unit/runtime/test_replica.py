@@ -9,7 +9,7 @@ from google.protobuf.wrappers_pb2 import Int64Value, StringValue
 
 from braid.api.mesh.v1.endpoint_pb2 import ListEndpointsRequest, ListEndpointsResponse
 from braid.kernel.decider import Context
-from braid.kernel.errors import CorruptHistory, NotLeader
+from braid.kernel.errors import CorruptHistory, NotLeader, Unavailable
 from braid.kernel.ids import split_epoch
 from braid.kernel.limits import LEADER_WAIT_SECONDS, LIST_ENDPOINTS_SECONDS, SESSION_TTL_SECONDS
 from braid.kernel.ports import CallOptions, HistoryId
@@ -248,6 +248,29 @@ def test_a_leader_cut_from_the_store_loses_authority_at_its_own_deadline() -> No
         world.processes["registry-1"].kill()
         assert await world.add(1) == 2
         assert world.failures == []
+
+    run(scenario())
+
+
+def test_who_finds_no_leader_hears_why_the_store_lets_none_lead() -> None:
+    """A full disk, or a quorum that is lost: nobody leads, and without the reason nobody knows what to mend."""
+
+    async def scenario() -> None:
+        world = World()
+        for name in ("registry-0", "registry-1"):
+            await world.start(name)
+        assert await world.add(1) == 1
+        for store in world.stores.values():
+            store.disconnect()
+        await world.host.clock.sleep(2 * SESSION_TTL_SECONDS)
+        with pytest.raises(Unavailable, match=r"no leader of registry is known: .*store"):
+            await world.add(1)
+        for store in world.stores.values():
+            store.reconnect()
+        await world.leader()
+        assert await world.add(1) == 2
+        await world.host.clock.sleep(30.0)  # longer than between two tries of a replica
+        assert not any(replica.store_trouble for replica in world.replicas.values())
 
     run(scenario())
 

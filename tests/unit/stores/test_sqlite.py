@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from braid.host.system import system_host
-from braid.kernel.errors import Compacted, CorruptHistory, StoreUnavailable
+from braid.kernel.errors import Compacted, CorruptHistory, OutcomeUnknown, StoreUnavailable
 from braid.kernel.ports import Endpoint, HistoryId, Leader, Snapshot
 from braid.stores.sqlite import SqliteStore, bump_incarnation, compact
 
@@ -158,6 +158,37 @@ async def test_a_file_put_in_its_place_is_read_and_written(store: SqliteStore, t
     assert (await _lead(store)).fence.revision > revision
     with _sql(tmp_path / "s.db") as connection:
         assert connection.execute("SELECT count(*) FROM leader").fetchone() == (1,)
+
+
+class FullDisk(sqlite3.Connection):
+    """No commit finds room while the disk is full."""
+
+    full = False
+
+    def execute(self, sql: str, *arguments: object) -> sqlite3.Cursor:
+        """See `sqlite3`."""
+        if sql == "COMMIT" and FullDisk.full:
+            error = sqlite3.OperationalError("database or disk is full")
+            error.sqlite_errorcode = sqlite3.SQLITE_FULL
+            raise error
+        return super().execute(sql, *arguments)  # type: ignore[arg-type]
+
+
+def _on_full_disk(path: Path) -> sqlite3.Connection:
+    return sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False, factory=FullDisk)
+
+
+async def test_a_commit_that_found_no_room_names_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = SqliteStore(tmp_path / "s.db", system_host(), _on_full_disk)
+    try:
+        leader = await _lead(store)
+        monkeypatch.setattr(FullDisk, "full", True)
+        with pytest.raises(OutcomeUnknown, match=r"the disk of the store .*s\.db is full"):
+            await store.append(LOGS, [b"e"], 0, leader.fence)
+        monkeypatch.setattr(FullDisk, "full", False)
+        assert (await store.append(LOGS, [b"e"], 0, leader.fence)).sequence == 1
+    finally:
+        await store.close()
 
 
 async def test_a_watch_from_beyond_the_store_is_refused(store: SqliteStore) -> None:
