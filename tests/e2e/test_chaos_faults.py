@@ -12,7 +12,7 @@ from braid.client.mesh import Mesh
 from braid.kernel.errors import BraidError, Refused
 from braid.rpc.mesh_client import ServiceClient
 from devmesh.mesh import DevMesh
-from tests.e2e.chaos import clock_faults
+from tests.e2e.chaos import clock_faults, full_disks
 from tests.e2e.chaos.catalogue import FAULTS, Kind
 from tests.e2e.chaos.field import Field, NotPlayedError, StuckError
 from tests.e2e.chaos.fleet import Fleet
@@ -70,6 +70,45 @@ async def test_a_cluster_that_another_mesh_gets_is_noticed(answer: BraidError | 
     with pytest.raises(StuckError, match=said):
         await refused(cast(ServiceClient, Registry(answer)), "east", "east:9092")
     await refused(cast(ServiceClient, Registry(Refused("it is a cluster of mesh m-1"))), "east", "east:9092")
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"), [(None, "it was done each time"), (Refused("no leader of registry"), "no leader of registry")]
+)
+async def test_a_full_disk_that_nobody_feels_is_noticed(
+    answer: BraidError | None, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = list[int]()
+
+    async def ask() -> None:
+        asked.append(1)
+        if answer is not None:
+            raise answer
+
+    monkeypatch.setattr(full_disks, "REFUSED_SECONDS", 0.1)
+    with pytest.raises(StuckError, match=said):
+        await full_disks.refused(ask, "disk of the store")
+    assert len(asked) > 1
+
+    async def full() -> None:
+        raise Refused("the disk of the store /d/braid.db is full")
+
+    await full_disks.refused(full, "disk of the store")
+
+
+async def test_a_service_that_ended_is_noticed_though_it_runs_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pids = {"registry-0": 1, "dlq-0": 2}
+
+    async def processes(field: Field) -> dict[str, int]:
+        return dict(pids)
+
+    monkeypatch.setattr(full_disks, "processes", processes)
+    field = a_field(tmp_path)
+    await full_disks.same_processes(field, {"registry-0": 1, "dlq-0": 2})
+    with pytest.raises(StuckError, match="ended dlq-0"):
+        await full_disks.same_processes(field, {"registry-0": 1, "dlq-0": 7})
 
 
 class Assigner:

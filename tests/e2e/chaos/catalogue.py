@@ -41,6 +41,7 @@ _FAILED_OVER: Final = 10.0  # found out, decided, told; and the same for its mem
 _LEASE_OVER: Final = 8.0  # a lease of 2 s runs out, then it is granted anew
 _NOT_GRANTED: Final = 15.0  # leases may run out while nobody grants any, until an assigner is back and leads
 _RESTORED: Final = 40.0  # services stop, their sessions end, the store is put back, and groups are fenced anew
+_QUORUM_GONE: Final = store_faults.QUORUM_LOST_SECONDS + 20.0
 _RETURNED: Final = 20.0  # a broker accepts members again once its former session is over; then they restore
 
 FAULTS: Final[Mapping[str, Kind]] = {
@@ -80,6 +81,7 @@ FAULTS: Final[Mapping[str, Kind]] = {
     "lose two of three brokers": Kind(broker_faults.lose_most_brokers, _FAILED_OVER, _RETURNED),
     "roll cluster": Kind(broker_faults.roll, _MOVED, _MOVED),
     "reassign replicas": Kind(broker_faults.reassign, _MOVED, _MOVED),
+    "disk of one broker full": Kind(full_disks.of_one_broker, _FAILED_OVER, _RETURNED),
     "members 1 to 8 to 1": Kind(scaling.one_to_eight_to_one, _UNTOUCHED, _LEASE_OVER),
     "another mesh on the cluster": Kind(strangers.another_mesh, _UNTOUCHED, _UNTOUCHED),
     "another mesh takes a cluster over": Kind(strangers.takes_over, _UNTOUCHED, _UNTOUCHED),
@@ -92,5 +94,8 @@ FAULTS: Final[Mapping[str, Kind]] = {
     "restore the store": Kind(restoring.restore, _MOVED, _RESTORED),
     "kill etcd leader": Kind(store_faults.kill_leader, _UNTOUCHED, _NOT_GRANTED),
     "lose etcd quorum": Kind(store_faults.lose_quorum, _UNTOUCHED, _NOT_GRANTED),
+    "lose etcd quorum for long": Kind(store_faults.lose_quorum_for_long, _UNTOUCHED, _QUORUM_GONE),
+    "store's disk full": Kind(full_disks.of_store, _UNTOUCHED, _NOT_GRANTED),
+    "index's disk full": Kind(full_disks.of_index, _UNTOUCHED, _UNTOUCHED),
     "broker's disk full": Kind(full_disks.of_broker, _FAILED_OVER, _RETURNED),
 }

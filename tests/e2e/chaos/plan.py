@@ -58,11 +58,12 @@ BROKERS: Final = (
     "lose two of three brokers",
     "roll cluster",
     "reassign replicas",
+    "disk of one broker full",
 )
 # Faults of the store, which needs etcd of three members.
-STORE: Final = ("kill etcd leader", "lose etcd quorum")
+STORE: Final = ("kill etcd leader", "lose etcd quorum", "lose etcd quorum for long")
 # A disk that is full, which needs disks small enough to fill.
-DISKS: Final = ("broker's disk full",)
+DISKS: Final = ("broker's disk full", "store's disk full", "index's disk full")
 # What every slice plays: the checks of a run, and its figures, need these.
 ALWAYS: Final = ("kill cluster", "move")
 SLICE_LARGE: Final = 6  # faults of clusters and streams in a slice; a whole deck has three times as many
@@ -86,7 +87,7 @@ class Ground(NamedTuple):
 
 
 PLAIN: Final = Ground("plain")
-SEVERAL_BROKERS: Final = Ground("brokers", brokers=3)
+SEVERAL_BROKERS: Final = Ground("brokers", brokers=3, small_disks=True)
 ETCD: Final = Ground("etcd", store_members=3)
 SMALL_DISKS: Final = Ground("disks", small_disks=True)
 # What each ground allows beside the faults of every ground, and how many of so many slices it gets.

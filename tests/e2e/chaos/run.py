@@ -9,7 +9,7 @@ import shutil
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -117,7 +117,8 @@ async def play(
     logs.mkdir(parents=True)
     report = Report(seed)
     async with AsyncExitStack() as stack:
-        no_disks = stack.enter_context(small_disks(directory / "mesh")) if ground.small_disks else "not asked for"
+        disks = small_disks(directory / "mesh", ground.brokers) if ground.small_disks else nullcontext("not asked for")
+        no_disks = stack.enter_context(disks)
         mesh = await stack.enter_async_context(mesh_of(directory / "mesh", ground))
         ready = time.monotonic() - begun
         report.figures["dev_ready_seconds"] = [ready]

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import time
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
@@ -14,6 +15,8 @@ from tests.support.etcd_process import STATUS, connected
 
 _MEMBERS: Final = ("etcd-0", "etcd-1", "etcd-2")
 SERVICES: Final = ("registry", "assigner")
+QUORUM_LOST_SECONDS: Final = 40.0
+LOOK_SECONDS: Final = 1.0
 
 
 def store_url_of(field: Field) -> str:
@@ -39,6 +42,15 @@ async def kill_leader(field: Field, chance: random.Random) -> None:
 
 async def lose_quorum(field: Field, chance: random.Random) -> None:
     """Kills two of three members: producers go on without a decision; once they are back, decisions go on."""
+    await _lose_quorum(field, chance, 0.0)
+
+
+async def lose_quorum_for_long(field: Field, chance: random.Random) -> None:
+    """The same, for so long that every session and every lease is over."""
+    await _lose_quorum(field, chance, QUORUM_LOST_SECONDS)
+
+
+async def _lose_quorum(field: Field, chance: random.Random, seconds: float) -> None:
     _addresses(field)
     lost = sorted(chance.sample(_MEMBERS, 2))
     with ExitStack() as marks:
@@ -46,7 +58,11 @@ async def lose_quorum(field: Field, chance: random.Random) -> None:
             marks.enter_context(field.marked(name, "killed with etcd's quorum"))
         await asyncio.gather(*(field.mesh.kill(name) for name in lost))
         field.kills += len(lost)
+        begun = time.monotonic()
         await field.progress(processed=0)  # members' leases may end: acknowledgements must not
+        while time.monotonic() - begun < seconds:
+            await field.progress(processed=0)
+            await asyncio.sleep(LOOK_SECONDS)
         back = now_ms()
         await asyncio.gather(*(field.mesh.start(name) for name in lost))
     await decides(field)
