@@ -1,5 +1,5 @@
 """What modules of this tier share: a broker, a mesh of two clusters, a mesh of one cluster with a follower, a mesh of
-every service, a mesh with a cluster of three brokers.
+every service, meshes with clusters of three brokers.
 
 A test may kill parts of them, and brings them back itself, whatever happens; the next begins when all is healthy.
 Streams, groups and topics have names of their own, a test's or a module's.
@@ -70,18 +70,18 @@ def whole_mesh(whole_mesh_directory: Path) -> DevMesh:
 
 @pytest.fixture(scope="session")
 def three_brokers(tmp_path_factory: pytest.TempPathFactory) -> DevMesh:
-    """`east` of three brokers beside `west` of one, with Kafka's own broker sessions; one replica of each service."""
+    """`east` of three brokers beside `west` of one, with broker sessions of 3 s; one replica of each service."""
     directory = tmp_path_factory.mktemp("three")
-    made = running_mesh(
-        directory,
-        clusters=("east:3", "west"),
-        registries=1,
-        assigners=1,
-        lagmons=1,
-        dlqs=1,
-        kafka_settings=STOCK_SESSION,
-    )
+    made = running_mesh(directory, clusters=("east:3", "west"), registries=1, assigners=1, lagmons=1, dlqs=1)
     return _open.enter("three_brokers", made)
+
+
+@pytest.fixture(scope="session")
+def stock_brokers(tmp_path_factory: pytest.TempPathFactory) -> DevMesh:
+    """`east` and `west` of three brokers each, with Kafka's own broker sessions; one registry, one assigner."""
+    directory, clusters = tmp_path_factory.mktemp("stock"), ("east:3", "west:3")
+    made = running_mesh(directory, clusters=clusters, registries=1, assigners=1, kafka_settings=STOCK_SESSION)
+    return _open.enter("stock_brokers", made)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

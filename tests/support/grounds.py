@@ -17,7 +17,7 @@ from braid.api.registry.v1.registry_service_pb2 import ListClustersRequest, List
 from devmesh.mesh import DevMesh
 from tests.support.patience import until
 
-GROUNDS: Final = ("broker", "two_clusters", "one_cluster", "whole_mesh", "three_brokers")  # fixtures
+GROUNDS: Final = ("broker", "two_clusters", "one_cluster", "whole_mesh", "three_brokers", "stock_brokers")  # fixtures
 HEALTHY_SECONDS: Final = 150.0  # one that tests killed four times in five minutes is held back for a while
 
 T = TypeVar("T")

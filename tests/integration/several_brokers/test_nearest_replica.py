@@ -1,0 +1,82 @@
+"""Members fetch from the copy in their own zone (KIP-392), by what the kernel counts on connections to each broker."""
+
+import asyncio
+import os
+import socket
+import struct
+from collections import Counter
+from collections.abc import Callable
+from typing import Final
+
+import psutil
+import pytest
+
+import braid
+from braid.api.registry.v1 import registry_service_pb2 as api
+from braid.api.registry.v1 import stream_pb2
+from devmesh.mesh import DevMesh
+from tests.integration.several_brokers.load import laid_out
+from tests.support.kafka_operator import operating
+from tests.support.patience import until
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
+RECORDS: Final = 200
+RECORD_BYTES: Final = 20_000
+LEADER: Final = 1
+_BYTES_RECEIVED: Final = 128  # where `struct tcp_info` of Linux has `tcpi_bytes_received`, 8 bytes
+
+
+def received(ports: dict[int, int]) -> Counter[int]:
+    """Bytes that open connections of this process got from each broker so far, by its number."""
+    found: Counter[int] = Counter()
+    for connection in psutil.Process().net_connections("tcp"):
+        if connection.status != psutil.CONN_ESTABLISHED:  # others may have no far end
+            continue
+        if (broker := ports.get(connection.raddr.port)) is not None:
+            with socket.socket(fileno=os.dup(connection.fd)) as end:
+                told = end.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
+            found[broker] += struct.unpack_from("@Q", told, _BYTES_RECEIVED)[0]
+    return found
+
+
+async def filled(mesh: braid.Mesh, stream: str) -> str:
+    """The topic of a stream with one partition, and records in it that no codec makes small."""
+    lanes = {"live": stream_pb2.LaneSpec(partitions=1)}
+    request = api.CreateStreamRequest(name=stream, spec=stream_pb2.StreamSpec(lanes=lanes, clusters=["east"]))
+    await mesh.service("registry").unary("CreateStream", request, stream_pb2.Stream, timeout_seconds=60)
+    async with mesh.producer(stream) as producer:
+        receipts = await asyncio.gather(*(producer.send(os.urandom(RECORD_BYTES)) for _ in range(RECORDS)))
+    return receipts[0].topic
+
+
+async def served(local: DevMesh, stream: str, zone: str, ports: dict[int, int]) -> Counter[int]:
+    """What each broker sent while a member of a new group in a zone read all records of a stream."""
+    handled: set[str] = set()
+
+    async def handle(record: braid.Record) -> None:
+        handled.add(record.id)
+
+    async with braid.connect(local.ready.endpoint, client_id="reader", zone=zone) as mesh:
+        async with mesh.consumer([stream], group=f"{stream}-in-{zone or 'none'}") as consumer:
+            reading = asyncio.create_task(consumer.run(handle))
+            await until(lambda: len(handled) == RECORDS, lambda: f"{len(handled)} of {RECORDS} are read", 60.0)
+            found = received(ports)
+        await reading
+    return found
+
+
+async def test_a_member_reads_the_copy_of_its_own_zone(three_brokers: DevMesh, try_name: Callable[[str], str]) -> None:
+    stream = try_name("nearest")
+    brokers = (await three_brokers.info()).clusters["east"].brokers
+    ports = {int(each.address.rsplit(":", 1)[1]): int(name.rsplit("/", 1)[1]) for name, each in brokers.items()}
+    racks = {int(name.rsplit("/", 1)[1]): each.rack for name, each in brokers.items()}
+    assert len(set(racks.values())) == len(racks)
+    async with braid.connect(three_brokers.ready.endpoint, client_id="writer") as mesh:
+        topic = await filled(mesh, stream)
+    async with operating(three_brokers.ready.clusters["east"].bootstrap) as operator:
+        await laid_out(operator, topic, {0: [LEADER, 2, 3]})
+    for zone, nearest in (("", LEADER), (racks[LEADER], LEADER), (racks[2], 2), (racks[3], 3)):
+        found = await served(three_brokers, stream, zone, ports)
+        print(f"zone {zone or 'none'}: {dict(found)} bytes by broker")
+        assert found[nearest] >= RECORDS * RECORD_BYTES
+        assert sum(found.values()) - found[nearest] < RECORDS * RECORD_BYTES / 10
