@@ -19,7 +19,7 @@ from devmesh.mesh import DevMesh
 from tests.integration.several_brokers.ledger import Ledger, Place, Span
 from tests.integration.several_brokers.plain import kafka_alone, read_logs
 from tests.support.judging import judge
-from tests.support.kafka_operator import KafkaOperator
+from tests.support.kafka_operator import Copies, KafkaOperator
 from tests.support.patience import Deadline, until
 
 PARTITIONS: Final = 2
@@ -241,13 +241,18 @@ async def loaded(
         await load.delete()
 
 
-async def laid_out(operator: KafkaOperator, topic: str, replicas: Mapping[int, Sequence[int]]) -> None:
-    """Waits until a topic's partitions have these replicas, led by the first of each."""
+async def laid_out(operator: KafkaOperator, topic: str, replicas: Mapping[int, Sequence[int]]) -> dict[int, Copies]:
+    """Waits until a topic's partitions have these replicas, led by the first of each; its partitions then."""
     await operator.reassign(topic, replicas)
     await operator.elect_preferred(topic, sorted(replicas))
+    found: dict[int, Copies] = {}
 
-    async def led() -> bool:
-        found = await operator.copies(topic)
-        return all(found[number].leader == wanted[0] for number, wanted in replicas.items())
+    async def led() -> bool:  # a broker that has just started may answer with what was
+        found.update(await operator.copies(topic))
+        return all(
+            (found[number].leader, found[number].replicas) == (wanted[0], tuple(wanted))
+            for number, wanted in replicas.items()
+        )
 
     await until(led, f"{topic} is led as {replicas}", 30.0)
+    return found
