@@ -33,6 +33,7 @@ from braid.kernel.limits import (
     KAFKA_FETCH_BYTES,
     KAFKA_FETCH_HELD_SECONDS,
     KAFKA_FETCH_WAIT_MS,
+    KAFKA_NEAR_REPLICA_SECONDS,
 )
 from braid.kernel.limits_batches import FETCH_AHEAD_BYTES
 from braid.kernel.ports import (
@@ -82,6 +83,7 @@ class AioFetcher:
         self._max_partition_bytes = max_partition_bytes
         self._isolation = isolation
         self._client_rack = client_rack
+        self._rack_again_at = 0.0  # after a nearer replica failed, until when leaders are not told where we are
         self._keep_damaged_bytes = keep_damaged_bytes
         self._assigned: dict[TopicPartition, Assigned] = {}
         self._turns = FetchTurns()
@@ -348,6 +350,8 @@ class AioFetcher:
             else:
                 self._owing.in_vain(min(due, self._now()))
             self._leaders.forget(asked, ask=True)
+            if any(state.replica == broker for state in asked.values()):
+                self._rack_again_at = self._now() + KAFKA_NEAR_REPLICA_SECONDS
             for state in asked.values():
                 state.replica = -1
                 state.not_before = self._now() + BACKOFF_SECONDS
@@ -376,7 +380,7 @@ class AioFetcher:
             max_bytes or KAFKA_FETCH_BYTES,
             self._isolation.value,
             list(topics.items()),
-            rack_id=self._client_rack,
+            rack_id=self._client_rack if self._now() >= self._rack_again_at else "",
         )
 
     def _settle(

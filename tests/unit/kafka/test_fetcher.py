@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from aiokafka.protocol.fetch import FetchRequest
@@ -72,9 +73,9 @@ class ServingWire(ScriptedWire):
         return answer
 
 
-async def fetch_all(wire: Wire, end: int) -> list[FetchedRecords]:
+async def fetch_all(wire: Wire, end: int, rack: str = "") -> list[FetchedRecords]:
     """Everything of the first partition up to an offset."""
-    fetcher = AioFetcher(wire, wire, max_partition_bytes=1, isolation=Isolation.READ_COMMITTED, client_rack="")
+    fetcher = AioFetcher(wire, wire, max_partition_bytes=1, isolation=Isolation.READ_COMMITTED, client_rack=rack)
     await fetcher.start()
     fetcher.assign({FIRST: 0})
     fetched: list[FetchedRecords] = []
@@ -149,6 +150,34 @@ async def test_a_follower_that_lags_behind_a_reader_says_nothing_about_the_log()
     wire = FollowedWire()
     fetched = await fetch_all(wire, 2)
     assert [record.offset for one in fetched for record in one.records] == [0, 1]
+    assert wire.brokers[:3] == [1, 2, 1]
+
+
+class DeadFollowerWire(ScriptedWire):
+    """The leader sends readers in a rack to a follower that is dead; it serves those that do not say where they are."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.brokers: list[int] = []
+
+    async def ask(self, broker: int, request: object) -> SimpleNamespace:
+        """The follower (2) refuses connections."""
+        answer = await super().ask(broker, request)
+        self.brokers.append(broker)
+        if broker == 2:
+            raise ClusterUnavailable("refused")
+        if cast("FetchRequest", request)._rack_id:
+            answer.topics = [("t", [(0, 0, 0, 0, 0, [], 2, b"")])]
+        else:
+            answer.topics = [("t", [(0, 0, 1, 1, 0, [], -1, batch(0, 1))])]
+        return answer
+
+
+async def test_the_leader_serves_while_a_nearer_replica_is_dead() -> None:
+    """Leaders name it until its session has ended."""
+    wire = DeadFollowerWire()
+    fetched = await fetch_all(wire, 1, rack="a")
+    assert [record.offset for one in fetched for record in one.records] == [0]
     assert wire.brokers[:3] == [1, 2, 1]
 
 
