@@ -43,10 +43,12 @@ NO_IDENTITY: Final = Identity(-1, -1)
 class QuietClient(AIOKafkaClient):
     """A client whose questions never create a topic, and that asks no oftener than it should.
 
-    A topic that is gone makes aiokafka's sender ask without pause.
+    A topic that is gone makes aiokafka's sender ask without pause. Brokers are asked in turn: one that learns late who
+    leads (it has just started, or is about to stop) would be believed again and again, one that is frozen waited for.
     """
 
     asked_at = -math.inf
+    turn = 0  # how many questions were asked: each begins with the next broker
     on_silence: Callable[[], None] | None = None  # hears that no broker answered, for whatever reason
     cluster_id = ""  # as metadata last told it: aiokafka does not keep it
 
@@ -57,7 +59,10 @@ class QuietClient(AIOKafkaClient):
             await asyncio.sleep(pause)
         self.asked_at = self._loop.time()
         request = MetadataRequest(list(topics or ()), allow_auto_topic_creation=False)
-        for broker in [broker.nodeId for broker in self.cluster.brokers()]:
+        brokers = [broker.nodeId for broker in self.cluster.brokers()]
+        first = self.turn % max(1, len(brokers))
+        self.turn += 1
+        for broker in brokers[first:] + brokers[:first]:
             connection = await self._get_conn(broker)
             if connection is None:
                 continue

@@ -86,6 +86,31 @@ def test_metadata_requests_could_create_topics_and_ours_cannot() -> None:
     assert ours.build(MetadataRequest_v5).encode()[-1:] == b"\x00"
 
 
+async def test_each_question_about_metadata_begins_with_another_broker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that learns late who leads must not be asked again and again."""
+    producer = await _producer()
+    client, asked = producer.client, list[int]()
+    told = MetadataResponse_v1([(each, "127.0.0.1", each, None) for each in (1, 2, 3)], 1, [])
+    client.cluster.update_metadata(told)
+    first, away, third = (each.nodeId for each in client.cluster.brokers())
+
+    class Connection:
+        async def send(self, request: object) -> MetadataResponse_v1:
+            return told
+
+    async def connect(broker: int) -> Connection | None:
+        asked.append(broker)
+        return None if broker == away else Connection()
+
+    monkeypatch.setattr(client, "_get_conn", connect)
+    monkeypatch.setattr(internals, "KAFKA_METADATA_PACE_SECONDS", 0.0)
+    for _ in range(3):
+        assert await client._metadata_update(client.cluster, ["logs"])
+    assert asked == [first, away, third, third]
+    monkeypatch.undo()
+    await producer.stop()
+
+
 async def test_a_producer_knows_the_partitions_metadata_told() -> None:
     producer = await _producer()
     leader, leaderless = (0, 0, 1, [1], [1]), (5, 1, -1, [1], [1])
