@@ -92,10 +92,13 @@ class Load:
     async def drained(self) -> None:
         """Waits until every channel that was left is drained."""
 
-        async def done() -> bool:
-            return all(each.state in _OVER for each in (await self.channels())[:-1])
+        found: list[stream_pb2.Channel] = []
 
-        await until(done, f"what {self.stream} left is drained", DRAINED_SECONDS)
+        async def done() -> bool:
+            found[:] = (await self.channels())[:-1]
+            return all(each.state in _OVER for each in found)
+
+        await until(done, lambda: f"what {self.stream} left is drained: {found}", DRAINED_SECONDS)
 
     async def first(self) -> stream_pb2.Channel:
         """The channel that carried the lane first."""
