@@ -1,10 +1,14 @@
-"""Archives over something that blocks while it is read or written: each call runs in a thread."""
+"""Archives over something that blocks while it is read or written: each call runs in a thread of the archive's own.
+
+The process's other threads look up addresses and read indices: a disk or a bucket that hangs must not hold those up.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 from braid.kernel.errors import BraidError, Invalid
+from braid.kernel.limits_archive import ARCHIVE_THREADS
 from braid.kernel.ports import ArchivedObject, Tasks
 
 T = TypeVar("T")
@@ -14,7 +18,7 @@ class BlockingArchive(ABC):
     """`kernel.ports.ArchiveStore`, of what a subclass does with one object at a time."""
 
     def __init__(self, tasks: Tasks) -> None:
-        self._tasks = tasks
+        self._threads = tasks.threads(ARCHIVE_THREADS, "braid-archive")
 
     async def list(self, prefix: str) -> Sequence[ArchivedObject]:
         """See `ArchiveStore`."""
@@ -32,9 +36,13 @@ class BlockingArchive(ABC):
         """See `ArchiveStore`."""
         await self._in_thread(lambda: self._remove(name))
 
+    async def close(self) -> None:
+        """See `ArchiveStore`."""
+        self._threads.close()
+
     async def _in_thread(self, work: Callable[[], T]) -> T:
         try:
-            return await self._tasks.run_blocking(work)
+            return await self._threads.run(work)
         except OSError as error:
             raise self._failed(error) from error
 

@@ -74,6 +74,7 @@ class BucketArchive(BlockingArchive):
     async def close(self) -> None:
         """See `ArchiveStore`."""
         self._files = None
+        await super().close()
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         if not self._root:

@@ -2,21 +2,25 @@
 
 An object is written beside its place, made durable, then renamed: a crash leaves a whole object or none. What such a
 crash leaves beside it is removed when the directory is used again.
+
+The directory carries its mesh's id. Histories of two meshes have the same names: the one would expire the other's.
 """
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from itertools import count
 from pathlib import Path
 from typing import Final
 
-from braid.archive.blocking import BlockingArchive, parts_of
+from braid.archive.blocking import BlockingArchive, T, parts_of
 from braid.kernel.errors import BraidError, NotFound, Unavailable
 from braid.kernel.limits_archive import ARCHIVE_OBJECT_BYTES_MAX
 from braid.kernel.ports import ArchivedObject, Tasks
 
 _PART: Final = ".part"
+_MESH: Final = ".mesh"  # the file that tells whose archive it is
+_ID_BYTES_MAX: Final = 64
 
 
 class DirectoryArchive(BlockingArchive):
@@ -24,15 +28,37 @@ class DirectoryArchive(BlockingArchive):
 
     shared = False
 
-    def __init__(self, directory: Path, tasks: Tasks) -> None:
-        """Nothing is touched before the first call."""
+    def __init__(self, directory: Path, mesh: Callable[[], Awaitable[str]], tasks: Tasks) -> None:
+        """Nothing is touched before the first call. `mesh` tells the mesh's id."""
         super().__init__(tasks)
         self._directory = directory
+        self._mesh = mesh
+        self._id = ""
         self._parts = count()
         self._tidied = False
 
-    async def close(self) -> None:
-        """See `ArchiveStore`."""
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        """Raises `Unavailable` for another mesh's directory too, whatever is done with it."""
+        self._id = self._id or await self._mesh()
+
+        def checked() -> T:
+            self._require_own()
+            return work()
+
+        return await super()._in_thread(checked)
+
+    def _require_own(self) -> None:
+        """Raises `Unavailable` for another mesh's directory. One that is nobody's yet, or is not there, is no one's."""
+        try:
+            with (self._directory / _MESH).open("rb") as file:
+                owner = file.read(_ID_BYTES_MAX).decode("ascii", "replace").strip()
+        except FileNotFoundError:
+            return
+        if owner != self._id:
+            raise Unavailable(
+                f"the archive {self._directory} is that of mesh {owner!r}, and this is mesh {self._id}",
+                remedy="set BRAID_ARCHIVE to a directory of this replica's own; move the other's objects nowhere",
+            )
 
     def _failed(self, error: OSError) -> BraidError:
         return Unavailable(
@@ -49,7 +75,7 @@ class DirectoryArchive(BlockingArchive):
         for place, _, files in os.walk(start):
             inside = Path(place).relative_to(self._directory)
             for file in files:
-                if not file.endswith(_PART):
+                if file != _MESH and not file.endswith(_PART):
                     with contextlib.suppress(FileNotFoundError):  # it was deleted meanwhile
                         size = (Path(place) / file).stat().st_size
                         yield ArchivedObject((inside / file).as_posix(), size)
@@ -64,7 +90,11 @@ class DirectoryArchive(BlockingArchive):
 
     def _write(self, name: str, data: bytes) -> None:
         self._tidy()
-        path = self._path(name)
+        if not (self._directory / _MESH).exists():
+            self._replace(self._directory / _MESH, self._id.encode())
+        self._replace(self._path(name), data)
+
+    def _replace(self, path: Path, data: bytes) -> None:
         self._make(path.parent)
         part = path.with_name(f".{path.name[:200]}.{next(self._parts)}{_PART}")
         try:

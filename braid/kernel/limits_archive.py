@@ -15,6 +15,8 @@ ARCHIVE_BACKLOG_EVENTS_MAX: Final = 16_384  # what a start then has to fold: som
 ARCHIVE_BACKLOG_BYTES_MAX: Final = 64 << 20  # etcd's quota is 2 GiB by default, for all histories
 ARCHIVE_LOG_EVENTS_MAX: Final = 10_000  # a service's own notes about its archive; then only holes are noted
 
+ARCHIVE_THREADS: Final = 2  # of a replica, that may hang on its archive; further calls wait for one
+
 # --- answers about the past
 PAST_STORY_EVENTS: Final = 1_024  # before a moment, that an explanation is told from; and up to a segment more
 

@@ -48,7 +48,7 @@ def open_archive(url: str, retention_days: float, host: Host, mesh: Callable[[],
     if scheme == "file" and rest.startswith("/") and len(rest) > 1:
         from braid.archive.directory import DirectoryArchive
 
-        return Archive(DirectoryArchive(Path(rest), host.tasks), url, retention_days)
+        return Archive(DirectoryArchive(Path(rest), mesh, host.tasks), url, retention_days)
     if scheme == "s3":
         from braid.archive.bucket import BucketArchive, BucketPlace
 

@@ -10,13 +10,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar, cast
 
+from braid.archive.chain import root
+from braid.archive.names import SegmentName, short
 from braid.kernel.errors import ArchiveDamaged
 from braid.kernel.limits_archive import ARCHIVE_SEGMENT_EVENTS, PAST_STORY_EVENTS
 from braid.kernel.ports import EventStore, HistoryId
 from braid.runtime.archive.kept import Kept
 from braid.runtime.archive.line import Gap, Part, trace
 from braid.runtime.archive.log import ArchiveLog
-from braid.runtime.archive.shelf import Shelf
+from braid.runtime.archive.shelf import Shelf, frame_mark
 from braid.runtime.fold import Fold
 from braid.runtime.kinds import AnyKind, Kind, RecordedEvent
 
@@ -83,7 +85,7 @@ class PastReader:
             try:
                 return await self._folded(kept, kind, target)
             except ArchiveDamaged as error:  # where only the story needs it, the story begins after it
-                kept = kept.without(error, before=target)
+                kept = await self._replaced(kept, kind.erased(), error) or kept.without(error, before=target)
 
     async def _folded(self, kept: Kept, kind: Kind[S, C, E], target: int) -> Past[S]:
         start = kept.run_start(target)
@@ -117,27 +119,61 @@ class PastReader:
             try:
                 return await _part(kept, kind, first, most, until_ms, latest)
             except ArchiveDamaged as error:
-                kept = kept.without(error)
+                kept = await self._replaced(kept, kind.erased(), error) or kept.without(error)
 
     async def verified(self, history: HistoryId, kind: AnyKind, names_only: bool) -> Verified:
         """Reads all archived events of a history again; with `names_only` looks at names alone. Raises `Unavailable`.
 
-        What peers have whole is taken from them, and no problem. What is older than the archive is none either.
+        What peers have whole is taken from them, and no problem. Events from before the archive was set, or from before
+        its retention, are none either.
         """
         kept = await self._kept(history, kind.erased())
-        events, problems = await kept.verified(names_only)
-        return Verified(events, problems)
+        events = sum(part.last - part.first + 1 for part in kept.parts)
+        problems = [gap for gap in kept.gaps if not await self._is_as_set(kept, gap)]
+        for part, error in () if names_only else await kept.damaged():
+            if await self._replaced(kept, kind.erased(), error) is None:
+                first, last = int(error.metadata["first"]), int(error.metadata["last"])
+                problems.append(Gap(history, first, min(last, part.last), error.message))
+                events -= part.last - part.first + 1
+        return Verified(events, sorted(problems, key=lambda gap: gap.first))
 
-    async def _kept(self, history: HistoryId, kind: Kind[object, object, object]) -> Kept:
+    async def _is_as_set(self, kept: Kept, gap: Gap) -> bool:
+        """Whether a gap is at the beginning, where the archive was not set yet or retention has removed what was."""
+        if gap.first > 1 or self._shelf is None:
+            return gap.first == 1
+        snapshot, begins = kept.loaded.snapshot, short(root(kept.history, gap.last))
+        if kept.parts and kept.parts[0].name.before == begins:
+            return True
+        if not kept.parts and snapshot is not None and frame_mark(snapshot) is None:
+            return True
+        return await self._shelf.may_have_expired(kept.history, gap.last)
+
+    async def _replaced(self, kept: Kept, kind: Kind[object, object, object], error: ArchiveDamaged) -> Kept | None:
+        """The history without a damaged object, which is removed, if other objects hold its events: here or at peers.
+
+        Replicas that were away begin their segments at other events, so that the same events have other names there.
+        """
+        part = next((part for part in kept.parts if str(part.name) == error.metadata.get("object")), None)
+        if part is None or self._shelf is None:
+            return None
+        await self._shelf.index(kept.history, fresh=True)  # where one is gone, others may be
+        found = await self._kept(kept.history, kind, without=part.name)
+        if any(gap.first <= part.last and gap.last >= part.first for gap in found.gaps):
+            return None
+        await self._shelf.remove(part.name)
+        return found
+
+    async def _kept(
+        self, history: HistoryId, kind: Kind[object, object, object], without: SegmentName | None = None
+    ) -> Kept:
         loaded = await self._store.load(history)
         line: Sequence[Part | Gap] = ()
         if loaded.snapshot is not None and self._shelf is None:
             line = [Gap(history, 1, loaded.snapshot.sequence, _COMPACTED)]
         elif loaded.snapshot is not None and self._shelf is not None:
             holes = [hole for hole in (await self._log.read()).holes if hole.gap.history == history]
-            line = await trace(self._shelf, loaded, history, holes)
-        times_ms = [kind.codec.decode(data)[1].now_ms for data in loaded.events]
-        return Kept(history, loaded, times_ms, line, self._shelf)
+            line = await trace(self._shelf, loaded, history, holes, without)
+        return Kept(history, loaded, lambda data: kind.codec.decode(data)[1].now_ms, line, self._shelf)
 
 
 async def _part(kept: Kept, kind: AnyKind, first: int, most: int, until_ms: int, latest: int) -> Listed:

@@ -71,7 +71,7 @@ class Replica:
         self.log = logger(service.name, instance)
         self._store_directory = StoreDirectory(store, host.clock)
         self._peers = Peers(transport, service.name, self._store_directory.endpoints, lambda: self.address)
-        shelf = Shelf(archive.store, host.clock, self._peers.archives) if archive else None
+        shelf = Shelf(archive.store, host.clock, self._peers.archives, archive.retention_days) if archive else None
         self.aggregates = Aggregates(store, service.kinds, host, service.name, self, self.metrics, shelf)
         self.archive = ArchiveHandlers(service.name, shelf, self.aggregates.archive_log, archive, self.aggregates)
         self._sweeper = (

@@ -1,6 +1,7 @@
 """An S3 server over real HTTP, of the package moto: it can go away, come back with what it had, and refuse requests."""
 
 import threading
+import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -8,6 +9,7 @@ from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_ba
 from pyarrow import fs
 from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
 
+_LOOK_SECONDS = 0.02
 USER, PASSWORD, REGION = "braid", "secret", "us-east-1"
 
 
@@ -22,11 +24,13 @@ class S3Server:
     Attributes:
         requests: `METHOD path?query` of everything that arrived.
         refuses: Which of them are answered with an internal error.
+        hangs: Which of them are answered once this says otherwise, as by a process that is stopped.
     """
 
     def __init__(self) -> None:
         self.requests: list[str] = []
         self.refuses: Callable[[str], bool] = lambda request: False
+        self.hangs: Callable[[str], bool] = lambda request: False
         self._app = DomainDispatcherApplication(create_backend_app)
         self._port = 0
         self._server: BaseWSGIServer | None = None
@@ -70,6 +74,8 @@ class S3Server:
         query = f"?{environ['QUERY_STRING']}" if environ["QUERY_STRING"] else ""
         request = f"{environ['REQUEST_METHOD']} {environ['PATH_INFO']}{query}"
         self.requests.append(request)
+        while self.hangs(request):
+            time.sleep(_LOOK_SECONDS)
         if self.refuses(request):
             environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
             start("500 Internal Server Error", [("Content-Length", "0")])

@@ -1,6 +1,6 @@
 """One history as read at one moment: archived parts and gaps, followed by the store's own tail."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from braid.archive.names import BaseName, short
 from braid.archive.segment import Segment
@@ -17,14 +17,14 @@ class Kept:
         self,
         history: HistoryId,
         loaded: Loaded,
-        times_ms: Sequence[int],
+        time_of: Callable[[bytes], int],
         line: Sequence[Part | Gap],
         shelf: Shelf | None,
     ) -> None:
-        """`times_ms` are those of the store's tail; `line` is what comes before it, oldest first."""
+        """`time_of` reads when an event was decided; `line` is what comes before the store's tail, oldest first."""
         self.loaded = loaded
         self.history = history
-        self._times_ms = times_ms
+        self._time_of = time_of
         self._line = line
         self._shelf = shelf
 
@@ -38,27 +38,27 @@ class Kept:
         line = [_damaged(piece, error) if _is(piece, name) and _ends(piece, before) else piece for piece in self._line]
         if line == list(self._line):
             raise error
-        return Kept(self.history, self.loaded, self._times_ms, line, self._shelf)
+        return Kept(self.history, self.loaded, self._time_of, line, self._shelf)
 
     @property
     def gaps(self) -> Sequence[Gap]:
         """The missing ranges, oldest first."""
         return [piece for piece in self._line if isinstance(piece, Gap)]
 
-    async def verified(self, names_only: bool) -> tuple[int, Sequence[Gap]]:
-        """How many archived events there are, and what is missing or, where objects are opened, changed among them."""
-        events, problems = 0, [gap for gap in self.gaps if gap.first > 1]
-        for piece in self._line:
-            if isinstance(piece, Gap):
-                continue
+    @property
+    def parts(self) -> Sequence[Part]:
+        """The archived ranges, oldest first."""
+        return [piece for piece in self._line if isinstance(piece, Part)]
+
+    async def damaged(self) -> Sequence[tuple[Part, ArchiveDamaged]]:
+        """Opens every archived part again; returns those that were changed or removed."""
+        found: list[tuple[Part, ArchiveDamaged]] = []
+        for piece in self.parts:
             try:
-                if not names_only and self._shelf is not None:
-                    await self._shelf.open_again(piece.name)
-                events += piece.last - piece.first + 1
+                await self._open_again(piece)
             except ArchiveDamaged as error:
-                first, last = int(error.metadata["first"]), int(error.metadata["last"])
-                problems.append(Gap(self.history, first, min(last, piece.last), error.message))
-        return events, sorted(problems, key=lambda gap: gap.first)
+                found.append((piece, error))
+        return found
 
     async def until(self, at_ms: int) -> int:
         """Sequence of the last event that is not later than a moment; 0 for a moment before the first.
@@ -78,7 +78,7 @@ class Kept:
 
     async def last_not_later(self, at_ms: int) -> int:
         """Like `until`, but ignores gaps."""
-        count = count_until(self._times_ms, at_ms)
+        count = count_until(list(map(self._time_of, self.loaded.events)), at_ms)
         if count:
             return self.loaded.first + count - 1
         for piece in reversed(self._line):
@@ -167,6 +167,10 @@ class Kept:
     async def _open(self, part: Part) -> Segment:
         assert self._shelf is not None
         return await self._shelf.open(part.name)
+
+    async def _open_again(self, part: Part) -> Segment:
+        assert self._shelf is not None
+        return await self._shelf.open_again(part.name)
 
 
 def _is(piece: Part | Gap, name: str) -> bool:

@@ -48,15 +48,20 @@ class Hole(NamedTuple):
     after: bytes
 
 
-async def trace(shelf: Shelf, loaded: Loaded, history: HistoryId, holes: Sequence[Hole]) -> Sequence[Part | Gap]:
+async def trace(
+    shelf: Shelf, loaded: Loaded, history: HistoryId, holes: Sequence[Hole], without: SegmentName | None = None
+) -> Sequence[Part | Gap]:
     """The archived events of a history before the store's own, oldest first, with gaps where events are missing.
+
+    Args:
+        without: A segment that is passed over, here and at peers: other objects may hold its events.
 
     Raises:
         Unavailable: the archive does not answer.
     """
     if loaded.snapshot is None:
         return ()
-    walk = _Walk(shelf, history, await shelf.index(history), holes)
+    walk = _Walk(shelf, history, await shelf.index(history), holes, without)
     mark = frame_mark(loaded.snapshot)
     link = mark.link if mark else await _unmarked(shelf, walk.index, loaded)
     await walk.back(loaded.snapshot.sequence, short(link) if link else "")
@@ -66,12 +71,15 @@ async def trace(shelf: Shelf, loaded: Loaded, history: HistoryId, holes: Sequenc
 class _Walk:
     """From the newest event that only the archive holds back to the oldest."""
 
-    def __init__(self, shelf: Shelf, history: HistoryId, index: Index, holes: Sequence[Hole]) -> None:
+    def __init__(
+        self, shelf: Shelf, history: HistoryId, index: Index, holes: Sequence[Hole], without: SegmentName | None
+    ) -> None:
         self.index = index
         self.found: list[Part | Gap] = []
         self._shelf = shelf
         self._history = history
         self._holes = {hole.gap.last: hole for hole in holes}
+        self._without = without
 
     async def back(self, sequence: int, link: str) -> None:
         while sequence > 0:
@@ -84,11 +92,11 @@ class _Walk:
 
     async def _ending(self, index: Index, sequence: int, link: str) -> SegmentName | None:
         """The segment whose event `sequence` has this link; the one that begins first, where several have."""
-        exact = [name for name in index.segments.get(sequence, ()) if name.after == link]
+        exact = [name for name in index.segments.get(sequence, ()) if name.after == link and name != self._without]
         if exact:
             return min(exact, key=lambda name: name.first)
         for name in index.every_segment():
-            if name.first <= sequence < name.last and await self._leads(name, sequence, link):
+            if name.first <= sequence < name.last and name != self._without and await self._leads(name, sequence, link):
                 return name
         return None
 
@@ -102,7 +110,7 @@ class _Walk:
         if sequence in self._holes or not link:
             return None
         theirs = await self._shelf.ask_peers(self._history)
-        for name in sorted(theirs.every_segment()):
+        for name in sorted(set(theirs.every_segment()) - {self._without}):
             if name.first <= sequence <= name.last and (name.last > sequence or name.after == link):
                 found = await self._shelf.fetch(name)
                 if found is not None and short(found.link_at(sequence)) == link:

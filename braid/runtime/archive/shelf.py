@@ -13,13 +13,14 @@ from braid.archive.chain import Mark
 from braid.archive.names import BaseName, SegmentName
 from braid.archive.segment import Segment
 from braid.kernel.errors import ArchiveDamaged, BraidError, CorruptHistory, NotFound
-from braid.kernel.limits_archive import ARCHIVE_OPEN_SEGMENTS, ARCHIVE_PEERS_AGAIN_SECONDS
+from braid.kernel.limits_archive import ARCHIVE_OPEN_SEGMENTS, ARCHIVE_PEERS_AGAIN_SECONDS, ARCHIVE_RETENTION_DAYS
 from braid.kernel.ports import ArchiveStore, Clock, HistoryId, Snapshot
 from braid.runtime.fold import open_frame
 
 N = TypeVar("N", SegmentName, BaseName)
 
 Peers = Callable[[], Awaitable[Sequence[ArchiveStore]]]
+_DAY_MS: Final = 86_400_000
 _SHARED_INDEX_SECONDS: Final = 2.0  # others write to a shared archive: an index of it is read again after this
 
 
@@ -65,13 +66,19 @@ class Index:
 class Shelf:
     """A replica's archive on top of its object store."""
 
-    def __init__(self, store: ArchiveStore, clock: Clock, peers: Peers = no_peers) -> None:
+    def __init__(
+        self,
+        store: ArchiveStore,
+        clock: Clock,
+        peers: Peers = no_peers,
+        retention_days: float = ARCHIVE_RETENTION_DAYS,
+    ) -> None:
         self.store = store
+        self.retention_days = retention_days
         self._clock = clock
         self._peers = peers
         self._indices: dict[HistoryId, Index] = {}
-        self._asked: dict[HistoryId, float] = {}
-        self._peer_bases: dict[HistoryId, list[BaseName]] = {}
+        self._at_peers: dict[HistoryId, Index] = {}
         self._open: OrderedDict[SegmentName, Segment] = OrderedDict()
 
     @property
@@ -79,16 +86,21 @@ class Shelf:
         """Whether all replicas of the service see the same objects."""
         return self.store.shared
 
-    async def index(self, history: HistoryId) -> Index:
-        """Names of a history's objects."""
+    async def index(self, history: HistoryId, *, fresh: bool = False) -> Index:
+        """Names of a history's objects; with `fresh` as they are now, whoever removed some."""
         found = self._indices.get(history)
         now = self._clock.elapsed()
-        if found is None or (self.shared and now - found.read_at > _SHARED_INDEX_SECONDS):
+        if found is None or fresh or (self.shared and now - found.read_at > _SHARED_INDEX_SECONDS):
             listed = await self.store.list(names.prefix(history))
             found = Index(read_at=now)
             _fill(found, history, (each.name for each in listed))
             self._indices[history] = found
         return found
+
+    async def may_have_expired(self, history: HistoryId, last: int) -> bool:
+        """Whether retention may have removed events up to `last`: then a base from before that time stands for them."""
+        before_ms = self._clock.now_ms() - int(self.retention_days * _DAY_MS)
+        return any(base.sequence >= last and base.time_ms < before_ms for base in (await self.index(history)).bases)
 
     async def keep(self, made: Segment) -> None:
         """Writes a segment. Raises `Unavailable`."""
@@ -147,23 +159,23 @@ class Shelf:
         return None
 
     async def ask_peers(self, history: HistoryId) -> Index:
-        """Names of a history's objects at peers; empty when they were asked a moment ago."""
-        found, now = Index(), self._clock.elapsed()
-        if now < self._asked.get(history, 0.0):
+        """Names of a history's objects at peers; as they answered the last time, where that is a moment ago."""
+        found, now = self._at_peers.get(history), self._clock.elapsed()
+        if found is not None and now < found.read_at + ARCHIVE_PEERS_AGAIN_SECONDS:
             return found
-        self._asked[history] = now + ARCHIVE_PEERS_AGAIN_SECONDS
+        found = self._at_peers[history] = Index(read_at=now)
         for peer in await self._others():
             try:
                 listed = await peer.list(names.prefix(history))
             except BraidError:
                 continue
             _fill(found, history, (each.name for each in listed))
-        self._peer_bases[history] = found.bases
         return found
 
     async def bases(self, history: HistoryId) -> Sequence[BaseName]:
         """Bases here and, as of the last time they were asked, at peers; in order of sequence."""
-        found = {*(await self.index(history)).bases, *self._peer_bases.get(history, ())}
+        theirs = self._at_peers.get(history)
+        found = {*(await self.index(history)).bases, *(theirs.bases if theirs else ())}
         return sorted(found, key=lambda each: each.sequence)
 
     async def fetch(self, name: SegmentName) -> Segment | None:

@@ -174,7 +174,7 @@ class SnapshotWriter:
     async def _write(self, history: HistoryId, tail: _Tail) -> None:
         """Writes what the archive lacks of the tail. Raises `Unavailable`."""
         assert self._shelf is not None
-        index = await self._shelf.index(history)
+        index = await self._shelf.index(history, fresh=True)  # an archive that was lost gets what the store still has
         start = _archived_until(index, tail) + 1 - tail.first
         segments = cut(
             history,

@@ -19,9 +19,17 @@ MESH: Final = "01KDVDNA3GE8B4JC8ZK0MT3NS0"
 _BUCKETS: Final = count()
 
 
+def directory_archive(path: Path, mesh: str = MESH) -> DirectoryArchive:
+    """The archive of a mesh in a directory."""
+
+    async def its_id() -> str:
+        return mesh
+
+    return DirectoryArchive(path, its_id, system_host(lambda task, error: None).tasks)
+
+
 def _directory(path: Path) -> ArchiveStore:
-    host = system_host(lambda task, error: None)
-    return DirectoryArchive(path / "archive", host.tasks)
+    return directory_archive(path / "archive")
 
 
 ADAPTERS: Final[dict[str, Make]] = {"memory": lambda path: MemoryArchive(), "directory": _directory}
@@ -42,7 +50,7 @@ def s3(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[S3Serve
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", PASSWORD)
     s3_server.requests.clear()
     yield s3_server
-    s3_server.refuses = lambda request: False
+    s3_server.refuses = s3_server.hangs = lambda request: False
 
 
 @pytest.fixture

@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from braid.archive.directory import DirectoryArchive
-from braid.host.system import system_host
 from braid.kernel.errors import BraidError, NotFound, Unavailable
 from braid.kernel.ports import ArchiveStore
+from tests.contract.archive.conftest import MESH, directory_archive
 
 NAME = "assigner/group/indexer/00000000000000000512_1_0123456789abcdef_i1.base"
 OTHER = "assigner/group/other/00000000000000000512_1_0123456789abcdef_i1.base"
@@ -61,31 +60,53 @@ async def test_names_lead_nowhere_else(archive: ArchiveStore) -> None:
 
 
 async def test_a_part_that_a_crash_left_is_no_object(tmp_path: Path) -> None:
-    host = system_host(lambda task, error: None)
-    archive = DirectoryArchive(tmp_path, host.tasks)
+    archive = directory_archive(tmp_path)
     await archive.put(NAME, b"whole")
     left = (tmp_path / NAME).with_name(".00000000000000000512.0.part")
     left.write_bytes(b"tor")
-    again = DirectoryArchive(tmp_path, host.tasks)
+    again = directory_archive(tmp_path)
     assert await listed(again, "") == [(NAME, 5)]
     assert not left.exists()
 
 
 async def test_a_directory_that_cannot_be_written_is_told_with_its_path(tmp_path: Path) -> None:
-    host = system_host(lambda task, error: None)
     (tmp_path / "file").write_bytes(b"")
-    archive = DirectoryArchive(tmp_path / "file", host.tasks)
+    archive = directory_archive(tmp_path / "file")
     with pytest.raises(Unavailable, match="file cannot be used"):
         await archive.put(NAME, b"x")
 
 
 async def test_a_full_disk_leaves_no_part_behind(tmp_path: Path) -> None:
-    host = system_host(lambda task, error: None)
-    archive = DirectoryArchive(tmp_path, host.tasks)
+    archive = directory_archive(tmp_path)
     await archive.put(NAME, b"before")
     target = (tmp_path / OTHER).parent
     target.mkdir()
-    (target / f".{Path(OTHER).name}.1.part").symlink_to("/dev/full")  # where the next part is written
+    (target / f".{Path(OTHER).name}.2.part").symlink_to("/dev/full")  # where the next part is written
     with pytest.raises(Unavailable, match="No space left"):
         await archive.put(OTHER, b"x" * 100_000)
     assert await listed(archive, "") == [(NAME, 6)]
+
+
+async def test_a_directory_of_another_mesh_is_refused_by_name_whatever_is_asked(tmp_path: Path) -> None:
+    own, other = directory_archive(tmp_path), directory_archive(tmp_path, "01OTHER")
+    assert await listed(other, "") == [], "nobody's yet"
+    await own.put(NAME, b"x")
+    for call in (other.put(OTHER, b"y"), other.get(NAME), other.list(""), other.delete(NAME)):
+        with pytest.raises(
+            Unavailable, match=rf"{tmp_path} is that of mesh '{MESH}', and this is mesh 01OTHER"
+        ) as told:
+            await call
+        assert "BRAID_ARCHIVE" in told.value.remedy
+    assert await listed(own, "") == [(NAME, 1)]
+    again = directory_archive(tmp_path)
+    assert await again.get(NAME) == b"x"
+
+
+async def test_a_directory_of_before_meshes_were_told_apart_becomes_the_first_one_s(tmp_path: Path) -> None:
+    old = directory_archive(tmp_path)
+    await old.put(NAME, b"x")
+    (tmp_path / ".mesh").unlink()
+    again = directory_archive(tmp_path)
+    assert await again.get(NAME) == b"x"
+    await again.put(OTHER, b"y")
+    assert (tmp_path / ".mesh").read_text() == MESH

@@ -1,12 +1,19 @@
 """What only a bucket can suffer, over real HTTP: a server that is gone, refuses or breaks off, another mesh in it."""
 
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
 import pytest
 
+from braid.archive import bucket as bucket_module
 from braid.archive.bucket import BucketPlace
 from braid.kernel.errors import Invalid, NotFound, Unavailable
 from tests.contract.archive.conftest import bucket_archive
 from tests.contract.archive.test_archive_contract import NAME, listed
 from tests.support.s3_server import S3Server
+
+HANGING_CALLS = 6
 
 
 @pytest.mark.parametrize(
@@ -89,3 +96,35 @@ async def test_an_upload_that_breaks_off_is_no_object(bucket: str, s3: S3Server)
     with pytest.raises(Unavailable):
         await archive.put(NAME, b"small")
     assert await listed(archive, "") == []
+
+
+async def test_a_server_that_answers_with_errors_is_not_one_without_objects(bucket: str, s3: S3Server) -> None:
+    archive = bucket_archive(bucket)
+    await archive.put(NAME, b"whole")
+    s3.refuses = lambda request: True
+    for call in (archive.get(NAME), archive.list(""), archive.put(NAME, b"x"), archive.delete(NAME)):
+        with pytest.raises(Unavailable):
+            await call
+    s3.refuses = lambda request: False
+    assert await archive.get(NAME) == b"whole"
+
+
+async def test_a_server_that_is_stopped_fails_calls_in_time_and_holds_up_nothing_else(
+    bucket: str, s3: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bucket_module, "ARCHIVE_BUCKET_REQUEST_SECONDS", 1.0)
+    loop = asyncio.get_running_loop()
+    loop.set_default_executor(ThreadPoolExecutor(HANGING_CALLS // 2))
+    archive = bucket_archive(bucket)
+    await archive.put(NAME, b"before")
+    s3.hangs = lambda request: True
+    calls = [asyncio.ensure_future(archive.get(NAME)) for _ in range(HANGING_CALLS)]
+    await asyncio.sleep(0)
+    other = loop.run_in_executor(None, lambda: "found")  # such as an address that is looked up
+    waited: list[asyncio.Future[Any]] = [other, *calls]
+    done, _ = await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+    assert done == {other}
+    told = await asyncio.gather(*calls, return_exceptions=True)
+    assert {type(each) for each in told} == {Unavailable}
+    s3.hangs = lambda request: False
+    assert await archive.get(NAME) == b"before"
