@@ -16,6 +16,7 @@ from tests.simulation.emptying import ClusterOperator
 from tests.simulation.losing import Losing
 from tests.simulation.observed import ObservedCluster
 from tests.simulation.operations import Operation, Operator, carry_out
+from tests.simulation.remembering import ArchiveBreaker
 from tests.simulation.restored import StoreOperator
 from tests.simulation.splitting import splitting
 from tests.simulation.world import DLQS, MEMBERS, PRODUCERS, SERVICES, Slowness, World
@@ -42,6 +43,7 @@ class Faults:
         self._ailments = Ailments(world, dice)
         self._losing = Losing(world, dice)
         self._store_operator = StoreOperator(world)
+        self._archive_breaker = ArchiveBreaker(world, dice)
         self._shortened_at = -APART_SECONDS
         self._services = (*SERVICES, *DLQS) if world.plan.replays else SERVICES
 
@@ -341,6 +343,29 @@ class Faults:
 
         if operator.back_up():
             self._begin("a backup is taken", self._dice.uniform(4.0, 16.0), stop)
+
+    # --- archives
+
+    def _fill_archive(self) -> None:
+        """A replica's archive takes nothing, as on a full disk."""
+        self._hinder_archive("full")
+
+    def _cut_archive(self) -> None:
+        """A replica's archive does not answer."""
+        self._hinder_archive("away")
+
+    def _hinder_archive(self, how: str) -> None:
+        name, archive = self._archive_breaker.victim()
+        setattr(archive, how, True)
+        self._begin(
+            f"the archive of {name} is {how}", self._dice.uniform(1.0, 15.0), lambda: setattr(archive, how, False)
+        )
+
+    def _lose_archive(self) -> None:
+        self._world.journal.say(f"FAULT {self._archive_breaker.lose()}")
+
+    def _alter_archive(self) -> None:
+        self._world.journal.say(f"FAULT {self._archive_breaker.alter()}")
 
     # --- clusters
 

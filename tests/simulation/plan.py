@@ -72,6 +72,7 @@ class Plan:
         replays: Whether dlq services run, and somebody mends the handler and replays all dead letters.
         latecomers: Further groups that start at the earliest record while faults happen, and once they are healed.
         second_mesh: Whether another mesh wants the same clusters, and takes one of them over.
+        remembers: Whether services have archives, histories are compacted every few events, and the past is asked for.
         letters: So many dead letters there are before somebody mends the handler.
     """
 
@@ -106,6 +107,7 @@ class Plan:
     letters: int = 12
     latecomers: Sequence[str] = ()
     second_mesh: bool = False
+    remembers: bool = False
 
 
 def plan_of(seed: int, fault_seconds: float = 60.0) -> Plan:
@@ -124,10 +126,12 @@ def plan_of(seed: int, fault_seconds: float = 60.0) -> Plan:
     )
     splits = ("split-lease",) * dice.choice((0, 0, 1, 4))
     sinks = ("sink-away",) * random.Random(f"sinks/{seed}").choice((0, 0, 1, 3))
+    remembers = random.Random(f"past/{seed}").random() < 0.2
     third = random.Random(f"clusters/{seed}").random() < 0.3
     return replace(
         planned,
         faults=(*faults, *splits, *sinks),
         metadata_units=dice.choice((0, 0, FEW_UNITS)),
         clusters=THREE_CLUSTERS if third else TWO_CLUSTERS,
+        remembers=remembers,
     )

@@ -6,6 +6,7 @@ import random
 import time
 import traceback
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 from braid.kernel.ports import Task
@@ -19,6 +20,7 @@ from tests.simulation.leaving import AnsweredTrouble
 from tests.simulation.operations import KeptRules
 from tests.simulation.ordering import KeptOrder
 from tests.simulation.plan import Plan
+from tests.simulation.remembering import Historian, short_histories
 from tests.simulation.replaying import Replaying
 from tests.simulation.splitting import early
 from tests.simulation.two_meshes import OtherMesh, OwnTopics
@@ -35,6 +37,7 @@ from tests.support.checkers.lanes import FairLanes, PoisonStandsAside
 from tests.support.checkers.leases import Restful
 from tests.support.checkers.letters import LettersFirst, WholeReplays
 from tests.support.checkers.losses import ExactLosses
+from tests.support.checkers.past import KeptAnswers
 from tests.support.checkers.resets import KeptResets
 from tests.support.checkers.retention import KeptTopics
 from tests.support.checkers.stores import GapFreeWatches, HonestAppends
@@ -83,14 +86,15 @@ def run(plan: Plan, lines: int = 0) -> Result:
     began = time.process_time()
     loop = VirtualTimeLoop()
     loss, losses, replays = ZeroLoss([GROUP, *plan.latecomers]), ExactLosses(), WholeReplays(GROUP)
-    checkers = [*_checkers(plan, loop.time), losses, *([replays] if plan.replays else [])]
+    kept = KeptAnswers(KINDS) if plan.remembers else None
+    checkers = [*_checkers(plan, loop.time), losses, *([replays] if plan.replays else []), *([kept] if kept else [])]
     journal = Journal(loop, [loss, *checkers])
     world = World(loop, plan, journal)
     logging.disable(logging.CRITICAL)
     invariant, message = "", ""
     try:
-        with early():
-            loop.run_until_complete(_play(world, journal, loss, losses, replays))
+        with early(), short_histories() if plan.remembers else nullcontext():
+            loop.run_until_complete(_play(world, journal, loss, losses, replays, kept))
     except (InvariantViolated, VirtualFailure, VirtualDeadlock) as failure:
         invariant, message = _reason(journal, failure)
     finally:
@@ -129,11 +133,23 @@ def _checkers(plan: Plan, now: Callable[[], float]) -> list[Checker]:
     return [*checkers, ExclusiveHolders(GROUP)] if plan.exclusive else checkers
 
 
-async def _play(world: World, journal: Journal, loss: ZeroLoss, losses: ExactLosses, replays: WholeReplays) -> None:
+async def _play(
+    world: World,
+    journal: Journal,
+    loss: ZeroLoss,
+    losses: ExactLosses,
+    replays: WholeReplays,
+    kept: KeptAnswers | None,
+) -> None:
     """Faults, healing, and then everything must come right."""
     await world.start()
     replaying = _replaying(world, journal, replays) if world.plan.replays else None
-    for beside in (world.flood if world.plan.flood else None, replaying.run if replaying else None):
+    historian = Historian(world, kept, random.Random(f"past/{world.plan.seed}")) if kept else None
+    for beside in (
+        world.flood if world.plan.flood else None,
+        replaying.run if replaying else None,
+        historian.run if historian else None,
+    ):
         if beside is not None:
             world.host.tasks.spawn(beside(), "beside the faults")
     if world.plan.latecomers:
@@ -156,6 +172,8 @@ async def _play(world: World, journal: Journal, loss: ZeroLoss, losses: ExactLos
         await _expect(world, "I12 replays", replaying.left, settle)
     await _expect(world, "I11 losses", lambda: list(losses.untold()), settle)
     await _expect(world, "I13 liveness: drains", lambda: world.histories.in_state("draining"), settle)
+    if historian is not None:
+        await historian.judge()
     journal.finish()
     if journal.violations:
         await world.host.clock.sleep(1.0)  # the run ends in this instant

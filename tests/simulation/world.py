@@ -14,6 +14,7 @@ from typing import Final
 
 from braid.api.registry.v1 import cluster_pb2, stream_pb2
 from braid.api.registry.v1 import registry_service_pb2 as api
+from braid.archive.memory import MemoryArchive
 from braid.client.mesh import Mesh
 from braid.kafka.memory import MemoryProcess
 from braid.kernel.errors import BraidError
@@ -21,6 +22,7 @@ from braid.kernel.ports import HistoryId
 from braid.rpc.memory_network import MemoryNetwork
 from braid.rpc.memory_transport import MemoryTransport
 from braid.rpc.mesh_client import Directory, ServiceClient
+from braid.runtime.archive.serving import Archive
 from braid.runtime.kinds import AnyKind, Change, Reloaded
 from braid.runtime.replica import Replica
 from braid.runtime.service import Service
@@ -76,6 +78,7 @@ class World:
         flooded: Whether a flood has begun, and whether it is over.
         running: The newest life of each process, dead or alive.
         stopped: Processes that nothing may start.
+        archives: Of the services' processes by name, where the plan has any: disks, which outlive them.
     """
 
     def __init__(self, loop: VirtualTimeLoop, plan: Plan, journal: Journal) -> None:
@@ -85,6 +88,7 @@ class World:
         self.flooded = (False, False)
         self.running: dict[str, Running] = {}
         self.stopped: frozenset[str] = frozenset()
+        self.archives: dict[str, MemoryArchive] = {}
         self._loop = loop
         self._lives: dict[str, int] = {}
         self._encoded: dict[HistoryId, tuple[object, bytes]] = {}
@@ -179,7 +183,8 @@ class World:
         running.store.latency = lambda operation: self._store_latency(running, operation)
         service = self._service(name, running)
         transport = MemoryTransport(self.network, name)
-        replica = Replica(service, host, running.store, transport, address=f"{name}:1", instance=name)
+        archive = Archive(self.archives.setdefault(name, MemoryArchive()), name) if self.plan.remembers else None
+        replica = Replica(service, host, running.store, transport, address=f"{name}:1", instance=name, archive=archive)
         replica.aggregates.subscribe(lambda change: self._folded(running.process, service.kinds, change))
         running.replica = replica
         running.process.tasks.spawn(replica.run(), "replica")
