@@ -75,7 +75,7 @@ async def _show(session: "Session", subject: "Subject", until_ms: int, most: int
         return 0
     session.interrupt_code = 0
     _print_some(session, format, items, header=True)
-    async for record in follow_events(session, subject, records):
+    async for record in follow_events(session, subject, found):
         _print_some(session, format, [event_item(record)], header=False)
     return 0
 

@@ -1,7 +1,7 @@
 """Events of every service, decoded: listed up to a moment, or followed as they happen."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from typing import Final, NamedTuple
 
 from google.protobuf.message import DecodeError, Message
@@ -70,10 +70,15 @@ def parse_subject(text: str) -> Subject:
 
 
 class Events(NamedTuple):
-    """Events in order of time, and which of those asked for are not kept."""
+    """Events in order of time, and which of those asked for are not kept.
+
+    Attributes:
+        revisions: By service, that up to which they are complete.
+    """
 
     records: list[EventRecord]
     gaps: list[EventGap]
+    revisions: dict[str, int]
 
     def note_gaps(self, session: Session) -> None:
         """Says what is missing before or among the events."""
@@ -89,7 +94,7 @@ async def list_events(session: Session, subject: Subject, until_ms: int = 0, lat
     Raises:
         Unavailable: no service answers.
     """
-    found = Events([], [])
+    found = Events([], [], {})
     failures: list[Unavailable] = []
     services = [subject.service] if subject.service else await _services(session)
     for service in services:
@@ -100,6 +105,7 @@ async def list_events(session: Session, subject: Subject, until_ms: int = 0, lat
             continue
         found.records.extend(some.records)
         found.gaps.extend(some.gaps)
+        found.revisions.update(some.revisions)
     if len(failures) == len(services):
         raise failures[0]
     for failure in failures:
@@ -108,20 +114,23 @@ async def list_events(session: Session, subject: Subject, until_ms: int = 0, lat
     return found
 
 
-async def follow_events(session: Session, subject: Subject, after: Sequence[EventRecord]) -> AsyncIterator[EventRecord]:
-    """Events as they happen, after those already seen; never ends by itself."""
+async def follow_events(session: Session, subject: Subject, after: Events) -> AsyncIterator[EventRecord]:
+    """Events as they happen, after those listed; each once. Never ends by itself."""
+    seen: dict[str, int] = {}
+    for listed in after.records:
+        seen[listed.history] = max(listed.sequence, seen.get(listed.history, 0))
     arrived: asyncio.Queue[EventRecord] = asyncio.Queue(PAGE_SIZE_MAX)
     tasks = session.ports.host.tasks
     followers = []
     for service in [subject.service] if subject.service else list(_MESSAGES):
-        revision = max((each.revision for each in after if each.history.startswith(f"{service}/")), default=0)
-        follower = _follow(
-            session, service, WatchEventsRequest(history=subject.history, after_revision=revision), arrived
-        )
+        request = WatchEventsRequest(history=subject.history, after_revision=after.revisions.get(service, 0))
+        follower = _follow(session, service, request, arrived, seen)
         followers.append(tasks.spawn(follower, f"events of {service}"))
     try:
         while True:
-            yield await arrived.get()
+            record = await arrived.get()
+            if record.sequence > seen.get(record.history, 0):
+                yield record
     finally:
         for each in followers:
             each.cancel()
@@ -188,12 +197,13 @@ async def _services(session: Session) -> list[str]:
 
 
 async def _events_of(session: Session, service: str, history: str, until_ms: int, latest: int) -> Events:
-    found = Events([], [])
+    found = Events([], [], {})
     request = ListEventsRequest(history=history, page_size=PAGE_SIZE_MAX, until_ms=until_ms, latest=latest)
     while True:
         page = await session.read(service, "ListEvents", request, ListEventsResponse)
         found.records.extend(page.events)
         found.gaps.extend(page.gaps)
+        found.revisions.setdefault(service, page.revision)
         request.page_token = page.next_page_token
         if not request.page_token:
             return found
@@ -203,7 +213,11 @@ async def _events_of(session: Session, service: str, history: str, until_ms: int
 
 
 async def _follow(
-    session: Session, service: str, request: WatchEventsRequest, arrived: "asyncio.Queue[EventRecord]"
+    session: Session,
+    service: str,
+    request: WatchEventsRequest,
+    arrived: "asyncio.Queue[EventRecord]",
+    listed: dict[str, int],
 ) -> None:
     client = session.service(service)
     while True:
@@ -214,6 +228,8 @@ async def _follow(
         except Compacted:
             session.terminal.note(f"the {service} keeps no events as old as the last one seen; some are missing here")
             request.after_revision = 0
+            for history in [each for each in listed if each.startswith(f"{service}/")]:
+                del listed[history]  # a restored store counts on from its backup
         except (Unavailable, NotLeader):  # it comes back, or another does
             await session.ports.host.clock.sleep(CLI_WATCH_SECONDS)
 

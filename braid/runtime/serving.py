@@ -128,7 +128,7 @@ class _Events:
             raise Invalid("the latest events are some or, with 0, all", field="latest")
         aggregates = self._replica.aggregates
         start, sequence = _parse_token(request.page_token)
-        page = ListEventsResponse()
+        page = ListEventsResponse(revision=aggregates.revision)
         weight = scanned = 0
         for history in aggregates.histories(request.history):
             place = f"{history.kind}/{history.id}"

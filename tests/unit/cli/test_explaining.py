@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -15,6 +17,7 @@ from braid.api.assigner.v1.events_pb2 import AssignerEvent, GroupIdleAlerted, Gr
 from braid.api.assigner.v1.rules_pb2 import PLACEMENT_BASIS_LOAD, PlacementPolicy
 from braid.api.dlq.v1.events_pb2 import DlqEvent, ReplayCreated
 from braid.api.dlq.v1.replay_pb2 import ReplaySpec
+from braid.cli import histories
 from braid.cli.histories import event_body, parse_subject, summary
 from braid.cli.preview import told as preview_text
 from braid.kernel.errors import Invalid
@@ -104,6 +107,26 @@ async def test_events_as_they_happen() -> None:
     await shell.braid("cordon", "cluster", "east")
     result = await watching
     assert result.code == 0
+    assert [json.loads(line)["type"] for line in result.out.splitlines()] == [
+        "ClusterRegistered",
+        "ClusterBrokersObserved",
+        "ClusterMarked",
+        "ClusterCordoned",
+    ]
+
+
+@virtual
+async def test_events_between_the_list_and_the_watch_are_shown_once() -> None:
+    shell = await with_a_group()
+    listing = histories.list_events
+
+    async def then_cordoned(*arguments: Any) -> Any:
+        found = await listing(*arguments)
+        await shell.braid("cordon", "cluster", "east")
+        return found
+
+    with patch.object(histories, "list_events", then_cordoned):
+        result = await shell.braid("events", "-w", "--for", "cluster/east", "-o", "json", seconds=5.0)
     assert [json.loads(line)["type"] for line in result.out.splitlines()] == [
         "ClusterRegistered",
         "ClusterBrokersObserved",

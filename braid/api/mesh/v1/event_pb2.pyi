@@ -142,7 +142,12 @@ class ListEventsResponse(_message.Message):
     EVENTS_FIELD_NUMBER: _builtins.int
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     GAPS_FIELD_NUMBER: _builtins.int
+    REVISION_FIELD_NUMBER: _builtins.int
     next_page_token: _builtins.str
+    revision: _builtins.int
+    """All events up to this revision were there when the page was made. Watch after that of the first page to miss none;
+    some of those listed are watched again.
+    """
     @_builtins.property
     def events(self) -> _containers.RepeatedCompositeFieldContainer[Global___EventRecord]:
         """Oldest first within a history."""
@@ -157,10 +162,11 @@ class ListEventsResponse(_message.Message):
         events: _abc.Iterable[Global___EventRecord] | None = ...,
         next_page_token: _builtins.str = ...,
         gaps: _abc.Iterable[Global___EventGap] | None = ...,
+        revision: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["events", b"events", "gaps", b"gaps", "next_page_token", b"next_page_token"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["events", b"events", "gaps", b"gaps", "next_page_token", b"next_page_token", "revision", b"revision"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
