@@ -3,26 +3,24 @@
 Requests run within the loop, so that virtual time stands still meanwhile.
 """
 
-from collections.abc import Callable
-from typing import TypeVar, cast
+from typing import cast
 
 from braid.archive.bucket import BucketArchive, BucketPlace
 from braid.kernel.limits import SNAPSHOT_EVERY_EVENTS
 from braid.kernel.ports import Tasks
 from tests.support.checkers.past import PastAnswers
+from tests.support.inline_threads import InlineThreads
 from tests.support.s3_server import S3Server
 from tests.support.virtual_time import run_virtual
 from tests.unit.runtime.archived import TOTAL, ArchivingSeat, kept_from
-
-T = TypeVar("T")
 
 
 class Inline:
     """Runs what blocks at once."""
 
-    async def run_blocking(self, work: Callable[[], T]) -> T:
+    def threads(self, count: int, name: str) -> InlineThreads:
         """See `Tasks`."""
-        return work()
+        return InlineThreads()
 
 
 def archive(url: str) -> BucketArchive:
