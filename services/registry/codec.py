@@ -22,7 +22,14 @@ from services.registry.channels import ChannelRef, ChannelWeight
 from services.registry.clusters import Cluster, ClusterEvent, Health, Verdict
 from services.registry.events import StreamEvent
 from services.registry.model import belonging as b
-from services.registry.specs import cluster_spec_message, read_cluster_spec, read_stream_spec, stream_spec_message
+from services.registry.specs import (
+    cluster_spec_message,
+    drill_message,
+    read_cluster_spec,
+    read_drill,
+    read_stream_spec,
+    stream_spec_message,
+)
 from services.registry.streams import Stream
 
 S = TypeVar("S")
@@ -167,6 +174,10 @@ def _of_stream(event: StreamEvent) -> Message:
                 asked_for=event.asked_for,
                 found=event.found,
             )
+        case e.DrillBegan():
+            return pb.DrillBegan(drill=drill_message(event.drill))
+        case e.DrillEnded():
+            return pb.DrillEnded(drill=drill_message(event.drill), passed=event.passed, verdict=event.verdict)
         case e.FailoverBlocked():
             return pb.FailoverBlocked(cluster=event.cluster, reason=event.reason)
         case e.FailoverUnblocked():
@@ -264,7 +275,7 @@ def _beside(event: object) -> Message | None:
     match event:
         case c.ClusterBrokersObserved() | b.ClusterMarked() | b.ForeignMarkSeen() | b.ClusterCompared():
             return pb.ClusterUpdated(spec=cluster_spec_message(event.spec))
-        case e.ReassignmentIntended() | e.CopiesSettled():
+        case e.ReassignmentIntended() | e.CopiesSettled() | e.DrillBegan() | e.DrillEnded():
             return pb.StreamUpdated(spec=stream_spec_message(event.spec))
         case _:
             return None
@@ -287,6 +298,10 @@ def _read_provisioned(m: pb.ChannelProvisioned) -> e.ChannelProvisioned:
 def _read_reassignment(m: pb.RegistryEvent) -> e.ReassignmentIntended:
     told, spec = m.reassignment_intended, read_stream_spec(m.stream_updated.spec)
     return e.ReassignmentIntended(_read_ref(told.channel), told.replication_factor, told.throttle_bytes_per_s, spec)
+
+
+def _read_drill_ended(m: pb.DrillEnded, spec: stream_pb2.StreamSpec) -> e.DrillEnded:
+    return e.DrillEnded(read_drill(m.drill), m.passed, m.verdict, read_stream_spec(spec))
 
 
 def _read_copies(m: pb.RegistryEvent) -> e.CopiesSettled:
@@ -344,6 +359,8 @@ _READERS: Final[Mapping[str, Callable[[pb.RegistryEvent], object]]] = {
     "stream_created": lambda m: e.StreamCreated(read_stream_spec(m.stream_created.spec)),
     "stream_updated": lambda m: e.StreamUpdated(read_stream_spec(m.stream_updated.spec)),
     "stream_deleted": lambda m: e.StreamDeleted(),
+    "drill_began": lambda m: e.DrillBegan(read_drill(m.drill_began.drill), read_stream_spec(m.stream_updated.spec)),
+    "drill_ended": lambda m: _read_drill_ended(m.drill_ended, m.stream_updated.spec),
     "channel_planned": lambda m: _read_planned(m.channel_planned),
     "channel_provisioned": lambda m: _read_provisioned(m.channel_provisioned),
     "traffic_moved": lambda m: _read_traffic_moved(m.traffic_moved),

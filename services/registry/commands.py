@@ -30,6 +30,14 @@ class DeleteStream:
 
 
 @dataclass(frozen=True, slots=True)
+class EndDrill:
+    """Ends a drill with its verdict, and deletes its stream."""
+
+    passed: bool
+    verdict: str
+
+
+@dataclass(frozen=True, slots=True)
 class PlanChannel:
     """Asks for a spare channel; uses up the lane's next generation."""
 
@@ -232,6 +240,7 @@ StreamCommand = (
     CreateStream
     | UpdateStream
     | DeleteStream
+    | EndDrill
     | PlanChannel
     | RecordProvisioned
     | MoveTraffic

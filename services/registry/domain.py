@@ -18,6 +18,7 @@ from services.registry.commands import (
     CloseChannel,
     CreateStream,
     DeleteStream,
+    EndDrill,
     IntendReassignment,
     IntendRetirement,
     MarkReturned,
@@ -42,6 +43,7 @@ from services.registry.commands import (
     UnblockFailover,
     UpdateStream,
 )
+from services.registry.drills import begin, check_mark, end
 from services.registry.etags import check_etag
 from services.registry.events import (
     ChannelClosed,
@@ -54,6 +56,8 @@ from services.registry.events import (
     ChannelSealed,
     ChannelStranded,
     CopiesSettled,
+    DrillBegan,
+    DrillEnded,
     EndOffsetsRead,
     FailoverBlocked,
     FailoverUnblocked,
@@ -100,6 +104,8 @@ class StreamDecider:
             case DeleteStream():
                 check_etag(command.etag, state.etag, f"stream {state.name}")
                 return [StreamDeleted()]
+            case EndDrill():
+                return end(state, command)
             case PlanChannel():
                 return _plan_channel(state, command)
             case RecordFound():
@@ -130,12 +136,13 @@ def _create(state: Stream, command: CreateStream) -> Sequence[StreamEvent]:
     check_name(state.name, "name")
     if state.exists:
         raise AlreadyExists(f"stream {state.name} exists already", field="name")
-    return [StreamCreated(check_stream_spec(command.spec))]
+    return begin(state.name, check_stream_spec(command.spec))
 
 
 def _update(state: Stream, command: UpdateStream) -> Sequence[StreamEvent]:
     check_etag(command.etag, state.etag, f"stream {state.name}")
     spec = check_stream_spec(command.spec)
+    check_mark(state.spec, spec)
     for lane, partitions in state.spec.lanes.items():
         if lane not in spec.lanes:
             raise Invalid(f"lane {lane} cannot be removed from a stream in use", field="spec.lanes", remedy="keep it")
@@ -355,7 +362,7 @@ def _evolved(state: Stream, event: StreamEvent, context: Context) -> Stream:
             kept = Stream(state.name, channels=state.channels, generations=state.generations, changes=state.changes)
             revision = state.route_revision + 1
             return replace(kept, exists=True, spec=event.spec, create_time_ms=context.now_ms, route_revision=revision)
-        case StreamUpdated():
+        case StreamUpdated() | DrillBegan() | DrillEnded():
             return replace(state, spec=event.spec)
         case StreamDeleted():
             return _discard(state, context.now_ms)

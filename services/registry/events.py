@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from braid.kernel.offset_ranges import Ranges
 from services.registry.channels import ChannelRef, ChannelWeight
+from services.registry.model.drills import Drill
 from services.registry.streams import StreamSpec
 
 
@@ -24,6 +25,27 @@ class StreamUpdated:
 @dataclass(frozen=True, slots=True)
 class StreamDeleted:
     """It is gone, and everything in it is discarded."""
+
+
+@dataclass(frozen=True, slots=True)
+class DrillBegan:
+    """The stream rehearses a failure for another one.
+
+    The `spec` is the stream's own, for earlier releases, which read it in place of this fact.
+    """
+
+    drill: Drill
+    spec: StreamSpec
+
+
+@dataclass(frozen=True, slots=True)
+class DrillEnded:
+    """The rehearsal is over: what was measured, for people. The `spec` is as in `DrillBegan`."""
+
+    drill: Drill
+    passed: bool
+    verdict: str
+    spec: StreamSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +245,8 @@ StreamEvent = (
     StreamCreated
     | StreamUpdated
     | StreamDeleted
+    | DrillBegan
+    | DrillEnded
     | ChannelPlanned
     | ChannelProvisioned
     | TrafficMoved

@@ -31,6 +31,7 @@ from services.registry.channels import CONSUMABLE, ChannelState
 from services.registry.crew import Signal, wait_for
 from services.registry.histories import CLUSTERS, STREAMS, read_world
 from services.registry.lateness import Lateness
+from services.registry.rehearsals import Rehearsals
 from services.registry.sessions import ProducerSession, Sessions
 from services.registry.streams import Stream
 from services.registry.views import route_message
@@ -48,14 +49,26 @@ class Producers:
         replica: Replica,
         sessions: Sessions,
         witnesses: Witnesses,
+        rehearsals: Rehearsals,
         lateness: Lateness,
         changed: Signal,
         on_acknowledged: Callable[[], None],
     ) -> None:
-        """`changed` fires at every change of a history; `on_acknowledged` is called when a session moved on."""
+        """Serves a term.
+
+        Args:
+            replica: Of the registry that leads.
+            sessions: Who counts as a producer.
+            witnesses: Hear what producers of applications say of clusters.
+            rehearsals: Hear what those of drills say.
+            lateness: Of this process.
+            changed: Fires at every change of a history.
+            on_acknowledged: Called when a session moved on.
+        """
         self._replica = replica
         self._sessions = sessions
         self._witnesses = witnesses
+        self._rehearsals = rehearsals
         self._lateness = lateness
         self._changed = changed
         self._on_acknowledged = on_acknowledged
@@ -76,6 +89,7 @@ class Producers:
         )
         session.host = _host(hello, call.caller.peer)
         session.lanes = frozenset(hello.lanes)
+        session.drill = stream.spec.drill is not None
         session.knows_denials = KNOWS_DENIALS in hello.capabilities
         for left in hello.left:
             self._take_receipts(stream, left)
@@ -165,6 +179,8 @@ class Producers:
     def _take(self, message: WatchRoutesRequest, session: ProducerSession) -> None:
         now = self._replica.host.clock.elapsed()
         match message.WhichOneof("message"):
+            case "send_errors" | "reach" if session.drill:
+                self._hear_drill(message, session, self._lateness.attentive(now))
             case "acknowledged":
                 current = self._replica.aggregates.state(STREAMS, session.stream).route_revision
                 self._sessions.acknowledge(session, message.acknowledged.revision, current, now)
@@ -180,6 +196,12 @@ class Producers:
                 self._hear(message.reach, session, self._lateness.attentive(now))
             case _:
                 pass  # a second hello, errors of a cluster nobody registered, or a message of a later release
+
+    def _hear_drill(self, message: WatchRoutesRequest, session: ProducerSession, now: float) -> None:
+        """Never a word about a cluster's health: whatever a drill's client says is about its own stream."""
+        stream = self._replica.aggregates.state(STREAMS, session.stream)
+        if message.WhichOneof("message") == "send_errors":
+            self._rehearsals.complains(stream, message.send_errors.cluster, session.host, now)
 
     def _hear(self, answer: ReachAnswer, session: ProducerSession, now: float) -> None:
         if answer.acknowledged_ms_ago >= 0:
@@ -218,7 +240,9 @@ class _Connection:
 
 
 def _writes_to(stream: Stream, cluster: str) -> bool:
-    return any(each.cluster == cluster and each.state is ChannelState.ACTIVE for each in stream.channels)
+    """Whether the stream is an application's and has an active channel there."""
+    active = any(each.cluster == cluster and each.state is ChannelState.ACTIVE for each in stream.channels)
+    return active and stream.spec.drill is None
 
 
 def _resumption(told: ResumptionMessage) -> Resumption:

@@ -75,6 +75,7 @@ def _stream_methods(streams: StreamRequests) -> Mapping[str, tuple[type, UnaryHa
         "CreateStream": unary(api.CreateStreamRequest, streams.create),
         "UpdateStream": unary(api.UpdateStreamRequest, streams.update),
         "DeleteStream": unary(api.DeleteStreamRequest, streams.delete),
+        "EndDrill": unary(api.EndDrillRequest, streams.end_drill),
         "MoveStream": unary(api.MoveStreamRequest, streams.move),
         "ListChannels": unary(api.ListChannelsRequest, streams.channels),
     }

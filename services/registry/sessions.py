@@ -29,6 +29,7 @@ class ProducerSession:
         host: Where it runs, as it says.
         lanes: The only lanes it writes to; all of them when empty.
         knows_denials: Whether it never complains of a cluster that refuses it; older SDKs do.
+        drill: Whether its stream rehearses a failure: what it says of clusters is about that stream alone.
         questions: Clusters it is to be asked about.
     """
 
@@ -42,6 +43,7 @@ class ProducerSession:
     host: str = ""
     lanes: frozenset[str] = frozenset()
     knows_denials: bool = True
+    drill: bool = False
     questions: set[str] = field(default_factory=set)
 
 

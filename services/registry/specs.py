@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from braid.api.registry.v1 import cluster_pb2, stream_pb2
 from braid.kernel.errors import Invalid
 from services.registry.model.cluster_specs import TOPIC_PREFIX_DEFAULT, ClusterSpec
+from services.registry.model.drills import Drill, DrillKind
 from services.registry.streams import FailoverMode, StreamSpec
 from services.registry.thresholds import NAMES
 
@@ -15,6 +16,13 @@ _MODES = {
     stream_pb2.FAILOVER_MODE_OFF: FailoverMode.OFF,
 }
 _MODE_NUMBERS = {mode: number for number, mode in _MODES.items()}
+_DRILLS = {
+    stream_pb2.DRILL_KIND_MOVE: DrillKind.MOVE,
+    stream_pb2.DRILL_KIND_CLUSTER_LOSS: DrillKind.CLUSTER_LOSS,
+    stream_pb2.DRILL_KIND_BROKER_LOSS: DrillKind.BROKER_LOSS,
+    stream_pb2.DRILL_KIND_MEMBER_LOSS: DrillKind.MEMBER_LOSS,
+}
+_DRILL_NUMBERS = {kind: number for number, kind in _DRILLS.items()}
 
 
 def cluster_spec_message(spec: ClusterSpec) -> cluster_pb2.ClusterSpec:
@@ -60,14 +68,32 @@ def stream_spec_message(spec: StreamSpec) -> stream_pb2.StreamSpec:
         topic_config=spec.topic_config,
         ordered=spec.ordered,
         ride_out_seconds=spec.ride_out_seconds,
+        drill=drill_message(spec.drill) if spec.drill else None,
     )
+
+
+def drill_message(drill: Drill) -> stream_pb2.Drill:
+    """A drill's mark as a message."""
+    kind = _DRILL_NUMBERS[drill.kind]
+    return stream_pb2.Drill(stream=drill.stream, kind=kind, cluster=drill.cluster, broker=drill.broker)
+
+
+def read_drill(message: stream_pb2.Drill) -> Drill:
+    """A drill's mark from a message, unchecked but for the enum.
+
+    Raises:
+        Invalid: a kind of drill this release does not know.
+    """
+    if message.kind not in _DRILLS:
+        raise Invalid(f"{message.kind} is no kind of drill", field="spec.drill.kind", remedy="`braid drill` sets it")
+    return Drill(message.stream, _DRILLS[message.kind], message.cluster, message.broker)
 
 
 def read_stream_spec(message: stream_pb2.StreamSpec) -> StreamSpec:
     """A stream's declaration from a message, unchecked but for the enum.
 
     Raises:
-        Invalid: a failover mode this release does not know.
+        Invalid: a failover mode or a kind of drill this release does not know.
     """
     if message.failover not in _MODES:
         remedy = "use automatic, propose or off"
@@ -82,4 +108,5 @@ def read_stream_spec(message: stream_pb2.StreamSpec) -> StreamSpec:
         topic_config={name: message.topic_config[name] for name in sorted(message.topic_config)},
         ordered=message.ordered,
         ride_out_seconds=message.ride_out_seconds if message.HasField("ride_out_seconds") else None,
+        drill=read_drill(message.drill) if message.HasField("drill") else None,
     )

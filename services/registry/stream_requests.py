@@ -8,7 +8,7 @@ from braid.kernel.errors import BraidError, FailoverBlocked, Invalid, Refused, U
 from braid.kernel.ids import check_name
 from braid.kernel.limits import CREATE_WAIT_SECONDS
 from braid.kernel.ports import Caller
-from services.registry.commands import CreateStream, DeleteStream, PlanChannel, UpdateStream
+from services.registry.commands import CreateStream, DeleteStream, EndDrill, PlanChannel, UpdateStream
 from services.registry.crew import wait_for
 from services.registry.desk import Desk, page_of
 from services.registry.histories import STREAMS
@@ -67,6 +67,8 @@ class StreamRequests:
         check_name(request.name, "name")
         spec = check_stream_spec(read_stream_spec(request.spec))
         self._check_clusters(spec)
+        if spec.drill is not None:
+            self._desk.stream(spec.drill.stream, "spec.drill.stream")
         check_replication_factor(self._desk.world(), spec)
         command = CreateStream(spec)
         preview = self._preview_unless_known(request.name, command, caller)
@@ -99,6 +101,13 @@ class StreamRequests:
         self._desk.term()
         before = self._message(self._desk.stream(request.name))
         await self._desk.execute(STREAMS, request.name, DeleteStream(request.etag), caller)
+        return before
+
+    async def end_drill(self, request: api.EndDrillRequest, caller: Caller) -> stream_pb2.Stream:
+        """Records a drill's verdict, deletes its stream, and answers with what it was."""
+        self._desk.term()
+        before = self._message(self._desk.stream(request.stream, "stream"))
+        await self._desk.execute(STREAMS, request.stream, EndDrill(request.passed, request.verdict), caller)
         return before
 
     async def move(self, request: api.MoveStreamRequest, caller: Caller) -> api.MoveStreamResponse:

@@ -19,6 +19,7 @@ from braid.kernel.limits import (
 )
 from braid.kernel.limits_health import RIDE_OUT_SECONDS_MAX
 from services.registry.channels import CONSUMABLE, Channel, ChannelRef, ChannelState
+from services.registry.model.drills import Drill
 from services.registry.topics import check_topic_config
 
 DEAD_LETTER_LANE: Final = "dlq"
@@ -44,6 +45,7 @@ class StreamSpec:
         ordered: A new channel is consumed only once the lane's older ones are drained.
         ride_out_seconds: How long its appends may hang because brokers died, until its traffic leaves; None for what
             its cluster declares.
+        drill: The failure it rehearses for another stream; None where it carries an application's records.
     """
 
     lanes: Mapping[str, int]
@@ -55,6 +57,7 @@ class StreamSpec:
     topic_config: Mapping[str, str] = field(default_factory=dict)
     ordered: bool = False
     ride_out_seconds: float | None = None
+    drill: Drill | None = None
 
 
 @dataclass(frozen=True, slots=True)

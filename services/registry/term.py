@@ -22,6 +22,8 @@ from services.registry.peers import Peers
 from services.registry.prober import Prober
 from services.registry.producers import Producers
 from services.registry.reconciler import Reconciler
+from services.registry.reconciler_drills import DrillJudge
+from services.registry.rehearsals import Rehearsals
 from services.registry.servicer_metrics import Gauges
 from services.registry.servicer_readers import Readers
 from services.registry.sessions import Sessions
@@ -76,8 +78,12 @@ class Term:
             self._answering,
             self._loads,
         )
+        rehearsals, usual = Rehearsals(), Thresholds(look_timeout_seconds=tuning.probe_timeout_seconds)
         self.producers = Producers(
-            replica, self.sessions, witnesses, lateness, self.changed, self.reconciler.producers_moved
+            replica, self.sessions, witnesses, rehearsals, lateness, self.changed, self.reconciler.producers_moved
+        )
+        self.drills = DrillJudge(
+            replica, rehearsals, lateness, usual, tuning.probe_interval_seconds, self.reconciler.wake
         )
         self.readers = Readers(replica, witnesses, lateness)
         self.prober = Prober(
@@ -85,7 +91,7 @@ class Term:
             self.access,
             witnesses,
             lateness,
-            Thresholds(look_timeout_seconds=tuning.probe_timeout_seconds),
+            usual,
             interval_seconds=tuning.probe_interval_seconds,
             ask=self._ask,
             on_broken=self.reconciler.wake,
@@ -101,6 +107,7 @@ class Term:
         marking = tasks.spawn(self.keeper.run(), f"{instance} marks")
         comparing = tasks.spawn(self.restoration.run(), f"{instance} restoration")
         copying = tasks.spawn(self.copies.run(), f"{instance} copies")
+        rehearsing = tasks.spawn(self.drills.run(), f"{instance} drills")
         try:
             await self.restoration.first()
             await self.reconciler.run()
@@ -109,7 +116,7 @@ class Term:
             self._gauges.show_blocked(())
             self.changed.fire()
             self.readers.close()
-            for task in (probing, measuring, marking, comparing, copying):
+            for task in (probing, measuring, marking, comparing, copying, rehearsing):
                 task.cancel()
                 await task.ended()
             await self.access.close()
@@ -120,7 +127,7 @@ class Term:
         return Users(len(writing | self.readers.ask(cluster, writing)), len(writing))
 
     def _broken(self) -> Mapping[tuple[str, str], str]:
-        return self.prober.broken
+        return {**self.drills.broken, **self.prober.broken}
 
     def _loads(self) -> Mapping[str, MeasuredLoad]:
         return self.measurer.loads

@@ -18,6 +18,7 @@ from services.registry.clusters import ClusterDecider, ClusterSpec, Health, Verd
 from services.registry.codec import CLUSTER_CODEC, STREAM_CODEC
 from services.registry.domain import StreamDecider
 from services.registry.model import belonging as b
+from services.registry.model.drills import Drill, DrillKind
 from services.registry.streams import FailoverMode, StreamSpec
 from tests.unit.registry.histories import cluster, created
 
@@ -75,6 +76,8 @@ STREAM_EVENTS: Final[dict[str, e.StreamEvent]] = {
     "channel_released": e.ChannelReleased(REF, "its cluster will be away for days"),
     "reassignment_intended": e.ReassignmentIntended(REF, 3, 32 << 20, STREAM),
     "copies_settled": e.CopiesSettled(REF, 3, STREAM),
+    "drill_began": e.DrillBegan(Drill("logs", DrillKind.BROKER_LOSS, "east", 2), STREAM),
+    "drill_ended": e.DrillEnded(Drill("logs", DrillKind.MEMBER_LOSS), True, "0 lost", STREAM),
 }
 LATER: Final = [field.name for field in RegistryEvent.DESCRIPTOR.oneofs_by_name["later"].fields]
 

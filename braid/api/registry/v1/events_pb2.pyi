@@ -64,6 +64,8 @@ class RegistryEvent(_message.Message):
     CLUSTER_COMPARED_FIELD_NUMBER: _builtins.int
     REASSIGNMENT_INTENDED_FIELD_NUMBER: _builtins.int
     COPIES_SETTLED_FIELD_NUMBER: _builtins.int
+    DRILL_BEGAN_FIELD_NUMBER: _builtins.int
+    DRILL_ENDED_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def metadata(self) -> _event_pb2.EventMetadata: ...
     @_builtins.property
@@ -142,6 +144,10 @@ class RegistryEvent(_message.Message):
     def reassignment_intended(self) -> Global___ReassignmentIntended: ...
     @_builtins.property
     def copies_settled(self) -> Global___CopiesSettled: ...
+    @_builtins.property
+    def drill_began(self) -> Global___DrillBegan: ...
+    @_builtins.property
+    def drill_ended(self) -> Global___DrillEnded: ...
     def __init__(
         self,
         *,
@@ -184,14 +190,16 @@ class RegistryEvent(_message.Message):
         cluster_compared: Global___ClusterCompared | None = ...,
         reassignment_intended: Global___ReassignmentIntended | None = ...,
         copies_settled: Global___CopiesSettled | None = ...,
+        drill_began: Global___DrillBegan | None = ...,
+        drill_ended: Global___DrillEnded | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["append_time_learnt", b"append_time_learnt", "channel_closed", b"channel_closed", "channel_drained", b"channel_drained", "channel_planned", b"channel_planned", "channel_provisioned", b"channel_provisioned", "channel_released", b"channel_released", "channel_retired", b"channel_retired", "channel_returned", b"channel_returned", "channel_sealed", b"channel_sealed", "channel_stranded", b"channel_stranded", "cluster_brokers_observed", b"cluster_brokers_observed", "cluster_compared", b"cluster_compared", "cluster_cordoned", b"cluster_cordoned", "cluster_deleted", b"cluster_deleted", "cluster_emptied", b"cluster_emptied", "cluster_health_changed", b"cluster_health_changed", "cluster_identity_changed", b"cluster_identity_changed", "cluster_marked", b"cluster_marked", "cluster_registered", b"cluster_registered", "cluster_updated", b"cluster_updated", "copies_settled", b"copies_settled", "decommission_cancelled", b"decommission_cancelled", "decommission_intended", b"decommission_intended", "end_offsets_read", b"end_offsets_read", "event", b"event", "failover_blocked", b"failover_blocked", "failover_unblocked", b"failover_unblocked", "foreign_mark_seen", b"foreign_mark_seen", "later", b"later", "metadata", b"metadata", "move_proposed", b"move_proposed", "producers_left", b"producers_left", "reassignment_intended", b"reassignment_intended", "records_lost", b"records_lost", "retention_lifted", b"retention_lifted", "retention_restored", b"retention_restored", "retirement_intended", b"retirement_intended", "stream_created", b"stream_created", "stream_deleted", b"stream_deleted", "stream_updated", b"stream_updated", "traffic_moved", b"traffic_moved"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["append_time_learnt", b"append_time_learnt", "channel_closed", b"channel_closed", "channel_drained", b"channel_drained", "channel_planned", b"channel_planned", "channel_provisioned", b"channel_provisioned", "channel_released", b"channel_released", "channel_retired", b"channel_retired", "channel_returned", b"channel_returned", "channel_sealed", b"channel_sealed", "channel_stranded", b"channel_stranded", "cluster_brokers_observed", b"cluster_brokers_observed", "cluster_compared", b"cluster_compared", "cluster_cordoned", b"cluster_cordoned", "cluster_deleted", b"cluster_deleted", "cluster_emptied", b"cluster_emptied", "cluster_health_changed", b"cluster_health_changed", "cluster_identity_changed", b"cluster_identity_changed", "cluster_marked", b"cluster_marked", "cluster_registered", b"cluster_registered", "cluster_updated", b"cluster_updated", "copies_settled", b"copies_settled", "decommission_cancelled", b"decommission_cancelled", "decommission_intended", b"decommission_intended", "drill_began", b"drill_began", "drill_ended", b"drill_ended", "end_offsets_read", b"end_offsets_read", "event", b"event", "failover_blocked", b"failover_blocked", "failover_unblocked", b"failover_unblocked", "foreign_mark_seen", b"foreign_mark_seen", "later", b"later", "metadata", b"metadata", "move_proposed", b"move_proposed", "producers_left", b"producers_left", "reassignment_intended", b"reassignment_intended", "records_lost", b"records_lost", "retention_lifted", b"retention_lifted", "retention_restored", b"retention_restored", "retirement_intended", b"retirement_intended", "stream_created", b"stream_created", "stream_deleted", b"stream_deleted", "stream_updated", b"stream_updated", "traffic_moved", b"traffic_moved"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["append_time_learnt", b"append_time_learnt", "channel_closed", b"channel_closed", "channel_drained", b"channel_drained", "channel_planned", b"channel_planned", "channel_provisioned", b"channel_provisioned", "channel_released", b"channel_released", "channel_retired", b"channel_retired", "channel_returned", b"channel_returned", "channel_sealed", b"channel_sealed", "channel_stranded", b"channel_stranded", "cluster_brokers_observed", b"cluster_brokers_observed", "cluster_compared", b"cluster_compared", "cluster_cordoned", b"cluster_cordoned", "cluster_deleted", b"cluster_deleted", "cluster_emptied", b"cluster_emptied", "cluster_health_changed", b"cluster_health_changed", "cluster_identity_changed", b"cluster_identity_changed", "cluster_marked", b"cluster_marked", "cluster_registered", b"cluster_registered", "cluster_updated", b"cluster_updated", "copies_settled", b"copies_settled", "decommission_cancelled", b"decommission_cancelled", "decommission_intended", b"decommission_intended", "end_offsets_read", b"end_offsets_read", "event", b"event", "failover_blocked", b"failover_blocked", "failover_unblocked", b"failover_unblocked", "foreign_mark_seen", b"foreign_mark_seen", "later", b"later", "metadata", b"metadata", "move_proposed", b"move_proposed", "producers_left", b"producers_left", "reassignment_intended", b"reassignment_intended", "records_lost", b"records_lost", "retention_lifted", b"retention_lifted", "retention_restored", b"retention_restored", "retirement_intended", b"retirement_intended", "stream_created", b"stream_created", "stream_deleted", b"stream_deleted", "stream_updated", b"stream_updated", "traffic_moved", b"traffic_moved"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["append_time_learnt", b"append_time_learnt", "channel_closed", b"channel_closed", "channel_drained", b"channel_drained", "channel_planned", b"channel_planned", "channel_provisioned", b"channel_provisioned", "channel_released", b"channel_released", "channel_retired", b"channel_retired", "channel_returned", b"channel_returned", "channel_sealed", b"channel_sealed", "channel_stranded", b"channel_stranded", "cluster_brokers_observed", b"cluster_brokers_observed", "cluster_compared", b"cluster_compared", "cluster_cordoned", b"cluster_cordoned", "cluster_deleted", b"cluster_deleted", "cluster_emptied", b"cluster_emptied", "cluster_health_changed", b"cluster_health_changed", "cluster_identity_changed", b"cluster_identity_changed", "cluster_marked", b"cluster_marked", "cluster_registered", b"cluster_registered", "cluster_updated", b"cluster_updated", "copies_settled", b"copies_settled", "decommission_cancelled", b"decommission_cancelled", "decommission_intended", b"decommission_intended", "drill_began", b"drill_began", "drill_ended", b"drill_ended", "end_offsets_read", b"end_offsets_read", "event", b"event", "failover_blocked", b"failover_blocked", "failover_unblocked", b"failover_unblocked", "foreign_mark_seen", b"foreign_mark_seen", "later", b"later", "metadata", b"metadata", "move_proposed", b"move_proposed", "producers_left", b"producers_left", "reassignment_intended", b"reassignment_intended", "records_lost", b"records_lost", "retention_lifted", b"retention_lifted", "retention_restored", b"retention_restored", "retirement_intended", b"retirement_intended", "stream_created", b"stream_created", "stream_deleted", b"stream_deleted", "stream_updated", b"stream_updated", "traffic_moved", b"traffic_moved"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["cluster_registered", "cluster_updated", "cluster_health_changed", "cluster_cordoned", "cluster_identity_changed", "cluster_deleted", "decommission_intended", "decommission_cancelled", "cluster_emptied", "append_time_learnt", "stream_created", "stream_updated", "stream_deleted", "channel_planned", "channel_provisioned", "traffic_moved", "producers_left", "channel_sealed", "end_offsets_read", "channel_drained", "retirement_intended", "channel_retired", "channel_stranded", "channel_returned", "retention_lifted", "retention_restored", "failover_blocked", "move_proposed", "failover_unblocked", "records_lost", "channel_closed", "channel_released"]  # noqa: Y015
     _WhichOneofArgType_event: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
-    _WhichOneofReturnType_later: _TypeAlias = _typing.Literal["cluster_brokers_observed", "cluster_marked", "foreign_mark_seen", "cluster_compared", "reassignment_intended", "copies_settled"]  # noqa: Y015
+    _WhichOneofReturnType_later: _TypeAlias = _typing.Literal["cluster_brokers_observed", "cluster_marked", "foreign_mark_seen", "cluster_compared", "reassignment_intended", "copies_settled", "drill_began", "drill_ended"]  # noqa: Y015
     _WhichOneofArgType_later: _TypeAlias = _typing.Literal["later", b"later"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType_event) -> _WhichOneofReturnType_event | None: ...
@@ -934,6 +942,58 @@ class CopiesSettled(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___CopiesSettled: _TypeAlias = CopiesSettled  # noqa: Y015
+
+@_typing.final
+class DrillBegan(_message.Message):
+    """A stream was made to rehearse a failure for another one."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DRILL_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def drill(self) -> _stream_pb2.Drill: ...
+    def __init__(
+        self,
+        *,
+        drill: _stream_pb2.Drill | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["drill", b"drill"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["drill", b"drill"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DrillBegan: _TypeAlias = DrillBegan  # noqa: Y015
+
+@_typing.final
+class DrillEnded(_message.Message):
+    """The rehearsal is over; its stream is deleted by the next event."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DRILL_FIELD_NUMBER: _builtins.int
+    PASSED_FIELD_NUMBER: _builtins.int
+    VERDICT_FIELD_NUMBER: _builtins.int
+    passed: _builtins.bool
+    """Whether nothing was lost, and all came right in time."""
+    verdict: _builtins.str
+    """What was measured, for people; or why it was ended early."""
+    @_builtins.property
+    def drill(self) -> _stream_pb2.Drill: ...
+    def __init__(
+        self,
+        *,
+        drill: _stream_pb2.Drill | None = ...,
+        passed: _builtins.bool = ...,
+        verdict: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["drill", b"drill"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["drill", b"drill", "passed", b"passed", "verdict", b"verdict"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DrillEnded: _TypeAlias = DrillEnded  # noqa: Y015
 
 @_typing.final
 class ChannelStranded(_message.Message):

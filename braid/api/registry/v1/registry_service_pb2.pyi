@@ -424,6 +424,33 @@ class DeleteStreamRequest(_message.Message):
 Global___DeleteStreamRequest: _TypeAlias = DeleteStreamRequest  # noqa: Y015
 
 @_typing.final
+class EndDrillRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STREAM_FIELD_NUMBER: _builtins.int
+    PASSED_FIELD_NUMBER: _builtins.int
+    VERDICT_FIELD_NUMBER: _builtins.int
+    stream: _builtins.str
+    """The drill's own stream."""
+    passed: _builtins.bool
+    verdict: _builtins.str
+    """What was measured, for people; or why it was ended early."""
+    def __init__(
+        self,
+        *,
+        stream: _builtins.str = ...,
+        passed: _builtins.bool = ...,
+        verdict: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["passed", b"passed", "stream", b"stream", "verdict", b"verdict"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___EndDrillRequest: _TypeAlias = EndDrillRequest  # noqa: Y015
+
+@_typing.final
 class MoveStreamRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 

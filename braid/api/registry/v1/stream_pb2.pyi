@@ -85,6 +85,35 @@ DRAIN_STEP_END_OFFSETS: DrainStep.ValueType  # 3
 DRAIN_STEP_GROUPS: DrainStep.ValueType  # 4
 Global___DrainStep: _TypeAlias = DrainStep  # noqa: Y015
 
+class _DrillKind:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _DrillKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_DrillKind.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    DRILL_KIND_UNSPECIFIED: _DrillKind.ValueType  # 0
+    DRILL_KIND_MOVE: _DrillKind.ValueType  # 1
+    """A planned move."""
+    DRILL_KIND_CLUSTER_LOSS: _DrillKind.ValueType  # 2
+    """The drill's clients refuse connections to all brokers of a cluster."""
+    DRILL_KIND_BROKER_LOSS: _DrillKind.ValueType  # 3
+    """The drill's clients refuse connections to one broker."""
+    DRILL_KIND_MEMBER_LOSS: _DrillKind.ValueType  # 4
+    """One of the drill's consuming processes is killed."""
+
+class DrillKind(_DrillKind, metaclass=_DrillKindEnumTypeWrapper): ...
+
+DRILL_KIND_UNSPECIFIED: DrillKind.ValueType  # 0
+DRILL_KIND_MOVE: DrillKind.ValueType  # 1
+"""A planned move."""
+DRILL_KIND_CLUSTER_LOSS: DrillKind.ValueType  # 2
+"""The drill's clients refuse connections to all brokers of a cluster."""
+DRILL_KIND_BROKER_LOSS: DrillKind.ValueType  # 3
+"""The drill's clients refuse connections to one broker."""
+DRILL_KIND_MEMBER_LOSS: DrillKind.ValueType  # 4
+"""One of the drill's consuming processes is killed."""
+Global___DrillKind: _TypeAlias = DrillKind  # noqa: Y015
+
 @_typing.final
 class Stream(_message.Message):
     """A stable name for a flow of records, independent of clusters."""
@@ -194,6 +223,7 @@ class StreamSpec(_message.Message):
     TOPIC_CONFIG_FIELD_NUMBER: _builtins.int
     ORDERED_FIELD_NUMBER: _builtins.int
     RIDE_OUT_SECONDS_FIELD_NUMBER: _builtins.int
+    DRILL_FIELD_NUMBER: _builtins.int
     replication_factor: _builtins.int
     """Copies of each partition; 0 for three, where a cluster usually has so many brokers. Topics in use follow a change."""
     retention_hours: _builtins.int
@@ -219,6 +249,12 @@ class StreamSpec(_message.Message):
     def topic_config(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
         """Further topic configuration, as Kafka names it."""
 
+    @_builtins.property
+    def drill(self) -> Global___Drill:
+        """The stream rehearses a failure for another one and carries nothing of any application. What its producers report of
+        clusters is judged for it alone. Set when it is created, and never changed.
+        """
+
     def __init__(
         self,
         *,
@@ -231,16 +267,50 @@ class StreamSpec(_message.Message):
         topic_config: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         ordered: _builtins.bool = ...,
         ride_out_seconds: _builtins.float | None = ...,
+        drill: Global___Drill | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_ride_out_seconds", b"_ride_out_seconds", "ride_out_seconds", b"ride_out_seconds"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_ride_out_seconds", b"_ride_out_seconds", "drill", b"drill", "ride_out_seconds", b"ride_out_seconds"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_ride_out_seconds", b"_ride_out_seconds", "clusters", b"clusters", "failover", b"failover", "lanes", b"lanes", "max_record_bytes", b"max_record_bytes", "ordered", b"ordered", "replication_factor", b"replication_factor", "retention_hours", b"retention_hours", "ride_out_seconds", b"ride_out_seconds", "topic_config", b"topic_config"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_ride_out_seconds", b"_ride_out_seconds", "clusters", b"clusters", "drill", b"drill", "failover", b"failover", "lanes", b"lanes", "max_record_bytes", b"max_record_bytes", "ordered", b"ordered", "replication_factor", b"replication_factor", "retention_hours", b"retention_hours", "ride_out_seconds", b"ride_out_seconds", "topic_config", b"topic_config"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__ride_out_seconds: _TypeAlias = _typing.Literal["ride_out_seconds"]  # noqa: Y015
     _WhichOneofArgType__ride_out_seconds: _TypeAlias = _typing.Literal["_ride_out_seconds", b"_ride_out_seconds"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType__ride_out_seconds) -> _WhichOneofReturnType__ride_out_seconds | None: ...
 
 Global___StreamSpec: _TypeAlias = StreamSpec  # noqa: Y015
+
+@_typing.final
+class Drill(_message.Message):
+    """A rehearsed failure."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STREAM_FIELD_NUMBER: _builtins.int
+    KIND_FIELD_NUMBER: _builtins.int
+    CLUSTER_FIELD_NUMBER: _builtins.int
+    BROKER_FIELD_NUMBER: _builtins.int
+    stream: _builtins.str
+    """The stream that it is rehearsed for; it is not touched."""
+    kind: Global___DrillKind.ValueType
+    cluster: _builtins.str
+    """The cluster that the drill's clients lose, or that its traffic is moved off; empty where members are lost."""
+    broker: _builtins.int
+    """The broker they lose; -1 for none."""
+    def __init__(
+        self,
+        *,
+        stream: _builtins.str = ...,
+        kind: Global___DrillKind.ValueType = ...,
+        cluster: _builtins.str = ...,
+        broker: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["broker", b"broker", "cluster", b"cluster", "kind", b"kind", "stream", b"stream"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Drill: _TypeAlias = Drill  # noqa: Y015
 
 @_typing.final
 class StreamStatus(_message.Message):
