@@ -64,6 +64,7 @@ VERBS: Final[Mapping[str, Verb]] = {
     "doctor": Verb("braid.cli.doctor", "Check everything, and say what to do"),
     "reset": Verb("braid.cli.resetting", "Move a group's progress to a time, an offset, or an end of the log"),
     "dlq": Verb("braid.cli.dlq", "Replay dead letters; pause, resume or cancel a replay"),
+    "drill": Verb("braid.cli.drill", "Rehearse a failure on this mesh, and print a verdict"),
     "archive": Verb("braid.cli.archive", "Check what is archived of histories"),
     "store": Verb("braid.cli.store.verbs", "Back up the event store, and restore it"),
     "completion": Verb("braid.cli.completion", "Print a completion script for bash, zsh or fish"),
@@ -90,7 +91,8 @@ def run(arguments: Sequence[str]) -> int:
         arguments: Without the program's name.
 
     Returns:
-        0 done, 1 `diff` found differences, 2 wrong usage, 3 not reachable, 4 refused by the mesh.
+        0 done, 1 `diff` found differences or a drill did not pass, 2 wrong usage, 3 not reachable, 4 refused by the
+        mesh.
     """
     if not arguments or arguments[0] in ("--help", "-h", "help"):
         print(overview())

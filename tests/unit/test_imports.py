@@ -12,7 +12,7 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 PACKAGES: Final = (
     *("braid", "braid.kernel", "braid.api", "braid.host", "braid.stores", "braid.kafka", "braid.rpc", "braid.runtime"),
     *("braid.client", "braid.spark", "braid.testing", "braid.cli", "braid._mesh", "services", "services.registry"),
-    *("services.assigner", "services.dlq", "pipelines", "console", "devmesh", "demo", "braid.archive"),
+    *("services.assigner", "services.dlq", "pipelines", "console", "devmesh", "demo", "braid.archive", "braid.drill"),
 )
 
 # (module, statement): each must be refused.
@@ -48,6 +48,8 @@ MUTANTS: Final = (
     ("braid.testing.remote", "import braid.rpc"),
     ("braid.testing.broker", "import braid.kafka.client"),
     ("braid.cli.get", "import devmesh"),
+    ("braid.drill.verdict", "import time"),
+    ("braid.drill.rehearsal", "import aiokafka"),
     ("braid.cli.dev", "import services"),
     ("braid._mesh.locate", "import devmesh"),
     ("services.registry.domain", "import braid.api"),

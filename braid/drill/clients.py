@@ -1,0 +1,37 @@
+"""How a drill's processes reach the mesh: as any client does, but that they are no witnesses against its clusters."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+
+from braid.client.mesh import Mesh
+from braid.drill.arguments import ProcessSpec
+from braid.drill.gate import GatedLoop, parse_addresses
+from braid.drill.orders import Refuse, read_orders
+from braid.host.system import system_host
+from braid.kafka.cluster import AioKafka
+from braid.rpc.grpc_transport import GrpcTransport
+
+
+class DrillMesh(Mesh):
+    """A mesh whose consumers tell the registry nothing of clusters: they refuse these themselves."""
+
+    def __init__(self, spec: ProcessSpec) -> None:
+        """Reaches the mesh as the process that `spec` names."""
+        endpoints = spec.endpoint.split(",")
+        super().__init__(system_host(), AioKafka(spec.name), GrpcTransport(), endpoints, spec.name, "")
+        self._cluster_watch = None
+
+
+async def until_told_to_end(on_order: Callable[[Refuse], None] = lambda order: None) -> None:
+    """Obeys orders until they end: connections are refused and admitted as they say."""
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, GatedLoop), "processes of a drill run on a gated loop"
+    async for order in read_orders():
+        loop.refuse(parse_addresses(order.addresses))
+        on_order(order)
+
+
+def run_gated(work: Coroutine[None, None, None]) -> None:
+    """Runs a process's work on a loop that can refuse connections."""
+    with asyncio.Runner(loop_factory=GatedLoop) as runner:
+        runner.run(work)

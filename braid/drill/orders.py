@@ -1,0 +1,34 @@
+"""What a drill tells its processes: lines of JSON on their standard input. When that ends, they end."""
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncIterator, Collection
+from dataclasses import dataclass
+from typing import Final
+
+_LINE_BYTES_MAX: Final = 1 << 20
+
+
+@dataclass(frozen=True)
+class Refuse:
+    """Refuse connections to these addresses (`host:port`), and to no others. With `broker`, report that one of them."""
+
+    addresses: Collection[str]
+    cluster: str = ""
+    broker_address: str = ""
+
+    def line(self) -> bytes:
+        """As a process reads it."""
+        told = {"addresses": sorted(self.addresses), "cluster": self.cluster, "broker_address": self.broker_address}
+        return json.dumps(told).encode() + b"\n"
+
+
+async def read_orders() -> AsyncIterator[Refuse]:
+    """Orders as they come; ends with the standard input."""
+    reader = asyncio.StreamReader(_LINE_BYTES_MAX)
+    loop = asyncio.get_running_loop()
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    while line := await reader.readline():
+        told = json.loads(line)
+        yield Refuse(told["addresses"], told["cluster"], told["broker_address"])

@@ -1,0 +1,67 @@
+"""The processes of a drill: started, told what to refuse, ended or killed. When the drill dies, they end."""
+
+import asyncio
+import contextlib
+import sys
+from pathlib import Path
+
+from braid.drill.arguments import ProcessSpec
+from braid.drill.orders import Refuse
+from braid.kernel.limits_drills import DRILL_END_SECONDS
+
+
+class DrillProcess:
+    """One process. What it says goes into a file beside its ledger or sink."""
+
+    def __init__(self, spec: ProcessSpec, process: asyncio.subprocess.Process) -> None:
+        self.spec = spec
+        self._process = process
+
+    @classmethod
+    async def start(cls, module: str, spec: ProcessSpec) -> "DrillProcess":
+        """Runs a module. Ctrl-C at the terminal reaches the drill alone, which ends its processes in order."""
+        with log_of(spec).open("ab") as log:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-m",
+                module,
+                *spec.arguments(),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        return cls(spec, process)
+
+    @property
+    def running(self) -> bool:
+        """Whether it has not ended."""
+        return self._process.returncode is None
+
+    async def order(self, order: Refuse) -> None:
+        """Tells it what to refuse; one that has ended hears nothing."""
+        assert self._process.stdin is not None, "it was started with a pipe"
+        with contextlib.suppress(ConnectionError):
+            self._process.stdin.write(order.line())
+            await self._process.stdin.drain()
+
+    async def kill(self) -> None:
+        """SIGKILL."""
+        if self.running:
+            self._process.kill()
+        await self._process.wait()
+
+    async def end(self, seconds: float = DRILL_END_SECONDS) -> None:
+        """Ends its orders and waits; kills it when it does not end in time."""
+        assert self._process.stdin is not None, "it was started with a pipe"
+        self._process.stdin.close()
+        try:
+            async with asyncio.timeout(seconds):
+                await self._process.wait()
+        except TimeoutError:
+            await self.kill()
+
+
+def log_of(spec: ProcessSpec) -> Path:
+    """What a process said."""
+    return spec.file.with_suffix(".log")

@@ -1,0 +1,173 @@
+"""The end of a drill: what was to hold against what its files prove, and what was simulated. Pure."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from braid.drill.evidence import Evidence
+from braid.drill.plan import Kind, Plan
+
+NAMED_MAX: Final = 3  # lost records that are named
+_SMALL: Final = "The load was the drill's own, {rate} small records a second: the stream's own load was not rehearsed."
+_SIMULATED: Final[Mapping[Kind, Sequence[str]]] = {
+    Kind.MOVE: ("Nothing was simulated: the move was a real one, of the drill's stream.",),
+    Kind.CLUSTER_LOSS: (
+        "Cluster {cluster} was not broken: only the drill's own processes refused connections to its brokers.",
+        "The registry took the drill's reports for its own looks failing, for the drill's stream alone; it reached "
+        "{cluster} all the time, as did the assigner.",
+        "No record on a disk was in danger: losses by brokers that lose data were not rehearsed.",
+    ),
+    Kind.BROKER_LOSS: (
+        "Broker {broker} of {cluster} was not broken: only the drill's own processes refused connections to it.",
+        "Kafka elected no other leaders, since nothing had happened to it: the pause until then was not rehearsed.",
+        "The registry took the drill's reports for appends that hang, for the drill's stream alone.",
+    ),
+    Kind.MEMBER_LOSS: ("Nothing was simulated: one of the drill's processes was killed (SIGKILL).",),
+}
+
+
+@dataclass
+class Measured:
+    """Instants of a drill, monotonic nanoseconds; None where it was not reached.
+
+    Attributes:
+        began_ns: The load begins.
+        broken_ns: The failure, or the request to move.
+        healed_ns: Connections are admitted again; the same as `broken_ns` where none were refused.
+        drained_ns: All that was left is drained.
+        ended_ns: The load ends.
+        victim: The member that was killed.
+        leases: What it worked on, with epochs.
+        failure: Why the drill ended early.
+    """
+
+    began_ns: int | None = None
+    broken_ns: int | None = None
+    healed_ns: int | None = None
+    drained_ns: int | None = None
+    ended_ns: int | None = None
+    victim: str = ""
+    leases: Mapping[str, int] | None = None
+    failure: str = ""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Judges a drill."""
+
+    plan: Plan
+    measured: Measured
+    evidence: Evidence
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing was lost, and all came right in time."""
+        return not any(True for _ in self.complaints())
+
+    @property
+    def first_ack_elsewhere_ms(self) -> int | None:
+        """From the failure to the first acknowledgement of another cluster, in the lane where it came last."""
+        broken_ns = self.measured.broken_ns
+        if broken_ns is None or not self.plan.leaves:
+            return None
+        return _ms(broken_ns, self.evidence.first_ack_elsewhere_ns(self.plan.cluster, broken_ns))
+
+    @property
+    def longest_stall_ms(self) -> int | None:
+        """The longest time without an acknowledgement from the failure to the end of the load, in any lane."""
+        broken_ns, ended_ns = self.measured.broken_ns, self.measured.ended_ns
+        if broken_ns is None or ended_ns is None:
+            return None
+        return round(self.evidence.longest_stall_ns(broken_ns, ended_ns) / 1e6)
+
+    @property
+    def drained_ms(self) -> int | None:
+        """From when the cluster was reached again (or the move) until what was left there was drained."""
+        healed_ns = self.measured.healed_ns
+        return None if healed_ns is None else _ms(healed_ns, self.measured.drained_ns)
+
+    @property
+    def takeover_ms(self) -> int | None:
+        """From a member's death until survivors handled records of all its partitions."""
+        measured = self.measured
+        if measured.broken_ns is None or not measured.leases:
+            return None
+        taken = self.evidence.taken_over_ns(measured.victim, measured.leases, measured.broken_ns)
+        return _ms(measured.broken_ns, max(taken.values())) if measured.leases.keys() <= taken.keys() else None
+
+    def complaints(self) -> Iterator[str]:
+        """What was not as it should be."""
+        evidence, plan = self.evidence, self.plan
+        if self.measured.failure:
+            yield self.measured.failure
+        if lost := evidence.lost:
+            named = ", ".join(sorted(f"{id} ({evidence.acknowledged[id].cluster})" for id in lost)[:NAMED_MAX])
+            yield f"{len(lost)} acknowledged records were not handled: {named}"
+        if not evidence.acknowledged:
+            yield "no record was acknowledged"
+        if plan.leaves and self.first_ack_elsewhere_ms is None:
+            yield f"no other cluster took the traffic of {plan.cluster} within {plan.leave_seconds:g} s"
+        if plan.leaves and self.drained_ms is None:
+            yield f"what was left on {plan.cluster} was not drained"
+        if not plan.leaves and self.takeover_ms is None:
+            yield "partitions of the killed member were not taken over"
+
+    def simulated(self) -> Sequence[str]:
+        """What was simulated and not broken, in words."""
+        order = self.plan.order
+        said = [*_SIMULATED[order.kind], _SMALL]
+        return [each.format(cluster=self.plan.cluster, broker=order.broker, rate=order.rate_per_s) for each in said]
+
+    def document(self) -> dict[str, object]:
+        """For `-o json`; a time is null where it was not reached, and absent where it does not apply."""
+        plan, order = self.plan, self.plan.order
+        times: dict[str, object] = {"longestStallMs": self.longest_stall_ms}
+        if plan.leaves:
+            times = {"firstAckElsewhereMs": self.first_ack_elsewhere_ms, **times, "drainedMs": self.drained_ms}
+        else:
+            times = {"takeoverMs": self.takeover_ms, **times}
+        return {
+            "drill": order.kind.value,
+            "stream": order.stream,
+            "drillStream": plan.name,
+            "cluster": plan.cluster,
+            **({"broker": order.broker} if order.broker >= 0 else {}),
+            "passed": self.passed,
+            "records": {
+                "acknowledged": len(self.evidence.acknowledged),
+                "handled": len(self.evidence.handled),
+                "lost": len(self.evidence.lost),
+                "repeated": self.evidence.repeated,
+            },
+            **times,
+            "complaints": [*self.complaints()],
+            "simulated": [*self.simulated()],
+        }
+
+    def summary(self) -> str:
+        """One line, for the drill's history."""
+        evidence = self.evidence
+        counts = f"{len(evidence.acknowledged)} acknowledged, {len(evidence.lost)} lost, {evidence.repeated} repeated"
+        times = [f"{what} {value} ms" for what, value in self._times() if value is not None]
+        return "; ".join([counts, *times, *self.complaints()])
+
+    def rows(self) -> Sequence[tuple[str, str]]:
+        """For people: what, and how it was."""
+        evidence = self.evidence
+        return [
+            ("acknowledged", f"{len(evidence.acknowledged):,}"),
+            ("lost", f"{len(evidence.lost):,}"),
+            ("repeated", f"{evidence.repeated:,}"),
+            *((what, "never" if value is None else f"{value:,} ms") for what, value in self._times()),
+        ]
+
+    def _times(self) -> Sequence[tuple[str, int | None]]:
+        stall = ("longest pause of acknowledgements", self.longest_stall_ms)
+        if not self.plan.leaves:
+            return [("survivors handle the killed member's partitions after", self.takeover_ms), stall]
+        first = ("first acknowledgement elsewhere after", self.first_ack_elsewhere_ms)
+        return [first, stall, (f"tail on {self.plan.cluster} drained after", self.drained_ms)]
+
+
+def _ms(from_ns: int, to_ns: int | None) -> int | None:
+    return None if to_ns is None else round((to_ns - from_ns) / 1e6)
