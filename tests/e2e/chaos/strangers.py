@@ -38,16 +38,17 @@ async def takes_over(field: Field, chance: random.Random) -> None:
     await field.healthy()
     name, ours = field.other(field.carrier(), chance), field.client.service("registry")
     known, before = await _cluster(ours, name), (await topics(field))[name]
-    with field.marked(name, "taken over by another mesh, and taken back", hit=False) as mark:
+    with field.marked(name, "taken over by another mesh, and taken back", hit=False):
         async with _stranger(field) as registry:
             spec = ClusterSpec(bootstrap=known.spec.bootstrap)
             taken = await _create(registry, name, spec, known.status.mesh)
             stranger = (await _cluster(registry, name)).status.mesh
             if missing := {*before} - {*taken.status.orphan_topics}:
                 raise StuckError(f"another mesh took {name} over and does not know of {sorted(missing)}")
+            begun = now_ms()
             await leads_anew(field, "registry")  # who leads next looks at marks at once
             await field.asked(lambda: _is_of(ours, name, stranger), f"{name} known to be another mesh's")
-            field.measured("cluster_taken_over_to_told_ms", now_ms() - mark.begin_ms)
+            field.measured("cluster_taken_over_to_told_ms", now_ms() - begun)
             held = (await topics(field))[name]
             await field.progress()
             if gone := {*held} - {*(await topics(field))[name]}:

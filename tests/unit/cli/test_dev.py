@@ -6,6 +6,7 @@ import pytest
 
 from braid.cli import app
 from braid.cli.dev import status_table
+from devmesh.config import MeshConfig
 from devmesh.documents import MeshStatus, ProcessStatus
 
 STATUS = MeshStatus(
@@ -77,3 +78,10 @@ def test_an_unknown_output_is_wrong_usage(tmp_path: Path) -> None:
 def test_what_is_no_offset_of_a_clock_is_wrong_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert app.run(["dev", "clock", "registry-0", "tomorrow", "--dir", str(tmp_path)]) == 2
     assert "OFFSET: 'tomorrow' is no offset of a clock" in capsys.readouterr().err
+
+
+def test_an_etcd_of_three_members_is_asked_for_by_a_flag(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[MeshConfig] = []
+    monkeypatch.setattr("devmesh.supervisor.supervise", asked.append)
+    assert app.run(["dev", "--store", "etcd", "--store-members", "3", "--dir", str(tmp_path)]) == 0
+    assert [(each.store, each.store_members) for each in asked] == [("etcd", 3)]
