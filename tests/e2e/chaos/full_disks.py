@@ -41,8 +41,8 @@ REFUSED_SECONDS: Final = 30.0
 CALL_SECONDS: Final = 5.0
 CAPACITY: Final = 1_000  # of a cluster, in partitions: far beyond what a run uses
 _MEBI: Final = 1 << 20
-_BROKER_MEBI: Final = 384
-_OWN_MEBI: Final = 64  # of the store's disk, and of the index's
+_BROKER_MEBI: Final = 1_024  # enough for an hour of decks
+_OWN_MEBI: Final = 256  # of the store's disk, and of the index's; every restore leaves a copy of the store there
 
 
 @contextmanager
