@@ -11,9 +11,11 @@ from braid.api.assigner.v1.group_pb2 import Group, GroupStatus
 from braid.client.mesh import Mesh
 from braid.kernel.errors import BraidError, Refused
 from braid.rpc.mesh_client import ServiceClient
+from devmesh.documents import MeshStatus, ProcessStatus
 from devmesh.mesh import DevMesh
 from tests.e2e.chaos import clock_faults, full_disks
 from tests.e2e.chaos.catalogue import FAULTS, Kind
+from tests.e2e.chaos.faults import go_on
 from tests.e2e.chaos.field import Field, NotPlayedError, StuckError
 from tests.e2e.chaos.fleet import Fleet
 from tests.e2e.chaos.journals import Journals, Line
@@ -109,6 +111,33 @@ async def test_a_service_that_ended_is_noticed_though_it_runs_again(
     await full_disks.same_processes(field, {"registry-0": 1, "dlq-0": 2})
     with pytest.raises(StuckError, match="ended dlq-0"):
         await full_disks.same_processes(field, {"registry-0": 1, "dlq-0": 7})
+
+
+class Frozen:
+    """A mesh in which a replica is frozen, or was ended meanwhile."""
+
+    def __init__(self, pid: int | None) -> None:
+        self._process = ProcessStatus("registry-1", "service", "paused", pid, "", "", 0, 0, 0.0, "")
+        self.asked: list[str] = []
+
+    async def status(self) -> MeshStatus:
+        """How it is."""
+        return MeshStatus("/d", 7, True, 0, (self._process,))
+
+    async def resume(self, name: str) -> None:
+        """Goes on."""
+        self.asked.append(f"resume {name}")
+
+    async def start(self, name: str) -> None:
+        """Starts."""
+        self.asked.append(f"start {name}")
+
+
+@pytest.mark.parametrize(("pid", "asked"), [(41, "resume registry-1"), (None, "start registry-1")])
+async def test_a_replica_that_was_ended_while_it_was_frozen_is_started(pid: int | None, asked: str) -> None:
+    mesh = Frozen(pid)
+    await go_on(cast(DevMesh, mesh), "registry-1")
+    assert mesh.asked == [asked]
 
 
 class Assigner:

@@ -14,6 +14,7 @@ from itertools import pairwise
 from typing import Final
 
 from braid.kernel.limits import SESSION_TTL_SECONDS
+from devmesh.mesh import DevMesh
 from tests.e2e.chaos.field import Field, StuckError, now_ms
 from tests.e2e.chaos.journals import Line
 from tests.e2e.chaos.load import LEASE_SECONDS, MEMBERS, PRODUCERS
@@ -104,10 +105,16 @@ def pause_leader(service: str) -> Fault:
             await field.mesh.pause(name)
             field.kills += 1
             await asyncio.sleep(1.5 * SESSION_TTL_SECONDS)
-            await field.mesh.resume(name)
+            await go_on(field.mesh, name)
         await field.progress()
 
     return fault
+
+
+async def go_on(mesh: DevMesh, name: str) -> None:
+    """Lets a frozen replica go on. Others end one that was frozen while it wrote to the store: it is started again."""
+    running = {each.name for each in (await mesh.status()).processes if each.pid is not None}
+    await (mesh.resume if name in running else mesh.start)(name)
 
 
 def kill_all(service: str) -> Fault:

@@ -25,6 +25,7 @@ from devmesh.mesh import DevMesh
 from tests.e2e.chaos import judging
 from tests.e2e.chaos.catalogue import FAULTS
 from tests.e2e.chaos.clusters import group_facts, topic_facts
+from tests.e2e.chaos.faults import go_on
 from tests.e2e.chaos.field import Field, Mark, NotPlayedError, StuckError, now_ms
 from tests.e2e.chaos.fleet import Fleet
 from tests.e2e.chaos.full_disks import small_disks
@@ -289,7 +290,7 @@ class _Play:
             yield
         finally:
             for name in frozen:
-                await mesh.resume(name)
+                await go_on(mesh, name)
 
     async def _cluster(self, name: str) -> list[judging.Timed]:
         """What a cluster that runs tells."""
