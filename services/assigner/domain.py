@@ -87,7 +87,7 @@ class GroupDecider:
             case DeleteGroup(etag):
                 return _delete(state, etag)
             case JoinMember():
-                return _join(state, command)
+                return _join(state, command, context)
             case RemoveMember():
                 return _remove(state, command)
             case ObserveChannels(view):
@@ -191,7 +191,7 @@ def _delete(state: Group, etag: str) -> Sequence[Event]:
 # --- members
 
 
-def _join(state: Group, command: JoinMember) -> Sequence[Event]:
+def _join(state: Group, command: JoinMember, context: Context) -> Sequence[Event]:
     """A known member keeps what it still holds; what it does not name it has dropped, so that is free again."""
     hello = command.hello
     admission.check_hello(hello)
@@ -208,7 +208,11 @@ def _join(state: Group, command: JoinMember) -> Sequence[Event]:
     if _joins_anew(state, hello):
         events.append(_joined(hello))
     held = frozenset(hello.held)
-    dropped = [grant for grant in _grants_of(state, hello.member) if (grant.lease, grant.epoch) not in held]
+    dropped = [
+        grant
+        for grant in _grants_of(state, hello.member)
+        if (grant.lease, grant.epoch) not in held or generations.may_be_outdated(state, grant.epoch, context)
+    ]
     waived = {grant.lease for grant in dropped}  # nobody says that what was done there is committed
     return [*events, *released(dropped, ReleaseReason.RELEASED, waived)]
 

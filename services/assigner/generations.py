@@ -6,7 +6,8 @@ refuses what the former holder commits. One bump serves all that was removed bef
 members are not lent the new generation, and they have none above the one stored when they were removed.
 
 After a restore of the store all generations are bumped before anything is granted: whoever was granted a lease after
-the backup is unknown, and has the newest one too.
+the backup is unknown, and has the newest one too. Leases that the backup knows get new epochs when their members are
+back, above those that were granted after it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -105,6 +106,16 @@ def after_restore(state: Group, context: Context) -> Sequence[Event]:
         for cluster, fence in sorted(state.fences.items())
         if not fence.due and state.bumped_in.get(cluster, 0) < incarnation
     ]
+
+
+def may_be_outdated(state: Group, epoch: int, context: Context) -> bool:
+    """Whether a lease under this epoch may have been granted to another after the backup that the store is.
+
+    Its member cannot know: in an at-least-once group it works on while it reaches no assigner. An exclusive member does
+    not, so what it still holds nobody else got.
+    """
+    shared = state.spec is not None and state.spec.ownership is Ownership.AT_LEAST_ONCE
+    return shared and split_epoch(epoch)[0] < split_epoch(context.leader_epoch)[0]
 
 
 def intends(state: Group, cluster: str, member_id: str) -> bool:

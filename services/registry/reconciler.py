@@ -259,6 +259,8 @@ class Reconciler:
             self._later(job)
         elif isinstance(result, RecordProducersLeft):
             self._sessions.forget_receipts(job.stream.name, job.channel, result.acknowledged)
+        elif isinstance(result, ReportOverwritten) and job.work is not Work.LOOK_FOR_CUTS:
+            self._later(job)  # a canary was taken: leaders learn of a seal one by one
         elif isinstance(result, ReportOverwritten):
             decided = job.resumptions - self._undecided.pop(job.key, frozenset())
             self._sessions.looked_at(job.stream.name, job.channel, decided)

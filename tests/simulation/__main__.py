@@ -1,4 +1,4 @@
-"""`python -m tests.simulation --seed n` repeats one run and prints it; `--seeds n` runs many on two processes.
+"""`python -m tests.simulation --seed n` repeats one run and prints it; `--seeds n` runs many, on two processes.
 
 `--digests` prints a digest of each trace: a change that is to alter no behaviour leaves them as they were.
 """
@@ -8,7 +8,7 @@ import hashlib
 import os
 import sys
 import time
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Executor, ProcessPoolExecutor
 from itertools import repeat
 from multiprocessing import get_context
 
@@ -30,7 +30,8 @@ def main() -> int:
     if arguments.seed is not None:
         return _one(arguments.seed, arguments.seconds, arguments.plan)
     seeds = range(arguments.first, arguments.first + arguments.seeds)
-    return (_digests if arguments.digests else _many)(seeds, arguments.seconds, arguments.plan)
+    with ProcessPoolExecutor(arguments.processes, mp_context=get_context("spawn")) as pool:
+        return (_digests if arguments.digests else _many)(pool, seeds, arguments.seconds, arguments.plan)
 
 
 def _arguments() -> argparse.Namespace:
@@ -38,6 +39,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, help="repeat this run and print its trace")
     parser.add_argument("--seeds", type=int, default=200, help="run so many seeds")
     parser.add_argument("--first", type=int, default=0, help="the first of them")
+    parser.add_argument("--processes", type=int, default=PROCESSES, help="on so many processes")
     parser.add_argument("--seconds", type=float, default=SECONDS_DEFAULT, help="simulated seconds with faults")
     parser.add_argument("--digests", action="store_true", help="print only a digest of each seed's trace, and its cost")
     parser.add_argument(
@@ -53,32 +55,30 @@ def _one(seed: int, seconds: float, plan: str) -> int:
     return 0 if result.green else 1
 
 
-def _digests(seeds: range, seconds: float, plan: str) -> int:
-    with ProcessPoolExecutor(PROCESSES, mp_context=get_context("spawn")) as pool:
-        for result in pool.map(play, seeds, repeat(seconds), repeat(plan)):
-            told = "\n".join([*result.trace, _verdict(result)])
-            digest = hashlib.sha256(told.encode()).hexdigest()[:16]
-            print(f"seed {result.seed}: {digest} in {result.cpu_seconds:.2f} s of CPU time", flush=True)
+def _digests(pool: Executor, seeds: range, seconds: float, plan: str) -> int:
+    for result in pool.map(play, seeds, repeat(seconds), repeat(plan)):
+        told = "\n".join([*result.trace, _verdict(result)])
+        digest = hashlib.sha256(told.encode()).hexdigest()[:16]
+        print(f"seed {result.seed}: {digest} in {result.cpu_seconds:.2f} s of CPU time", flush=True)
     return 0
 
 
-def _many(seeds: range, seconds: float, plan: str) -> int:
+def _many(pool: Executor, seeds: range, seconds: float, plan: str) -> int:
     red = 0
     simulated, computed, began = 0.0, 0.0, time.monotonic()
-    with ProcessPoolExecutor(PROCESSES, mp_context=get_context("spawn")) as pool:
-        for result in pool.map(play, seeds, repeat(seconds), repeat(plan), repeat(TAIL_LINES)):
-            simulated += result.simulated_seconds
-            computed += result.cpu_seconds
-            if not result.green:
-                red += 1
-                print("\n".join(result.trace[-TAIL_LINES:]))
-                print(_verdict(result))
-                length = f" --seconds {seconds:g}" if seconds != SECONDS_DEFAULT else ""
-                length += f" --plan {plan}" if plan else ""
-                chosen = f" PLAN={plan}" if plan else ""
-                command = f"python -m tests.simulation --seed {result.seed}{length}"
-                print(f"repeat: make sim SEED={result.seed}{chosen}  ({command})")
-                sys.stdout.flush()
+    for result in pool.map(play, seeds, repeat(seconds), repeat(plan), repeat(TAIL_LINES)):
+        simulated += result.simulated_seconds
+        computed += result.cpu_seconds
+        if not result.green:
+            red += 1
+            print("\n".join(result.trace[-TAIL_LINES:]))
+            print(_verdict(result))
+            length = f" --seconds {seconds:g}" if seconds != SECONDS_DEFAULT else ""
+            length += f" --plan {plan}" if plan else ""
+            chosen = f" PLAN={plan}" if plan else ""
+            command = f"python -m tests.simulation --seed {result.seed}{length}"
+            print(f"repeat: make sim SEED={result.seed}{chosen}  ({command})")
+            sys.stdout.flush()
     wall = time.monotonic() - began
     print(f"{len(seeds)} seeds, {red} red; {simulated:.0f} simulated seconds in {wall:.1f} s: {simulated / wall:.0f}x")
     print(f"{computed:.1f} s of CPU time, {computed / len(seeds):.2f} a seed: {simulated / computed:.0f}x on each core")

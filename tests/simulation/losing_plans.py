@@ -45,10 +45,13 @@ def gaps(seed: int) -> Plan:
 
 
 def everything(seed: int) -> Plan:
-    """Members leave besides; every other run cuts logs instead of taking disks, half of the runs let commits spill."""
+    """Members leave besides. Of the runs every other one cuts logs instead of taking disks, the second pair of four
+    lets commits spill, and the second four of eight restore the store from a backup.
+    """
     planned = losing(seed, CUTS if seed % 2 else FAULTS)
     units = FEW_UNITS if seed % 4 > 1 else 0
-    return replace(planned, faults=(*planned.faults, *("leave-group",) * 2), metadata_units=units)
+    restores = ("restore-store",) * 3 if seed % 8 > 3 else ()
+    return replace(planned, faults=(*planned.faults, *("leave-group",) * 2, *restores), metadata_units=units)
 
 
 PLANS: Final[Mapping[str, Callable[[int], Plan]]] = {"losing": everything, "gaps": gaps}

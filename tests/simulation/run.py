@@ -13,7 +13,7 @@ from braid.kernel.ports import Task
 from tests.simulation.ailments import HonestHealth
 from tests.simulation.applications import GROUP
 from tests.simulation.emptying import HonestlyEmpty
-from tests.simulation.faults import Faults
+from tests.simulation.faults import APART_SECONDS, Faults
 from tests.simulation.histories import KINDS
 from tests.simulation.journal import InvariantViolated, Journal
 from tests.simulation.leaving import AnsweredTrouble
@@ -165,6 +165,8 @@ async def _play(
     slow = {"lose-cluster", "shorten-logs", "restore-store"} & {*world.plan.faults}
     owned = settle if slow else OWNED_SECONDS  # losses show for a while until believed; clusters are compared first
     await _expect(world, "I13 liveness: leases", world.unowned, owned)
+    if "shorten-logs" in world.plan.faults:
+        await world.host.clock.sleep(APART_SECONDS)  # a cut shows where somebody writes on, or leaves (ADR 24)
     world.quiet = True
     await _expect(world, "I13 liveness: sends", world.unsettled_sends, STOP_SECONDS)
     await _expect(world, "I1 zero loss", lambda: list(loss.finish()), settle)

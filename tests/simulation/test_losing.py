@@ -1,22 +1,25 @@
 """Clusters return without records: what they lost is told to the offset, that alone is given up, all else is there."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
 import pytest
 
 from braid.client import restore
+from braid.client.route_watch import RouteWatch
 from braid.kafka.memory.fetcher import MemoryFetcher
 from braid.kafka.memory.log import Log
 from braid.kernel.offset_ranges import OffsetRange, united
 from braid.kernel.ports import BatchHead, KafkaAdmin, TopicPartition
 from braid.kernel.resumptions import Resumption
+from services.assigner import generations
 from services.registry import cuts, drain
 from services.registry.channels import Channel
 from services.registry.drain import Held
 from services.registry.own_records import OwnRecords
-from tests.simulation.losing_plans import CUTS, FAULTS, REASSIGNMENTS, everything, losing
+from tests.simulation.losing_plans import CUTS, REASSIGNMENTS, everything, losing
 from tests.simulation.mutants import Mutant
+from tests.simulation.plan import Plan
 from tests.simulation.run import run
 
 SEEDS: Final = 8
@@ -51,7 +54,7 @@ def test_logs_that_are_cut_short_while_they_carry_traffic_are_told_to_the_offset
 @pytest.mark.extended
 @pytest.mark.timeout(1800)
 def test_a_hundred_seeds_of_all_that_loses_records() -> None:
-    """With spilled commits and members that leave: `python -m tests.simulation --plan losing --seeds 100`."""
+    """With spilled commits, members that leave and restored stores: `make sim PLAN=losing SEEDS=100`."""
     for seed in range(SEEDS_EXTENDED):
         result = run(everything(seed), lines=60)
         assert result.green, "\n".join([f"seed {seed}", *result.trace, result.message])
@@ -117,14 +120,28 @@ def _prove_nothing(channel: Channel, canaries: Mapping[int, int]) -> None:
     """Takes canaries to lie where nothing lay before."""
 
 
+def _is_current(*arguments: object) -> bool:
+    """Takes what the backup knows for what is."""
+    return False
+
+
+_resumed: Final = RouteWatch.resumed
+
+
+def _tell_once(self: RouteWatch, channel: str, resumption: Resumption) -> None:
+    """Tells whoever leads now of a cut, and nobody who leads later."""
+    _resumed(self, channel, resumption)
+    del self._hello.resumed[:]
+
+
 _CANARIES_BELIEVED: Final = [(drain, "_cut_short", _see_nothing_cut), (drain, "_hidden", _prove_nothing)]
 
 
-def _is_caught(mutant: Mutant, seeds: tuple[int, ...], faults: tuple[str, ...]) -> bool:
+def _is_caught(mutant: Mutant, seeds: tuple[int, ...], plan: Callable[[int], Plan]) -> bool:
     """Whether a run shows it by the invariant that is to: of a seed known for it, or of another when draws changed."""
     for seed in dict.fromkeys((*seeds, *range(SEEDS_MAX))):
         with mutant.at_work():
-            result = run(losing(seed, faults), lines=1)
+            result = run(plan(seed), lines=1)
         if not result.green and result.invariant.startswith(mutant.invariant):
             print(f"{mutant.name}: seed {seed}: {result.message}")
             return True
@@ -141,7 +158,7 @@ def _is_caught(mutant: Mutant, seeds: tuple[int, ...], faults: tuple[str, ...]) 
     ids=lambda value: value.name if isinstance(value, Mutant) else "",
 )
 def test_a_mutant_is_caught(mutant: Mutant, seeds: tuple[int, ...]) -> None:
-    assert _is_caught(mutant, seeds, FAULTS)
+    assert _is_caught(mutant, seeds, losing)
 
 
 @pytest.mark.slow
@@ -159,4 +176,21 @@ def test_a_mutant_is_caught(mutant: Mutant, seeds: tuple[int, ...]) -> None:
     ids=lambda value: value.name if isinstance(value, Mutant) else "",
 )
 def test_a_mutant_that_writes_on_is_caught(mutant: Mutant, seeds: tuple[int, ...]) -> None:
-    assert _is_caught(mutant, seeds, CUTS)
+    assert _is_caught(mutant, seeds, lambda seed: losing(seed, CUTS))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    ("mutant", "seeds"),
+    [
+        (
+            Mutant("leases of a backup keep their epochs", "I4", [(generations, "may_be_outdated", _is_current)]),
+            (14, 15),
+        ),
+        (Mutant("losses are told once", "I11 losses", [(RouteWatch, "resumed", _tell_once)]), (15,)),
+    ],
+    ids=lambda value: value.name if isinstance(value, Mutant) else "",
+)
+def test_a_mutant_that_trusts_a_backup_is_caught(mutant: Mutant, seeds: tuple[int, ...]) -> None:
+    assert _is_caught(mutant, seeds, everything)

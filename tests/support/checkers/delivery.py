@@ -17,6 +17,8 @@ from tests.support.checkers.facts import (
     Processed,
     Rejected,
     Sent,
+    StoreBackedUp,
+    StoreRestored,
     Topic,
 )
 
@@ -34,10 +36,14 @@ class ZeroLoss:
 
     Only those are excepted that lie within ranges which a person gave up by naming them, not what came to lie there
     after its log had lost them; and those that were lost, and are told as lost, where traffic goes on.
+    A restore of the event store takes back what was told and given up since its backup.
     """
 
     invariant = "I1 zero loss"
-    heeds = (Acknowledged, Processed, Rejected, DeadLettered, GivenUp, Destroyed, LossRecorded)
+    heeds = (
+        *(Acknowledged, Processed, Rejected, DeadLettered, GivenUp, Destroyed, LossRecorded),
+        *(StoreBackedUp, StoreRestored),
+    )
 
     def __init__(self, groups: Sequence[str]) -> None:
         self._acknowledged: dict[bytes, Place] = {}
@@ -47,6 +53,7 @@ class ZeroLoss:
         self._newer: set[bytes] = set()
         self._gone: set[bytes] = set()
         self._told: dict[Topic, Ranges] = {}
+        self._backup: tuple[dict[Topic, Ranges], dict[Topic, Ranges]] = {}, {}
 
     def see(self, fact: Fact) -> Iterator[str]:
         """See `Checker`."""
@@ -69,6 +76,10 @@ class ZeroLoss:
                 self._settled[group].add(value)
             case GivenUp(topic=topic, ranges=ranges):
                 self._given_up[topic] = ranges
+            case StoreBackedUp():
+                self._backup = {**self._told}, {**self._given_up}
+            case StoreRestored():
+                self._told, self._given_up = {**self._backup[0]}, {**self._backup[1]}
             case _:
                 pass
         yield from ()

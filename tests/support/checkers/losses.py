@@ -13,6 +13,8 @@ from tests.support.checkers.facts import (
     LogId,
     LossRecorded,
     Place,
+    StoreBackedUp,
+    StoreRestored,
     Topic,
 )
 
@@ -21,10 +23,12 @@ class ExactLosses:
     """I11: ranges told as lost hold what was destroyed, and all of it that was acknowledged; only they are given up.
 
     A channel that was drained or given up before its cluster lost it has nothing to tell: everything in it was done.
+    A restore of the event store takes back what was told since its backup: it is to be told again, by the same ranges.
+    A drain that it takes back had everything done; what the log lost afterwards may be told, and need not be.
     """
 
     invariant = "I11 losses"
-    heeds = (Acknowledged, Destroyed, DrainRecorded, LossRecorded, GivenUp)
+    heeds = (Acknowledged, Destroyed, DrainRecorded, LossRecorded, GivenUp, StoreBackedUp, StoreRestored)
 
     def __init__(self, *, producers_die: bool = False) -> None:
         """Where `producers_die`, receipts may die with them: then it is told that nobody knows where the loss ends."""
@@ -32,8 +36,10 @@ class ExactLosses:
         self._acknowledged: dict[LogId, set[int]] = {}
         self._gone: dict[LogId, set[int]] = {}
         self._destroyed: dict[LogId, Ranges] = {}
+        self._after_drain: dict[LogId, Ranges] = {}  # what was destroyed while nothing was left to do there
         self._drained: set[Topic] = set()
         self._told: dict[Topic, Ranges] = {}
+        self._backup: tuple[set[Topic], dict[Topic, Ranges]] = set(), {}
 
     def see(self, fact: Fact) -> Iterator[str]:
         """See `Checker`."""
@@ -41,12 +47,7 @@ class ExactLosses:
             case Acknowledged(place=place):
                 self._acknowledged.setdefault(place.log, set()).add(place.offset)
             case Destroyed(log=log, first=first, stop=stop):
-                if Topic(log.cluster, log.topic) not in self._drained:
-                    lost = OffsetRange(log.partition, first, stop - 1)
-                    self._destroyed[log] = united((*self._destroyed.get(log, ()), lost))
-                    gone = {each for each in self._acknowledged.get(log, ()) if first <= each < stop}
-                    self._gone.setdefault(log, set()).update(gone)
-                    self._acknowledged[log] = self._acknowledged.get(log, set()) - gone  # others may come to lie there
+                self._lose(log, first, stop)
             case DrainRecorded(topic=topic):
                 self._drained.add(topic)
             case LossRecorded(topic=topic, ranges=ranges):
@@ -55,8 +56,27 @@ class ExactLosses:
                 if ranges != self._told.get(topic, ()):
                     yield f"{topic} was given up by {ranges}, its loss is told as {self._told.get(topic)}"
                 self._drained.add(topic)
+            case StoreBackedUp():
+                self._backup = {*self._drained}, {**self._told}
+            case StoreRestored():
+                self._drained, self._told = {*self._backup[0]}, {**self._backup[1]}
+                self._reopen()
             case _:
                 pass
+
+    def _lose(self, log: LogId, first: int, stop: int) -> None:
+        acknowledged, drained = self._acknowledged.setdefault(log, set()), Topic(*log[:2]) in self._drained
+        destroyed = self._after_drain if drained else self._destroyed
+        destroyed[log] = united((*destroyed.get(log, ()), OffsetRange(log.partition, first, stop - 1)))
+        gone = {each for each in acknowledged if first <= each < stop}
+        acknowledged -= gone  # others may come to lie there
+        if not drained:
+            self._gone.setdefault(log, set()).update(gone)
+
+    def _reopen(self) -> None:
+        """Channels that are not drained any more may tell what they lost since they were."""
+        for log in [each for each in self._after_drain if Topic(*each[:2]) not in self._drained]:
+            self._destroyed[log] = united((*self._destroyed.get(log, ()), *self._after_drain.pop(log)))
 
     def finish(self) -> Iterator[str]:
         """See `Checker`."""

@@ -223,6 +223,33 @@ def test_after_a_restore_every_generation_is_bumped_before_anything_is_granted()
     assert not [each for each in history.do(balance) if isinstance(each, BumpIntended)]
 
 
+def held(history: History, number: int) -> list[tuple[str, int]]:
+    """The leases of a member, and their epochs."""
+    return [(name, lease.epoch) for name, lease in history.state.held_by(member(number)).items()]
+
+
+@pytest.mark.parametrize("ownership", Ownership)
+def test_after_a_restore_a_lease_that_may_have_been_another_s_since_gets_a_new_epoch(ownership: Ownership) -> None:
+    """Its member was cut off meanwhile and works on under the epoch of the backup, below those that were granted since.
+
+    An exclusive member works on nothing without its assigner: what it holds nobody else got.
+    """
+    history = fenced(1, ownership)
+    before = held(history, 1)
+    history.leader_epoch = make_epoch(2, 9)
+    again = JoinMember(hello(member(1), before, capabilities=CAPABLE), replace(FENCED, ownership=ownership))
+    history.do(Balance(()), RecordBump("east", "m-1", 2), RecordBump("west", "w-1", 2), again)
+    assert held(history, 1) == (before if ownership is Ownership.EXCLUSIVE else [])
+    for number, (cluster, fence) in enumerate(history.state.fences.items(), 3):
+        history.do(RecordBump(cluster, fence.member_id, number))
+    history.settle()
+    after = held(history, 1)
+    assert [name for name, _ in after] == [name for name, _ in before]
+    if ownership is Ownership.AT_LEAST_ONCE:
+        assert min(epoch for _, epoch in after) > make_epoch(2, 0)
+    assert history.do(replace(again, hello=replace(again.hello, held=tuple(after)))) == [], "once is enough"
+
+
 def test_a_leader_of_the_same_incarnation_bumps_nothing() -> None:
     history = fenced()
     history.leader_epoch = make_epoch(1, 99)

@@ -7,7 +7,7 @@ import pytest
 from braid.api.registry.v1.route_pb2 import ChannelLeft, WatchRoutesRequest
 from braid.kafka.memory.log import NewRecord
 from braid.kernel.errors import ClusterUnavailable
-from braid.kernel.limits import LOSS_SEEN_SECONDS
+from braid.kernel.limits import LOSS_SEEN_SECONDS, WORK_RETRY_SECONDS
 from braid.kernel.ports import KafkaAdmin, TopicPartition
 from services.registry import channels, drain, surveys
 from tests.unit.registry.mesh import DRAINED, DRAINING, Mesh, open_producer, two_clusters
@@ -113,6 +113,31 @@ def test_a_canary_proves_the_loss_that_came_between_the_look_and_itself(monkeypa
         assert named((await mesh.channel(CHANNEL)).lost) == [(0, 7, 7)], "what the canary proves"
         await mesh.until_channel(CHANNEL, at_its_groups, 60)
         assert named((await mesh.channel(CHANNEL)).lost) == [(0, 7, 9)]
+
+    play(scene)
+
+
+def test_leaders_that_learn_late_of_a_seal_are_asked_by_few_canaries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each canary that comes to lie where a lost record lay proves a loss: that is recorded, and then it is waited."""
+    real, late = drain._settle_config, 4.0
+
+    async def scene(mesh: Mesh) -> None:
+        await failed_over_with_both(mesh)
+        clock, east = mesh.me.host.clock, mesh.kafka.named("east")
+        began: list[float] = []
+
+        async def settle(admin: KafkaAdmin, channel: channels.Channel, wanted: Mapping[str, str]) -> bool:
+            if channel.topic != TOPIC or "max.message.bytes" not in wanted:
+                return await real(admin, channel, wanted)
+            began.append(clock.elapsed())
+            return clock.elapsed() - began[0] > late and await real(admin, channel, wanted)
+
+        monkeypatch.setattr(drain, "_settle_config", settle)
+        east.truncate(FIRST, 0)
+        east.start()
+        await mesh.until_channel(CHANNEL, at_its_groups, 60)
+        assert 2 < east.log(FIRST).end <= late / WORK_RETRY_SECONDS + 1
+        assert named((await mesh.channel(CHANNEL)).lost) == [(0, 0, 9)]
 
     play(scene)
 

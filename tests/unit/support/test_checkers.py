@@ -347,6 +347,21 @@ def test_losses_that_are_not_told_exactly_are_seen() -> None:
     assert not red(ExactLosses(), [*lossy(3), *twice])
 
 
+def test_what_was_told_since_a_backup_is_to_be_told_again_after_its_restore() -> None:
+    told = facts.LossRecorded(TOPIC, (OffsetRange(0, 1, 3),))
+    backup, restore = facts.StoreBackedUp(), facts.StoreRestored()
+    settled = [processed(offset, b"%d" % offset) for offset in range(1)]
+    for checker in (ExactLosses, lambda: ZeroLoss(["g"])):
+        assert not red(checker(), [*settled, *lossy(3), backup, restore]), "the backup knows it"
+        assert red(checker(), [*settled, backup, *lossy(3), restore]), "nobody knows it any more"
+        assert not red(checker(), [*settled, backup, *lossy(3), restore, told])
+    assert red(ZeroLoss(["g"]), [*settled, backup, *lossy(3, given_up=3), restore])
+    drained = [backup, *lossy(0, drained=True), restore]
+    assert not red(ExactLosses(), drained), "everything in it was done"
+    assert not red(ExactLosses(), [*drained, told]), "nobody knows that any more"
+    assert red(ExactLosses(), [*lossy(0, drained=True), backup, restore, told]), "the backup knows it"
+
+
 def test_only_what_was_given_up_by_name_may_be_missing() -> None:
     acked = [facts.Acknowledged(b"%d" % offset, at(offset)) for offset in range(3)]
     given_up = facts.GivenUp(TOPIC, (OffsetRange(0, 1, 2),))
