@@ -94,10 +94,10 @@ class FixedRoute:
     def asks(self, reach: Callable[[str], Reach]) -> None:
         return
 
-    def left(self, channel: str, next_offsets: Mapping[int, int]) -> None:
+    def left(self, channel: ActiveChannel, next_offsets: Mapping[int, int]) -> None:
         return
 
-    def resumed(self, channel: str, resumption: Resumption) -> None:
+    def resumed(self, channel: ActiveChannel, resumption: Resumption) -> None:
         return
 
     async def told(self) -> None:

@@ -46,8 +46,8 @@ class ChannelMoves:
         *,
         zone: str,
         settled: Settled,
-        left: Callable[[str, Mapping[int, int]], None],
-        resumed: Callable[[str, Resumption], None],
+        left: Callable[[ActiveChannel, Mapping[int, int]], None],
+        resumed: Callable[[ActiveChannel, Resumption], None],
         acknowledge: Callable[[int], None],
     ) -> None:
         """`settled` hears the fate of a record once, `left` of each channel that was left and how far its receipts go,
@@ -179,7 +179,7 @@ class ChannelMoves:
         await asyncio.gather(*(sender.ended() for sender in (*senders, *self._ending)))
         for sender in senders:  # the route may have changed, and nobody here heard so
             if sender.receipts:
-                self._on_left(str(sender.channel.id), sender.receipts)
+                self._on_left(sender.channel, sender.receipts)
 
     # --- a change of route
 
@@ -203,11 +203,11 @@ class ChannelMoves:
         await self._resend(route)
 
     def _leaving(self, route: RouteTable) -> list[ChannelSender]:
-        wanted = route.channel_ids()
+        wanted = route.places()
         return [
             sender
             for channel, sender in self._senders.items()
-            if channel not in wanted or channel in self._broken or sender.left
+            if wanted.get(channel) != sender.channel.place or channel in self._broken or sender.left
         ]
 
     def _carries(self, sender: ChannelSender, route: RouteTable) -> bool:
@@ -255,9 +255,9 @@ class ChannelMoves:
         unsettled = sender.in_flight > 0 or channel in self._broken
         await sender.leave()
         self._host.tasks.spawn(self._end(sender), f"end-producer-{channel}")
-        self._on_left(str(channel), sender.receipts)
+        self._on_left(sender.channel, sender.receipts)
         self._senders.pop(channel, None)
-        if channel not in route.channel_ids():
+        if route.places().get(channel) != sender.channel.place:
             self._receipts.pop(channel, None)
         self._broken.pop(channel, None)
         self._refusing.pop(channel, None)
@@ -361,15 +361,15 @@ class ChannelMoves:
                 ),
                 self._settle,
                 tally(SENT, channel.cluster, address.zone, self._zone),
-                self._receipts_of(channel.id),
+                self._receipts_of(channel),
             )
             self._senders[channel.id] = sender
         return sender
 
-    def _receipts_of(self, channel: ChannelId) -> Receipts:
-        if channel not in self._receipts:
-            self._receipts[channel] = Receipts(lambda resumption: self._on_resumed(str(channel), resumption))
-        return self._receipts[channel]
+    def _receipts_of(self, channel: ActiveChannel) -> Receipts:
+        if channel.id not in self._receipts:
+            self._receipts[channel.id] = Receipts(lambda resumption: self._on_resumed(channel, resumption))
+        return self._receipts[channel.id]
 
     def _settle(self, sender: ChannelSender, record: Pending, result: Written | BraidError) -> None:
         """The fate of a record, or the need to send it elsewhere or again."""

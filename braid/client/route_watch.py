@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 
 from braid.api.registry.v1 import route_pb2 as wire
 from braid.client.refusals import is_final, is_strange
-from braid.client.routing import RouteTable
+from braid.client.routing import ActiveChannel, RouteTable
 from braid.client.watched import hanging_up, race
 from braid.kernel import limits, limits_losses
 from braid.kernel.errors import BraidError, Unavailable
@@ -39,11 +39,11 @@ class RouteSource(Protocol):
         """Names who knows whether a cluster is reached, for when the registry doubts it."""
         ...
 
-    def left(self, channel: str, next_offsets: Mapping[int, int]) -> None:
+    def left(self, channel: ActiveChannel, next_offsets: Mapping[int, int]) -> None:
         """Nothing more goes to a channel: by partition, the offset after the last one acknowledged there."""
         ...
 
-    def resumed(self, channel: str, resumption: Resumption) -> None:
+    def resumed(self, channel: ActiveChannel, resumption: Resumption) -> None:
         """A partition's log went on over another connection: it may have lost its end in between."""
         ...
 
@@ -107,19 +107,20 @@ class RouteWatch:
         """See `RouteSource.asks`."""
         self._reach = reach
 
-    def left(self, channel: str, next_offsets: Mapping[int, int]) -> None:
+    def left(self, channel: ActiveChannel, next_offsets: Mapping[int, int]) -> None:
         """Tells the registry how far the producer's receipts on a channel go, and again whenever it says hello."""
-        told = wire.ChannelLeft(channel=channel, next_offsets=next_offsets)
-        for before in [each for each in self._hello.left if each.channel == channel]:  # it broke, and was used again
+        name, (cluster, topic) = str(channel.id), channel.place
+        told = wire.ChannelLeft(channel=name, next_offsets=next_offsets, cluster=cluster, topic=topic)
+        for before in [each for each in self._hello.left if _is_of(each, channel)]:  # it broke, and was used again
             for partition, offset in before.next_offsets.items():
                 told.next_offsets[partition] = max(told.next_offsets[partition], offset)
-        others = [each for each in self._hello.left if each.channel != channel]
+        others = [each for each in self._hello.left if not _is_of(each, channel)]
         del self._hello.left[:]
         self._hello.left.extend([*others, told][-limits.RECEIPTS_CHANNELS_MAX :])
         self._told.clear()
         self._send(wire.WatchRoutesRequest(channel_left=told))
 
-    def resumed(self, channel: str, resumption: Resumption) -> None:
+    def resumed(self, channel: ActiveChannel, resumption: Resumption) -> None:
         """Tells the registry of a log that may have lost its end, and again whenever it says hello."""
         told = wire.Resumption(
             partition=resumption.partition,
@@ -132,9 +133,9 @@ class RouteWatch:
                 for first, next, sequence in resumption.stretches
             ],
         )
-        kept = next((each for each in self._hello.resumed if each.channel == channel), None)
+        kept = next((each for each in self._hello.resumed if _is_of(each, channel)), None)
         if kept is None:
-            kept = self._hello.resumed.add(channel=channel)
+            kept = self._hello.resumed.add(channel=str(channel.id), cluster=channel.cluster, topic=channel.topic)
             del self._hello.resumed[: -limits.RECEIPTS_CHANNELS_MAX]
         kept.resumptions.append(told)
         del kept.resumptions[: -limits_losses.RESUMPTIONS_MAX]
@@ -142,10 +143,12 @@ class RouteWatch:
             for each in self._hello.resumed:
                 del each.resumptions[: len(each.resumptions) // 2]
         self._told.clear()
-        if self._resuming is not None and self._resuming.log_resumed.channel == channel:  # it has not gone yet
+        if self._resuming is not None and _is_of(self._resuming.log_resumed, channel):  # it has not gone yet
             self._resuming.log_resumed.resumptions.append(told)
             return
-        log_resumed = wire.LogResumed(channel=channel, resumptions=[told])
+        log_resumed = wire.LogResumed(
+            channel=kept.channel, resumptions=[told], cluster=channel.cluster, topic=channel.topic
+        )
         self._resuming = wire.WatchRoutesRequest(log_resumed=log_resumed)
         self._send(self._resuming)
 
@@ -232,3 +235,8 @@ class RouteWatch:
 async def _next(call: DuplexCall, silence_seconds: float | None) -> object | None:
     async with asyncio.timeout(silence_seconds):
         return await call.receive()
+
+
+def _is_of(told: wire.ChannelLeft | wire.LogResumed, channel: ActiveChannel) -> bool:
+    """Whether this is about a channel, and about no other of its name."""
+    return told.channel == str(channel.id) and (told.cluster, told.topic) == channel.place

@@ -34,6 +34,11 @@ class ActiveChannel:
     weight: float
     zone: str = ""
 
+    @property
+    def place(self) -> tuple[str, str]:
+        """Its cluster and topic. After a restore of the store another channel may have its name."""
+        return self.cluster, self.topic
+
 
 @dataclass(frozen=True, slots=True)
 class RouteTable:
@@ -68,9 +73,9 @@ class RouteTable:
             planned={ChannelId.parse(dropped.channel): dropped.planned for dropped in route.dropped},
         )
 
-    def channel_ids(self) -> frozenset[ChannelId]:
-        """Every active channel."""
-        return frozenset(channel.id for channels in self.lanes.values() for channel in channels)
+    def places(self) -> dict[ChannelId, tuple[str, str]]:
+        """Cluster and topic of each channel."""
+        return {channel.id: channel.place for lane in self.lanes.values() for channel in lane}
 
     def lane(self, wanted: str | None) -> str:
         """The lane to use when `wanted` was asked for; None means `live`, or the only lane there is.

@@ -15,7 +15,7 @@ from braid.client.lease_session import LeaseListener
 from braid.client.mesh import MeshOfStreams
 from braid.client.producer import Producer
 from braid.client.route_watch import Reach
-from braid.client.routing import DLQ_LANE, RouteTable
+from braid.client.routing import DLQ_LANE, ActiveChannel, RouteTable
 from braid.client.settings import ConsumerSettings, ProducerSettings
 from braid.kafka.memory import MemoryKafka
 from braid.kernel import limits
@@ -57,10 +57,10 @@ class _Routes:
     def asks(self, reach: Callable[[str], Reach]) -> None:
         """See `RouteSource.asks`."""
 
-    def left(self, channel: str, next_offsets: Mapping[int, int]) -> None:
+    def left(self, channel: ActiveChannel, next_offsets: Mapping[int, int]) -> None:
         """See `RouteSource.left`."""
 
-    def resumed(self, channel: str, resumption: Resumption) -> None:
+    def resumed(self, channel: ActiveChannel, resumption: Resumption) -> None:
         """See `RouteSource.resumed`."""
 
     async def told(self) -> None:

@@ -24,10 +24,11 @@ from braid.kernel.errors import BraidError, Invalid, NotFound, Refused, Unavaila
 from braid.kernel.ids import check_name
 from braid.kernel.limits import LANES_MAX, RECONCILE_SECONDS, WATCH_ALIVE_SECONDS
 from braid.kernel.limits_health import WITNESSES_ASKED_MAX
+from braid.kernel.limits_losses import UNPLACED_MAX
 from braid.kernel.ports import DuplexServing
 from braid.kernel.resumptions import Resumption, Stretch
 from braid.runtime.replica import Replica
-from services.registry.channels import CONSUMABLE, ChannelState
+from services.registry.channels import CONSUMABLE, SPARE, Channel, ChannelState
 from services.registry.crew import Signal, wait_for
 from services.registry.histories import CLUSTERS, STREAMS, read_world
 from services.registry.lateness import Lateness
@@ -38,7 +39,6 @@ from services.registry.views import route_message
 from services.registry.witnesses import Witnesses
 
 PROTOCOL_VERSION = 1
-_MAY_HAVE_LOST = (*CONSUMABLE, ChannelState.DRAINED)
 
 
 class Producers:
@@ -91,11 +91,9 @@ class Producers:
         session.lanes = frozenset(hello.lanes)
         session.drill = stream.spec.drill is not None
         session.knows_denials = KNOWS_DENIALS in hello.capabilities
-        for left in hello.left:
-            self._take_receipts(stream, left)
-        for resumed in hello.resumed:
-            self._take_resumed(stream, resumed)
         stream_of = _Connection(session, session.connection)
+        stream_of.unplaced = [*hello.left, *hello.resumed]
+        self._place(stream, stream_of)
         reading = self._replica.host.tasks.spawn(self._read(call, stream_of), f"producer {session.id}")
         try:
             await self._push(call, stream_of)
@@ -138,6 +136,7 @@ class Producers:
         while not connection.ended:
             changed = self._changed.next()
             stream = self._stream(connection.session.stream)
+            self._place(stream, connection)
             now = self._replica.host.clock.elapsed()
             if stream.route_revision > sent:
                 sent, spoke = stream.route_revision, now
@@ -165,7 +164,7 @@ class Producers:
         try:
             while (message := await call.receive()) is not None:
                 assert isinstance(message, WatchRoutesRequest)
-                self._take(message, connection.session)
+                self._take(message, connection)
             connection.ended_well = True
             self._sessions.left(connection.session, connection.number)
         except Unavailable:
@@ -176,8 +175,8 @@ class Producers:
         self._changed.fire()
         self._on_acknowledged()
 
-    def _take(self, message: WatchRoutesRequest, session: ProducerSession) -> None:
-        now = self._replica.host.clock.elapsed()
+    def _take(self, message: WatchRoutesRequest, connection: "_Connection") -> None:
+        session, now = connection.session, self._replica.host.clock.elapsed()
         match message.WhichOneof("message"):
             case "send_errors" | "reach" if session.drill:
                 self._hear_drill(message, session, self._lateness.attentive(now))
@@ -185,10 +184,10 @@ class Producers:
                 current = self._replica.aggregates.state(STREAMS, session.stream).route_revision
                 self._sessions.acknowledge(session, message.acknowledged.revision, current, now)
                 self._on_acknowledged()
-            case "channel_left":
-                self._take_receipts(self._replica.aggregates.state(STREAMS, session.stream), message.channel_left)
-            case "log_resumed":
-                self._take_resumed(self._replica.aggregates.state(STREAMS, session.stream), message.log_resumed)
+            case "channel_left" | "log_resumed":
+                told = message.channel_left if message.HasField("channel_left") else message.log_resumed
+                connection.unplaced = [*connection.unplaced[-UNPLACED_MAX:], told]
+                self._place(self._replica.aggregates.state(STREAMS, session.stream), connection)
             case "send_errors" if self._replica.aggregates.state(CLUSTERS, message.send_errors.cluster).exists:
                 at, credible = self._lateness.attentive(now), session.knows_denials
                 self._witnesses.complains(message.send_errors.cluster, session.host, at, credible=credible)
@@ -208,24 +207,37 @@ class Producers:
             at = now - answer.acknowledged_ms_ago / 1_000
             self._witnesses.reached(answer.cluster, session.host, at)
 
-    def _take_receipts(self, stream: Stream, left: ChannelLeft) -> None:
+    def _place(self, stream: Stream, connection: "_Connection") -> None:
+        """Takes what a producer tells of channels.
+
+        Of one that the history does not know it is kept until it does: after a restore of the store a channel may be
+        found once its cluster answers.
+        """
+        waiting, connection.unplaced = connection.unplaced, []
+        for told in waiting:
+            if (channel := _channel_of(stream, told)) is None:
+                connection.unplaced.append(told)
+            elif isinstance(told, ChannelLeft):
+                self._take_receipts(stream, channel, told)
+            else:
+                self._take_resumed(stream, channel, told)
+
+    def _take_receipts(self, stream: Stream, channel: Channel, left: ChannelLeft) -> None:
         """Of channels that may still lose something, or may have lost it while the producer was not waited for.
 
         One that still is on the route was left because it broke; its producer may never send to it again, and then
-        says nothing more of it.
+        says nothing more of it. A spare is one only by a store that was restored from a backup.
         """
-        for channel in stream.channels:
-            if channel.state in _MAY_HAVE_LOST and str(channel.id(stream.name)) == left.channel:
-                self._sessions.take_receipts(stream.name, channel, left.next_offsets)
-                self._on_acknowledged()
+        if channel.state is not ChannelState.RETIRED:
+            self._sessions.take_receipts(stream.name, channel, left.next_offsets)
+            self._on_acknowledged()
 
-    def _take_resumed(self, stream: Stream, told: LogResumed) -> None:
+    def _take_resumed(self, stream: Stream, channel: Channel, told: LogResumed) -> None:
         """Of channels whose records are not all done yet: where those went, somebody may still need to know."""
-        for channel in stream.channels:
-            if channel.state in CONSUMABLE and str(channel.id(stream.name)) == told.channel:
-                found = list(map(_resumption, told.resumptions))
-                self._sessions.take_resumptions(stream.name, channel, found)
-                self._on_acknowledged()
+        if channel.state in (*SPARE, *CONSUMABLE):
+            found = list(map(_resumption, told.resumptions))
+            self._sessions.take_resumptions(stream.name, channel, found)
+            self._on_acknowledged()
 
 
 class _Connection:
@@ -237,6 +249,16 @@ class _Connection:
         self.ended = False
         self.ended_well = False
         self.error: BraidError | None = None
+        self.unplaced: list[ChannelLeft | LogResumed] = []  # told of channels that the history does not know yet
+
+
+def _channel_of(stream: Stream, told: ChannelLeft | LogResumed) -> Channel | None:
+    """The channel that a producer means; older releases give its name alone."""
+    if told.topic:
+        there = [each for each in stream.channels if (each.cluster, each.topic) == (told.cluster, told.topic)]
+    else:
+        there = [each for each in stream.channels if str(each.id(stream.name)) == told.channel]
+    return there[-1] if there else None
 
 
 def _writes_to(stream: Stream, cluster: str) -> bool:

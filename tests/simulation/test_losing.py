@@ -7,6 +7,7 @@ import pytest
 
 from braid.client import restore
 from braid.client.route_watch import RouteWatch
+from braid.client.routing import ActiveChannel
 from braid.kafka.memory.fetcher import MemoryFetcher
 from braid.kafka.memory.log import Log
 from braid.kernel.offset_ranges import OffsetRange, united
@@ -128,7 +129,7 @@ def _is_current(*arguments: object) -> bool:
 _resumed: Final = RouteWatch.resumed
 
 
-def _tell_once(self: RouteWatch, channel: str, resumption: Resumption) -> None:
+def _tell_once(self: RouteWatch, channel: ActiveChannel, resumption: Resumption) -> None:
     """Tells whoever leads now of a cut, and nobody who leads later."""
     _resumed(self, channel, resumption)
     del self._hello.resumed[:]

@@ -114,6 +114,20 @@ async def test_a_record_waits_for_those_of_its_key_and_for_no_other() -> None:
 
 
 @virtual
+async def test_a_channel_of_the_same_name_elsewhere_is_another_one() -> None:
+    """After a restore of the store a name may be given to a channel on another cluster."""
+    control = Control()
+    await three_channels(control)
+    async with control.client("web").mesh as mesh, mesh.producer("logs") as producer:
+        assert (await producer.send(b"before", key=b"k")).cluster == "east"
+        control.add_channel("logs/live/1", "west")
+        await control.move("logs/live/1")
+        await asyncio.sleep(1.0)
+        assert (await producer.send(b"after", key=b"k")).cluster == "west"
+        assert [(each.channel, each.cluster) for each in control.channels_left] == [("logs/live/1", "east")]
+
+
+@virtual
 async def test_what_the_old_channel_never_acknowledges_is_sent_again_before_what_waits_behind_it() -> None:
     control = Control()
     await three_channels(control)

@@ -295,8 +295,13 @@ class ChannelLeft(_message.Message):
 
     CHANNEL_FIELD_NUMBER: _builtins.int
     NEXT_OFFSETS_FIELD_NUMBER: _builtins.int
+    CLUSTER_FIELD_NUMBER: _builtins.int
+    TOPIC_FIELD_NUMBER: _builtins.int
     channel: _builtins.str
     """`<stream>/<lane>/<generation>`."""
+    cluster: _builtins.str
+    """Where it lies. After a restore of the store another channel may have its name. Empty from older releases."""
+    topic: _builtins.str
     @_builtins.property
     def next_offsets(self) -> _containers.ScalarMap[_builtins.int, _builtins.int]:
         """By partition, the offset after the last one acknowledged."""
@@ -306,10 +311,12 @@ class ChannelLeft(_message.Message):
         *,
         channel: _builtins.str = ...,
         next_offsets: _abc.Mapping[_builtins.int, _builtins.int] | None = ...,
+        cluster: _builtins.str = ...,
+        topic: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["channel", b"channel", "next_offsets", b"next_offsets"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["channel", b"channel", "cluster", b"cluster", "next_offsets", b"next_offsets", "topic", b"topic"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -325,8 +332,13 @@ class LogResumed(_message.Message):
 
     CHANNEL_FIELD_NUMBER: _builtins.int
     RESUMPTIONS_FIELD_NUMBER: _builtins.int
+    CLUSTER_FIELD_NUMBER: _builtins.int
+    TOPIC_FIELD_NUMBER: _builtins.int
     channel: _builtins.str
     """`<stream>/<lane>/<generation>`."""
+    cluster: _builtins.str
+    """Where it lies, as in `ChannelLeft`."""
+    topic: _builtins.str
     @_builtins.property
     def resumptions(self) -> _containers.RepeatedCompositeFieldContainer[Global___Resumption]: ...
     def __init__(
@@ -334,10 +346,12 @@ class LogResumed(_message.Message):
         *,
         channel: _builtins.str = ...,
         resumptions: _abc.Iterable[Global___Resumption] | None = ...,
+        cluster: _builtins.str = ...,
+        topic: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["channel", b"channel", "resumptions", b"resumptions"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["channel", b"channel", "cluster", b"cluster", "resumptions", b"resumptions", "topic", b"topic"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

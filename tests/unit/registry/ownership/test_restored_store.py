@@ -1,26 +1,27 @@
 """A store restored from a backup: what the clusters hold since then is found, drained, and never deleted unread."""
 
-from collections.abc import Callable, Coroutine
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
 import pytest
 
-from braid.api.registry.v1 import cluster_pb2, stream_pb2
+from braid.api.registry.v1 import cluster_pb2, route_pb2, stream_pb2
 from braid.api.registry.v1 import registry_service_pb2 as api
 from braid.kernel.errors import TopicSealed
 from braid.kernel.ids import SEAL_CANARY
 from braid.kernel.limits_marks import RESTORE_ROUTE_GAP, SEAL_CANARIES_MAX
 from braid.kernel.ports import TopicPartition
 from tests.support.virtual_time import run_virtual
-from tests.unit.registry.mesh import ACTIVE, DRAINED, DRAINING, STANDBY, Mesh, two_clusters
+from tests.unit.registry.mesh import ACTIVE, DRAINED, DRAINING, STANDBY, Mesh, Producer, open_producer, two_clusters
 
 SPARE, TOPIC = "logs/live/2", "braid.logs.live.2"
 Scene = Callable[[Mesh], Coroutine[Any, Any, None]]
 
 
-def play(scene: Scene) -> None:
+def play(scene: Scene, session_seconds: float = 3.0) -> None:
     async def run() -> None:
-        await scene(Mesh(session_seconds=3.0))
+        await scene(Mesh(session_seconds=session_seconds))
 
     run_virtual(run())
 
@@ -165,6 +166,57 @@ def test_a_channel_on_the_route_that_was_sealed_since_the_backup_takes_records_a
         await mesh.append("east", "braid.logs.live.1", 0)
 
     play(scene)
+
+
+async def acknowledges(mesh: Mesh, producer: Producer) -> None:
+    """It works by each route that it gets."""
+    acknowledged = 0
+    while not producer.ended:
+        await mesh.me.host.clock.sleep(0.2)
+        if producer.routes and producer.routes[-1].revision > acknowledged:
+            acknowledged = producer.routes[-1].revision
+            await producer.acknowledge(acknowledged)
+
+
+@pytest.mark.parametrize("later", [False, True])
+def test_what_a_producer_acknowledged_since_the_backup_is_missed_where_its_log_returns_without_it(later: bool) -> None:
+    """It says hello before the cluster answers: the history knows a spare, or another channel of that name."""
+    name, cluster, topic = ("logs/live/3", "east", "braid.logs.live.3") if later else (SPARE, "west", TOPIC)
+
+    async def scene(mesh: Mesh) -> None:
+        async def write_and_die() -> None:
+            await mesh.move(to_cluster="west")
+            if later:
+                await mesh.move(to_cluster="east")
+                await mesh.until_channel(name, lambda each: each.state == ACTIVE, 10.0)
+            await mesh.append(cluster, topic, 0, 10)
+            mesh.kafka.named(cluster).kill()
+
+        async def here(*, lost: bool) -> list[stream_pb2.Channel]:
+            found = [each for each in (await mesh.stream()).status.channels if each.lost or not lost]
+            return [each for each in found if lost or (each.topic == topic and each.state == DRAINING)]
+
+        mesh.assigner.groups["indexer"] = False
+        await restored_after(mesh, write_and_die)
+        await mesh.me.host.clock.sleep(30.0)  # the route leads elsewhere, if need be
+        left = route_pb2.ChannelLeft(channel=name, next_offsets={0: 10}, cluster=cluster, topic=topic)
+        producer = await open_producer(mesh, left=[left])
+        mesh.me.host.tasks.spawn(acknowledges(mesh, producer), "acknowledges")
+        await mesh.until(lambda: bool(producer.routes), 5.0, f"no route: {producer.error}")
+        mesh.kafka.named(cluster).truncate(TopicPartition(topic, 0), 4)
+        mesh.kafka.named(cluster).start()
+        for lost in (False, True):
+            async with asyncio.timeout(60.0):
+                while not await here(lost=lost):
+                    await mesh.me.host.clock.sleep(0.5)
+        missed = [(each.cluster, each.topic, named(each.lost)) for each in await here(lost=True)]
+        assert missed == [(cluster, topic, [(0, 4, 9)])]
+
+    play(scene, session_seconds=20.0)
+
+
+def named(ranges: Iterable[stream_pb2.OffsetRange]) -> list[tuple[int, int, int]]:
+    return [(each.partition, each.first, each.last) for each in ranges]
 
 
 def test_a_cluster_that_does_not_answer_gets_nothing_new_until_it_is_compared() -> None:
