@@ -33,9 +33,8 @@ from braid.kernel.limits import (
     KAFKA_FETCH_BYTES,
     KAFKA_FETCH_HELD_SECONDS,
     KAFKA_FETCH_WAIT_MS,
-    KAFKA_NEAR_REPLICA_SECONDS,
 )
-from braid.kernel.limits_batches import FETCH_AHEAD_BYTES
+from braid.kernel.limits_batches import FETCH_AHEAD_BYTES, KAFKA_NEAR_REPLICA_SECONDS
 from braid.kernel.ports import (
     NO_LANES,
     UNKNOWN_LOGS,

@@ -219,7 +219,6 @@ KAFKA_METADATA_PACE_SECONDS: Final = 0.1  # a producer asks no oftener, whatever
 KAFKA_FETCH_WAIT_MS: Final = 250  # a broker holds an empty fetch so long
 KAFKA_FETCH_HELD_SECONDS: Final = 0.01  # after that it is held, not answered: other partitions are asked for beside it
 KAFKA_FETCH_BESIDE_MS: Final = 25  # a broker holds what is asked beside it so long; then all are asked together again
-KAFKA_NEAR_REPLICA_SECONDS: Final = 10.0  # not asked after it failed: leaders name it until its session ends, 9 s
 KAFKA_FETCH_BYTES: Final = 16 << 20  # one answer of one broker
 KAFKA_CLOSE_SECONDS: Final = 1.0  # for a client to end, whatever the cluster does
 KAFKA_RECORD_OVERHEAD_BYTES: Final = 16 << 10  # key and headers beside a value that fills a batch
