@@ -8,7 +8,7 @@ import pytest
 
 from braid.api.registry.v1.stream_pb2 import StreamSpec
 from devmesh.mesh import DevMesh
-from tests.integration.several_brokers.load import SHARE_MIN, Load, loaded
+from tests.integration.several_brokers.load import BESIDE_FACTOR, SHARE_MIN, Load, loaded
 from tests.integration.several_brokers.outages import Outage, away, durable_advice, election, frozen
 from tests.support.judging import judge
 from tests.support.kafka_operator import KafkaOperator, operating
@@ -16,7 +16,7 @@ from tests.support.patience import Deadline
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
 RIDE_OUT_SECONDS: Final = 8.0  # with sessions of 3 s, whose elections were seen to take 5.0 s
-RESUME_SECONDS_MAX: Final = 1.0  # after Kafka's own election
+RESUME_SECONDS_MAX: Final = 1.0  # after Kafka's own election, or as a plain client needs on a busy machine
 FROZEN_RESUME_SECONDS_MAX: Final = 4.0  # connections stay open: a request has to run out (2 s), and another be made
 FROZEN_SECONDS: Final = 15.0
 Choice = Callable[[KafkaOperator, Load], Awaitable[int]]
@@ -70,5 +70,5 @@ async def test_one_broker_is_gone_and_acknowledgements_resume_with_kafkas_electi
         await operator.whole(topic)
         kafkas = max(load.alone.resumed(fault.begin).values())
         print(f"{stream}: elected after {elected:.2f} s, acknowledged after {resumed:.2f} s, plain {kafkas:.2f} s")
-        late = resumed - elected
-        judge(late <= resume_seconds, given.share, SHARE_MIN, f"acknowledged {late:.2f} s after the election")
+        most, late = max(resume_seconds, BESIDE_FACTOR * (kafkas - elected)), resumed - elected
+        judge(late <= most, given.share, SHARE_MIN, f"acknowledged {late:.2f} s after the election")
