@@ -14,9 +14,7 @@ SESSION_TTL_SECONDS: Final = 2.0  # of a leader: etcd grants no less; with more,
 SQLITE_POLL_SECONDS: Final = 0.02  # watch by polling
 STORE_CALL_SECONDS: Final = 2.0  # one read or append
 SNAPSHOT_EVERY_EVENTS: Final = 512  # bounds what a start must fold
-SNAPSHOT_PIECE_ITEMS: Final = (
-    1_000  # members or leases written in a row: a few milliseconds; then the loop has its turn
-)
+SNAPSHOT_PIECE_ITEMS: Final = 1_000  # members or leases written in a row, some milliseconds; then others' turn
 WATCH_PAGE_BATCHES: Final = 256  # read at once for a watcher that lags
 WATCH_KEEP_REVISIONS: Final = 1_000  # batches a snapshot replaced stay for watchers that are only a little behind
 KEEP_ALIVES_PER_SESSION: Final = 8  # in one TTL, so that a stall of 1.5 s costs no session of 2 s: an etcd election
