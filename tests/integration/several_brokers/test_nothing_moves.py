@@ -35,7 +35,7 @@ async def test_a_reassignment_and_an_election_lose_nothing_and_move_nothing(
                 await load.acknowledges()
         after = await operator.copies(topics[0])
         assert all(after[each].leader_epoch > before[each].leader_epoch for each in range(PARTITIONS))
-        load.judge_pause(given, "reassigned")
+    load.judge_pause(given, "reassigned")
 
 
 @pytest.mark.extended
@@ -50,7 +50,7 @@ async def test_a_roll_costs_no_more_than_kafka_does(three_brokers: DevMesh, try_
         async with load.fault():
             print(await three_brokers.roll("east"))
             await load.acknowledges()
-        load.judge_pause(given, "rolled")
         assert all(each.whole for each in (await operator.copies("__consumer_offsets")).values())
+    load.judge_pause(given, "rolled")
     after = (await three_brokers.info()).clusters["east"].brokers
     assert all(after[name].pid not in (None, each.pid) for name, each in before.items())

@@ -68,7 +68,7 @@ async def test_one_broker_is_gone_and_acknowledgements_resume_with_kafkas_electi
             if outage is frozen:
                 await asyncio.sleep(max(0.0, FROZEN_SECONDS - load.since(fault.begin)))
         await operator.whole(topic)
-        kafkas = max(load.alone.resumed(fault.begin).values())
-        print(f"{stream}: elected after {elected:.2f} s, acknowledged after {resumed:.2f} s, plain {kafkas:.2f} s")
-        most, late = max(resume_seconds, BESIDE_FACTOR * (kafkas - elected)), resumed - elected
-        judge(late <= most, given.share, SHARE_MIN, f"acknowledged {late:.2f} s after the election")
+    kafkas = max(load.alone.resumed(fault.begin).values())
+    print(f"{stream}: elected after {elected:.2f} s, acknowledged after {resumed:.2f} s, plain {kafkas:.2f} s")
+    most, late = max(resume_seconds, BESIDE_FACTOR * (kafkas - elected)), resumed - elected
+    judge(late <= most, given.share, SHARE_MIN, f"acknowledged {late:.2f} s after the election")
