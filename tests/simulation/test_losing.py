@@ -189,7 +189,11 @@ def test_a_mutant_that_writes_on_is_caught(mutant: Mutant, seeds: tuple[int, ...
             Mutant("leases of a backup keep their epochs", "I4", [(generations, "may_be_outdated", _is_current)]),
             (14, 15),
         ),
-        (Mutant("losses are told once", "I11 losses", [(RouteWatch, "resumed", _tell_once)]), (15,)),
+        pytest.param(
+            Mutant("losses are told once", "I11 losses", [(RouteWatch, "resumed", _tell_once)]),
+            (15,),
+            marks=pytest.mark.extended,
+        ),
     ],
     ids=lambda value: value.name if isinstance(value, Mutant) else "",
 )
