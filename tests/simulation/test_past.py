@@ -43,9 +43,9 @@ def confirmed(result: Result) -> int:
 
 @pytest.mark.timeout(600)
 def test_the_past_is_told_as_it_was_though_archives_break() -> None:
-    results = [played(plan(seed)) for seed in (2, 7)]
-    assert all(confirmed(result) > 100 for result in results)
-    found = {word for word in SEEN if any(word in line for result in results for line in result.trace)}
+    result = played(plan(2))
+    assert confirmed(result) > 100
+    found = {word for word in SEEN if any(word in line for line in result.trace)}
     assert found == {*SEEN}, "else it proves less than it says"
 
 
@@ -64,7 +64,7 @@ def test_many_pasts_are_told_as_they_were() -> None:
 
 
 def _case(mutant: Mutant) -> ParameterSet:
-    usual = mutant in PAST_MUTANTS[:2]
+    usual = mutant in PAST_MUTANTS[:1]
     return pytest.param(mutant, id=mutant.name, marks=pytest.mark.slow if usual else pytest.mark.extended)
 
 
