@@ -7,7 +7,7 @@ import pytest
 
 from braid.kernel.errors import Invalid, NotFound
 from braid.kernel.ports import TopicDescription, TopicPartition
-from tests.contract.kafka.rig import ENOUGH_SECONDS, Body, Rig
+from tests.contract.kafka.rig import ENOUGH_SECONDS, Body, Rig, configured
 
 BROKERS: Final = 3
 RATES: Final = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
@@ -74,9 +74,9 @@ async def a_setting_of_a_topic_is_given_back(rig: Rig) -> None:
     default = (await rig.admin.topic_config(name))["segment.ms"]
     setting = "leader.replication.throttled.replicas"
     await rig.admin.alter_topic_config(name, {"segment.ms": "600000", setting: "0:1,0:2"})
-    await _config(rig, name, {"segment.ms": "600000", setting: "0:1,0:2"})
+    await configured(rig, name, {"segment.ms": "600000", setting: "0:1,0:2"})
     await rig.admin.alter_topic_config(name, {"segment.ms": None, setting: None})
-    await _config(rig, name, {"segment.ms": default, setting: ""})
+    await configured(rig, name, {"segment.ms": default, setting: ""})
 
 
 async def a_topic_with_fewer_copies_than_an_append_needs_takes_it_by_all_it_has(rig: Rig) -> None:
@@ -105,15 +105,6 @@ async def _rates(rig: Rig, expected: dict[str, str]) -> None:
         while True:
             present = await rig.admin.broker_defaults()
             if {name: present[name] for name in RATES if name in present} == expected:
-                return
-            await asyncio.sleep(0.05)
-
-
-async def _config(rig: Rig, name: str, expected: dict[str, str]) -> None:
-    async with asyncio.timeout(ENOUGH_SECONDS):
-        while True:
-            config = await rig.admin.topic_config(name)
-            if {key: config.get(key, "") for key in expected} == expected:
                 return
             await asyncio.sleep(0.05)
 

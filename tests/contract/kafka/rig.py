@@ -175,6 +175,16 @@ async def values_of(rig: Rig, partition: TopicPartition) -> list[bytes | None]:
     return [record.value for record in await read(fetcher, ends[partition])]
 
 
+async def configured(rig: Rig, topic: str, expected: Mapping[str, str]) -> None:
+    """Waits until a topic is told to be set so: a broker learns of what was altered a moment after the answer."""
+    async with asyncio.timeout(ENOUGH_SECONDS):
+        while True:
+            config = await rig.admin.topic_config(topic)
+            if {name: config.get(name, "") for name in expected} == expected:
+                return
+            await asyncio.sleep(0.05)
+
+
 async def seal(rig: Rig, partition: TopicPartition) -> int:
     """Lets a topic of one partition refuse all appends.
 
