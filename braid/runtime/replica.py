@@ -141,6 +141,13 @@ class Replica:
             )
         return self._leadership
 
+    def require_histories(self) -> None:
+        """Raises `Unavailable` before it has read its histories for the first time."""
+        if not self._ready.is_set():
+            raise self.aggregates.corrupt or Unavailable(
+                f"{self.instance} has not read its histories yet", remedy="ask again in a moment"
+            )
+
     def step_down(self, reason: str) -> None:
         """Ends the leadership held now, if any; this replica follows again."""
         if self._leadership is not None:

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 _OK: Final = "OK"
 _ABANDONED: Final = "CANCELLED"
 _NOTES_PLACE: Final = "~archive"  # sorts after every history
+_BEFORE_LOADED: Final = ("ListEndpoints", "ListArchive", "ReadArchive")  # need no histories
 
 
 def build_rpc_service(service: Service, replica: "Replica") -> RpcService:
@@ -197,6 +198,11 @@ class _Measured:
         self._started = replica.host.clock.elapsed()
         self._code = _ABANDONED
 
+    def require_histories(self) -> None:
+        """Raises `Unavailable` before they are read: nothing must be answered from histories that only seem empty."""
+        if self._method not in _BEFORE_LOADED:
+            self._replica.require_histories()
+
     def succeeded(self) -> None:
         self._code = _OK
 
@@ -214,6 +220,7 @@ def _unary(replica: "Replica", path: str, handler: UnaryHandler) -> UnaryHandler
     async def handle(request: object, caller: Caller) -> object:
         measured = _Measured(replica, path)
         try:
+            measured.require_histories()
             response = await handler(request, caller)
             measured.succeeded()
         except BraidError as error:
@@ -230,6 +237,7 @@ def _stream(replica: "Replica", path: str, handler: StreamHandler) -> StreamHand
     async def handle(request: object, caller: Caller) -> AsyncIterator[object]:
         measured = _Measured(replica, path)
         try:
+            measured.require_histories()
             async for response in handler(request, caller):
                 yield response
             measured.succeeded()

@@ -8,6 +8,7 @@ import pytest
 from google.protobuf.wrappers_pb2 import Int64Value, StringValue
 
 from braid.api.mesh.v1.endpoint_pb2 import ListEndpointsRequest, ListEndpointsResponse
+from braid.api.mesh.v1.event_pb2 import EventRecord, ListEventsRequest, ListEventsResponse, WatchEventsRequest
 from braid.kernel.decider import Context
 from braid.kernel.errors import CorruptHistory, NotLeader, Unavailable
 from braid.kernel.ids import split_epoch
@@ -45,6 +46,12 @@ class World:
 
     async def start(self, instance: str, service: CounterService | None = None) -> Replica:
         """Starts a replica and waits until it serves."""
+        replica = self.begin(instance, service)
+        await replica.ready()
+        return replica
+
+    def begin(self, instance: str, service: CounterService | None = None) -> Replica:
+        """Starts a replica."""
         process = VirtualProcess(running_loop(), instance, 1, on_failure=self.failures.append)
         process.on_kill(lambda: self.network.kill(instance))
         store = MemoryStore(process.host, self.server)
@@ -60,7 +67,6 @@ class World:
             self.ended.append(instance)
 
         process.tasks.spawn(run(), "run")
-        await replica.ready()
         return replica
 
     async def leader(self) -> Replica:
@@ -153,6 +159,33 @@ def test_a_replica_cut_from_the_store_answers_soon_and_does_not_name_itself() ->
             await channel.unary(add, Int64Value(value=1), Int64Value, CallOptions(1.0))
         assert redirect.value.leader != "r0:1"
         assert running_loop().time() - begun < LIST_ENDPOINTS_SECONDS
+
+    run(scenario())
+
+
+def test_a_replica_tells_nothing_of_histories_that_it_has_not_read() -> None:
+    """Else a killed one, whose address the directory still has, lists no events and no groups right after its start."""
+
+    async def scenario() -> None:
+        world = World()
+        await world.start("registry-0")
+        await world.leader()
+        assert await world.add(1) == 1
+        await world.start("registry-1")
+        late = world.begin("registry-2")
+        world.stores["registry-2"].disconnect()
+        channel = MemoryTransport(world.network, "client").channel("r2:1")
+        while not world.network.serving("r2:1") and not late.address:
+            await world.host.clock.sleep(0.01)
+        events = method_path("registry", "ListEvents"), ListEventsRequest(history="counter/total"), ListEventsResponse
+        with pytest.raises(Unavailable, match="registry-2 has not read its histories yet"):
+            await channel.unary(*events, CallOptions(1.0))
+        watch = method_path("registry", "WatchEvents")
+        with pytest.raises(Unavailable, match="has not read its histories yet"):
+            await anext(aiter(channel.server_stream(watch, WatchEventsRequest(), EventRecord, CallOptions(1.0))))
+        world.stores["registry-2"].reconnect()
+        await late.ready()
+        assert [each.sequence for each in (await channel.unary(*events, CallOptions(1.0))).events] == [1]
 
     run(scenario())
 
