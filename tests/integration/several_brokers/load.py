@@ -16,7 +16,7 @@ from braid.api.registry.v1.events_pb2 import RegistryEvent
 from braid.kafka.cluster import AioKafka
 from braid.kafka.partitioner import murmur2
 from devmesh.mesh import DevMesh
-from tests.integration.several_brokers.ledger import Ledger, Place, Span
+from tests.integration.several_brokers.ledger import NAMED_MAX, Ledger, Place, Span
 from tests.integration.several_brokers.plain import kafka_alone, read_logs
 from tests.support.judging import judge
 from tests.support.kafka_operator import Copies, KafkaOperator
@@ -116,7 +116,7 @@ class Load:
             finally:
                 self._ended.set()
                 await writing
-            await until(lambda: not self.ledger.unhandled, "all that is acknowledged is handled", HANDLED_SECONDS)
+            await until(self._all_handled, self._not_handled, HANDLED_SECONDS)
         await reading
 
     async def moves(self) -> list[str]:
@@ -171,11 +171,14 @@ class Load:
         await until(resumed, "every partition acknowledges", seconds)
         return self.ledger.resumed(since)
 
+    async def lost(self) -> set[int]:
+        """The records that Braid tells as lost."""
+        told = [(each.topic, at.partition, at.first, at.last) for each in await self.channels() for at in each.lost]
+        return self.ledger.told_lost(told, self.cut_at)
+
     async def judge(self) -> None:
         """Asserts that nothing was lost but what is told as lost, and that only what was in flight came again."""
-        channels = await self.channels()
-        told = [(each.topic, at.partition, at.first, at.last) for each in channels for at in each.lost]
-        lost = self.ledger.told_lost(told, self.cut_at)
+        channels, lost = await self.channels(), await self.lost()
         found = self.ledger.violations(self.faults, lost)
         topics = sorted({(each.cluster, each.topic) for each in channels})
         clusters = self._local.ready.clusters
@@ -193,6 +196,14 @@ class Load:
         if self.cut_at < 0:
             assert not channel.lost, channel
             assert self.ledger.repeated == []
+
+    async def _all_handled(self) -> bool:
+        unhandled = set(self.ledger.unhandled)
+        return not unhandled or unhandled <= await self.lost()
+
+    def _not_handled(self) -> str:
+        places = [self.ledger.entries[number].place for number in self.ledger.unhandled]
+        return f"all that is acknowledged is handled, but for {len(places)}: {places[:NAMED_MAX]}"
 
     def _has_begun(self) -> bool:
         handled = [each for each in self.ledger.entries.values() if each.handled and each.place is not None]

@@ -23,7 +23,8 @@ def test_a_record_of_the_greatest_size_fits_beside_its_overhead() -> None:
 
 def test_three_copies_need_two_acknowledgements() -> None:
     assert topic_config(24, 1 << 20, 3, {})["min.insync.replicas"] == "2"
-    assert "min.insync.replicas" not in topic_config(24, 1 << 20, 1, {})
+    assert "min.insync.replicas" not in topic_config(24, 1 << 20, 2, {})  # as the cluster is set
+    assert topic_config(24, 1 << 20, 1, {})["min.insync.replicas"] == "1"
 
 
 def test_further_settings_are_passed_on_and_the_seal_is_never_written_over() -> None:

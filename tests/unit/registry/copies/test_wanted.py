@@ -55,10 +55,11 @@ def test_nothing_begins_on_a_topic_that_goes_or_a_cluster_that_is_not_ours() -> 
 @pytest.mark.parametrize(
     ("copies", "intended", "declared", "needed"),
     [
-        (1, 0, None, None),
+        (1, 0, None, "1"),  # whatever the cluster asks for
+        (2, 0, None, None),
         (3, 0, None, "2"),
-        (1, 3, None, None),  # an append must not wait for copies that are not there yet
-        (3, 1, None, None),
+        (1, 3, None, "1"),  # an append must not wait for copies that are not there yet
+        (3, 1, None, "1"),
         (3, 4, None, "2"),
         (3, 0, "3", "3"),
         (1, 3, "2", "1"),
