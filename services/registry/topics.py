@@ -104,8 +104,8 @@ def reconfigurable(config: Mapping[str, str]) -> dict[str, str]:
 def default_in_sync(copies: int) -> str | None:
     """How many of so many copies an append needs, where nothing is declared; None for what the cluster is set to.
 
-    Two of three and more: what one copy alone acknowledges can be lost with it. One of one, which must be said: on a cluster
-    that asks for two, Kafka 4 holds an only copy for ineligible once its broker was away, and its partition has no leader.
+    Two of three and more: what one copy alone acknowledges can be lost with it. One of one, which must be said: where a
+    cluster asks for two, Kafka 4 may hold an only copy for ineligible once its broker was away; nobody leads then.
     """
     if copies == 1:
         return "1"
