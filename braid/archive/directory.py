@@ -48,7 +48,7 @@ class DirectoryArchive(BlockingArchive):
         return await super()._in_thread(checked)
 
     def _require_own(self) -> None:
-        """Raises `Unavailable` for another mesh's directory. One that is nobody's yet, or is not there, is no one's."""
+        """Raises `Unavailable` for another mesh's directory. One without a mark may be used."""
         try:
             with (self._directory / _MESH).open("rb") as file:
                 owner = file.read(_ID_BYTES_MAX).decode("ascii", "replace").strip()

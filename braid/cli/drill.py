@@ -1,13 +1,13 @@
 """`drill`: a failure rehearsed on this mesh, with a stream of the drill's own."""
 
 import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 
+from braid.cli.asking import require_terminal
 from braid.cli.endpoints import Choice, find_endpoint
 from braid.cli.execution import ContextOption, EndpointOption, execute
 from braid.cli.output import Format, parse_format
@@ -56,6 +56,9 @@ _CLEAN: Final = """Remove streams and groups that drills left behind when they w
 \b
   braid drill clean
 """
+_Stream = Annotated[str, typer.Option("--stream", metavar="NAME", help="The stream it is rehearsed for.")]
+_For = Annotated[str, typer.Option("--for", metavar="TIME", help="How long records are sent: 60s, 5m.")]
+_Rate = Annotated[int, typer.Option(min=1, max=DRILL_RATE_MAX, metavar="N", help="Records a second, of 100 bytes.")]
 _Output = Annotated[str, typer.Option("-o", "--output", metavar="FORMAT", help="table or json.")]
 _Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3_600}
@@ -77,11 +80,9 @@ def _drill() -> None:
 
 def _rehearse(kind: str) -> Callable[..., None]:
     def rehearse(
-        stream: Annotated[str, typer.Option("--stream", metavar="NAME", help="The stream it is rehearsed for.")],
-        for_: Annotated[str, typer.Option("--for", metavar="TIME", help="How long records are sent: 60s, 5m.")] = "60s",
-        rate: Annotated[
-            int, typer.Option(min=1, max=DRILL_RATE_MAX, metavar="N", help="Records a second, of 100 bytes.")
-        ] = 100,
+        stream: _Stream,
+        for_: _For = "60s",
+        rate: _Rate = 100,
         yes: _Yes = False,
         output: _Output = "table",
         endpoint: EndpointOption = "",
@@ -93,12 +94,10 @@ def _rehearse(kind: str) -> Callable[..., None]:
 
 
 def _broker_loss(
-    stream: Annotated[str, typer.Option("--stream", metavar="NAME", help="The stream it is rehearsed for.")],
+    stream: _Stream,
     broker: Annotated[int, typer.Option(min=0, metavar="ID", help="The broker of its cluster that goes.")],
-    for_: Annotated[str, typer.Option("--for", metavar="TIME", help="How long records are sent: 60s, 5m.")] = "60s",
-    rate: Annotated[
-        int, typer.Option(min=1, max=DRILL_RATE_MAX, metavar="N", help="Records a second, of 100 bytes.")
-    ] = 100,
+    for_: _For = "60s",
+    rate: _Rate = 100,
     yes: _Yes = False,
     output: _Output = "table",
     endpoint: EndpointOption = "",
@@ -110,7 +109,7 @@ def _broker_loss(
 def _play(kind: str, stream: str, for_: str, broker: int, rate: int, yes: bool, output: str, choice: Choice) -> None:
     format = parse_format(output, (Format.TABLE, Format.JSON))
     seconds = parse_seconds(for_)
-    _check_that_somebody_can_be_asked(yes, f"play the drill {kind}")
+    require_terminal(yes, f"play the drill {kind}")
     from braid.cli.drilling import rehearse
     from braid.drill.plan import Kind, Order
 
@@ -120,7 +119,7 @@ def _play(kind: str, stream: str, for_: str, broker: int, rate: int, yes: bool, 
 
 
 def _clean(yes: _Yes = False, endpoint: EndpointOption = "", context: ContextOption = "") -> None:
-    _check_that_somebody_can_be_asked(yes, "remove them")
+    require_terminal(yes, "remove them")
     from braid.cli.drilling import clean
 
     execute(endpoint, context, lambda session: clean(session, yes))
@@ -132,8 +131,3 @@ def parse_seconds(text: str) -> float:
     if unit not in _SECONDS or not number.isdecimal() or len(number) > 6:
         raise Invalid(f"{text!r} is not a length of time", field="--for", remedy="for example 60s, 5m or 1h")
     return float(int(number) * _SECONDS[unit])
-
-
-def _check_that_somebody_can_be_asked(yes: bool, what: str) -> None:
-    if not yes and not sys.stdin.isatty():
-        raise Invalid("nobody can be asked here", field="--yes", remedy=f"repeat it with --yes to {what}")

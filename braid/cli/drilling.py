@@ -1,12 +1,12 @@
 """The work of `drill`: says what is going to happen, asks, plays it, prints the verdict. Removes what others left."""
 
 import shutil
-import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from braid.cli.asking import ask
 from braid.cli.listing import all_streams
 from braid.cli.output import API_VERSION, Format, render_document
 from braid.cli.session import Session, missing
@@ -15,7 +15,7 @@ from braid.drill.plan import Kind, Order, Plan, make_plan
 from braid.drill.rehearsal import Rehearsal
 from braid.drill.remains import find_remains, remove_remains
 from braid.drill.verdict import Verdict
-from braid.kernel.errors import NotFound, Refused
+from braid.kernel.errors import NotFound
 
 EXIT_NOT_PASSED: Final = 1
 _ID_CHARACTERS: Final = 8
@@ -26,7 +26,8 @@ async def rehearse(session: Session, order: Order, addresses: str, yes: bool, fo
 
     Raises:
         NotFound: there is no such stream; the nearest is named.
-        BraidError: it cannot be played, or somebody does not want it.
+        Refused: the answer was not yes.
+        BraidError: the drill cannot be played on this mesh.
     """
     control = Control(session.mesh, session.ports.kafka)
     try:
@@ -38,7 +39,7 @@ async def rehearse(session: Session, order: Order, addresses: str, yes: bool, fo
     for line in told(plan):
         session.terminal.note(line)
     if not yes:
-        _ask("Play it?", "the drill was not played")
+        ask("Play it?", "the drill was not played")
     await _remove(session, control, await find_remains(control, session.now_ms))
     directory = Path(tempfile.mkdtemp(prefix=f"braid-{plan.name}-"))
     rehearsal = Rehearsal(control, plan, addresses, directory, session.terminal.note)
@@ -64,7 +65,7 @@ async def clean(session: Session, yes: bool) -> int:
         session.terminal.print("no drill was left behind")
         return 0
     if not yes:
-        _ask(f"Remove {', '.join(names)}?", "they stay")
+        ask(f"Remove {', '.join(names)}?", "they stay")
     return 0 if await _remove(session, control, names) else EXIT_NOT_PASSED
 
 
@@ -83,13 +84,6 @@ def told(plan: Plan) -> Sequence[str]:
         f"{order.rate_per_s} records a second for {order.seconds:g} s; after a third of it {does[order.kind]}",
         f"stream {order.stream} is not touched; stream and group {plan.name} are removed in the end",
     ]
-
-
-def _ask(question: str, otherwise: str) -> None:
-    sys.stderr.write(f"{question} [y/N] ")
-    sys.stderr.flush()
-    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-        raise Refused(otherwise, remedy="repeat it, or use --yes")
 
 
 async def _remove(session: Session, control: Control, names: Sequence[str]) -> bool:

@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from braid.cli.asking import confirm
 from braid.cli.execution import ContextOption, DryRunOption, EndpointOption, execute
 from braid.cli.kinds import CLUSTER, STREAM, parse_kind
 from braid.cli.output import Format, parse_format, render_document
-from braid.cli.resources import confirm
 from braid.kernel.errors import Invalid, NotFound
 from braid.kernel.limits import DECOMMISSION_WAIT_SECONDS
 

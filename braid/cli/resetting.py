@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from braid.cli.asking import confirm
 from braid.cli.execution import ContextOption, EndpointOption, execute
 from braid.cli.output import Format, parse_format, render_document
-from braid.cli.resources import confirm
 from braid.cli.times import parse_time, to_ms
 from braid.kernel.errors import Invalid
 from braid.kernel.limits import CLI_FENCING_SECONDS, CLI_LEASES_SHOWN, CLI_WATCH_SECONDS

@@ -1,6 +1,5 @@
 """`get`, `describe`, `create`, `delete`: what the mesh has, one thing in full, new things, things no longer wanted."""
 
-import sys
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Final
@@ -8,11 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from braid.cli import kinds
+from braid.cli.asking import confirm
 from braid.cli.execution import ContextOption, DryRunOption, EndpointOption, OutputOption, execute
 from braid.cli.kinds import parse_kind
 from braid.cli.output import Format, parse_format
 from braid.cli.times import parse_time, to_ms
-from braid.kernel.errors import Invalid, Refused
+from braid.kernel.errors import Invalid
 from braid.kernel.limits import CLI_LETTERS_SHOWN, CLI_REJECTED_FETCHED_MAX
 
 if TYPE_CHECKING:
@@ -330,23 +330,6 @@ def _create_cluster(
     if health:
         change_thresholds(spec.health, health, "--health")
     execute(endpoint, context, lambda session: create_cluster(session, name, spec, take_over, dry_run, format))
-
-
-def confirm(what: str, name: str, yes: bool, *, verb: str = "delete", told: str = "") -> None:
-    """Asks a person for the name of what is going to be destroyed; `told` says what the verb does to it.
-
-    Raises:
-        Invalid: nobody can be asked, and --yes is missing.
-        Refused: another name was typed.
-    """
-    if yes:
-        return
-    if not sys.stdin.isatty():
-        raise Invalid("nobody can be asked here", field="--yes", remedy=f"repeat it with --yes to {verb} {what}")
-    sys.stderr.write(f"{told or f'This deletes {what} for good.'} Type its name to go on: ")
-    sys.stderr.flush()
-    if sys.stdin.readline().strip() != name:
-        raise Refused(f"{what} stays as it is: another name was typed", remedy="repeat it, or use --yes")
 
 
 def _check_flags(kind: kinds.Kind, given: Mapping[str, str], most: int) -> None:

@@ -1,0 +1,37 @@
+"""Questions to the person at the terminal before something is done that cannot be undone."""
+
+import sys
+
+from braid.kernel.errors import Invalid, Refused
+
+
+def require_terminal(yes: bool, what: str) -> None:
+    """Raises `Invalid` where --yes is missing and nobody can be asked whether to do `what`: input is no terminal."""
+    if not yes and not sys.stdin.isatty():
+        raise Invalid("nobody can be asked here", field="--yes", remedy=f"repeat it with --yes to {what}")
+
+
+def ask(question: str, otherwise: str) -> None:
+    """Asks for a yes. Raises `Refused`, which says `otherwise`, for any other answer."""
+    if _answer(f"{question} [y/N] ").lower() not in ("y", "yes"):
+        raise Refused(otherwise, remedy="repeat it, or use --yes")
+
+
+def confirm(what: str, name: str, yes: bool, *, verb: str = "delete", told: str = "") -> None:
+    """Asks a person for the name of what is going to be destroyed; `told` says what the verb does to it.
+
+    Raises:
+        Invalid: nobody can be asked, and --yes is missing.
+        Refused: another name was typed.
+    """
+    if yes:
+        return
+    require_terminal(yes, f"{verb} {what}")
+    if _answer(f"{told or f'This deletes {what} for good.'} Type its name to go on: ") != name:
+        raise Refused(f"{what} stays as it is: another name was typed", remedy="repeat it, or use --yes")
+
+
+def _answer(prompt: str) -> str:
+    sys.stderr.write(prompt)
+    sys.stderr.flush()
+    return sys.stdin.readline().strip()
