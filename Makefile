@@ -91,7 +91,7 @@ sim: setup ## simulate: SEED=n repeats one run, SEEDS=n runs many; PLAN=losing c
 	@test -e tests/simulation/__main__.py || { echo "make sim: there is no simulation yet" >&2; exit 1; }
 	@$(RUN) -m tests.simulation $(if $(PLAN),--plan $(PLAN)) $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),200))
 
-chaos: setup ## throw faults at a real mesh for MINUTES=n (SEED=n, GROUND=brokers|etcd|disks)
+chaos: setup ## throw faults at a real mesh for MINUTES=n (SEED=n, GROUND=brokers|etcd|disks|whole)
 	@$(RUN) -m tests.e2e.chaos --minutes $(or $(MINUTES),3) $(if $(SEED),--seed $(SEED)) $(if $(GROUND),--ground $(GROUND))
 
 soak: setup ## work at a mesh for HOURS=n; judges memory, descriptors, tasks, event loops

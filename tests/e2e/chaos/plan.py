@@ -63,7 +63,8 @@ BROKERS: Final = (
 # Faults of the store, which needs etcd of three members.
 STORE: Final = ("kill etcd leader", "lose etcd quorum", "lose etcd quorum for long")
 # A disk that is full, which needs disks small enough to fill.
-DISKS: Final = ("broker's disk full", "store's disk full", "index's disk full")
+INDEX_DISK: Final = "index's disk full"
+DISKS: Final = ("broker's disk full", "store's disk full", INDEX_DISK)
 # What every slice plays: the checks of a run, and its figures, need these.
 ALWAYS: Final = ("kill cluster", "move")
 SLICE_LARGE: Final = 6  # faults of clusters and streams in a slice; a whole deck has three times as many
@@ -90,9 +91,16 @@ PLAIN: Final = Ground("plain")
 SEVERAL_BROKERS: Final = Ground("brokers", brokers=3, small_disks=True)
 ETCD: Final = Ground("etcd", store_members=3)
 SMALL_DISKS: Final = Ground("disks", small_disks=True)
+WHOLE: Final = Ground("whole", brokers=3, store_members=3, small_disks=True)  # all that can happen to one mesh
 # What each ground allows beside the faults of every ground, and how many of so many slices it gets.
-FURTHER: Final[Mapping[Ground, Sequence[str]]] = {PLAIN: (), SEVERAL_BROKERS: BROKERS, ETCD: STORE, SMALL_DISKS: DISKS}
-_SHARES: Final = {PLAIN: 2, SEVERAL_BROKERS: 1, ETCD: 1, SMALL_DISKS: 1}
+FURTHER: Final[Mapping[Ground, Sequence[str]]] = {
+    PLAIN: (),
+    SEVERAL_BROKERS: BROKERS,
+    ETCD: STORE,
+    SMALL_DISKS: DISKS,
+    WHOLE: (*BROKERS, *STORE, INDEX_DISK),
+}
+_SHARES: Final = {PLAIN: 2, SEVERAL_BROKERS: 1, ETCD: 1, SMALL_DISKS: 1}  # the whole one is for hours, not for slices
 GROUNDS: Final = tuple(FURTHER)
 
 
