@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from braid.api.assigner.v1.events_pb2 import AssignerEvent, LeaseGrant, LeasesGranted
-from braid.api.mesh.v1.event_pb2 import EventMetadata, EventRecord
+from braid.api.mesh.v1.event_pb2 import EventMetadata, EventRecord, ListEventsRequest, ListEventsResponse
 from tests.e2e.chaos.clock_offsets import ClockOffsets
 from tests.e2e.chaos.histories import Histories
 from tests.e2e.chaos.judging import in_order
@@ -48,6 +48,30 @@ def test_an_event_keeps_the_date_of_its_first_reading() -> None:
     histories.keep(record(1, 10_000 + HOUR_MS), 9_000, 11_000)
     histories.keep(record(1, 10_000 + HOUR_MS), 99_000, 100_000)
     assert [each.metadata.time_ms for each in next(histories.stretches(GROUP)).records] == [10_000]
+
+
+class Telling:
+    """A service that tells some events."""
+
+    def __init__(self, *told: EventRecord) -> None:
+        self.told = told
+
+    async def unary(self, method: str, request: ListEventsRequest, kind: type[ListEventsResponse]) -> object:
+        """One event a page."""
+        at = int(request.page_token or 0)
+        more = str(at + 1) if at + 1 < len(self.told) else ""
+        return ListEventsResponse(events=self.told[at : at + 1], next_page_token=more)
+
+
+async def test_an_event_that_was_told_once_and_is_not_any_more_is_noticed() -> None:
+    histories, other = Histories(), "assigner/group/parcels"
+    both = [record(1, 1_000), record(2, 1_001), record(1, 1_002, history=other)]
+    await histories.read("assigner", Telling(*both))  # type: ignore[arg-type]  # all that is asked of it
+    assert histories.absent == {"assigner": []}
+    await histories.read("assigner", Telling(both[1], both[2]))  # type: ignore[arg-type]
+    assert histories.absent == {"assigner": [f"{GROUP}@1 is told no more"]}
+    await histories.read("assigner", Telling(*both))  # type: ignore[arg-type]
+    assert histories.absent == {"assigner": []}, "the replica was behind: what is told in the end counts"
 
 
 def restored() -> Histories:

@@ -3,7 +3,7 @@
 What was read once must read the same ever after, whichever replica answers, until somebody restores an older store.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import NamedTuple
@@ -63,12 +63,14 @@ class Histories:
     Attributes:
         records: By history and sequence, of the store as it is now.
         changed: What read differently a second time.
+        absent: By service, what was told before and was not when it was last read.
         offsets: Of the wall clocks that events are dated by.
         restores: In order.
     """
 
     records: Records = field(default_factory=dict)
     changed: list[str] = field(default_factory=list)
+    absent: dict[str, list[str]] = field(default_factory=dict)
     offsets: ClockOffsets = field(default_factory=ClockOffsets)
     restores: list[Restore] = field(default_factory=list)
     _read_ms: dict[str, int] = field(default_factory=dict)
@@ -76,15 +78,27 @@ class Histories:
     async def read(self, name: str, service: ServiceClient) -> None:
         """Reads everything a service tells now. Raises `BraidError` when it does not answer."""
         begun, token = now_ms(), ""
+        told: set[tuple[str, int]] = set()
         while True:
             request = ListEventsRequest(page_size=PAGE, page_token=token)
             answer = await service.unary("ListEvents", request, ListEventsResponse)
             for record in answer.events:
                 self.keep(record, self._read_ms.get(name, 0), now_ms())
+                told.add((record.history, record.sequence))
             token = answer.next_page_token
             if not token:
                 break
         self._read_ms[name] = begun
+        self.absent[name] = self._absent(name, told)
+
+    def _absent(self, name: str, told: Collection[tuple[str, int]]) -> list[str]:
+        return [
+            f"{history}@{sequence} is told no more"
+            for history, records in self.records.items()
+            if history.startswith(f"{name}/")
+            for sequence in records
+            if (history, sequence) not in told
+        ]
 
     def restored(self, backed_up_ms: int, restored_ms: int, kept: Mapping[str, int]) -> None:
         """From now on histories go on from what was kept; what they had beyond it is another's past."""

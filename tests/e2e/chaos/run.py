@@ -38,6 +38,7 @@ from tests.e2e.chaos.seals import Seals
 from tests.e2e.chaos.series import Route, lag, routes, span
 from tests.e2e.chaos.store_faults import store_url_of
 from tests.support.checkers import Violation, facts
+from tests.support.checkers.past import INVARIANT as PAST
 from tests.support.patience import Deadline
 from tests.support.trusting import never_held
 
@@ -272,6 +273,9 @@ class _Play:
                 self._field.measured("seal_recorded_to_tried_ms", self._seals.tried_ms[topic] - at)
         for change in self._histories.changed:
             self._violated("I8 histories", change)
+        for service, absent in self._histories.absent.items():
+            if absent:
+                self._violated(PAST, f"{len(absent)} events of {service}, the first: {absent[0]}")
         async with self._nothing_deleted():
             for name in self._field.mesh.ready.clusters:
                 self._timed += [*await cluster(name), *self._field.disk(name).topic_changes()]
