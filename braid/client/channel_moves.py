@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from braid.client.channel_sender import ChannelSender
 from braid.client.crossing import Crossing
 from braid.client.outbox import Outbox, Pending
-from braid.client.receipts import Receipts
+from braid.client.receipts import ReceiptsByLog
 from braid.client.route_watch import Reach
 from braid.client.routing import NOTHING_GONE, ActiveChannel, RouteTable, StickyChoice, rendezvous
 from braid.client.settings import ProducerSettings
@@ -60,13 +60,12 @@ class ChannelMoves:
         self._zone = zone
         self._on_settled = settled
         self._on_left = left
-        self._on_resumed = resumed
         self._acknowledge = acknowledge
         self._route: RouteTable | None = None
         self._newest: RouteTable | None = None
         self._changed = asyncio.Event()
         self._senders: dict[ChannelId, ChannelSender] = {}
-        self._receipts: dict[ChannelId, Receipts] = {}
+        self._receipts = ReceiptsByLog(resumed)
         self._broken: dict[ChannelId, None] = {}
         self._refusing: dict[ChannelId, None] = {}
         self._gates: dict[str, asyncio.Event] = {}
@@ -257,8 +256,7 @@ class ChannelMoves:
         self._host.tasks.spawn(self._end(sender), f"end-producer-{channel}")
         self._on_left(sender.channel, sender.receipts)
         self._senders.pop(channel, None)
-        if route.places().get(channel) != sender.channel.place:
-            self._receipts.pop(channel, None)
+        self._receipts.leave(sender.channel)
         self._broken.pop(channel, None)
         self._refusing.pop(channel, None)
         for record in self._outbox.on_channel(channel):
@@ -361,15 +359,10 @@ class ChannelMoves:
                 ),
                 self._settle,
                 tally(SENT, channel.cluster, address.zone, self._zone),
-                self._receipts_of(channel),
+                self._receipts.use(channel),
             )
             self._senders[channel.id] = sender
         return sender
-
-    def _receipts_of(self, channel: ActiveChannel) -> Receipts:
-        if channel.id not in self._receipts:
-            self._receipts[channel.id] = Receipts(lambda resumption: self._on_resumed(channel, resumption))
-        return self._receipts[channel.id]
 
     def _settle(self, sender: ChannelSender, record: Pending, result: Written | BraidError) -> None:
         """The fate of a record, or the need to send it elsewhere or again."""

@@ -2,6 +2,9 @@
 
 from collections.abc import Callable, Mapping
 
+from braid.client.routing import ActiveChannel
+from braid.kernel.ids import ChannelId
+from braid.kernel.limits import RECEIPTS_CHANNELS_MAX
 from braid.kernel.limits_losses import STRETCHES_MAX
 from braid.kernel.ports import Written
 from braid.kernel.resumptions import SEQUENCES, Resumption, Stretch
@@ -98,3 +101,36 @@ class Receipts:
         if self._resumed is not None:
             resumed = written.offset if run.precedes(written) else max(written.offset, run.next)
             self._resumed(run.ended(written.partition, resumed))
+
+
+class ReceiptsByLog:
+    """Receipts of the logs in use, and of the last ones that were left.
+
+    A store that is restored from a backup leads producers back to a channel they had left; what its cluster lost
+    meanwhile is known by the receipts from before.
+    """
+
+    def __init__(self, resumed: Callable[[ActiveChannel, Resumption], None]) -> None:
+        """`resumed` hears of each log that may have been cut before it went on."""
+        self._resumed = resumed
+        self._used: dict[_Log, Receipts] = {}
+        self._left: dict[_Log, Receipts] = {}
+
+    def use(self, channel: ActiveChannel) -> Receipts:
+        """Those of a channel's log: where it was left before, they go on."""
+        log = (channel.id, channel.place)
+        receipts = self._used.get(log) or self._left.pop(log, None)
+        if receipts is None:
+            receipts = Receipts(lambda resumption: self._resumed(channel, resumption))
+        self._used[log] = receipts
+        return receipts
+
+    def leave(self, channel: ActiveChannel) -> None:
+        """Nothing more goes there; of those that were left longest ago are forgotten once there are too many."""
+        log = (channel.id, channel.place)
+        self._left[log] = self._used.pop(log)
+        while len(self._left) > RECEIPTS_CHANNELS_MAX:
+            del self._left[next(iter(self._left))]
+
+
+_Log = tuple[ChannelId, tuple[str, str]]  # another channel may have the same id after a restore

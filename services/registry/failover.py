@@ -102,8 +102,9 @@ def _joined(reasons: Mapping[str, str]) -> str:
 
 
 def _flaps(world: World, stream: Stream) -> bool:
+    """Whether it has moved too often lately. What a clock that was far ahead dated counts no more than what is old."""
     window_ms = FAILOVER_WINDOW_SECONDS * 1_000
-    return sum(world.now_ms - at < window_ms for at in stream.failovers_ms) >= FAILOVERS_MAX
+    return sum(abs(world.now_ms - at) < window_ms for at in stream.failovers_ms) >= FAILOVERS_MAX
 
 
 def _way(world: World, stream: Stream, channel: Channel, room: Room, ways: Sequence[_Way]) -> _Way | None:

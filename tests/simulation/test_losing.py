@@ -6,6 +6,7 @@ from typing import Final
 import pytest
 
 from braid.client import restore
+from braid.client.receipts import ReceiptsByLog
 from braid.client.route_watch import RouteWatch
 from braid.client.routing import ActiveChannel
 from braid.kafka.memory.fetcher import MemoryFetcher
@@ -26,6 +27,7 @@ from tests.simulation.run import run
 SEEDS: Final = 8
 SEEDS_EXTENDED: Final = 100
 SEEDS_MAX: Final = 40
+LED_BACK: Final = (53, 61)  # by a restored store, to channels whose clusters had lost something since they were left
 SEEN: Final = ("empties", "replaces", "cuts", "RecordsLost(", "CLOSED")
 
 
@@ -49,6 +51,13 @@ def test_logs_that_are_cut_short_while_they_carry_traffic_are_told_to_the_offset
         assert result.green, "\n".join([f"seed {seed}", *result.trace[-60:], result.message])
         told += sum("overwritten=(OffsetRange" in line for line in result.trace)
     assert told > SEEDS
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_what_a_log_lost_since_it_was_left_is_told_where_a_restored_store_leads_back_to_it() -> None:
+    result = run(everything(LED_BACK[0]), lines=60)
+    assert result.green, "\n".join([*result.trace, result.message])
 
 
 @pytest.mark.slow
@@ -121,6 +130,11 @@ def _prove_nothing(channel: Channel, canaries: Mapping[int, int]) -> None:
     """Takes canaries to lie where nothing lay before."""
 
 
+def _forget(self: ReceiptsByLog, channel: ActiveChannel) -> None:
+    """Remembers nothing of a log that is left."""
+    del self._used[channel.id, channel.place]
+
+
 def _is_current(*arguments: object) -> bool:
     """Takes what the backup knows for what is."""
     return False
@@ -188,6 +202,11 @@ def test_a_mutant_that_writes_on_is_caught(mutant: Mutant, seeds: tuple[int, ...
         (
             Mutant("leases of a backup keep their epochs", "I4", [(generations, "may_be_outdated", _is_current)]),
             (14, 15),
+        ),
+        pytest.param(
+            Mutant("receipts go with the route", "I11 losses", [(ReceiptsByLog, "leave", _forget)]),
+            LED_BACK,
+            marks=pytest.mark.extended,
         ),
         pytest.param(
             Mutant("losses are told once", "I11 losses", [(RouteWatch, "resumed", _tell_once)]),

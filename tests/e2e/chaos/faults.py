@@ -13,16 +13,19 @@ from contextlib import ExitStack
 from itertools import pairwise
 from typing import Final
 
-from braid.kernel.limits import SESSION_TTL_SECONDS
+from braid.api.registry.v1.stream_pb2 import ChannelState
+from braid.kernel.limits import FAILOVER_WINDOW_SECONDS, FAILOVERS_MAX, SESSION_TTL_SECONDS
 from devmesh.mesh import DevMesh
 from tests.e2e.chaos.field import Field, StuckError, now_ms
 from tests.e2e.chaos.journals import Line
-from tests.e2e.chaos.load import LEASE_SECONDS, MEMBERS, PRODUCERS
+from tests.e2e.chaos.load import LANES, LEASE_SECONDS, MEMBERS, PRODUCERS
 
 Fault = Callable[[Field, random.Random], Awaitable[None]]
 Verb = Callable[[str], Awaitable[str]]
 RECENT_MS: Final = 1_000
 STALL_BEFORE_MS: Final = 1_000
+HELD: Final = "move it by hand"
+HELD_SECONDS: Final = 30.0  # that it may have been held for, until that is seen here
 
 
 async def kill_member(field: Field, chance: random.Random) -> None:
@@ -159,10 +162,21 @@ async def _lose_cluster(field: Field, how: str, lose: Verb, heal: Verb) -> None:
 
 
 async def left_behind(field: Field, name: str) -> bool:
-    """Whether the stream leaves a lost cluster by itself. It does so only so often; beyond that a person moves it."""
-    if field.may_fail_over():
+    """Whether the stream leaves a lost cluster by itself. It does so only so often, and then asks for a person."""
+    held: list[str] = []
+
+    async def decided() -> bool:
+        status = (await field.stream()).status
+        held[:] = [status.blocked_reason] if HELD in status.blocked_reason else []
+        used = (each for each in status.channels if each.state == ChannelState.CHANNEL_STATE_ACTIVE)
+        return bool(held) or not any(each.cluster == name and each.lane in LANES for each in used)
+
+    await field.asked(decided, f"the stream leaves {name}, or asks for somebody who moves it")
+    if not held:
         return True
-    with field.marked(name, "left by hand, for it was lost too often", hit=False):
+    if (left := await field.failovers(FAILOVER_WINDOW_SECONDS + HELD_SECONDS)) < FAILOVERS_MAX:
+        raise StuckError(f"the stream is held on {name} after it moved {left} times: {held[0]}")
+    with field.marked(name, "left by hand, for the stream moved too often", hit=False):
         await field.moved_away(name)
     return False
 

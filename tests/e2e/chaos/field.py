@@ -6,7 +6,6 @@ progress, never by time.
 
 import asyncio
 import random
-import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -26,7 +25,6 @@ from braid.api.registry.v1.registry_service_pb2 import (
 from braid.api.registry.v1.stream_pb2 import Channel, ChannelState, Stream
 from braid.client.mesh import Mesh
 from braid.kernel.errors import BraidError
-from braid.kernel.limits import FAILOVER_WINDOW_SECONDS, FAILOVERS_MAX
 from braid.kernel.offset_ranges import Ranges
 from devmesh.mesh import DevMesh
 from tests.e2e.chaos.clock_offsets import now_ms as now_ms
@@ -98,16 +96,6 @@ class Field:
     given_up: dict[facts.Topic, tuple[int, Ranges]] = field(default_factory=dict)
     histories: Histories = field(default_factory=Histories)
     no_small_disks: str = "this mesh has no small disks"
-    _failovers: list[float] = field(default_factory=list)
-
-    def may_fail_over(self) -> bool:
-        """Whether the stream may lose a cluster again by now without being held where it is; counts it if so."""
-        now = time.monotonic()
-        self._failovers = [at for at in self._failovers if now - at < FAILOVER_WINDOW_SECONDS]
-        if len(self._failovers) >= FAILOVERS_MAX:
-            return False
-        self._failovers.append(now)
-        return True
 
     # --- waiting
 
@@ -207,10 +195,18 @@ class Field:
 
         await self.asked(look, "every cluster healthy")
 
+    async def stream(self) -> Stream:
+        """The stream as its registry has it. Raises `BraidError`."""
+        return await self.client.service("registry").unary("GetStream", GetStreamRequest(name=STREAM), Stream)
+
     async def channels(self) -> list[Channel]:
-        """The stream's channels."""
-        answer = await self.client.service("registry").unary("GetStream", GetStreamRequest(name=STREAM), Stream)
-        return list(answer.status.channels)
+        """The stream's channels. Raises `BraidError`."""
+        return list((await self.stream()).status.channels)
+
+    async def failovers(self, seconds: float) -> int:
+        """How often the stream has left a cluster by itself lately. Raises `BraidError`."""
+        await self.histories.read("registry", self.client.service("registry"))
+        return self.histories.failovers(STREAM, now_ms() - int(seconds * 1_000))
 
     async def drained(self, seconds: float) -> None:
         """Waits until no channel of the stream drains any more."""

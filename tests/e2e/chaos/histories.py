@@ -145,6 +145,15 @@ class Histories:
         told = _Telling(history, list(self.stretches(history)), {}).facts()
         return {fact.topic: at for at, fact in told if isinstance(fact, facts.SealRecorded)}
 
+    def failovers(self, stream: str, since_ms: int) -> int:
+        """How often a stream has left a cluster by itself since a moment."""
+        events = (
+            RegistryEvent.FromString(record.data).traffic_moved
+            for record in self.of("registry", stream)
+            if record.metadata.time_ms >= since_ms
+        )
+        return sum(bool(event.draining) and not event.planned and not event.asked_for for event in events)
+
     def keep(self, record: EventRecord, since_ms: int = 0, until_ms: int = _NEVER_MS) -> None:
         """Takes an event; notes it when it was read before and was another.
 

@@ -1,6 +1,9 @@
 """How far receipts go, and what is told of a log that goes on over another connection."""
 
-from braid.client.receipts import Receipts
+from braid.client.receipts import Receipts, ReceiptsByLog
+from braid.client.routing import ActiveChannel
+from braid.kernel.ids import ChannelId
+from braid.kernel.limits import RECEIPTS_CHANNELS_MAX
 from braid.kernel.limits_losses import STRETCHES_MAX
 from braid.kernel.ports import Written
 from braid.kernel.resumptions import Resumption, Stretch
@@ -148,3 +151,39 @@ def test_of_many_stretches_the_first_and_the_newest_are_remembered() -> None:
     assert firsts[-STRETCHES_MAX // 2 :] == list(range(2_000 - STRETCHES_MAX, 2_000, 2))
     assert all(each.next == each.first + 1 and each.sequence == each.first // 2 for each in resumption.stretches)
     assert (resumption.first, resumption.next) == (0, 1_999)
+
+
+# --- channels that are left, and used again
+
+
+def channel(generation: int, cluster: str = "east") -> ActiveChannel:
+    return ActiveChannel(ChannelId("logs", "live", generation), cluster, f"logs.live.{generation}", 1, 100.0)
+
+
+def acknowledged(receipts: Receipts, *offsets: int) -> None:
+    """By a new client."""
+    sender = receipts.new_sender()
+    for offset in offsets:
+        receipts.take(sender, Written("t", 0, offset, 0, 0, False))
+
+
+def test_receipts_of_a_log_that_was_left_go_on_when_it_is_used_again() -> None:
+    """A restored store leads back to a channel; its cluster lost records in between."""
+    told: list[tuple[ActiveChannel, Resumption]] = []
+    receipts = ReceiptsByLog(lambda channel, resumption: told.append((channel, resumption)))
+    acknowledged(receipts.use(channel(1)), 7, 8, 9)
+    receipts.leave(channel(1))
+    assert receipts.use(channel(1, "west")).next_offsets == {}, "another log, by the same name"
+    acknowledged(receipts.use(channel(1)), 8)
+    assert told == [(channel(1), Resumption(0, 7, 10, 8))]
+    assert receipts.use(channel(1)).next_offsets == {0: 10}
+
+
+def test_of_logs_that_were_left_the_last_ones_are_remembered_and_those_in_use() -> None:
+    receipts = ReceiptsByLog(lambda channel, resumption: None)
+    for generation in range(RECEIPTS_CHANNELS_MAX + 3):
+        acknowledged(receipts.use(channel(generation)), 5)
+        if generation != 1:
+            receipts.leave(channel(generation))
+    kept = [bool(receipts.use(channel(number)).next_offsets) for number in range(4)]
+    assert kept == [False, True, False, True]

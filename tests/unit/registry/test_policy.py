@@ -174,6 +174,19 @@ def test_a_flapping_stream_stays_until_the_window_has_passed() -> None:
     assert not history.state.blocked and where(history, ChannelState.ACTIVE)[0] == ("dlq", "west")
 
 
+def test_moves_that_a_clock_dated_that_was_far_ahead_hold_no_stream_for_days() -> None:
+    history = created()
+    settle(history, cluster("east"), cluster("west"))
+    history.now_ms += 192 * HOUR_MS
+    sides = ["east", "west"]
+    for turn in range(FAILOVERS_MAX):
+        settle(history, down(sides[turn % 2]), cluster(sides[1 - turn % 2]))
+        settle(history, cluster("east"), cluster("west"))
+    history.now_ms -= 192 * HOUR_MS
+    settle(history, down("east"), cluster("west"))
+    assert not history.state.blocked and where(history, ChannelState.ACTIVE)[0] == ("dlq", "west")
+
+
 def test_spares_leave_a_cordoned_cluster_for_another() -> None:
     spec = StreamSpec({"live": 4})
     history = StreamHistory()
