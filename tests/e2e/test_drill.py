@@ -13,7 +13,12 @@ from typing import Any, Final
 import pytest
 
 import braid
-from braid.api.assigner.v1.assigner_service_pb2 import ListGroupsRequest, ListGroupsResponse
+from braid.api.assigner.v1.assigner_service_pb2 import (
+    ListGroupsRequest,
+    ListGroupsResponse,
+    ListMembersRequest,
+    ListMembersResponse,
+)
 from braid.api.mesh.v1.event_pb2 import ListEventsRequest, ListEventsResponse
 from braid.api.registry.v1.events_pb2 import RegistryEvent
 from braid.api.registry.v1.registry_service_pb2 import (
@@ -22,6 +27,7 @@ from braid.api.registry.v1.registry_service_pb2 import (
     ListStreamsRequest,
     ListStreamsResponse,
 )
+from braid.kernel.limits_drills import DRILL_YOUNG_SECONDS
 from tests.support.mesh import running_mesh
 from tests.support.patience import until
 
@@ -94,6 +100,11 @@ class Seen:
         """Names of all groups."""
         answer = await self._assigner.unary("ListGroups", ListGroupsRequest(), ListGroupsResponse)
         return {each.name for each in answer.groups}
+
+    async def members(self, group: str) -> int:
+        """How many a group has."""
+        request = ListMembersRequest(group=group)
+        return len((await self._assigner.unary("ListMembers", request, ListMembersResponse)).members)
 
     async def events(self, history: str) -> list[tuple[str, RegistryEvent]]:
         """A history's events, with their types."""
@@ -217,6 +228,30 @@ def test_what_a_killed_drill_leaves_is_removed(endpoint: str) -> None:
                 return await mesh.streams() == {"logs"}
 
             await until(cleaned, "the killed drill is removed", 60.0)
+            assert "DrillEnded" in dict(await mesh.events(f"stream/{left}"))
+        await until_nothing_is_left(endpoint)
+
+    asyncio.run(play())
+
+
+@pytest.mark.extended
+def test_the_next_drill_removes_what_a_killed_one_left(endpoint: str) -> None:
+    async def play() -> None:
+        process = await under_way(endpoint)
+        process.kill()
+        await process.wait()
+        async with seen(endpoint) as mesh:
+            (left,) = await mesh.streams() - {"logs"}
+            (group,) = await mesh.groups()
+
+            async def abandoned() -> bool:
+                return await mesh.members(group) == 0
+
+            await until(abandoned, "the killed drill's processes have ended", 60.0)
+            await asyncio.sleep(DRILL_YOUNG_SECONDS)  # until then it may only be starting
+            told = await drill(endpoint, "move --for 3s")
+            assert told["passed"], told
+            assert await mesh.streams() == {"logs"}
             assert "DrillEnded" in dict(await mesh.events(f"stream/{left}"))
         await until_nothing_is_left(endpoint)
 

@@ -1,5 +1,7 @@
 """The wheel, installed where no checkout is: the command, the library, and the mesh it carries."""
 
+import json
+import os
 import subprocess
 import sys
 import sysconfig
@@ -9,6 +11,8 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+
+from tests.support.mesh import running_mesh
 
 pytestmark = pytest.mark.untimed
 
@@ -41,9 +45,10 @@ def clean_venv(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return venv
 
 
-def run(command: Sequence[str], directory: Path) -> str:
+def run(command: Sequence[str], directory: Path, **environment: str) -> str:
     """What a command prints; fails with all of it when the command does."""
-    answer = subprocess.run(command, cwd=directory, capture_output=True, text=True)
+    env = {name: value for name, value in os.environ.items() if not name.startswith(("BRAID_", "PYTHON"))}
+    answer = subprocess.run(command, cwd=directory, capture_output=True, text=True, env={**env, **environment})
     assert answer.returncode == 0, f"{command}\n{answer.stdout}\n{answer.stderr}"
     return answer.stdout
 
@@ -87,3 +92,18 @@ def test_services_are_importable_only_once_asked_for(clean_venv: Path) -> None:
 def test_a_process_of_the_mesh_starts(clean_venv: Path) -> None:
     code = "import subprocess, sys, braid._mesh; sys.exit(subprocess.call(braid._mesh.mesh_command('devmesh.java')))"
     run([str(clean_venv / "bin" / "python"), "-c", code], clean_venv)
+
+
+@pytest.mark.real
+@pytest.mark.timeout(600)
+def test_a_drill_is_played_and_judged_by_what_the_wheel_carries(clean_venv: Path, tmp_path: Path) -> None:
+    """Operators have no checkout: the drill's processes, and the ledger that judges them, are the installed ones."""
+    braid = str(clean_venv / "bin" / "braid")
+    with running_mesh(tmp_path / "mesh", registries=1, assigners=1) as mesh:
+        endpoint = mesh.ready.endpoint
+        run([braid, "create", "stream", "logs", "--lane", "live=2"], tmp_path, BRAID_ENDPOINT=endpoint)
+        drill = [braid, "drill", "move", "--stream", "logs", "--for", "3s", "--yes", "-o", "json"]
+        told = json.loads(run(drill, tmp_path, BRAID_ENDPOINT=endpoint))
+    assert told["passed"], told
+    assert told["records"]["acknowledged"] > 100
+    assert told["records"]["lost"] == 0
