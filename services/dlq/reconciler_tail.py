@@ -16,6 +16,7 @@ from braid.kernel.limits import (
     FETCH_WAIT_SECONDS,
     RESTORE_RETRY_SECONDS,
 )
+from braid.kernel.limits_letters import DLQ_UNKNOWN_SECONDS
 from braid.kernel.ports import (
     DamagedBatch,
     FetchedRecords,
@@ -159,6 +160,7 @@ class ClusterTail:
         self._channels: dict[str, DlqChannel] = {}  # by topic
         self._ends: Mapping[TopicPartition, int] = {}
         self._starts: dict[TopicPartition, int] = {}
+        self._unknown: dict[str, float] = {}  # by topic, since when its cluster does not know it
         self._next_look = 0.0
 
     def follow(self, channels: Sequence[DlqChannel]) -> None:
@@ -221,12 +223,19 @@ class ClusterTail:
                 await self._place(place, topic_id, starts[place], ends[place], reading)
         # Traffic never lets it be at the very end: it is when it passed where the ends were at the look before.
         marks = [(place, min(self._ends.get(place, ends[place]), ends[place])) for place in places]
-        all_there = len(topics) == len(channels)
-        self.behind = not all_there or any(self.positions.get(place, -1) < mark for place, mark in marks)
+        self.behind = self._awaits(channels.keys() - topics.keys()) or any(
+            self.positions.get(place, -1) < mark for place, mark in marks
+        )
         self._ends = ends
         self.away = False
         self.halted = self.halted if self.behind else ""
         self._next_look = self._host.clock.elapsed() + DLQ_LOOK_SECONDS
+
+    def _awaits(self, unknown: Collection[str]) -> bool:
+        """Whether one of these topics, which their cluster does not know now, may come to be known again."""
+        now = self._host.clock.elapsed()
+        self._unknown = {topic: self._unknown.get(topic, now) for topic in unknown}
+        return any(now - since < DLQ_UNKNOWN_SECONDS for since in self._unknown.values())
 
     async def _place(
         self, place: TopicPartition, topic_id: bytes, start: int, end: int, reading: Reading | None

@@ -171,6 +171,8 @@ def _outlived(world: World, stream: Stream, channel: Channel) -> str:
     """Why a drained channel's topic may go; '' while it is kept, or is not drained."""
     if channel.state is not ChannelState.DRAINED:
         return ""
+    if world.lost(channel):
+        return "its cluster was replaced"
     if world.cluster(channel.cluster).discard_drained:
         return "what is drained on its cluster is discarded"
     return "" if world.unsure or kept_for_ms(world, stream, channel) else "its retention has passed"

@@ -98,9 +98,8 @@ class SafeDrains(Instant):
         channel.ends = fact.offsets
         if not channel.sealed:
             yield f"the ends of {fact.topic} were read before it was sealed"
-        for partition, end in enumerate(fact.offsets):
-            real = self._done.tails.get(LogId(*fact.topic, partition), 0)
-            if end != real:
+        for partition, end, real in self._real(fact.topic, fact.offsets):
+            if end > real:
                 yield f"{fact.topic} partition {partition} is recorded to end at {end} and ends at {real}"
 
     def _drained(self, fact: DrainRecorded) -> Iterator[str]:
@@ -108,12 +107,22 @@ class SafeDrains(Instant):
         channel.drained = True
         if not channel.sealed or channel.ends is None:
             yield f"{fact.topic} was drained without a seal"
+        for partition, end, real in self._real(
+            fact.topic, channel.ends or ()
+        ):  # what was being copied may have followed
+            if end != real:
+                yield f"{fact.topic} was drained to {end} of partition {partition}, which ends at {real}"
         for group in self._groups.by_lane.get(fact.lane, ()):
             for partition, end in enumerate(channel.ends or ()):
                 log = LogId(*fact.topic, partition)
                 left = [offset for offset in range(end) if not self._settled(group, log, offset)]
                 if left:
                     yield f"{fact.topic} was drained; {group} has not done {left[:5]} of partition {partition}"
+
+    def _real(self, topic: Topic, ends: tuple[int, ...]) -> Iterator[tuple[int, int, int]]:
+        """Each partition, where it is recorded to end, and where it ends."""
+        for partition, end in enumerate(ends):
+            yield partition, end, self._done.tails.get(LogId(*topic, partition), 0)
 
     def _settled(self, group: str, log: LogId, offset: int) -> bool:
         return self._done.done(group, log, offset) or self._done.rejected(group, log, offset)

@@ -229,6 +229,16 @@ def test_a_drained_channel_is_retired_after_the_streams_retention() -> None:
     assert wanted in [d.command for d in plan(world(history, cluster("east"), cluster("west")))]
 
 
+def test_a_drained_channel_whose_cluster_was_replaced_is_retired_at_once() -> None:
+    history = created()
+    channel = replace(history.channel("live", 1), state=ChannelState.DRAINED, state_since_ms=history.now_ms)
+    history.state = history.state.with_channel(channel)
+    wanted = IntendRetirement(ChannelRef("live", 1)), "its cluster was replaced"
+    assert wanted not in [(d.command, d.cause) for d in plan(world(history, cluster("east"), cluster("west")))]
+    replaced = world(history, cluster("east", kafka_cluster_id="other"), cluster("west"))
+    assert wanted in [(d.command, d.cause) for d in plan(replaced)]
+
+
 def test_a_channel_of_another_shape_gets_time_to_become_a_move() -> None:
     history = created()
     settle(history, cluster("east"), cluster("west"))

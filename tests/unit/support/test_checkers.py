@@ -306,6 +306,8 @@ def test_drains_that_strand_records_are_seen() -> None:
     assert red(SafeDrains(), drain())
     assert red(SafeDrains(), drain(work=done, refuses=False))
     assert red(SafeDrains(), drain(work=done, ends=0))
+    assert not red(SafeDrains(), drain(work=[*done, facts.EndsRecorded(TOPIC, (1,))], ends=0)), "it was read again"
+    assert red(SafeDrains(), drain(work=done, ends=2))
     assert red(SafeDrains(), drain(work=done, late=[facts.Appended(at(1), b"late")]))
     assert red(SafeDrains(), [facts.EndsRecorded(TOPIC, ())])
     assert red(SafeDrains(), [facts.DrainRecorded(TOPIC, "live")])
