@@ -170,6 +170,20 @@ class Mesh:
 
         await self.until(there)
 
+    async def move_letters(self) -> None:
+        """Sends dead letters of stream `logs` to cluster west from now on; waits until those on east are drained."""
+        registry = self.client.service("registry")
+        order = registry_api.MoveStreamRequest(stream="logs", to_cluster="west", lanes=["dlq"])
+        await registry.unary("MoveStream", order, registry_api.MoveStreamResponse)
+
+        async def drained() -> bool:
+            request = registry_api.ListChannelsRequest(stream="logs")
+            found = await registry.unary("ListChannels", request, registry_api.ListChannelsResponse)
+            state = stream_pb2.CHANNEL_STATE_DRAINED
+            return any(each.name == "logs/dlq/1" and each.state == state for each in found.channels)
+
+        await self.until(drained, 60)
+
     def _service(self, name: str, kafka: MemoryProcess) -> Service:
         match name.partition("-")[0]:
             case "registry":

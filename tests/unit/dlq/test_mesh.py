@@ -22,8 +22,7 @@ from braid.client.record import Record
 from braid.client.settings import Retry
 from braid.kernel.decider import Context
 from braid.kernel.errors import ClusterUnavailable, DeadlineExceeded, NotFound, Refused
-from braid.kernel.limits import DLQ_LOOK_SECONDS, REPLAY_BATCH_LETTERS_MAX
-from braid.kernel.limits_letters import DLQ_UNKNOWN_SECONDS
+from braid.kernel.limits import REPLAY_BATCH_LETTERS_MAX
 from braid.kernel.ports import FetchedRecords, TopicPartition
 from services.dlq.domain import Replay as State
 from services.dlq.domain import ReplayDecider
@@ -163,53 +162,10 @@ def test_a_dead_cluster_is_told_and_its_letters_stay_listed(tmp_path: Path) -> N
     play(tmp_path, scene)
 
 
-async def move_letters(mesh: Mesh) -> None:
-    """Dead letters go to cluster west from now on; waits until those on east are drained."""
-    registry = mesh.client.service("registry")
-    order = registry_api.MoveStreamRequest(stream="logs", to_cluster="west", lanes=["dlq"])
-    await registry.unary("MoveStream", order, registry_api.MoveStreamResponse)
-
-    async def drained() -> bool:
-        request = registry_api.ListChannelsRequest(stream="logs")
-        found = await registry.unary("ListChannels", request, registry_api.ListChannelsResponse)
-        state = stream_pb2.CHANNEL_STATE_DRAINED
-        return any(each.name == "logs/dlq/1" and each.state == state for each in found.channels)
-
-    await mesh.until(drained, 60)
-
-
-@pytest.mark.parametrize("replaced", [True, False])
-def test_a_drained_channel_that_went_with_its_disk_holds_no_replay_up(tmp_path: Path, replaced: bool) -> None:
-    """With a new cluster id the registry retires it; with the same id nobody tells, and it is awaited for a while."""
-
-    async def scene(mesh: Mesh) -> None:
-        await mesh.park(3)
-        await mesh.indexed(3)
-        await move_letters(mesh)
-        east = mesh.kafka.named("east")
-        east.kill()
-        await mesh.host.clock.sleep(DLQ_LOOK_SECONDS * 3)
-        east.empty(replaced=replaced)
-        east.start()
-
-        async def all_indexed() -> bool:
-            return not (await mesh.letters()).catching_up
-
-        if not replaced:
-            await mesh.host.clock.sleep(DLQ_UNKNOWN_SECONDS / 2)
-            assert not await all_indexed(), "a topic that is only not known yet is waited for"
-        await mesh.until(all_indexed, DLQ_UNKNOWN_SECONDS * 4)
-        await mesh.park(2, first=10)
-        await mesh.until(all_indexed)
-        await over(mesh, (await mesh.replay(filter="id='01ARZ:11'")).id)
-
-    play(tmp_path, scene)
-
-
 def test_a_drain_waits_for_the_index_and_both_generations_are_listed(tmp_path: Path) -> None:
     async def scene(mesh: Mesh) -> None:
         await mesh.park(3)
-        await move_letters(mesh)
+        await mesh.move_letters()
         await mesh.park(2, first=10)
         await mesh.indexed(5)
         assert {each.cluster for each in (await mesh.letters()).letters} == {"east", "west"}
