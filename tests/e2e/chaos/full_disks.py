@@ -46,12 +46,15 @@ _OWN_MEBI: Final = 256  # of the store's disk, and of the index's; every restore
 
 
 @contextmanager
-def small_disks(directory: Path, brokers: int = 1) -> Iterator[str]:
-    """Mounts all small disks, for `brokers` of each large cluster; gives the reason why not, or nothing."""
+def small_disks(directory: Path, brokers: int = 1, *, store_too: bool = True) -> Iterator[str]:
+    """Mounts all small disks, for `brokers` of each large cluster; gives the reason why not, or nothing.
+
+    Without `store_too` the store has none: each member of etcd takes 128 MiB for its log before it writes anything.
+    """
     files = MeshFiles(directory)
     nodes = {name: broker_names(name, brokers if name in LARGE else 1) for name in CLUSTERS}
     sizes = {files.cluster(broker): _BROKER_MEBI for names in nodes.values() for broker in names}
-    sizes |= {files.database.parent: _OWN_MEBI, _index(files): _OWN_MEBI}
+    sizes |= {path: _OWN_MEBI for path in (_index(files), *((files.database.parent,) if store_too else ()))}
     with ExitStack() as stack:
         try:
             for path, mebi in sizes.items():

@@ -20,6 +20,7 @@ from braid.runtime.opening import open_store
 from tests.e2e.chaos.faults import arrived
 from tests.e2e.chaos.field import Field, now_ms
 from tests.e2e.chaos.histories import KINDS, Histories
+from tests.e2e.chaos.load import PRODUCERS
 from tests.e2e.chaos.store_faults import SERVICES, decides, store_url_of
 
 COMMAND_SECONDS: Final = 60.0
@@ -43,6 +44,8 @@ async def restore(field: Field, chance: random.Random) -> None:
         await decides(field)
         field.measured("store_restored_to_decision_ms", now_ms() - mark.begin_ms)
         await field.asked(lambda: _found(field, written.cluster, written.topic), f"{written.topic} is found and drains")
+        for name in PRODUCERS:
+            await _goes_on(field, name, now_ms(), written.topic)
         await field.progress()
     await field.healthy()
 
@@ -71,6 +74,19 @@ async def _found(field: Field, cluster: str, topic: str) -> bool:
     """Whether the mesh knows a channel that was written to after the backup, and that it takes no more records."""
     return any(
         (each.cluster, each.topic) == (cluster, topic) and each.state in _FOUND for each in await field.channels()
+    )
+
+
+async def _goes_on(field: Field, producer: str, since_ms: int, former: str) -> None:
+    """Waits until a producer is acknowledged elsewhere than where it wrote before services stopped.
+
+    The channels that the backup calls active may be sealed: until others are planned only the mesh can help.
+    """
+    await field.first(
+        "acked",
+        since_ms,
+        lambda line: line.process == producer and ".live." in line.topic and line.topic != former,
+        f"{producer} is acknowledged off {former}",
     )
 
 

@@ -9,7 +9,7 @@ import shutil
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
+from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -119,7 +119,7 @@ async def play(
     logs.mkdir(parents=True)
     report = Report(seed)
     async with AsyncExitStack() as stack:
-        disks = small_disks(directory / "mesh", ground.brokers) if ground.small_disks else nullcontext("not asked for")
+        disks = _disks(directory / "mesh", ground) if ground.small_disks else nullcontext("not asked for")
         no_disks = stack.enter_context(disks)
         mesh = await stack.enter_async_context(mesh_of(directory / "mesh", ground))
         ready = time.monotonic() - begun
@@ -137,6 +137,10 @@ async def play(
     _judge(report, say)
     report.seconds = time.monotonic() - begun
     return report
+
+
+def _disks(directory: Path, ground: Ground) -> AbstractContextManager[str]:
+    return small_disks(directory, ground.brokers, store_too=not ground.store_members)
 
 
 def mesh_of(directory: Path, ground: Ground) -> DevMesh:
