@@ -7,7 +7,7 @@ from braid.kernel.ports import Host
 from braid.runtime.serve import serve
 from braid.runtime.settings import settings_or_exit
 from services.dlq.config import DlqSettings
-from services.dlq.servicer import Dlq
+from services.dlq.servicer.service import Dlq
 
 
 def main() -> int:

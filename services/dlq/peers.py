@@ -15,8 +15,8 @@ from braid.kernel.limits import WATCH_SILENCE_SECONDS
 from braid.kernel.ports import Host
 from braid.rpc.mesh_client import ServiceClient
 from braid.runtime.retry import Backoff
-from services.dlq.channels import ChannelView, ClusterPlace, DlqChannel, Presence
-from services.dlq.letters import DLQ_LANE
+from services.dlq.model.channels import ChannelView, ClusterPlace, DlqChannel, Presence
+from services.dlq.model.letters import DLQ_LANE
 
 _PROTOCOL_VERSION = 1
 _PRESENCES = {

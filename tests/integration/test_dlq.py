@@ -25,7 +25,7 @@ from braid.client.reader import Reader
 from braid.kernel.errors import Invalid, NotFound
 from braid.kernel.limits import REPLAY_BATCH_LETTERS_MAX
 from devmesh.mesh import DevMesh
-from services.dlq.policy import batch_letters
+from services.dlq.domain.policy import batch_letters
 from tests.support.grounds import wait_healthy
 from tests.support.judging import judge
 from tests.support.patience import Deadline, until

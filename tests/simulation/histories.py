@@ -14,8 +14,8 @@ from services.assigner.events import GroupRegistered, LeasesGranted
 from services.assigner.group import GroupSpec
 from services.assigner.reconciler_group import GROUPS
 from services.assigner.resets import ResetIntended
-from services.dlq import events as dlq
-from services.dlq.codec import REPLAYS
+from services.dlq.codec.events import REPLAYS
+from services.dlq.model import events as dlq
 from services.registry import events as registry
 from services.registry.channels import ChannelRef
 from services.registry.histories import CLUSTERS, STREAMS

@@ -7,12 +7,13 @@ from weakref import WeakKeyDictionary
 from braid.client import dead_letters
 from braid.client.outbox import Headers
 from braid.client.producer import Producer
-from services.dlq import reconciler_replay, reconciler_selection
-from services.dlq.domain import Replay
-from services.dlq.events import Advance, Command, Skips
-from services.dlq.filter import Filter
-from services.dlq.letters import Letter
-from services.dlq.reconciler_index import LetterIndex
+from services.dlq.domain.replay import Replay
+from services.dlq.index import selection
+from services.dlq.index.letter_index import LetterIndex
+from services.dlq.model.events import Advance, Command, Skips
+from services.dlq.model.filter import Filter
+from services.dlq.model.letters import Letter
+from services.dlq.reconciler import replay
 from tests.simulation.mutants import Mutant
 
 REPLAYS: Final[dict[str, Any]] = {
@@ -43,7 +44,7 @@ async def _send_headers_alone(
     await _send_copy(producer, None, key, original, headers, now_ms)
 
 
-_next_batch: Final = reconciler_selection.next_batch
+_next_batch: Final = selection.next_batch
 _known: Final[WeakKeyDictionary[LetterIndex, set[str]]] = WeakKeyDictionary()
 
 
@@ -57,7 +58,7 @@ def _one_batch_further(index: LetterIndex, replay: Replay, filter: Filter, lette
     return _next_batch(index, replay, filter, 2 * letters_max)[letters_max:]
 
 
-_Run = reconciler_replay.ReplayRun
+_Run = replay.ReplayRun
 _send: Final = _Run._send
 _execute: Final = _Run._execute
 
@@ -97,7 +98,7 @@ LETTER_MUTANTS: Final = (
     Mutant(
         "a replay that forgets its place",
         "I12 replays",
-        [(reconciler_replay, "next_batch", _one_batch_further)],
+        [(replay, "next_batch", _one_batch_further)],
         FAULTS,
         REPLAYS,
     ),

@@ -9,10 +9,10 @@ from braid.api.dlq.v1.replay_pb2 import Replay, ReplaySpec
 from braid.kernel.errors import BraidError
 from braid.kernel.ports import Host, Kafka
 from braid.rpc.mesh_client import ServiceClient
-from services.dlq.letters import Letter
-from services.dlq.reconciler_index import LetterIndex, Part
-from services.dlq.reconciler_member import GROUP as DLQ_GROUP
-from services.dlq.servicer import Dlq
+from services.dlq.index.letter_index import LetterIndex, Part
+from services.dlq.model.letters import Letter
+from services.dlq.reconciler.member import GROUP as DLQ_GROUP
+from services.dlq.servicer.service import Dlq
 from tests.simulation.applications import STREAM
 from tests.simulation.journal import Journal
 from tests.support.checkers import facts

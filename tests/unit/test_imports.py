@@ -67,8 +67,8 @@ MUTANTS: Final = (
     ("services.assigner.reconciler", "import braid.client"),
     ("services.assigner.servicer", "import pydantic_settings"),
     ("services.assigner.__main__", "from time import sleep"),
-    ("services.dlq.reconciler", "import services.registry"),
-    ("services.dlq.reconciler_index", "import braid.client"),
+    ("services.dlq.reconciler.term", "import services.registry"),
+    ("services.dlq.index.letter_index", "import braid.client"),
     ("pipelines.jobs", "import braid.kafka"),
     ("console.server", "import braid.stores"),
     ("devmesh.processes", "import braid.client"),
@@ -89,7 +89,7 @@ ALLOWED: Final = (
     ("services.registry.servicer", "import braid.api\nfrom services.registry import codec, domain"),
     ("services.registry.codec", "import google.protobuf"),
     ("services.registry.config", "import pydantic_settings"),
-    ("services.dlq.reconciler", "import braid.client"),
+    ("services.dlq.reconciler.term", "import braid.client"),
     ("demo.acts", "import braid, psutil, devmesh"),
 )
 
@@ -103,8 +103,9 @@ def check(root: Path) -> tuple[int, str]:
 
 
 def write_checkout(root: Path, *modules: tuple[str, str]) -> Path:
-    """Writes the packages, empty, and the given modules."""
-    for package in PACKAGES:
+    """Writes the packages, empty, and the given modules with the packages they are in."""
+    inner = {module.rpartition(".")[0] for module, _ in modules}
+    for package in sorted({*PACKAGES, *inner}):
         directory = root.joinpath(*package.split("."))
         directory.mkdir(parents=True, exist_ok=True)
         (directory / "__init__.py").touch()

@@ -1,6 +1,6 @@
 """Dead letters as tests make them."""
 
-from services.dlq.letters import Letter, Origin, Place
+from services.dlq.model.letters import Letter, Origin, Place
 
 
 def letter(

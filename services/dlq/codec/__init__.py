@@ -1,0 +1,1 @@
+"""Events, dead letters and snapshots as messages and bytes."""

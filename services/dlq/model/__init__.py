@@ -1,0 +1,1 @@
+"""Values of the dead-letter service. Pure, without rules."""

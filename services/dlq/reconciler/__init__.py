@@ -1,0 +1,1 @@
+"""Loops that a leader runs: members of the dlq lane, and replay jobs."""

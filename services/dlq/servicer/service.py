@@ -1,0 +1,116 @@
+"""The dlq service as the runtime runs it: its methods, its index, and when it leads or follows."""
+
+import asyncio
+import contextlib
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+
+from braid.api.dlq.v1 import dlq_service_pb2 as api
+from braid.kernel.limits import DLQ_COUNT_SECONDS
+from braid.kernel.ports import Kafka, RpcService
+from braid.rpc.methods import method_path, service_path, unary
+from braid.runtime.kinds import AnyKind
+from braid.runtime.replica import Replica
+from braid.runtime.telemetry import DlqMetrics, make_dlq_metrics
+from services.dlq.codec.events import REPLAYS
+from services.dlq.index.letter_index import LetterIndex
+from services.dlq.index.tail import Tail
+from services.dlq.peers import ChannelFollower, Streams
+from services.dlq.reconciler.copies import Copies
+from services.dlq.reconciler.term import Term
+from services.dlq.servicer.letters import Letters
+from services.dlq.servicer.replays import Replays
+
+
+class Dlq:
+    """`runtime.service.Service`: owns replays, and an index of dead letters. One instance serves one replica."""
+
+    name = "dlq"
+    kinds: Mapping[str, AnyKind] = MappingProxyType({REPLAYS.name: REPLAYS})
+
+    def __init__(self, kafka: Kafka, index: Path, mesh: str) -> None:
+        """Keeps the index of the mesh of that name in the file `index`. Raises `Unavailable` when it is in use."""
+        self._kafka = kafka
+        self._index = LetterIndex(index, mesh)
+        self._follower: ChannelFollower | None = None
+        self._tail: Tail | None = None
+        self._copies: Copies | None = None
+        self._metrics: DlqMetrics | None = None
+        self._term: Term | None = None
+
+    def rpc(self, replica: Replica) -> RpcService:
+        """The table of methods; called once, before serving."""
+        streams = Streams(replica.client("registry"))
+        follower = self._follower = ChannelFollower(replica.host, replica.client("registry"))
+        tail = self._tail = Tail(replica.host, self._kafka, self._index, follower)
+        copies = self._copies = Copies(replica.host, self._kafka)
+        self._metrics = make_dlq_metrics(replica.metrics)
+        letters = Letters(replica, self._index, tail, follower, copies, streams)
+        replays = Replays(
+            replica, self._index, tail, streams, lambda id: self._term.waits_for(id) if self._term else ""
+        )
+        return RpcService(
+            name=service_path(self.name),
+            unary={
+                _path("ListDeadLetters"): unary(api.ListDeadLettersRequest, letters.list_dead_letters),
+                _path("GetDeadLetter"): unary(api.GetDeadLetterRequest, letters.get_dead_letter),
+                _path("CreateReplay"): unary(api.CreateReplayRequest, replays.create_replay),
+                _path("GetReplay"): unary(api.GetReplayRequest, replays.get_replay),
+                _path("ListReplays"): unary(api.ListReplaysRequest, replays.list_replays),
+                _path("PauseReplay"): unary(api.PauseReplayRequest, replays.pause_replay),
+                _path("ResumeReplay"): unary(api.ResumeReplayRequest, replays.resume_replay),
+                _path("CancelReplay"): unary(api.CancelReplayRequest, replays.cancel_replay),
+            },
+            server_stream={},
+            duplex={},
+        )
+
+    async def lead(self, replica: Replica) -> None:
+        """One term; cancelled the moment authority ends."""
+        assert self._tail and self._follower and self._metrics, "rpc() comes first"
+        self._term = Term(replica, self._kafka, self._index, self._tail, self._follower, self._metrics)
+        try:
+            await self._term.run()
+        finally:
+            self._term = None
+
+    async def follow(self, replica: Replica) -> None:
+        """Keeps the index, leading or not."""
+        assert self._tail and self._follower and self._copies, "rpc() comes first"
+        spawn = replica.host.tasks.spawn
+        tasks = [
+            spawn(self._follower.run(), f"{replica.instance} channels"),
+            spawn(self._tail.run(), f"{replica.instance} index"),
+        ]
+        try:
+            await self._count(replica)
+        finally:
+            for task in tasks:
+                task.cancel()
+            for task in tasks:
+                await task.ended()
+            await self._copies.close()
+            with contextlib.suppress(asyncio.CancelledError):
+                await replica.host.tasks.run_blocking(self._index.close)
+
+    async def _count(self, replica: Replica) -> None:
+        assert self._metrics, "rpc() comes first"
+        known: set[tuple[str, str]] = set()
+        counted = -1
+        while True:
+            if counted == self._index.changes:
+                await replica.host.clock.sleep(DLQ_COUNT_SECONDS)
+                continue
+            counted = self._index.changes
+            counts = await replica.host.tasks.run_blocking(self._index.counts)
+            for stream, group in known - counts.keys():
+                self._metrics.dead_letters.remove(stream, group)
+            for (stream, group), count in counts.items():
+                self._metrics.dead_letters.labels(stream, group).set(count)
+            known = set(counts)
+            await replica.host.clock.sleep(DLQ_COUNT_SECONDS)
+
+
+def _path(rpc: str) -> str:
+    return method_path("dlq", rpc)
