@@ -26,7 +26,7 @@ from braid.kernel.limits import INFLATED_TURN_BYTES, LAG_FETCH_BYTES, LAG_FETCH_
 from braid.kernel.ports import Isolation, KafkaRecord, TopicPartition
 from braid.kernel.progress_fields import EnvelopeFields
 from braid.kernel.ranges import Ranges
-from services.lagmon.model import ClusterModel
+from services.lagmon.domain import ClusterModel
 from services.lagmon.policy import LONG_AGO
 
 PEER: Final = "plain decoder"

@@ -6,7 +6,7 @@ from braid.kafka.cluster import AioKafka
 from braid.runtime.serve import serve
 from braid.runtime.settings import settings_or_exit
 from services.lagmon.config import LagmonSettings
-from services.lagmon.servicer import Lagmon
+from services.lagmon.servicer.service import Lagmon
 
 
 def main() -> int:

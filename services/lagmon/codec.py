@@ -6,7 +6,7 @@ from typing import cast
 from braid.api.lagmon.v1 import lag_pb2
 from braid.api.lagmon.v1 import lagmon_service_pb2 as api
 from braid.kernel.errors import Invalid
-from services.lagmon.lag import Detail, Filter, LagRow, RowKey
+from services.lagmon.model.lag import Detail, Filter, LagRow, RowKey
 
 _TOKEN_TYPES = [str, str, str, str, str, int]  # of a row's key
 

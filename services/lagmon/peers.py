@@ -24,7 +24,7 @@ from braid.kernel.limits import (
 from braid.kernel.ports import Host
 from braid.rpc.mesh_client import ServiceClient
 from braid.runtime.retry import Backoff
-from services.lagmon.world import Channel, Place, Presence, Wish, World
+from services.lagmon.model.world import Channel, Place, Presence, Wish, World
 
 T = TypeVar("T")
 _PROTOCOL_VERSION = 1

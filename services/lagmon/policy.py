@@ -20,8 +20,8 @@ from braid.kernel.envelope import Kind, decode
 from braid.kernel.limits import LAG_PROBE_AGAIN_SECONDS, LAG_STALE_SECONDS, LAG_STALL_SECONDS
 from braid.kernel.progress_fields import EnvelopeFields
 from braid.kernel.ranges import EMPTY, Ranges
-from services.lagmon.ends import LogEnds
-from services.lagmon.lag import Source
+from services.lagmon.model.ends import LogEnds
+from services.lagmon.model.lag import Source
 
 LONG_AGO: Final = -math.inf  # when a commit was made that was found, not heard
 

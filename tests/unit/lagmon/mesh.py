@@ -27,7 +27,7 @@ from braid.runtime.replica import Replica
 from braid.runtime.service import Service
 from braid.stores.memory import MemoryStore
 from braid.stores.memory_server import MemoryStoreServer
-from services.lagmon.servicer import Lagmon
+from services.lagmon.servicer.service import Lagmon
 from tests.support.told_registry import Registry
 from tests.support.virtual_time import VirtualProcess, running_loop
 

@@ -11,8 +11,8 @@ from braid.kernel.envelope import encode
 from braid.kernel.limits import LAG_PROBE_AGAIN_SECONDS, LAG_STALE_SECONDS, LAG_STALL_SECONDS
 from braid.kernel.progress_fields import Cursor, EnvelopeFields, SpillPointer
 from braid.kernel.ranges import Ranges
-from services.lagmon.ends import LogEnds
-from services.lagmon.lag import Source
+from services.lagmon.model.ends import LogEnds
+from services.lagmon.model.lag import Source
 from services.lagmon.policy import (
     LONG_AGO,
     Commit,

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from braid.kernel.errors import Invalid
 from services.lagmon.codec import page_token, read_detail, read_page_token
-from services.lagmon.lag import Detail, Filter, LagRow, RowKey, Source, after, changes, summed
+from services.lagmon.model.lag import Detail, Filter, LagRow, RowKey, Source, after, changes, summed
 from services.lagmon.policy import Commit
 
 

@@ -20,9 +20,9 @@ from braid.rpc.methods import method_path, server_stream, service_path, unary
 from braid.runtime.kinds import AnyKind
 from braid.runtime.replica import Replica
 from services.lagmon.codec import gone_message, lag_message, page_token, read_detail, read_filter, read_page_token
-from services.lagmon.lag import Detail, Filter, LagRow, RowKey, after, changes, summed
-from services.lagmon.reconciler import Clusters, Table
-from services.lagmon.servicer_metrics import Gauges
+from services.lagmon.model.lag import Detail, Filter, LagRow, RowKey, after, changes, summed
+from services.lagmon.reconciler.term import Clusters, Table
+from services.lagmon.servicer.metrics import Gauges
 
 
 class Lagmon:

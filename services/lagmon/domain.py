@@ -10,8 +10,9 @@ from typing import NamedTuple, Protocol, TypeVar
 from braid.kernel.ids import ASIDE_GROUP
 from braid.kernel.limits import LAG_PROGRESS_MAX, LAG_SLICE_ROWS
 from braid.kernel.ports import TopicPartition
-from services.lagmon.ends import LogEnds
-from services.lagmon.lag import LagRow, RowKey
+from services.lagmon.model.ends import LogEnds
+from services.lagmon.model.lag import LagRow, RowKey
+from services.lagmon.model.world import Channel, Presence, World
 from services.lagmon.policy import (
     Commit,
     Now,
@@ -24,7 +25,6 @@ from services.lagmon.policy import (
     undone_offsets,
     wants_probe,
 )
-from services.lagmon.world import Channel, Presence, World
 
 K = TypeVar("K", bound=tuple[str, str, int])
 

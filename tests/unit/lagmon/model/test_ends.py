@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from braid.kernel.limits import LAG_END_SAMPLES_MAX
-from services.lagmon.ends import LogEnds, Written
+from services.lagmon.model.ends import LogEnds, Written
 
 
 def looks(*pairs: tuple[float, int]) -> LogEnds:

@@ -25,9 +25,9 @@ from braid.kernel.ports import (
     OffsetAt,
     TopicPartition,
 )
-from services.lagmon.model import ClusterModel
+from services.lagmon.domain import ClusterModel
+from services.lagmon.model.world import World
 from services.lagmon.policy import Now
-from services.lagmon.world import World
 
 _INGESTION_HEADER = "braid-ts"
 _INGESTION_DIGITS_MAX = 15  # milliseconds for the next 30,000 years

@@ -7,7 +7,7 @@ from braid.kafka.offset_table import OffsetCounts
 from braid.kernel.limits import LAG_METRICS_ROWS_MAX
 from braid.runtime.sampled import Labels, SampledMetric
 from braid.runtime.telemetry import Metrics
-from services.lagmon.lag import Detail, LagRow, summed
+from services.lagmon.model.lag import Detail, LagRow, summed
 
 _GROUP_LABELS = ("stream", "lane", "group", "cluster")
 

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from braid.kernel.ids import ASIDE_GROUP
-from services.lagmon.model import ClusterModel
+from services.lagmon.domain import ClusterModel
 
 
 class Read(NamedTuple):

@@ -31,7 +31,7 @@ from braid.kernel.ports import (
     TopicPartition,
 )
 from braid.runtime.retry import Backoff
-from services.lagmon.model import ClusterModel
+from services.lagmon.domain import ClusterModel
 from services.lagmon.policy import LONG_AGO
 
 

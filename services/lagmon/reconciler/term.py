@@ -9,13 +9,13 @@ from braid.kafka.offset_table import OffsetCounts
 from braid.kernel.limits import LAG_TABLE_SECONDS
 from braid.kernel.ports import Kafka, Task
 from braid.runtime.replica import Replica
-from services.lagmon.lag import LagRow
-from services.lagmon.model import ClusterModel
+from services.lagmon.domain import ClusterModel
+from services.lagmon.model.lag import LagRow
+from services.lagmon.model.world import Place
 from services.lagmon.peers import Peers
 from services.lagmon.policy import Now
-from services.lagmon.reconciler_ends import EndWatch
-from services.lagmon.reconciler_tail import OffsetTail
-from services.lagmon.world import Place
+from services.lagmon.reconciler.ends import EndWatch
+from services.lagmon.reconciler.tail import OffsetTail
 
 
 class Table(NamedTuple):

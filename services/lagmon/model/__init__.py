@@ -1,0 +1,1 @@
+"""Values: clusters, logs, lag. Pure."""

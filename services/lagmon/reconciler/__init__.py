@@ -1,0 +1,1 @@
+"""Loops that follow the offset logs and the ends of logs."""
