@@ -15,10 +15,19 @@ import numpy as np
 
 from braid.kernel.decider import Context
 from braid.kernel.ids import ChannelId, make_epoch
-from services.assigner.domain import GroupDecider
-from services.assigner.events import Balance, Command, Event, GoneReason, Hello, JoinMember, RemoveMember, Together
-from services.assigner.group import Channel, Fencing, Group, GroupSpec, Lease, LeaseState, Member
-from services.assigner.loads import GroupLoads, Sample
+from services.assigner.domain.decide import GroupDecider
+from services.assigner.model.events import (
+    Balance,
+    Command,
+    Event,
+    GoneReason,
+    Hello,
+    JoinMember,
+    RemoveMember,
+    Together,
+)
+from services.assigner.model.group import Channel, Fencing, Group, GroupSpec, Lease, LeaseState, Member
+from services.assigner.policy.measured_loads import GroupLoads, Sample
 
 DECISIONS: Final = 30
 PER_CHANNEL: Final = 1_000

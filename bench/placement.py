@@ -29,8 +29,8 @@ from bench.placement_peers import (
 from bench.playing import Contestant, play
 from bench.rounds import rows, verdict
 from bench.tables import Table, made_with
-from services.assigner.placement import Placement
-from services.assigner.policy import Measured, Movable, place
+from services.assigner.policy.by_load import Placement
+from services.assigner.policy.by_number import Measured, Movable, place
 
 PEER: Final = "aiokafka sticky"
 AGAIN: Final = "aiokafka sticky again"

@@ -6,7 +6,7 @@ from braid.kafka.cluster import AioKafka
 from braid.runtime.serve import serve
 from braid.runtime.settings import settings_or_exit
 from services.assigner.config import AssignerSettings
-from services.assigner.servicer import Assigner
+from services.assigner.servicer.service import Assigner
 
 
 def main() -> int:

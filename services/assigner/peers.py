@@ -14,8 +14,8 @@ from braid.kernel.limits import REGISTRY_ANSWER_SECONDS, WATCH_SILENCE_SECONDS
 from braid.kernel.ports import Host
 from braid.rpc.mesh_client import ServiceClient
 from braid.runtime.retry import Backoff
-from services.assigner.events import Presence, SeenChannel
-from services.assigner.registry_view import ClusterPlace, RegistryView
+from services.assigner.model.events import Presence, SeenChannel
+from services.assigner.model.registry_view import ClusterPlace, RegistryView
 
 _PROTOCOL_VERSION = 1
 _PRESENCES = {

@@ -10,10 +10,10 @@ from braid.kernel.ports import HistoryId
 from braid.runtime.clocks.led_time import HISTORIES
 from braid.runtime.clocks.led_time_codec import CLOCK
 from braid.runtime.kinds import AnyKind
-from services.assigner.events import GroupRegistered, LeasesGranted
-from services.assigner.group import GroupSpec
-from services.assigner.reconciler_group import GROUPS
-from services.assigner.resets import ResetIntended
+from services.assigner.model.events import GroupRegistered, LeasesGranted
+from services.assigner.model.group import GroupSpec
+from services.assigner.model.progress_resets import ResetIntended
+from services.assigner.reconciler.group_loop import GROUPS
 from services.dlq.codec.events import REPLAYS
 from services.dlq.model import events as dlq
 from services.registry import events as registry

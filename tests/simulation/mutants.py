@@ -53,9 +53,11 @@ from braid.kernel.ranges import EMPTY
 from braid.kernel.record_columns import RecordColumns
 from braid.stores.memory import MemoryStore
 from braid.stores.memory_server import MemoryStoreServer
-from services.assigner import balance, codec, constraints, layout, peers, returns
-from services.assigner.events import SeenChannel
-from services.assigner.group import Group
+from services.assigner import peers
+from services.assigner.codec import events
+from services.assigner.model.events import SeenChannel
+from services.assigner.model.group import Group
+from services.assigner.policy import balance, constraints, homing, layout
 from services.registry import decommission, drain, reconciler
 from services.registry.channels import Channel, ChannelState
 from services.registry.commands import RecordSealed, StreamCommand
@@ -262,10 +264,10 @@ async def _believe_refused(admin: KafkaAdmin, partition: TopicPartition) -> None
     """A leader that has not heard of the seal yet takes what a late writer sends."""
 
 
-_decode_state: Final = codec.GroupCodec.decode_state
+_decode_state: Final = events.GroupCodec.decode_state
 
 
-def _forget_epoch(self: codec.GroupCodec, data: bytes) -> Group:
+def _forget_epoch(self: events.GroupCodec, data: bytes) -> Group:
     return replace(_decode_state(self, data), last_epoch=0)
 
 
@@ -418,7 +420,7 @@ MUTANTS: Final = (
         ("move-stream", "kill-cluster"),
         {"ordered": True, "handling_seconds": 0.4},
     ),
-    Mutant("a snapshot that forgets", "I9", [(codec.GroupCodec, "decode_state", _forget_epoch)]),
+    Mutant("a snapshot that forgets", "I9", [(events.GroupCodec, "decode_state", _forget_epoch)]),
     Mutant("a ban is not heard", "rules", [(constraints._Sieve, "row", row_without_bans)], ("operate", "kill-member")),
     Mutant(
         "a drain is not heard",
@@ -430,7 +432,7 @@ MUTANTS: Final = (
     Mutant(
         "what a newcomer was given goes home",
         "I14",
-        [(returns, "homeward", take_home_again)],
+        [(homing, "homeward", take_home_again)],
         ("slow-appends", "pause-service"),
         {"exclusive": True, "lease_seconds": 1.0, "fault_interval_seconds": 1.5, "mates": 1, "mated": 1},
     ),

@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from services.assigner import generations
-from services.assigner.group import Group
-from services.assigner.reconciler import Term
+from services.assigner.model import generations
+from services.assigner.model.group import Group
+from services.assigner.reconciler.term import Term
 from services.registry.model.belonging import Belonging
 from services.registry.ownership import deletion, mark_keeper, restoration
 from services.registry.ownership.mark_log import MarkLogs

@@ -4,9 +4,9 @@ from typing import Final
 
 from braid.runtime.clocks.waits import Waits
 from braid.runtime.replica import Replica
-from services.assigner import reconciler, reconciler_idle
-from services.assigner.group import Group
-from services.assigner.idle_wait import IdleWait
+from services.assigner.domain.idle_wait import IdleWait
+from services.assigner.model.group import Group
+from services.assigner.reconciler import idle_groups, term
 from services.registry import decommission, drain, policy
 from services.registry.channels import Channel
 from services.registry.streams import Stream
@@ -46,8 +46,8 @@ WAIT_MUTANTS: Final = (
         "a group is idle by the wall clock",
         "I11 drains",
         [
-            (reconciler_idle, "measured", _idle_by_wall_clocks),
-            (reconciler, "IDLE_CHECK_SECONDS", 1.0),
+            (idle_groups, "measured", _idle_by_wall_clocks),
+            (term, "IDLE_CHECK_SECONDS", 1.0),
             _NEVER_STOPPED,
         ],
         STEP_FAULTS,

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from services.assigner import constraints, layout
-from services.assigner.group import Group
-from services.assigner.placement import Floats, Mask
+from services.assigner.model.group import Group
+from services.assigner.policy import constraints, layout
+from services.assigner.policy.by_load import Floats, Mask
 
 
 def take_home_again(placed: layout.Layout, *, still: bool) -> layout.Layout:

@@ -4,7 +4,7 @@ from typing import Final
 
 import pytest
 
-from services.assigner import group_channels
+from services.assigner.model import group_channels
 from tests.simulation.mutants import Mutant
 from tests.simulation.plan import Plan
 from tests.simulation.run import Result, run

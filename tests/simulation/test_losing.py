@@ -14,7 +14,7 @@ from braid.kafka.memory.log import Log
 from braid.kernel.offset_ranges import OffsetRange, united
 from braid.kernel.ports import BatchHead, KafkaAdmin, TopicPartition
 from braid.kernel.resumptions import Resumption
-from services.assigner import generations
+from services.assigner.model import generations
 from services.registry import cuts, drain
 from services.registry.channels import Channel
 from services.registry.drain import Held

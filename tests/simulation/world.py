@@ -26,7 +26,7 @@ from braid.runtime.archive.serving import Archive
 from braid.runtime.kinds import AnyKind, Change, Reloaded
 from braid.runtime.replica import Replica
 from braid.runtime.service import Service
-from services.assigner.servicer import Assigner
+from services.assigner.servicer.service import Assigner
 from services.registry.service import RegistryService
 from services.registry.term import Tuning
 from tests.simulation.applications import STREAM, Member, ProducerApplication

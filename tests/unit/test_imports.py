@@ -56,16 +56,16 @@ MUTANTS: Final = (
     ("services.registry.policy", "import datetime, time"),
     ("services.registry.health", "import services.registry.codec"),
     ("services.registry.channels", "import braid.runtime"),
-    ("services.registry.__init__", "import services.assigner.domain"),
+    ("services.registry.__init__", "import services.assigner.domain.decide"),
     ("services.registry.codec", "import services.assigner"),
     ("services.registry.reconciler", "import braid.api"),
     ("braid.archive.chain", "import asyncio"),
     ("braid.cli.store", "import services"),
     ("braid.archive.directory", "import braid.runtime"),
-    ("services.registry.peers", "import services.assigner.domain"),
+    ("services.registry.peers", "import services.assigner.domain.decide"),
     ("services.registry.config", "import braid.rpc"),
-    ("services.assigner.reconciler", "import braid.client"),
-    ("services.assigner.servicer", "import pydantic_settings"),
+    ("services.assigner.reconciler.term", "import braid.client"),
+    ("services.assigner.servicer.service", "import pydantic_settings"),
     ("services.assigner.__main__", "from time import sleep"),
     ("services.dlq.reconciler.term", "import services.registry"),
     ("services.dlq.index.letter_index", "import braid.client"),
@@ -117,7 +117,7 @@ def write_checkout(root: Path, *modules: tuple[str, str]) -> Path:
 @pytest.fixture(scope="module")
 def broken(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The report on a checkout that breaks every contract."""
-    targets = ("braid.kafka.client", ""), ("services.assigner.domain", ""), ("services.registry.codec", "")
+    targets = ("braid.kafka.client", ""), ("services.assigner.domain.decide", ""), ("services.registry.codec", "")
     code, report = check(write_checkout(tmp_path_factory.mktemp("broken"), *targets, *MUTANTS))
     assert code == 1
     return report

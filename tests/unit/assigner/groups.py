@@ -6,8 +6,8 @@ from typing import Any
 
 from braid.kernel.decider import Context
 from braid.kernel.ids import make_epoch
-from services.assigner.domain import GroupDecider
-from services.assigner.events import (
+from services.assigner.domain.decide import GroupDecider
+from services.assigner.model.events import (
     Balance,
     ChannelView,
     Command,
@@ -26,7 +26,7 @@ from services.assigner.events import (
     RevokesStarted,
     SeenChannel,
 )
-from services.assigner.group import Group, GroupSpec, LeaseState
+from services.assigner.model.group import Group, GroupSpec, LeaseState
 
 LEADER_EPOCH = make_epoch(1, 7)
 SPEC = GroupSpec(("logs",))

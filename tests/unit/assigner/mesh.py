@@ -23,10 +23,10 @@ from braid.runtime.archive.serving import Archive
 from braid.runtime.replica import Replica
 from braid.stores.memory import MemoryStore
 from braid.stores.memory_server import MemoryStoreServer
-from services.assigner.events import Event
-from services.assigner.group import Group
-from services.assigner.reconciler_group import GROUPS
-from services.assigner.servicer import Assigner
+from services.assigner.model.events import Event
+from services.assigner.model.group import Group
+from services.assigner.reconciler.group_loop import GROUPS
+from services.assigner.servicer.service import Assigner
 from tests.support.told_registry import Registry
 from tests.support.virtual_time import VirtualProcess, running_loop
 

@@ -29,7 +29,7 @@ from braid.runtime.replica import Replica
 from braid.runtime.service import Service
 from braid.stores.memory import MemoryStore
 from braid.stores.memory_server import MemoryStoreServer
-from services.assigner.servicer import Assigner
+from services.assigner.servicer.service import Assigner
 from services.registry.service import RegistryService
 from services.registry.term import Tuning
 from tests.support.virtual_time import VirtualProcess, run_virtual, running_loop

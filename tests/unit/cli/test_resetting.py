@@ -9,8 +9,8 @@ from braid.kernel.envelope import decode, encode
 from braid.kernel.errors import BraidError
 from braid.kernel.ports import Committed, TopicPartition
 from braid.kernel.progress_fields import EnvelopeFields
-from services.assigner import generations
-from services.assigner.reconciler_group import GROUPS as KIND
+from services.assigner.model import generations
+from services.assigner.reconciler.group_loop import GROUPS as KIND
 from tests.unit.cli.mesh import Shell, virtual
 from tests.unit.cli.test_rejected import TOPIC, consumed, produced, user
 

@@ -10,7 +10,7 @@ import pytest
 from braid.client.consumer import Consumer
 from braid.client.record import Record
 from braid.client.settings import DeadLetterLimits, Retry
-from services.assigner.servicer_joins import MemberSession
+from services.assigner.servicer.joins import MemberSession
 from tests.unit.cli.mesh import Shell, virtual
 from tests.unit.cli.test_rejected import produced, user
 

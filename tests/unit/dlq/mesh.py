@@ -22,7 +22,7 @@ from braid.runtime.replica import Replica
 from braid.runtime.service import Service
 from braid.stores.memory import MemoryStore
 from braid.stores.memory_server import MemoryStoreServer
-from services.assigner.servicer import Assigner
+from services.assigner.servicer.service import Assigner
 from services.dlq.servicer.service import Dlq
 from services.registry.service import RegistryService
 from tests.support.virtual_time import VirtualProcess, running_loop

@@ -10,8 +10,8 @@ from braid.kernel.offset_ranges import OffsetRange
 from braid.kernel.ports import HistoryId
 from braid.kernel.progress_fields import EnvelopeFields
 from braid.kernel.ranges import Ranges
-from services.assigner.events import FencingWaived, GroupDeleted
-from services.assigner.reconciler_group import GROUPS
+from services.assigner.model.events import FencingWaived, GroupDeleted
+from services.assigner.reconciler.group_loop import GROUPS
 from tests.support.checkers import Checker, check, facts
 from tests.support.checkers.commits import ReadableEnvelopes, TruthfulCommits
 from tests.support.checkers.delivery import HonestReceipts, NoPhantom, ZeroLoss

@@ -1,0 +1,51 @@
+"""What a member says on its Join stream ⇄ values."""
+
+from collections.abc import Iterable, Sequence
+
+from braid.api.assigner.v1 import join_pb2
+from braid.kernel.ports import Caller
+from services.assigner.model.backlog_splits import ToldSplit
+from services.assigner.model.events import Hello, LeaseGrant
+from services.assigner.model.group import Channel, Split, partition_of
+from services.assigner.model.progress_findings import ProgressDoubted
+
+
+def read_splits(messages: Iterable[join_pb2.SplitLease]) -> Sequence[ToldSplit]:
+    """What a member says of the leases it has split."""
+    return [ToldSplit(each.lease, each.epoch, each.at, each.share, each.refused) for each in messages]
+
+
+def read_findings(messages: Iterable[join_pb2.RestoreFindings]) -> Sequence[ProgressDoubted]:
+    """What a member found where its work on leases began."""
+    return [
+        ProgressDoubted(told.lease, told.epoch, each.kind, each.start, each.end, each.reason)
+        for told in messages
+        for each in told.findings
+    ]
+
+
+def wish_message(split: Split) -> join_pb2.JoinResponse:
+    """What its holder is asked."""
+    asked = join_pb2.SplitBacklog(lease=split.lease, epoch=split.epoch, share=split.share, relaxed=split.relaxed)
+    return join_pb2.JoinResponse(split=asked)
+
+
+def hello_of(message: join_pb2.MemberHello, member: str, caller: Caller, held: tuple[tuple[str, int], ...]) -> Hello:
+    """The hello of a member that is to have this id."""
+    return Hello(
+        member,
+        message.client_id,
+        message.zone,
+        message.capacity,
+        message.protocol_version,
+        tuple(message.capabilities),
+        caller.peer,
+        held,
+    )
+
+
+def grant_message(grant: LeaseGrant, channel: Channel) -> join_pb2.GrantedLease:
+    """What a member is told of a lease it gets."""
+    return join_pb2.GrantedLease(
+        lease=grant.lease, topic=channel.topic, partition=partition_of(grant.lease), epoch=grant.epoch
+    )

@@ -1,0 +1,172 @@
+"""Why a lease is where it is: one sentence per step, from the group's history alone. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from braid.kernel.decider import Context
+from braid.kernel.ids import LeaseId, epoch_text
+from braid.kernel.offset_ranges import ranges_text
+from services.assigner.domain.explain_rules import rule_text
+from services.assigner.model.events import (
+    ChannelClosed,
+    ChannelObserved,
+    Event,
+    GoneReason,
+    GroupRegistered,
+    GroupUpdated,
+    LeaseGrant,
+    LeasesGranted,
+    LeasesReleased,
+    MemberGone,
+    MemberJoined,
+    ReleaseReason,
+    RevokesStarted,
+    StartFixed,
+)
+from services.assigner.model.group import Group, GroupSpec, StartKind
+from services.assigner.model.progress_resets import UNTOUCHED, ProgressReset, ResetEvent, ResetIntended
+
+_GONE = {
+    GoneReason.LEFT: "left",
+    GoneReason.DISCONNECTED: "lost its connection",
+    GoneReason.EXPIRED: "sent no heartbeat for the lease time",
+}
+_RELEASED = {
+    ReleaseReason.RELEASED: "gave it back",
+    ReleaseReason.MEMBER_GONE: "is gone",
+    ReleaseReason.TAKEN: "did not give it back in time, so it was taken",
+    ReleaseReason.CHANNEL_GONE: "lost it because nothing is left to consume there",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One event that concerns a lease, and what it means for it."""
+
+    sequence: int
+    event: Event
+    context: Context
+    text: str
+
+
+def explain(lease: LeaseId, history: Sequence[tuple[int, Event, Context]], before: Group) -> list[Step]:
+    """Tells the story of a lease, oldest step first.
+
+    Args:
+        lease: Which.
+        history: (sequence, event, context) of the group's events, in order.
+        before: The group before the first of these events.
+    """
+    names = {member.id: member.client_id for member in before.members.values()}
+    known, channel = before.leases.get(str(lease)), before.channels.get(str(lease.channel))
+    holder, cluster = known.holder if known else "", channel.cluster if channel else ""
+    steps: list[Step] = []
+    for sequence, event, context in history:
+        if isinstance(event, MemberJoined):
+            names[event.member] = event.client_id
+        if isinstance(event, ChannelObserved) and event.channel == str(lease.channel):
+            cluster = event.cluster
+        text = _text(lease, event, holder, names) or rule_text(
+            str(lease), cluster, event, (holder, names.get(holder, holder))
+        )
+        if text:
+            because = f", because {context.cause}" if context.cause else ""
+            steps.append(Step(sequence, event, context, f"{text} (decided by {context.actor}{because})"))
+        holder = _holder(str(lease), event, holder)
+    return steps
+
+
+def _holder(lease: str, event: Event, holder: str) -> str:
+    match event:
+        case LeasesGranted(grants) if (grant := _find(lease, grants)) is not None:
+            return grant.member
+        case LeasesReleased(leases) if _find(lease, leases) is not None:
+            return ""
+    return holder
+
+
+def _find(lease: str, grants: Sequence[LeaseGrant]) -> LeaseGrant | None:
+    return next((grant for grant in grants if grant.lease == lease), None)
+
+
+def _text(lease: LeaseId, event: Event, holder: str, names: dict[str, str]) -> str:
+    """The sentence for an event; empty when it does not concern the lease."""
+    match event:
+        case GroupRegistered(spec):
+            return f"The group was registered for {', '.join(spec.streams)}, {_start(spec)}"
+        case GroupUpdated(spec):
+            return f"The group was changed to consume {_lanes(spec)} of {', '.join(spec.streams)}"
+        case ChannelObserved() | ChannelClosed() | StartFixed() | ResetIntended() | ProgressReset():
+            return _channel_text(lease, event)
+        case MemberGone(member, reason) if member == holder:
+            return f"{_name(member, names)} {_GONE[reason]}"
+        case LeasesGranted() | RevokesStarted() | LeasesReleased():
+            return _lease_text(str(lease), event, names)
+    return ""
+
+
+def _channel_text(lease: LeaseId, event: ChannelObserved | ChannelClosed | StartFixed | ResetEvent) -> str:
+    if event.channel != str(lease.channel):
+        return ""
+    match event:
+        case ChannelObserved():
+            state = _prospects(event)
+            return (
+                f"Channel {event.channel} on {event.cluster} {state}, as of registry revision {event.registry_revision}"
+            )
+        case ChannelClosed():
+            left = [each for each in event.unread if each.partition == lease.partition]
+            unread = f"; the group had not done {ranges_text(left)}" if left else ""
+            return f"Channel {event.channel} was closed: its topic is going to be deleted{unread}"
+        case ResetIntended(_, before, offsets):
+            was, will = before[lease.partition], offsets[lease.partition]
+            return "" if will == UNTOUCHED else f"The group's progress is to be set from {was} to {will} by hand"
+        case ProgressReset(_, offsets):
+            will = offsets[lease.partition]
+            return "" if will == UNTOUCHED else f"The group's progress was set to {will} by hand"
+        case StartFixed(_, offsets):
+            at = offsets[lease.partition] if lease.partition < len(offsets) else 0
+            return f"The group's start in partition {lease.partition} was fixed at offset {at}"
+
+
+def _prospects(event: ChannelObserved) -> str:
+    """What the group is to do with a channel."""
+    if event.ending:
+        return "is about to be deleted"
+    if event.reading and event.consumable:
+        return "is drained, and to be read to its end"
+    return "is to be consumed" if event.consumable else "is finished"
+
+
+def _lease_text(lease: str, event: LeasesGranted | RevokesStarted | LeasesReleased, names: dict[str, str]) -> str:
+    grant = _find(lease, event.grants if isinstance(event, LeasesGranted) else event.leases)
+    if grant is None:
+        return ""
+    who = _name(grant.member, names)
+    match event:
+        case LeasesGranted():
+            return f"Granted to {who} under epoch {epoch_text(grant.epoch)}"
+        case RevokesStarted():
+            return f"Asked back from {who}: {event.reason}"
+        case LeasesReleased():
+            waived = "; its final commit could not be made" if lease in event.commit_waived else ""
+            return f"{who} {_RELEASED[event.reason]}{waived}"
+
+
+def _name(member: str, names: dict[str, str]) -> str:
+    client = names.get(member, "")
+    return f"{client} ({member})" if client else member
+
+
+def _lanes(spec: GroupSpec) -> str:
+    return ", ".join(lane for lane, _ in spec.lanes) or "every lane but dlq"
+
+
+def _start(spec: GroupSpec) -> str:
+    match spec.start.kind:
+        case StartKind.EARLIEST:
+            return "beginning at the earliest records"
+        case StartKind.LATEST:
+            return "beginning at the latest records"
+        case StartKind.TIME:
+            return f"beginning at records of {spec.start.time_ms} ms since 1970"

@@ -1,0 +1,125 @@
+"""The open streams of members, as one term knows them: by group, for it is groups that are asked for. Pure."""
+
+from bisect import bisect_left, insort
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, Protocol
+
+from braid.kernel.errors import BraidError
+from services.assigner.model.events import LeaseGrant
+from services.assigner.model.group import Split
+
+
+class MemberKey(NamedTuple):
+    """A member of a group."""
+
+    group: str
+    member: str
+
+
+class MemberStream(Protocol):
+    """A member's open stream, as the term drives it. Nothing here waits."""
+
+    @property
+    def key(self) -> MemberKey:
+        """Whose it is."""
+        ...
+
+    @property
+    def lease_seconds(self) -> float:
+        """The lease time this stream was welcomed with."""
+        ...
+
+    def granted(self, grants: Sequence[LeaseGrant]) -> None:
+        """These are the member's from now on."""
+        ...
+
+    def revoked(self, leases: Sequence[LeaseGrant], deadline_seconds: float, reason: str) -> None:
+        """The member shall give these back in time; 0 when they are lost already."""
+        ...
+
+    def lent(self, cluster: str) -> None:
+        """The group's generation on a cluster is a newer one."""
+        ...
+
+    def resume(self, lane: str) -> None:
+        """The member shall go on with a lane it has stopped with; pushed at once."""
+        ...
+
+    def split(self, split: Split) -> None:
+        """The member shall work on a lease at its head too; pushed at once."""
+        ...
+
+    def reaches(self, cluster: str) -> bool:
+        """Whether the member holds leases on the cluster and does not report it as unreachable."""
+        ...
+
+    def flush(self) -> None:
+        """Pushes what was granted, revoked and lent since."""
+        ...
+
+    def end(self, error: BraidError) -> None:
+        """Ends the stream with an error."""
+        ...
+
+
+class Streams:
+    """The newest stream of each member."""
+
+    def __init__(self) -> None:
+        self._groups: dict[str, dict[str, MemberStream]] = {}
+        self._ids: dict[str, list[str]] = {}  # sorted, of each group's streams
+        self._leaving: dict[str, set[str]] = {}
+
+    def __contains__(self, key: MemberKey) -> bool:
+        return self.get(key) is not None
+
+    def __iter__(self) -> Iterator[MemberStream]:
+        return iter([stream for group in self._groups.values() for stream in group.values()])
+
+    def get(self, key: MemberKey) -> MemberStream | None:
+        """A member's, if it has one."""
+        group = self._groups.get(key.group)
+        return None if group is None else group.get(key.member)
+
+    def set(self, key: MemberKey, stream: MemberStream) -> None:
+        """From now on it is the member's."""
+        group = self._groups.setdefault(key.group, {})
+        if key.member not in group:
+            insort(self._ids.setdefault(key.group, []), key.member)
+        group[key.member] = stream
+        self._leaving.get(key.group, set()).discard(key.member)
+
+    def pop(self, key: MemberKey) -> MemberStream | None:
+        """Forgets a member's, and returns it."""
+        group = self._groups.get(key.group)
+        stream = None if group is None else group.pop(key.member, None)
+        if group is None or stream is None:
+            return None
+        ids = self._ids[key.group]
+        del ids[bisect_left(ids, key.member)]
+        self._leaving.get(key.group, set()).discard(key.member)
+        if not group:
+            del self._groups[key.group], self._ids[key.group]
+            self._leaving.pop(key.group, None)
+        return stream
+
+    def of(self, group: str) -> Sequence[MemberStream]:
+        """A group's."""
+        return list(self._groups.get(group, {}).values())
+
+    def leave(self, key: MemberKey) -> None:
+        """The member asked for nothing more on its stream: it drains what it holds, then leaves."""
+        if key in self:
+            self._leaving.setdefault(key.group, set()).add(key.member)
+
+    def staying(self, group: str) -> tuple[str, ...]:
+        """The members of a group that have streams and do not leave, sorted."""
+        leaving = self._leaving.get(group)
+        ids = self._ids.get(group, ())
+        return tuple(ids) if not leaving else tuple(id for id in ids if id not in leaving)
+
+    def clear(self) -> None:
+        """Forgets all."""
+        self._groups.clear()
+        self._ids.clear()
+        self._leaving.clear()

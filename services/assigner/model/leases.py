@@ -1,0 +1,137 @@
+"""The leases of a group by name: an immutable mapping that shares with the one it came from what did not change. Pure.
+
+An event changes a few of very many leases. They lie in pages, channel by channel, and a new version copies the pages
+it changes. Versions of one descent share their columns, which follow to whichever is asked for (`columns`).
+"""
+
+from collections.abc import ItemsView, Iterator, Mapping, ValuesView
+from types import MappingProxyType
+from typing import Final
+
+from services.assigner.model.lease import Lease, split
+from services.assigner.model.lease_columns import EMPTY, PAGE, LeaseColumns, Page
+
+_NONE: Final[Mapping[str, Lease]] = MappingProxyType({})
+
+
+class Leases(Mapping[str, Lease]):
+    """Iterates in a fixed order: by channel, then by partition's number."""
+
+    __slots__ = ("_columns", "_count", "_pages")
+
+    def __init__(self, leases: Mapping[str, Lease] = _NONE) -> None:
+        """The leases of a plain mapping. Raises `ValueError` for a name that is none."""
+        self._pages: dict[str, tuple[Page, ...]] = {}
+        self._count = 0
+        self._columns = [LeaseColumns()]
+        if leases:
+            made = self.changed(leases)
+            self._pages, self._count = made._pages, made._count
+
+    def changed(self, changes: Mapping[str, Lease | None]) -> "Leases":
+        """A version in which some leases are others, new, or (None) gone. Raises `ValueError` as the constructor."""
+        parts: dict[tuple[str, int], list[tuple[int, Lease | None]]] = {}
+        for name, lease in changes.items():
+            channel, partition = split(name)
+            if partition < 0:
+                raise ValueError(f"{name!r} is no lease")
+            parts.setdefault((channel, partition // PAGE), []).append((partition % PAGE, lease))
+        result = Leases.__new__(Leases)
+        result._columns = self._columns
+        result._pages, result._count = dict(self._pages), self._count
+        for (channel, number), some in parts.items():
+            result._turn(channel, number, some)
+        return result
+
+    def _turn(self, channel: str, number: int, some: list[tuple[int, Lease | None]]) -> None:
+        """Replaces a page; only while the version is being made."""
+        pages = list(self._pages.get(channel, ()))
+        pages += [EMPTY] * (number + 1 - len(pages))
+        page = list(pages[number])
+        for at, lease in some:
+            self._count += (lease is not None) - (page[at] is not None)
+            page[at] = lease
+        pages[number] = tuple(page) if any(page) else EMPTY
+        while pages and pages[-1] is EMPTY:
+            pages.pop()
+        if pages:
+            self._pages[channel] = tuple(pages)
+        else:
+            self._pages.pop(channel, None)
+
+    @property
+    def columns(self) -> LeaseColumns:
+        """The columns of this version, to be read before those of another are asked for."""
+        if self._columns[0].crowded:
+            self._columns[0] = LeaseColumns()
+        return self._columns[0].follow(self._pages)
+
+    @property
+    def channels(self) -> list[str]:
+        """Channels with leases, sorted by name."""
+        return sorted(self._pages)
+
+    def held_by(self, member: str) -> dict[str, Lease]:
+        """What a member holds, sorted by name."""
+        return dict(self.columns.of(member))
+
+    def of_channel(self, channel: str) -> Iterator[tuple[str, Lease]]:
+        """The leases of one channel, by partition's number."""
+        for number, page in enumerate(self._pages.get(channel, ())):
+            for at, lease in enumerate(page):
+                if lease is not None:
+                    yield f"{channel}/{number * PAGE + at}", lease
+
+    def pairs(self) -> Iterator[tuple[str, Lease]]:
+        """All names with their leases."""
+        for channel in self.channels:
+            yield from self.of_channel(channel)
+
+    # --- a mapping
+
+    def __getitem__(self, name: str) -> Lease:
+        channel, partition = split(name)
+        pages = self._pages.get(channel, ())
+        lease = pages[partition // PAGE][partition % PAGE] if 0 <= partition < len(pages) * PAGE else None
+        if lease is None:
+            raise KeyError(name)
+        return lease
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name, _ in self.pairs())
+
+    def items(self) -> ItemsView[str, Lease]:
+        """All names with their leases."""
+        return _Items(self)
+
+    def values(self) -> ValuesView[Lease]:
+        """All leases."""
+        return _Values(self)
+
+    def __repr__(self) -> str:
+        return f"Leases({dict(self.items())!r})"
+
+
+class _Items(ItemsView[str, Lease]):
+    """Walks pages instead of looking every name up."""
+
+    def __init__(self, leases: Leases) -> None:
+        super().__init__(leases)
+        self._leases = leases
+
+    def __iter__(self) -> Iterator[tuple[str, Lease]]:
+        return self._leases.pairs()
+
+
+class _Values(ValuesView[Lease]):
+    """As `_Items`."""
+
+    def __init__(self, leases: Leases) -> None:
+        super().__init__(leases)
+        self._leases = leases
+
+    def __iter__(self) -> Iterator[Lease]:
+        return (lease for _, lease in self._leases.pairs())

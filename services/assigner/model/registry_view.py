@@ -1,0 +1,44 @@
+"""What this assigner knows of the registry's channels and clusters, at one registry revision. Pure values."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+
+from braid.kernel.ids import ChannelId
+from services.assigner.model.events import ChannelView, SeenChannel
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterPlace:
+    """How a Kafka cluster is reached."""
+
+    name: str
+    bootstrap: str
+    zone: str
+    security_profile: str
+
+
+@dataclass(frozen=True, slots=True)
+class RegistryView:
+    """Channels by name and clusters by name, true at `revision`."""
+
+    revision: int
+    channels: Mapping[str, SeenChannel] = field(default_factory=dict)
+    clusters: Mapping[str, ClusterPlace] = field(default_factory=dict)
+
+    def followed_by(self, later: "RegistryView") -> "RegistryView":
+        """This view with what a later message tells; what it does not mention has not changed."""
+        return RegistryView(later.revision, {**self.channels, **later.channels}, {**self.clusters, **later.clusters})
+
+    def of(self, streams: Collection[str]) -> ChannelView:
+        """The part that concerns some streams."""
+        found = [seen for name, seen in sorted(self.channels.items()) if ChannelId.parse(name).stream in streams]
+        return ChannelView(self.revision, tuple(replace(seen, zone=self._zone(seen.cluster)) for seen in found))
+
+    def _zone(self, cluster: str) -> str:
+        place = self.clusters.get(cluster)
+        return place.zone if place else ""
+
+    def unknown(self, streams: Collection[str]) -> list[str]:
+        """Those of the streams that have no channel here."""
+        known = {ChannelId.parse(name).stream for name in self.channels}
+        return [stream for stream in streams if stream not in known]

@@ -1,0 +1,230 @@
+"""What a term as leader has measured of one group: what each lease costs, and how much was moved lately. Pure.
+
+It is a leader's memory and nothing more: the next one begins anew, and moves nothing by load until it has measured for
+`LOAD_SETTLE_SECONDS`, so that a leader change moves no partition. A cost is smoothed (an exponential average, so a
+sample's weight falls by 1/e each `LOAD_RISE_SECONDS`); what is read is its peak, which fades by `LOAD_FALL_SECONDS`:
+a hog is seen within seconds, a pause in the traffic moves nothing. What a lease cost under its former holder says
+little of the new one: there is no peak, and no further move by load, until that has been measured. Else what left a
+slow host would be sent back, for it seems as dear on a fast one.
+"""
+
+import math
+from array import array
+from collections import deque
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from braid.kernel.limits import (
+    LOAD_BUSY_PER_SECOND_MAX,
+    LOAD_FALL_SECONDS,
+    LOAD_FLOOR,
+    LOAD_NOMINAL_BYTE_SECONDS,
+    LOAD_NOMINAL_RECORD_SECONDS,
+    LOAD_RISE_SECONDS,
+    LOAD_SETTLE_SECONDS,
+    MOVES_COUNTED_SECONDS,
+)
+from services.assigner.model.events import Loads
+from services.assigner.model.group import Group
+from services.assigner.model.lease import split
+from services.assigner.model.rules import Basis
+from services.assigner.policy.constraints import borne, drained
+from services.assigner.policy.costs import Costs
+from services.assigner.policy.layout import band_of
+
+_SILENCE_SECONDS: Final = 2.0  # more than heartbeats are apart, and a stall of either side
+_INTERVAL_SECONDS: Final = (0.05, 10.0)  # between two heartbeats, as far as rates go by it
+
+
+class Sample(NamedTuple):
+    """What a member said of a lease in a heartbeat, since the one before."""
+
+    lease: str
+    records: int
+    bytes: int
+    busy_micros: int
+
+
+class Cost(NamedTuple):
+    """Busy seconds per second of a lease: the smoothed value, and the fading peak of it, as of `at`.
+
+    `member` is whom it was measured under, `since` from when on.
+    """
+
+    smooth: float
+    peak: float
+    member: str
+    since: float
+    at: float
+
+
+class GroupLoads:
+    """Costs of a group's leases. Holds no more than the group has partitions and members, twice over."""
+
+    def __init__(self, now: float) -> None:
+        """`now` in seconds on a clock that never falls, as everywhere here."""
+        self._measures_since = now
+        self._heard: dict[str, float] = {}
+        self._costs = _Measures()
+        self._moved: deque[tuple[float, int, int]] = deque()
+
+    def heard(self, state: Group, member: str, now: float, samples: Iterable[Sample]) -> None:
+        """A heartbeat came. Its first only begins the interval; leases that are not the member's are passed over."""
+        before = self._heard.get(member)
+        self._heard[member] = now
+        if before is None:
+            if len(self._heard) > len(state.members):
+                self._heard = {each: at for each, at in self._heard.items() if each in state.members or each == member}
+            return
+        seconds = min(max(now - before, _INTERVAL_SECONDS[0]), _INTERVAL_SECONDS[1])
+        for sample in samples:
+            lease = state.leases.get(sample.lease)
+            if lease is not None and lease.holder == member:
+                at = self._costs.place(state, sample.lease)
+                known = self._costs.read(at) or Cost(0.0, 0.0, member, now, now - seconds)
+                if known.member != member:
+                    if _peak(known, now) > LOAD_FLOOR:  # else it was idle, which tells of no holder
+                        self._measures_since = now
+                    known = Cost(known.smooth, known.smooth, member, now, now - seconds)
+                known = _smoothed(known, 0.0, now - seconds)  # what was not named meanwhile was idle
+                self._costs.write(at, _smoothed(known, _rate(sample, seconds), now))
+
+    def moved(self, partitions: int, now: float, ruled: int = 0) -> None:
+        """So many partitions were asked back, some of them because of rules."""
+        if partitions:
+            self._moved.append((now, partitions, ruled))
+            self._measures_since = now
+
+    def settled(self, now: float) -> bool:
+        """Whether it was measured for long enough, since the term began and since anything moved, to move more."""
+        return now - self._measures_since >= LOAD_SETTLE_SECONDS
+
+    def taken(self, state: Group, now: float) -> Loads:
+        """What a balance step goes by; forgets leases that are no more."""
+        self.recovered(now)
+        self._costs.keep(state)
+        moved = sum(partitions for _, partitions, _ in self._moved)
+        return Loads(self._costs.peaks(now), self.settled(now), moved, sum(ruled for _, _, ruled in self._moved))
+
+    def recovered(self, now: float) -> bool:
+        """Whether moves were made so long ago, since this was last asked, that as many may be made again."""
+        before = len(self._moved)
+        while self._moved and now - self._moved[0][0] >= MOVES_COUNTED_SECONDS:
+            self._moved.popleft()
+        return len(self._moved) < before
+
+    def uneven(self, state: Group, now: float) -> bool:
+        """Whether a balance step might find something to move."""
+        everybody, columns = state.member_columns, state.lease_columns
+        here = np.array([not drained(state, state.members[id]) for id in everybody.ids] if state.rules.drains else [])
+        counted = np.flatnonzero(here) if len(here) else np.arange(len(everybody.ids))
+        if not self.settled(now) or len(counted) < 2 or state.rules.freeze is not None:
+            return False
+        blocks = [(name, columns.extent(name)) for name in state.channels]
+        holders = columns.holders(blocks)
+        held = np.flatnonzero(holders >= 0)
+        weights = np.maximum(self._costs.peaks(now).of(blocks)[held], LOAD_FLOOR)
+        numbers = columns.numbers(everybody.ids)[counted]
+        sums = np.append(np.bincount(holders[held], weights, len(columns.members.names)), 0.0)
+        loads, counts, capacities = sums[numbers], columns.counts(numbers), borne(state)[counted]
+        if state.rules.policy.basis is Basis.COUNT:
+            loads, capacities = counts.astype(np.float64), np.ones(len(counts))
+        band = band_of(state.rules.policy)
+        relative, mean = loads / capacities, float(loads.sum() / capacities.sum())
+        heaviest = int(relative.argmax())
+        outside = (
+            relative[heaviest] > mean * (1 + band.high)
+            or relative.min() < mean * (1 - band.low)
+            or counts.max() - counts.min() > 1
+        )
+        return bool(counts[heaviest] > 1 and outside)
+
+
+class _Measures:
+    """Costs by lease, in columns: a block of rows a channel, as many as it has partitions."""
+
+    def __init__(self) -> None:
+        self._blocks: dict[str, tuple[int, int]] = {}
+        self._members: list[str] = []  # under whom it was measured; empty while it was not
+        self._smooth, self._peaks, self._since, self._at = array("d"), array("d"), array("d"), array("d")
+
+    def place(self, state: Group, lease: str) -> int:
+        """The row of a lease that exists; makes room for its channel where need be."""
+        channel, partition = split(lease)
+        start, size = self._blocks.get(channel, (0, 0))
+        if partition >= size:
+            start, size = self._grow(channel, max(partition + 1, state.channels[channel].partitions))
+        return start + partition
+
+    def _grow(self, channel: str, size: int) -> tuple[int, int]:
+        """A block at the end; what its channel had moves there."""
+        before, known = self._blocks.get(channel, (0, 0))
+        start = len(self._members)
+        more = size - known
+        self._members += [*self._members[before : before + known], *[""] * more]
+        for column in (self._smooth, self._peaks, self._since, self._at):
+            column.extend([*column[before : before + known], *[0.0] * more])
+        self._blocks[channel] = (start, size)
+        return start, size
+
+    def read(self, row: int) -> Cost | None:
+        """What was measured; None for nothing."""
+        member = self._members[row]
+        return Cost(self._smooth[row], self._peaks[row], member, self._since[row], self._at[row]) if member else None
+
+    def write(self, row: int, cost: Cost) -> None:
+        """What is known from now on."""
+        self._smooth[row], self._peaks[row], self._members[row], self._since[row], self._at[row] = cost
+
+    def keep(self, state: Group) -> None:
+        """Forgets channels that have gone."""
+        gone = [name for name in self._blocks if name not in state.channels or state.channels[name].closed]
+        for name in gone:
+            del self._blocks[name]
+        if sum(size for _, size in self._blocks.values()) * 2 < len(self._members):
+            blocks, self._blocks = self._blocks, {}
+            old = (self._members, self._smooth, self._peaks, self._since, self._at)
+            self._members = []
+            self._smooth, self._peaks, self._since, self._at = array("d"), array("d"), array("d"), array("d")
+            for name, (start, size) in blocks.items():
+                self._blocks[name] = (len(self._members), size)
+                self._members += old[0][start : start + size]
+                for column, before in zip((self._smooth, self._peaks, self._since, self._at), old[1:], strict=True):
+                    column.extend(before[start : start + size])
+
+    def peaks(self, now: float) -> Costs:
+        """What each costs now: what was not named for longer than heartbeats are apart was idle since."""
+        smooth, peaks, since, at = (np.array(column) for column in (self._smooth, self._peaks, self._since, self._at))
+        silent = np.flatnonzero((at < now - _SILENCE_SECONDS) & (np.maximum(smooth, peaks) > LOAD_FLOOR))
+        if not len(silent):
+            return Costs(dict(self._blocks), peaks)
+        seconds = now - _SILENCE_SECONDS - at[silent]
+        left = smooth[silent] * np.exp(-seconds / LOAD_RISE_SECONDS)
+        faded = peaks[silent] + (left - peaks[silent]) * -np.expm1(-seconds / LOAD_FALL_SECONDS)
+        learning = now - _SILENCE_SECONDS - since[silent] < LOAD_SETTLE_SECONDS
+        peaks[silent] = np.where(learning, left, np.maximum(left, faded))
+        return Costs(dict(self._blocks), peaks)
+
+
+def _rate(sample: Sample, seconds: float) -> float:
+    """Busy seconds per second; records that were not timed cost what records cost at least. Hostile numbers are cut."""
+    nominal = max(sample.records, 0) * LOAD_NOMINAL_RECORD_SECONDS + max(sample.bytes, 0) * LOAD_NOMINAL_BYTE_SECONDS
+    return min(max(sample.busy_micros / 1e6, nominal) / seconds, LOAD_BUSY_PER_SECOND_MAX)
+
+
+def _smoothed(known: Cost, rate: float, now: float) -> Cost:
+    """The cost after a time of this rate."""
+    seconds = now - known.at
+    if seconds <= 0:
+        return known
+    smooth = known.smooth + (rate - known.smooth) * -math.expm1(-seconds / LOAD_RISE_SECONDS)
+    faded = known.peak + (smooth - known.peak) * -math.expm1(-seconds / LOAD_FALL_SECONDS)
+    learning = now - known.since < LOAD_SETTLE_SECONDS
+    return known._replace(smooth=smooth, peak=smooth if learning else max(smooth, faded), at=now)
+
+
+def _peak(cost: Cost, now: float) -> float:
+    """What it costs now: not named for longer than heartbeats are apart means idle."""
+    return _smoothed(cost, 0.0, now - _SILENCE_SECONDS).peak

@@ -1,0 +1,116 @@
+"""Ends one group's memberships while this replica leads, once the group is fenced no more; `unfencing` says why so.
+
+Every step is repeated until its cluster answers, from the last event on; a cluster that is away has its turn when it
+returns, and nothing is granted there before.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+
+from braid.kernel.errors import BraidError, CorruptHistory, NotLeader, Unavailable
+from braid.kernel.limits import COMMITS_COPIED_AT_ONCE
+from braid.kernel.ports import Committed, Kafka, KafkaOffsets, Task, TopicPartition
+from braid.runtime.replica import Replica
+from braid.runtime.retry import Backoff
+from services.assigner.domain import unfencing
+from services.assigner.model.events import Command, EndMembership, RecordAside
+from services.assigner.model.group import Group
+from services.assigner.model.registry_view import ClusterPlace
+from services.assigner.peers import RegistryFollower
+from services.assigner.reconciler.memberships import Memberships
+
+
+class MembershipEnder:
+    """Gives one group its plain commits back."""
+
+    def __init__(
+        self,
+        replica: Replica,
+        kafka: Kafka,
+        registry: RegistryFollower,
+        memberships: Memberships,
+        name: str,
+        *,
+        state: Callable[[], Group],
+        execute: Callable[[Command, str], Awaitable[bool]],
+    ) -> None:
+        """`execute` decides a command now, and balances."""
+        self._replica = replica
+        self._kafka = kafka
+        self._registry = registry
+        self._memberships = memberships
+        self._name = name
+        self._state = state
+        self._execute = execute
+        self._tasks: dict[str, Task] = {}
+
+    def look(self) -> None:
+        """Begins what the state wants."""
+        for cluster in unfencing.ending(self._state()):
+            if cluster not in self._tasks:
+                task = self._replica.host.tasks.spawn(self._end(cluster), f"{self._name} leaves {cluster}")
+                self._tasks[cluster] = task
+
+    def stop(self) -> None:
+        """Ends what was started here."""
+        for task in self._tasks.values():
+            task.cancel()
+
+    async def _end(self, cluster: str) -> None:
+        """Tries until nothing is left to do."""
+        backoff = Backoff(self._replica.host)
+        try:
+            while cluster in unfencing.ending(self._state()):
+                try:
+                    await self._attempt(cluster)
+                except (NotLeader, CorruptHistory):
+                    return  # the next leader goes on from the last event
+                except BraidError as error:
+                    self._replica.log.info(
+                        "a membership ends later", group=self._name, cluster=cluster, error=str(error)
+                    )
+                    await backoff.wait()
+        finally:
+            self._tasks.pop(cluster, None)
+
+    async def _attempt(self, cluster: str) -> None:
+        view = self._registry.view
+        place = view.clusters.get(cluster) if view else None
+        if place is None:
+            raise Unavailable(f"the registry does not know {cluster}", remedy="try again")
+        offsets = self._kafka.cluster(place.bootstrap, place.security_profile).offsets()
+        try:
+            if not self._state().fences[cluster].aside:
+                await self._set_aside(cluster, offsets)
+            await self._write_back(cluster, place, offsets)
+        finally:
+            await offsets.close()
+
+    async def _set_aside(self, cluster: str, offsets: KafkaOffsets) -> None:
+        """Copies the progress; what an attempt of before has left is worth nothing."""
+        aside = unfencing.aside_name(self._name)
+        progress = await offsets.committed(self._name, None)
+        self._replica.require_leader()
+        await offsets.delete_group(aside)
+        await self._copy(offsets, progress, aside)
+        await self._execute(RecordAside(cluster), f"progress on {cluster} is set aside")
+
+    async def _write_back(self, cluster: str, place: ClusterPlace, offsets: KafkaOffsets) -> None:
+        """The group goes, with what Kafka would expire by, and comes again with its progress."""
+        aside = unfencing.aside_name(self._name)
+        progress = await offsets.committed(aside, None)
+        self._replica.require_leader()
+        await self._memberships.of(place).leave(self._name, self._state().fences[cluster].member_id)
+        self._replica.require_leader()
+        await offsets.delete_group(self._name)
+        await self._copy(offsets, progress, self._name)
+        await self._execute(EndMembership(cluster), f"commits on {cluster} are plain")
+        await offsets.delete_group(aside)
+
+    async def _copy(self, offsets: KafkaOffsets, progress: Mapping[TopicPartition, Committed], group: str) -> None:
+        """Commits it under a name, and reads it back."""
+        listed = list(progress.items())
+        for at in range(0, len(listed), COMMITS_COPIED_AT_ONCE):
+            self._replica.require_leader()
+            await offsets.commit(group, dict(listed[at : at + COMMITS_COPIED_AT_ONCE]), None)
+        if await offsets.committed(group, None) != progress:
+            raise Unavailable(f"{group} was committed meanwhile by somebody else", remedy="try again")

@@ -1,0 +1,86 @@
+"""A group's shadow policy, looked at now and then while this replica leads; and work that is done in slices."""
+
+from collections.abc import Callable, Generator
+from typing import TypeVar
+
+from braid.kernel.limits import SHADOW_LOOK_SECONDS
+from braid.kernel.ports import Clock, Task
+from braid.runtime.replica import Replica
+from braid.runtime.telemetry import AssignerMetrics
+from services.assigner.domain.shadow import Trial, look, tried
+from services.assigner.model.events import Loads
+from services.assigner.model.group import Group
+
+T = TypeVar("T")
+
+
+async def sliced(work: Generator[None, None, T], clock: Clock) -> T:
+    """Does work whose steps hold the event loop for a slice each; others get their turn between them."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        await clock.sleep(0)
+
+
+class ShadowKeeper:
+    """Compares the shadow policy of one group with its own, and remembers what came of it. Acts upon nothing."""
+
+    def __init__(
+        self,
+        replica: Replica,
+        metrics: AssignerMetrics,
+        name: str,
+        *,
+        state: Callable[[], Group],
+        loads: Callable[[], Loads],
+    ) -> None:
+        self.trial: Trial | None = None
+        self._replica = replica
+        self._metrics = metrics
+        self._name = name
+        self._state = state
+        self._loads = loads
+        self._looked_at = -SHADOW_LOOK_SECONDS
+        self._task: Task | None = None
+
+    def look(self) -> None:
+        """Begins a comparison when it is time for one and the last has ended."""
+        now = self._replica.host.clock.elapsed()
+        if self._state().rules.shadow is None:
+            self._forget()
+        elif self._task is None and now - self._looked_at >= SHADOW_LOOK_SECONDS:
+            self._looked_at = now
+            self._task = self._replica.host.tasks.spawn(self._compare(), f"shadow of {self._name}")
+
+    def stop(self) -> None:
+        """Ends what was started here."""
+        if self._task is not None:
+            self._task.cancel()
+        self._forget()
+
+    def _forget(self) -> None:
+        if self.trial is not None:
+            self.trial = None
+            self._metrics.shadow_moves.remove(self._name)
+            for side in ("now", "then"):
+                self._metrics.shadow_imbalance.remove(self._name, side)
+
+    async def _compare(self) -> None:
+        """What changed between the slices spoils the look, which is thrown away then: the next one is near."""
+        state = self._state()
+        shadow = state.rules.shadow
+        try:
+            if shadow is None or not state.members:
+                return
+            work = look(state, self._loads(), shadow.policy, self._replica.host.clock.now_ms())
+            last = await sliced(work, self._replica.host.clock)
+            if self._state() is state:
+                self.trial = tried(self.trial, shadow, last)
+                self._metrics.shadow_moves.labels(self._name).set(last.moves)
+                self._metrics.shadow_imbalance.labels(self._name, "now").set(last.now)
+                self._metrics.shadow_imbalance.labels(self._name, "then").set(last.then)
+        finally:
+            self._task = None

@@ -1,0 +1,481 @@
+"""One term as leader: who is connected, who is awaited, whose deadline passed; every group's loop runs within it.
+
+Liveness lives here and vanishes with the term; what follows from it is decided by `reconciler_group`'s loops. Nothing
+here reads or writes messages: the members' streams are `servicer_joins`.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from itertools import islice
+from typing import NamedTuple
+
+from braid.kernel.errors import LeaseLost, NotLeader, Unavailable
+from braid.kernel.ids import ChannelId
+from braid.kernel.limits import (
+    CLOCK_RATE_SLACK,
+    DEADLINE_BEAT_SECONDS,
+    FLUSHES_AT_ONCE,
+    IDLE_CHECK_SECONDS,
+    JOIN_TURN_SECONDS,
+    JOINS_GATHER_SECONDS,
+    LEADER_GRACE_SECONDS,
+    LOAD_LOOK_SECONDS,
+    REVOKE_DEADLINE_SECONDS,
+)
+from braid.kernel.ports import Kafka, Task
+from braid.runtime.kinds import Change, RecordedEvent, Reloaded
+from braid.runtime.replica import Replica
+from braid.runtime.telemetry import AssignerMetrics
+from services.assigner.liveness.deadlines import Deadlines
+from services.assigner.liveness.member_streams import MemberKey, MemberStream, Streams
+from services.assigner.model import generations
+from services.assigner.model.backlog_splits import SplitAsked
+from services.assigner.model.events import (
+    ChannelView,
+    GenerationBumped,
+    GoneReason,
+    LeaseGrant,
+    LeasesGranted,
+    LeasesReleased,
+    MemberGone,
+    MemberJoined,
+    ReleaseReason,
+    RevokesStarted,
+)
+from services.assigner.model.group import Fencing, Group, GroupSpec, Ownership
+from services.assigner.model.registry_view import ClusterPlace
+from services.assigner.model.stopped_lanes import LaneResumeAsked
+from services.assigner.peers import RegistryFollower
+from services.assigner.reconciler.group_loop import GROUPS, GroupKeeper
+from services.assigner.reconciler.idle_groups import IdleWatch
+from services.assigner.reconciler.memberships import Memberships
+
+
+class RevokeKey(NamedTuple):
+    """A lease under the epoch it is revoked under."""
+
+    group: str
+    lease: str
+    epoch: int
+
+
+class Term:
+    """This replica's time as leader."""
+
+    def __init__(
+        self,
+        replica: Replica,
+        registry: RegistryFollower,
+        kafka: Kafka,
+        metrics: AssignerMetrics,
+        idle_expiry_seconds: float,
+    ) -> None:
+        self._replica = replica
+        self._registry = registry
+        self._kafka = kafka
+        self._memberships = Memberships(kafka, metrics)
+        self._idle = IdleWatch(replica, metrics, round(idle_expiry_seconds * 1000), self.keeper)
+        self._clock = replica.host.clock
+        now = self._clock.elapsed()
+        self._elected_at = now
+        self._idle_checked_at = now
+        self._looked_at = now
+        self._streams = Streams()
+        self._deadlines: Deadlines[MemberKey] = Deadlines(DEADLINE_BEAT_SECONDS, now)
+        self._revokes: Deadlines[RevokeKey] = Deadlines(DEADLINE_BEAT_SECONDS, now)
+        self._expelled: set[MemberKey] = set()
+        self._joining: Counter[MemberKey] = Counter()
+        self._groups_joining: Counter[str] = Counter()
+        self._gathering: dict[str, tuple[float, str]] = {}  # groups with newcomers: since when, and the first of them
+        self._keepers: dict[str, GroupKeeper] = {}
+        self._unflushed: dict[MemberStream, None] = {}
+        self._flushing: Task | None = None
+        self._tasks: list[Task] = []
+        self._over = False
+
+    # --- what streams ask
+
+    def valid(self) -> bool:
+        """Whether this term's authority holds at this instant."""
+        return not self._over and self._replica.leading()
+
+    def keeper(self, group: str) -> GroupKeeper:
+        """The loop of a group; started when first asked for."""
+        if group not in self._keepers:
+            keeper = GroupKeeper(
+                self._replica,
+                self._kafka,
+                self._registry,
+                self._memberships,
+                group,
+                live=lambda: self._placeable(group),
+                reached=lambda cluster: self._reached(group, cluster),
+            )
+            self._keepers[group] = keeper
+            self._tasks.append(self._replica.host.tasks.spawn(keeper.run(), f"group {group}"))
+        return self._keepers[group]
+
+    def _placeable(self, group: str) -> tuple[str, ...]:
+        """Members that may be granted something now.
+
+        An exclusive group waits after a restore of the store, until whatever was granted after the backup has expired.
+        """
+        state = self._replica.aggregates.state(GROUPS, group)
+        if self._may_be_held(state) and self._clock.elapsed() < self._elected_at + self._grace(state):
+            return ()
+        return self._streams.staying(group)
+
+    def _may_be_held(self, state: Group) -> bool:
+        """Whether leases of an exclusive group may have holders that its history does not know."""
+        exclusive = self._ownership(state.name) is Ownership.EXCLUSIVE
+        return exclusive and generations.nothing_granted_since_restore(state, self._replica.aggregates.incarnation)
+
+    def _grace(self, state: Group) -> float:
+        """Seconds from the election until no lease of the group lives whose holder has not come back."""
+        return max(_lease_seconds(state), LEADER_GRACE_SECONDS) * (1 + CLOCK_RATE_SLACK)
+
+    async def check_vacant(self, group: str, spec: GroupSpec, view: ChannelView) -> None:
+        """Called before a group is registered. Raises `GroupOccupied` when other Kafka consumers use its name."""
+        if spec.fencing is Fencing.GENERATION:
+            wanted = {seen.cluster for seen in view.channels if spec.wants(ChannelId.parse(seen.name))}
+            await self._memberships.check_vacant(group, self._places(wanted))
+
+    def deleted(self, state: Group) -> None:
+        """The group is deleted: its memberships end."""
+        for cluster, fence in state.fences.items():
+            for place in self._places([cluster]):
+                end = self._memberships.leave(state.name, fence.member_id, place)
+                self._tasks.append(self._replica.host.tasks.spawn(end, f"{state.name} leaves {cluster}"))
+
+    def _places(self, clusters: Iterable[str]) -> list[ClusterPlace]:
+        known = self._registry.view.clusters if self._registry.view else {}
+        return [known[cluster] for cluster in sorted(clusters) if cluster in known]
+
+    def greet(self, key: MemberKey) -> None:
+        """Called when a member says hello. Until `joined` neither the end of an older stream removes it nor its
+        deadline: that it waits for its turn, where thousands join, is not its fault.
+        """
+        self._joining[key] += 1
+        self._groups_joining[key.group] += 1
+        if key not in self._expelled:
+            self._expect(key)
+
+    async def admit(self, key: MemberKey) -> None:
+        """Called before its join is decided.
+
+        Raises:
+            LeaseLost: it did not give back what it was asked for, and must let its lease run out first.
+        """
+        if key in self._expelled:
+            raise LeaseLost(
+                f"member {key.member} overran a revoke's deadline", remedy="join again when its lease has run out"
+            )
+        if key.member in self._replica.aggregates.state(GROUPS, key.group).members:
+            await self.keeper(key.group).spare(key.member)
+            self._expect(key)
+
+    def joined(self, key: MemberKey) -> None:
+        """Its join was decided, or has failed."""
+        self._joining[key] -= 1
+        self._groups_joining[key.group] -= 1
+        if not self._joining[key]:
+            del self._joining[key]
+        if not self._groups_joining[key.group]:
+            del self._groups_joining[key.group]
+            self._place_newcomers(key.group)
+
+    def _gather(self, group: str, cause: str) -> None:
+        """Newcomers are placed once nobody else of the group is joining, or after a moment: all at once."""
+        self._gathering.setdefault(group, (self._clock.elapsed(), cause))
+
+    def _place_newcomers(self, group: str) -> None:
+        if (gathered := self._gathering.pop(group, None)) is not None:
+            self.keeper(group).poke(gathered[1])
+
+    def attach(self, key: MemberKey, stream: MemberStream) -> None:
+        """Makes this the member's stream; an older one is ended, and a removal that was not decided yet is dropped."""
+        self.keeper(key.group).keep(key.member)
+        older = self._streams.get(key)
+        self._streams.set(key, stream)
+        if older is not None:
+            older.end(LeaseLost("a newer stream of the same member replaced this one", remedy="join once per member"))
+        self.heard(key, stream)
+        self._gather(key.group, f"{key.member} is here")
+
+    def leaving(self, key: MemberKey, stream: MemberStream) -> None:
+        """The member said on this stream that nothing more is to be granted to it."""
+        if self._streams.get(key) is stream:
+            self._streams.leave(key)
+
+    def heard(self, key: MemberKey, stream: MemberStream) -> bool:
+        """The member gave a sign of life on this stream. False when it counts no more, and must not be answered."""
+        if self._streams.get(key) is not stream or not self.valid():
+            return False
+        self._deadlines.set(key, self._deadline(stream.lease_seconds))
+        return True
+
+    def heard_together(self, beating: Iterable[tuple[int, MemberStream | None]]) -> list[int]:
+        """As `heard` for many at one moment, each with its ticket; returns the tickets that count no more."""
+        valid, now, slack = self.valid(), self._clock.elapsed(), 1 + CLOCK_RATE_SLACK
+        unheard: list[int] = []
+        for ticket, stream in beating:
+            if valid and stream is not None and self._streams.get(stream.key) is stream:
+                self._deadlines.set(stream.key, now + stream.lease_seconds * slack)
+            else:
+                unheard.append(ticket)
+        return unheard
+
+    def detach(self, key: MemberKey, stream: MemberStream, *, left: bool) -> None:
+        """The stream is over. An exclusive member that did not leave keeps its leases until its deadline."""
+        if self._streams.get(key) is not stream:
+            return
+        self._streams.pop(key)
+        if self._over:
+            return
+        keeper = self.keeper(key.group)
+        if left:
+            keeper.remove(key.member, GoneReason.LEFT, f"{key.member} left")
+        elif self._ownership(key.group) is not Ownership.EXCLUSIVE and key not in self._joining:
+            keeper.remove(key.member, GoneReason.DISCONNECTED, f"stream of {key.member} broke")
+        else:
+            keeper.poke(f"stream of {key.member} broke")
+
+    def connected(self, key: MemberKey) -> bool:
+        """Whether the member's stream is open."""
+        return key in self._streams
+
+    # --- its life
+
+    async def run(self) -> None:
+        """Leads until cancelled."""
+        aggregates = self._replica.aggregates
+        endings = [aggregates.subscribe(self._changed), self._registry.subscribe(self._registry_spoke)]
+        self._take_over()
+        try:
+            while True:
+                await self._clock.sleep(DEADLINE_BEAT_SECONDS)
+                if self.valid():
+                    self._judge(self._clock.elapsed())
+        finally:
+            self._over = True
+            for end in endings:
+                end()
+            self._close()
+
+    def _take_over(self) -> None:
+        """Members of the histories are awaited; revokes under way keep the rest of their time, but no less than that.
+
+        Where there are thousands it takes longer until each had its turn to come back, which is not its fault.
+        """
+        groups = self._replica.aggregates.states(GROUPS)
+        everybody = sum(len(state.members) for state in groups.values())
+        least = max(LEADER_GRACE_SECONDS, everybody * JOIN_TURN_SECONDS)
+        for name, state in groups.items():
+            grace = max(_lease_seconds(state), least) * (1 + CLOCK_RATE_SLACK)
+            for member in state.members:
+                self._deadlines.set(MemberKey(name, member), self._elected_at + grace)
+            for lease, held in state.revoking():
+                left = min((held.deadline_ms - self._clock.now_ms()) / 1000, REVOKE_DEADLINE_SECONDS)
+                self._revokes.set(RevokeKey(name, lease, held.epoch), self._elected_at + max(left, grace))
+            self.keeper(name).poke(f"{self._replica.instance} leads")
+            if self._may_be_held(state):
+                self._tasks.append(self._replica.host.tasks.spawn(self._poke_later(name), f"grace of {name}"))
+
+    async def _poke_later(self, group: str) -> None:
+        """Once leases that nobody knows of have expired, the group's loop looks again."""
+        await self._clock.sleep(self._grace(self._replica.aggregates.state(GROUPS, group)))
+        self.keeper(group).poke("leases from before the restore have expired")
+
+    def _close(self) -> None:
+        for keeper in self._keepers.values():
+            keeper.stop()
+        self._idle.stop()
+        for task in [*self._tasks, *([self._flushing] if self._flushing else [])]:
+            task.cancel()
+        self._replica.host.tasks.spawn(self._memberships.close(), "memberships end")
+        error = NotLeader(f"{self._replica.instance} does not lead any more", remedy="ask the leader")
+        for stream in self._streams:
+            stream.end(error)
+
+    # --- deadlines
+
+    def _deadline(self, lease_seconds: float) -> float:
+        return self._clock.elapsed() + lease_seconds * (1 + CLOCK_RATE_SLACK)
+
+    def _expect(self, key: MemberKey) -> None:
+        """A member of the history has its lease time to open its stream."""
+        state = self._replica.aggregates.state(GROUPS, key.group)
+        if key.member in state.members:
+            self._deadlines.set(key, self._deadline(_lease_seconds(state)))
+
+    def _judge(self, now: float) -> None:
+        for member in self._deadlines.look(now):
+            if member in self._joining and member not in self._expelled:
+                self._expect(member)
+            else:
+                self._expire(member)
+        for group in [group for group, (since, _) in self._gathering.items() if now - since >= JOINS_GATHER_SECONDS]:
+            self._place_newcomers(group)
+        for revoke in self._revokes.look(now):
+            self._overdue(revoke)
+        if now - self._idle_checked_at >= IDLE_CHECK_SECONDS:
+            self._idle_checked_at = now
+            self._idle.look()
+        if now - self._looked_at >= LOAD_LOOK_SECONDS:
+            self._looked_at = now
+            for keeper in self._keepers.values():
+                keeper.look()
+
+    def _expire(self, key: MemberKey) -> None:
+        """From now on nothing it sends is answered, so its own deadline passes too."""
+        stream = self._streams.pop(key)
+        if stream is not None:
+            stream.end(LeaseLost("no heartbeat came for the lease time", remedy="join again"))
+        self._expelled.discard(key)
+        self.keeper(key.group).remove(key.member, GoneReason.EXPIRED, f"no heartbeat of {key.member}")
+
+    def _overdue(self, key: RevokeKey) -> None:
+        """A lease of an exclusive member is not taken from its hands: the member is cut off and its lease runs out."""
+        if self._ownership(key.group) is not Ownership.EXCLUSIVE:
+            self.keeper(key.group).take(key.lease, key.epoch)
+            return
+        lease = self._replica.aggregates.state(GROUPS, key.group).leases.get(key.lease)
+        if lease is None or lease.epoch != key.epoch or not lease.holder:
+            return
+        member = MemberKey(key.group, lease.holder)
+        self._expelled.add(member)
+        stream = self._streams.pop(member)
+        if stream is not None:
+            stream.end(LeaseLost(f"{key.lease} was not given back in time", remedy="join again when the lease ran out"))
+
+    # --- what was decided, and what the registry said
+
+    def _changed(self, change: Change | Reloaded) -> None:
+        if isinstance(change, Reloaded):
+            self._reloaded()
+            return
+        if change.history.kind != GROUPS.name:
+            return
+        touched: dict[MemberKey, MemberStream] = {}
+        for record in change.events:
+            touched |= self._apply(change.history.id, record)
+        self._flush(touched.values())
+        last = change.events[-1]
+        cause = f"{type(last.event).__name__} {last.sequence}"
+        if all(isinstance(record.event, MemberJoined) for record in change.events):
+            self._gather(change.history.id, cause)
+        else:
+            self.keeper(change.history.id).poke(cause)
+
+    def _apply(self, group: str, record: RecordedEvent) -> dict[MemberKey, MemberStream]:
+        """Tells the members' streams; returns those that were told something."""
+        match record.event:
+            case LeasesGranted(grants):
+                return self._tell(group, grants, None, "")
+            case RevokesStarted(leases, _, reason):
+                at = self._clock.elapsed() + REVOKE_DEADLINE_SECONDS
+                for each in leases:
+                    self._revokes.set(RevokeKey(group, each.lease, each.epoch), at)
+                return self._tell(group, leases, REVOKE_DEADLINE_SECONDS, reason)
+            case LeasesReleased(leases, reason):
+                for each in leases:
+                    self._revokes.forget(RevokeKey(group, each.lease, each.epoch))
+                if reason in (ReleaseReason.TAKEN, ReleaseReason.CHANNEL_GONE):
+                    return self._tell(group, leases, 0.0, reason.name.lower().replace("_", " "))
+            case GenerationBumped(cluster):
+                return self._lend(group, cluster)
+            case LaneResumeAsked(member, lane):
+                if (stream := self._streams.get(MemberKey(group, member))) is not None:
+                    stream.resume(lane)
+            case SplitAsked(lease):
+                self._ask_to_split(group, lease)
+            case MemberJoined(member):
+                self._expect(MemberKey(group, member))
+            case MemberGone(member):
+                key = MemberKey(group, member)
+                self._deadlines.forget(key)
+                self._expelled.discard(key)
+                stream = self._streams.pop(key)
+                if stream is not None:
+                    stream.end(LeaseLost("the member is gone from its group", remedy="join again"))
+        return {}
+
+    def _tell(
+        self, group: str, leases: Iterable[LeaseGrant], deadline_seconds: float | None, reason: str
+    ) -> dict[MemberKey, MemberStream]:
+        """Hands each member's stream its part; a grant when no deadline is given."""
+        parts: dict[MemberKey, list[LeaseGrant]] = {}
+        for lease in leases:
+            parts.setdefault(MemberKey(group, lease.member), []).append(lease)
+        told = {key: stream for key in parts if (stream := self._streams.get(key)) is not None}
+        for key, stream in told.items():
+            if deadline_seconds is None:
+                stream.granted(parts[key])
+            else:
+                stream.revoked(parts[key], deadline_seconds, reason)
+        return told
+
+    def _ask_to_split(self, group: str, lease: str) -> None:
+        """Tells the holder, if it is still the one that is meant."""
+        state = self._replica.aggregates.state(GROUPS, group)
+        held, split = state.leases.get(lease), state.splits.get(lease)
+        if held is None or split is None or held.epoch != split.epoch:
+            return
+        if (stream := self._streams.get(MemberKey(group, held.holder))) is not None:
+            stream.split(split)
+
+    def _lend(self, group: str, cluster: str) -> dict[MemberKey, MemberStream]:
+        """Survivors are told, and nobody waits for them."""
+        told = {stream.key: stream for stream in self._streams.of(group)}
+        for stream in told.values():
+            stream.lent(cluster)
+        return told
+
+    def _flush(self, streams: Iterable[MemberStream]) -> None:
+        """Pushes what they were told: to so many at once, to others in turns of their own, for the loop has more to do.
+
+        What a stream is told later than it could be is what holds then.
+        """
+        left = iter(streams)
+        for stream in islice(left, FLUSHES_AT_ONCE):
+            stream.flush()
+            self._unflushed.pop(stream, None)
+        self._unflushed |= dict.fromkeys(left)
+        if self._unflushed and self._flushing is None:
+            self._flushing = self._replica.host.tasks.spawn(self._flush_rest(), "deltas")
+
+    async def _flush_rest(self) -> None:
+        try:
+            while self._unflushed:
+                await self._clock.sleep(0)
+                some = list(islice(self._unflushed, FLUSHES_AT_ONCE))
+                for stream in some:
+                    del self._unflushed[stream]
+                    stream.flush()
+        finally:
+            self._flushing = None
+
+    def _reloaded(self) -> None:
+        """What members were told may not be what the histories say now: they join again and keep what is theirs."""
+        streams = list(self._streams)
+        self._streams.clear()
+        for stream in streams:
+            stream.end(Unavailable("the histories were read again", remedy="join again"))
+        self._elected_at = self._clock.elapsed()
+        self._take_over()
+
+    def _registry_spoke(self) -> None:
+        self._flush(self._streams)  # what waited for a cluster's address
+        for name in self._replica.aggregates.states(GROUPS):
+            self.keeper(name).poke("the registry's channels changed")
+
+    def _reached(self, group: str, cluster: str) -> bool:
+        return any(stream.reaches(cluster) for stream in self._streams.of(group))
+
+    def _ownership(self, group: str) -> Ownership:
+        spec = self._replica.aggregates.state(GROUPS, group).spec
+        return spec.ownership if spec else Ownership.AT_LEAST_ONCE
+
+
+def _lease_seconds(state: Group) -> float:
+    return state.spec.lease_ms / 1000 if state.spec else 0.0

@@ -1,0 +1,52 @@
+"""Groups as they were at a moment, folded from the histories. Reads only; any replica answers alike."""
+
+from dataclasses import dataclass
+
+from braid.api.assigner.v1 import assigner_service_pb2 as api
+from braid.kernel.errors import Invalid, NotFound
+from braid.kernel.ids import check_name
+from braid.kernel.ports import Caller
+from braid.runtime.replica import Replica
+from services.assigner.model.group import Group
+from services.assigner.reconciler.group_loop import GROUPS
+from services.assigner.servicer.reads import consumes, group_message, leases_page, member_messages
+
+
+@dataclass(frozen=True, slots=True)
+class PastReads:
+    """Handlers of one replica."""
+
+    replica: Replica
+
+    async def describe(self, request: api.DescribePastRequest, caller: Caller) -> api.DescribePastResponse:
+        """One group with its members and leases, or the groups that were subscribed to a stream.
+
+        Raises:
+            Invalid: no moment is named, or not one thing.
+            NotFound: the group did not exist then.
+            HistoryHole: events that decide the answer are not kept.
+            ArchiveDamaged: one of them was changed or removed.
+        """
+        if request.at_ms <= 0:
+            raise Invalid("a moment is after the year 1970", field="at_ms")
+        if bool(request.group) == bool(request.stream):
+            raise Invalid("a group or a stream's groups are described", field="group", remedy="name exactly one")
+        if request.stream:
+            return await self._of_stream(check_name(request.stream, "stream"), request.at_ms)
+        group = await self._at(check_name(request.group, "group"), request.at_ms)
+        if group.spec is None:
+            remedy = f"ask when it did: braid events --for group/{request.group}"
+            raise NotFound(f"there was no group {request.group} at that moment", field="group", remedy=remedy)
+        leases, token = leases_page(group, request.page_size, request.page_token)
+        members = [] if request.page_token else member_messages(group)
+        return api.DescribePastResponse(
+            groups=[group_message(group)], members=members, leases=leases, next_page_token=token
+        )
+
+    async def _of_stream(self, stream: str, at_ms: int) -> api.DescribePastResponse:
+        names = [history.id for history in self.replica.aggregates.histories(GROUPS.name)]
+        found = [await self._at(name, at_ms) for name in names]
+        return api.DescribePastResponse(groups=[group_message(each) for each in found if consumes(each, stream, "")])
+
+    async def _at(self, name: str, at_ms: int) -> Group:
+        return (await self.replica.aggregates.past(GROUPS, name, at_ms)).state

@@ -1,0 +1,310 @@
+"""Answers about groups, members and leases, read from the folded histories; any replica gives them. Changes nothing."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar, cast
+
+from braid.api.assigner.v1 import assigner_service_pb2 as api
+from braid.api.assigner.v1 import group_pb2, rules_pb2
+from braid.kernel.errors import Invalid, NotFound
+from braid.kernel.ids import LeaseId
+from braid.kernel.limits import PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX
+from braid.kernel.offset_ranges import ranges_text
+from braid.kernel.ports import Caller
+from braid.runtime.event_metadata import metadata_message
+from braid.runtime.replica import Replica
+from services.assigner.codec.rules import rules_message
+from services.assigner.codec.specs import spec_message
+from services.assigner.domain import idle_wait, unfencing
+from services.assigner.domain.admission import etag_of
+from services.assigner.domain.decide import registered_spec
+from services.assigner.domain.explain import explain
+from services.assigner.liveness.member_streams import MemberKey
+from services.assigner.model import group_channels, progress_findings, progress_resets, stopped_lanes
+from services.assigner.model.events import Event
+from services.assigner.model.group import (
+    DEAD_LETTER_LANE,
+    Group,
+    Lease,
+    LeaseState,
+    Member,
+    Split,
+    Stop,
+    channel_of,
+    lease_name,
+    partition_of,
+)
+from services.assigner.policy.constraints import ruled, said_capacity
+from services.assigner.reconciler.group_loop import GROUPS
+from services.assigner.reconciler.idle_groups import measured
+
+T = TypeVar("T")
+_NEVER = Lease(LeaseState.FREE, "", 0, 0)
+
+
+class Reads:
+    """Handlers of the reading methods."""
+
+    def __init__(self, replica: Replica, connected: Callable[[MemberKey], bool], idle_expiry_ms: int) -> None:
+        """`connected` tells whether a member's stream is open here; a follower knows of none and awaits nobody."""
+        self._replica = replica
+        self._connected = connected
+        self._idle_expiry_ms = idle_expiry_ms
+
+    async def get_group(self, request: api.GetGroupRequest, caller: Caller) -> group_pb2.Group:
+        """One group. Raises `NotFound`."""
+        return self._described(self._group(request.name))
+
+    async def list_groups(self, request: api.ListGroupsRequest, caller: Caller) -> api.ListGroupsResponse:
+        """Groups by name. Filtered by lane the answer feeds drains, so it is the leader's. Raises `NotLeader`."""
+        if request.stream or request.lane:
+            self._replica.require_leader()
+        found = [group for group in self._groups("") if consumes(group, request.stream, request.lane)]
+        groups, token = _page(found, lambda group: group.name, request.page_size, request.page_token)
+        return api.ListGroupsResponse(
+            groups=map(self._described, groups), next_page_token=token, revision=self._replica.aggregates.revision
+        )
+
+    async def list_members(self, request: api.ListMembersRequest, caller: Caller) -> api.ListMembersResponse:
+        """Members of a group, or of all. Raises `NotFound` for an unknown group."""
+        found = [(group, member) for group in self._groups(request.group) for member in group.members.values()]
+        members, token = _page(
+            found, lambda pair: f"{pair[0].name}/{pair[1].id}", request.page_size, request.page_token
+        )
+        counts = {group.name: _held(group) for group, _ in members}
+        return api.ListMembersResponse(
+            members=[self._member(group, member, counts[group.name].get(member.id, 0)) for group, member in members],
+            next_page_token=token,
+        )
+
+    async def list_leases(self, request: api.ListLeasesRequest, caller: Caller) -> api.ListLeasesResponse:
+        """Leases, free ones included. Raises `NotFound` for an unknown group."""
+        found = [
+            (group, name, lease)
+            for group in self._groups(request.group)
+            for name, lease in _leases(group)
+            if not request.stream or name.startswith(f"{request.stream}/")
+            if not request.member or lease.holder == request.member
+        ]
+        leases, token = _page(found, _lease_key, request.page_size, request.page_token)
+        return api.ListLeasesResponse(leases=[lease_message(*each) for each in leases], next_page_token=token)
+
+    async def explain_lease(self, request: api.ExplainLeaseRequest, caller: Caller) -> api.ExplainLeaseResponse:
+        """Why a lease is where it is, or was at a time. Raises `NotFound`, `Invalid`, `HistoryHole`."""
+        lease = LeaseId.parse(request.lease)
+        group = self._group_of(request.group, lease)
+        past = await self._replica.aggregates.past(GROUPS, group.name, request.at_ms)
+        history = [(record.sequence, cast("Event", record.event), record.context) for record in past.events]
+        steps = explain(lease, history, past.before)
+        group = past.state
+        if not steps and str(lease) not in group.leases:
+            raise NotFound(f"nothing is recorded of {lease} in group {group.name!r} until then", field="lease")
+        reasons = [
+            api.LeaseReason(
+                metadata=metadata_message(step.context),
+                history=f"{self._replica.name}/{GROUPS.name}/{group.name}",
+                sequence=step.sequence,
+                type=type(step.event).__name__,
+                text=step.text,
+            )
+            for step in steps
+        ]
+        now = lease_message(group, str(lease), group.leases.get(str(lease), _NEVER))
+        return api.ExplainLeaseResponse(lease=now, reasons=reasons, kept_from_sequence=past.kept_from)
+
+    def _described(self, state: Group) -> group_pb2.Group:
+        """A group with what this replica knows of how long it will be waited for."""
+        message = group_message(state)
+        if idle_wait.waiting(state):
+            message.status.idle_left_ms = measured(self._replica, state, self._idle_expiry_ms).left_ms
+            message.status.idle_held = self._replica.waits.stopped
+        return message
+
+    def _group(self, name: str) -> Group:
+        state = self._replica.aggregates.state(GROUPS, name)
+        registered_spec(state)
+        return state
+
+    def _groups(self, name: str) -> Sequence[Group]:
+        if name:
+            return [self._group(name)]
+        return [state for state in self._replica.aggregates.states(GROUPS).values() if state.spec is not None]
+
+    def _group_of(self, name: str, lease: LeaseId) -> Group:
+        if name:
+            return self._group(name)
+        found = [group for group in self._groups("") if str(lease.channel) in group.channels]
+        if len(found) > 1:
+            names = ", ".join(group.name for group in found)
+            raise Invalid(f"groups {names} have this lease", field="group", remedy="name one of them")
+        if not found:
+            raise NotFound(f"no group consumes channel {lease.channel}", field="lease")
+        return found[0]
+
+    def _member(self, group: Group, member: Member, leases: int) -> group_pb2.Member:
+        here = not self._replica.leading() or self._connected(MemberKey(group.name, member.id))
+        state = group_pb2.MEMBER_STATE_LIVE if here else group_pb2.MEMBER_STATE_AWAITED
+        return _member_message(group, member, leases, state)
+
+
+def member_messages(group: Group) -> Sequence[group_pb2.Member]:
+    """A group's members as its history has them: it records nothing of their connections, so their states are unset."""
+    counts = _held(group)
+    return [
+        _member_message(group, member, counts.get(member.id, 0), group_pb2.MEMBER_STATE_UNSPECIFIED)
+        for _, member in sorted(group.members.items())
+    ]
+
+
+def leases_page(group: Group, size: int, token: str) -> tuple[list[group_pb2.Lease], str]:
+    """A page of one group's leases, free ones included, and the next page's token."""
+    found = [(group, name, lease) for name, lease in _leases(group)]
+    page, token = _page(found, _lease_key, size, token)
+    return [lease_message(*each) for each in page], token
+
+
+def _member_message(
+    group: Group, member: Member, leases: int, state: group_pb2.MemberState.ValueType
+) -> group_pb2.Member:
+    return group_pb2.Member(
+        id=member.id,
+        group=group.name,
+        client_id=member.client_id,
+        zone=member.zone,
+        state=state,
+        join_time_ms=member.joined_at_ms,
+        leases=leases,
+        peer=member.peer,
+        capacity=said_capacity(group, member),
+        drain=_drain_state(group, member),
+        stopped=[_stop_message(each) for each in stopped_lanes.of_member(group, member.id)],
+    )
+
+
+def group_message(state: Group) -> group_pb2.Group:
+    """A registered group as the API tells it."""
+    leases = _leases(state)
+    return group_pb2.Group(
+        name=state.name,
+        spec=spec_message(registered_spec(state)),
+        status=group_pb2.GroupStatus(
+            members=len(state.members),
+            leases=len(leases),
+            free_leases=sum(not lease.holder for _, lease in leases),
+            idle_since_ms=state.idle_since_ms,
+            idle_expired=state.idle_expired,
+            registry_revision=state.registry_revision,
+            ending_clusters=unfencing.ending(state),
+            resetting_channels=progress_resets.pending(state),
+            resets=state.resets,
+            idle_alerted=state.idle_alerted,
+            splits=_split_messages(state),
+            doubts=[f"{x.lease} {x.kind} {x.start} to {x.end}: {x.reason}" for x in progress_findings.current(state)],
+            stopped_lanes=[_stop_text(state, each) for _, each in sorted(state.stops.items())],
+            reading_channels=group_channels.reading(state),
+            unread=[f"{name}: {ranges_text(ranges)}" for name, ranges in group_channels.unread(state)],
+        ),
+        etag=etag_of(state),
+        create_time_ms=state.created_at_ms,
+        rules=rules_message(state),
+    )
+
+
+def _stop_message(stop: Stop) -> group_pb2.StoppedLane:
+    return group_pb2.StoppedLane(lane=stop.lane, reason=stop.reason, since_ms=stop.since_ms, resume_asked=stop.asked)
+
+
+def _split_messages(group: Group) -> Sequence[group_pb2.LeaseSplitStatus]:
+    return [_status(split) for name, split in sorted(group.splits.items()) if _is_current(group, name, split)]
+
+
+def _is_current(group: Group, name: str, split: Split) -> bool:
+    lease = group.leases.get(name)
+    return lease is not None and lease.epoch == split.epoch
+
+
+def _status(split: Split) -> group_pb2.LeaseSplitStatus:
+    return group_pb2.LeaseSplitStatus(
+        lease=split.lease,
+        at=split.at,
+        share=split.share,
+        since_ms=split.since_ms,
+        asked=split.asked,
+        refused=split.refused,
+    )
+
+
+def _stop_text(state: Group, stop: Stop) -> str:
+    member = state.members.get(stop.member)
+    return f"{stop.lane} at {member.client_id if member else stop.member}: {stop.reason}"
+
+
+def lease_message(group: Group, name: str, lease: Lease) -> group_pb2.Lease:
+    """A lease as the API tells it."""
+    channel = group.channels.get(channel_of(name))
+    member = group.members.get(lease.holder)
+    return group_pb2.Lease(
+        name=name,
+        group=group.name,
+        cluster=channel.cluster if channel else "",
+        topic=channel.topic if channel else "",
+        partition=partition_of(name),
+        member=lease.holder,
+        member_client_id=member.client_id if member else "",
+        epoch=lease.epoch,
+        state=cast("group_pb2.LeaseState.ValueType", lease.state.value),
+        since_ms=lease.since_ms,
+        rule=ruled(group, name),
+    )
+
+
+def _drain_state(group: Group, member: Member) -> rules_pb2.DrainState.ValueType:
+    drain = group.rules.drains.get(member.id) or group.rules.drains.get(member.client_id)
+    if drain is None:
+        return rules_pb2.DRAIN_STATE_UNSPECIFIED
+    return rules_pb2.DRAIN_STATE_DRAINED if drain.drained_at_ms else rules_pb2.DRAIN_STATE_DRAINING
+
+
+def _leases(group: Group) -> list[tuple[str, Lease]]:
+    """All leases that are held or wanted."""
+    waiting = group_channels.held_back(group.channels)
+    wanted = {
+        lease_name(channel.id, partition): _NEVER
+        for name, channel in group.channels.items()
+        if channel.consumable and not channel.closed and group.spec is not None and group.spec.wants(channel.id)
+        if name not in waiting
+        for partition in range(channel.partitions)
+    }
+    held = {name: lease for name, lease in group.leases.items() if lease.holder or name in wanted}
+    return list({**wanted, **held}.items())
+
+
+def _held(group: Group) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for lease in group.leases.values():
+        counts[lease.holder] = counts.get(lease.holder, 0) + 1
+    return counts
+
+
+def consumes(group: Group, stream: str, lane: str) -> bool:
+    """Whether the group is subscribed to a lane of a stream; an empty name stands for any."""
+    if group.spec is None or (stream and stream not in group.spec.streams):
+        return False
+    if not lane:
+        return True
+    return any(lane == name for name, _ in group.spec.lanes) or (not group.spec.lanes and lane != DEAD_LETTER_LANE)
+
+
+def _lease_key(item: tuple[Group, str, Lease]) -> str:
+    """Sorts partitions and generations as numbers."""
+    group, name, _ = item
+    channel, partition = LeaseId.parse(name)
+    return f"{group.name}/{channel.stream}/{channel.lane}/{channel.generation:020d}/{partition:06d}"
+
+
+def _page(items: Iterable[T], key: Callable[[T], str], size: int, token: str) -> tuple[list[T], str]:
+    """The items after the token, and the token of the next page; '' at the end."""
+    if size < 0:
+        raise Invalid(f"a page of {size} items", field="page_size", remedy="use 0 for the default")
+    size = min(size or PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX)
+    left = sorted((item for item in items if key(item) > token), key=key)
+    return left[:size], key(left[size - 1]) if len(left) > size else ""
