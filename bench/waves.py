@@ -27,13 +27,13 @@ from braid.rpc.memory_transport import MemoryTransport
 from braid.runtime.replica import Replica
 from braid.runtime.service import Service
 from braid.stores.sqlite import SqliteStore
-from services.registry.channels import ChannelRef, ChannelWeight
-from services.registry.clusters import ClusterSpec, RegisterCluster
-from services.registry.commands import CreateStream, MoveTraffic, PlanChannel, RecordProvisioned
 from services.registry.histories import CLUSTERS, STREAMS
+from services.registry.model.channels import ChannelRef, ChannelWeight
+from services.registry.model.clusters import ClusterSpec, RegisterCluster
+from services.registry.model.stream_commands import CreateStream, MoveTraffic, PlanChannel, RecordProvisioned
+from services.registry.model.streams import StreamSpec
+from services.registry.model.topics import canary_topic
 from services.registry.service import RegistryService
-from services.registry.streams import StreamSpec
-from services.registry.topics import canary_topic
 from tests.support.patience import Deadline, until
 
 STREAMS_MOVED: Final = 1_000

@@ -16,6 +16,7 @@ from grimp import ImportGraph
 from importlinter import Contract, ContractCheck, configuration, fields, output
 from importlinter.application.rendering import render_report
 from importlinter.application.use_cases import create_report, read_user_options
+from importlinter.contracts.layers import LayersContract
 from importlinter.domain.contract import registry
 
 ROOT: Final = Path(__file__).resolve().parent.parent
@@ -160,10 +161,12 @@ def lint(root: Path, config: Path) -> bool:
     roots = sorted({module.partition(".")[0] for module in modules})
     options.session_options["root_packages"] = roots
     EveryModuleOwned.modules = modules
-    EveryModuleOwned.owners = [_owner(contract) for contract in options.contracts_options]
+    owning = [each for each in options.contracts_options if each["type"] == AllowedImports.type_name]
+    EveryModuleOwned.owners = [_owner(contract) for contract in owning]
     options.contracts_options.append(
         {"id": "owned", "name": "every module is owned", "type": EveryModuleOwned.type_name}
     )
+    registry.register(LayersContract, "layers")
     for contract in (AllowedImports, EveryModuleOwned):
         registry.register(contract, contract.type_name)
     report = create_report(options, cache_dir=None)

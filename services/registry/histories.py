@@ -6,13 +6,13 @@ from typing import Final
 from braid.runtime.aggregates import Aggregates
 from braid.runtime.clocks.waits import Waits
 from braid.runtime.kinds import Kind
-from services.registry.clusters import Cluster, ClusterCommand, ClusterDecider, ClusterEvent
-from services.registry.codec import CLUSTER_CODEC, STREAM_CODEC
-from services.registry.commands import StreamCommand
-from services.registry.domain import StreamDecider
-from services.registry.events import StreamEvent
-from services.registry.streams import Stream
-from services.registry.world import World
+from services.registry.codec.events import CLUSTER_CODEC, STREAM_CODEC
+from services.registry.domain.streams import StreamDecider
+from services.registry.model.clusters import Cluster, ClusterCommand, ClusterDecider, ClusterEvent
+from services.registry.model.stream_commands import StreamCommand
+from services.registry.model.stream_events import StreamEvent
+from services.registry.model.streams import Stream
+from services.registry.policy.world import World
 
 CLUSTERS: Final[Kind[Cluster, ClusterCommand, ClusterEvent]] = Kind("cluster", ClusterDecider(), CLUSTER_CODEC)
 STREAMS: Final[Kind[Stream, StreamCommand, StreamEvent]] = Kind("stream", StreamDecider(), STREAM_CODEC)

@@ -7,11 +7,11 @@ from braid.kernel.limits import PROBE_INTERVAL_SECONDS, PROBE_TIMEOUT_SECONDS, P
 from braid.kernel.ports import Kafka, RpcService
 from braid.runtime.kinds import AnyKind
 from braid.runtime.replica import Replica
-from services.registry.desk import Desk
 from services.registry.histories import CLUSTERS, STREAMS
 from services.registry.peers import AssignerPeers
-from services.registry.servicer import NAME, registry_rpc
-from services.registry.servicer_metrics import Gauges
+from services.registry.reconciler.gauges import Gauges
+from services.registry.servicer.methods import NAME, registry_rpc
+from services.registry.servicer.request_context import Desk
 from services.registry.term import Term, Tuning
 
 TUNING_DEFAULT = Tuning(PRODUCER_SESSION_SECONDS, PROBE_INTERVAL_SECONDS, PROBE_TIMEOUT_SECONDS)

@@ -7,29 +7,29 @@ from dataclasses import dataclass
 from braid.kernel.ports import Kafka
 from braid.runtime.kinds import Change, Reloaded
 from braid.runtime.replica import Replica
-from services.registry.access import Access
-from services.registry.copies.keeper import CopiesKeeper
-from services.registry.crew import Signal
-from services.registry.events import FailoverBlocked, FailoverUnblocked, StreamDeleted
+from services.registry.health.rehearsals import Rehearsals
 from services.registry.histories import STREAMS
-from services.registry.lateness import Lateness
-from services.registry.loads import MeasuredLoad
-from services.registry.measurer import Measurer
+from services.registry.kafka.clients import Access
+from services.registry.liveness.own_lateness import Lateness
+from services.registry.liveness.producer_sessions import Sessions
+from services.registry.liveness.witnesses import Users, Witnesses
+from services.registry.model.cluster_loads import MeasuredLoad
+from services.registry.model.stream_events import FailoverBlocked, FailoverUnblocked, StreamDeleted
+from services.registry.model.streams import Stream
+from services.registry.model.thresholds import Thresholds
 from services.registry.ownership.mark_keeper import MarkKeeper
 from services.registry.ownership.mark_log import MarkLogs
 from services.registry.ownership.restoration import Restoration
 from services.registry.peers import Peers
-from services.registry.prober import Prober
-from services.registry.producers import Producers
-from services.registry.reconciler import Reconciler
-from services.registry.reconciler_drills import DrillJudge
-from services.registry.rehearsals import Rehearsals
-from services.registry.servicer_metrics import Gauges
-from services.registry.servicer_readers import Readers
-from services.registry.sessions import Sessions
-from services.registry.streams import Stream
-from services.registry.thresholds import Thresholds
-from services.registry.witnesses import Users, Witnesses
+from services.registry.reconciler.copies import CopiesKeeper
+from services.registry.reconciler.drills import DrillJudge
+from services.registry.reconciler.gauges import Gauges
+from services.registry.reconciler.loop import Reconciler
+from services.registry.reconciler.measurer import Measurer
+from services.registry.reconciler.prober import Prober
+from services.registry.term_tasks import Signal
+from services.registry.watches.clusters import Readers
+from services.registry.watches.routes import Producers
 
 _OF_BLOCKS = (FailoverBlocked, FailoverUnblocked, StreamDeleted)
 

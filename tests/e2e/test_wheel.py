@@ -83,7 +83,7 @@ def test_the_library_is_the_installed_one(clean_venv: Path) -> None:
 def test_services_are_importable_only_once_asked_for(clean_venv: Path) -> None:
     code = (
         "import importlib.util, braid._mesh; assert importlib.util.find_spec('services') is None; "
-        "braid._mesh.enable(); import services.registry.domain as domain; print(domain.__file__)"
+        "braid._mesh.enable(); import services.registry.domain.streams as domain; print(domain.__file__)"
     )
     printed = run([str(clean_venv / "bin" / "python"), "-c", code], clean_venv)
     assert clean_venv in Path(printed.strip()).parents

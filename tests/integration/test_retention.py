@@ -16,7 +16,7 @@ from braid.kernel.errors import ClusterUnavailable
 from braid.kernel.ports import KafkaAdmin, OffsetAt, TopicPartition
 from devmesh.brokers import KafkaBroker
 from devmesh.mesh import DevMesh
-from services.registry.topics import HOUR_MS
+from services.registry.model.topics import HOUR_MS
 from tests.support.brokers import READY_SECONDS, running_broker
 from tests.support.patience import until
 

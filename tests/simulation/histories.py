@@ -16,9 +16,9 @@ from services.assigner.model.progress_resets import ResetIntended
 from services.assigner.reconciler.group_loop import GROUPS
 from services.dlq.codec.events import REPLAYS
 from services.dlq.model import events as dlq
-from services.registry import events as registry
-from services.registry.channels import ChannelRef
 from services.registry.histories import CLUSTERS, STREAMS
+from services.registry.model import stream_events as registry
+from services.registry.model.channels import ChannelRef
 from tests.simulation.journal import Journal
 from tests.support.checkers import facts
 

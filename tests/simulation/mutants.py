@@ -58,10 +58,12 @@ from services.assigner.codec import events
 from services.assigner.model.events import SeenChannel
 from services.assigner.model.group import Group
 from services.assigner.policy import balance, constraints, homing, layout
-from services.registry import decommission, drain, reconciler
-from services.registry.channels import Channel, ChannelState
-from services.registry.commands import RecordSealed, StreamCommand
-from services.registry.world import World
+from services.registry.kafka import drain
+from services.registry.model.channels import Channel, ChannelState
+from services.registry.model.stream_commands import RecordSealed, StreamCommand
+from services.registry.policy import decommission
+from services.registry.policy.world import World
+from services.registry.reconciler import loop
 from tests.simulation.broken_progress import from_the_head, sent_at_once, without_gaps
 from tests.simulation.placed_wrongly import (
     borne_without_drains,
@@ -410,7 +412,7 @@ MUTANTS: Final = (
     Mutant(
         "a cluster called empty while a channel drains",
         "I11",
-        [(decommission, "left_on", _left_but_draining), (reconciler, "left_on", _left_but_draining)],
+        [(decommission, "left_on", _left_but_draining), (loop, "left_on", _left_but_draining)],
         ("empty-cluster",),
     ),
     Mutant(

@@ -6,16 +6,19 @@ from typing import Any, Final
 from braid.api.registry.v1 import route_pb2
 from braid.kafka.memory import link
 from braid.kernel.errors import ClusterUnavailable
-from services.registry import evidence, failover, health, lateness, policy, producers, witnesses
-from services.registry.evidence import Evidence, Look
-from services.registry.streams import Stream
-from services.registry.thresholds import Thresholds
-from services.registry.world import Room, World
+from services.registry.health import evidence, judge
+from services.registry.health.evidence import Evidence, Look
+from services.registry.liveness import own_lateness, witnesses
+from services.registry.model.streams import Stream
+from services.registry.model.thresholds import Thresholds
+from services.registry.policy import failover, plan
+from services.registry.policy.world import Room, World
+from services.registry.watches import routes
 from tests.simulation.mutants import Mutant
 from tests.simulation.plan import THREE_CLUSTERS
 
 
-def _heedless(self: lateness.Lateness, now: float) -> float:
+def _heedless(self: own_lateness.Lateness, now: float) -> float:
     return now
 
 
@@ -35,10 +38,10 @@ def _whoever_answers(look: Look, heard: witnesses.Heard) -> witnesses.Hearsay:
     return heard.everyone
 
 
-_after_bad: Final = health._after_bad
+_after_bad: Final = judge._after_bad
 
 
-def _down_at_once(judgement: health.Judgement, evidence: Evidence, thresholds: Thresholds) -> health.Judgement:
+def _down_at_once(judgement: judge.Judgement, evidence: Evidence, thresholds: Thresholds) -> judge.Judgement:
     return _after_bad(judgement, evidence, replace(thresholds, down_after_seconds=0.0))
 
 
@@ -70,14 +73,14 @@ HEALTH_MUTANTS: Final = (
     Mutant(
         "a cluster blamed for its registry's lateness",
         "health",
-        [(lateness.Lateness, "attentive", _heedless)],
+        [(own_lateness.Lateness, "attentive", _heedless)],
         ("stall-registry", "stall-registry", "slow-cluster"),
         {**_AILING, "fault_interval_seconds": 1.0},
     ),
     Mutant(
         "producers counted as hosts",
         "health",
-        [(producers, "_host", _host_of_its_own)],
+        [(routes, "_host", _host_of_its_own)],
         ("cut-voices",),
         _AILING,
     ),
@@ -119,14 +122,14 @@ HEALTH_MUTANTS: Final = (
     Mutant(
         "a moment's silence is a death",
         "health",
-        [(health, "_after_bad", _down_at_once)],
+        [(judge, "_after_bad", _down_at_once)],
         ("gasp-cluster",),
         _AILING,
     ),
     Mutant(
         "a spare counts that can take nothing",
         "traffic",
-        [(policy, "covered", _any_spare), (failover, "covered", _any_spare)],
+        [(plan, "covered", _any_spare), (failover, "covered", _any_spare)],
         ("slow-cluster",),
         {**_AILING, "clusters": THREE_CLUSTERS, "fault_seconds": 120.0, "fault_interval_seconds": 8.0},
     ),

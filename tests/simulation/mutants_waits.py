@@ -7,11 +7,12 @@ from braid.runtime.replica import Replica
 from services.assigner.domain.idle_wait import IdleWait
 from services.assigner.model.group import Group
 from services.assigner.reconciler import idle_groups, term
-from services.registry import decommission, drain, policy
-from services.registry.channels import Channel
-from services.registry.streams import Stream
-from services.registry.topics import HOUR_MS
-from services.registry.world import World
+from services.registry.kafka import drain
+from services.registry.model.channels import Channel
+from services.registry.model.streams import Stream
+from services.registry.model.topics import HOUR_MS
+from services.registry.policy import decommission, plan
+from services.registry.policy.world import World
 from tests.simulation.mutants import Mutant
 
 RESET_FAULTS: Final = ("reset-progress", "reset-progress", "reset-progress", "kill-service")
@@ -57,7 +58,7 @@ WAIT_MUTANTS: Final = (
         "a topic is kept by the wall clock",
         "I11 retention",
         [
-            (policy, "kept_for_ms", _kept_by_wall_clocks),
+            (plan, "kept_for_ms", _kept_by_wall_clocks),
             (decommission, "kept_for_ms", _kept_by_wall_clocks),
             _NEVER_STOPPED,
         ],

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from braid.stores.memory_server import MemoryBackup
-from services.registry.channels import ChannelRef
+from services.registry.model.channels import ChannelRef
 from tests.simulation.histories import ChannelSeen
 from tests.simulation.world import SERVICES, World
 from tests.support.checkers import facts

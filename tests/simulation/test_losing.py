@@ -15,10 +15,10 @@ from braid.kernel.offset_ranges import OffsetRange, united
 from braid.kernel.ports import BatchHead, KafkaAdmin, TopicPartition
 from braid.kernel.resumptions import Resumption
 from services.assigner.model import generations
-from services.registry import cuts, drain
-from services.registry.channels import Channel
-from services.registry.drain import Held
-from services.registry.own_records import OwnRecords
+from services.registry.kafka import drain, log_cuts
+from services.registry.kafka.drain import Held
+from services.registry.model.channels import Channel
+from services.registry.model.own_records import OwnRecords
 from tests.simulation.losing_plans import CUTS, REASSIGNMENTS, everything, losing
 from tests.simulation.mutants import Mutant
 from tests.simulation.plan import Plan
@@ -82,15 +82,19 @@ def test_reassigned_replicas_and_elected_leaders_are_no_loss() -> None:
     assert grown > 20
 
 
-async def _look_at_nothing(admin: KafkaAdmin, channel: Channel, resumptions: Collection[Resumption]) -> cuts.Finding:
+async def _look_at_nothing(
+    admin: KafkaAdmin, channel: Channel, resumptions: Collection[Resumption]
+) -> log_cuts.Finding:
     """Takes a log that goes on for one that lost nothing."""
-    return cuts.Finding((), (), "")
+    return log_cuts.Finding((), (), "")
 
 
-_look: Final = cuts.look
+_look: Final = log_cuts.look
 
 
-async def _believe_offsets(admin: KafkaAdmin, channel: Channel, resumptions: Collection[Resumption]) -> cuts.Finding:
+async def _believe_offsets(
+    admin: KafkaAdmin, channel: Channel, resumptions: Collection[Resumption]
+) -> log_cuts.Finding:
     """Tells a loss only from where a producer wrote on itself."""
     found = await _look(admin, channel, resumptions)
     seen = (
@@ -99,12 +103,12 @@ async def _believe_offsets(admin: KafkaAdmin, channel: Channel, resumptions: Col
     return found._replace(lost=united(seen))
 
 
-async def _judge_by_epochs(self: cuts.Log, told: Resumption, **how: bool) -> list[cuts.Span]:
+async def _judge_by_epochs(self: log_cuts.Log, told: Resumption, **how: bool) -> list[log_cuts.Span]:
     """Takes every leader that came within a connection for one that found the log cut."""
     if told.next > self.end or told.first < self.start:
         return []
     stop = (await self.span(await self.head(told.first))).stop
-    return [cuts.Span(stop, told.next)] if stop < told.next else []
+    return [log_cuts.Span(stop, told.next)] if stop < told.next else []
 
 
 def _any_record(self: OwnRecords, head: BatchHead, position: int) -> bool:
@@ -181,10 +185,10 @@ def test_a_mutant_is_caught(mutant: Mutant, seeds: tuple[int, ...]) -> None:
 @pytest.mark.parametrize(
     ("mutant", "seeds"),
     [
-        (Mutant("nobody looks for cuts", "I1", [(cuts, "look", _look_at_nothing)]), (3,)),
-        (Mutant("epochs prove a cut", "I1", [(cuts.Log, "lost", _judge_by_epochs)]), (0,)),
+        (Mutant("nobody looks for cuts", "I1", [(log_cuts, "look", _look_at_nothing)]), (3,)),
+        (Mutant("epochs prove a cut", "I1", [(log_cuts.Log, "lost", _judge_by_epochs)]), (0,)),
         (Mutant("any record proves there was none", "I11 losses", [(OwnRecords, "wrote", _any_record)]), (3,)),
-        (Mutant("a cut begins where it is seen", "I11 losses", [(cuts, "look", _believe_offsets)]), (3,)),
+        (Mutant("a cut begins where it is seen", "I11 losses", [(log_cuts, "look", _believe_offsets)]), (3,)),
         (Mutant("members go on behind a cut", "I3", [(MemoryFetcher, "_check_same", _any_log)]), (29, 37)),
         (Mutant("a commit outlives a cut", "I1 zero loss", [(restore, "_provable", _trust)]), (25,)),
     ],

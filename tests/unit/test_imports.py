@@ -11,8 +11,8 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 
 PACKAGES: Final = (
     *("braid", "braid.kernel", "braid.api", "braid.host", "braid.stores", "braid.kafka", "braid.rpc", "braid.runtime"),
-    *("braid.client", "braid.spark", "braid.testing", "braid.cli", "braid._mesh", "services", "services.registry"),
-    *("services.assigner", "services.dlq", "pipelines", "console", "devmesh", "demo", "braid.archive", "braid.drill"),
+    *("braid.client", "braid.spark", "braid.testing", "braid.cli", "braid._mesh", "services"),
+    *("pipelines", "console", "devmesh", "demo", "braid.archive", "braid.drill"),
 )
 
 # (module, statement): each must be refused.
@@ -52,13 +52,13 @@ MUTANTS: Final = (
     ("braid.drill.rehearsal", "import aiokafka"),
     ("braid.cli.dev", "import services"),
     ("braid._mesh.locate", "import devmesh"),
-    ("services.registry.domain", "import braid.api"),
-    ("services.registry.policy", "import datetime, time"),
-    ("services.registry.health", "import services.registry.codec"),
-    ("services.registry.channels", "import braid.runtime"),
+    ("services.registry.domain.streams", "import braid.api"),
+    ("services.registry.policy.plan", "import datetime, time"),
+    ("services.registry.health.judge", "import services.registry.codec.events"),
+    ("services.registry.model.channels", "import braid.runtime"),
     ("services.registry.__init__", "import services.assigner.domain.decide"),
-    ("services.registry.codec", "import services.assigner"),
-    ("services.registry.reconciler", "import braid.api"),
+    ("services.registry.codec.events", "import services.assigner"),
+    ("services.registry.reconciler.loop", "import braid.api"),
     ("braid.archive.chain", "import asyncio"),
     ("braid.cli.store", "import services"),
     ("braid.archive.directory", "import braid.runtime"),
@@ -77,17 +77,26 @@ MUTANTS: Final = (
     ("demo.tests", "import tests"),
 )
 
+# (module, statement): a package that imports one beside or above it, a module in no layer.
+LAYER_MUTANTS: Final = (
+    ("services.registry.model.topics", "import services.registry.policy.plan"),
+    ("services.registry.policy.spares", "import services.registry.domain.streams"),
+    ("services.assigner.policy.costs", "import services.assigner.domain.decide"),
+    ("services.dlq.model.letters", "import services.dlq.domain.replay"),
+    ("services.lagmon.model.lag", "import services.lagmon.policy"),
+)
+
 ALLOWED: Final = (
     ("braid.kernel.algebra", "import dataclasses, math, numpy"),
     ("braid.stores.sqlite", "import sqlite3, time\nimport braid.kernel"),
     ("braid.client.tracing", "import asyncio\nfrom opentelemetry import trace, metrics\nimport braid.kafka, braid.rpc"),
     ("braid.cli.dev", "import devmesh, typer, braid._mesh"),
-    ("services.registry.domain", "from services.registry import policy, health\nimport braid.kernel"),
-    ("services.registry.health", "import services.registry.policy"),
-    ("services.registry.reconciler", "from services.registry import codec, domain\nimport braid.kafka, structlog"),
-    ("services.registry.policy", "import numpy"),
-    ("services.registry.servicer", "import braid.api\nfrom services.registry import codec, domain"),
-    ("services.registry.codec", "import google.protobuf"),
+    ("services.registry.domain.streams", "from services.registry import model\nimport braid.kernel"),
+    ("services.registry.health.judge", "import services.registry.policy.plan"),
+    ("services.registry.reconciler.loop", "from services.registry import codec, domain\nimport braid.kafka, structlog"),
+    ("services.registry.policy.plan", "import numpy"),
+    ("services.registry.servicer.methods", "import braid.api\nfrom services.registry import codec, domain"),
+    ("services.registry.codec.events", "import google.protobuf"),
     ("services.registry.config", "import pydantic_settings"),
     ("services.dlq.reconciler.term", "import braid.client"),
     ("demo.acts", "import braid, psutil, devmesh"),
@@ -104,7 +113,13 @@ def check(root: Path) -> tuple[int, str]:
 
 def write_checkout(root: Path, *modules: tuple[str, str]) -> Path:
     """Writes the packages, empty, and the given modules with the packages they are in."""
-    inner = {module.rpartition(".")[0] for module, _ in modules}
+    inner = {module.rpartition(".")[0] for module, _ in modules} | {
+        ".".join(path.relative_to(ROOT).with_suffix("").parts[:3])
+        for path in (ROOT / "services").glob("*/*/*.py")  # each layer of the real ones must exist
+    }
+    for path in (ROOT / "services").glob("*/*.py"):
+        root.joinpath(path.relative_to(ROOT).parent).mkdir(parents=True, exist_ok=True)
+        (root / path.relative_to(ROOT)).touch()
     for package in sorted({*PACKAGES, *inner}):
         directory = root.joinpath(*package.split("."))
         directory.mkdir(parents=True, exist_ok=True)
@@ -117,8 +132,13 @@ def write_checkout(root: Path, *modules: tuple[str, str]) -> Path:
 @pytest.fixture(scope="module")
 def broken(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The report on a checkout that breaks every contract."""
-    targets = ("braid.kafka.client", ""), ("services.assigner.domain.decide", ""), ("services.registry.codec", "")
-    code, report = check(write_checkout(tmp_path_factory.mktemp("broken"), *targets, *MUTANTS))
+    targets = (
+        ("braid.kafka.client", ""),
+        ("services.assigner.domain.decide", ""),
+        ("services.dlq.domain.replay", ""),
+        ("services.registry.codec.events", ""),
+    )
+    code, report = check(write_checkout(tmp_path_factory.mktemp("broken"), *targets, *MUTANTS, *LAYER_MUTANTS))
     assert code == 1
     return report
 
@@ -126,6 +146,17 @@ def broken(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.mark.parametrize(("module", "statement"), MUTANTS)
 def test_a_forbidden_import_is_refused(broken: str, module: str, statement: str) -> None:
     assert f"{module.removesuffix('.__init__')}:1 may not import " in broken
+
+
+@pytest.mark.parametrize(("module", "statement"), LAYER_MUTANTS)
+def test_an_import_upwards_is_refused(broken: str, module: str, statement: str) -> None:
+    assert f"{module} -> {statement.removeprefix('import ')}" in broken
+
+
+def test_a_module_in_no_layer_is_refused(tmp_path: Path) -> None:
+    code, report = check(write_checkout(tmp_path, ("services.registry.novelty", "")))
+    assert code == 1
+    assert "novelty" in report
 
 
 def test_every_contract_is_broken_by_some_mutant(broken: str) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from braid.kernel.errors import Invalid
 from braid.kernel.ids import check_name
-from services.registry.thresholds import check_overrides
+from services.registry.model.thresholds import check_overrides
 
 TOPIC_PREFIX_DEFAULT = "braid."
 _ADDRESS = re.compile(r"(\[[0-9a-fA-F:]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 from braid.kernel.errors import Invalid, Refused
 from braid.kernel.limits import REPLICATION_MAX
-from services.registry.channels import IN_USE
-from services.registry.commands import IntendReassignment, RecordCopies
-from services.registry.events import CopiesSettled, ReassignmentIntended, StreamEvent
-from services.registry.streams import Stream
+from services.registry.model.channels import IN_USE
+from services.registry.model.stream_commands import IntendReassignment, RecordCopies
+from services.registry.model.stream_events import CopiesSettled, ReassignmentIntended, StreamEvent
+from services.registry.model.streams import Stream
 
 
 def intend_reassignment(state: Stream, command: IntendReassignment) -> Sequence[StreamEvent]:

@@ -14,8 +14,8 @@ from braid.kernel.errors import BraidError, Refused
 from braid.kernel.limits import TRY_APPEND_SECONDS
 from braid.kernel.ports import KafkaAdmin, KafkaCluster
 from services.registry.model.marks import UNMARKED
+from services.registry.model.topics import channel_of
 from services.registry.ownership.mark_log import MarkLogs, belongs_to
-from services.registry.topics import channel_of
 
 TAKE_OVER_UNMARKED: Final = "unmarked"
 

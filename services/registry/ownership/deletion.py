@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from braid.kernel.ids import SEAL_CANARY
 from braid.kernel.limits_marks import SEAL_CANARIES_MAX
 from braid.kernel.ports import Clock, OffsetAt, TopicDescription, TopicPartition
-from services.registry.access import Access
-from services.registry.channels import SPARE, Channel, ChannelState
-from services.registry.clusters import Cluster
-from services.registry.commands import RecordFound, RecordRetired, StreamCommand
-from services.registry.drain import Held, close_log
-from services.registry.ownership.log_reading import read_records
+from services.registry.kafka.clients import Access
+from services.registry.kafka.drain import Held, close_log
+from services.registry.kafka.log_reading import read_records
+from services.registry.model.channels import SPARE, Channel, ChannelState
+from services.registry.model.clusters import Cluster
+from services.registry.model.stream_commands import RecordFound, RecordRetired, StreamCommand
 from services.registry.ownership.mark_log import MarkLogs
 from services.registry.peers import Peers
 

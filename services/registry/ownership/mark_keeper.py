@@ -10,13 +10,13 @@ from braid.kernel.errors import BraidError
 from braid.kernel.limits import RECONCILE_SECONDS
 from braid.kernel.limits_marks import MARK_LOOK_SECONDS, MARK_RETRY_SECONDS
 from braid.runtime.replica import Replica
-from services.registry.access import Access
-from services.registry.clusters import Cluster
-from services.registry.crew import Crew
 from services.registry.histories import CLUSTERS
+from services.registry.kafka.clients import Access
 from services.registry.model.belonging import RecordForeignMark, RecordMark
+from services.registry.model.clusters import Cluster
 from services.registry.model.marks import UNMARKED
 from services.registry.ownership.mark_log import MarkLogs
+from services.registry.term_tasks import Crew
 
 
 class MarkKeeper:

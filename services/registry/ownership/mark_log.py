@@ -10,9 +10,9 @@ from typing import NamedTuple
 from braid.kernel.errors import AlreadyExists, ClusterUnavailable, Refused
 from braid.kernel.limits import TRY_APPEND_SECONDS
 from braid.kernel.ports import Clock, KafkaAdmin, KafkaCluster, OffsetAt, TopicPartition
+from services.registry.kafka.log_reading import read_records
 from services.registry.model.marks import UNMARKED, Claim, encode, owner
-from services.registry.ownership.log_reading import read_records
-from services.registry.topics import MARK_CONFIG, default_copies, mark_topic, prefix_of_mark
+from services.registry.model.topics import MARK_CONFIG, default_copies, mark_topic, prefix_of_mark
 
 
 class _Log(NamedTuple):

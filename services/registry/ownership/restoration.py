@@ -20,17 +20,17 @@ from braid.kernel.limits_marks import (
 )
 from braid.kernel.ports import KafkaAdmin, TopicDescription
 from braid.runtime.replica import Replica
-from services.registry.access import Access
-from services.registry.channels import Channel, ChannelRef
-from services.registry.clusters import Cluster, RepeatDecommission
-from services.registry.commands import IntendRetirement, RecordFound
-from services.registry.comparing import Comparison, compare
 from services.registry.histories import CLUSTERS, STREAMS, read_world
+from services.registry.kafka.clients import Access
 from services.registry.model.belonging import RecordCompared
+from services.registry.model.channels import Channel, ChannelRef
+from services.registry.model.clusters import Cluster, RepeatDecommission
+from services.registry.model.stream_commands import IntendRetirement, RecordFound
+from services.registry.model.topics import SEALED, channel_of, topic_config
 from services.registry.ownership.deletion import was_written
 from services.registry.ownership.mark_log import MarkLogs
 from services.registry.peers import Peers
-from services.registry.topics import SEALED, channel_of, topic_config
+from services.registry.policy.comparison import Comparison, compare
 
 
 class Restoration:

@@ -15,7 +15,7 @@ from braid.kernel.ports import HistoryId
 from braid.rpc.mesh_client import ServiceClient
 from braid.runtime.kinds import AnyKind
 from services.assigner.reconciler.group_loop import GROUPS
-from services.registry.codec import read_ranges
+from services.registry.codec.events import read_ranges
 from services.registry.histories import CLUSTERS, STREAMS
 from tests.e2e.chaos.clock_offsets import ClockOffsets, now_ms
 from tests.e2e.chaos.load import GROUP

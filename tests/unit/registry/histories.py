@@ -4,14 +4,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from braid.kernel.decider import Context
-from services.registry.channels import Channel, ChannelRef, ChannelState, ChannelWeight
-from services.registry.clusters import Cluster, ClusterCommand, ClusterDecider, ClusterEvent, ClusterSpec, Health
-from services.registry.commands import CreateStream, MoveTraffic, PlanChannel, RecordProvisioned, StreamCommand
-from services.registry.domain import StreamDecider
-from services.registry.events import StreamEvent
-from services.registry.policy import waits
-from services.registry.streams import Stream, StreamSpec
-from services.registry.world import World
+from services.registry.domain.streams import StreamDecider
+from services.registry.model.channels import Channel, ChannelRef, ChannelState, ChannelWeight
+from services.registry.model.clusters import Cluster, ClusterCommand, ClusterDecider, ClusterEvent, ClusterSpec, Health
+from services.registry.model.stream_commands import (
+    CreateStream,
+    MoveTraffic,
+    PlanChannel,
+    RecordProvisioned,
+    StreamCommand,
+)
+from services.registry.model.stream_events import StreamEvent
+from services.registry.model.streams import Stream, StreamSpec
+from services.registry.policy.plan import waits
+from services.registry.policy.world import World
 
 START_MS = 1_800_000_000_000
 LOGS = StreamSpec({"live": 4}, clusters=("east", "west"))

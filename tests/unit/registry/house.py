@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from services.registry.channels import ChannelRef, ChannelState
-from services.registry.clusters import Cluster
-from services.registry.commands import (
+from services.registry.model.channels import ChannelRef, ChannelState
+from services.registry.model.cluster_loads import MeasuredLoad
+from services.registry.model.clusters import Cluster
+from services.registry.model.stream_commands import (
     MoveTraffic,
     RecordDrained,
     RecordEndOffsets,
@@ -17,12 +18,11 @@ from services.registry.commands import (
     RecordSealed,
     StreamCommand,
 )
-from services.registry.decommission import Stage, progress
-from services.registry.loads import MeasuredLoad
-from services.registry.policy import plan
-from services.registry.streams import Stream, StreamSpec
-from services.registry.work import Work, next_work
-from services.registry.world import World
+from services.registry.model.streams import Stream, StreamSpec
+from services.registry.policy.channel_work import Work, next_work
+from services.registry.policy.decommission import Stage, progress
+from services.registry.policy.plan import plan
+from services.registry.policy.world import World
 from tests.unit.registry.histories import StreamHistory, cluster, created, led
 
 WEST = cluster("west")

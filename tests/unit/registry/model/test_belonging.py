@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from services.registry.clusters import CancelDecommission, Decommission, RecordEmptied, RepeatDecommission
-from services.registry.decommission import plan_emptied
 from services.registry.model.belonging import Belonging
-from services.registry.world import World
+from services.registry.model.clusters import CancelDecommission, Decommission, RecordEmptied, RepeatDecommission
+from services.registry.policy.decommission import plan_emptied
+from services.registry.policy.world import World
 from tests.unit.registry.histories import cluster, run_cluster
 
 

@@ -1,0 +1,1 @@
+"""Events, specs and snapshots as messages and bytes."""

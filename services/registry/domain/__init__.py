@@ -1,0 +1,1 @@
+"""Rules of streams and clusters: decide and evolve. Pure."""

@@ -1,0 +1,1 @@
+"""Judges the health of clusters by what is observed of them. Pure."""

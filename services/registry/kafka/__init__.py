@@ -1,0 +1,1 @@
+"""Steps on Kafka clusters: one attempt a call, no rules."""

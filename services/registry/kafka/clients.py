@@ -1,0 +1,65 @@
+"""Clients of Kafka clusters for one term: one admin and one offsets client each, made when first used. No rules."""
+
+from braid.kernel.errors import ClusterUnavailable
+from braid.kernel.ports import ClusterDescription, Kafka, KafkaAdmin, KafkaCluster, KafkaOffsets
+from services.registry.model.clusters import Cluster, ClusterSpec
+
+_Address = tuple[str, str]
+
+
+class Access:
+    """Keeps clients by address, so that a cluster that moves gets new ones."""
+
+    def __init__(self, kafka: Kafka) -> None:
+        self._kafka = kafka
+        self._admins: dict[tuple[_Address, str], KafkaAdmin] = {}
+        self._offsets: dict[_Address, KafkaOffsets] = {}
+
+    def admin(self, cluster: Cluster, purpose: str = "work") -> KafkaAdmin:
+        """The admin client; probes use one of their own, so that long calls do not make them late."""
+        key = (_address(cluster.spec), purpose)
+        if key not in self._admins:
+            self._admins[key] = self._open(cluster.spec).admin()
+        return self._admins[key]
+
+    async def described(self, cluster: Cluster) -> ClusterDescription:
+        """What a registered cluster says of itself.
+
+        Raises:
+            ClusterUnavailable: it does not answer, or was replaced, which is still to be recorded.
+        """
+        found = await self.admin(cluster).describe_cluster()
+        if found.cluster_id != cluster.kafka_cluster_id:
+            raise ClusterUnavailable(f"cluster {cluster.name} was replaced, which is still to be recorded")
+        return found
+
+    def offsets(self, cluster: Cluster) -> KafkaOffsets:
+        """The client for committed offsets."""
+        key = _address(cluster.spec)
+        if key not in self._offsets:
+            self._offsets[key] = self._open(cluster.spec).offsets()
+        return self._offsets[key]
+
+    def once(self, spec: ClusterSpec) -> KafkaAdmin:
+        """An admin client for a cluster that is not registered; the caller closes it. Raises `Invalid`."""
+        return self._open(spec).admin()
+
+    def reader(self, spec: ClusterSpec) -> KafkaCluster:
+        """What reads a cluster's logs, by clients that whoever opens them closes."""
+        return self._open(spec)
+
+    async def close(self) -> None:
+        """Frees all connections."""
+        admins, self._admins = self._admins, {}
+        offsets, self._offsets = self._offsets, {}
+        for admin in admins.values():
+            await admin.close()
+        for client in offsets.values():
+            await client.close()
+
+    def _open(self, spec: ClusterSpec) -> KafkaCluster:
+        return self._kafka.cluster(spec.bootstrap, spec.security_profile)
+
+
+def _address(spec: ClusterSpec) -> _Address:
+    return spec.bootstrap, spec.security_profile

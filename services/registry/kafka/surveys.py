@@ -1,0 +1,166 @@
+"""What is known of a channel's logs and of what its groups have done there: read from the cluster itself."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from braid.kernel.commit_epochs import newest_epoch
+from braid.kernel.offset_ranges import Ranges, united
+from braid.kernel.ports import KafkaAdmin, OffsetAt, TopicPartition
+from services.registry.kafka.clients import Access
+from services.registry.kafka.reappeared import lies_there
+from services.registry.model.channels import Channel
+from services.registry.model.clusters import Cluster
+from services.registry.model.losses import missing
+from services.registry.peers import Peers
+
+
+def partitions_of(channel: Channel) -> Sequence[TopicPartition]:
+    """The channel's partitions on its cluster."""
+    return [TopicPartition(channel.topic, number) for number in range(channel.partitions)]
+
+
+async def read_ends(
+    admin: KafkaAdmin, channel: Channel, leaderless: Collection[TopicPartition] = ()
+) -> Mapping[TopicPartition, int]:
+    """Where each partition that has a leader ends now, in order."""
+    partitions = [each for each in partitions_of(channel) if each not in leaderless]
+    found = await admin.offsets_at(dict.fromkeys(partitions, OffsetAt.LATEST))
+    return {partition: found[partition] for partition in partitions}
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What is known of a sealed channel's logs, by partition, in order.
+
+    Attributes:
+        bases: By group, up to where each log is done; -1 without progress.
+        committed: The same as committed. It is more where the log was cut short and written on since: what a group
+            did beyond the cut was lost, and tells how far the log went.
+        starts, ends: Where the logs start and end now.
+        recorded: Where they ended after the seal.
+        receipts: Below which offset producers have receipts; empty when none told any.
+        told: What is told as lost already.
+        overwritten: What of that never comes back.
+        reappeared: Whether all the rest of it lies in the logs again, and nothing else in its place.
+    """
+
+    bases: Mapping[str, Mapping[TopicPartition, int]]
+    committed: Mapping[str, Mapping[TopicPartition, int]]
+    starts: Mapping[TopicPartition, int]
+    ends: Mapping[TopicPartition, int]
+    recorded: Mapping[TopicPartition, int]
+    receipts: Mapping[TopicPartition, int]
+    told: Ranges
+    overwritten: Ranges
+    reappeared: bool
+
+    @property
+    def known(self) -> Mapping[str, Mapping[TopicPartition, int]]:
+        """By who knows it, up to which offset each log went."""
+        return {"the registry": self.recorded, "a producer": self.receipts, **self.committed}
+
+    def lost(self) -> Ranges:
+        """What the logs lack; what was told stays until its own records are there again."""
+        everywhere = [tuple(offsets.values()) for offsets in self.known.values() if offsets]
+        lacking = missing(everywhere, tuple(self.ends.values()))
+        return united((*self.told, *lacking)) if lacking or not self.reappeared else self.overwritten
+
+    def unfinished(self) -> list[str]:
+        """Groups with work left, for people."""
+        left = {group: records_left(bases, self.starts, self.recorded) for group, bases in self.bases.items()}
+        return [f"{group} ({count} records)" for group, count in left.items() if count]
+
+
+async def take(
+    access: Access,
+    peers: Peers,
+    cluster: Cluster,
+    stream: str,
+    channel: Channel,
+    leaderless: Collection[TopicPartition] = (),
+) -> Survey:
+    """Reads all there is to know; of leaderless partitions what was known before."""
+    admin, partitions = access.admin(cluster), partitions_of(channel)
+    groups = await peers.groups(stream, channel.ref.lane)
+    found = {group: await progress(access, cluster, group, channel, leaderless) for group in groups}
+    led = [each for each in partitions if each not in leaderless]
+    recorded = dict(zip(partitions, channel.end_offsets or (), strict=True))
+    receipts = dict(zip(partitions, channel.acknowledged, strict=True)) if channel.acknowledged else {}
+    starts = {**dict.fromkeys(partitions, 0), **await admin.offsets_at(dict.fromkeys(led, OffsetAt.EARLIEST))}
+    ends = {**recorded, **await read_ends(admin, channel, leaderless)}
+    told = [each for each in channel.lost if each not in channel.overwritten]
+    reappeared = not leaderless and all([await lies_there(admin, channel.topic, each) for each in told])
+    return Survey(
+        {group: each.provable for group, each in found.items()},
+        {group: each.committed for group, each in found.items()},
+        {each: starts[each] for each in partitions},
+        ends,
+        recorded,
+        receipts,
+        channel.lost,
+        channel.overwritten,
+        reappeared,
+    )
+
+
+async def leaderless_of(admin: KafkaAdmin, channel: Channel) -> Collection[TopicPartition]:
+    leaders = (await admin.describe_topics([channel.topic]))[channel.topic].leaders
+    return [TopicPartition(channel.topic, number) for number, leader in enumerate(leaders) if leader < 0]
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Up to where a group is done with each log, as `committed`, and so far as the log bears that out; -1: nothing."""
+
+    committed: Mapping[TopicPartition, int]
+    provable: Mapping[TopicPartition, int]
+
+
+async def progress(
+    access: Access, cluster: Cluster, group: str, channel: Channel, leaderless: Collection[TopicPartition] = ()
+) -> Progress:
+    """Reads a group's progress. It is provable below where leaders later than the commit knows of began to write."""
+    partitions = partitions_of(channel)
+    found = await access.offsets(cluster).committed(group, partitions)
+    epochs = {each: newest_epoch(found[each]) for each in partitions if each not in leaderless}
+    known = {each: epoch for each, epoch in epochs.items() if epoch >= 0}
+    ends = await access.admin(cluster).epoch_ends(known) if known else {}
+    committed = {each: found[each].offset for each in partitions}
+    cut = {each: min(committed[each], end) for each, end in ends.items() if end >= 0}
+    return Progress(committed, {**committed, **cut})
+
+
+def losses(known: Mapping[str, Mapping[TopicPartition, int]], ends: Mapping[TopicPartition, int]) -> list[str]:
+    """Logs that end before what somebody knows to have been in them, for people; a drain does not end over them.
+
+    Args:
+        known: By who knows it, up to which offset each log went.
+        ends: Where they end now.
+    """
+    return [
+        f"{who} saw {partition.topic}/{partition.partition} up to {offset}, it ends at {ends[partition]}:"
+        f" offsets {ends[partition]} to {offset - 1} are lost?"
+        for who, offsets in known.items()
+        for partition, offset in offsets.items()
+        if offset > ends[partition]
+    ]
+
+
+def records_left(
+    bases: Mapping[TopicPartition, int], starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
+) -> int:
+    """How much of the channel a group may still have to do: from the base of each partition to its end.
+
+    The base is the committed offset: everything below it is done. What is done beyond it (the envelope's ranges)
+    leaves a gap below, so it does not count. Without progress a partition is done only when it holds nothing.
+
+    Args:
+        bases: Committed offset per partition, -1 without progress.
+        starts: Where each log starts.
+        ends: Where it ended when it was sealed.
+    """
+    left = 0
+    for partition, end in ends.items():
+        base = bases.get(partition, -1)
+        left += max(0, end - (base if base >= 0 else starts[partition]))
+    return left

@@ -1,0 +1,1 @@
+"""What a term knows of connections; gone with the term. Pure."""

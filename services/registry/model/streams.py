@@ -1,0 +1,183 @@
+"""A stream's declaration and state: values and their checks. What may happen to them is in `domain.py`. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import Final
+
+from braid.kernel.errors import Invalid, NotFound, Refused
+from braid.kernel.ids import check_name
+from braid.kernel.limits import (
+    LANES_MAX,
+    PARTITIONS_MAX,
+    RECORD_BYTES_MAX,
+    RECORD_BYTES_MAX_DEFAULT,
+    RECORD_BYTES_MIN,
+    REPLICATION_MAX,
+    RETENTION_HOURS_DEFAULT,
+    RETENTION_HOURS_MAX,
+)
+from braid.kernel.limits_health import RIDE_OUT_SECONDS_MAX
+from services.registry.model.channels import CONSUMABLE, Channel, ChannelRef, ChannelState
+from services.registry.model.drills import Drill
+from services.registry.model.topics import check_topic_config
+
+DEAD_LETTER_LANE: Final = "dlq"
+DEAD_LETTER_PARTITIONS: Final = 1
+
+
+class FailoverMode(Enum):
+    """What happens when a cluster that carries the stream is down."""
+
+    AUTOMATIC = "AUTOMATIC"
+    PROPOSE = "PROPOSE"
+    OFF = "OFF"
+
+
+@dataclass(frozen=True, slots=True)
+class StreamSpec:
+    """What a person declares about a stream.
+
+    Attributes:
+        lanes: Partitions of each lane's channels. A lane `dlq` is always there.
+        clusters: Clusters that may carry it, in order of preference; empty for every cluster.
+        replication_factor: Copies of a partition; 0 for the cluster's own default.
+        ordered: A new channel is consumed only once the lane's older ones are drained.
+        ride_out_seconds: How long its appends may hang because brokers died, until its traffic leaves; None for what
+            its cluster declares.
+        drill: The failure it rehearses for another stream; None where it carries an application's records.
+    """
+
+    lanes: Mapping[str, int]
+    clusters: tuple[str, ...] = ()
+    replication_factor: int = 0
+    retention_hours: int = RETENTION_HOURS_DEFAULT
+    max_record_bytes: int = RECORD_BYTES_MAX_DEFAULT
+    failover: FailoverMode = FailoverMode.AUTOMATIC
+    topic_config: Mapping[str, str] = field(default_factory=dict)
+    ordered: bool = False
+    ride_out_seconds: float | None = None
+    drill: Drill | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """State of one stream's history; `exists` is False before it was created and after it was deleted.
+
+    Attributes:
+        channels: In order of planning; of the retired, only the latest.
+        generations: Per lane, the last one used. It survives deletion: a generation is never used again.
+        blocked: Per cluster, why traffic cannot leave it.
+        proposed: Clusters a person was asked to move the stream away from.
+        failovers_ms: Times of the latest automatic moves.
+        changes: Events so far; the etag.
+    """
+
+    name: str
+    exists: bool = False
+    spec: StreamSpec = StreamSpec({})
+    create_time_ms: int = 0
+    route_revision: int = 0
+    channels: tuple[Channel, ...] = ()
+    generations: Mapping[str, int] = field(default_factory=dict)
+    blocked: Mapping[str, str] = field(default_factory=dict)
+    proposed: tuple[str, ...] = ()
+    failovers_ms: tuple[int, ...] = ()
+    changes: int = 0
+
+    @property
+    def etag(self) -> str:
+        """Changes with every change."""
+        return str(self.changes)
+
+    def channel(self, ref: ChannelRef) -> Channel:
+        """One channel. Raises `NotFound`."""
+        for channel in self.channels:
+            if channel.ref == ref:
+                return channel
+        raise NotFound(f"stream {self.name} has no channel {ref}", field="channel")
+
+    def active(self, lane: str) -> Sequence[Channel]:
+        """The lane's active channels."""
+        return [each for each in self.channels if each.ref.lane == lane and each.state is ChannelState.ACTIVE]
+
+    def waits_for(self, channel: Channel) -> Sequence[Channel]:
+        """The channels that must be drained before this one is consumed, where the stream is ordered.
+
+        Those of its lane that left the route before it did: an ordered lane has one active channel at a time.
+        """
+        if not self.keeps_order(channel.ref.lane) or channel.state not in CONSUMABLE or channel.released:
+            return ()
+        active = channel.state is ChannelState.ACTIVE
+        return [
+            each
+            for each in self.channels
+            if each.ref.lane == channel.ref.lane and each.state is ChannelState.DRAINING and each.ref != channel.ref
+            if active or each.drain_revision < channel.drain_revision
+        ]
+
+    def keeps_order(self, lane: str) -> bool:
+        """Whether a lane's channels are consumed one after the other."""
+        return self.spec.ordered and lane != DEAD_LETTER_LANE
+
+    def with_channel(self, changed: Channel) -> "Stream":
+        """The stream with one channel replaced."""
+        return replace(self, channels=tuple(changed if each.ref == changed.ref else each for each in self.channels))
+
+
+def check_stream_spec(spec: StreamSpec) -> StreamSpec:
+    """Returns the declaration with defaults filled in and the dead-letter lane added.
+
+    Raises:
+        Invalid: a field is out of form; `field` names it.
+    """
+    lanes = _checked_lanes(spec.lanes)
+    for position, cluster in enumerate(spec.clusters):
+        check_name(cluster, f"spec.clusters[{position}]")
+        if cluster in spec.clusters[:position]:
+            raise Invalid(f"cluster {cluster} is named twice", field=f"spec.clusters[{position}]")
+    if not 0 <= spec.replication_factor <= REPLICATION_MAX:
+        remedy = f"declare 1 to {REPLICATION_MAX}, or leave it out for three where a cluster has so many brokers"
+        message = f"{spec.replication_factor} copies are not between 1 and {REPLICATION_MAX}"
+        raise Invalid(message, field="spec.replication_factor", remedy=remedy)
+    retention_hours = spec.retention_hours or RETENTION_HOURS_DEFAULT
+    _within(retention_hours, 1, RETENTION_HOURS_MAX, "spec.retention_hours")
+    max_record_bytes = spec.max_record_bytes or RECORD_BYTES_MAX_DEFAULT
+    _within(max_record_bytes, RECORD_BYTES_MIN, RECORD_BYTES_MAX, "spec.max_record_bytes")
+    check_topic_config(spec.topic_config)
+    if spec.ride_out_seconds is not None and not 0 <= spec.ride_out_seconds <= RIDE_OUT_SECONDS_MAX:
+        remedy = f"use 0 to {RIDE_OUT_SECONDS_MAX:g}, or leave it out for what the cluster declares"
+        raise Invalid(f"{spec.ride_out_seconds:g} is out of bounds", field="spec.ride_out_seconds", remedy=remedy)
+    return replace(spec, lanes=lanes, retention_hours=retention_hours, max_record_bytes=max_record_bytes)
+
+
+def check_order(stream: Stream, lane: str, active: int, field: str) -> None:
+    """Raises `Refused` for so many active channels of an ordered lane: records keep their order within one channel."""
+    if active > 1 and stream.keeps_order(lane):
+        message = f"lane {lane} of stream {stream.name} would be on {active} channels: between them no order holds"
+        remedy = "have it on one cluster, or let the stream not be ordered"
+        raise Refused(message, field=field, remedy=remedy)
+
+
+def check_partitions(partitions: int, field: str) -> None:
+    """Raises `Invalid` for no partitions or too many."""
+    _within(partitions, 1, PARTITIONS_MAX, field)
+
+
+def _checked_lanes(lanes: Mapping[str, int]) -> Mapping[str, int]:
+    if not any(lane != DEAD_LETTER_LANE for lane in lanes):
+        raise Invalid("a stream needs a lane", field="spec.lanes", remedy="name one, for example live: {partitions: 4}")
+    checked = {DEAD_LETTER_LANE: DEAD_LETTER_PARTITIONS, **lanes}
+    if len(checked) > LANES_MAX:
+        raise Invalid(
+            f"{len(checked)} lanes are more than {LANES_MAX}, {DEAD_LETTER_LANE} included", field="spec.lanes"
+        )
+    for lane, partitions in checked.items():
+        check_name(lane, f"spec.lanes.{lane}")
+        check_partitions(partitions, f"spec.lanes.{lane}.partitions")
+    return dict(sorted(checked.items()))
+
+
+def _within(value: int, low: int, high: int, field: str) -> None:
+    if not low <= value <= high:
+        raise Invalid(f"{value} is not between {low} and {high}", field=field)

@@ -1,0 +1,1 @@
+"""Algorithms over the model: where traffic goes, and what comes next. Pure."""

@@ -1,0 +1,244 @@
+"""Emptying a cluster: how its streams leave, some at a time, and what is left on it. Pure.
+
+A cluster that is being decommissioned takes no new traffic (`Cluster.takes_traffic`). Active channels leave it by
+moves, all lanes of a stream in one append or none of them; spares there are retired by `policy.py`, which makes others
+elsewhere; draining channels drain as ever; drained ones stay for their stream's retention, unless they are to be
+discarded. When the cluster dies meanwhile, its traffic leaves by failover and the rest waits for it.
+
+The cluster is empty when no channel of any stream, a deleted one included, may have a topic there.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from braid.kernel.errors import FailoverBlocked
+from braid.kernel.limits import DECOMMISSION_STREAMS_AT_ONCE
+from services.registry.model.channels import CONSUMABLE, SPARE, Channel, ChannelState, DrainStep
+from services.registry.model.clusters import Cluster, ClusterCommand, RecordEmptied
+from services.registry.model.stream_commands import PlanChannel, StreamCommand
+from services.registry.model.streams import FailoverMode, Stream
+from services.registry.model.topics import HOUR_MS
+from services.registry.policy.moves import LaneMove, MoveOrder, as_command, plan_move
+from services.registry.policy.world import Room, World
+
+
+class Stage(Enum):
+    """How far a decommission is, by what needs attention most."""
+
+    BLOCKED = "BLOCKED"
+    STRANDED = "STRANDED"
+    MOVING = "MOVING"
+    DRAINING = "DRAINING"
+    KEEPING = "KEEPING"
+    CLEARING = "CLEARING"
+    EMPTY = "EMPTY"
+
+
+@dataclass(frozen=True, slots=True)
+class Departure:
+    """A stream's way off a cluster: its moves, or why it stays."""
+
+    stream: str
+    moves: tuple[LaneMove, ...] = ()
+    blocked: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """A channel that may have a topic on the cluster."""
+
+    stream: Stream
+    channel: Channel
+
+    @property
+    def name(self) -> str:
+        """The channel's name in the whole mesh."""
+        return str(self.channel.id(self.stream.name))
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterDecision:
+    """A command on a cluster, and what led to it."""
+
+    cluster: str
+    command: ClusterCommand
+    cause: str
+
+
+class Wave:
+    """How many more streams may begin to change over: fewer while the producers of earlier ones have not let go.
+
+    Attributes:
+        clusters: What they leave.
+    """
+
+    def __init__(self, world: World) -> None:
+        self.clusters = frozenset(each.name for each in world.clusters.values() if each.exists and each.decommissioning)
+        under_way = sum(self._changes_over(stream) for stream in world.streams.values()) if self.clusters else 0
+        self._left = DECOMMISSION_STREAMS_AT_ONCE - under_way
+
+    def join(self) -> bool:
+        """Whether there is a place for one more; it is taken."""
+        self._left -= 1
+        return self._left >= 0
+
+    def _changes_over(self, stream: Stream) -> bool:
+        here = [channel for channel in stream.channels if channel.cluster in self.clusters]
+        return any(channel.drain_step is DrainStep.PRODUCERS for channel in here)
+
+
+def left_on(world: World, cluster: str) -> Sequence[Left]:
+    """What keeps a cluster from being empty, by stream."""
+    return [
+        Left(stream, channel)
+        for stream in world.streams.values()
+        for channel in stream.channels
+        if channel.live and channel.cluster == cluster
+    ]
+
+
+def plan_emptied(world: World) -> Sequence[ClusterDecision]:
+    """Clusters that are empty and are to be called so; none that was not compared since the store was restored."""
+    waiting = [each for each in world.clusters.values() if each.decommissioning and not each.emptied]
+    known = [each for each in waiting if each.exists and not each.belonging.uncompared]
+    empty = [each for each in known if not left_on(world, each.name)]
+    return [ClusterDecision(each.name, RecordEmptied(), "no channel is left on it") for each in empty]
+
+
+# --- leaving
+
+
+def leave(world: World, stream: Stream, room: Room, wave: Wave) -> Iterator[tuple[StreamCommand, str]]:
+    """The next step of a stream whose traffic is to leave: channels elsewhere first, then all of it at once."""
+    cluster = _to_leave(world, stream, wave) if wave.clusters else None
+    if cluster is None:
+        return
+    departure = depart(world, stream, cluster, room)
+    if departure.blocked or not departure.moves or not wave.join():
+        return
+    cause = f"cluster/{cluster.name} is being decommissioned"
+    missing = [move for move in departure.moves if move.to is None]
+    for move in missing:
+        prefix = world.cluster(move.cluster).spec.topic_prefix
+        yield PlanChannel(move.lane, move.cluster, prefix, move.partitions), cause
+    if not missing:
+        yield as_command(world, stream, departure.moves, _reason(cluster)), cause
+
+
+def depart(world: World, stream: Stream, cluster: Cluster, room: Room) -> Departure:
+    """How a stream would leave, with what is left of the room; what it takes of it is gone when it can."""
+    if not cluster.reachable:
+        return Departure(stream.name, blocked=_why_not_failing_over(stream, cluster))
+    tried = room.copy()
+    try:
+        moves = plan_move(world, stream, MoveOrder(away_from_cluster=cluster.name), tried)
+    except FailoverBlocked as error:
+        return Departure(stream.name, blocked=error.message)
+    for move in moves:
+        if not move.joins:
+            room.take(move.cluster, move.partitions)
+    return Departure(stream.name, tuple(moves))
+
+
+def departures(world: World, cluster: Cluster) -> Sequence[Departure]:
+    """How each stream with traffic on the cluster would leave it now, one after another."""
+    room = Room(world)
+    staying = [stream for stream in world.streams.values() if _carried_by(stream, cluster.name)]
+    return [depart(world, stream, cluster, room) for stream in staying]
+
+
+def _to_leave(world: World, stream: Stream, wave: Wave) -> Cluster | None:
+    """The cluster a stream is to leave now; None while a failover has to do with the stream: one thing at a time."""
+    active = [channel for channel in stream.channels if channel.state is ChannelState.ACTIVE]
+    if any(world.in_trouble(channel) for channel in active):
+        return None
+    closed = [channel.cluster for channel in active if channel.cluster in wave.clusters]
+    return world.cluster(min(closed)) if closed else None
+
+
+def _carried_by(stream: Stream, cluster: str) -> bool:
+    here = [channel for channel in stream.channels if channel.cluster == cluster]
+    return stream.exists and any(channel.state is ChannelState.ACTIVE for channel in here)
+
+
+def _why_not_failing_over(stream: Stream, cluster: Cluster) -> str:
+    """Why traffic stays on a cluster that is away; '' while its failover is on its way."""
+    if stream.spec.failover is FailoverMode.PROPOSE:
+        return f"cluster {cluster.name} is {cluster.health.name}: a person is asked to move the stream"
+    return stream.blocked.get(cluster.name, "")
+
+
+def _reason(cluster: Cluster) -> str:
+    why = f": {cluster.decommission_reason}" if cluster.decommission_reason else ""
+    return f"cluster {cluster.name} is being decommissioned{why}"
+
+
+# --- how far it is
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What is left on a cluster.
+
+    Attributes:
+        streams: How many have a channel there.
+        stranded: Names of channels that wait for the cluster to be reachable.
+        blocked: Streams whose traffic cannot leave.
+        kept_until_ms: When the last drained topic has outlived its stream's retention; 0 when none is kept.
+    """
+
+    stage: Stage
+    streams: int
+    active: int
+    spare: int
+    draining: int
+    drained: int
+    stranded: tuple[str, ...]
+    blocked: tuple[Departure, ...]
+    kept_until_ms: int
+
+
+def progress(world: World, cluster: Cluster) -> Progress:
+    """How far a decommission is."""
+    left = left_on(world, cluster.name)
+    states = [each.channel.state for each in left]
+    stranded = tuple(each.name for each in left if _waits_for_cluster(each.channel, cluster))
+    blocked = tuple(each for each in departures(world, cluster) if each.blocked)
+    kept = [each for each in left if each.channel.state is ChannelState.DRAINED and not each.channel.retiring]
+    return Progress(
+        _stage(cluster, left, len(kept), bool(stranded), bool(blocked)),
+        len({each.stream.name for each in left}),
+        states.count(ChannelState.ACTIVE),
+        sum(state in SPARE for state in states),
+        states.count(ChannelState.DRAINING),
+        states.count(ChannelState.DRAINED),
+        stranded,
+        blocked,
+        max((world.now_ms + kept_for_ms(world, each.stream, each.channel) for each in kept), default=0),
+    )
+
+
+def kept_for_ms(world: World, stream: Stream, channel: Channel) -> int:
+    """How much longer a drained channel is kept: its stream's retention, counted in time that registries led."""
+    return max(0, stream.spec.retention_hours * HOUR_MS - world.waited_ms(stream, channel))
+
+
+def _waits_for_cluster(channel: Channel, cluster: Cluster) -> bool:
+    """Whether nothing goes on with a channel before its cluster is back."""
+    return channel.stranded or (not cluster.reachable and channel.state not in (*CONSUMABLE, *SPARE))
+
+
+def _stage(cluster: Cluster, left: Sequence[Left], kept: int, stranded: bool, blocked: bool) -> Stage:
+    states = {each.channel.state for each in left}
+    if cluster.emptied and not left:
+        return Stage.EMPTY
+    if blocked:
+        return Stage.BLOCKED
+    if stranded or (left and not cluster.reachable):
+        return Stage.STRANDED
+    if ChannelState.ACTIVE in states:
+        return Stage.MOVING
+    if ChannelState.DRAINING in states:
+        return Stage.DRAINING
+    return Stage.KEEPING if kept else Stage.CLEARING

@@ -1,0 +1,43 @@
+"""The registry's own metrics, told while it leads."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from braid.runtime.sampled import SampledMetric
+from braid.runtime.telemetry import Metrics
+from services.registry.model.cluster_loads import MeasuredLoad
+from services.registry.model.streams import Stream
+
+
+class Gauges:
+    """One replica's; a row for each cluster."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        registry = metrics.registry
+        self._free = SampledMetric(
+            registry, "braid_cluster_disk_free_bytes", "Free on the fullest disk of a cluster's brokers", ("cluster",)
+        )
+        self._total = SampledMetric(
+            registry, "braid_cluster_disk_total_bytes", "Size of the fullest disk of a cluster's brokers", ("cluster",)
+        )
+        self._taken = SampledMetric(
+            registry,
+            "braid_cluster_taken_bytes_per_second",
+            "What a cluster's logs took over the last minute, each partition counted once",
+            ("cluster",),
+        )
+
+        self._blocked = SampledMetric(
+            registry, "braid_failover_blocked", "Streams whose traffic cannot leave a cluster it should", ("cluster",)
+        )
+
+    def show_blocked(self, streams: Iterable[Stream]) -> None:
+        """How many streams are blocked, by the cluster they cannot leave; one that holds none has no row."""
+        counts = Counter(cluster for stream in streams for cluster in stream.blocked)
+        self._blocked.replace({(cluster,): count for cluster, count in counts.items()})
+
+    def show_loads(self, loads: Mapping[str, MeasuredLoad]) -> None:
+        """Clusters' loads as they are now; one that is not measured has no rows."""
+        self._free.replace({(name,): each.free_bytes for name, each in loads.items()})
+        self._total.replace({(name,): each.total_bytes for name, each in loads.items()})
+        self._taken.replace({(name,): each.bytes_per_s for name, each in loads.items()})

@@ -1,0 +1,95 @@
+"""Measures every cluster's load again and again while leading: one request a broker. Rules: `cluster_loads.py`."""
+
+import asyncio
+from collections.abc import Mapping
+from functools import partial
+
+from braid.kernel.errors import BraidError
+from braid.kernel.limits import RECONCILE_SECONDS
+from braid.kernel.limits_loads import LOAD_BROKERS_AT_ONCE, LOAD_KEPT_SECONDS, LOAD_LOOK_SECONDS
+from braid.kernel.ports import KafkaAdmin
+from braid.runtime.replica import Replica
+from services.registry.histories import CLUSTERS
+from services.registry.kafka.clients import Access
+from services.registry.model.cluster_loads import MeasuredLoad, Meter
+from services.registry.model.clusters import Cluster
+from services.registry.reconciler.gauges import Gauges
+from services.registry.term_tasks import Crew
+
+
+class Measurer:
+    """Measures all clusters for one term.
+
+    Attributes:
+        problems: By cluster, why its last look told nothing; gone with the next that does.
+    """
+
+    def __init__(self, replica: Replica, access: Access, gauges: Gauges) -> None:
+        self.problems: dict[str, str] = {}
+        self._replica = replica
+        self._access = access
+        self._gauges = gauges
+        self._measured: dict[str, tuple[float, MeasuredLoad]] = {}  # and until when it counts
+        self._crew = Crew(replica.host)
+
+    @property
+    def loads(self) -> Mapping[str, MeasuredLoad]:
+        """By cluster, what was measured lately."""
+        now = self._replica.host.clock.elapsed()
+        return {name: load for name, (until, load) in self._measured.items() if now < until}
+
+    async def run(self) -> None:
+        """Measures until cancelled."""
+        try:
+            while True:
+                for name, cluster in self._replica.aggregates.states(CLUSTERS).items():
+                    if cluster.exists:
+                        self._crew.start(name, partial(self._watch, name))
+                self._gauges.show_loads(self.loads)
+                await self._replica.host.clock.sleep(RECONCILE_SECONDS)
+        finally:
+            self._gauges.show_loads({})
+            await self._crew.stop()
+
+    async def _watch(self, name: str) -> None:
+        """Measures one cluster until it is deleted."""
+        meter = Meter()
+        while (cluster := self._replica.aggregates.state(CLUSTERS, name)).exists:
+            if cluster.reachable:
+                await self._look(cluster, meter)
+            await self._replica.host.clock.sleep(LOAD_LOOK_SECONDS)
+        self._measured.pop(name, None)
+        self.problems.pop(name, None)
+
+    async def _look(self, cluster: Cluster, meter: Meter) -> None:
+        admin = self._access.admin(cluster, "load")
+        at_once = asyncio.Semaphore(LOAD_BROKERS_AT_ONCE)
+        reasons: list[str] = []
+
+        async def ask(broker: int) -> None:
+            async with at_once:
+                reasons.append(await _see(admin, meter, broker))
+
+        try:
+            brokers = (await admin.survey([])).brokers
+        except BraidError as error:
+            self.problems[cluster.name] = error.message
+            return
+        await asyncio.gather(*(ask(broker) for broker in brokers))
+        clock = self._replica.host.clock
+        load = meter.end(clock.elapsed(), clock.now_ms())
+        if load is None:
+            self.problems[cluster.name] = next(filter(None, reasons), "no broker tells the room on its disks")
+            return
+        self.problems.pop(cluster.name, None)
+        self._measured[cluster.name] = clock.elapsed() + LOAD_KEPT_SECONDS, load
+
+
+async def _see(admin: KafkaAdmin, meter: Meter, broker: int) -> str:
+    """Asks one broker; why it did not tell, or ''."""
+    try:
+        meter.see(broker, await admin.log_dirs(broker))
+    except BraidError as error:
+        meter.miss(broker)
+        return error.message
+    return ""

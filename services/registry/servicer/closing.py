@@ -1,0 +1,101 @@
+"""What a person does about a drain that cannot end by itself.
+
+`CloseChannel` ends it, once it was named exactly what is given up; `ReleaseChannel` lets what waits for it go on.
+"""
+
+from braid.api.registry.v1 import registry_service_pb2 as api
+from braid.api.registry.v1 import stream_pb2
+from braid.kernel.errors import ClusterUnavailable, Invalid, Refused
+from braid.kernel.ids import ChannelId
+from braid.kernel.offset_ranges import OPEN, Ranges
+from braid.kernel.ports import Caller
+from services.registry.codec.events import range_messages, read_ranges
+from services.registry.codec.views import channel_message
+from services.registry.histories import STREAMS
+from services.registry.kafka import drain
+from services.registry.model.channels import Channel, ChannelRef, ChannelState
+from services.registry.model.losses import below, check_accepted
+from services.registry.model.stream_commands import CloseChannel, ReleaseChannel
+from services.registry.servicer.request_context import Desk
+
+
+class ClosingRequests:
+    """The handler of one replica."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    async def close(self, request: api.CloseChannelRequest, caller: Caller) -> api.CloseChannelResponse:
+        """Closes a channel, or in a dry run tells what that would give up.
+
+        Raises:
+            NotFound: there is no such stream or channel.
+            Refused: it does not drain, its drain goes on without help, or other ranges were named.
+            ClusterUnavailable: its cluster is well, but did not answer.
+        """
+        self._desk.term()
+        name = _parsed(request.channel)
+        channel = self._channel(name)
+        would: Ranges = ()
+        if not channel.closed:
+            would = await self._would_give_up(name.stream, channel)
+            if not request.dry_run:
+                check_accepted(read_ranges(request.accept_loss), would, str(name))
+                command = CloseChannel(channel.ref, would, request.reason)
+                await self._desk.execute(STREAMS, name.stream, command, caller)
+                channel = self._channel(name)
+        return api.CloseChannelResponse(channel=self._message(name), given_up=range_messages(would))
+
+    async def release(self, request: api.ReleaseChannelRequest, caller: Caller) -> stream_pb2.Channel:
+        """Lets a channel of an ordered stream be consumed beside older ones.
+
+        Raises:
+            NotFound: there is no such stream or channel.
+            Refused: it waits for no other.
+        """
+        self._desk.term()
+        name = _parsed(request.channel)
+        command = ReleaseChannel(self._channel(name).ref, request.reason)
+        await self._desk.execute(STREAMS, name.stream, command, caller)
+        return self._message(name)
+
+    def _message(self, name: ChannelId) -> stream_pb2.Channel:
+        return channel_message(self._desk.stream(name.stream), self._channel(name))
+
+    def _channel(self, name: ChannelId) -> Channel:
+        return self._desk.stream(name.stream, "channel").channel(ChannelRef(name.lane, name.generation))
+
+    async def _would_give_up(self, stream: str, channel: Channel) -> Ranges:
+        """Of a cluster that is away everything nobody can say to be done; of one that answers, what it shows.
+
+        One that answers, but does not do what the drain asks of it, is as good as away.
+        """
+        if channel.state is not ChannelState.DRAINING:
+            message = f"channel {channel.ref} is {channel.state.name}: only one that drains can be closed"
+            raise Refused(message, field="channel", remedy="move its stream elsewhere first")
+        world, term = self._desk.world(), self._desk.term()
+        cluster = world.cluster(channel.cluster)
+        if world.lost(channel):
+            return below(channel.known_ends)
+        if not cluster.reachable:
+            return below(channel.end_offsets or (OPEN,) * channel.partitions)
+        stuck = term.reconciler.problems.get((stream, channel.ref))
+        try:
+            found = await drain.given_up(term.access, term.peers, cluster, stream, channel)
+        except ClusterUnavailable:
+            if stuck is None:
+                raise
+            found = None
+        if found is None and stuck is not None:
+            return below(channel.end_offsets or (OPEN,) * channel.partitions)
+        if found is None:
+            message = f"the drain of channel {channel.ref} goes on by itself: its cluster is well"
+            raise Refused(message, field="channel", remedy=f"look again: braid get channels {channel.id(stream)}")
+        return found
+
+
+def _parsed(text: str) -> ChannelId:
+    try:
+        return ChannelId.parse(text)
+    except Invalid as error:
+        raise Invalid(f"{text!r} is no channel", field="channel", remedy="write STREAM/LANE/GENERATION") from error

@@ -1,0 +1,223 @@
+"""RPCs on clusters ⇄ commands. A cluster is really asked before it is recorded."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Final
+
+from braid.api.registry.v1 import cluster_pb2
+from braid.api.registry.v1 import registry_service_pb2 as api
+from braid.kernel.errors import (
+    AlreadyExists,
+    ClusterAccessDenied,
+    ClusterAutoCreatesTopics,
+    ClusterUnavailable,
+    Refused,
+)
+from braid.kernel.ids import check_name
+from braid.kernel.ports import Caller, ClusterDescription, KafkaAdmin
+from services.registry.codec.specs import read_cluster_spec
+from services.registry.codec.views import cluster_message, departure_message
+from services.registry.histories import CLUSTERS
+from services.registry.model.belonging import RecordMark
+from services.registry.model.clusters import (
+    CancelDecommission,
+    Cluster,
+    ClusterSpec,
+    Cordon,
+    Decommission,
+    DeleteCluster,
+    RegisterCluster,
+    UpdateCluster,
+    check_cluster_spec,
+)
+from services.registry.model.etags import check_etag
+from services.registry.ownership.adoption import adopt, give_up
+from services.registry.policy.decommission import departures, left_on
+from services.registry.reconciler.prober import prepare_canary
+from services.registry.servicer.request_context import Desk, page_of
+from services.registry.term import Term
+
+_ACCESS: Final = (
+    "it runs, and takes other credentials: look at the registry's security profile (name, password, mechanism, "
+    "certificates) and at the permissions of its principal"
+)
+
+
+class ClusterRequests:
+    """Handlers of one replica."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    async def get(self, request: api.GetClusterRequest, caller: Caller) -> cluster_pb2.Cluster:
+        """One cluster, as this replica knows it; the leader knows what its health is judged by."""
+        cluster = self._desk.cluster(request.name)
+        leading = self._desk.leading()
+        observed = leading.prober.observed(cluster.name) if leading is not None else None
+        evidence = observed.snapshot if observed is not None else None
+        unmeasured = leading.measurer.problems.get(cluster.name, "") if leading is not None else ""
+        return cluster_message(cluster, self._desk.world(), evidence, unmeasured)
+
+    async def list(self, request: api.ListClustersRequest, caller: Caller) -> api.ListClustersResponse:
+        """Clusters by name."""
+        world = self._desk.world()
+        existing = [(name, cluster) for name, cluster in world.clusters.items() if cluster.exists]
+        page, token = page_of(existing, request.page_size, request.page_token)
+        messages = [cluster_message(cluster, world) for cluster in page]
+        return api.ListClustersResponse(clusters=messages, next_page_token=token)
+
+    async def create(self, request: api.CreateClusterRequest, caller: Caller) -> cluster_pb2.Cluster:
+        """Registers a cluster that answers, once it is known which Kafka cluster it is.
+
+        Raises:
+            ClusterUnavailable: it does not answer; the field is `spec.bootstrap`.
+            ClusterAutoCreatesTopics: deleted topics could rise again there.
+            Refused: it belongs to another mesh.
+            AlreadyExists: the name or the Kafka cluster is registered already.
+        """
+        term = self._desk.term()
+        check_name(request.name, "name")
+        spec = check_cluster_spec(read_cluster_spec(request.spec))
+        known = self._desk.replica.aggregates.state(CLUSTERS, request.name)
+        if known.exists and request.take_over and known.spec == spec:
+            return await self._take_over(term, known, request, caller)
+        if known.exists and (request.dry_run or not caller.request_id or known.spec != spec):
+            raise AlreadyExists(f"cluster {request.name} exists already", field="name")
+        found = await self._examine(term, request, spec)
+        command = RegisterCluster(spec, found.cluster_id, tuple(sorted(found.brokers)))
+        if request.dry_run:
+            return self._message(self._desk.preview(CLUSTERS, request.name, command, caller))
+        made = await self._desk.execute(CLUSTERS, request.name, command, caller)
+        return await self._listed(term, made) if request.take_over else self._message(made)
+
+    async def _listed(self, term: Term, cluster: Cluster) -> cluster_pb2.Cluster:
+        """A cluster that was taken over, with the topics and groups of the mesh before."""
+        await term.restoration.attempt(cluster, taken_over=True)
+        return self._message(self._desk.cluster(cluster.name))
+
+    async def update(self, request: api.UpdateClusterRequest, caller: Caller) -> cluster_pb2.Cluster:
+        """Replaces a declaration; a new address must lead to the same Kafka cluster."""
+        term = self._desk.term()
+        known = self._desk.cluster(request.name)
+        spec = check_cluster_spec(read_cluster_spec(request.spec))
+        if (spec.bootstrap, spec.security_profile) != (known.spec.bootstrap, known.spec.security_profile):
+            async with self._asked(term, request.name, spec) as (_, found):
+                self._check_examined(request.name, spec, found)
+            if found.cluster_id != known.kafka_cluster_id:
+                message = f"another Kafka cluster answers there: {found.cluster_id}, not {known.kafka_cluster_id}"
+                raise Refused(message, field="spec.bootstrap", remedy="register it under a name of its own")
+        command = UpdateCluster(spec, request.etag)
+        if request.dry_run:
+            return self._message(self._desk.preview(CLUSTERS, request.name, command, caller))
+        return self._message(await self._desk.execute(CLUSTERS, request.name, command, caller))
+
+    async def delete(self, request: api.DeleteClusterRequest, caller: Caller) -> cluster_pb2.Cluster:
+        """Forgets a cluster nothing uses any more, and answers with what it was.
+
+        Raises:
+            Refused: channels on it are not retired, or a stream names it that nobody asked to leave.
+        """
+        term = self._desk.term()
+        async with term.placing:
+            known = self._desk.cluster(request.name)
+            check_etag(request.etag, known.etag, f"cluster {request.name}")
+            self._check_unused(known)
+            message_before = self._message(known)
+            await self._desk.execute(CLUSTERS, request.name, DeleteCluster(request.etag), caller)
+            await give_up(term.marks, term.access.admin(known), known.spec.topic_prefix)
+        return message_before
+
+    def _check_unused(self, cluster: Cluster) -> None:
+        if left := left_on(self._desk.world(), cluster.name):
+            channel = left[0].channel
+            more = f", and {len(left) - 1} more" if len(left) > 1 else ""
+            message = f"channel {left[0].name} ({channel.state.name}) is still on cluster {cluster.name}{more}"
+            empty = f"see what is left: braid describe cluster {cluster.name}"
+            remedy = empty if cluster.decommissioning else f"empty it: braid decommission cluster {cluster.name}"
+            raise Refused(message, field="name", remedy=remedy)
+        if cluster.decommissioning:  # a name in a declaration is leave to use it, and that was taken back
+            return
+        for stream in self._desk.world().streams.values():
+            if stream.exists and cluster.name in stream.spec.clusters:
+                message = f"stream {stream.name} names cluster {cluster.name}"
+                remedy = f"take it out of the stream's clusters, or: braid decommission cluster {cluster.name}"
+                raise Refused(message, field="name", remedy=remedy)
+
+    async def cordon(self, request: api.CordonClusterRequest, caller: Caller) -> cluster_pb2.Cluster:
+        """Takes a cluster out of the choice for new traffic, or back into it."""
+        self._desk.term()
+        self._desk.cluster(request.name)
+        return self._message(await self._desk.execute(CLUSTERS, request.name, Cordon(request.cordoned), caller))
+
+    async def decommission(
+        self, request: api.DecommissionClusterRequest, caller: Caller
+    ) -> api.DecommissionClusterResponse:
+        """Begins to empty a cluster, or takes that back; the reconciler does the rest, some streams at a time."""
+        self._desk.term()
+        self._desk.cluster(request.name)
+        command = CancelDecommission() if request.cancelled else Decommission(request.reason, request.discard_drained)
+        if request.dry_run:
+            cluster = self._desk.preview(CLUSTERS, request.name, command, caller)
+        else:
+            cluster = await self._desk.execute(CLUSTERS, request.name, command, caller)
+        world = self._desk.world()
+        world = replace(world, clusters={**world.clusters, request.name: cluster})
+        leaving = departures(world, cluster) if cluster.decommissioning else ()
+        return api.DecommissionClusterResponse(
+            cluster=cluster_message(cluster, world), departures=[departure_message(each) for each in leaving]
+        )
+
+    async def _take_over(
+        self, term: Term, cluster: Cluster, request: api.CreateClusterRequest, caller: Caller
+    ) -> cluster_pb2.Cluster:
+        """Marks a registered cluster as this mesh's again, after another mesh had marked it."""
+        admin, reader, prefix = term.access.admin(cluster), term.access.reader(cluster.spec), cluster.spec.topic_prefix
+        await adopt(term.marks, admin, reader, cluster.name, prefix, request.take_over, dry_run=request.dry_run)
+        if request.dry_run:
+            return self._message(cluster)
+        marked = await self._desk.execute(CLUSTERS, cluster.name, RecordMark(term.marks.mesh), caller)
+        return await self._listed(term, marked)
+
+    async def _examine(self, term: Term, request: api.CreateClusterRequest, spec: ClusterSpec) -> ClusterDescription:
+        """Asks a new cluster who it is, marks it as this mesh's, and prepares what probes need there."""
+        async with self._asked(term, request.name, spec) as (admin, found):
+            self._check_examined(request.name, spec, found)
+            reader, prefix = term.access.reader(spec), spec.topic_prefix
+            await adopt(term.marks, admin, reader, request.name, prefix, request.take_over, dry_run=request.dry_run)
+            if not request.dry_run:
+                await prepare_canary(admin, prefix)
+        return found
+
+    @asynccontextmanager
+    async def _asked(
+        self, term: Term, name: str, spec: ClusterSpec
+    ) -> AsyncIterator[tuple[KafkaAdmin, ClusterDescription]]:
+        """A client of a cluster at an address, and what the cluster says of itself."""
+        admin = term.access.once(spec)
+        try:
+            yield admin, await admin.describe_cluster()
+        except ClusterAccessDenied as error:
+            message = f"cluster {name} at {spec.bootstrap} refuses the registry: {error.message}"
+            field = "spec.bootstrap" if error.authenticated else "spec.security_profile"
+            raise ClusterAccessDenied(message, field=field, remedy=_ACCESS, metadata=error.metadata) from error
+        except ClusterUnavailable as error:
+            message = f"cluster {name} does not answer at {spec.bootstrap}: {error.message}"
+            raise ClusterUnavailable(message, field="spec.bootstrap", remedy="check that it runs") from error
+        finally:
+            await admin.close()
+
+    def _check_examined(self, name: str, spec: ClusterSpec, found: ClusterDescription) -> None:
+        for other in self._desk.world().clusters.values():
+            if other.exists and other.name != name and other.kafka_cluster_id == found.cluster_id:
+                message = f"Kafka cluster {found.cluster_id} is registered already, as {other.name}"
+                raise AlreadyExists(message, field="spec.bootstrap")
+        if found.auto_creates_topics and not spec.allow_auto_create_topics:
+            raise ClusterAutoCreatesTopics(
+                f"cluster {name} has auto.create.topics.enable=true: deleted topics would rise again there",
+                field="spec.allow_auto_create_topics",
+                remedy="switch it off on the brokers, or allow it here",
+            )
+
+    def _message(self, cluster: Cluster) -> cluster_pb2.Cluster:
+        return cluster_message(cluster, self._desk.world())

@@ -1,0 +1,90 @@
+"""The registry's RPCs by name.
+
+What they do is in `cluster_requests.py`, `stream_requests.py`, `closing.py`, `watches/clusters.py`,
+`watches/routes.py` and `watches/channels.py`.
+"""
+
+from collections.abc import AsyncIterator, Mapping
+from typing import Final
+
+from braid.api.registry.v1 import registry_service_pb2 as api
+from braid.api.registry.v1.route_pb2 import WatchChannelsRequest, WatchChannelsResponse, WatchRoutesRequest
+from braid.api.registry.v1.witness_pb2 import WatchClustersRequest
+from braid.kernel.errors import CorruptHistory, NotLeader, Unavailable
+from braid.kernel.ports import Caller, DuplexServing, RpcService, UnaryHandler
+from braid.rpc.methods import duplex, method_path, server_stream, service_path, unary
+from services.registry.codec.views import NOTHING_TOLD, Told
+from services.registry.servicer.closing import ClosingRequests
+from services.registry.servicer.cluster_requests import ClusterRequests
+from services.registry.servicer.past import PastRequests
+from services.registry.servicer.request_context import Desk
+from services.registry.servicer.stream_requests import StreamRequests
+from services.registry.watches.channels import watch_channels
+
+NAME: Final = "registry"
+
+
+def registry_rpc(desk: Desk) -> RpcService:
+    """All handlers but those of the runtime."""
+    streams = StreamRequests(desk, lambda: _told(desk))
+
+    async def watch_routes(call: DuplexServing) -> None:
+        await desk.term().producers.serve(call)
+
+    async def watch_clusters(call: DuplexServing) -> None:
+        await desk.term().readers.serve(call)
+
+    async def watch(request: WatchChannelsRequest, caller: Caller) -> AsyncIterator[WatchChannelsResponse]:
+        async for message in watch_channels(desk.replica, desk.term().changed, request):
+            yield message
+
+    closing = ClosingRequests(desk)
+    channels = {
+        "CloseChannel": unary(api.CloseChannelRequest, closing.close),
+        "ReleaseChannel": unary(api.ReleaseChannelRequest, closing.release),
+        "DescribePast": unary(api.DescribePastRequest, PastRequests(desk.replica).describe),
+    }
+    unaries = {**_cluster_methods(ClusterRequests(desk)), **_stream_methods(streams), **channels}
+    return RpcService(
+        name=service_path(NAME),
+        unary={method_path(NAME, name): entry for name, entry in unaries.items()},
+        server_stream={method_path(NAME, "WatchChannels"): server_stream(WatchChannelsRequest, watch)},
+        duplex={
+            method_path(NAME, "WatchRoutes"): duplex(WatchRoutesRequest, watch_routes),
+            method_path(NAME, "WatchClusters"): duplex(WatchClustersRequest, watch_clusters),
+        },
+    )
+
+
+def _cluster_methods(clusters: ClusterRequests) -> Mapping[str, tuple[type, UnaryHandler]]:
+    return {
+        "GetCluster": unary(api.GetClusterRequest, clusters.get),
+        "ListClusters": unary(api.ListClustersRequest, clusters.list),
+        "CreateCluster": unary(api.CreateClusterRequest, clusters.create),
+        "UpdateCluster": unary(api.UpdateClusterRequest, clusters.update),
+        "DeleteCluster": unary(api.DeleteClusterRequest, clusters.delete),
+        "CordonCluster": unary(api.CordonClusterRequest, clusters.cordon),
+        "DecommissionCluster": unary(api.DecommissionClusterRequest, clusters.decommission),
+    }
+
+
+def _stream_methods(streams: StreamRequests) -> Mapping[str, tuple[type, UnaryHandler]]:
+    return {
+        "GetStream": unary(api.GetStreamRequest, streams.get),
+        "ListStreams": unary(api.ListStreamsRequest, streams.list),
+        "CreateStream": unary(api.CreateStreamRequest, streams.create),
+        "UpdateStream": unary(api.UpdateStreamRequest, streams.update),
+        "DeleteStream": unary(api.DeleteStreamRequest, streams.delete),
+        "EndDrill": unary(api.EndDrillRequest, streams.end_drill),
+        "MoveStream": unary(api.MoveStreamRequest, streams.move),
+        "ListChannels": unary(api.ListChannelsRequest, streams.channels),
+    }
+
+
+def _told(desk: Desk) -> Told:
+    """What only the leader knows."""
+    try:
+        term = desk.term()
+    except (NotLeader, Unavailable, CorruptHistory):
+        return NOTHING_TOLD
+    return Told(term.reconciler.holders, term.copies.progress)

@@ -1,0 +1,83 @@
+"""Streams and clusters as they were at a moment, folded from the histories. Reads only; any replica answers alike."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from braid.api.registry.v1 import registry_service_pb2 as api
+from braid.kernel.errors import Invalid, NotFound
+from braid.kernel.ids import check_name
+from braid.kernel.ports import Caller
+from braid.runtime.kinds import Kind
+from braid.runtime.replica import Replica
+from services.registry.codec.views import NOTHING_TOLD, channel_message, cluster_message, stream_message
+from services.registry.histories import CLUSTERS, STREAMS
+from services.registry.model.channels import Channel
+from services.registry.model.clusters import Cluster
+from services.registry.model.streams import Stream
+from services.registry.policy.world import World
+
+S = TypeVar("S")
+C = TypeVar("C")
+E = TypeVar("E")
+
+
+@dataclass(frozen=True, slots=True)
+class PastRequests:
+    """Handlers of one replica."""
+
+    replica: Replica
+
+    async def describe(self, request: api.DescribePastRequest, caller: Caller) -> api.DescribePastResponse:
+        """One stream or one cluster, with its channels.
+
+        Raises:
+            Invalid: no moment is named, or not one thing.
+            NotFound: it did not exist then.
+            HistoryHole: events that decide the answer are not kept.
+            ArchiveDamaged: one of them was changed or removed.
+        """
+        if request.at_ms <= 0:
+            raise Invalid("a moment is after the year 1970", field="at_ms")
+        if bool(request.stream) == bool(request.cluster):
+            raise Invalid("a stream or a cluster is described", field="stream", remedy="name exactly one of them")
+        if request.stream:
+            return await self._stream(check_name(request.stream, "stream"), request.at_ms)
+        return await self._cluster(check_name(request.cluster, "cluster"), request.at_ms)
+
+    async def _stream(self, name: str, at_ms: int) -> api.DescribePastResponse:
+        stream = (await self.replica.aggregates.past(STREAMS, name, at_ms)).state
+        if not stream.exists:
+            raise _unknown("stream", name)
+        channels = [channel_message(stream, each) for each in _in_order(stream) if each.live]
+        return api.DescribePastResponse(stream=stream_message(stream, NOTHING_TOLD), channels=channels)
+
+    async def _cluster(self, name: str, at_ms: int) -> api.DescribePastResponse:
+        cluster = (await self.replica.aggregates.past(CLUSTERS, name, at_ms)).state
+        if not cluster.exists:
+            raise _unknown("cluster", name)
+        streams: dict[str, Stream] = await self._all(STREAMS, at_ms)
+        clusters: dict[str, Cluster] = await self._all(CLUSTERS, at_ms) if cluster.decommissioning else {name: cluster}
+        channels = [
+            channel_message(stream, each)
+            for stream in streams.values()
+            for each in _in_order(stream)
+            if each.live and each.cluster == name
+        ]
+        message = cluster_message(cluster, World(at_ms, clusters, streams))
+        return api.DescribePastResponse(cluster=message, channels=channels)
+
+    async def _all(self, kind: Kind[S, C, E], at_ms: int) -> dict[str, S]:
+        """Every history of a kind, also of what was deleted since."""
+        aggregates = self.replica.aggregates
+        ids = [history.id for history in aggregates.histories(kind.name)]
+        return {id: (await aggregates.past(kind, id, at_ms)).state for id in ids}
+
+
+def _in_order(stream: Stream) -> Sequence[Channel]:
+    return sorted(stream.channels, key=lambda each: (each.ref.lane, each.ref.generation))
+
+
+def _unknown(kind: str, name: str) -> NotFound:
+    remedy = f"ask when it did: braid events --for {kind}/{name}"
+    return NotFound(f"there was no {kind} {name} at that moment", field=kind, remedy=remedy)

@@ -1,0 +1,1 @@
+"""Streams that others keep open: channels, clusters, routes."""

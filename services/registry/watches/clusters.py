@@ -1,0 +1,175 @@
+"""`WatchClusters`: one stream a process of consumers. It says which clusters are read there, and answers questions.
+
+It needs no session: nothing waits for it, and it ends with its connection. Who is connected uses the clusters it names,
+whether it says anything or not. While no cluster is in doubt nothing is sent, and nothing runs.
+"""
+
+import asyncio
+from collections.abc import Collection, Sequence
+from collections.abc import Set as AbstractSet
+
+from braid.api.registry.v1.route_pb2 import ReachQuestion
+from braid.api.registry.v1.witness_pb2 import (
+    WatchClustersRequest,
+    WatchClustersResponse,
+    WitnessHello,
+    WitnessWelcome,
+)
+from braid.kernel.capabilities import KNOWS_DENIALS
+from braid.kernel.errors import BraidError, Exhausted, Invalid, Unavailable, Unsupported
+from braid.kernel.limits_health import CLUSTERS_READ_MAX, READERS_MAX, WITNESSES_ASKED_MAX
+from braid.kernel.ports import DuplexServing
+from braid.runtime.replica import Replica
+from services.registry.histories import CLUSTERS
+from services.registry.liveness.own_lateness import Lateness
+from services.registry.liveness.witnesses import Use, Witnesses
+
+PROTOCOL_VERSION = 1
+
+
+class Readers:
+    """Serves `WatchClusters` for one term."""
+
+    def __init__(self, replica: Replica, witnesses: Witnesses, lateness: Lateness) -> None:
+        """What they say goes to `witnesses`, dated by `lateness`."""
+        self._replica = replica
+        self._witnesses = witnesses
+        self._lateness = lateness
+        self._connections: dict[_Connection, None] = {}
+        self._reading: dict[str, dict[_Connection, None]] = {}
+        self._opened = 0
+        self._over = False
+
+    async def serve(self, call: DuplexServing) -> None:
+        """Serves one stream until it ends.
+
+        Raises:
+            NotLeader: the term is over.
+            Exhausted: too many processes.
+            Invalid: it sent what is no message.
+        """
+        hello = await _read_hello(call)
+        self._replica.require_leader()
+        if len(self._connections) >= READERS_MAX:
+            raise Exhausted(f"the registry serves {READERS_MAX} processes of consumers already")
+        self._opened += 1
+        host = hello.host or call.caller.peer.rpartition(":")[0] or f"reader {self._opened}"
+        connection = _Connection(host, knows_denials=KNOWS_DENIALS in hello.capabilities)
+        self._connections[connection] = None
+        self._reads(connection, hello.clusters.names)
+        reading = self._replica.host.tasks.spawn(self._read(call, connection), f"reader {self._opened}")
+        try:
+            welcome = WitnessWelcome(protocol_version=PROTOCOL_VERSION)
+            await call.send(WatchClustersResponse(welcome=welcome))
+            await self._push(call, connection)
+        finally:
+            reading.cancel()
+            await reading.ended()
+            self._reads(connection, ())
+            del self._connections[connection]
+
+    def ask(self, cluster: str, heard: AbstractSet[str]) -> AbstractSet[str]:
+        """Asks who reads a cluster whether they reach it, one of each host first; on which hosts they are.
+
+        `heard` are hosts of which producers are asked: theirs are the last to be.
+        """
+        connections = self._reading.get(cluster, {})
+        first = {connection.host: connection for connection in connections}
+        others = [connection for connection in connections if first[connection.host] is not connection]
+        ordered = sorted(first.values(), key=lambda connection: connection.host in heard)
+        for connection in [*ordered, *others][:WITNESSES_ASKED_MAX]:
+            connection.questions.add(cluster)
+            connection.stirred.set()
+        return first.keys()
+
+    def close(self) -> None:
+        """Ends all streams: the term is over."""
+        self._over = True
+        for connection in self._connections:
+            connection.stirred.set()
+
+    async def _push(self, call: DuplexServing, connection: "_Connection") -> None:
+        while not connection.ended:
+            self._replica.require_leader()
+            if self._over:
+                raise Unavailable("the registry's term is over", remedy="ask who leads")
+            while connection.questions:
+                question = ReachQuestion(cluster=connection.questions.pop())
+                await call.send(WatchClustersResponse(reach=question))
+            await connection.stirred.wait()
+            connection.stirred.clear()
+        if connection.error is not None:
+            raise connection.error
+
+    async def _read(self, call: DuplexServing, connection: "_Connection") -> None:
+        try:
+            while (message := await call.receive()) is not None:
+                assert isinstance(message, WatchClustersRequest)
+                self._take(message, connection)
+        except Unavailable:
+            pass  # the pushing side ends with it
+        except BraidError as error:  # a message that is none
+            connection.error = error
+        connection.ended = True
+        connection.stirred.set()
+
+    def _take(self, message: WatchClustersRequest, connection: "_Connection") -> None:
+        now = self._lateness.attentive(self._replica.host.clock.elapsed())
+        match message.WhichOneof("message"):
+            case "clusters":
+                self._reads(connection, message.clusters.names)
+            case "errors" if self._may_speak(connection, message.errors.cluster):
+                credible = connection.knows_denials
+                self._witnesses.complains(message.errors.cluster, connection.host, now, Use.READS, credible=credible)
+            case "reach" if self._may_speak(connection, message.reach.cluster):
+                if message.reach.acknowledged_ms_ago >= 0:
+                    at = now - message.reach.acknowledged_ms_ago / 1_000
+                    self._witnesses.reached(message.reach.cluster, connection.host, at, Use.READS)
+            case _:
+                pass  # a second hello, a cluster that it does not read, or a message of a later release
+
+    def _may_speak(self, connection: "_Connection", cluster: str) -> bool:
+        """Whether a registered cluster is meant that it reads: nobody is heard who is not counted."""
+        return cluster in connection.clusters and self._replica.aggregates.state(CLUSTERS, cluster).exists
+
+    def _reads(self, connection: "_Connection", clusters: Sequence[str]) -> None:
+        """From now on its process reads these, and no others."""
+        named = clusters[:CLUSTERS_READ_MAX]
+        for cluster in connection.clusters:
+            reading = self._reading.get(cluster, {})
+            reading.pop(connection, None)
+            if not reading:
+                self._reading.pop(cluster, None)
+        connection.clusters = frozenset(named)
+        for cluster in connection.clusters:
+            self._reading.setdefault(cluster, {})[connection] = None
+
+
+class _Connection:
+    """One stream.
+
+    Attributes:
+        knows_denials: Whether it never complains of a cluster that refuses it; older SDKs do.
+        clusters: That its process reads.
+        questions: Clusters it is to be asked about.
+        stirred: Something is to be done for it.
+    """
+
+    def __init__(self, host: str, *, knows_denials: bool) -> None:
+        self.host = host
+        self.knows_denials = knows_denials
+        self.clusters: Collection[str] = ()
+        self.questions: set[str] = set()
+        self.stirred = asyncio.Event()
+        self.ended = False
+        self.error: BraidError | None = None
+
+
+async def _read_hello(call: DuplexServing) -> WitnessHello:
+    message = await call.receive()
+    if not isinstance(message, WatchClustersRequest) or message.WhichOneof("message") != "hello":
+        raise Invalid("the first message must say hello", field="hello")
+    if message.hello.protocol_version != PROTOCOL_VERSION:
+        remedy = f"this registry speaks version {PROTOCOL_VERSION}"
+        raise Unsupported(f"protocol version {message.hello.protocol_version} is unknown", remedy=remedy)
+    return message.hello

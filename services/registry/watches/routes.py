@@ -1,0 +1,302 @@
+"""`WatchRoutes`: one producer's stream. It receives routes, acknowledges revisions, reports send errors.
+
+The newest route is pushed, routes in between are passed over; while there is none, signs of life are. What sessions
+mean for drains is in `producer_sessions.py`.
+"""
+
+from collections.abc import Callable
+from collections.abc import Set as AbstractSet
+
+from braid.api.registry.v1.route_pb2 import (
+    ChannelLeft,
+    LogResumed,
+    ProducerHello,
+    ProducerWelcome,
+    ReachAnswer,
+    ReachQuestion,
+    RouteUnchanged,
+    WatchRoutesRequest,
+    WatchRoutesResponse,
+)
+from braid.api.registry.v1.route_pb2 import Resumption as ResumptionMessage
+from braid.kernel.capabilities import KNOWS_DENIALS
+from braid.kernel.errors import BraidError, Invalid, NotFound, Refused, Unavailable, Unsupported
+from braid.kernel.ids import check_name
+from braid.kernel.limits import LANES_MAX, RECONCILE_SECONDS, WATCH_ALIVE_SECONDS
+from braid.kernel.limits_health import WITNESSES_ASKED_MAX
+from braid.kernel.limits_losses import UNPLACED_MAX
+from braid.kernel.ports import DuplexServing
+from braid.kernel.resumptions import Resumption, Stretch
+from braid.runtime.replica import Replica
+from services.registry.codec.views import route_message
+from services.registry.health.rehearsals import Rehearsals
+from services.registry.histories import CLUSTERS, STREAMS, read_world
+from services.registry.liveness.own_lateness import Lateness
+from services.registry.liveness.producer_sessions import ProducerSession, Sessions
+from services.registry.liveness.witnesses import Witnesses
+from services.registry.model.channels import CONSUMABLE, SPARE, Channel, ChannelState
+from services.registry.model.streams import Stream
+from services.registry.term_tasks import Signal, wait_for
+
+PROTOCOL_VERSION = 1
+
+
+class Producers:
+    """Serves `WatchRoutes` for one term."""
+
+    def __init__(
+        self,
+        replica: Replica,
+        sessions: Sessions,
+        witnesses: Witnesses,
+        rehearsals: Rehearsals,
+        lateness: Lateness,
+        changed: Signal,
+        on_acknowledged: Callable[[], None],
+    ) -> None:
+        """Serves a term.
+
+        Args:
+            replica: Of the registry that leads.
+            sessions: Who counts as a producer.
+            witnesses: Hear what producers of applications say of clusters.
+            rehearsals: Hear what those of drills say.
+            lateness: Of this process.
+            changed: Fires at every change of a history.
+            on_acknowledged: Called when a session moved on.
+        """
+        self._replica = replica
+        self._sessions = sessions
+        self._witnesses = witnesses
+        self._rehearsals = rehearsals
+        self._lateness = lateness
+        self._changed = changed
+        self._on_acknowledged = on_acknowledged
+
+    async def serve(self, call: DuplexServing) -> None:
+        """Serves one stream until it ends.
+
+        Raises:
+            NotLeader: the term is over.
+            NotFound: the stream does not exist, or not any more.
+            Refused: another stream of the producer took over, or it owed an acknowledgement for too long.
+            Invalid: it sent what is no message.
+        """
+        hello = await _read_hello(call)
+        stream = self._stream(hello.stream)
+        session = self._sessions.open(
+            stream.name, hello.producer_id, hello.revision, stream.route_revision, self._replica.host.clock.elapsed()
+        )
+        session.host = _host(hello, call.caller.peer)
+        session.lanes = frozenset(hello.lanes)
+        session.drill = stream.spec.drill is not None
+        session.knows_denials = KNOWS_DENIALS in hello.capabilities
+        stream_of = _Connection(session, session.connection)
+        stream_of.unplaced = [*hello.left, *hello.resumed]
+        self._place(stream, stream_of)
+        reading = self._replica.host.tasks.spawn(self._read(call, stream_of), f"producer {session.id}")
+        try:
+            await self._push(call, stream_of)
+        finally:
+            reading.cancel()
+            await reading.ended()
+            if not stream_of.ended_well:
+                now = self._replica.host.clock.elapsed()
+                self._sessions.disconnected(session, stream_of.number, now)
+
+    def routes_changed(self, stream: Stream) -> None:
+        """A stream's history moved on: note who owes an acknowledgement. Called at once, in the order of events."""
+        self._sessions.route_changed(stream.name, stream.route_revision, self._replica.host.clock.elapsed())
+
+    def ask(self, cluster: str) -> AbstractSet[str]:
+        """Asks producers whether they reach a cluster, one of each host first; which hosts have any there."""
+        streams = self._replica.aggregates.states(STREAMS)
+        there = {name for name, stream in streams.items() if _writes_to(stream, cluster)}
+        sessions = self._sessions.connected(there)
+        first = {session.host: session for session in sessions}
+        others = [session for session in sessions if first[session.host] is not session]
+        for session in [*first.values(), *others][:WITNESSES_ASKED_MAX]:
+            session.questions.add(cluster)
+        if sessions:
+            self._changed.fire()
+        return first.keys()
+
+    def _stream(self, name: str) -> Stream:
+        self._replica.require_leader()
+        stream = self._replica.aggregates.state(STREAMS, name)
+        if not stream.exists:
+            raise NotFound(f"there is no stream {name}", field="stream", remedy="create it: braid create stream")
+        return stream
+
+    async def _push(self, call: DuplexServing, connection: "_Connection") -> None:
+        session_ms = int(self._sessions.session_seconds * 1_000)
+        welcome = ProducerWelcome(protocol_version=PROTOCOL_VERSION, session_ms=session_ms)
+        await call.send(WatchRoutesResponse(welcome=welcome))
+        sent, spoke = -1, self._replica.host.clock.elapsed()
+        while not connection.ended:
+            changed = self._changed.next()
+            stream = self._stream(connection.session.stream)
+            self._place(stream, connection)
+            now = self._replica.host.clock.elapsed()
+            if stream.route_revision > sent:
+                sent, spoke = stream.route_revision, now
+                world = read_world(self._replica.aggregates, self._replica.host.clock.now_ms())
+                await call.send(WatchRoutesResponse(route=route_message(stream, world)))
+            elif now - spoke >= WATCH_ALIVE_SECONDS:
+                spoke = now
+                await call.send(WatchRoutesResponse(unchanged=RouteUnchanged(revision=sent)))
+            while connection.session.questions:
+                question = ReachQuestion(cluster=connection.session.questions.pop())
+                await call.send(WatchRoutesResponse(reach=question))
+            self._check(connection)
+            await wait_for(changed, RECONCILE_SECONDS)
+        if connection.error is not None:
+            raise connection.error
+
+    def _check(self, connection: "_Connection") -> None:
+        if connection.session.connection != connection.number:
+            raise Refused(f"producer {connection.session.id} has opened another stream")
+        if self._sessions.overdue(connection.session, self._replica.host.clock.elapsed()):
+            message = f"producer {connection.session.id} owed an acknowledgement for too long"
+            raise Refused(message, remedy="say hello again")
+
+    async def _read(self, call: DuplexServing, connection: "_Connection") -> None:
+        try:
+            while (message := await call.receive()) is not None:
+                assert isinstance(message, WatchRoutesRequest)
+                self._take(message, connection)
+            connection.ended_well = True
+            self._sessions.left(connection.session, connection.number)
+        except Unavailable:
+            pass  # the pushing side ends with it
+        except BraidError as error:  # a message that is none
+            connection.error = error
+        connection.ended = True
+        self._changed.fire()
+        self._on_acknowledged()
+
+    def _take(self, message: WatchRoutesRequest, connection: "_Connection") -> None:
+        session, now = connection.session, self._replica.host.clock.elapsed()
+        match message.WhichOneof("message"):
+            case "send_errors" | "reach" if session.drill:
+                self._hear_drill(message, session, self._lateness.attentive(now))
+            case "acknowledged":
+                current = self._replica.aggregates.state(STREAMS, session.stream).route_revision
+                self._sessions.acknowledge(session, message.acknowledged.revision, current, now)
+                self._on_acknowledged()
+            case "channel_left" | "log_resumed":
+                told = message.channel_left if message.HasField("channel_left") else message.log_resumed
+                connection.unplaced = [*connection.unplaced[-UNPLACED_MAX:], told]
+                self._place(self._replica.aggregates.state(STREAMS, session.stream), connection)
+            case "send_errors" if self._replica.aggregates.state(CLUSTERS, message.send_errors.cluster).exists:
+                at, credible = self._lateness.attentive(now), session.knows_denials
+                self._witnesses.complains(message.send_errors.cluster, session.host, at, credible=credible)
+            case "reach" if self._replica.aggregates.state(CLUSTERS, message.reach.cluster).exists:
+                self._hear(message.reach, session, self._lateness.attentive(now))
+            case _:
+                pass  # a second hello, errors of a cluster nobody registered, or a message of a later release
+
+    def _hear_drill(self, message: WatchRoutesRequest, session: ProducerSession, now: float) -> None:
+        """Never a word about a cluster's health: whatever a drill's client says is about its own stream."""
+        stream = self._replica.aggregates.state(STREAMS, session.stream)
+        if message.WhichOneof("message") == "send_errors":
+            self._rehearsals.complains(stream, message.send_errors.cluster, session.host, now)
+
+    def _hear(self, answer: ReachAnswer, session: ProducerSession, now: float) -> None:
+        if answer.acknowledged_ms_ago >= 0:
+            at = now - answer.acknowledged_ms_ago / 1_000
+            self._witnesses.reached(answer.cluster, session.host, at)
+
+    def _place(self, stream: Stream, connection: "_Connection") -> None:
+        """Takes what a producer tells of channels.
+
+        Of one that the history does not know it is kept until it does: after a restore of the store a channel may be
+        found once its cluster answers.
+        """
+        waiting, connection.unplaced = connection.unplaced, []
+        for told in waiting:
+            if (channel := _channel_of(stream, told)) is None:
+                connection.unplaced.append(told)
+            elif isinstance(told, ChannelLeft):
+                self._take_receipts(stream, channel, told)
+            else:
+                self._take_resumed(stream, channel, told)
+
+    def _take_receipts(self, stream: Stream, channel: Channel, left: ChannelLeft) -> None:
+        """Of channels that may still lose something, or may have lost it while the producer was not waited for.
+
+        One that still is on the route was left because it broke; its producer may never send to it again, and then
+        says nothing more of it. A spare is one only by a store that was restored from a backup.
+        """
+        if channel.state is not ChannelState.RETIRED:
+            self._sessions.take_receipts(stream.name, channel, left.next_offsets)
+            self._on_acknowledged()
+
+    def _take_resumed(self, stream: Stream, channel: Channel, told: LogResumed) -> None:
+        """Of channels whose records are not all done yet: where those went, somebody may still need to know."""
+        if channel.state in (*SPARE, *CONSUMABLE):
+            found = list(map(_resumption, told.resumptions))
+            self._sessions.take_resumptions(stream.name, channel, found)
+            self._on_acknowledged()
+
+
+class _Connection:
+    """One stream of a session."""
+
+    def __init__(self, session: ProducerSession, number: int) -> None:
+        self.session = session
+        self.number = number
+        self.ended = False
+        self.ended_well = False
+        self.error: BraidError | None = None
+        self.unplaced: list[ChannelLeft | LogResumed] = []  # told of channels that the history does not know yet
+
+
+def _channel_of(stream: Stream, told: ChannelLeft | LogResumed) -> Channel | None:
+    """The channel that a producer means; older releases give its name alone."""
+    if told.topic:
+        there = [each for each in stream.channels if (each.cluster, each.topic) == (told.cluster, told.topic)]
+    else:
+        there = [each for each in stream.channels if str(each.id(stream.name)) == told.channel]
+    return there[-1] if there else None
+
+
+def _writes_to(stream: Stream, cluster: str) -> bool:
+    """Whether the stream is an application's and has an active channel there."""
+    active = any(each.cluster == cluster and each.state is ChannelState.ACTIVE for each in stream.channels)
+    return active and stream.spec.drill is None
+
+
+def _resumption(told: ResumptionMessage) -> Resumption:
+    stretches = tuple(Stretch(each.first_offset, each.next_offset, each.first_sequence) for each in told.stretches)
+    return Resumption(
+        told.partition,
+        told.first_offset,
+        told.next_offset,
+        told.resumed_offset,
+        told.producer if stretches else -1,
+        stretches,
+    )
+
+
+def _host(hello: ProducerHello, peer: str) -> str:
+    """Where a producer runs: as it says, else its address (of `ipv4:10.0.0.7:4321`), else somewhere of its own."""
+    return hello.host or peer.rpartition(":")[0] or hello.producer_id
+
+
+async def _read_hello(call: DuplexServing) -> ProducerHello:
+    message = await call.receive()
+    if not isinstance(message, WatchRoutesRequest) or message.WhichOneof("message") != "hello":
+        raise Invalid("the first message must say hello", field="hello")
+    hello = message.hello
+    if hello.protocol_version != PROTOCOL_VERSION:
+        remedy = f"this registry speaks version {PROTOCOL_VERSION}"
+        raise Unsupported(f"protocol version {hello.protocol_version} is unknown", remedy=remedy)
+    if not hello.producer_id:
+        raise Invalid("a producer needs an id", field="hello.producer_id")
+    check_name(hello.stream, "hello.stream")
+    if len(hello.lanes) > LANES_MAX:
+        raise Invalid(f"{len(hello.lanes)} lanes are more than {LANES_MAX}", field="hello.lanes")
+    for lane in hello.lanes:
+        check_name(lane, "hello.lanes")
+    return hello

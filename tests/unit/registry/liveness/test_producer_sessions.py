@@ -1,0 +1,130 @@
+"""Producers' sessions: who holds a drain, who stopped counting, what a new leader may conclude."""
+
+from dataclasses import replace
+
+import pytest
+
+from braid.kernel.errors import Exhausted
+from braid.kernel.limits import PRODUCER_SESSIONS_MAX
+from services.registry.liveness.producer_sessions import Sessions
+from services.registry.model.channels import Channel, ChannelRef
+
+DROPPED = Channel(ChannelRef("live", 1), "east", "t", 1, activated_epoch=7, drain_revision=5)
+FOREIGN = Channel(ChannelRef("live", 2), "east", "t", 1, activated_epoch=6, drain_revision=5)
+
+
+def sessions() -> Sessions:
+    return Sessions(30.0, epoch=7, began=0.0)
+
+
+def holders(found: Sessions, now: float, channel: Channel = DROPPED) -> list[str]:
+    return list(found.standing("logs", channel, 5, now).holders)
+
+
+def test_a_producer_holds_until_it_acknowledges_the_route() -> None:
+    found = sessions()
+    session = found.open("logs", "p", 4, 4, 1.0)
+    found.open("other", "q", 0, 1, 1.0)
+    found.route_changed("logs", 5, 2.0)
+    assert holders(found, 3.0) == ["p"]
+    found.acknowledge(session, 5, 5, 4.0)
+    assert holders(found, 5.0) == [] and not found.overdue(session, 100.0)
+
+
+def test_nobody_can_acknowledge_the_future() -> None:
+    """A revision beyond the current one was given before the store was restored: it acknowledges nothing."""
+    found = sessions()
+    session = found.open("logs", "p", 99, 5, 1.0)
+    assert session.acknowledged == 0 and holders(found, 3.0) == ["p"]
+    found.acknowledge(session, 5, 5, 4.0)
+    assert holders(found, 5.0) == []
+
+
+def test_who_owes_too_long_stops_counting_and_stays_so_after_another_hello() -> None:
+    found = sessions()
+    session = found.open("logs", "p", 4, 4, 1.0)
+    found.route_changed("logs", 5, 2.0)
+    assert not found.overdue(session, 31.9) and found.overdue(session, 32.0)
+    standing = found.standing("logs", DROPPED, 5, 32.0)
+    assert (list(standing.holders), list(standing.expired)) == ([], ["p"])
+    found.open("logs", "p", 4, 5, 33.0)
+    assert holders(found, 34.0) == []
+
+
+def test_who_owed_too_long_is_served_again_after_another_hello() -> None:
+    found = sessions()
+    session = found.open("logs", "p", 4, 4, 1.0)
+    found.route_changed("logs", 5, 2.0)
+    assert found.overdue(session, 40.0)
+    assert found.open("logs", "p", 4, 5, 40.0) is session
+    assert holders(found, 40.0) == [] and not found.overdue(session, 40.0)
+    found.acknowledge(session, 5, 5, 41.0)
+    assert not found.overdue(session, 100.0)
+
+
+def test_a_broken_connection_is_waited_for_one_session_time() -> None:
+    found = sessions()
+    session = found.open("logs", "p", 4, 4, 1.0)
+    found.route_changed("logs", 5, 2.0)
+    found.disconnected(session, session.connection, 3.0)
+    assert holders(found, 20.0) == ["p"]
+    again = found.open("logs", "p", 4, 5, 21.0)
+    assert again is session and holders(found, 22.0) == ["p"]
+    found.acknowledge(again, 5, 5, 22.0)
+    found.disconnected(session, session.connection - 1, 23.0)
+    assert session.gone_since is None, "an older stream's end means nothing"
+
+
+def test_who_ends_its_stream_well_holds_nothing() -> None:
+    found = sessions()
+    session = found.open("logs", "p", 4, 4, 1.0)
+    found.route_changed("logs", 5, 2.0)
+    found.left(session, session.connection)
+    assert holders(found, 2.5) == []
+
+
+def test_a_leader_concludes_at_once_only_about_what_it_activated() -> None:
+    found = sessions()
+    assert holders(found, 1.0) == []
+    assert holders(found, 29.0, FOREIGN) == ["producers this registry has not heard of yet"]
+    assert holders(found, 30.0, FOREIGN) == []
+
+
+def test_progress_of_a_producer_that_lags_behind_extends_its_time() -> None:
+    found = sessions()
+    session = found.open("logs", "p", 2, 4, 1.0)
+    assert session.owing_since == 1.0
+    found.acknowledge(session, 3, 4, 20.0)
+    assert not found.overdue(session, 40.0) and found.overdue(session, 50.0)
+
+
+def test_a_producer_of_some_lanes_holds_and_stops_counting_for_channels_of_these_only() -> None:
+    letters = replace(DROPPED, ref=ChannelRef("dlq", 1))
+    found = sessions()
+    session = found.open("logs", "p", 4, 4, 1.0)
+    session.lanes = frozenset({"dlq"})
+    found.route_changed("logs", 5, 2.0)
+    assert holders(found, 3.0) == [] and holders(found, 3.0, letters) == ["p"]
+    assert found.standing("logs", DROPPED, 5, 32.0).expired == []
+    assert found.standing("logs", letters, 5, 32.0).expired == ["p"]
+
+
+def test_sessions_are_bounded() -> None:
+    found = sessions()
+    for number in range(PRODUCER_SESSIONS_MAX):
+        found.open("logs", str(number), 0, 0, 1.0)
+    with pytest.raises(Exhausted):
+        found.open("logs", "one more", 0, 0, 1.0)
+    found.open("logs", "7", 0, 0, 2.0)
+
+
+def test_sessions_of_killed_producers_are_forgotten_whatever_their_stream() -> None:
+    found = sessions()
+    for number in range(PRODUCER_SESSIONS_MAX):
+        session = found.open(f"stream-{number % 7}", str(number), 0, 0, 1.0)
+        found.disconnected(session, session.connection, 2.0)
+    with pytest.raises(Exhausted):
+        found.open("logs", "one more", 0, 0, 61.0)
+    found.open("logs", "one more", 0, 0, 62.0)
+    for number in range(PRODUCER_SESSIONS_MAX - 1):
+        found.open("logs", f"later {number}", 0, 0, 63.0)

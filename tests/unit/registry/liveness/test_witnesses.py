@@ -1,0 +1,179 @@
+"""A host is one witness, its last word counts, and only for a while."""
+
+from math import inf
+
+import pytest
+
+from braid.kernel.limits_health import SEND_REPORT_SECONDS, WITNESSES_KEPT_MAX
+from services.registry.liveness.witnesses import NOBODY, SILENCE, Heard, Hearsay, Use, Users, Witnesses
+
+
+def everyone(witnesses: Witnesses, cluster: str, hosts: int, now: float) -> Hearsay:
+    """What is known where so many hosts use the cluster, all of which write there."""
+    return witnesses.heard(cluster, Users(hosts, hosts), now).everyone
+
+
+def test_three_complaints_of_one_host_are_one() -> None:
+    witnesses = Witnesses()
+    for at in (9.7, 9.8, 9.9):
+        witnesses.complains("east", "host-1", at)
+    heard = everyone(witnesses, "east", 5, 10.0)
+    assert (heard.hosts, heard.failing, heard.reaching, heard.failing_since) == (5, 1, 0, 9.9)
+    assert not heard.condemns
+    for host in ("host-2", "host-3"):
+        witnesses.complains("east", host, 9.9)
+    assert everyone(witnesses, "east", 5, 10.0).condemns
+    assert everyone(witnesses, "west", 0, 10.0) == NOBODY
+
+
+def test_a_host_that_also_sees_answers_does_not_fail() -> None:
+    witnesses = Witnesses()
+    witnesses.complains("east", "host-1", 9.9)
+    witnesses.reached("east", "host-1", 9.5)
+    heard = everyone(witnesses, "east", 1, 10.0)
+    assert (heard.failing, heard.reaching, heard.reached_at, heard.failing_since) == (0, 1, 9.5, inf)
+    assert heard.acquits and not heard.condemns
+
+
+def test_what_is_old_is_forgotten() -> None:
+    witnesses = Witnesses()
+    witnesses.reached("east", "host-1", 10.0)
+    witnesses.complains("east", "host-2", 10.0)
+    assert witnesses.complained("east", 10.0 + SEND_REPORT_SECONDS)
+    assert everyone(witnesses, "east", 2, 10.0 + SEND_REPORT_SECONDS).acquits
+    late = 10.1 + SEND_REPORT_SECONDS
+    assert not witnesses.complained("east", late)
+    assert everyone(witnesses, "east", 0, late) == NOBODY
+
+
+def test_an_older_word_changes_nothing() -> None:
+    witnesses = Witnesses()
+    witnesses.reached("east", "h", 10.0)
+    witnesses.reached("east", "h", 3.0)
+    assert everyone(witnesses, "east", 1, 10.0).reached_at == 10.0
+
+
+def since_of(*said: tuple[str, float]) -> float:
+    """Since when a host complains that said these: `bad` at a time, or `well` of an answer then, in this order."""
+    witnesses, last = Witnesses(), 0.0
+    for what, at in said:
+        if what == "bad":
+            witnesses.complains("east", "h", at)
+            last = at
+        else:
+            witnesses.reached("east", "h", at)
+        everyone(witnesses, "east", 1, at)
+    return everyone(witnesses, "east", 1, last + 0.1).complaining_since
+
+
+@pytest.mark.parametrize(
+    ("said", "since"),
+    [
+        ([("bad", 10.0), ("bad", 11.0), ("bad", 12.0)], 10.0),
+        ([("bad", 10.0), ("bad", 10.0), ("bad", 11.0), ("bad", 11.0)], 10.0),  # told twice
+        ([("bad", 10.0), ("bad", 13.0), ("bad", 14.0)], 10.0),  # told late, or its process was paused, for a while
+        ([("bad", 10.0), ("bad", 13.1), ("bad", 14.0)], 13.1),  # for too long
+        ([("bad", 10.0), ("well", 10.2), ("bad", 10.9), ("bad", 11.8)], 10.9),  # an answer in between
+        ([("bad", 10.0), ("bad", 12.0), ("well", 11.0), ("bad", 13.0)], 12.0),  # in a pause
+        ([("bad", 10.0), ("bad", 10.9), ("well", 10.5), ("bad", 11.8)], 10.9),  # the same, told later
+        ([("bad", 10.0), ("bad", 10.9), ("well", 9.5), ("bad", 11.8)], 10.0),  # one of before
+        ([("well", 9.9), ("bad", 10.0), ("bad", 10.9), ("bad", 11.8)], 10.0),
+    ],
+)
+def test_the_first_of_unbroken_complaints_is_kept(said: list[tuple[str, float]], since: float) -> None:
+    assert since_of(*said) == since
+
+
+def test_one_of_few_hosts_is_alone_and_one_of_many_is_not() -> None:
+    assert Hearsay(hosts=1, failing=1).sole and Hearsay(hosts=2, failing=1).sole
+    assert not Hearsay(hosts=2, failing=2).sole
+    assert not Hearsay(hosts=3, failing=1).sole
+
+
+@pytest.mark.parametrize(
+    ("hosts_min", "share_min", "heard", "condemns"),
+    [
+        (5, 2 / 3, Hearsay(hosts=9, failing=4), False),
+        (5, 2 / 3, Hearsay(hosts=9, failing=5, reaching=4), True),
+        (5, 0.5, Hearsay(hosts=4, failing=2), True),
+        (5, 1.0, Hearsay(hosts=4, failing=3), False),
+        (1, 2 / 3, Hearsay(hosts=9, failing=1), True),
+        (1, 2 / 3, Hearsay(hosts=9, failing=1, reaching=1), False),
+    ],
+)
+def test_how_many_must_agree_may_be_declared(
+    hosts_min: float, share_min: float, heard: Hearsay, condemns: bool
+) -> None:
+    judged = Heard(heard, heard).by(hosts_min, share_min)
+    assert judged.everyone.condemns == judged.writers.condemns == condemns
+    assert judged.everyone.sole == (hosts_min > 1 and heard.failing == 1)
+    assert not NOBODY.sole
+
+
+# --- those who read
+
+
+def test_readers_are_counted_among_all_hosts_and_not_among_those_that_write() -> None:
+    witnesses = Witnesses()
+    witnesses.complains("east", "w", 9.9)
+    for host in ("r1", "r2"):
+        witnesses.reached("east", host, 9.8, Use.READS)
+    witnesses.complains("east", "r3", 9.7, Use.READS)
+    found = witnesses.heard("east", Users(6, 2), 10.0)
+    counted = [(each.hosts, each.reaching, each.failing) for each in found]
+    assert counted == [(6, 2, 2), (2, 0, 1)]
+    assert (found.everyone.failing_since, found.writers.failing_since) == (9.7, 9.9)
+    assert (found.everyone.reached_at, found.writers.reached_at) == (9.8, -inf)
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_where_producers_of_a_host_said_anything_that_is_what_it_says(fails: bool) -> None:
+    witnesses = Witnesses()
+    writes, reads = (witnesses.complains, witnesses.reached) if fails else (witnesses.reached, witnesses.complains)
+    writes("east", "h", 9.5, Use.WRITES)
+    reads("east", "h", 9.9, Use.READS)
+    reads("east", "h", 9.9, Use.READS)  # told twice
+    found = witnesses.heard("east", Users(1, 1), 10.0)
+    assert found.everyone == found.writers
+    assert (found.everyone.hosts, found.everyone.failing, found.everyone.reaching) == (1, int(fails), int(not fails))
+
+
+def test_producers_that_said_nothing_lately_leave_the_word_to_consumers() -> None:
+    witnesses = Witnesses()
+    witnesses.complains("east", "h", 8.0)
+    witnesses.reached("east", "h", 9.9, Use.READS)
+    assert witnesses.heard("east", Users(1, 1), 9.0).everyone.failing == 1
+    found = witnesses.heard("east", Users(1, 1), 9.1 + SEND_REPORT_SECONDS - 0.1)
+    assert (found.everyone.reaching, found.everyone.failing) == (1, 0)
+    assert (found.writers.hosts, found.writers.reaching, found.writers.failing) == (1, 0, 0)
+
+
+def test_a_host_that_only_reads_alone_is_a_sole_witness() -> None:
+    witnesses = Witnesses()
+    for at in (8.0, 9.0, 9.9):
+        witnesses.complains("east", "h", at, Use.READS)
+    found = witnesses.heard("east", Users(1, 0), 10.0)
+    assert found.everyone.sole and found.everyone.condemns and found.everyone.complaining_since == 8.0
+    assert not found.writers.condemns
+
+
+def test_who_says_nothing_counts_among_those_who_use_it() -> None:
+    witnesses = Witnesses()
+    for host in ("r1", "r2"):
+        witnesses.complains("east", host, 9.9, Use.READS)
+    assert witnesses.heard("east", Users(2, 0), 10.0).everyone.condemns
+    assert not witnesses.heard("east", Users(100, 0), 10.0).everyone.condemns
+    assert not witnesses.heard("east", Users(3, 1), 10.0).everyone.condemns
+
+
+def test_words_belong_to_a_term() -> None:
+    witnesses = Witnesses()
+    witnesses.complains("east", "h", 9.9, Use.READS)
+    assert Witnesses().heard("east", Users(0, 0), 10.0) == SILENCE == Heard(NOBODY, NOBODY)
+
+
+def test_witnesses_are_bounded() -> None:
+    witnesses = Witnesses()
+    for number in range(WITNESSES_KEPT_MAX + 10):
+        witnesses.complains("east", f"h{number}", 1.0)
+    assert everyone(witnesses, "east", 0, 1.0).failing == WITNESSES_KEPT_MAX
