@@ -171,7 +171,7 @@ def _outlived(world: World, stream: Stream, channel: Channel) -> str:
     """Why a drained channel's topic may go; '' while it is kept, or is not drained."""
     if channel.state is not ChannelState.DRAINED:
         return ""
-    if world.lost(channel):
+    if world.lost(channel) and not channel.closed:  # what somebody gave up stays to be looked at
         return "its cluster was replaced"
     if world.cluster(channel.cluster).discard_drained:
         return "what is drained on its cluster is discarded"

@@ -45,7 +45,6 @@ from services.registry.term_tasks import Crew
 _CANARY = b"braid: a cluster is probed here"
 _CANARY_PARTITIONS_MAX = 6  # one per broker: a single broker's death must not make its cluster look dead
 _PATIENCE = 4  # times the time-out: clients' own timers, which count our lateness too, come after it
-_WORKS = ("look", "topics", "controller", "witnesses")
 _LOOKED_AT = (*CONSUMABLE, ChannelState.STANDBY)
 
 
@@ -79,6 +78,7 @@ class Prober:
         self._ask = ask
         self._on_broken = on_broken
         self._observed: dict[str, Observed] = {}
+        self._registered: dict[str, int] = {}  # by cluster that is watched, when it was registered
         self._denials: dict[str, str] = {}  # by cluster, why it refuses the registry
         self._users: dict[str, Users] = {}
         self._crew = Crew(replica.host)
@@ -97,15 +97,26 @@ class Prober:
         try:
             while True:
                 for name, cluster in self._replica.aggregates.states(CLUSTERS).items():
-                    if cluster.exists and not any(self._crew.busy(f"{work} {name}") for work in _WORKS):
-                        observed = self._observed[name] = Observed(cluster, self._usual)
-                        self._crew.start(f"look {name}", partial(self._watch, name, observed))
-                        self._crew.start(f"topics {name}", partial(self._watch_topics, name, observed))
-                        self._crew.start(f"controller {name}", partial(self._watch_controller, name, observed))
-                        self._crew.start(f"witnesses {name}", partial(self._watch_witnesses, name, observed))
+                    if cluster.exists and self._registered.get(name) != cluster.create_time_ms:
+                        self._begin(cluster)
                 await self._replica.host.clock.sleep(RECONCILE_SECONDS)
         finally:
             await self._crew.stop()
+
+    def _begin(self, cluster: Cluster) -> None:
+        """Watches a cluster from its registration on. What watched a former one of its name ends when it looks."""
+        name, since = cluster.name, cluster.create_time_ms
+        observed = self._observed[name] = Observed(cluster, self._usual)
+        self._registered[name] = since
+        self._crew.start(f"look {name} {since}", partial(self._watch, name, observed))
+        self._crew.start(f"topics {name} {since}", partial(self._watch_topics, name, observed))
+        self._crew.start(f"controller {name} {since}", partial(self._watch_controller, name, observed))
+        self._crew.start(f"witnesses {name} {since}", partial(self._watch_witnesses, name, observed))
+
+    def _watched(self, name: str, observed: Observed) -> Cluster | None:
+        """The cluster; None once it was deleted, even if another was registered by its name before anybody looked."""
+        cluster = self._replica.aggregates.state(CLUSTERS, name)
+        return cluster if cluster.exists and self._observed.get(name) is observed else None
 
     async def _pulse(self) -> None:
         while True:
@@ -121,7 +132,7 @@ class Prober:
         """Looks at one cluster until it is deleted."""
         clock = self._replica.host.clock
         looks, identified = 0, -IDENTITY_CHECK_SECONDS
-        while (cluster := self._replica.aggregates.state(CLUSTERS, name)).exists:
+        while cluster := self._watched(name, observed):
             was_bad = observed.judgement.bad_since is not None
             look, partition = await self._look(cluster, observed, looks)
             looks += 1
@@ -224,7 +235,7 @@ class Prober:
 
     async def _watch_witnesses(self, name: str, observed: Observed) -> None:
         """While a cluster is doubted, asks who uses it, so that answers are there when a look has failed."""
-        while self._replica.aggregates.state(CLUSTERS, name).exists:
+        while self._watched(name, observed):
             judged = observed.judgement
             doubted = judged.bad_since is not None and judged.health is not Health.DOWN
             if doubted or self._witnesses.complained(name, self._now()):
@@ -237,14 +248,15 @@ class Prober:
 
     async def _watch_topics(self, name: str, observed: Observed) -> None:
         """Looks at the leaders of a cluster's channels until it is deleted."""
-        while (cluster := self._replica.aggregates.state(CLUSTERS, name)).exists:
+        while cluster := self._watched(name, observed):
             if cluster.reachable or observed.answers:
                 await self._look_at_topics(cluster, observed)
             else:
                 observed.forget_topics()
             self._tell_broken(name, self._broken_here(cluster, observed))
             await self._replica.host.clock.sleep(TOPICS_LOOK_SECONDS)
-        self._tell_broken(name, {})
+        if self._observed.get(name) is observed:
+            self._tell_broken(name, {})
 
     def _broken_here(self, cluster: Cluster, observed: Observed) -> Mapping[str, str]:
         if not cluster.reachable:
@@ -290,7 +302,7 @@ class Prober:
 
     async def _watch_controller(self, name: str, observed: Observed) -> None:
         """Asks a cluster that is well whether it would make a topic, until it is deleted."""
-        while (cluster := self._replica.aggregates.state(CLUSTERS, name)).exists:
+        while cluster := self._watched(name, observed):
             began, refusal = self._now(), ""
             if cluster.reachable and observed.judgement.bad_since is None:
                 refusal = await self._refusal(cluster, len(observed.gaps.usual_brokers))

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from braid.api.registry.v1 import cluster_pb2
+from braid.api.registry.v1 import registry_service_pb2 as api
 from braid.kernel.limits_health import (
     CHANNEL_GONE_AFTER_SECONDS,
     COMPLAINT_PAUSE_SECONDS,
@@ -77,6 +78,27 @@ def test_a_registry_that_is_often_late_still_sees_a_death() -> None:
         mesh.kafka.named("east").pause()
         assert await elapsed(mesh, "east", "DOWN", 10) < 5
         stumbling.cancel()
+
+    play(scene)
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.3, 2.5])
+def test_a_cluster_that_is_declared_again_at_once_is_looked_at(seconds: float) -> None:
+    """Some of what watches it has not looked in between: it must not keep the rest from beginning anew."""
+
+    async def scene(mesh: Mesh) -> None:
+        await two_clusters(mesh)
+        await mesh.create_cluster("north")
+        await mesh.until_health("north", "HEALTHY", 30)
+        await asyncio.sleep(5.3)
+        request = api.DeleteClusterRequest(name="north")
+        await mesh.client.unary("DeleteCluster", request, cluster_pb2.Cluster)
+        await asyncio.sleep(seconds)
+        again = api.CreateClusterRequest(name="north", spec=cluster_pb2.ClusterSpec(bootstrap="north:9092"))
+        await mesh.client.unary("CreateCluster", again, cluster_pb2.Cluster)
+        await asyncio.sleep(12.0)
+        mesh.kafka.named("north").pause()
+        assert await elapsed(mesh, "north", "DOWN", 20) < 5
 
     play(scene)
 
