@@ -111,8 +111,10 @@ class AioProducer:
             try:
                 await producer.start()
             except FAILURES as error:
-                denial = access_error(error, "its producer") or await self._why()
-                await self._end(producer)
+                try:
+                    denial = access_error(error, "its producer") or await self._why()
+                finally:  # also when it is cancelled while it asks
+                    await self._end(producer)
                 if denial is not None:
                     self._deny(denial)
                     return

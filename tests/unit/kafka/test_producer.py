@@ -1,7 +1,8 @@
 """What a producer tells of a batch that a broker answered for."""
 
 import asyncio
-from collections.abc import Sequence
+import gc
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pytest
@@ -15,7 +16,7 @@ from braid.kafka.producer import AioProducer
 from braid.kafka.security import Security
 from braid.kafka.wire import Wire
 from braid.kernel.errors import BatchTooLarge, BraidError, RecordTooLarge, TopicSealed
-from braid.kernel.ports import Written
+from braid.kernel.ports import TopicDescription, Written
 from braid.kernel.resumptions import SEQUENCES
 
 PARTITION = AioTopicPartition("logs", 0)
@@ -84,3 +85,32 @@ async def test_a_batch_that_is_refused_within_the_limit_met_a_seal_that_not_all_
     """A leader learns of a seal before the broker that is asked, and of its end after it."""
     found = await outcomes(MessageSizeTooLargeError(), Identity(9, 0), 10_000)
     assert [type(each) for each in found] == [TopicSealed] * 3
+
+
+class _Silent(AioAdmin):
+    """A cluster that does not say why it does not answer."""
+
+    def __init__(self) -> None:
+        super().__init__(Wire("127.0.0.1:1", "app", Security(), 1.0))
+        self.asked = asyncio.Event()
+
+    async def describe_topics(self, topics: Sequence[str]) -> Mapping[str, TopicDescription]:
+        self.asked.set()
+        await asyncio.Event().wait()
+        raise AssertionError("nobody sets it")
+
+
+async def test_a_client_that_is_left_while_it_asks_why_it_cannot_start_is_ended() -> None:
+    """A client that is never closed is told by a warning when it is collected, which fails a test."""
+    admin = _Silent()
+    producer = AioProducer(
+        "127.0.0.1:1", "app", Security(), admin, linger_ms=0, compression=None, max_batch_bytes=1_000
+    )
+    starting = asyncio.create_task(producer.start())
+    await admin.asked.wait()
+    starting.cancel()
+    await asyncio.wait({starting})
+    assert starting.cancelled()
+    await producer.abandon()
+    del starting
+    gc.collect()
