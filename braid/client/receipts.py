@@ -117,7 +117,7 @@ class ReceiptsByLog:
         self._left: dict[_Log, Receipts] = {}
 
     def use(self, channel: ActiveChannel) -> Receipts:
-        """Those of a channel's log: where it was left before, they go on."""
+        """Returns the receipts of a channel's log; if producers had left it, the ones from before."""
         log = (channel.id, channel.place)
         receipts = self._used.get(log) or self._left.pop(log, None)
         if receipts is None:
@@ -126,7 +126,7 @@ class ReceiptsByLog:
         return receipts
 
     def leave(self, channel: ActiveChannel) -> None:
-        """Nothing more goes there; of those that were left longest ago are forgotten once there are too many."""
+        """Keeps the receipts of a channel that is left; beyond `RECEIPTS_CHANNELS_MAX` the oldest are forgotten."""
         log = (channel.id, channel.place)
         self._left[log] = self._used.pop(log)
         while len(self._left) > RECEIPTS_CHANNELS_MAX:

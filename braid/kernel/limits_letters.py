@@ -6,6 +6,5 @@ from typing import Final
 DEAD_LETTERS_SENDING_MAX: Final = 500  # of a stream at once; before one was written, and after a failure, only one
 DEAD_LETTER_LATE_SECONDS: Final = 5.0  # without an acknowledgement: `explain` says so, long before the send is given up
 DEAD_LETTERS_HELD_MAX: Final = 2_000  # of a lane, sent or waiting; then its intake waits: 12 KiB of headers each
-DLQ_UNKNOWN_SECONDS: Final = (
-    30.0  # that a cluster which answers may not know a topic for; then nothing is awaited there
-)
+# A topic that a cluster which answers has not known for so long holds nothing to index.
+DLQ_UNKNOWN_SECONDS: Final = 30.0

@@ -3,7 +3,7 @@
 A look is metadata, a canary appended to one of its partitions in turn (they have a leader each), and that canary
 fetched back, all within the time-out. Each cluster has a task of its own, so that one that hangs delays no other, and
 others for the leaders of our topics, which change seldom and fill larger answers, and for its controller, who answers
-late or never while brokers serve. Time in which this process was late itself does not count (`lateness.py`).
+late or never while brokers serve. Time in which this process was late itself does not count (`own_lateness.py`).
 """
 
 import asyncio

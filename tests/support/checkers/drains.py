@@ -107,9 +107,8 @@ class SafeDrains(Instant):
         channel.drained = True
         if not channel.sealed or channel.ends is None:
             yield f"{fact.topic} was drained without a seal"
-        for partition, end, real in self._real(
-            fact.topic, channel.ends or ()
-        ):  # what was being copied may have followed
+        # The last reading counts: records that were still being copied may have followed an earlier one.
+        for partition, end, real in self._real(fact.topic, channel.ends or ()):
             if end != real:
                 yield f"{fact.topic} was drained to {end} of partition {partition}, which ends at {real}"
         for group in self._groups.by_lane.get(fact.lane, ()):
