@@ -56,12 +56,17 @@ class Observed:
         self.judgement = Judgement(cluster.health, cluster.health_reason, verdict=cluster.verdict)
         self.gaps = Gaps(self.canary, cluster.usual_brokers)
         self.snapshot: Snapshot | None = None
+        self._registered_ms = cluster.create_time_ms
         self._usual = usual
         self._latency = inherited(cluster.usual_append_seconds)
         self._was_slow = cluster.health_reason if cluster.verdict is Verdict.SLOW else ""
         self._refused = 0
         self._alive_at = -math.inf  # the newest answer that hosts saw while the registry's looks failed
         self.hanging_since: float | None = None
+
+    def is_of(self, cluster: Cluster) -> bool:
+        """Whether this was seen of that cluster, not of one that had its name before it was deleted."""
+        return cluster.exists and cluster.create_time_ms == self._registered_ms
 
     def thresholds(self, cluster: Cluster) -> Thresholds:
         """The numbers it is judged by now."""

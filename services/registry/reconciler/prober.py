@@ -78,7 +78,6 @@ class Prober:
         self._ask = ask
         self._on_broken = on_broken
         self._observed: dict[str, Observed] = {}
-        self._registered: dict[str, int] = {}  # by cluster that is watched, when it was registered
         self._denials: dict[str, str] = {}  # by cluster, why it refuses the registry
         self._users: dict[str, Users] = {}
         self._crew = Crew(replica.host)
@@ -96,8 +95,8 @@ class Prober:
         self._crew.start("lateness", self._pulse)
         try:
             while True:
-                for name, cluster in self._replica.aggregates.states(CLUSTERS).items():
-                    if cluster.exists and self._registered.get(name) != cluster.create_time_ms:
+                for cluster in self._replica.aggregates.states(CLUSTERS).values():
+                    if cluster.exists and not self._is_watched(cluster):
                         self._begin(cluster)
                 await self._replica.host.clock.sleep(RECONCILE_SECONDS)
         finally:
@@ -107,16 +106,19 @@ class Prober:
         """Watches a cluster from its registration on. What watched a former one of its name ends when it looks."""
         name, since = cluster.name, cluster.create_time_ms
         observed = self._observed[name] = Observed(cluster, self._usual)
-        self._registered[name] = since
         self._crew.start(f"look {name} {since}", partial(self._watch, name, observed))
         self._crew.start(f"topics {name} {since}", partial(self._watch_topics, name, observed))
         self._crew.start(f"controller {name} {since}", partial(self._watch_controller, name, observed))
         self._crew.start(f"witnesses {name} {since}", partial(self._watch_witnesses, name, observed))
 
+    def _is_watched(self, cluster: Cluster) -> bool:
+        observed = self._observed.get(cluster.name)
+        return observed is not None and observed.is_of(cluster)
+
     def _watched(self, name: str, observed: Observed) -> Cluster | None:
         """The cluster; None once it was deleted, even if another was registered by its name before anybody looked."""
         cluster = self._replica.aggregates.state(CLUSTERS, name)
-        return cluster if cluster.exists and self._observed.get(name) is observed else None
+        return cluster if observed.is_of(cluster) else None
 
     async def _pulse(self) -> None:
         while True:
@@ -136,6 +138,8 @@ class Prober:
             was_bad = observed.judgement.bad_since is not None
             look, partition = await self._look(cluster, observed, looks)
             looks += 1
+            if self._watched(name, observed) is None:
+                return
             if look is not None:
                 well = look.failed is None
                 if well and (was_bad or clock.elapsed() - identified >= IDENTITY_CHECK_SECONDS):

@@ -9,7 +9,7 @@ import shutil
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, nullcontext
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -119,8 +119,10 @@ async def play(
     logs.mkdir(parents=True)
     report = Report(seed)
     async with AsyncExitStack() as stack:
-        disks = _disks(directory / "mesh", ground) if ground.small_disks else nullcontext("not asked for")
-        no_disks = stack.enter_context(disks)
+        no_disks = "not asked for"
+        if ground.small_disks:
+            disks = small_disks(directory / "mesh", ground.brokers, store_too=not ground.store_members)
+            no_disks = stack.enter_context(disks)
         mesh = await stack.enter_async_context(mesh_of(directory / "mesh", ground))
         ready = time.monotonic() - begun
         report.figures["dev_ready_seconds"] = [ready]
@@ -137,10 +139,6 @@ async def play(
     _judge(report, say)
     report.seconds = time.monotonic() - begun
     return report
-
-
-def _disks(directory: Path, ground: Ground) -> AbstractContextManager[str]:
-    return small_disks(directory, ground.brokers, store_too=not ground.store_members)
 
 
 def mesh_of(directory: Path, ground: Ground) -> DevMesh:

@@ -103,6 +103,30 @@ def test_a_cluster_that_is_declared_again_at_once_is_looked_at(seconds: float) -
     play(scene)
 
 
+def test_a_look_at_a_cluster_that_was_deleted_judges_no_other_of_its_name() -> None:
+    """The look hangs at the old one's brokers while the new one, elsewhere, is well."""
+
+    async def scene(mesh: Mesh) -> None:
+        await two_clusters(mesh)
+        patient = cluster_pb2.HealthThresholds(look_timeout_seconds=8.0)
+        await mesh.create_cluster("north", health=patient)
+        await asyncio.sleep(10.0)
+        mesh.kafka.named("north").pause()
+        await asyncio.sleep(1.0)
+        request = api.DeleteClusterRequest(name="north")
+        await mesh.client.unary("DeleteCluster", request, cluster_pb2.Cluster)
+        mesh.kafka.add_cluster("elsewhere")
+        declared = cluster_pb2.ClusterSpec(bootstrap="elsewhere:9092", health=patient)
+        await mesh.client.unary(
+            "CreateCluster", api.CreateClusterRequest(name="north", spec=declared), cluster_pb2.Cluster
+        )
+        for _ in range(600):
+            assert (await mesh.cluster("north")).status.health == HEALTHY
+            await asyncio.sleep(0.02)
+
+    play(scene)
+
+
 # --- slow, half-dead, flapping
 
 
