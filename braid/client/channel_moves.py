@@ -67,7 +67,7 @@ class ChannelMoves:
         self._senders: dict[ChannelId, ChannelSender] = {}
         self._receipts = ReceiptsByLog(resumed)
         self._broken: dict[ChannelId, None] = {}
-        self._refusing: dict[ChannelId, None] = {}
+        self._refusing: dict[ChannelId, float] = {}  # since when, on `Clock.elapsed`
         self._gates: dict[str, asyncio.Event] = {}
         self._crossing = Crossing()
         self._sticky: dict[str, StickyChoice] = {}
@@ -159,6 +159,15 @@ class ChannelMoves:
         """This process was stopped or busy: what channels owe they owe from now on."""
         for sender in self._senders.values():
             sender.forgive(now)
+
+    def look_at_refusals(self, now: float) -> None:
+        """Tries channels again that were sealed and are on the route still: after a restore of the store seals are
+        taken off, of which leaders learn one by one, and no newer route says so.
+        """
+        for channel, since in self._refusing.items():
+            if now - since >= limits.SEALED_RETRY_SECONDS and channel not in self._broken:
+                self._broken[channel] = None
+                self._changed.set()
 
     def look_at_leaders(self) -> None:
         """Takes note of partitions without a leader: records that may go to any other do so, even those that wait."""
@@ -378,8 +387,8 @@ class ChannelMoves:
             return
         channel = sender.channel.id
         self._gate(channel.lane).clear()
-        if isinstance(result, TopicSealed):  # only another route helps
-            self._refusing[channel] = None
+        if isinstance(result, TopicSealed):  # another route helps, or the seal's end: see `look_at_refusals`
+            self._refusing.setdefault(channel, self._host.clock.elapsed())
         else:
             self._broken[channel] = None
             self._changed.set()

@@ -408,6 +408,7 @@ class Producer:
             while (oldest := self._outbox.oldest()) is not None and oldest.deadline <= now:
                 self._give_up(oldest, f"not acknowledged in {self._settings.delivery_timeout_seconds:g} s")
             self._moves.look_at_leaders()
+            self._moves.look_at_refusals(now)
             if now - before > limits.PRODUCER_SWEEP_SECONDS + limits.PRODUCER_LATE_SECONDS:
                 self._moves.forgive(now)
             for cluster, channel, count, seconds in self._moves.silent(now):

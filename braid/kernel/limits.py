@@ -55,6 +55,7 @@ PRODUCER_BUFFER_BYTES: Final = 64 << 20
 DELIVERY_TIMEOUT_SECONDS: Final = 120.0
 RECEIPTS_CHANNELS_MAX: Final = 64  # channels left whose last receipts a producer keeps to tell a new registry
 ROUTE_GRACE_SECONDS: Final = 0.2  # after failing a dead channel's sends, before sending again elsewhere
+SEALED_RETRY_SECONDS: Final = 1.0  # a channel on the route that is sealed is tried again after so long
 PLANNED_MOVE_PREPARE_SECONDS: Final = 2.0  # for the new channels' connections, while the old ones carry on
 PLANNED_MOVE_WAIT_SECONDS: Final = 5.0  # for the old channel's acknowledgements in a planned move
 PLANNED_MOVE_SILENCE_SECONDS: Final = 2.0  # without any of them, and it is waited for no longer: it is dying

@@ -154,7 +154,7 @@ class ObservedKafka(MemoryKafka):
 
 
 class ObservedCluster(MemoryCluster):
-    """Tells of records, commits and topics of the stream. Its partitions' leaders learn of a seal one by one."""
+    """Tells of records, commits and topics of the stream. Leaders learn of a seal, and of its end, one by one."""
 
     def __init__(
         self, name: str, bootstrap: str, clock: Clock, journal: Journal, lag: Callable[[], float], brokers: int
@@ -164,20 +164,30 @@ class ObservedCluster(MemoryCluster):
         self._clock = clock
         self._journal = journal
         self._lag = lag
-        self._knows_at: dict[TopicPartition, float] = {}
+        self._knows_at: dict[TopicPartition, tuple[float, str]] = {}  # and the limit it goes by until then
 
     def refuses(self, topic: str) -> bool:
         """Whether every partition's leader refuses whatever is sent to it now."""
         if self.topic_config(topic)["max.message.bytes"] != "0":
             return False
-        return not any(self._knows_at.get(TopicPartition(topic, at), 0.0) > self._clock.elapsed() for at in range(99))
+        return all(self._limit(TopicPartition(topic, at)) == "0" for at in range(self._partitions(topic)))
+
+    def _partitions(self, topic: str) -> int:
+        return self.describe_topics([topic])[topic].partitions
+
+    def _limit(self, partition: TopicPartition) -> str:
+        """What a partition's leader goes by now."""
+        until, former = self._knows_at.get(partition, (0.0, ""))
+        return former if until > self._clock.elapsed() else self.topic_config(partition.topic)["max.message.bytes"]
 
     def alter_topic_config(self, topic: str, changes: Mapping[str, str | None]) -> None:
         """See `MemoryCluster`."""
+        partitions = [TopicPartition(topic, at) for at in range(self._partitions(topic))]
+        former = {each: self._limit(each) for each in partitions}
         super().alter_topic_config(topic, changes)
         if "max.message.bytes" in changes:
-            for at in range(self.describe_topics([topic])[topic].partitions):
-                self._knows_at[TopicPartition(topic, at)] = self._clock.elapsed() + self._lag()
+            for each in partitions:
+                self._knows_at[each] = (self._clock.elapsed() + self._lag(), former[each])
 
     def append(
         self, partition: TopicPartition, records: Sequence[NewRecord], producer: int = -1, sequence: int = -1
@@ -185,8 +195,7 @@ class ObservedCluster(MemoryCluster):
         """See `MemoryCluster`."""
         before = self.log(partition).end
         config = self._topics[partition.topic].config
-        if self._knows_at.get(partition, 0.0) > self._clock.elapsed():
-            self._topics[partition.topic].config = {**config, "max.message.bytes": "1048588"}
+        self._topics[partition.topic].config = {**config, "max.message.bytes": self._limit(partition)}
         try:
             offset = super().append(partition, records, producer, sequence)
         finally:

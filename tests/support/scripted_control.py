@@ -180,6 +180,11 @@ class Control:
         channel = self.channels[name]
         self.clusters[channel.cluster].alter_topic_config(channel.topic, {"max.message.bytes": "0"})
 
+    def unseal(self, name: str) -> None:
+        """As the registry takes a seal off after a restore of the store."""
+        channel = self.channels[name]
+        self.clusters[channel.cluster].alter_topic_config(channel.topic, {"max.message.bytes": None})
+
     def records(self, name: str) -> list[MemoryRecord]:
         """All that lies in a channel, partition by partition."""
         channel = self.channels[name]
