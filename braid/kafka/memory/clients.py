@@ -133,7 +133,7 @@ class MemoryAdmin:
         log = self._cluster.led_log(partition)
         if when is OffsetAt.EARLIEST:
             return log.start
-        return log.end if when is OffsetAt.LATEST else log.offset_at(int(when))
+        return log.high if when is OffsetAt.LATEST else log.offset_at(int(when))
 
 
 class MemoryOffsets:

@@ -58,16 +58,25 @@ class Read(NamedTuple):
 
 @dataclass(slots=True)
 class Log:
-    """One partition. Offsets below `start` are gone; `end` is the next to be given."""
+    """One partition. Offsets below `start` are gone; `end` is the next to be given.
+
+    The newest `uncopied` records are on the leader alone: nobody reads them, and the log is told to end before them.
+    """
 
     start: int = 0
     end: int = 0
+    uncopied: int = 0
     batches: list[Batch] = field(default_factory=list)
     # Last sequence and base offset by producer: a batch sent again is answered, not written again.
     producers: dict[int, tuple[int, int]] = field(default_factory=dict)
     damaged: dict[int, str] = field(default_factory=dict)  # by base offset of the batch, what is wrong with it
     size: int = 0  # bytes of what is there, as a broker's disk would hold them
     epochs: list[tuple[int, int]] = field(default_factory=list)  # each leader epoch that wrote, and where it began
+
+    @property
+    def high(self) -> int:
+        """Below which offset all copies have everything: Kafka's high watermark."""
+        return self.end - self.uncopied
 
     def append(self, new: Sequence[NewRecord], leader_epoch: int, producer: int, sequence: int) -> int:
         """Writes records and returns the first one's offset. `sequence` is the first one's; producer -1 has none."""
@@ -97,7 +106,7 @@ class Log:
         damaged: list[DamagedBatch] = []
         size = 0
         for batch in self.batches[max(0, self._index(offset)) :]:
-            records = [record for record in batch.records if record.offset >= offset]
+            records = [record for record in batch.records if offset <= record.offset < self.high]
             if not records:
                 continue
             if batch.base in self.damaged:

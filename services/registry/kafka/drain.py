@@ -218,7 +218,8 @@ async def await_groups(
     was recorded between the two answers may have been written after progress was read, so all is read again.
 
     Before it ends the seal is proved once more, and the ends read behind it: whatever keeps topics' configuration may
-    have taken it off since, and a late writer was acknowledged then.
+    have taken it off since, and a late writer was acknowledged then. What leaders took and not all copies have yet is
+    waited for: a producer that was given up, and lives, may hear of its acknowledgement once they do.
     """
     admin = access.admin(cluster)
     if stranger := await _stranger(admin, channel):
@@ -262,6 +263,10 @@ async def _moved_on(admin: KafkaAdmin, channel: Channel, ends: Mapping[TopicPart
     """What holds a drain whose seal was taken off since it was recorded, or was off while its groups were asked."""
     if unsealed := await _held_open(admin, channel):
         return unsealed
+    written = await surveys.read_written_ends(admin, channel)
+    if late := [each for each, end in written.items() if not 0 <= end <= ends[each]]:
+        numbers = ", ".join(str(each.partition) for each in late)
+        return Held((f"partitions {numbers}: not all copies have what their leaders took",))
     return Held(("its logs changed just now",)) if await surveys.read_ends(admin, channel) != ends else None
 
 

@@ -132,6 +132,25 @@ def test_a_batch_that_reached_all_copies_after_the_end_was_read_is_waited_for() 
     play(scene)
 
 
+def test_what_a_leader_took_is_waited_for_until_all_copies_have_it() -> None:
+    """A producer that was given up may hear of its acknowledgement after the drain, and report it."""
+
+    async def scene(mesh: Mesh) -> None:
+        await ended(mesh)
+        log = mesh.kafka.named("east").log(FIRST)
+        log.append([NewRecord(1, None, b"late", ())], 0, -1, 0)
+        log.uncopied = 1  # a copy in sync is frozen, or was just killed
+        await mesh.commit("east", "indexer", TOPIC, 10)
+        await held_by(mesh, "partitions 0: not all copies have what their leaders took")
+        log.uncopied = 0
+        await held_by(mesh, "indexer (1 records)")
+        assert list((await mesh.channel(CHANNEL)).end_offsets) == [11, 0]
+        await mesh.commit("east", "indexer", TOPIC, 11)
+        await drained(mesh)
+
+    play(scene)
+
+
 UNSEALED = {"max.message.bytes": "1048588"}
 
 
