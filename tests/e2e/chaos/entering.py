@@ -1,6 +1,7 @@
 """How a chaos application gets into a mesh of which any part may be dead, and what it tells when it is stuck."""
 
 import asyncio
+import contextlib
 import logging
 import signal
 import sys
@@ -11,6 +12,8 @@ from typing import Final
 import braid
 
 RETRY_SECONDS: Final = 0.3
+TOLD: Final = "that is all\n"  # the end of what an application tells when it is asked
+TASKS_TOLD_MAX: Final = 200
 
 
 @asynccontextmanager
@@ -36,7 +39,10 @@ def tell_when_asked(state: Callable[[], object]) -> None:
 
     def tell() -> None:
         print(state(), file=sys.stderr)
-        for task in asyncio.all_tasks():
-            task.print_stack(limit=3)
+        named_first = sorted(asyncio.all_tasks(), key=lambda each: each.get_name().startswith("Task-"))
+        for task in named_first[:TASKS_TOLD_MAX]:
+            with contextlib.suppress(TypeError):  # a frame that is between two lines
+                task.print_stack(limit=3)
+        sys.stderr.write(TOLD)
 
     asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, tell)

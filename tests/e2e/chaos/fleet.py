@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Final
 
 from devmesh.guard import spawn_guarded
+from tests.e2e.chaos.entering import TOLD
 from tests.support.patience import Deadline
 
 ROOT: Final = Path(__file__).resolve().parents[3]
 END_SECONDS: Final = 60.0
+TELL_SECONDS: Final = 10.0
 POLL_SECONDS: Final = 0.05
 
 
@@ -80,10 +82,18 @@ class Fleet:
         """Applications that ended, whoever ended them."""
         return [name for name, each in self._applications.items() if each.process and each.process.poll() is not None]
 
-    def ask(self) -> None:
-        """Lets every application write down where it stands, beside its log."""
+    async def ask(self) -> None:
+        """Lets every application write down where it stands, beside its log; one that is frozen or dead does not."""
         for name in self._applications:
             self._process(name).send_signal(signal.SIGUSR1)
+        deadline = Deadline(TELL_SECONDS)
+        while not all(map(self._told, self._applications)):
+            if deadline.passed:
+                return
+            await asyncio.sleep(POLL_SECONDS)
+
+    def _told(self, name: str) -> bool:
+        return (self.directory / f"{name}.out").read_text(errors="replace").endswith(TOLD)
 
     async def end(self, prefix: str) -> None:
         """SIGTERM to all of a kind; returns when they ended, by force after a while. Raises AssertionError then."""

@@ -80,7 +80,7 @@ async def _found(field: Field, cluster: str, topic: str) -> bool:
 async def _goes_on(field: Field, producer: str, since_ms: int, former: str) -> None:
     """Waits until a producer is acknowledged elsewhere than where it wrote before services stopped.
 
-    The channels that the backup calls active may be sealed: until others are planned only the mesh can help.
+    The channels that the backup calls active may be sealed yet: who is refused there tries again.
     """
     await field.first(
         "acked",

@@ -172,7 +172,7 @@ class _Play:
         except (StuckError, BraidError) as error:
             during = self._report.acts[-1].what if self._report.acts else "start"
             self._violated("I13 liveness", f"{during}: {error}")
-            self._field.fleet.ask()
+            await self._field.fleet.ask()
             for name in PRODUCERS:  # what is acknowledged after a disk was read would be missing there
                 self._field.fleet.kill(name)
             await self._read(self._disk)

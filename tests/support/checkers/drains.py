@@ -88,8 +88,13 @@ class SafeDrains(Instant):
                 pass
 
     def _restored(self) -> None:
-        """What was recorded of drains since the backup is forgotten; what was written and deleted is not undone."""
+        """What was recorded of drains since the backup is forgotten; what was written and deleted is not undone.
+
+        A spare that was planned since, and deleted without ever holding a record, may be planned once more.
+        """
         for topic, channel in self._channels.items():
+            if topic not in self._backup and not channel.written:
+                channel.deleted = False
             before = self._backup.get(topic, _Channel())
             channel.sealed, channel.ends, channel.drained = before.sealed, before.ends, before.drained
 

@@ -319,6 +319,11 @@ def test_topics_that_rise_again_or_go_too_early_are_seen() -> None:
     assert red(SafeDrains(), [made, *drain(work=[processed(0)]), gone, made])
     assert red(SafeDrains(), [made, facts.Appended(at(0), b"a"), gone])
     assert not red(SafeDrains(), [made, gone]), "a spare holds nothing"
+    backup, restored = facts.StoreBackedUp(), facts.StoreRestored()
+    assert not red(SafeDrains(), [backup, made, gone, restored, made]), "the restored store knows nothing of that spare"
+    assert red(SafeDrains(), [backup, made, gone, made, restored])
+    assert red(SafeDrains(), [made, backup, gone, restored, made]), "it knows of this one"
+    assert red(SafeDrains(), [backup, made, *drain(work=[processed(0)]), gone, restored, made]), "it held a record"
 
 
 def lossy(told: int, acked: int = 3, *, given_up: int | None = None, drained: bool = False) -> list[Fact]:
