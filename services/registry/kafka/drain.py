@@ -263,7 +263,7 @@ async def _moved_on(admin: KafkaAdmin, channel: Channel, ends: Mapping[TopicPart
     """What holds a drain whose seal was taken off since it was recorded, or was off while its groups were asked."""
     if unsealed := await _held_open(admin, channel):
         return unsealed
-    written = await surveys.read_written_ends(admin, channel)
+    written = await surveys.read_written_ends(admin, channel.topic)
     if late := [each for each, end in written.items() if not 0 <= end <= ends[each]]:
         numbers = ", ".join(str(each.partition) for each in late)
         return Held((f"partitions {numbers}: not all copies have what their leaders took",))

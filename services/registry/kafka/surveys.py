@@ -28,14 +28,16 @@ async def read_ends(
     return {partition: found[partition] for partition in partitions}
 
 
-async def read_written_ends(admin: KafkaAdmin, channel: Channel) -> Mapping[TopicPartition, int]:
+async def read_written_ends(admin: KafkaAdmin, topic: str) -> Mapping[TopicPartition, int]:
     """Where each partition's leader would write next; -1 where it does not know its own epoch yet.
 
     `read_ends` tells only what all copies in sync have. A leader's own end is the end of its epoch (KIP-101, KIP-320).
     Where the epoch is an older one than the leader's, it is where that leader began: nobody wrote to sealed logs since.
     """
-    described = (await admin.describe_topics([channel.topic]))[channel.topic]
-    return await admin.epoch_ends(dict(zip(partitions_of(channel), described.leader_epochs, strict=False)))
+    described = (await admin.describe_topics([topic]))[topic]
+    return await admin.epoch_ends(
+        {TopicPartition(topic, at): epoch for at, epoch in enumerate(described.leader_epochs)}
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from braid.kernel.ports import Clock, OffsetAt, TopicDescription, TopicPartition
 from services.registry.kafka.clients import Access
 from services.registry.kafka.drain import Held, close_log
 from services.registry.kafka.log_reading import read_records
+from services.registry.kafka.surveys import read_written_ends
 from services.registry.model.channels import SPARE, Channel, ChannelState
 from services.registry.model.clusters import Cluster
 from services.registry.model.stream_commands import RecordFound, RecordRetired, StreamCommand
@@ -63,11 +64,15 @@ async def delete_topic(
 
 
 async def was_written(access: Access, cluster: Cluster, topic: str, count: int) -> bool:
-    """Whether a topic of so many partitions ever held a record, as far as Kafka tells; canaries of a seal are none."""
+    """Whether a topic of so many partitions ever held a record, as far as Kafka tells; canaries of a seal are none.
+
+    What a leader took and not all copies have yet counts: its producer may hear of an acknowledgement yet.
+    """
     admin, partitions = access.admin(cluster), [TopicPartition(topic, number) for number in range(count)]
     starts = await admin.offsets_at(dict.fromkeys(partitions, OffsetAt.EARLIEST))
     ends = await admin.offsets_at(dict.fromkeys(partitions, OffsetAt.LATEST))
-    if any(starts.values()):
+    written = await read_written_ends(admin, topic)
+    if any(starts.values()) or any(written.get(each, end) > end for each, end in ends.items()):
         return True
     return not await _only_canaries(access, cluster, {each: end for each, end in ends.items() if end})
 

@@ -36,16 +36,16 @@ async def test_leaders_tell_what_not_all_copies_have(three_brokers: DevMesh, try
             return await surveys.read_ends(admin, channel) == {where: count}
 
         await until(lambda: all_have(1), "all copies have the first", 20.0)
-        assert await surveys.read_written_ends(admin, channel) == {where: 1}
+        assert await surveys.read_written_ends(admin, topic) == {where: 1}
         await three_brokers.pause(f"east/{follower}")
         try:
             await producer.send_and_wait(topic, b"on its leader alone", partition=0)
-            written, ends = await surveys.read_written_ends(admin, channel), await surveys.read_ends(admin, channel)
+            written, ends = await surveys.read_written_ends(admin, topic), await surveys.read_ends(admin, channel)
         finally:
             await three_brokers.resume(f"east/{follower}")
         assert (written, ends) == ({where: 2}, {where: 1})
         await until(lambda: all_have(2), "all copies have the second", 60.0)
-        assert await surveys.read_written_ends(admin, channel) == {where: 2}
+        assert await surveys.read_written_ends(admin, topic) == {where: 2}
     finally:
         await producer.stop()
         await admin.close()

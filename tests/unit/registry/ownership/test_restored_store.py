@@ -76,6 +76,23 @@ def test_a_spare_whose_records_retention_took_was_written_to_all_the_same() -> N
     play(scene)
 
 
+def test_a_spare_whose_only_record_is_on_its_leader_alone_is_drained_and_not_deleted() -> None:
+    """A copy in sync is frozen; the record is acknowledged once that has it, or is out of step."""
+
+    async def scene(mesh: Mesh) -> None:
+        await restored(mesh)
+        log = mesh.kafka.named("west").log(TopicPartition(TOPIC, 0))
+        log.uncopied = 1
+        await cordon(mesh, "west")
+        await mesh.me.host.clock.sleep(20.0)
+        assert TOPIC in await topics(mesh, "west")
+        log.uncopied = 0
+        await mesh.until_channel(SPARE, lambda each: each.state == DRAINED, 30.0)
+        assert next(iter((await mesh.channel(SPARE)).end_offsets)) == 1
+
+    play(scene)
+
+
 @pytest.mark.parametrize("canaries", [1, SEAL_CANARIES_MAX + 1])
 def test_canaries_that_leaders_took_late_count_as_no_records_up_to_a_bound(canaries: int) -> None:
     async def scene(mesh: Mesh) -> None:
