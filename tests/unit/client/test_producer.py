@@ -218,35 +218,6 @@ def test_a_producer_that_acknowledges_before_it_left_is_caught(monkeypatch: pyte
 
 
 @virtual
-async def test_a_sealed_topic_sends_by_the_newest_route() -> None:
-    async with two_clusters() as (control, _, mesh), mesh.producer("logs") as producer:
-        await producer.send(b"before", key=b"k")
-        control.seal("logs/live/1")
-        sending = [asyncio.ensure_future(producer.send(b"%d" % n, key=b"k")) for n in range(5)]
-        await asyncio.sleep(1.0)
-        assert not any(each.done() for each in sending)
-        await control.move("logs/live/2", dropped={"logs/live/1": True})
-        assert {receipt.cluster for receipt in await asyncio.gather(*sending)} == {"west"}
-        assert values(control, "logs/live/2", b"k") == [b"%d" % n for n in range(5)]
-
-
-@virtual
-async def test_a_topic_whose_seal_is_taken_off_is_tried_again_without_another_route() -> None:
-    """After a restore of the store the route leads to a channel that is sealed for a while yet."""
-    async with two_clusters() as (control, _, mesh), mesh.producer("logs") as producer:
-        await producer.send(b"before", key=b"k")
-        control.seal("logs/live/1")
-        sending = [asyncio.ensure_future(producer.send(b"%d" % n, key=b"k")) for n in range(5)]
-        await asyncio.sleep(5.0)
-        assert not any(each.done() for each in sending)
-        control.unseal("logs/live/1")
-        async with asyncio.timeout(5.0):
-            assert {receipt.cluster for receipt in await asyncio.gather(*sending)} == {"east"}
-            await producer.send(b"after", key=b"k")
-        assert values(control, "logs/live/1", b"k") == [b"before", *(b"%d" % n for n in range(5)), b"after"]
-
-
-@virtual
 async def test_a_full_buffer_makes_send_wait() -> None:
     async with two_clusters() as (control, _, mesh), mesh.producer("logs", max_buffer_bytes=4_000) as producer:
         await producer.send(b"before")
