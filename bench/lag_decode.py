@@ -17,10 +17,10 @@ from bench.asking import Asked, asked
 from bench.playing import Contestant, play
 from bench.rounds import rows, verdict
 from bench.tables import Table, made_with
-from braid.kafka.batch import Inflater
-from braid.kafka.chunk import Chunk
-from braid.kafka.offset_log import OFFSETS_TOPIC
-from braid.kafka.offset_table import OffsetTable
+from braid.kafka.batches.batch import Inflater
+from braid.kafka.fetching.chunk import Chunk
+from braid.kafka.offset_log.records import OFFSETS_TOPIC
+from braid.kafka.offset_log.table import OffsetTable
 from braid.kernel.envelope import encode
 from braid.kernel.limits import INFLATED_TURN_BYTES, LAG_FETCH_BYTES, LAG_FETCH_RECORDS
 from braid.kernel.ports import Isolation, KafkaRecord, TopicPartition

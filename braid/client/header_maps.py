@@ -9,7 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from braid.client.cell_arrays import as_text, binary_of
-from braid.kafka.columns import all_headers
+from braid.kafka.batches.columns import all_headers
 from braid.kernel import limits
 from braid.kernel.record_columns import RecordColumns, headers_in, pieces_at
 

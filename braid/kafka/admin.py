@@ -13,12 +13,6 @@ from aiokafka.protocol.offset import OffsetRequest
 from aiokafka.protocol.produce import ProduceRequest
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
-from braid.kafka.admin_schemas import (
-    DescribeLogDirsRequest,
-    FeaturesRequest,
-    finalized_features,
-    supported_features,
-)
 from braid.kafka.errors import (
     ACCESS_DENIED,
     CLUSTER_AUTHORIZATION_FAILED,
@@ -30,6 +24,12 @@ from braid.kafka.errors import (
     check,
     raise_error,
 )
+from braid.kafka.protocol.admin_schemas import (
+    DescribeLogDirsRequest,
+    FeaturesRequest,
+    finalized_features,
+    supported_features,
+)
 from braid.kafka.protocol.epochs import EpochEndsRequest
 from braid.kafka.protocol.reassignments import (
     reassign_request,
@@ -37,8 +37,8 @@ from braid.kafka.protocol.reassignments import (
     refusals_of,
     told_reassignments,
 )
-from braid.kafka.schemas import RESOURCE_BROKER, RESOURCE_TOPIC, AlterConfigRequest
-from braid.kafka.wire import ANY_BROKER, ClusterMetadata, TopicMetadata, Wire, bounded
+from braid.kafka.protocol.schemas import RESOURCE_BROKER, RESOURCE_TOPIC, AlterConfigRequest
+from braid.kafka.protocol.wire import ANY_BROKER, ClusterMetadata, TopicMetadata, Wire, bounded
 from braid.kernel.errors import ClusterUnavailable, NotFound, RecordTooLarge, Refused, TopicSealed
 from braid.kernel.limits import (
     KAFKA_ANSWER_BACKOFF_SECONDS,

@@ -3,12 +3,12 @@
 import logging
 
 from braid.kafka.admin import AioAdmin
-from braid.kafka.fetcher import AioFetcher
-from braid.kafka.membership import AioMembership
-from braid.kafka.offsets import AioOffsets
-from braid.kafka.producer import AioProducer
+from braid.kafka.fetching.fetcher import AioFetcher
+from braid.kafka.groups.membership import AioMembership
+from braid.kafka.groups.offsets import AioOffsets
+from braid.kafka.producing.producer import AioProducer
+from braid.kafka.protocol.wire import Wire, parse_bootstrap
 from braid.kafka.security import Profiles, Security, read_profile
-from braid.kafka.wire import Wire, parse_bootstrap
 from braid.kernel.limits import KAFKA_CALL_SECONDS, KAFKA_REQUEST_MS
 from braid.kernel.ports import (
     Isolation,

@@ -16,8 +16,8 @@ import braid
 from braid.api.registry.v1.cluster_pb2 import Cluster
 from braid.api.registry.v1.registry_service_pb2 import CreateStreamRequest, GetClusterRequest
 from braid.api.registry.v1.stream_pb2 import LaneSpec, Stream, StreamSpec
+from braid.kafka.protocol.wire import Wire
 from braid.kafka.security import Security
-from braid.kafka.wire import Wire
 from braid.kernel.limits import INFLATED_RECORD_BYTES_MAX
 from braid.kernel.ports import DamagedBatch, TopicPartition
 from devmesh.brokers import KafkaBroker

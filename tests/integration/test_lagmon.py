@@ -19,7 +19,7 @@ from braid.api.lagmon.v1 import lagmon_service_pb2 as api
 from braid.api.registry.v1.registry_service_pb2 import CreateStreamRequest
 from braid.api.registry.v1.stream_pb2 import LaneSpec, Stream, StreamSpec
 from braid.kafka.cluster import AioKafka
-from braid.kafka.offset_log import OFFSETS_TOPIC, read_key, read_value
+from braid.kafka.offset_log.records import OFFSETS_TOPIC, read_key, read_value
 from braid.kernel.ports import CallOptions, RpcChannel
 from braid.rpc.grpc_transport import GrpcTransport
 from braid.rpc.methods import method_path

@@ -15,8 +15,8 @@ from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.record.util import encode_varint
 
 from braid.kafka.cluster import AioKafka
+from braid.kafka.protocol.wire import Wire
 from braid.kafka.security import Security
-from braid.kafka.wire import Wire
 from braid.kernel.ports import TopicPartition
 
 CODECS: Final = (0, 1, 2, 3, 4)

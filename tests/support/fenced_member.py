@@ -16,7 +16,7 @@ from typing import Any
 from unittest.mock import patch
 
 import braid
-from braid.kafka.offsets import AioOffsets
+from braid.kafka.groups.offsets import AioOffsets
 from braid.kernel.errors import Fenced
 from braid.kernel.ports import Committed, Generation, TopicPartition
 

@@ -18,8 +18,8 @@ from typing import Final
 import atheris
 
 with atheris.instrument_imports(include=["braid.kernel", "braid.kafka"]):
-    from braid.kafka.batch import Inflater
-    from braid.kafka.chunk import Chunk
+    from braid.kafka.batches.batch import Inflater
+    from braid.kafka.fetching.chunk import Chunk
     from braid.kernel.base46341 import pack, unpack
     from braid.kernel.envelope import PREFIX, Kind, decode, encode
     from braid.kernel.errors import Invalid, Unsupported

@@ -15,9 +15,9 @@ from aiokafka.protocol.coordination import FindCoordinatorRequest
 from aiokafka.protocol.types import Array, CompactArray, CompactString, Int8, Int16, Int32, Schema, String, TaggedFields
 
 from braid.kafka.errors import COORDINATOR_RETRY
-from braid.kafka.schemas import DescribeTopicsRequest
+from braid.kafka.protocol.schemas import DescribeTopicsRequest
+from braid.kafka.protocol.wire import ANY_BROKER, Wire
 from braid.kafka.security import Security
-from braid.kafka.wire import ANY_BROKER, Wire
 from braid.kernel.errors import ClusterUnavailable
 from tests.support.patience import until
 

@@ -9,9 +9,9 @@ import json
 import sys
 from pathlib import Path
 
-from braid.kafka import large
-from braid.kafka.batch import Inflater
-from braid.kafka.chunk import Chunk
+from braid.kafka.batches import large
+from braid.kafka.batches.batch import Inflater
+from braid.kafka.fetching.chunk import Chunk
 from braid.kernel.limits import FETCH_RECORDS_MAX
 from braid.kernel.ports import Isolation, TopicPartition
 from tests.support.batches import batch

@@ -16,7 +16,7 @@ from unittest.mock import patch
 import aiokafka.client
 from aiokafka.conn import create_conn
 
-import braid.kafka.wire
+import braid.kafka.protocol.wire
 from braid.api.registry.v1 import cluster_pb2, stream_pb2
 from braid.api.registry.v1 import registry_service_pb2 as api
 from braid.client.mesh import Mesh
@@ -105,7 +105,7 @@ async def wired_registry(brokers: Mapping[str, KafkaBroker], readers: int = 0) -
     if readers:
         services["assigner"] = Assigner(AioKafka("assigner"))
     with (
-        patch.object(braid.kafka.wire, "create_conn", _redirected(by_client)),
+        patch.object(braid.kafka.protocol.wire, "create_conn", _redirected(by_client)),
         patch.object(aiokafka.client, "create_conn", _redirected({"app": _ports(brokers, producer_wires)})),
     ):
         try:

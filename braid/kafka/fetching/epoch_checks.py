@@ -9,9 +9,9 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 
 from braid.kafka.fetching.fetch_state import Assigned
-from braid.kafka.leaders import BACKOFF_SECONDS, Leaders
+from braid.kafka.fetching.leaders import BACKOFF_SECONDS, Leaders
 from braid.kafka.protocol.epochs import EpochEndsRequest
-from braid.kafka.wire import Wire
+from braid.kafka.protocol.wire import Wire
 from braid.kernel.errors import ClusterUnavailable
 from braid.kernel.ports import TopicPartition
 

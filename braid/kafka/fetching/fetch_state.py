@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from braid.kafka.chunk import Chunk
+from braid.kafka.fetching.chunk import Chunk
 from braid.kernel.errors import BraidError, OffsetOutOfRange
 from braid.kernel.ports import TopicPartition
 

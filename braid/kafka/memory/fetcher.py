@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from braid.kafka.fetch_turns import FetchTurns
+from braid.kafka.fetching.contact import Owing
+from braid.kafka.fetching.lane_turns import FetchTurns
 from braid.kafka.memory.link import Link
 from braid.kafka.memory.log import Log
-from braid.kafka.owing import Owing
 from braid.kernel.errors import ClusterUnavailable, NotFound, OffsetOutOfRange
 from braid.kernel.limits import KAFKA_BACKOFF_MS
 from braid.kernel.ports import (

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 
 from structlog.stdlib import BoundLogger
 
-from braid.kafka.offset_log import OFFSETS_TOPIC
-from braid.kafka.offset_table import Damage, OffsetTable
+from braid.kafka.offset_log.records import OFFSETS_TOPIC
+from braid.kafka.offset_log.table import Damage, OffsetTable
 from braid.kernel.errors import BraidError, ClusterUnavailable, OffsetOutOfRange
 from braid.kernel.limits import (
     FETCH_WAIT_SECONDS,

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from braid.kafka.offset_table import OffsetCounts
+from braid.kafka.offset_log.table import OffsetCounts
 from braid.kernel.limits import LAG_TABLE_SECONDS
 from braid.kernel.ports import Kafka, Task
 from braid.runtime.replica import Replica

@@ -10,8 +10,8 @@ import pytest
 from aiokafka.protocol.group import JoinGroupRequest, SyncGroupRequest
 
 from braid.kafka.cluster import AioKafka
+from braid.kafka.protocol.wire import ANY_BROKER, Wire
 from braid.kafka.security import Security
-from braid.kafka.wire import ANY_BROKER, Wire
 from braid.kernel.limits import INFLATED_RECORD_BYTES_MAX
 from braid.kernel.ports import Generation, TopicPartition
 from devmesh.brokers import KafkaBroker

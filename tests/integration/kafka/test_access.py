@@ -9,8 +9,8 @@ import pytest
 from aiokafka.protocol.admin import CreateAclsRequest
 
 from braid.kafka.cluster import AioKafka
+from braid.kafka.protocol.wire import ANY_BROKER, Wire
 from braid.kafka.security import Security
-from braid.kafka.wire import ANY_BROKER, Wire
 from braid.kernel.errors import ClusterAccessDenied
 from braid.kernel.ports import Committed, Isolation, KafkaCluster, KafkaFetcher, TopicPartition
 from devmesh.brokers import KafkaBroker

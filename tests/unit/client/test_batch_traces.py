@@ -19,14 +19,14 @@ from braid.client.record import Record
 from braid.client.settings import Retry
 from braid.client.slices import Slice
 from braid.client.where import Where
-from braid.kafka.columns import BatchHead, decode_columns
+from braid.kafka.batches.columns import BatchHead, decode_columns
 from braid.kafka.memory.fetcher import MemoryFetcher
 from braid.kafka.memory.log import NewRecord
 from braid.kernel.ports import FetchedColumns, TopicPartition
 from tests.support.scripted_control import until
 from tests.support.virtual_time import run_virtual
 from tests.unit.client.consuming import FIRST, SECOND, TOPIC, Bench, bench, member, take
-from tests.unit.kafka.test_columns import payload
+from tests.unit.kafka.batches.test_columns import payload
 
 Send = Callable[[Producer], Coroutine[object, object, object]]
 

@@ -12,10 +12,10 @@ from aiokafka.protocol.metadata import MetadataResponse_v1
 from braid.client import producer
 from braid.client.outbox import Headers
 from braid.client.producer import Outgoing
-from braid.kafka import internals
 from braid.kafka.cluster import AioCluster
 from braid.kafka.memory import world
-from braid.kafka.producer import AioProducer
+from braid.kafka.producing import aiokafka_internals
+from braid.kafka.producing.producer import AioProducer
 from braid.kafka.security import Security
 from braid.kernel.ports import KafkaProducer
 from tests.support.scripted_control import Control
@@ -28,7 +28,7 @@ TOPIC = "braid.logs.live.1"
 async def unanswered(self: AioProducer) -> None:
     """As if connected to a cluster that tells of its partitions and answers nothing else."""
     client = AIOKafkaProducer(**self._settings)
-    internals.prepare(client, self._on_topics_missing, self._on_ended)
+    aiokafka_internals.prepare(client, self._on_topics_missing, self._on_ended)
     partitions = [(0, number, 1, [1], [1]) for number in range(4)]
     answer = MetadataResponse_v1([(1, "127.0.0.1", 1, None)], 1, [(0, TOPIC, False, partitions)])
     client.client.cluster.update_metadata(answer)

@@ -9,10 +9,10 @@ from braid.client.header_maps import header_maps
 from braid.client.marks import MARKS, ingestion_times
 from braid.client.memory import weights_bytes
 from braid.client.record import ingestion_time, rows_of
-from braid.kafka.batch import columns_in, read_frame, reader_of
+from braid.kafka.batches.batch import columns_in, read_frame, reader_of
 from braid.kernel.ports import KafkaRecord
 from braid.kernel.record_columns import RecordColumns, columns_of
-from tests.unit.kafka.test_columns import Given, columns_of_small_batches, made, rows
+from tests.unit.kafka.batches.test_columns import Given, columns_of_small_batches, made, rows
 
 assert columns_of_small_batches is not None, "a fixture for all tests here, too"
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from braid.client.record import Row
 from braid.client.slices import Slice
-from braid.kafka.batch import columns_in, read_frame
-from tests.unit.kafka.test_columns import Given, columns_of_small_batches
-from tests.unit.kafka.test_columns import made as made_batch
+from braid.kafka.batches.batch import columns_in, read_frame
+from tests.unit.kafka.batches.test_columns import Given, columns_of_small_batches
+from tests.unit.kafka.batches.test_columns import made as made_batch
 
 if TYPE_CHECKING:
     from braid.client.partition_work import PartitionWork

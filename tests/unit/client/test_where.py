@@ -12,7 +12,7 @@ from braid.client import sieve
 from braid.client.marks import ingestion_times
 from braid.client.record import ingestion_time
 from braid.client.where import Where, chosen_by, headers_asked
-from braid.kafka.batch import columns_in, read_frame, reader_of
+from braid.kafka.batches.batch import columns_in, read_frame, reader_of
 from braid.kafka.memory.log import MemoryRecord, NewRecord
 from braid.kernel.errors import Invalid
 from braid.kernel.ports import KafkaRecord, TopicPartition
@@ -20,7 +20,7 @@ from braid.kernel.ranges import Ranges
 from braid.kernel.record_columns import RecordColumns, columns_of
 from tests.support.scripted_control import until, virtual
 from tests.unit.client.consuming import FIRST, TOPIC, Bench, bench, killed, member, take
-from tests.unit.kafka.test_columns import Given, columns_of_small_batches, made, rows
+from tests.unit.kafka.batches.test_columns import Given, columns_of_small_batches, made, rows
 
 assert columns_of_small_batches is not None, "a fixture for all tests here, too"
 PLACE = TopicPartition(TOPIC, 0)

@@ -11,7 +11,7 @@ import pytest
 from aiokafka.protocol.produce import ProduceRequest
 
 from braid.kafka.admin import AioAdmin
-from braid.kafka.wire import ClusterMetadata, TopicMetadata, Wire
+from braid.kafka.protocol.wire import ClusterMetadata, TopicMetadata, Wire
 from braid.kernel.errors import BraidError, ClusterUnavailable, RecordTooLarge, TopicSealed
 from braid.kernel.limits import KAFKA_LEADERS_SECONDS
 from braid.kernel.ports import TopicPartition

@@ -15,7 +15,7 @@ from braid.api.registry.v1 import cluster_pb2
 from braid.api.registry.v1 import registry_service_pb2 as registry_api
 from braid.kafka.memory import MemoryKafka
 from braid.kafka.memory.log import NewRecord
-from braid.kafka.offset_log import OFFSETS_TOPIC
+from braid.kafka.offset_log.records import OFFSETS_TOPIC
 from braid.kernel.envelope import encode
 from braid.kernel.ports import Caller, CallOptions, RpcService, TopicPartition
 from braid.kernel.progress_fields import EnvelopeFields

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from braid.api.lagmon.v1 import lag_pb2
-from braid.kafka.offset_log import OFFSETS_TOPIC
+from braid.kafka.offset_log.records import OFFSETS_TOPIC
 from braid.kernel.errors import Invalid
 from braid.kernel.ids import SEAL_CANARY
 from braid.kernel.ports import TopicPartition

@@ -1,0 +1,1 @@
+"""Record batches as bytes: read, decompressed, laid out as columns."""

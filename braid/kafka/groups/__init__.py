@@ -1,0 +1,1 @@
+"""Offsets of groups, and membership in them."""

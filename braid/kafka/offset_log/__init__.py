@@ -1,0 +1,1 @@
+"""The log of committed offsets (`__consumer_offsets`), read without joining anything."""

@@ -1,0 +1,1 @@
+"""Idempotent producers on top of aiokafka."""

@@ -1,0 +1,256 @@
+"""Requests to one cluster's brokers over connections made when used: the part of a client that survives its cluster.
+
+A request ends within its timeout whatever state the broker is in (ended, frozen, unreachable), and a connection that
+timed out is dropped, so a cluster that comes back works again. Answers are passed on unread; retries belong to callers.
+"""
+
+import asyncio
+import contextlib
+import errno
+import socket
+import struct
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Final
+
+from aiokafka.conn import AIOKafkaConnection, create_conn
+from aiokafka.errors import KafkaError
+from aiokafka.protocol.api import Request, Response
+
+from braid.kafka.errors import access_error
+from braid.kafka.protocol.schemas import DescribeTopicsRequest
+from braid.kafka.security import Security
+from braid.kernel.errors import ClusterAccessDenied, ClusterUnavailable, Invalid
+from braid.kernel.limits import KAFKA_CLOSE_SECONDS
+
+Address = tuple[str, int]
+ANY_BROKER: Final = -1
+REFUSED: Final = "refused"  # in an error's metadata: nobody listens there
+_RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)  # SO_LINGER: what is not sent yet is dropped
+# What connecting or asking may raise; protocol violations of a broken peer arrive as ValueError or struct.error.
+FAILURES: Final = (
+    OSError,
+    KafkaError,
+    TimeoutError,
+    asyncio.IncompleteReadError,
+    ValueError,
+    struct.error,
+    AssertionError,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicMetadata:
+    """A topic in a metadata answer; `leaders` by partition, -1 where there is none; `thin` lack copies in step.
+
+    `epochs` are the leaders' numbers, `replicas` the brokers with copies, both by partition.
+    """
+
+    error_code: int
+    topic_id: bytes
+    leaders: Mapping[int, int]
+    thin: Sequence[int] = ()
+    epochs: Mapping[int, int] = field(default_factory=dict)
+    replicas: Mapping[int, Sequence[int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterMetadata:
+    """One answer to a metadata request."""
+
+    cluster_id: str
+    controller: int
+    brokers: Mapping[int, Address]
+    topics: Mapping[str, TopicMetadata] = field(default_factory=dict)
+    racks: Mapping[int, str] = field(default_factory=dict)
+
+
+def parse_bootstrap(bootstrap: str) -> list[Address]:
+    """Reads `host:port,host:port`. Raises `Invalid` for any other form."""
+    addresses = []
+    for part in bootstrap.split(","):
+        host, _, port = part.strip().rpartition(":")
+        if not host or not port.isdecimal() or not 0 < int(port) < 65_536:
+            raise Invalid(f"{bootstrap!r} names no brokers", field="bootstrap", remedy="write host:port[,host:port…]")
+        addresses.append((host.strip("[]"), int(port)))
+    return addresses
+
+
+class Wire:
+    """Connections to the brokers of one cluster, shared by one client's calls."""
+
+    def __init__(self, bootstrap: str, client_id: str, security: Security, request_seconds: float) -> None:
+        self._settings = (bootstrap, client_id, security, request_seconds)
+        self._bootstrap = parse_bootstrap(bootstrap)
+        self._client_id = client_id
+        self._security = security
+        self._request_seconds = request_seconds
+        self._brokers: dict[int, Address] = {}
+        self._connections: dict[Address, AIOKafkaConnection] = {}
+        self._locks: dict[Address, asyncio.Lock] = {}
+        self._silences = count(1)
+        self._silent: dict[Address, int] = {}  # those that did not answer when last asked, numbered in that order
+        self._closed = False
+
+    def beside(self) -> "Wire":
+        """Other connections to the same brokers: for what must not wait behind a request that one of them holds."""
+        other = Wire(*self._settings)
+        other._brokers = self._brokers
+        return other
+
+    async def ask(self, broker: int, request: Request) -> Response:
+        """Sends a request of aiokafka's protocol to a broker (or `ANY_BROKER`) and returns the decoded answer.
+
+        Raises:
+            ClusterUnavailable: no connection, or no answer within the request timeout; it may have had its effect.
+        """
+        if broker == ANY_BROKER:
+            address, connection = await self._connect_any()
+        else:
+            if broker not in self._brokers:
+                await self.metadata([])
+            if broker not in self._brokers:
+                raise ClusterUnavailable(f"broker {broker} is not part of its cluster now")
+            address = self._brokers[broker]
+            connection = await self._connect(address)
+        return await self._send(address, connection, request)
+
+    async def metadata(self, topics: Sequence[str] | None) -> ClusterMetadata:
+        """Brokers and these topics (all when None), as any broker knows them now; the brokers are remembered."""
+        answer = await self.ask(ANY_BROKER, DescribeTopicsRequest(None if topics is None else list(topics)))
+        brokers = {node: (host, port) for node, host, port, *_ in answer.brokers}
+        found = {
+            name: TopicMetadata(
+                code,
+                topic_id,
+                {partition: leader for _, partition, leader, *_ in partitions},
+                [number for _, number, _, _, replicas, in_step, *_ in partitions if len(in_step) < len(replicas)],
+                {partition: epoch for _, partition, _, epoch, *_ in partitions},
+                {partition: replicas for _, partition, _, _, replicas, *_ in partitions},
+            )
+            for code, name, topic_id, _, partitions, *_ in answer.topics
+        }
+        racks = {node: rack for node, _, _, rack, *_ in answer.brokers if rack}
+        self._brokers.clear()
+        self._brokers.update(brokers)
+        return ClusterMetadata(answer.cluster_id or "", answer.controller_id, brokers, found, racks)
+
+    async def close(self) -> None:
+        """Drops all connections. A request under way fails."""
+        self._closed = True
+        connections, self._connections = list(self._connections.values()), {}
+        waits = [hang_up(connection) for connection in connections]
+        if waits:
+            await asyncio.wait(waits, timeout=KAFKA_CLOSE_SECONDS)
+
+    async def _send(self, address: Address, connection: AIOKafkaConnection, request: Request) -> Response:
+        answered = False
+        try:
+            async with asyncio.timeout(self._request_seconds):
+                answer = await connection.send(request)
+            answered = True
+            self._silent.pop(address, None)
+        except FAILURES as error:
+            raise self._silence(address, error) from error
+        finally:
+            # Also on cancellation: an answer that comes later would keep others on this connection waiting.
+            if not answered:
+                self._drop(address, connection)
+        return answer
+
+    async def _connect_any(self) -> tuple[Address, AIOKafkaConnection]:
+        known = dict.fromkeys([*self._connections, *self._brokers.values(), *self._bootstrap])
+        failures: list[ClusterUnavailable] = []
+        for address in sorted(known, key=lambda address: self._silent.get(address, 0)):
+            try:
+                return address, await self._connect(address)
+            except ClusterUnavailable as error:
+                failures.append(error)
+        if not failures:
+            raise ClusterUnavailable("the cluster has no brokers")
+        for failure in failures:
+            if isinstance(failure, ClusterAccessDenied):  # says more than that another one is away
+                raise failure
+        if not all(error.metadata.get(REFUSED) for error in failures):
+            failures[-1].metadata.pop(REFUSED, None)  # some broker may only be slow to answer
+        raise failures[-1]
+
+    async def _connect(self, address: Address) -> AIOKafkaConnection:
+        async with self._locks.setdefault(address, asyncio.Lock()):
+            connection = self._connections.get(address)
+            if connection is not None and connection.connected():
+                return connection
+            if connection is not None:
+                self._drop(address, connection)
+            if self._closed:
+                raise ClusterUnavailable("the client is closed")
+            connection = await self._open(address)
+            self._connections[address] = connection
+            return connection
+
+    async def _open(self, address: Address) -> AIOKafkaConnection:
+        try:
+            async with asyncio.timeout(self._request_seconds):
+                return await create_conn(
+                    address[0],
+                    address[1],
+                    client_id=self._client_id,
+                    request_timeout_ms=int(self._request_seconds * 1_000),
+                    **self._security.client_settings(),
+                )
+        except FAILURES as error:
+            raise self._silence(address, error) from error
+
+    def _silence(self, address: Address, error: BaseException) -> ClusterUnavailable:
+        """It does not answer: whoever asks any broker asks all others first from now on."""
+        self._silent[address] = next(self._silences)
+        return _unavailable(address, error)
+
+    def _drop(self, address: Address, connection: AIOKafkaConnection) -> None:
+        if self._connections.get(address) is connection:
+            del self._connections[address]
+        hang_up(connection)
+
+
+def hang_up(connection: AIOKafkaConnection) -> asyncio.Future[None]:
+    """Ends a connection at once, dropping what is not on the wire yet; the future resolves when it is gone.
+
+    aiokafka's own `close` waits until everything written was taken, which a frozen broker never does.
+    """
+    writer = connection._writer
+    if writer is not None:
+        raw = writer.transport.get_extra_info("socket")
+        if raw is not None:
+            with contextlib.suppress(OSError):
+                raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
+        writer.transport.abort()
+    gone: asyncio.Future[None] = connection.close()
+    return gone
+
+
+@contextlib.asynccontextmanager
+async def bounded(seconds: float, subject: str) -> AsyncIterator[None]:
+    """A call's whole time. Raises `ClusterUnavailable` at its end."""
+    try:
+        async with asyncio.timeout(seconds):
+            yield
+    except TimeoutError as error:
+        raise ClusterUnavailable(f"{subject}: the cluster did not answer within {seconds} s") from error
+
+
+def _unavailable(address: Address, error: BaseException) -> ClusterUnavailable:
+    denied = access_error(error, f"broker {address[0]}:{address[1]}")
+    if denied is not None:
+        return denied
+    reason = str(error) or type(error).__name__
+    refused = {REFUSED: "true"} if _is_refusal(error) else None
+    return ClusterUnavailable(f"broker {address[0]}:{address[1]} does not answer: {reason}", metadata=refused)
+
+
+def _is_refusal(error: BaseException) -> bool:
+    """Whether nobody listened, at any of the addresses a name stands for: asyncio puts those into one text."""
+    texts = str(error).split("[Errno ")[1:]
+    return (
+        isinstance(error, OSError) and all(text.startswith(f"{errno.ECONNREFUSED}]") for text in texts) and bool(texts)
+    )
