@@ -1,4 +1,4 @@
-"""A producer whose channel is sealed, by a drain or since a backup: it waits, and goes on once somebody takes records."""
+"""A producer whose channel is sealed, by a drain or since a backup: it waits until somebody takes records."""
 
 import asyncio
 from collections.abc import AsyncIterator

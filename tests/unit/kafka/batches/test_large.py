@@ -21,7 +21,7 @@ from braid.kernel.limits import INFLATED_RECORD_BYTES_MAX
 from braid.kernel.ports import DamagedBatch, Isolation, TopicPartition
 from tests.support.batches import CODECS, NAMES, batch, packed, packed_pieces, raw_batch, record_bytes, record_head
 
-ROOT: Final = Path(__file__).parents[3]
+ROOT: Final = Path(__file__).parents[4]
 MIB: Final = 1 << 20
 GROWTH_BYTES: Final = 24 * MIB
 

@@ -17,7 +17,7 @@ from braid.kafka.offset_log.records import OffsetCommit, OffsetKey, read_key, re
 from braid.kernel.errors import Invalid, Unsupported
 from tests.e2e.chaos.clusters import decode_commit
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "offset_log"
+GOLDEN = Path(__file__).parents[3] / "golden" / "offset_log"
 Vector = dict[str, Any]
 
 
