@@ -6,8 +6,8 @@ from typing import Annotated, Final
 
 import typer
 
+from braid.cli.core.kinds import KINDS
 from braid.cli.errors import nearest
-from braid.cli.kinds import KINDS
 from braid.kernel.errors import Invalid
 
 _COMPLETION: Final = """Print a script that completes commands in your shell.

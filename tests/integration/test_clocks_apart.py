@@ -19,7 +19,7 @@ from braid.api.assigner.v1 import group_pb2
 from braid.api.mesh.v1.endpoint_pb2 import ListEndpointsRequest, ListEndpointsResponse
 from braid.api.registry.v1 import registry_service_pb2 as api
 from braid.api.registry.v1 import stream_pb2
-from braid.cli.findings import Level
+from braid.cli.doctor.findings import Level
 from braid.client.mesh import Mesh
 from braid.kernel.limits import IDLE_CHECK_SECONDS
 from braid.kernel.limits_waits import CLOCKS_APART_SECONDS, CLOCKS_COMPARE_SECONDS

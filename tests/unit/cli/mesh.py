@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 from braid.archive.memory import MemoryArchive
 from braid.cli import app
-from braid.cli.endpoints import Choice
+from braid.cli.core.endpoints import Choice
+from braid.cli.core.execution import RUNNER, Job
+from braid.cli.core.session import Session
+from braid.cli.core.terminal import Terminal
 from braid.cli.errors import EXIT_INTERRUPTED, error_text, exit_code
-from braid.cli.execution import RUNNER, Job
-from braid.cli.session import Session
-from braid.cli.terminal import Terminal
 from braid.client.mesh import Mesh
 from braid.client.ports import Ports
 from braid.kafka.memory.world import MemoryKafka

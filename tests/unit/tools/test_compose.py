@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 import yaml
 
-from braid.cli.declarations import read_files
+from braid.cli.manifests.declarations import read_files
 from devmesh.enroll import parse_clusters
 from devmesh.jars import KAFKA_VERSION
 from pipelines.event_store import arguments

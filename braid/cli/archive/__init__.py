@@ -1,0 +1,1 @@
+"""`braid archive`: archives of histories are read again."""

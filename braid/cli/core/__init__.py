@@ -1,0 +1,1 @@
+"""What every verb has: sessions, output, words, questions, times."""

@@ -1,0 +1,180 @@
+"""How results look: tables of at most 80 columns, JSON, YAML, names. Knows no resource and no mesh."""
+
+import json
+from collections.abc import Sequence
+from enum import Enum
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from braid.cli.core.times import age_text
+from braid.kernel.errors import Invalid
+
+if TYPE_CHECKING:
+    from braid.cli.core.documents import Document
+
+TABLE_COLUMNS_MAX: Final = 80
+API_VERSION: Final = "braid/v1"
+_GAP: Final = "  "
+_CELL_MIN: Final = 8
+_GREEN, _YELLOW, _RED = "\x1b[32m", "\x1b[33m", "\x1b[31m"
+_PLAIN: Final = "\x1b[0m"
+_COLOURS: Final = {
+    **dict.fromkeys(("HEALTHY", "ACTIVE", "HELD", "LIVE", "OK", "DONE"), _GREEN),
+    **dict.fromkeys(
+        (
+            "SUSPECT",
+            "HALF_DEAD",
+            "FLAPPING",
+            "DRAINING",
+            "AWAITED",
+            "REVOKING",
+            "FREE",
+            "PROVISIONING",
+            "WARN",
+            "STALE",
+            "PAUSED",
+        ),
+        _YELLOW,
+    ),
+    **dict.fromkeys(("DOWN", "SLOW", "STRANDED", "HALTED", "BLOCKED", "FAIL", "FAILED", "NO ROUTE", "STOPPED"), _RED),
+}
+
+
+class Format(Enum):
+    """What `-o` takes."""
+
+    TABLE = "table"
+    WIDE = "wide"
+    JSON = "json"
+    YAML = "yaml"
+    NAME = "name"
+
+
+class Column(NamedTuple):
+    """One column: `wide` ones appear with `-o wide` alone, `shrinks` ones give way when a line gets too long."""
+
+    header: str
+    wide: bool = False
+    shrinks: bool = False
+
+
+class Item(NamedTuple):
+    """One thing to show. `cells` fill the columns between NAME and AGE; `since_ms` gives the age."""
+
+    name: str
+    reference: str
+    cells: Sequence[str]
+    since_ms: int
+    document: "Document"
+
+
+class Columns(NamedTuple):
+    """A table's shape: what stands between NAME and AGE."""
+
+    middle: Sequence[Column]
+    age: str = "AGE"
+
+
+def parse_format(text: str, allowed: Sequence[Format] = tuple(Format)) -> Format:
+    """What `-o` asks for. Raises `Invalid`."""
+    for each in allowed:
+        if each.value == text:
+            return each
+    remedy = f"use one of {', '.join(each.value for each in allowed)}"
+    raise Invalid(f"{text!r} is no output format here", field="--output", remedy=remedy)
+
+
+def render(
+    format: Format,
+    columns: Columns,
+    items: Sequence[Item],
+    now_ms: int,
+    *,
+    listed: bool = True,
+    header: bool = True,
+    beside: Sequence[Item] = (),
+) -> str:
+    """Items in a format.
+
+    Args:
+        format: Which.
+        columns: The table's shape.
+        items: What to show.
+        now_ms: For ages.
+        listed: Whether JSON and YAML wrap the items into a list; without it each is a document of its own.
+        header: Whether a table begins with its header.
+        beside: Rows printed earlier: the columns of a table stay as wide as they need.
+    """
+    if format is Format.NAME:
+        return "\n".join(item.reference for item in items)
+    if format in (Format.JSON, Format.YAML):
+        documents = [item.document for item in items]
+        if listed:
+            documents = [{"apiVersion": API_VERSION, "kind": "List", "items": [*documents]}]
+        return "\n".join(render_document(format, document) for document in documents)
+    return render_table(columns, items, now_ms, wide=format is Format.WIDE, header=header, beside=beside)
+
+
+def render_document(format: Format, document: "Document") -> str:
+    """One document as JSON or YAML."""
+    if format is Format.JSON:
+        return json.dumps(document, indent=2, ensure_ascii=False)
+    import yaml
+
+    text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=TABLE_COLUMNS_MAX)
+    return f"---\n{text.rstrip()}"
+
+
+def render_line(document: "Document") -> str:
+    """One document on one line, for streams of documents."""
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":"))
+
+
+def render_table(
+    columns: Columns,
+    items: Sequence[Item],
+    now_ms: int,
+    *,
+    wide: bool,
+    header: bool = True,
+    beside: Sequence[Item] = (),
+) -> str:
+    """Rows under a header, NAME first, AGE last, within 80 columns unless names alone are longer."""
+    shown = [index for index, column in enumerate(columns.middle) if wide or not column.wide]
+    rows = [("NAME", *(columns.middle[index].header for index in shown), columns.age)]
+    for item in (*items, *beside):
+        rows.append((item.name, *(item.cells[index] or "-" for index in shown), age_text(item.since_ms, now_ms)))
+    widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
+    if not wide:
+        shrinking = [place + 1 for place, index in enumerate(shown) if columns.middle[index].shrinks]
+        widths = _shrunk(widths, shrinking)
+    lines = [_line(row, widths) for row in rows[: len(items) + 1]]
+    return "\n".join(lines if header else lines[1:])
+
+
+def coloured(table: str) -> str:
+    """A table with its states in colour; nothing else moves."""
+    lines = table.split("\n")
+    for state, colour in _COLOURS.items():
+        lines[1:] = [line.replace(f" {state} ", f" {colour}{state}{_PLAIN} ") for line in lines[1:]]
+    return "\n".join(lines)
+
+
+def shortened(text: str, width: int) -> str:
+    """A text that takes at most so many columns."""
+    return text if len(text) <= width else text[: max(0, width - 1)] + "…"
+
+
+def _shrunk(widths: Sequence[int], shrinking: Sequence[int]) -> list[int]:
+    """Widths with the widest of the columns that give way cut until a line fits."""
+    result = list(widths)
+    while sum(result) + len(_GAP) * (len(result) - 1) > TABLE_COLUMNS_MAX:
+        widest = max(shrinking, key=lambda place: result[place], default=-1)
+        if widest < 0 or result[widest] <= _CELL_MIN:
+            break
+        result[widest] -= 1
+    return result
+
+
+def _line(row: Sequence[str], widths: Sequence[int]) -> str:
+    cells = (f"{shortened(cell, width):{width}}" for cell, width in zip(row, widths, strict=True))
+    return _GAP.join(cells).rstrip()

@@ -1,0 +1,1 @@
+"""`braid dlq`: replays of dead letters."""

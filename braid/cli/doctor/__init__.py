@@ -1,0 +1,1 @@
+"""`braid doctor`: findings about brokers, clusters, groups and releases."""

@@ -1,0 +1,164 @@
+"""`doctor`: asks every part of a mesh how it is, and says what to do about what is wrong."""
+
+import asyncio
+import textwrap
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from braid.cli.core.execution import ContextOption, EndpointOption, execute
+from braid.cli.core.output import API_VERSION, TABLE_COLUMNS_MAX, Format, parse_format, render_document
+from braid.cli.errors import EXIT_REFUSED
+from braid.kernel.errors import BraidError
+from braid.kernel.limits import CLI_PROBE_SECONDS
+
+if TYPE_CHECKING:
+    from braid.cli.core.documents import Document
+    from braid.cli.core.session import Session
+    from braid.cli.doctor.cluster_findings import ClusterFacts
+    from braid.cli.doctor.findings import Finding, ReplicaFacts
+    from braid.rpc.mesh_client import KnownEndpoint
+
+_DOCTOR: Final = """Check the mesh: services, clocks, clusters, their settings, standbys, idle groups, lag, archives.
+
+\b
+  braid doctor
+  braid doctor -o json
+
+Exit code 4 when something is wrong; warnings alone leave it 0.
+"""
+
+_RESULT_COLUMNS: Final = 10  # `RESULT` between its gaps
+_DETAIL_COLUMNS_MIN: Final = 30
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the verb."""
+    app.command("doctor", help=_DOCTOR)(_doctor)
+
+
+def _doctor(
+    output: Annotated[str, typer.Option("-o", "--output", metavar="FORMAT", help="table, json or yaml.")] = "table",
+    endpoint: EndpointOption = "",
+    context: ContextOption = "",
+) -> None:
+    format = parse_format(output, (Format.TABLE, Format.JSON, Format.YAML))
+    execute(endpoint, context, lambda session: _examine(session, format))
+
+
+async def _examine(session: "Session", format: Format) -> int:
+    from braid.cli.doctor.findings import Level
+
+    async with session.terminal.waiting("asking every part of the mesh"):
+        findings = await all_findings(session)
+    if format is Format.TABLE:
+        session.terminal.print_table(Format.TABLE, _table(findings))
+    else:
+        session.terminal.print(render_document(format, _document(findings)))
+    return EXIT_REFUSED if any(each.level is Level.FAIL for each in findings) else 0
+
+
+async def all_findings(session: "Session") -> list["Finding"]:
+    """Runs every check; parts that cannot be read are findings too."""
+    from braid.cli.archive.findings import check_archive
+    from braid.cli.archive.verbs import ask_archives
+    from braid.cli.doctor import findings
+    from braid.cli.doctor.asking import ask_cluster
+    from braid.cli.doctor.cluster_findings import check_cluster, check_versions
+    from braid.cli.resources.listing import all_clusters, all_streams
+
+    endpoints = await session.endpoints()
+    replicas = await asyncio.gather(*(_ask_replica(session, each) for each in endpoints))
+    found = [*findings.check_services(replicas), *findings.check_clocks(replicas)]
+    found += [
+        finding for each in await ask_archives(session, endpoints) for finding in check_archive(each, session.now_ms)
+    ]
+    if any(each.service == "lagmon" and each.error is None for each in replicas):
+        found += await _ask_lag(session)
+    try:
+        clusters = await all_clusters(session)
+        streams = await all_streams(session)
+    except BraidError as error:
+        message = f"clusters and streams cannot be read: {error.message}"
+        return [*found, findings.Finding("registry", "reads", findings.Level.FAIL, message, error.remedy)]
+    facts = await asyncio.gather(*(ask_cluster(session, each, streams) for each in clusters))
+    found += [finding for each in facts for finding in check_cluster(each)]
+    found += check_versions(facts)
+    found += [finding for each in streams for finding in findings.check_stream(each)]
+    found += await _ask_groups(session, facts)
+    if not clusters:
+        remedy = "register one: braid create cluster NAME --bootstrap HOST:PORT"
+        found.append(findings.Finding("clusters", "clusters", findings.Level.WARN, "there is none", remedy))
+    return found
+
+
+async def _ask_groups(session: "Session", clusters: Sequence["ClusterFacts"]) -> list["Finding"]:
+    """Groups whose members have been gone for long."""
+    from braid.cli.doctor.findings import Finding, Level
+    from braid.cli.doctor.idle_groups import check_groups
+    from braid.cli.resources.listing import all_groups
+
+    try:
+        groups = await all_groups(session)
+    except BraidError as error:
+        return [Finding("assigner", "reads", Level.FAIL, f"groups cannot be read: {error.message}", error.remedy)]
+    return check_groups(groups, clusters, session.now_ms)
+
+
+async def _ask_lag(session: "Session") -> list["Finding"]:
+    """Whether what lagmon tells is fresh."""
+    from braid.api.lagmon.v1.lagmon_service_pb2 import LagFilter
+    from braid.cli.doctor.findings import Finding, Level, check_lag
+    from braid.cli.resources.lag import DETAILS, list_lag
+
+    try:
+        lags, catching_up = await list_lag(session, LagFilter(), DETAILS["channel"])
+    except BraidError as error:
+        return [Finding("lag", "reads", Level.WARN, f"it cannot be read: {error.message}", error.remedy)]
+    return check_lag(lags, catching_up, session.now_ms)
+
+
+async def _ask_replica(session: "Session", known: "KnownEndpoint") -> "ReplicaFacts":
+    """Asks one replica, by itself, for its clock."""
+    from braid.api.mesh.v1.endpoint_pb2 import ListEndpointsRequest, ListEndpointsResponse
+    from braid.cli.core.replicas import connected
+    from braid.cli.doctor.findings import ReplicaFacts
+
+    facts = ReplicaFacts(known.service, known.instance, known.address, known.leader)
+    clock, asked = session.ports.host.clock, ("ListEndpoints", ListEndpointsRequest(), ListEndpointsResponse)
+    try:
+        async with connected(session, known) as replica:
+            await replica.ask(*asked, CLI_PROBE_SECONDS)  # connecting takes its time
+            asked_ms = clock.now_ms()
+            answer = await replica.ask(*asked, CLI_PROBE_SECONDS)
+            answered_ms = clock.now_ms()
+    except BraidError as error:
+        return facts._replace(error=error)
+    if not answer.time_ms:
+        return facts
+    skew = (answer.time_ms - (asked_ms + answered_ms) / 2) / 1_000
+    return facts._replace(skew_seconds=skew, doubt_seconds=(answered_ms - asked_ms) / 2_000)
+
+
+def _table(findings: Sequence["Finding"]) -> str:
+    width = max(len(each.name) for each in findings)
+    room = max(_DETAIL_COLUMNS_MIN, TABLE_COLUMNS_MAX - width - _RESULT_COLUMNS)
+    lines = [f"{'NAME':{width}}  RESULT  DETAIL"]
+    for each in findings:
+        first, *rest = textwrap.wrap(each.message, room)
+        lines.append(f"{each.name:{width}}  {each.level.value.upper():6}  {first}")
+        rest += textwrap.wrap(f"→ {each.remedy}", room, subsequent_indent="  ") if each.remedy else []
+        lines += [f"{'':{width}}          {line}" for line in rest]
+    return "\n".join(lines)
+
+
+def _document(findings: Sequence["Finding"]) -> "Document":
+    from braid.cli.doctor.findings import Level
+
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "Diagnosis",
+        "ok": not any(each.level is Level.FAIL for each in findings),
+        "findings": [{**each._asdict(), "level": each.level.value} for each in findings],
+    }

@@ -1,0 +1,1 @@
+"""`braid drill`: failures that are rehearsed."""

@@ -1,0 +1,1 @@
+"""Verbs that change groups: members, leases, rules, progress."""

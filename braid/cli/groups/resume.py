@@ -1,0 +1,80 @@
+"""`resume`: lets members of a group go on with a lane they have stopped with."""
+
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from braid.cli.core.execution import ContextOption, EndpointOption, execute
+from braid.cli.core.kinds import GROUP, parse_kind
+from braid.kernel.errors import NotFound
+from braid.kernel.limits import CLI_RESUME_SECONDS, CLI_WATCH_SECONDS
+
+if TYPE_CHECKING:
+    from braid.api.assigner.v1.group_pb2 import Group
+    from braid.cli.core.session import Session
+
+_RESUME: Final = """Let members go on with a lane they have stopped with, for too many dead letters or failures.
+
+\b
+  braid get members -o wide                          who has stopped with what, and why
+  braid resume group indexer --lane live             all of them
+  braid resume group indexer --lane live --member web-1
+
+Mend the handler first: a member that would dead-letter as many again stops again, and loses nothing. One whose lane
+failed through no fault of its records tries it by itself now and then, and need not be told.
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the verb."""
+    app.command("resume", help=_RESUME)(_resume)
+
+
+def _resume(
+    type_: Annotated[str, typer.Argument(metavar="TYPE", show_default=False)],
+    name: Annotated[str, typer.Argument(metavar="NAME", show_default=False)],
+    lane: Annotated[str, typer.Option(metavar="NAME", help="Which lane.", show_default=False)],
+    member: Annotated[str, typer.Option(metavar="MEMBER", help="One member; all that stopped when left out.")] = "",
+    endpoint: EndpointOption = "",
+    context: ContextOption = "",
+) -> None:
+    parse_kind(type_, "resume", (GROUP,))
+    execute(endpoint, context, lambda session: _run(session, name, lane, member))
+
+
+async def _run(session: "Session", name: str, lane: str, member: str) -> int:
+    from braid.api.assigner.v1.assigner_service_pb2 import ResumeLaneRequest
+    from braid.api.assigner.v1.group_pb2 import Group
+    from braid.cli.core.session import missing
+    from braid.cli.resources.listing import all_groups
+
+    request = ResumeLaneRequest(group=name, lane=lane, member=member)
+    try:
+        group = await session.change("assigner", "ResumeLane", request, Group, f"resuming {lane}")
+    except NotFound as error:
+        if error.field == "lane":
+            raise
+        raise missing(error, name, [each.name for each in await all_groups(session)]) from error
+    group = await _gone_on(session, group, lane, member)
+    left = _still(group, lane, member)
+    session.terminal.print(f"group/{name} lane {lane} {'asked to go on' if left else 'goes on'}")
+    for each in left:
+        session.terminal.note(f"not yet: {each}; watch it: braid get members --group {name} -w")
+    return 0
+
+
+async def _gone_on(session: "Session", group: "Group", lane: str, member: str) -> "Group":
+    """The group once those members say that they go on, or after a while."""
+    from braid.api.assigner.v1 import assigner_service_pb2 as api
+    from braid.api.assigner.v1 import group_pb2
+
+    clock = session.ports.host.clock
+    deadline = clock.elapsed() + CLI_RESUME_SECONDS
+    while _still(group, lane, member) and clock.elapsed() < deadline:
+        await clock.sleep(CLI_WATCH_SECONDS)
+        group = await session.read("assigner", "GetGroup", api.GetGroupRequest(name=group.name), group_pb2.Group)
+    return group
+
+
+def _still(group: "Group", lane: str, member: str) -> list[str]:
+    return [each for each in group.status.stopped_lanes if each.startswith(f"{lane} at {member}")]

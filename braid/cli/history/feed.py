@@ -1,0 +1,255 @@
+"""Events of every service, decoded: listed up to a moment, or followed as they happen."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from typing import Final, NamedTuple
+
+from google.protobuf.message import DecodeError, Message
+
+from braid.api.assigner.v1.events_pb2 import AssignerEvent
+from braid.api.dlq.v1.events_pb2 import DlqEvent
+from braid.api.mesh.v1.archive_pb2 import ArchiveEvent
+from braid.api.mesh.v1.event_pb2 import (
+    EventGap,
+    EventRecord,
+    ListEventsRequest,
+    ListEventsResponse,
+    WatchEventsRequest,
+)
+from braid.api.registry.v1.events_pb2 import RegistryEvent
+from braid.cli.core.documents import Document, to_document
+from braid.cli.core.output import API_VERSION, Column, Columns, Item
+from braid.cli.core.session import Session
+from braid.cli.errors import nearest
+from braid.kernel.errors import Compacted, Exhausted, Invalid, NotLeader, Unavailable
+from braid.kernel.limits import CLI_EVENTS_MAX, CLI_WATCH_SECONDS, PAGE_SIZE_MAX
+
+COLUMNS: Final = Columns(
+    (
+        Column("EVENT"),
+        Column("WHAT", shrinks=True),
+        Column("ACTOR", shrinks=True),
+        Column("CAUSE", wide=True),
+        Column("REQUEST", wide=True),
+        Column("TIME-MS", wide=True),
+    )
+)
+_MESSAGES: Final[Mapping[str, type[Message]]] = {
+    "registry": RegistryEvent,
+    "assigner": AssignerEvent,
+    "dlq": DlqEvent,
+}
+_BODIES: Final[Mapping[str, type[Message]]] = {**_MESSAGES, "archive": ArchiveEvent}
+_NEEDED: Final = ("registry", "assigner")  # a mesh may do without the others
+_OWNERS: Final = {"stream": "registry", "cluster": "registry", "group": "assigner", "replay": "dlq"}
+_CHANNEL: Final = {"lane", "generation"}
+_UNREAD: Final = {"topic", "topic_id", "kafka_cluster_id"}
+_SELF_EVIDENT: Final = {"channel", "spec", "reason"}
+
+
+class Subject(NamedTuple):
+    """Whose events: every one's when empty, else `<kind>/<id>` of a service."""
+
+    service: str = ""
+    history: str = ""
+
+
+def parse_subject(text: str) -> Subject:
+    """Reads `stream/logs`, `cluster/east`, `group/indexer` or `replay/ID`. Raises `Invalid`."""
+    if not text:
+        return Subject()
+    kind, _, name = text.partition("/")
+    kind = kind if kind in _OWNERS else kind.removesuffix("s")
+    if kind not in _OWNERS or not name or "/" in name:
+        close = nearest(kind, _OWNERS)
+        remedy = (
+            f"write {close or 'stream'}/NAME" if name else f"write {close or 'stream'}/NAME, for example stream/logs"
+        )
+        raise Invalid(f"{text!r} has no history of its own", field="--for", remedy=remedy)
+    return Subject(_OWNERS[kind], f"{kind}/{name}")
+
+
+class Events(NamedTuple):
+    """Events in order of time, and which of those asked for are not kept.
+
+    Attributes:
+        revisions: By service, that up to which they are complete.
+    """
+
+    records: list[EventRecord]
+    gaps: list[EventGap]
+    revisions: dict[str, int]
+
+    def note_gaps(self, session: Session) -> None:
+        """Says what is missing before or among the events."""
+        for gap in self.gaps:
+            place = gap.history.partition("/")[2]
+            session.terminal.note(f"events {gap.first} to {gap.last} of {place} are missing: {gap.reason}")
+
+
+async def list_events(session: Session, subject: Subject, until_ms: int = 0, latest: int = 0) -> Events:
+    """The events of a moment's past, or of each history only its latest. A service that cannot be reached is left out,
+    and said so, if another answers.
+
+    Raises:
+        Unavailable: no service answers.
+    """
+    found = Events([], [], {})
+    failures: list[Unavailable] = []
+    services = [subject.service] if subject.service else await _services(session)
+    for service in services:
+        try:
+            some = await _events_of(session, service, subject.history, until_ms, latest)
+        except Unavailable as error:
+            failures.append(error)
+            continue
+        found.records.extend(some.records)
+        found.gaps.extend(some.gaps)
+        found.revisions.update(some.revisions)
+    if len(failures) == len(services):
+        raise failures[0]
+    for failure in failures:
+        session.terminal.note(f"some events are missing: {failure.message}")
+    found.records.sort(key=lambda each: (each.metadata.time_ms, each.history, each.sequence))
+    return found
+
+
+async def follow_events(session: Session, subject: Subject, after: Events) -> AsyncIterator[EventRecord]:
+    """Events as they happen, after those listed; each once. Never ends by itself."""
+    seen: dict[str, int] = {}
+    for listed in after.records:
+        seen[listed.history] = max(listed.sequence, seen.get(listed.history, 0))
+    arrived: asyncio.Queue[EventRecord] = asyncio.Queue(PAGE_SIZE_MAX)
+    tasks = session.ports.host.tasks
+    followers = []
+    for service in [subject.service] if subject.service else list(_MESSAGES):
+        request = WatchEventsRequest(history=subject.history, after_revision=after.revisions.get(service, 0))
+        follower = _follow(session, service, request, arrived, seen)
+        followers.append(tasks.spawn(follower, f"events of {service}"))
+    try:
+        while True:
+            record = await arrived.get()
+            if record.sequence > seen.get(record.history, 0):
+                yield record
+    finally:
+        for each in followers:
+            each.cancel()
+
+
+def event_item(record: EventRecord) -> Item:
+    """An event's row."""
+    service, _, place = record.history.partition("/")
+    body = event_body(service, record.data)
+    metadata = record.metadata
+    cells = (
+        record.type,
+        summary(body),
+        metadata.actor,
+        metadata.cause,
+        metadata.request_id,
+        str(metadata.time_ms),
+    )
+    name = f"{place}/{record.sequence}"
+    document: Document = {
+        "apiVersion": API_VERSION,
+        "kind": "Event",
+        "history": record.history,
+        "sequence": record.sequence,
+        "revision": record.revision,
+        "type": record.type,
+        "metadata": to_document(metadata),
+        "data": body,
+    }
+    return Item(name, f"event/{name}", cells, metadata.time_ms, document)
+
+
+def event_body(service: str, data: bytes) -> Document:
+    """What an event says; empty when this release does not know its service or form."""
+    kind = _BODIES.get(service)
+    if kind is None:
+        return {}
+    event = kind()
+    try:
+        event.ParseFromString(data)
+    except DecodeError:
+        return {}
+    oneofs = [each for each in ("later", "event") if each in event.DESCRIPTOR.oneofs_by_name]
+    name = next((name for each in oneofs if (name := event.WhichOneof(each))), None)
+    return to_document(getattr(event, name)) if name else {}
+
+
+def summary(body: Document) -> str:
+    """An event's body on one line; what is empty, or an identity nobody reads, is left out."""
+    parts = [_short({name: body[name] for name in _CHANNEL})] if body.keys() >= _CHANNEL else []
+    for name, value in body.items():
+        if value not in ("", 0, [], {}, None) and name not in _CHANNEL | _UNREAD:
+            parts.append(_short(value) if name in _SELF_EVIDENT else f"{name}={_short(value)}")
+    return " ".join(parts)
+
+
+async def _services(session: Session) -> list[str]:
+    """Services with histories that run here; those a mesh needs in any case, so that they are missed."""
+    try:
+        running = {each.service for each in await session.endpoints()}
+    except Unavailable:
+        running = set()
+    return [service for service in _MESSAGES if service in _NEEDED or service in running]
+
+
+async def _events_of(session: Session, service: str, history: str, until_ms: int, latest: int) -> Events:
+    found = Events([], [], {})
+    request = ListEventsRequest(history=history, page_size=PAGE_SIZE_MAX, until_ms=until_ms, latest=latest)
+    while True:
+        page = await session.read(service, "ListEvents", request, ListEventsResponse)
+        found.records.extend(page.events)
+        found.gaps.extend(page.gaps)
+        found.revisions.setdefault(service, page.revision)
+        request.page_token = page.next_page_token
+        if not request.page_token:
+            return found
+        if len(found.records) >= CLI_EVENTS_MAX:
+            remedy = "name what you look for (--for), or ask for fewer of each history (--max)"
+            raise Exhausted(f"there are more than {CLI_EVENTS_MAX} events", remedy=remedy)
+
+
+async def _follow(
+    session: Session,
+    service: str,
+    request: WatchEventsRequest,
+    arrived: "asyncio.Queue[EventRecord]",
+    listed: dict[str, int],
+) -> None:
+    client = session.service(service)
+    while True:
+        try:
+            async for record in client.server_stream("WatchEvents", request, EventRecord, any_replica=True):
+                request.after_revision = max(request.after_revision, record.revision)
+                await arrived.put(record)
+        except Compacted:
+            session.terminal.note(f"the {service} keeps no events as old as the last one seen; some are missing here")
+            request.after_revision = 0
+            for history in [each for each in listed if each.startswith(f"{service}/")]:
+                del listed[history]  # a restored store counts on from its backup
+        except (Unavailable, NotLeader):  # it comes back, or another does
+            await session.ports.host.clock.sleep(CLI_WATCH_SECONDS)
+
+
+def _short(value: object) -> str:
+    """A value on one line: channels and leases by name, lanes as `live=4`, lists in brackets when they are several."""
+    if isinstance(value, dict):
+        return _short_mapping(value)
+    if isinstance(value, list):
+        inner = ",".join(map(_short, value))
+        return f"[{inner}]" if len(value) > 1 else inner
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _short_mapping(value: Mapping[str, object]) -> str:
+    if value.keys() >= _CHANNEL:
+        return f"{value['lane']}/{value['generation']}"
+    if "lease" in value:
+        return str(value["lease"])
+    if value.keys() == {"partitions"}:
+        return str(value["partitions"])
+    filled = {name: each for name, each in value.items() if each not in ("", 0, [], {})}
+    return ",".join(f"{name}={_short(each)}" for name, each in filled.items())

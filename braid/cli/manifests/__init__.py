@@ -1,0 +1,1 @@
+"""`braid apply` and `diff`: what manifests declare."""

@@ -1,0 +1,139 @@
+"""The work of `apply` and `diff`: the mesh itself says what a declaration would come to, then it is compared."""
+
+import difflib
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from braid.api.registry.v1 import registry_service_pb2 as api
+from braid.api.registry.v1.cluster_pb2 import Cluster, ClusterSpec
+from braid.api.registry.v1.stream_pb2 import Stream, StreamSpec
+from braid.cli.core.documents import to_document
+from braid.cli.core.output import Format, render_document
+from braid.cli.core.session import Session
+from braid.cli.errors import EXIT_DIFFERENT
+from braid.cli.manifests.declarations import Declared
+from braid.cli.manifests.stream_warnings import stream_warnings
+from braid.kernel.errors import BraidError, Conflict, NotFound
+
+_ATTEMPTS: Final = 5  # a stream's etag changes whenever one of its channels moves on
+
+
+class Outcome(NamedTuple):
+    """What a declaration is, and would come to. `before` is None when it does not exist yet."""
+
+    declared: Declared
+    before: StreamSpec | ClusterSpec | None
+    after: StreamSpec | ClusterSpec
+    checked: bool = True
+
+    @property
+    def verb(self) -> str:
+        """`created`, `changed` or `unchanged`."""
+        if self.before is None:
+            return "created"
+        return "unchanged" if self.before == self.after else "changed"
+
+
+async def apply_manifests(session: Session, declared: Sequence[Declared], dry_run: bool) -> int:
+    """Applies declarations one after the other, saying what became of each; stops at the first that is refused."""
+    planned: set[str] = set()
+    for each in declared:
+        outcome = await _apply(session, each, dry_run, planned)
+        suffix = " (dry run)" if dry_run else ""
+        if not outcome.checked:
+            suffix = " (dry run; checked when its clusters exist)"
+        session.terminal.print(f"{each.kind.lower()}/{each.name} {outcome.verb}{suffix}")
+    return 0
+
+
+async def show_differences(session: Session, declared: Sequence[Declared]) -> int:
+    """Prints a unified diff of what would change. Returns 1 when something would."""
+    planned: set[str] = set()
+    code = 0
+    for each in declared:
+        outcome = await _apply(session, each, True, planned)
+        if outcome.verb != "unchanged":
+            code = EXIT_DIFFERENT
+            session.terminal.print("\n".join(difference(outcome)))
+    return code
+
+
+def difference(outcome: Outcome) -> list[str]:
+    """A unified diff between what there is and what is declared."""
+    name = f"{outcome.declared.kind.lower()}/{outcome.declared.name}"
+    before = _lines(outcome.before) if outcome.before is not None else []
+    lines = difflib.unified_diff(before, _lines(outcome.after), f"{name} in the mesh", f"{name} as declared", n=2)
+    return [line.rstrip("\n") for line in lines]
+
+
+async def _apply(session: Session, declared: Declared, dry_run: bool, planned: set[str]) -> Outcome:
+    """Creates or changes one thing. `planned` collects clusters a dry run only pretends to create."""
+    try:
+        for attempt in range(_ATTEMPTS):
+            try:
+                return _warned(session, await _apply_once(session, declared, dry_run, planned))
+            except Conflict:
+                if attempt == _ATTEMPTS - 1:
+                    raise
+        raise AssertionError("the loop returns or raises")
+    except BraidError as error:
+        error.field = f"{declared.where}: {error.field}".rstrip(": ")
+        raise
+
+
+def _warned(session: Session, outcome: Outcome) -> Outcome:
+    """Says what a declared stream costs beyond what it seems to."""
+    if isinstance(outcome.after, StreamSpec):
+        for warning in stream_warnings(outcome.declared.name, outcome.after):
+            session.terminal.note(warning)
+    return outcome
+
+
+async def _apply_once(session: Session, declared: Declared, dry_run: bool, planned: set[str]) -> Outcome:
+    before, etag = await _current(session, declared)
+    if before is None:
+        if dry_run and isinstance(declared.spec, StreamSpec) and planned & set(declared.spec.clusters):
+            return Outcome(declared, None, declared.spec, checked=False)
+        planned.add(declared.name)
+        return Outcome(declared, None, await _write(session, declared, "", create=True, dry_run=dry_run))
+    after = await _write(session, declared, etag, create=False, dry_run=True)
+    if not dry_run and after != before:
+        after = await _write(session, declared, etag, create=False, dry_run=False)
+    return Outcome(declared, before, after)
+
+
+async def _current(session: Session, declared: Declared) -> tuple[StreamSpec | ClusterSpec | None, str]:
+    """The spec there is and its etag; None when there is none."""
+    try:
+        if declared.kind == "Stream":
+            stream = await session.read("registry", "GetStream", api.GetStreamRequest(name=declared.name), Stream)
+            return stream.spec, stream.etag
+        cluster = await session.read("registry", "GetCluster", api.GetClusterRequest(name=declared.name), Cluster)
+    except NotFound:
+        return None, ""
+    return cluster.spec, cluster.etag
+
+
+async def _write(
+    session: Session, declared: Declared, etag: str, *, create: bool, dry_run: bool
+) -> StreamSpec | ClusterSpec:
+    """Creates or updates, or asks what that would come to; returns the spec with the mesh's defaults filled in."""
+    doing = f"{'checking' if dry_run else 'applying'} {declared.kind.lower()} {declared.name}"
+    method = f"{'Create' if create else 'Update'}{declared.kind}"
+    request: object
+    if isinstance(declared.spec, StreamSpec):
+        if create:
+            request = api.CreateStreamRequest(name=declared.name, spec=declared.spec, dry_run=dry_run)
+        else:
+            request = api.UpdateStreamRequest(name=declared.name, spec=declared.spec, etag=etag, dry_run=dry_run)
+        return (await session.change("registry", method, request, Stream, doing)).spec
+    if create:
+        request = api.CreateClusterRequest(name=declared.name, spec=declared.spec, dry_run=dry_run)
+    else:
+        request = api.UpdateClusterRequest(name=declared.name, spec=declared.spec, etag=etag, dry_run=dry_run)
+    return (await session.change("registry", method, request, Cluster, doing)).spec
+
+
+def _lines(spec: StreamSpec | ClusterSpec) -> list[str]:
+    text = render_document(Format.YAML, to_document(spec)).removeprefix("---\n")
+    return [f"{line}\n" for line in text.splitlines()]

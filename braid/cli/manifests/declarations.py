@@ -1,0 +1,137 @@
+"""Manifest files as declarations: YAML read strictly, errors with file, document and path. Reads files, no more."""
+
+import re
+import sys
+from collections.abc import Hashable, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import yaml
+
+from braid.api.registry.v1.cluster_pb2 import ClusterSpec
+from braid.api.registry.v1.stream_pb2 import StreamSpec
+from braid.cli.core.documents import Value, from_document, unknown_field
+from braid.cli.core.output import API_VERSION
+from braid.cli.errors import nearest
+from braid.kernel.errors import Invalid
+from braid.kernel.ids import check_name
+from braid.kernel.limits import CLI_MANIFEST_BYTES_MAX
+
+_BOOL: Final = "tag:yaml.org,2002:bool"
+_FIELDS: Final = ("apiVersion", "kind", "metadata", "spec", "status")
+_METADATA: Final = ("name", "etag", "create_time_ms")
+
+
+class Declared(NamedTuple):
+    """One manifest. `where` says in which file and document it stands."""
+
+    kind: str
+    name: str
+    spec: StreamSpec | ClusterSpec
+    where: str
+
+
+def read_files(paths: Sequence[Path]) -> list[Declared]:
+    """Reads manifests, clusters before the streams that may need them; `-` is stdin.
+
+    Raises:
+        Invalid: a file cannot be read, or something in it is out of form; nothing was done then.
+    """
+    declared = [each for path in paths for each in read_text(_read(path), "stdin" if str(path) == "-" else str(path))]
+    if not declared:
+        raise Invalid("there is no manifest in it", field="--filename", remedy="see `braid apply --help` for one")
+    seen: set[tuple[str, str]] = set()
+    for each in declared:
+        if (each.kind, each.name) in seen:
+            raise Invalid(f"{each.kind} {each.name} is declared twice", field=each.where)
+        seen.add((each.kind, each.name))
+    return sorted(declared, key=lambda each: each.kind != "Cluster")
+
+
+def read_text(text: str, source: str) -> list[Declared]:
+    """Reads the manifests of one file's text. Raises `Invalid`."""
+    try:
+        documents = list(yaml.load_all(text, _Loader))  # a safe loader, see below
+    except yaml.YAMLError as error:
+        raise Invalid(f"this is no YAML: {' '.join(str(error).split())}", field=source) from error
+    except RecursionError as error:
+        raise Invalid("it is nested too deeply", field=source) from error
+    many = len(documents) > 1
+    return [
+        _declared(document, f"{source}#{number}" if many else source)
+        for number, document in enumerate(documents, 1)
+        if document is not None
+    ]
+
+
+def _declared(document: Value, where: str) -> Declared:
+    try:
+        return _read_manifest(document, where)
+    except Invalid as error:
+        raise Invalid(error.message, field=f"{where}: {error.field}".rstrip(": "), remedy=error.remedy) from error
+
+
+def _read_manifest(document: Value, where: str) -> Declared:
+    if not isinstance(document, dict):
+        raise Invalid("this is no manifest", remedy="begin with apiVersion: braid/v1")
+    for name in document:
+        if name not in _FIELDS:
+            raise unknown_field(str(name), "", _FIELDS)
+    if document.get("apiVersion") != API_VERSION:
+        message = f"{document.get('apiVersion')!r} is not known"
+        raise Invalid(message, field="apiVersion", remedy=f"write {API_VERSION}")
+    kind = document.get("kind")
+    specs: dict[str, type[StreamSpec] | type[ClusterSpec]] = {"Stream": StreamSpec, "Cluster": ClusterSpec}
+    if not isinstance(kind, str) or kind not in specs:
+        close = nearest(str(kind), [each.lower() for each in specs]).capitalize()
+        raise Invalid(f"{kind!r} is not known", field="kind", remedy=f"write {close or 'Stream or Cluster'}")
+    spec = specs[kind]()
+    from_document(document.get("spec") or {}, spec, "spec")
+    return Declared(kind, _read_name(document.get("metadata")), spec, where)
+
+
+def _read_name(metadata: Value) -> str:
+    if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str):
+        raise Invalid("a name is missing", field="metadata.name", remedy="write metadata: {name: logs}")
+    for name in metadata:
+        if name not in _METADATA:
+            raise unknown_field(name, "metadata", _METADATA)
+    return check_name(str(metadata["name"]), "metadata.name")
+
+
+def _read(path: Path) -> str:
+    try:
+        if str(path) == "-":
+            data = sys.stdin.buffer.read(CLI_MANIFEST_BYTES_MAX + 1)
+        else:
+            with path.open("rb") as file:
+                data = file.read(CLI_MANIFEST_BYTES_MAX + 1)
+        text = data.decode()
+    except OSError as error:
+        raise Invalid(f"cannot read {path}: {error.strerror}", field="--filename") from error
+    except UnicodeDecodeError as error:
+        raise Invalid(f"{path} is not UTF-8", field="--filename") from error
+    if len(data) > CLI_MANIFEST_BYTES_MAX:
+        raise Invalid(f"{path} is larger than {CLI_MANIFEST_BYTES_MAX} bytes", field="--filename", remedy="split it")
+    return text
+
+
+class _Loader(yaml.SafeLoader):
+    """Plain values alone; `off` and `yes` stay text (a mode is called so), and no name may stand twice."""
+
+    yaml_implicit_resolvers = {  # noqa: RUF012  # PyYAML's own way to say it
+        first: [(tag, pattern) for tag, pattern in resolvers if tag != _BOOL]
+        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, object]:
+        """As in the base class, after looking for names given twice."""
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if str(key.value) in seen:
+                raise yaml.constructor.ConstructorError(None, None, f"{key.value} stands there twice", key.start_mark)
+            seen.add(str(key.value))
+        return super().construct_mapping(node, deep)
+
+
+_Loader.add_implicit_resolver(_BOOL, re.compile(r"^(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF"))

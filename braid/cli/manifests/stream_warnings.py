@@ -1,0 +1,15 @@
+"""Warnings about a declared stream: settings that are accepted and can lose records. Pure."""
+
+from braid.api.registry.v1.stream_pb2 import StreamSpec
+from braid.cli.doctor.broker_findings import UNCLEAN
+
+
+def stream_warnings(name: str, spec: StreamSpec) -> list[str]:
+    """Warnings of a stream's spec, each with the field, what it costs, and what to write instead."""
+    if spec.topic_config.get(UNCLEAN, "").strip().lower() != "true":
+        return []
+    return [
+        f"warning: stream {name}: spec.topic_config.{UNCLEAN}=true lets a replica that lags become leader: records "
+        "that were acknowledged are lost then, and the loss is told afterwards; leave it out to wait for a replica "
+        "that has them all"
+    ]

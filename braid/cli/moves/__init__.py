@@ -1,0 +1,1 @@
+"""Verbs that move traffic, and end drains."""

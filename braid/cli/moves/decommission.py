@@ -1,0 +1,163 @@
+"""The work of `decommission`: begins to empty a cluster, takes that back, tells how far it is and waits for the end."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from braid.api.registry.v1 import cluster_pb2
+from braid.api.registry.v1 import registry_service_pb2 as api
+from braid.cli.core.documents import enum_text, to_document
+from braid.cli.core.output import Format, render_document
+from braid.cli.core.session import Session, missing
+from braid.cli.core.times import from_ms
+from braid.cli.resources.listing import all_clusters
+from braid.kernel.errors import ClusterUnavailable, DeadlineExceeded, NotFound, Refused, Unavailable
+from braid.kernel.limits import CLI_WATCH_SECONDS
+
+_EMPTY: Final = cluster_pb2.DECOMMISSION_STATE_EMPTY
+_SHOWN: Final = 20  # streams listed of what begins; a dry run lists all
+
+
+async def decommission(session: Session, request: api.DecommissionClusterRequest, format: Format) -> int:
+    """Asks for it, and says what leaves and where to.
+
+    Raises:
+        NotFound: there is no such cluster; the nearest is named.
+    """
+    name = request.name
+    doing = f"{'keeping' if request.cancelled else 'emptying'} cluster {name}"
+    try:
+        answer = await session.change(
+            "registry", "DecommissionCluster", request, api.DecommissionClusterResponse, doing
+        )
+    except NotFound as error:
+        raise missing(error, name, [each.name for each in await all_clusters(session)]) from error
+    if format is not Format.TABLE:
+        session.terminal.print(render_document(format, to_document(answer)))
+    elif request.cancelled:
+        session.terminal.print(_kept(answer, request.dry_run))
+    else:
+        session.terminal.print("\n".join(_begun(answer, request.dry_run)))
+    return 0
+
+
+async def wait_empty(session: Session, name: str, seconds: float) -> int:
+    """Waits until a cluster is empty, saying how far it is whenever that changes.
+
+    Raises:
+        Refused: somebody took it back meanwhile.
+        DeadlineExceeded: it takes longer; it goes on.
+    """
+    clock = session.ports.host.clock
+    deadline = clock.elapsed() + seconds
+    told = ""
+    while True:
+        try:
+            cluster = await session.read(
+                "registry", "GetCluster", api.GetClusterRequest(name=name), cluster_pb2.Cluster
+            )
+        except ClusterUnavailable:
+            raise
+        except Unavailable:  # a wait outlives its mesh's restarts
+            cluster = None
+        if cluster is not None:
+            if not cluster.status.HasField("decommission"):
+                raise Refused(f"the decommission of cluster {name} was taken back", remedy="look at its events")
+            told = _told(session, cluster, told)
+            if cluster.status.decommission.state == _EMPTY:
+                return 0
+        if clock.elapsed() >= deadline:
+            raise DeadlineExceeded(f"cluster {name} is not empty yet: {told}", remedy="it goes on; wait again, or look")
+        await clock.sleep(CLI_WATCH_SECONDS)
+
+
+def _told(session: Session, cluster: cluster_pb2.Cluster, before: str) -> str:
+    """Says how far it is, unless that was said."""
+    text = progress_text(cluster.status.decommission)
+    if text != before:
+        session.terminal.print(f"cluster/{cluster.name} {text}")
+    return text
+
+
+def progress_text(found: cluster_pb2.Decommission) -> str:
+    """How far a decommission is, in one line."""
+    if found.state == _EMPTY:
+        return "empty: nothing is left on it"
+    counts = (
+        ("active", found.active_channels),
+        ("spare", found.spare_channels),
+        ("draining", found.draining_channels),
+        ("drained", found.drained_channels),
+        ("stranded", found.stranded_channels),
+    )
+    channels = ", ".join(f"{count} {what}" for what, count in counts if count) or "none"
+    blocked = f"; {_streams(found.blocked_streams)} blocked" if found.blocked_streams else ""
+    return f"{state_text(found)}: {_streams(found.streams_left)} left, channels: {channels}{blocked}"
+
+
+def _streams(count: int) -> str:
+    return f"{count} stream{'s' * (count != 1)}"
+
+
+def state_text(found: cluster_pb2.Decommission) -> str:
+    """A decommission in one word."""
+    return enum_text(cluster_pb2.DecommissionState.DESCRIPTOR, found.state)
+
+
+def _kept(answer: api.DecommissionClusterResponse, dry_run: bool) -> str:
+    name = answer.cluster.name
+    if dry_run:
+        return f"cluster/{name} would stay (dry run: nothing was changed)"
+    cordoned = "; it is still cordoned" if answer.cluster.status.cordoned else " and takes traffic again"
+    return f"cluster/{name} stays{cordoned}; what has left is where it went"
+
+
+def _begun(answer: api.DecommissionClusterResponse, dry_run: bool) -> Sequence[str]:
+    name, status = answer.cluster.name, answer.cluster.status.decommission
+    shown = answer.departures if dry_run else answer.departures[:_SHOWN]
+    lines = [
+        f"cluster/{name} would be emptied (dry run: nothing was changed)"
+        if dry_run
+        else f"cluster/{name} is being emptied: it takes no new traffic, and what is on it leaves",
+        *(_departure_line(each) for each in shown),
+    ]
+    if len(shown) < len(answer.departures):
+        lines.append(f"  … and {len(answer.departures) - len(shown)} more streams")
+    waiting = status.draining_channels + status.drained_channels
+    if waiting:
+        lines.append(f"  {status.draining_channels} channels drain there, {status.drained_channels} are drained")
+    kept = "are deleted at once" if status.discard_drained else "stay for their streams' retention (--discard-drained)"
+    lines.append(f"  topics that are drained {kept}")
+    if not dry_run:
+        lines.append(f"how far it is: braid describe cluster {name}")
+    return lines
+
+
+def _departure_line(departure: api.Departure) -> str:
+    if departure.blocked_reason:
+        return f"  {departure.stream} stays: {departure.blocked_reason}"
+    if not departure.moves:
+        return f"  {departure.stream} fails over"
+    lanes: dict[str, list[str]] = {}
+    for move in departure.moves:
+        lanes.setdefault(move.to_cluster, []).append(move.lane)
+    return f"  {departure.stream}: " + "; ".join(f"{', '.join(names)} → {to}" for to, names in lanes.items())
+
+
+def progress_lines(session: Session, name: str, found: cluster_pb2.Decommission) -> list[str]:
+    """How far a decommission is, in full."""
+    lines = [f"Decommission: {progress_text(found)}"]
+    if found.reason:
+        lines.append(f"  reason: {found.reason}")
+    lines += [f"  blocked: {each.stream}: {each.reason}" for each in found.blocked]
+    lines += _more(found.blocked_streams, len(found.blocked))
+    lines += [f"  stranded: {name}" for name in found.stranded]
+    lines += _more(found.stranded_channels, len(found.stranded))
+    if found.kept_until_ms:
+        until = from_ms(found.kept_until_ms, session.now.tzinfo)
+        lines.append(f"  drained topics are kept until {until:%Y-%m-%d %H:%M}, for replays; to delete them now:")
+        lines.append(f"    braid decommission cluster {name} --discard-drained")
+    return lines
+
+
+def _more(whole: int, named: int) -> list[str]:
+    return [f"  … and {whole - named} more"] if whole > named else []

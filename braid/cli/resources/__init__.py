@@ -1,0 +1,1 @@
+"""Verbs that show things, and create or delete them."""

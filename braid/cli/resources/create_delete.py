@@ -1,0 +1,130 @@
+"""The work of `create` and `delete`: one thing made or removed, by the service that owns it."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final
+
+from braid.api.assigner.v1 import assigner_service_pb2 as assigner_api
+from braid.api.assigner.v1 import group_pb2
+from braid.api.registry.v1 import cluster_pb2, stream_pb2
+from braid.api.registry.v1 import registry_service_pb2 as registry_api
+from braid.cli.core.documents import Value, from_document
+from braid.cli.core.kinds import CLUSTER, GROUP, STREAM, Kind, Scope
+from braid.cli.core.output import Format, Item, render_document
+from braid.cli.core.session import Session, missing
+from braid.cli.manifests.stream_warnings import stream_warnings
+from braid.cli.resources.listing import cluster_item, list_items, stream_item
+from braid.kernel.errors import Invalid, NotFound
+
+_HOW_TO_WATCH: Final = {STREAM: "braid get channels {name} -w", CLUSTER: "braid get clusters {name} -w"}
+
+
+def stream_spec(
+    lanes: Sequence[str], clusters: str, topic_config: Sequence[str], fields: Mapping[str, Value]
+) -> stream_pb2.StreamSpec:
+    """A declaration from flags.
+
+    Args:
+        lanes: `name=partitions`, each.
+        clusters: Names separated by commas.
+        topic_config: `name=value`, each.
+        fields: Further fields of the spec; empty ones are left to the mesh.
+
+    Raises:
+        Invalid: a flag is out of form.
+    """
+    if not lanes:
+        raise Invalid("a stream needs a lane", field="--lane", remedy="for example --lane live=4")
+    spec = stream_pb2.StreamSpec(clusters=_listed(clusters))
+    for name, partitions in _pairs(lanes, "--lane", "live=4").items():
+        if not partitions.isdecimal() or int(partitions) > 0x7FFFFFFF:
+            raise Invalid(f"{partitions!r} is not a number of partitions", field="--lane", remedy="for example live=4")
+        spec.lanes[name].partitions = int(partitions)
+    for name, value in _pairs(topic_config, "--config", "segment.bytes=1073741824").items():
+        spec.topic_config[name] = value
+    from_document({name: value for name, value in fields.items() if value}, spec, "spec")
+    return spec
+
+
+async def create_stream(session: Session, name: str, spec: stream_pb2.StreamSpec, dry_run: bool, format: Format) -> int:
+    """Creates a stream and says where it is."""
+    request = registry_api.CreateStreamRequest(name=name, spec=spec, dry_run=dry_run)
+    made = await session.change("registry", "CreateStream", request, stream_pb2.Stream, f"creating stream {name}")
+    for warning in stream_warnings(name, made.spec):
+        session.terminal.note(warning)
+    return _told(session, STREAM, stream_item(made), "created", dry_run, format)
+
+
+async def create_cluster(
+    session: Session, name: str, spec: cluster_pb2.ClusterSpec, take_over: str, dry_run: bool, format: Format
+) -> int:
+    """Registers a cluster that answers; `take_over` names the mesh it belonged to, which is gone for good."""
+    request = registry_api.CreateClusterRequest(name=name, spec=spec, dry_run=dry_run, take_over=take_over)
+    made = await session.change("registry", "CreateCluster", request, cluster_pb2.Cluster, f"asking cluster {name}")
+    return _told(session, CLUSTER, cluster_item(made), "created", dry_run, format)
+
+
+async def delete_item(session: Session, kind: Kind, name: str) -> int:
+    """Deletes a stream, cluster or group.
+
+    Raises:
+        NotFound: there is none of that name; the nearest is named.
+    """
+    try:
+        await _DELETERS[kind](session, name)
+    except NotFound as error:
+        known = [item.name for item in await list_items(session, kind, Scope())]
+        raise missing(error, name, known) from error
+    session.terminal.print(f"{kind.singular}/{name} deleted")
+    return 0
+
+
+def _told(session: Session, kind: Kind, item: Item, what: str, dry_run: bool, format: Format) -> int:
+    if format in (Format.JSON, Format.YAML):
+        session.terminal.print(render_document(format, item.document))
+        return 0
+    if format is Format.NAME:
+        session.terminal.print(item.reference)
+        return 0
+    suffix = (
+        " (dry run: nothing was changed)" if dry_run else f"; watch it: {_HOW_TO_WATCH[kind].format(name=item.name)}"
+    )
+    session.terminal.print(f"{item.reference} {what}{suffix}")
+    return 0
+
+
+async def _delete_stream(session: Session, name: str) -> None:
+    request = registry_api.DeleteStreamRequest(name=name)
+    await session.change("registry", "DeleteStream", request, stream_pb2.Stream, f"deleting stream {name}")
+
+
+async def _delete_cluster(session: Session, name: str) -> None:
+    request = registry_api.DeleteClusterRequest(name=name)
+    await session.change("registry", "DeleteCluster", request, cluster_pb2.Cluster, f"deleting cluster {name}")
+
+
+async def _delete_group(session: Session, name: str) -> None:
+    request = assigner_api.DeleteGroupRequest(name=name)
+    await session.change("assigner", "DeleteGroup", request, group_pb2.Group, f"deleting group {name}")
+
+
+_DELETERS: Final[Mapping[Kind, Callable[[Session, str], Awaitable[None]]]] = {
+    STREAM: _delete_stream,
+    CLUSTER: _delete_cluster,
+    GROUP: _delete_group,
+}
+
+
+def _listed(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _pairs(written: Sequence[str], flag: str, example: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for each in written:
+        name, separator, value = each.partition("=")
+        if not separator or not name or not value:
+            raise Invalid(f"{each!r} is not NAME=VALUE", field=flag, remedy=f"for example {flag} {example}")
+        if name in found:
+            raise Invalid(f"{name} is given twice", field=flag)
+        found[name] = value
+    return found

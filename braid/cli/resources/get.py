@@ -1,0 +1,93 @@
+"""The work of `get`: things listed once, or printed again whenever they change."""
+
+import asyncio
+from typing import Final
+
+from braid.cli.core.kinds import DEADLETTER, Kind, Scope
+from braid.cli.core.output import Format, Item, render, render_line
+from braid.cli.core.session import Session
+from braid.cli.errors import nearest
+from braid.cli.resources.listing import COLUMNS, list_items
+from braid.kernel.errors import NotFound, Unavailable
+from braid.kernel.limits import CLI_WATCH_SECONDS
+
+_DOCUMENTS: Final = (Format.JSON, Format.YAML)
+
+
+async def get_items(session: Session, kind: Kind, scope: Scope, format: Format) -> int:
+    """Prints everything of a type within a scope, once.
+
+    Raises:
+        NotFound: something was named, and nothing has that name.
+    """
+    items = await list_items(session, kind, scope)
+    if scope.name and not items:
+        raise await not_found(session, kind, scope)
+    if not items and format in (Format.TABLE, Format.WIDE):
+        session.terminal.note(f"there are no {kind.plural}")
+        return 0
+    exact = bool(scope.name) and len(items) == 1 and items[0].name == scope.name
+    session.terminal.print_table(format, render(format, COLUMNS[kind], items, session.now_ms, listed=not exact))
+    return 0
+
+
+async def watch_items(session: Session, kind: Kind, scope: Scope, format: Format) -> int:
+    """Prints what there is, then every item that changed or went, until interrupted."""
+    session.interrupt_code = 0
+    shown: dict[str, Item] = {}
+    header = True
+    while True:
+        try:
+            items = {_key(item): item for item in await list_items(session, kind, scope)}
+        except Unavailable as error:  # a watch outlives its mesh's restarts
+            session.terminal.progress(f"waiting: {error.message}")
+            await asyncio.sleep(CLI_WATCH_SECONDS)
+            continue
+        changed = [item for key, item in items.items() if key not in shown or _differs(item, shown[key])]
+        gone = [
+            item._replace(cells=["gone", *[""] * (len(item.cells) - 1)])
+            for key, item in shown.items()
+            if key not in items and kind is not DEADLETTER  # only the newest of them are looked at
+        ]
+        if changed or gone or header:
+            _print_changes(session, kind, format, changed, gone, [*items.values()], header)
+            header = False
+        shown = items
+        await asyncio.sleep(CLI_WATCH_SECONDS)
+
+
+def _print_changes(
+    session: Session,
+    kind: Kind,
+    format: Format,
+    changed: list[Item],
+    gone: list[Item],
+    beside: list[Item],
+    header: bool,
+) -> None:
+    if format is Format.JSON:
+        lines = [render_line(item.document) for item in changed]
+        lines += [render_line({**item.document, "deleted": True}) for item in gone]
+    else:
+        items = changed if format in _DOCUMENTS else [*changed, *gone]
+        text = render(format, COLUMNS[kind], items, session.now_ms, listed=False, header=header, beside=beside)
+        lines = [text] if text else []
+    for line in lines:
+        session.terminal.print_table(format, line)
+
+
+def _key(item: Item) -> str:
+    """Leases of one name exist in every group."""
+    return f"{item.document.get('group', '')}/{item.name}"
+
+
+def _differs(one: Item, other: Item) -> bool:
+    return (one.cells, one.document) != (other.cells, other.document)
+
+
+async def not_found(session: Session, kind: Kind, scope: Scope) -> NotFound:
+    """The error for a name nothing has, with the nearest name that exists."""
+    names = [item.name for item in await list_items(session, kind, scope._replace(name=""))]
+    close = nearest(scope.name, names)
+    remedy = f"did you mean {close}?" if close else f"list what there is: braid get {kind.plural}"
+    return NotFound(f"there is no {kind.singular} {scope.name}", remedy=remedy)

@@ -1,0 +1,395 @@
+"""What the mesh has, as items to show: one function per type reads it, one makes its row. Changes nothing."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final
+
+from google.protobuf.message import Message
+
+from braid.api.assigner.v1 import assigner_service_pb2 as assigner_api
+from braid.api.assigner.v1 import group_pb2, rules_pb2
+from braid.api.registry.v1 import cluster_pb2, stream_pb2
+from braid.api.registry.v1 import registry_service_pb2 as registry_api
+from braid.cli.core.documents import Document, enum_text, to_document
+from braid.cli.core.kinds import CHANNEL, CLUSTER, DEADLETTER, GROUP, LEASE, MEMBER, REPLAY, STREAM, Kind, Scope
+from braid.cli.core.offsets import offsets_text
+from braid.cli.core.output import API_VERSION, Column, Columns, Item
+from braid.cli.core.session import Session
+from braid.cli.resources import dead_letters, replays
+from braid.cli.resources.cluster_loads import bytes_text, free_text, taken_text
+from braid.kernel.ids import epoch_text
+from braid.kernel.limits import PAGE_SIZE_MAX
+
+_ACTIVE: Final = stream_pb2.CHANNEL_STATE_ACTIVE
+
+
+COLUMNS: Final[Mapping[Kind, Columns]] = {
+    STREAM: Columns(
+        (
+            Column("LANES", shrinks=True),
+            Column("ON", shrinks=True),
+            Column("STATE"),
+            Column("CLUSTERS", wide=True),
+            Column("FAILOVER", wide=True),
+            Column("COPIES", wide=True),
+            Column("RETENTION", wide=True),
+            Column("REASON", wide=True),
+        )
+    ),
+    CHANNEL: Columns(
+        (
+            Column("CLUSTER"),
+            Column("STATE"),
+            Column("PARTITIONS"),
+            Column("WAITS FOR", shrinks=True),
+            Column("WEIGHT", wide=True),
+            Column("TOPIC", wide=True),
+        ),
+    ),
+    CLUSTER: Columns(
+        (
+            Column("ZONE"),
+            Column("HEALTH"),
+            Column("BOOTSTRAP", shrinks=True),
+            Column("ACTIVE"),
+            Column("DRAINING"),
+            Column("CAPACITY", wide=True),
+            Column("DISK FREE", wide=True),
+            Column("TAKES", wide=True),
+            Column("KAFKA-ID", wide=True),
+            Column("PROFILE", wide=True),
+            Column("REASON", wide=True),
+        )
+    ),
+    GROUP: Columns(
+        (
+            Column("STREAMS", shrinks=True),
+            Column("MEMBERS"),
+            Column("LEASES"),
+            Column("FREE"),
+            Column("STATE"),
+            Column("LANES", wide=True),
+            Column("OWNERSHIP", wide=True),
+            Column("LEASE", wide=True),
+        )
+    ),
+    MEMBER: Columns(
+        (
+            Column("GROUP", shrinks=True),
+            Column("CLIENT", shrinks=True),
+            Column("ZONE"),
+            Column("STATE"),
+            Column("LEASES"),
+            Column("PEER", wide=True),
+            Column("CAPACITY", wide=True),
+            Column("STOPPED", wide=True),
+        )
+    ),
+    LEASE: Columns(
+        (
+            Column("GROUP", shrinks=True),
+            Column("CLUSTER"),
+            Column("CLIENT", shrinks=True),
+            Column("STATE"),
+            Column("EPOCH"),
+            Column("MEMBER", wide=True),
+            Column("TOPIC", wide=True),
+            Column("RULE", wide=True),
+        )
+    ),
+    DEADLETTER: dead_letters.COLUMNS,
+    REPLAY: replays.COLUMNS,
+}
+
+
+async def list_items(session: Session, kind: Kind, scope: Scope) -> list[Item]:
+    """Everything of a type within a scope, in the order the mesh gives it."""
+    return [item for item in await _READERS[kind](session, scope) if named(kind, item, scope.name)]
+
+
+def named(kind: Kind, item: Item, name: str) -> bool:
+    """Whether a name asks for the item: its own, or for channels and leases that of what they are in."""
+    if not name or item.name == name:
+        return True
+    if kind in (CHANNEL, LEASE, DEADLETTER):
+        return item.name.startswith(f"{name}/")
+    return kind is MEMBER and item.document.get("client_id") == name
+
+
+async def all_channels(session: Session, stream: str = "", cluster: str = "") -> list[stream_pb2.Channel]:
+    """Channels that still have topics."""
+    return await session.pages(
+        "registry",
+        "ListChannels",
+        lambda token: registry_api.ListChannelsRequest(
+            stream=stream, cluster=cluster, page_size=PAGE_SIZE_MAX, page_token=token
+        ),
+        registry_api.ListChannelsResponse,
+        lambda page: page.channels,
+    )
+
+
+async def all_streams(session: Session) -> list[stream_pb2.Stream]:
+    """Every stream."""
+    return await session.pages(
+        "registry",
+        "ListStreams",
+        lambda token: registry_api.ListStreamsRequest(page_size=PAGE_SIZE_MAX, page_token=token),
+        registry_api.ListStreamsResponse,
+        lambda page: page.streams,
+    )
+
+
+async def all_clusters(session: Session) -> list[cluster_pb2.Cluster]:
+    """Every cluster."""
+    return await session.pages(
+        "registry",
+        "ListClusters",
+        lambda token: registry_api.ListClustersRequest(page_size=PAGE_SIZE_MAX, page_token=token),
+        registry_api.ListClustersResponse,
+        lambda page: page.clusters,
+    )
+
+
+async def all_groups(session: Session) -> list[group_pb2.Group]:
+    """Every group."""
+    return await session.pages(
+        "assigner",
+        "ListGroups",
+        lambda token: assigner_api.ListGroupsRequest(page_size=PAGE_SIZE_MAX, page_token=token),
+        assigner_api.ListGroupsResponse,
+        lambda page: page.groups,
+    )
+
+
+def stream_item(stream: stream_pb2.Stream) -> Item:
+    """A stream's row."""
+    lanes = [f"{name}={lane.partitions}" for name, lane in sorted(stream.spec.lanes.items()) if name != "dlq"]
+    carrying = sorted({each.cluster for each in stream.status.channels if each.state == _ACTIVE})
+    cells = (
+        ",".join(lanes),
+        ",".join(carrying),
+        stream_state(stream),
+        ",".join(stream.spec.clusters) or "any",
+        enum_text(stream_pb2.FailoverMode.DESCRIPTOR, stream.spec.failover),
+        str(stream.spec.replication_factor or "default"),
+        f"{stream.spec.retention_hours}h",
+        stream.status.blocked_reason,
+    )
+    return Item(stream.name, f"stream/{stream.name}", cells, stream.create_time_ms, manifest("Stream", stream))
+
+
+def stream_state(stream: stream_pb2.Stream) -> str:
+    """A stream in one word: what needs attention most."""
+    channels = stream.status.channels
+    routed = {each.lane for each in channels if each.state == _ACTIVE}
+    if any(lane not in routed for lane in stream.spec.lanes):
+        return "NO ROUTE"
+    if stream.status.blocked_reason:
+        return "BLOCKED"
+    if halted(stream):
+        return "HALTED"
+    if any(waits_for_a_person(each) for each in channels):
+        return "LOST"
+    if any(each.stranded for each in channels):
+        return "STRANDED"
+    return "DRAINING" if any(each.state == stream_pb2.CHANNEL_STATE_DRAINING for each in channels) else "OK"
+
+
+def channel_item(channel: stream_pb2.Channel) -> Item:
+    """A channel's row."""
+    state = enum_text(stream_pb2.ChannelState.DESCRIPTOR, channel.state).upper()
+    cells = (
+        channel.cluster,
+        "STRANDED" if channel.stranded else state,
+        str(channel.partitions),
+        waits_for(channel),
+        f"{channel.weight:g}",
+        channel.topic,
+    )
+    return Item(channel.name, f"channel/{channel.name}", cells, channel.state_since_ms, _document("Channel", channel))
+
+
+def waits_for(channel: stream_pb2.Channel) -> str:
+    """What a draining channel waits for, and who holds it."""
+    if waits_for_a_person(channel):
+        return f"a person: {offsets_text(channel.lost)} lost; braid close channel {channel.name} --dry-run"
+    if channel.stranded:
+        return f"cluster {channel.cluster}"
+    if not channel.drain_step:
+        return _order_text(channel) or _copies_text(channel)
+    step = enum_text(stream_pb2.DrainStep.DESCRIPTOR, channel.drain_step).replace("_", " ")
+    return f"{step} {', '.join(channel.drain_holders)}".strip()
+
+
+def _order_text(channel: stream_pb2.Channel) -> str:
+    return f"the order: {', '.join(channel.waits_for)} to be drained first" if channel.waits_for else ""
+
+
+def _copies_text(channel: stream_pb2.Channel) -> str:
+    """How far a reassignment has come."""
+    if not channel.HasField("reassignment"):
+        return ""
+    told = channel.reassignment
+    if not told.replication_factor:
+        return f"copies: {told.waits_for}"
+    before = f"{channel.replication_factor} " if channel.replication_factor else ""
+    text = f"copies {before}to {told.replication_factor}: {told.partitions_left} partitions left"
+    if told.throttle_bytes_per_s:
+        text += f", at most {bytes_text(told.throttle_bytes_per_s)}/s"
+    return f"{text}; {told.waits_for}" if told.waits_for else text
+
+
+def waits_for_a_person(channel: stream_pb2.Channel) -> bool:
+    """Whether a drain cannot end by itself: its cluster lost something of it."""
+    return bool(channel.lost and channel.drain_step)
+
+
+def halted(stream: stream_pb2.Stream) -> list[stream_pb2.Channel]:
+    """Channels of an ordered stream that are not consumed while an older one is stranded, or waits for a person."""
+    stuck = {each.name for each in stream.status.channels if each.stranded or waits_for_a_person(each)}
+    return [each for each in stream.status.channels if stuck.intersection(each.waits_for)]
+
+
+def cluster_item(cluster: cluster_pb2.Cluster) -> Item:
+    """A cluster's row."""
+    status = cluster.status
+    closed = "cordoned" if status.cordoned else ""
+    if status.HasField("decommission"):
+        closed = enum_text(cluster_pb2.DecommissionState.DESCRIPTOR, status.decommission.state)
+    health = enum_text(cluster_pb2.ClusterHealth.DESCRIPTOR, cluster.status.health).upper()
+    cells = (
+        cluster.spec.zone,
+        f"{health} ({closed})" if closed else health,
+        cluster.spec.bootstrap,
+        str(cluster.status.active_channels),
+        str(cluster.status.draining_channels),
+        str(cluster.spec.capacity or "any"),
+        free_text(status.load),
+        taken_text(status.load),
+        cluster.status.kafka_cluster_id,
+        cluster.spec.security_profile,
+        cluster.status.health_reason,
+    )
+    return Item(cluster.name, f"cluster/{cluster.name}", cells, cluster.create_time_ms, manifest("Cluster", cluster))
+
+
+def group_item(group: group_pb2.Group) -> Item:
+    """A group's row."""
+    status = group.status
+    idle = "EXPIRED" if status.idle_expired else "IDLE"
+    cells = (
+        ",".join(group.spec.streams),
+        str(status.members),
+        str(status.leases),
+        str(status.free_leases),
+        "FROZEN" if group.rules.HasField("freeze") else "LIVE" if status.members else idle,
+        ",".join(f"{name}={share}" for name, share in sorted(group.spec.lanes.items())) or "all",
+        enum_text(group_pb2.Ownership.DESCRIPTOR, group.spec.ownership),
+        f"{group.spec.lease_ms}ms",
+    )
+    return Item(group.name, f"group/{group.name}", cells, group.create_time_ms, _document("Group", group))
+
+
+def member_item(member: group_pb2.Member) -> Item:
+    """A member's row."""
+    cells = (
+        member.group,
+        member.client_id,
+        member.zone,
+        member_state(member),
+        str(member.leases),
+        member.peer,
+        f"{member.capacity:g}",
+        "; ".join(f"{each.lane}: {each.reason}" for each in member.stopped),
+    )
+    return Item(member.id, f"member/{member.id}", cells, member.join_time_ms, _document("Member", member))
+
+
+def member_state(member: group_pb2.Member) -> str:
+    """A member in one word: away, being emptied, stopped with a lane, or at work."""
+    here = member.state != group_pb2.MEMBER_STATE_AWAITED
+    if member.drain and here:
+        return enum_text(rules_pb2.DrainState.DESCRIPTOR, member.drain).upper()
+    if member.stopped and here:
+        return "STOPPED"
+    return enum_text(group_pb2.MemberState.DESCRIPTOR, member.state).upper()
+
+
+def lease_item(lease: group_pb2.Lease) -> Item:
+    """A lease's row."""
+    cells = (
+        lease.group,
+        lease.cluster,
+        lease.member_client_id,
+        enum_text(group_pb2.LeaseState.DESCRIPTOR, lease.state).upper(),
+        epoch_text(lease.epoch),
+        lease.member,
+        lease.topic,
+        lease.rule,
+    )
+    return Item(lease.name, f"lease/{lease.name}", cells, lease.since_ms, _document("Lease", lease))
+
+
+def manifest(kind: str, message: Message) -> Document:
+    """A declared thing as its manifest, with what the mesh adds: its status, and metadata beside the name."""
+    fields = to_document(message)
+    metadata: Document = {name: fields[name] for name in ("name", "etag", "create_time_ms")}
+    status = fields.get("status", {})
+    return {"apiVersion": API_VERSION, "kind": kind, "metadata": metadata, "spec": fields["spec"], "status": status}
+
+
+def _document(kind: str, message: Message) -> Document:
+    return {"apiVersion": API_VERSION, "kind": kind, **to_document(message)}
+
+
+async def _streams(session: Session, scope: Scope) -> Sequence[Item]:
+    return [stream_item(each) for each in await all_streams(session)]
+
+
+async def _channels(session: Session, scope: Scope) -> Sequence[Item]:
+    return [channel_item(each) for each in await all_channels(session, scope.stream)]
+
+
+async def _clusters(session: Session, scope: Scope) -> Sequence[Item]:
+    return [cluster_item(each) for each in await all_clusters(session)]
+
+
+async def _groups(session: Session, scope: Scope) -> Sequence[Item]:
+    groups = await all_groups(session)
+    return [group_item(each) for each in groups if not scope.stream or scope.stream in each.spec.streams]
+
+
+async def _members(session: Session, scope: Scope) -> Sequence[Item]:
+    members = await session.pages(
+        "assigner",
+        "ListMembers",
+        lambda token: assigner_api.ListMembersRequest(group=scope.group, page_size=PAGE_SIZE_MAX, page_token=token),
+        assigner_api.ListMembersResponse,
+        lambda page: page.members,
+    )
+    return [member_item(each) for each in members]
+
+
+async def _leases(session: Session, scope: Scope) -> Sequence[Item]:
+    leases = await session.pages(
+        "assigner",
+        "ListLeases",
+        lambda token: assigner_api.ListLeasesRequest(
+            group=scope.group, stream=scope.stream, page_size=PAGE_SIZE_MAX, page_token=token
+        ),
+        assigner_api.ListLeasesResponse,
+        lambda page: page.leases,
+    )
+    return [lease_item(each) for each in leases]
+
+
+_READERS: Final[Mapping[Kind, Callable[[Session, Scope], Awaitable[Sequence[Item]]]]] = {
+    STREAM: _streams,
+    CHANNEL: _channels,
+    CLUSTER: _clusters,
+    GROUP: _groups,
+    MEMBER: _members,
+    LEASE: _leases,
+    DEADLETTER: dead_letters.list_letters,
+    REPLAY: replays.list_replays,
+}

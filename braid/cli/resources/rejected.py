@@ -1,0 +1,309 @@
+"""What groups rejected in place: listed out of their commits, read again from the log, copied to the dlq lane.
+
+Commits and records lie on the clusters, and are read there: no service is asked but for where they are.
+"""
+
+import contextlib
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from typing import Final, NamedTuple
+
+from braid.api.assigner.v1 import group_pb2
+from braid.api.lagmon.v1 import lag_pb2
+from braid.api.lagmon.v1 import lagmon_service_pb2 as lagmon_api
+from braid.api.registry.v1 import stream_pb2
+from braid.cli.core.documents import Document
+from braid.cli.core.output import API_VERSION, Column, Columns, Format, Item, render, render_line
+from braid.cli.core.session import Session, missing
+from braid.cli.resources.lag import list_lag
+from braid.cli.resources.listing import all_channels, all_clusters, all_groups
+from braid.cli.traffic.consume import Place, record_document
+from braid.client.dead_letters import letter_headers, send_copy
+from braid.client.range_reads import RangeReader
+from braid.client.routing import DLQ_LANE
+from braid.kernel.envelope import decode
+from braid.kernel.errors import ClusterUnavailable, Invalid, NotFound, OffsetOutOfRange, Unavailable
+from braid.kernel.ids import ChannelId, LeaseId
+from braid.kernel.limits import CLI_READ_SECONDS, FETCH_RECORDS_MAX
+from braid.kernel.ports import KafkaCluster, KafkaRecord, OffsetAt, TopicPartition
+
+COLUMNS: Final = Columns(
+    (
+        Column("GROUP", shrinks=True),
+        Column("OFFSETS"),
+        Column("IN LOG"),
+        Column("CLUSTER"),
+        Column("TOPIC", wide=True),
+    ),
+    age="COMMITTED",
+)
+
+
+class Rejected(NamedTuple):
+    """Offsets that follow each other, rejected by a group in one partition.
+
+    Attributes:
+        group: Whose.
+        lease: Where, as the mesh names it.
+        cluster: Where it lies.
+        at: Where, as Kafka names it.
+        first: The first offset.
+        last: The last one.
+        log_start: What lies below left the log.
+        commit_time_ms: Of the newest commit that states them; 0 when nobody knows.
+    """
+
+    group: str
+    lease: LeaseId
+    cluster: str
+    at: TopicPartition
+    first: int
+    last: int
+    log_start: int
+    commit_time_ms: int = 0
+
+    @property
+    def name(self) -> str:
+        """`logs/live/1/0@17-23`, or `…@17` for one."""
+        return f"{self.lease}@{self.first}" + (f"-{self.last}" if self.last > self.first else "")
+
+    @property
+    def size(self) -> int:
+        """Offsets in all."""
+        return self.last - self.first + 1
+
+    @property
+    def kept(self) -> int:
+        """Offsets that are still in the log."""
+        return max(0, self.last + 1 - max(self.first, self.log_start))
+
+
+async def get_rejected(session: Session, group: str, stream: str, fetch: int, format: Format) -> int:
+    """Prints what was rejected; with `fetch` so many of the records themselves, oldest first.
+
+    Raises:
+        NotFound: there is no such group.
+    """
+    found = await find_rejected(session, group, stream)
+    if fetch:
+        session.interrupt_code = 0
+        async with contextlib.aclosing(read_rejected(session, found, fetch)) as records:
+            async for each, record in records:
+                _print(session, each, record, format)
+        return 0
+    if not found and format in (Format.TABLE, Format.WIDE):
+        session.terminal.note(f"nothing that is known was rejected{f' by {group}' if group else ''}")
+        return 0
+    items = [rejected_item(each) for each in found]
+    session.terminal.print_table(format, render(format, COLUMNS, items, session.now_ms))
+    return 0
+
+
+async def promote(session: Session, group: str, stream: str, names: Sequence[str], most: int, dry_run: bool) -> int:
+    """Copies rejected records that are still in the log to their streams' dlq lanes, oldest first.
+
+    Told twice, a record has two copies of one identity.
+
+    Raises:
+        NotFound: there is no such group, or it rejected no range of such a name.
+        Invalid: more than `most` records are asked for.
+    """
+    found = [each for each in await find_rejected(session, group, stream) if each.lease.channel.lane != DLQ_LANE]
+    chosen = _chosen(found, names)
+    count = sum(each.kept for each in chosen)
+    if count > most:
+        remedy = "name some of them with --range, or raise --max"
+        raise Invalid(f"that is up to {count:,} records, more than {most:,}", field="--max", remedy=remedy)
+    if dry_run:
+        ranges = ", ".join(each.name for each in chosen) or "nothing"
+        session.terminal.print(f"{ranges}: up to {count:,} records would be copied (dry run: nothing was)")
+        return 0
+    copied = await _copy(session, chosen, most)
+    session.terminal.print(f"group/{group} {copied:,} rejected records copied to the dlq lane")
+    if copied:
+        where = f"{f'--stream {stream} ' if stream else ''}--where 'error=Rejected and group={group}'"
+        session.terminal.note(f"they are dead letters now: braid get deadletters {where}")
+    return 0
+
+
+async def find_rejected(session: Session, group: str, stream: str) -> list[Rejected]:
+    """What groups rejected, as their newest commits say; clusters that do not answer are told of.
+
+    Raises:
+        NotFound: there is no such group.
+    """
+    groups = await all_groups(session)
+    wanted = [each for each in groups if group in ("", each.name) and (not stream or stream in each.spec.streams)]
+    if group and all(each.name != group for each in groups):
+        raise missing(NotFound(f"there is no group {group}"), group, [each.name for each in groups])
+    channels = await all_channels(session, stream)
+    found: list[Rejected] = []
+    for cluster, kafka in await _clusters(session, {each.cluster for each in channels}):
+        topics = {each.topic: each for each in channels if each.cluster == cluster}
+        try:
+            found += await _on_cluster(kafka, wanted, topics)
+        except ClusterUnavailable:
+            session.terminal.note(f"cluster {cluster} does not answer: what was rejected there is not told")
+    times = await _commit_times(session, group, stream) if found else {}
+    timed = [each._replace(commit_time_ms=times.get((each.group, each.cluster, each.at), 0)) for each in found]
+    return sorted(timed, key=lambda each: (each.group, each.lease, each.first))
+
+
+async def read_rejected(
+    session: Session, found: Iterable[Rejected], most: int
+) -> AsyncGenerator[tuple[Rejected, KafkaRecord]]:
+    """The records of ranges, as far as the log still has them and they can be decoded; `most` of them at most."""
+    kept = [each for each in found if each.kept]
+    for cluster, kafka in await _clusters(session, {each.cluster for each in kept}):
+        reader = RangeReader(session.ports.host, kafka, cluster, zone="", wait_seconds=CLI_READ_SECONDS)
+        try:
+            for each in kept:
+                if each.cluster != cluster or not most:
+                    continue
+                reader.begin(each.at, max(each.first, each.log_start), each.last + 1)
+                async with contextlib.aclosing(_read(session, reader, each)) as records:
+                    async for record in records:
+                        yield each, record
+                        most -= 1
+                        if not most:
+                            break
+        finally:
+            await reader.close()
+
+
+def rejected_item(each: Rejected) -> Item:
+    """A range's row."""
+    in_log = "all" if each.kept == each.size else str(each.kept) if each.kept else "none"
+    cells = (each.group, str(each.size), in_log, each.cluster, each.at.topic)
+    document: Document = {
+        "apiVersion": API_VERSION,
+        "kind": "Rejected",
+        "name": each.name,
+        "group": each.group,
+        "lease": str(each.lease),
+        "cluster": each.cluster,
+        "topic": each.at.topic,
+        "partition": each.at.partition,
+        "first_offset": each.first,
+        "last_offset": each.last,
+        "count": each.size,
+        "in_log": each.kept,
+        "commit_time_ms": each.commit_time_ms,
+    }
+    return Item(each.name, f"rejected/{each.name}", cells, each.commit_time_ms, document)
+
+
+async def _on_cluster(
+    kafka: KafkaCluster, groups: Iterable[group_pb2.Group], topics: dict[str, stream_pb2.Channel]
+) -> list[Rejected]:
+    offsets, admin = kafka.offsets(), kafka.admin()
+    found: list[Rejected] = []
+    try:
+        for group in groups:
+            for at, committed in (await offsets.committed(group.name, None)).items():
+                rejected = decode(committed.offset, committed.metadata).fields.rejected
+                if not rejected or at.topic not in topics:
+                    continue
+                channel = topics[at.topic]
+                lease = LeaseId(ChannelId.parse(channel.name), at.partition)
+                start = (await admin.offsets_at({at: OffsetAt.EARLIEST}))[at]
+                found += [
+                    Rejected(group.name, lease, channel.cluster, at, span.start, span.end - 1, start)
+                    for span in rejected
+                ]
+    finally:
+        await offsets.close()
+        await admin.close()
+    return found
+
+
+async def _read(session: Session, reader: RangeReader, each: Rejected) -> AsyncGenerator[KafkaRecord]:
+    try:
+        while (read := await reader.read(FETCH_RECORDS_MAX)) is not None:
+            for batch in read.damaged:
+                session.terminal.note(
+                    f"{each.lease}@{batch.first_offset}-{batch.last_offset} cannot be decoded: {batch.why}"
+                )
+            for record in read.records:
+                yield record
+    except (OffsetOutOfRange, NotFound, ClusterUnavailable) as error:
+        session.terminal.note(f"{each.name} cannot be read: {error.message}")
+
+
+async def _copy(session: Session, chosen: Iterable[Rejected], most: int) -> int:
+    now_ms = session.now_ms
+    copied = 0
+    async with contextlib.AsyncExitStack() as stack:
+        producers = {
+            stream: await stack.enter_async_context(session.mesh.producer(stream))
+            for stream in sorted({each.lease.channel.stream for each in chosen if each.kept})
+        }
+        async with contextlib.aclosing(read_rejected(session, chosen, most)) as records:
+            async for each, record in records:
+                headers = letter_headers(record.headers, _facts(each, record, now_ms))
+                producer = producers[each.lease.channel.stream]
+                await send_copy(producer, record.value, record.key, record.headers, headers, now_ms)
+                copied += 1
+                session.terminal.progress(f"{copied:,} copied")
+    session.terminal.progress("")
+    return copied
+
+
+def _facts(each: Rejected, record: KafkaRecord, now_ms: int) -> dict[str, str]:
+    return {
+        "cluster": each.cluster,
+        "topic": each.at.topic,
+        "partition": str(each.at.partition),
+        "offset": str(record.offset),
+        "timestamp": str(record.timestamp),
+        "stream": each.lease.channel.stream,
+        "lane": each.lease.channel.lane,
+        "group": each.group,
+        "epoch": "0",
+        "attempts": "0",
+        "first-failure": str(now_ms),
+        "last-failure": str(now_ms),
+        "error-class": "Rejected",
+        "error-message": "rejected in place, promoted by hand",
+    }
+
+
+def _chosen(found: Sequence[Rejected], names: Sequence[str]) -> Sequence[Rejected]:
+    if not names:
+        return found
+    known = {each.name: each for each in found}
+    for name in names:
+        if name not in known:
+            raise missing(NotFound(f"no rejected range is called {name}", field="--range"), name, known)
+    return [known[name] for name in dict.fromkeys(names)]
+
+
+def _print(session: Session, each: Rejected, record: KafkaRecord, format: Format) -> None:
+    if format is Format.JSON:
+        channel = each.lease.channel
+        place = Place(channel.stream, channel.lane, each.cluster, each.at.topic, each.at.partition)
+        session.terminal.print(render_line({"group": each.group, **record_document(place, record)}))
+    else:
+        session.terminal.print_bytes(record.value or b"")
+
+
+async def _clusters(session: Session, names: set[str]) -> list[tuple[str, KafkaCluster]]:
+    known = {each.name: each.spec for each in await all_clusters(session)} if names else {}
+    kafka = session.ports.kafka
+    return [
+        (name, kafka.cluster(known[name].bootstrap, known[name].security_profile))
+        for name in sorted(names)
+        if name in known
+    ]
+
+
+async def _commit_times(session: Session, group: str, stream: str) -> dict[tuple[str, str, TopicPartition], int]:
+    """When the newest commits were made, as lagmon saw; nothing where there is none to ask."""
+    scope = lagmon_api.LagFilter(group=group, stream=stream)
+    try:
+        rows, _ = await list_lag(session, scope, lag_pb2.LAG_DETAIL_PARTITION)
+    except Unavailable as error:
+        session.terminal.note(f"when it was committed is not known: {error.message}")
+        return {}
+    return {
+        (each.group, each.cluster, TopicPartition(each.topic, each.partition)): each.commit_time_ms for each in rows
+    }

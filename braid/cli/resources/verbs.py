@@ -1,0 +1,339 @@
+"""`get`, `describe`, `create`, `delete`: what the mesh has, one thing in full, new things, things no longer wanted."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from braid.cli.core import kinds
+from braid.cli.core.asking import confirm
+from braid.cli.core.execution import ContextOption, DryRunOption, EndpointOption, OutputOption, execute
+from braid.cli.core.kinds import parse_kind
+from braid.cli.core.output import Format, parse_format
+from braid.cli.core.times import parse_time, to_ms
+from braid.kernel.errors import Invalid
+from braid.kernel.limits import CLI_LETTERS_SHOWN, CLI_REJECTED_FETCHED_MAX
+
+if TYPE_CHECKING:
+    from braid.cli.core.documents import Value
+
+_GET: Final = """List what the mesh has.
+
+\b
+  braid get streams                        every stream, and where it is
+  braid get channels logs -w               a stream's channels, as they change
+  braid get leases --group indexer         who works on what
+  braid get clusters -o wide
+  braid get stream logs -o yaml            as `braid apply` takes it
+  braid get lag indexer -w                 how far a group is behind, as it changes
+  braid get deadletters --stream logs --where 'error=ValueError'
+  braid get rejected indexer               what a group skipped in place
+  braid get rejected indexer --fetch 10    and the records themselves
+  braid get events --for stream/logs
+
+Types, in singular or plural: streams, channels, clusters, groups, members, leases, lag, deadletters, replays,
+rejected, events.
+A lag of `~3.1` seconds is an estimate (a group that is not the mesh's), `≥3.1` the least it can be.
+"""
+_DESCRIBE: Final = """Show one thing in full, what belongs to it, and its latest events.
+
+\b
+  braid describe stream logs               its channels, its groups, who holds a drain
+  braid describe cluster east
+  braid describe group indexer -o json
+  braid describe stream logs --at 14:03    as it was then, by its history
+  braid describe deadletter logs/1/0/5     why it was given up, and what is in it
+  braid describe replay 01KA2B             how far it is
+"""
+_DELETE: Final = """Delete a stream, a cluster or a group. Asks for the name, or takes --yes.
+
+\b
+  braid delete stream logs                 with every record in it
+  braid delete group indexer --yes         with its progress
+  braid delete cluster east                only when nothing is on it any more
+"""
+_CREATE_STREAM: Final = """Create a stream: its lanes get their channels on a healthy cluster.
+
+\b
+  braid create stream logs --lane live=4 --lane bulk=4
+  braid create stream logs --lane live=4 --clusters east,west --retention-hours 72
+  braid create stream logs --lane live=4 --dry-run
+"""
+_CREATE_CLUSTER: Final = """Register a Kafka cluster that runs.
+
+\b
+  braid create cluster east --bootstrap 10.0.0.1:9092,10.0.0.2:9092 --zone a
+  braid create cluster west --bootstrap kafka.west:9093 --zone b --security-profile west
+  braid create cluster east --bootstrap 10.0.0.1:9092 --take-over 01J9Z…     its mesh is gone for good
+
+A cluster carries the mark of its mesh; one of another mesh is refused by that mesh's id. Taking one over deletes
+nothing: topics and groups that no history knows are listed by `braid describe cluster`.
+"""
+_CREATE: Final = """Create a stream, or register a cluster.
+
+\b
+  braid create stream logs --lane live=4 --lane bulk=4
+  braid create cluster east --bootstrap 10.0.0.1:9092 --zone a
+"""
+_GETTABLE: Final = tuple(kind for kind in kinds.KINDS if kind.built)
+_DESCRIBABLE: Final = tuple(kind for kind in _GETTABLE if kind not in (kinds.EVENT, kinds.LAG, kinds.REJECTED))
+_DELETABLE: Final = (kinds.STREAM, kinds.CLUSTER, kinds.GROUP)
+# Which types a flag of `get` goes with.
+_TAKERS: Final[Mapping[str, Sequence[kinds.Kind]]] = {
+    "--group": (kinds.MEMBER, kinds.LEASE, kinds.LAG, kinds.REJECTED),
+    "--stream": (
+        kinds.CHANNEL,
+        kinds.GROUP,
+        kinds.LEASE,
+        kinds.LAG,
+        kinds.DEADLETTER,
+        kinds.REPLAY,
+        kinds.REJECTED,
+    ),
+    "--where": (kinds.DEADLETTER,),
+    "--detail": (kinds.LAG,),
+    "--max": (kinds.DEADLETTER,),
+    "--fetch": (kinds.REJECTED,),
+    "--for": (kinds.EVENT,),
+}
+
+_Type = Annotated[str, typer.Argument(metavar="TYPE", show_default=False)]
+_Name = Annotated[str, typer.Argument(metavar="NAME", show_default=False)]
+_OptionalName = Annotated[str, typer.Argument(metavar="NAME", show_default=False)]
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the verbs."""
+    app.command("get", help=_GET)(_get)
+    app.command("describe", help=_DESCRIBE)(_describe)
+    app.command("delete", help=_DELETE)(_delete)
+    create = typer.Typer(rich_markup_mode=None)
+    create.callback(help=_CREATE)(_create)
+    for name in ("stream", "streams"):
+        create.command(name, help=_CREATE_STREAM, hidden=name.endswith("s"))(_create_stream)
+    for name in ("cluster", "clusters"):
+        create.command(name, help=_CREATE_CLUSTER, hidden=name.endswith("s"))(_create_cluster)
+    app.add_typer(create, name="create")
+
+
+def _create() -> None:
+    """Create a stream, or register a cluster."""
+
+
+def _get(
+    type_: _Type,
+    name: _OptionalName = "",
+    output: OutputOption = "table",
+    watch: Annotated[bool, typer.Option("-w", "--watch", help="Go on, printing what changes.")] = False,
+    group: Annotated[str, typer.Option(metavar="NAME", help="Members, leases or lag of one group.")] = "",
+    stream: Annotated[str, typer.Option(metavar="NAME", help="What belongs to one stream.")] = "",
+    where: Annotated[str, typer.Option(metavar="FILTER", help="Dead letters that match: error=ValueError.")] = "",
+    detail: Annotated[str, typer.Option(metavar="HOW", help="Lag by lane, channel or partition.")] = "",
+    most: Annotated[
+        int, typer.Option("--max", min=-1, metavar="N", show_default=False, help="The newest N dead letters; 0: all.")
+    ] = -1,
+    fetch: Annotated[
+        int,
+        typer.Option(
+            min=0, max=CLI_REJECTED_FETCHED_MAX, metavar="N", show_default=False, help="The first N records rejected."
+        ),
+    ] = 0,
+    for_: Annotated[str, typer.Option("--for", metavar="TYPE/NAME", help="Events of one thing.")] = "",
+    endpoint: EndpointOption = "",
+    context: ContextOption = "",
+) -> None:
+    kind = parse_kind(type_, "get", _GETTABLE)
+    format = parse_format(output)
+    if kind is kinds.EVENT:
+        from braid.cli.history.verbs import show_events
+
+        show_events(for_ or name, "", watch, 0, format, endpoint, context)
+        return
+    given = {"--group": group, "--stream": stream, "--where": where, "--detail": detail, "--for": for_}
+    _check_flags(kind, given | {"--fetch": str(fetch or "")}, most)
+    if kind is kinds.LAG:
+        _get_lag(name or group, stream, detail, format, watch, endpoint, context)
+        return
+    if kind is kinds.REJECTED:
+        _get_rejected(name or group, stream, fetch, format, watch, endpoint, context)
+        return
+    from braid.cli.resources.dead_letters import get_letters
+    from braid.cli.resources.get import get_items, watch_items
+
+    scope = kinds.Scope(name, group, stream, where, CLI_LETTERS_SHOWN if most < 0 else most)
+    if kind is kinds.DEADLETTER and not watch:
+        execute(endpoint, context, lambda session: get_letters(session, scope, format))
+        return
+    work = watch_items if watch else get_items
+    execute(endpoint, context, lambda session: work(session, kind, scope, format))
+
+
+def _get_lag(name: str, stream: str, detail: str, format: Format, watch: bool, endpoint: str, context: str) -> None:
+    from braid.cli.resources.lag import get_lag, parse_detail, scope_of, watch_lag
+
+    work = watch_lag if watch else get_lag
+    scope, level = scope_of(name, stream), parse_detail(detail or "lane")
+    execute(endpoint, context, lambda session: work(session, scope, level, format))
+
+
+def _get_rejected(
+    group: str, stream: str, fetch: int, format: Format, watch: bool, endpoint: str, context: str
+) -> None:
+    if watch:
+        raise Invalid("what was rejected cannot be watched", field="--watch", remedy="leave it out")
+    from braid.cli.resources.rejected import get_rejected
+
+    execute(endpoint, context, lambda session: get_rejected(session, group, stream, fetch, format))
+
+
+def _describe(
+    type_: _Type,
+    name: _Name,
+    at: Annotated[
+        str,
+        typer.Option(
+            metavar="TIME", help="A stream, cluster or group as of then: 2026-11-21T14:03:00Z, 14:03, 10m (ago)."
+        ),
+    ] = "",
+    output: Annotated[str, typer.Option("-o", "--output", metavar="FORMAT", help="table, json or yaml.")] = "table",
+    endpoint: EndpointOption = "",
+    context: ContextOption = "",
+) -> None:
+    kind = parse_kind(type_, "describe", _DESCRIBABLE)
+    format = parse_format(output, (Format.TABLE, Format.JSON, Format.YAML))
+    at_ms = to_ms(parse_time(at, datetime.now().astimezone(), "--at")) if at else 0
+    if at and kind in (kinds.DEADLETTER, kinds.REPLAY):
+        raise Invalid(f"a {kind.singular} is not described as of a moment", field="--at", remedy="leave it out")
+    if kind is kinds.DEADLETTER:
+        from braid.cli.resources.dead_letters import describe_letter
+
+        execute(endpoint, context, lambda session: describe_letter(session, name, format))
+        return
+    if kind is kinds.REPLAY:
+        from braid.cli.resources.replays import describe_replay
+
+        execute(endpoint, context, lambda session: describe_replay(session, name, format))
+        return
+    from braid.cli.resources.describe import describe_item
+
+    execute(endpoint, context, lambda session: describe_item(session, kind, name, format, at_ms))
+
+
+def _delete(
+    type_: _Type,
+    name: _Name,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    endpoint: EndpointOption = "",
+    context: ContextOption = "",
+) -> None:
+    kind = parse_kind(type_, "delete", _DELETABLE)
+    confirm(f"{kind.singular} {name}", name, yes)
+    from braid.cli.resources.create_delete import delete_item
+
+    execute(endpoint, context, lambda session: delete_item(session, kind, name))
+
+
+def _create_stream(
+    name: _Name,
+    lane: Annotated[
+        list[str] | None, typer.Option("--lane", metavar="NAME=PARTITIONS", help="A lane; repeat it for several.")
+    ] = None,
+    clusters: Annotated[str, typer.Option(metavar="NAMES", help="May carry it, best first; all when left out.")] = "",
+    replication_factor: Annotated[
+        int | None,
+        typer.Option(metavar="N", show_default=False, help="Copies; three where a cluster has so many brokers."),
+    ] = None,
+    retention_hours: Annotated[
+        int, typer.Option(metavar="HOURS", show_default=False, help="How long records are kept.")
+    ] = 0,
+    max_record_bytes: Annotated[int, typer.Option(metavar="BYTES", show_default=False, help="The largest record.")] = 0,
+    failover: Annotated[str, typer.Option(metavar="MODE", help="automatic, propose or off.")] = "",
+    ordered: Annotated[
+        bool, typer.Option("--ordered", help="Consume a new channel only once the old one is drained.")
+    ] = False,
+    ride_out_seconds: Annotated[
+        float | None,
+        typer.Option(
+            "--ride-out",
+            metavar="SECONDS",
+            show_default=False,
+            help="How long appends may hang because brokers died, until traffic leaves; the cluster's own time.",
+        ),
+    ] = None,
+    config: Annotated[
+        list[str] | None, typer.Option("--config", metavar="NAME=VALUE", help="Topic configuration.")
+    ] = None,
+    dry_run: DryRunOption = False,
+    output: OutputOption = "table",
+    endpoint: EndpointOption = "",
+    context: ContextOption = "",
+) -> None:
+    format = parse_format(output)
+    from braid.cli.resources.create_delete import create_stream, stream_spec
+
+    fields: dict[str, Value] = {
+        "replication_factor": _copies(replication_factor),
+        "retention_hours": retention_hours,
+        "max_record_bytes": max_record_bytes,
+        "failover": failover,
+        "ordered": ordered,
+        **({} if ride_out_seconds is None else {"ride_out_seconds": ride_out_seconds}),
+    }
+    spec = stream_spec(lane or (), clusters, config or (), fields)
+    execute(endpoint, context, lambda session: create_stream(session, name, spec, dry_run, format))
+
+
+def _copies(declared: int | None) -> int:
+    """As a specification has it, where 0 is the default. Raises `Invalid` when somebody asks for none."""
+    if declared == 0:
+        remedy = "declare 1 or more, or leave it out for three where a cluster has so many brokers"
+        raise Invalid("no copies keep no records", field="--replication-factor", remedy=remedy)
+    return declared or 0
+
+
+def _create_cluster(
+    name: _Name,
+    bootstrap: Annotated[str, typer.Option(metavar="HOST:PORT,…", help="Where its brokers are.")],
+    zone: Annotated[str, typer.Option(metavar="ZONE", help="Where it stands.")] = "",
+    capacity: Annotated[int, typer.Option(metavar="PARTITIONS", show_default=False, help="The most it may carry.")] = 0,
+    security_profile: Annotated[str, typer.Option(metavar="NAME", help="Names credentials; none are sent.")] = "",
+    topic_prefix: Annotated[str, typer.Option(metavar="PREFIX", help="Of Braid's topics: `braid.`.")] = "",
+    allow_auto_create_topics: Annotated[
+        bool, typer.Option("--allow-auto-create-topics", help="Although deleted topics may rise again there.")
+    ] = False,
+    health: Annotated[
+        list[str] | None,
+        typer.Option("--health", metavar="THRESHOLD=NUMBER", help="By which it is judged: `braid set health --help`."),
+    ] = None,
+    take_over: Annotated[
+        str, typer.Option(metavar="MESH", help="From the mesh with this id, which is gone for good; or `unmarked`.")
+    ] = "",
+    dry_run: DryRunOption = False,
+    output: OutputOption = "table",
+    endpoint: EndpointOption = "",
+    context: ContextOption = "",
+) -> None:
+    format = parse_format(output)
+    from braid.api.registry.v1.cluster_pb2 import ClusterSpec
+    from braid.cli.resources.cluster_health import change_thresholds
+    from braid.cli.resources.create_delete import create_cluster
+
+    spec = ClusterSpec(
+        bootstrap=bootstrap,
+        zone=zone,
+        capacity=capacity,
+        security_profile=security_profile,
+        topic_prefix=topic_prefix,
+        allow_auto_create_topics=allow_auto_create_topics,
+    )
+    if health:
+        change_thresholds(spec.health, health, "--health")
+    execute(endpoint, context, lambda session: create_cluster(session, name, spec, take_over, dry_run, format))
+
+
+def _check_flags(kind: kinds.Kind, given: Mapping[str, str], most: int) -> None:
+    for flag, value in {**given, "--max": str(most) if most >= 0 else ""}.items():
+        if value and kind not in _TAKERS[flag]:
+            known = " or ".join(each.plural for each in _TAKERS[flag])
+            raise Invalid(f"{kind.plural} have none", field=flag, remedy=f"it goes with {known}")

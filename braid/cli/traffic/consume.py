@@ -1,0 +1,186 @@
+"""The work of `consume`: records printed as they come, with a group or without."""
+
+import base64
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import datetime
+from typing import Final, NamedTuple
+
+from braid.cli.core.documents import Document, Value
+from braid.cli.core.output import Format, render_line
+from braid.cli.core.session import Session, missing
+from braid.cli.resources.listing import all_streams
+from braid.client.reader import Reader
+from braid.client.record import ID_HEADER, ingestion_time
+from braid.kernel.errors import NotFound
+from braid.kernel.ports import KafkaRecord
+
+_LOOK_SECONDS: Final = 1.0  # between two looks whether the wait is over
+
+
+class Wanted(NamedTuple):
+    """What was asked for. `partition` None for all; `most` and `timeout_seconds` 0 for no end."""
+
+    stream: str
+    group: str
+    start: str | datetime
+    lanes: tuple[str, ...]
+    partition: int | None
+    most: int
+    timeout_seconds: float
+
+
+class Shown(NamedTuple):
+    """A record as it is printed; `done` is called once it was."""
+
+    value: bytes | None
+    document: Document
+    done: Callable[[], None]
+
+
+Take = Callable[[float], Awaitable[Shown | None]]
+
+
+async def consume_records(session: Session, wanted: Wanted, format: Format) -> int:
+    """Prints records until there are enough, none came for long enough, or somebody ends it.
+
+    Raises:
+        NotFound: no such stream, lane or partition.
+    """
+    session.interrupt_code = 0
+    source = _by_group if wanted.group else _by_reader
+    count = 0
+    try:
+        async with source(session, wanted) as take:
+            while not wanted.most or count < wanted.most:
+                shown = await _next(session, wanted, take, count)
+                if shown is None:
+                    break
+                _print(session, format, shown)
+                shown.done()
+                count += 1
+    finally:
+        if session.terminal.lively:
+            session.terminal.note(f"{count} records")
+    return 0
+
+
+class Place(NamedTuple):
+    """Where a record lies."""
+
+    stream: str
+    lane: str
+    cluster: str
+    topic: str
+    partition: int
+
+
+def record_document(place: Place, record: KafkaRecord) -> Document:
+    """A record as `-o json` prints it. Of headers with one name the last is shown."""
+    headers = dict(record.headers)
+    identity = headers.get(ID_HEADER)
+    return {
+        **place._asdict(),
+        "offset": record.offset,
+        "timestamp_ms": record.timestamp,
+        "ingested_at_ms": ingestion_time(record),
+        "id": identity.decode("ascii", "replace") if identity is not None else None,
+        "key": text_or_base64(record.key),
+        "value": text_or_base64(record.value),
+        "headers": {name: text_or_base64(value) for name, value in headers.items()},
+    }
+
+
+def text_or_base64(data: bytes | None) -> Value:
+    """Bytes in JSON: text where they are UTF-8, `{"base64": …}` where they are not, null where there are none."""
+    if data is None:
+        return None
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(data).decode()}
+
+
+async def _next(session: Session, wanted: Wanted, take: Take, count: int) -> Shown | None:
+    """The next record; None when it is time to end."""
+    waited = 0.0
+    while not wanted.timeout_seconds or waited < wanted.timeout_seconds:
+        look = min(_LOOK_SECONDS, wanted.timeout_seconds - waited) if wanted.timeout_seconds else _LOOK_SECONDS
+        shown = await take(look)
+        if shown is not None:
+            return shown
+        if not waited and not count and session.terminal.lively:
+            session.terminal.note("waiting for records; Ctrl-C ends it")
+        waited += look
+    return None
+
+
+def _print(session: Session, format: Format, shown: Shown) -> None:
+    if format is Format.JSON:
+        session.terminal.print(render_line(shown.document))
+    else:
+        session.terminal.print_bytes(shown.value or b"")
+
+
+@contextlib.asynccontextmanager
+async def _by_group(session: Session, wanted: Wanted) -> AsyncIterator[Take]:
+    """As a member of the group: what was printed is acknowledged, and committed at the end."""
+    lanes = dict.fromkeys(wanted.lanes, 1) or None
+    consumer = session.mesh.consumer([wanted.stream], group=wanted.group, start=wanted.start, lanes=lanes)
+
+    async def take(timeout_seconds: float) -> Shown | None:
+        record = await consumer.take(timeout_seconds)
+        if record is None:
+            return None
+        place = Place(record.stream, record.lane, record.cluster, record.topic, record.partition)
+        return Shown(record.value, record_document(place, record.raw), record.ack)
+
+    async with contextlib.AsyncExitStack() as stack:
+        async with _suggesting(session, wanted), session.terminal.waiting(f"joining group {wanted.group}"):
+            await stack.enter_async_context(consumer)
+        yield take
+
+
+@contextlib.asynccontextmanager
+async def _by_reader(session: Session, wanted: Wanted) -> AsyncIterator[Take]:
+    """By nobody: read and forgotten."""
+    reader = Reader(
+        session.ports.host,
+        session.ports.kafka,
+        session.service("registry"),
+        stream=wanted.stream,
+        lanes=wanted.lanes,
+        start=wanted.start,
+        partition=wanted.partition,
+    )
+    told: set[str] = set()
+
+    async def take(timeout_seconds: float) -> Shown | None:
+        seen = await reader.take(timeout_seconds)
+        if seen is None:
+            _tell_unreachable(session, reader, told)
+            return None
+        place = Place(seen.stream, seen.lane, seen.cluster, seen.topic, seen.partition)
+        return Shown(seen.record.value, record_document(place, seen.record), lambda: None)
+
+    async with contextlib.AsyncExitStack() as stack:
+        async with _suggesting(session, wanted):
+            await stack.enter_async_context(reader)
+        yield take
+
+
+def _tell_unreachable(session: Session, reader: Reader, told: set[str]) -> None:
+    for cluster in reader.unreachable:
+        if cluster not in told:
+            told.add(cluster)
+            session.terminal.note(f"cluster {cluster} cannot be reached; what lies there comes when it is back")
+
+
+@contextlib.asynccontextmanager
+async def _suggesting(session: Session, wanted: Wanted) -> AsyncIterator[None]:
+    try:
+        yield
+    except NotFound as error:
+        if error.field in ("lane", "lanes", "partition"):
+            raise
+        raise missing(error, wanted.stream, [each.name for each in await all_streams(session)]) from error
