@@ -3,11 +3,21 @@
 `main` is the entry point; `app` knows which verb lives in which file.
 """
 
+import os
 import sys
 
 
 def main() -> None:
-    """Runs the command with the process's arguments and ends the process with its exit code."""
+    """Runs the command with the process's arguments and ends the process with its exit code.
+
+    Whoever reads the output may stop reading (`braid get lag | head`): that is no error.
+    """
     from braid.cli.app import run
 
-    sys.exit(run(sys.argv[1:]))
+    try:
+        code = run(sys.argv[1:])
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the interpreter flushes once more
+        code = 0
+    sys.exit(code)

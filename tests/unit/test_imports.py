@@ -15,7 +15,7 @@ PACKAGES: Final = (
     *("pipelines", "console", "devmesh", "demo", "braid.archive", "braid.drill"),
 )
 
-ROOMS: Final = ("services/*", "braid/kafka")  # whose packages have layers
+ROOMS: Final = ("services/*", "braid/cli", "braid/kafka")  # whose packages have layers
 
 # (module, statement): each must be refused.
 MUTANTS: Final = (
@@ -49,7 +49,7 @@ MUTANTS: Final = (
     ("braid.spark.remote", "import braid.rpc"),
     ("braid.testing.remote", "import braid.rpc"),
     ("braid.testing.broker", "import braid.kafka.cluster"),
-    ("braid.cli.get", "import devmesh"),
+    ("braid.cli.core.get", "import devmesh"),
     ("braid.drill.verdict", "import time"),
     ("braid.drill.rehearsal", "import aiokafka"),
     ("braid.cli.dev", "import services"),
@@ -62,7 +62,7 @@ MUTANTS: Final = (
     ("services.registry.codec.events", "import services.assigner"),
     ("services.registry.reconciler.loop", "import braid.api"),
     ("braid.archive.chain", "import asyncio"),
-    ("braid.cli.store", "import services"),
+    ("braid.cli.store.verbs", "import services"),
     ("braid.archive.directory", "import braid.runtime"),
     ("services.registry.peers", "import services.assigner.domain.decide"),
     ("services.registry.config", "import braid.rpc"),
@@ -87,6 +87,7 @@ LAYER_MUTANTS: Final = (
     ("services.dlq.model.letters", "import services.dlq.domain.replay"),
     ("services.lagmon.model.lag", "import services.lagmon.policy"),
     ("braid.kafka.batches.batch", "import braid.kafka.admin"),
+    ("braid.cli.resources.lag", "import braid.cli.doctor.verbs"),
 )
 
 ALLOWED: Final = (
@@ -138,6 +139,7 @@ def broken(tmp_path_factory: pytest.TempPathFactory) -> str:
     targets = (
         ("services.assigner.domain.decide", ""),
         ("services.dlq.domain.replay", ""),
+        ("braid.cli.doctor.verbs", ""),
         ("services.registry.codec.events", ""),
     )
     code, report = check(write_checkout(tmp_path_factory.mktemp("broken"), *targets, *MUTANTS, *LAYER_MUTANTS))

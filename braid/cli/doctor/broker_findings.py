@@ -6,11 +6,11 @@ from typing import Final, NamedTuple
 from braid.cli.doctor.findings import Finding, Level
 from braid.cli.doctor.release_findings import check_releases
 from braid.cli.doctor.releases import METADATA_VERSION, release_text
+from braid.cli.manifests.stream_warnings import UNCLEAN
 from braid.kernel.errors import BraidError
 from braid.kernel.limits import ENVELOPE_UNITS_DEFAULT
 from braid.kernel.ports import BrokerDescription, ClusterDescription
 
-UNCLEAN: Final = "unclean.leader.election.enable"
 IN_SYNC: Final = "min.insync.replicas"
 _OFFSETS_RETENTION_MINUTES_MIN: Final = 7 * 24 * 60  # Kafka's own default; a shorter one forgets idle groups sooner
 _OFFSETS_COPIES: Final = "offsets.topic.replication.factor"

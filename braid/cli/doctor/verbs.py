@@ -61,12 +61,12 @@ async def _examine(session: "Session", format: Format) -> int:
 
 async def all_findings(session: "Session") -> list["Finding"]:
     """Runs every check; parts that cannot be read are findings too."""
-    from braid.cli.archive.findings import check_archive
-    from braid.cli.archive.verbs import ask_archives
+    from braid.cli.core.lists import all_clusters, all_streams
     from braid.cli.doctor import findings
+    from braid.cli.doctor.archive import ask_archives
+    from braid.cli.doctor.archive_findings import check_archive
     from braid.cli.doctor.asking import ask_cluster
     from braid.cli.doctor.cluster_findings import check_cluster, check_versions
-    from braid.cli.resources.listing import all_clusters, all_streams
 
     endpoints = await session.endpoints()
     replicas = await asyncio.gather(*(_ask_replica(session, each) for each in endpoints))
@@ -95,9 +95,9 @@ async def all_findings(session: "Session") -> list["Finding"]:
 
 async def _ask_groups(session: "Session", clusters: Sequence["ClusterFacts"]) -> list["Finding"]:
     """Groups whose members have been gone for long."""
+    from braid.cli.core.lists import all_groups
     from braid.cli.doctor.findings import Finding, Level
     from braid.cli.doctor.idle_groups import check_groups
-    from braid.cli.resources.listing import all_groups
 
     try:
         groups = await all_groups(session)

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Final
 
 from braid.cli.core.asking import ask
+from braid.cli.core.lists import all_streams
 from braid.cli.core.output import API_VERSION, Format, render_document
 from braid.cli.core.session import Session, missing
-from braid.cli.resources.listing import all_streams
 from braid.drill.control import Control
 from braid.drill.plan import Kind, Order, Plan, make_plan
 from braid.drill.rehearsal import Rehearsal

@@ -22,8 +22,8 @@ async def set_fencing(session: "Session", name: str, fencing: str) -> int:
     """
     from braid.api.assigner.v1 import assigner_service_pb2 as api
     from braid.api.assigner.v1 import group_pb2
+    from braid.cli.core.lists import all_groups
     from braid.cli.core.session import missing
-    from braid.cli.resources.listing import all_groups
 
     if fencing not in FENCINGS:
         raise Invalid(f"{fencing!r} is none of the choices", field="FENCING", remedy=f"use {' or '.join(FENCINGS)}")

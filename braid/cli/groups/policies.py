@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Annotated, Final, cast
 import typer
 
 from braid.cli.core.execution import ContextOption, EndpointOption, execute
+from braid.cli.resources.group_rules import policy_text
 from braid.kernel.errors import Invalid
 
 if TYPE_CHECKING:
     from braid.api.assigner.v1.rules_pb2 import PlacementBasis, PlacementPolicy
-    from braid.cli.core.documents import Document
     from braid.cli.core.session import Session
 
 _POLICY: Final = """Say what a group's placement evens out: load as measured, or numbers of leases.
@@ -49,14 +49,6 @@ def parse_policy(basis: str, above: float, below: float) -> "PlacementPolicy":
         raise Invalid(f"{basis!r} is no policy", field="POLICY", remedy=f"use {' or '.join(_BASES)}")
     number = cast("PlacementBasis.ValueType", _BASES.index(basis) + 1)
     return PlacementPolicy(basis=number, band_high=above, band_low=below)
-
-
-def policy_text(policy: "Document") -> str:
-    """A policy for people: `load (moves above 0.3 of the mean)`."""
-    bands = [
-        f"{word} {policy[name]:g}" for word, name in (("above", "band_high"), ("below", "band_low")) if policy[name]
-    ]
-    return f"{policy['basis']}" + (f" (moves {' or '.join(bands)} of the mean)" if bands else "")
 
 
 def _set_policy(

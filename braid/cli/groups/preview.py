@@ -8,7 +8,8 @@ from braid.cli.core.execution import ContextOption, EndpointOption, execute
 from braid.cli.core.kinds import GROUP, parse_kind
 from braid.cli.core.output import Format, parse_format, render_document
 from braid.cli.core.times import age_text
-from braid.cli.groups.policies import parse_policy, policy_text
+from braid.cli.groups.policies import parse_policy
+from braid.cli.resources.group_rules import policy_text
 from braid.kernel.errors import Invalid
 from braid.kernel.limits import CLI_MOVES_SHOWN
 

@@ -93,8 +93,8 @@ def _parse_offset(text: str) -> tuple[str, int]:
 async def _run(session: "Session", request: "ResetProgressRequest", format: Format) -> int:
     from braid.api.assigner.v1.assigner_service_pb2 import ResetProgressResponse
     from braid.cli.core.documents import to_document
+    from braid.cli.core.lists import all_groups
     from braid.cli.core.session import missing
-    from braid.cli.resources.listing import all_groups
     from braid.kernel.errors import NotFound
 
     group = request.group

@@ -45,8 +45,8 @@ def _resume(
 async def _run(session: "Session", name: str, lane: str, member: str) -> int:
     from braid.api.assigner.v1.assigner_service_pb2 import ResumeLaneRequest
     from braid.api.assigner.v1.group_pb2 import Group
+    from braid.cli.core.lists import all_groups
     from braid.cli.core.session import missing
-    from braid.cli.resources.listing import all_groups
 
     request = ResumeLaneRequest(group=name, lane=lane, member=member)
     try:

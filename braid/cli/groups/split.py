@@ -53,8 +53,8 @@ def _split(
 async def _run(session: "Session", request: object) -> int:
     from braid.api.assigner.v1.assigner_service_pb2 import SplitBacklogRequest
     from braid.api.assigner.v1.group_pb2 import Group
+    from braid.cli.core.lists import all_groups
     from braid.cli.core.session import missing
-    from braid.cli.resources.listing import all_groups
 
     assert isinstance(request, SplitBacklogRequest), "made above"
     try:

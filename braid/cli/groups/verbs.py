@@ -334,8 +334,9 @@ async def change(session: "Session", method: str, request: "Message", doing: str
     """Asks for a change. Raises `NotFound` with the nearest name that exists."""
     from braid.api.assigner.v1.group_pb2 import Group
     from braid.cli.core.kinds import Scope
+    from braid.cli.core.lists import all_groups
     from braid.cli.core.session import missing
-    from braid.cli.resources.listing import all_groups, list_items
+    from braid.cli.resources.listing import list_items
     from braid.kernel.errors import NotFound
 
     try:

@@ -1,7 +1,10 @@
 """Warnings about a declared stream: settings that are accepted and can lose records. Pure."""
 
+from typing import Final
+
 from braid.api.registry.v1.stream_pb2 import StreamSpec
-from braid.cli.doctor.broker_findings import UNCLEAN
+
+UNCLEAN: Final = "unclean.leader.election.enable"
 
 
 def stream_warnings(name: str, spec: StreamSpec) -> list[str]:

@@ -117,8 +117,8 @@ async def _close_channel(session: "Session", request: "CloseChannelRequest", for
 
 async def _changed(session: "Session", method: str, request: "Message", answer: type[M], doing: str, channel: str) -> M:
     """What the registry answers; a channel that is not there is refused with those that are."""
+    from braid.cli.core.lists import all_channels
     from braid.cli.core.session import missing
-    from braid.cli.resources.listing import all_channels
 
     try:
         return await session.change("registry", method, request, answer, doing)

@@ -5,15 +5,14 @@ from typing import Final
 
 from braid.api.registry.v1 import cluster_pb2
 from braid.api.registry.v1 import registry_service_pb2 as api
-from braid.cli.core.documents import enum_text, to_document
+from braid.cli.core.documents import to_document
+from braid.cli.core.lists import all_clusters
 from braid.cli.core.output import Format, render_document
 from braid.cli.core.session import Session, missing
-from braid.cli.core.times import from_ms
-from braid.cli.resources.listing import all_clusters
+from braid.cli.resources.decommission_progress import EMPTY, progress_text
 from braid.kernel.errors import ClusterUnavailable, DeadlineExceeded, NotFound, Refused, Unavailable
 from braid.kernel.limits import CLI_WATCH_SECONDS
 
-_EMPTY: Final = cluster_pb2.DECOMMISSION_STATE_EMPTY
 _SHOWN: Final = 20  # streams listed of what begins; a dry run lists all
 
 
@@ -63,7 +62,7 @@ async def wait_empty(session: Session, name: str, seconds: float) -> int:
             if not cluster.status.HasField("decommission"):
                 raise Refused(f"the decommission of cluster {name} was taken back", remedy="look at its events")
             told = _told(session, cluster, told)
-            if cluster.status.decommission.state == _EMPTY:
+            if cluster.status.decommission.state == EMPTY:
                 return 0
         if clock.elapsed() >= deadline:
             raise DeadlineExceeded(f"cluster {name} is not empty yet: {told}", remedy="it goes on; wait again, or look")
@@ -76,31 +75,6 @@ def _told(session: Session, cluster: cluster_pb2.Cluster, before: str) -> str:
     if text != before:
         session.terminal.print(f"cluster/{cluster.name} {text}")
     return text
-
-
-def progress_text(found: cluster_pb2.Decommission) -> str:
-    """How far a decommission is, in one line."""
-    if found.state == _EMPTY:
-        return "empty: nothing is left on it"
-    counts = (
-        ("active", found.active_channels),
-        ("spare", found.spare_channels),
-        ("draining", found.draining_channels),
-        ("drained", found.drained_channels),
-        ("stranded", found.stranded_channels),
-    )
-    channels = ", ".join(f"{count} {what}" for what, count in counts if count) or "none"
-    blocked = f"; {_streams(found.blocked_streams)} blocked" if found.blocked_streams else ""
-    return f"{state_text(found)}: {_streams(found.streams_left)} left, channels: {channels}{blocked}"
-
-
-def _streams(count: int) -> str:
-    return f"{count} stream{'s' * (count != 1)}"
-
-
-def state_text(found: cluster_pb2.Decommission) -> str:
-    """A decommission in one word."""
-    return enum_text(cluster_pb2.DecommissionState.DESCRIPTOR, found.state)
 
 
 def _kept(answer: api.DecommissionClusterResponse, dry_run: bool) -> str:
@@ -141,23 +115,3 @@ def _departure_line(departure: api.Departure) -> str:
     for move in departure.moves:
         lanes.setdefault(move.to_cluster, []).append(move.lane)
     return f"  {departure.stream}: " + "; ".join(f"{', '.join(names)} → {to}" for to, names in lanes.items())
-
-
-def progress_lines(session: Session, name: str, found: cluster_pb2.Decommission) -> list[str]:
-    """How far a decommission is, in full."""
-    lines = [f"Decommission: {progress_text(found)}"]
-    if found.reason:
-        lines.append(f"  reason: {found.reason}")
-    lines += [f"  blocked: {each.stream}: {each.reason}" for each in found.blocked]
-    lines += _more(found.blocked_streams, len(found.blocked))
-    lines += [f"  stranded: {name}" for name in found.stranded]
-    lines += _more(found.stranded_channels, len(found.stranded))
-    if found.kept_until_ms:
-        until = from_ms(found.kept_until_ms, session.now.tzinfo)
-        lines.append(f"  drained topics are kept until {until:%Y-%m-%d %H:%M}, for replays; to delete them now:")
-        lines.append(f"    braid decommission cluster {name} --discard-drained")
-    return lines
-
-
-def _more(whole: int, named: int) -> list[str]:
-    return [f"  … and {whole - named} more"] if whole > named else []

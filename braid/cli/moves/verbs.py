@@ -198,8 +198,8 @@ async def _move_stream(
 ) -> int:
     from braid.api.registry.v1.registry_service_pb2 import MoveStreamResponse
     from braid.cli.core.documents import to_document
+    from braid.cli.core.lists import all_clusters, all_streams
     from braid.cli.core.session import missing
-    from braid.cli.resources.listing import all_clusters, all_streams
 
     name, to = request.stream, request.to_cluster or ", ".join(each.cluster for each in request.spread)
     doing = f"moving stream {name} {f'to {to}' if to else f'off {request.away_from_cluster}'}"
@@ -266,8 +266,8 @@ def _cluster_of(stream: "Stream", channel: str) -> str:
 async def _set_cordon(session: "Session", name: str, cordoned: bool) -> int:
     from braid.api.registry.v1.cluster_pb2 import Cluster
     from braid.api.registry.v1.registry_service_pb2 import CordonClusterRequest
+    from braid.cli.core.lists import all_clusters
     from braid.cli.core.session import missing
-    from braid.cli.resources.listing import all_clusters
 
     request = CordonClusterRequest(name=name, cordoned=cordoned)
     verb = "cordoned" if cordoned else "uncordoned"

@@ -103,8 +103,8 @@ def _set_health(name: _Cluster, numbers: _Numbers, endpoint: EndpointOption = ""
 async def _change(session: "Session", name: str, numbers: Sequence[str]) -> int:
     from braid.api.registry.v1 import registry_service_pb2 as api
     from braid.api.registry.v1.cluster_pb2 import Cluster
+    from braid.cli.core.lists import all_clusters
     from braid.cli.core.session import missing
-    from braid.cli.resources.listing import all_clusters
 
     try:
         cluster = await with_evidence(session, name)

@@ -6,16 +6,17 @@ from typing import Final
 from braid.api.registry.v1 import cluster_pb2
 from braid.cli.core.documents import Document, Value, from_document
 from braid.cli.core.kinds import CHANNEL, CLUSTER, GROUP, LEASE, MEMBER, STREAM, Kind, Scope
+from braid.cli.core.lists import all_channels
 from braid.cli.core.output import Format, Item, render_document, render_table, shortened
 from braid.cli.core.session import Session
 from braid.cli.core.times import age_text, clock_text
 from braid.cli.history import feed
-from braid.cli.moves.decommission import progress_lines
 from braid.cli.resources.cluster_health import evidence_lines, with_evidence
 from braid.cli.resources.cluster_loads import load_lines
+from braid.cli.resources.decommission_progress import progress_lines
 from braid.cli.resources.get import not_found
 from braid.cli.resources.group_rules import rule_lines
-from braid.cli.resources.listing import COLUMNS, all_channels, channel_item, cluster_item, list_items
+from braid.cli.resources.listing import COLUMNS, channel_item, cluster_item, list_items
 from braid.cli.resources.past_items import read_past
 
 _EVENTS_SHOWN: Final = 10

@@ -5,7 +5,6 @@ from typing import cast
 
 from braid.cli.core.documents import Document, Value
 from braid.cli.core.times import age_text
-from braid.cli.groups.policies import policy_text
 
 
 def rule_lines(rules: Document, now_ms: int) -> list[str]:
@@ -25,6 +24,14 @@ def rule_lines(rules: Document, now_ms: int) -> list[str]:
     lines += _policies(rules, now_ms)
     lines += [f"  note: {warning}" for warning in cast("Sequence[str]", rules.get("warnings") or ())]
     return ["Rules:", *lines] if lines else ["Rules: none"]
+
+
+def policy_text(policy: Document) -> str:
+    """A policy for people: `load (moves above 0.3 of the mean)`."""
+    bands = [
+        f"{word} {policy[name]:g}" for word, name in (("above", "band_high"), ("below", "band_low")) if policy[name]
+    ]
+    return f"{policy['basis']}" + (f" (moves {' or '.join(bands)} of the mean)" if bands else "")
 
 
 def _policies(rules: Document, now_ms: int) -> list[str]:

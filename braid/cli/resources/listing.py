@@ -8,9 +8,9 @@ from google.protobuf.message import Message
 from braid.api.assigner.v1 import assigner_service_pb2 as assigner_api
 from braid.api.assigner.v1 import group_pb2, rules_pb2
 from braid.api.registry.v1 import cluster_pb2, stream_pb2
-from braid.api.registry.v1 import registry_service_pb2 as registry_api
 from braid.cli.core.documents import Document, enum_text, to_document
 from braid.cli.core.kinds import CHANNEL, CLUSTER, DEADLETTER, GROUP, LEASE, MEMBER, REPLAY, STREAM, Kind, Scope
+from braid.cli.core.lists import all_channels, all_clusters, all_groups, all_streams
 from braid.cli.core.offsets import offsets_text
 from braid.cli.core.output import API_VERSION, Column, Columns, Item
 from braid.cli.core.session import Session
@@ -113,52 +113,6 @@ def named(kind: Kind, item: Item, name: str) -> bool:
     if kind in (CHANNEL, LEASE, DEADLETTER):
         return item.name.startswith(f"{name}/")
     return kind is MEMBER and item.document.get("client_id") == name
-
-
-async def all_channels(session: Session, stream: str = "", cluster: str = "") -> list[stream_pb2.Channel]:
-    """Channels that still have topics."""
-    return await session.pages(
-        "registry",
-        "ListChannels",
-        lambda token: registry_api.ListChannelsRequest(
-            stream=stream, cluster=cluster, page_size=PAGE_SIZE_MAX, page_token=token
-        ),
-        registry_api.ListChannelsResponse,
-        lambda page: page.channels,
-    )
-
-
-async def all_streams(session: Session) -> list[stream_pb2.Stream]:
-    """Every stream."""
-    return await session.pages(
-        "registry",
-        "ListStreams",
-        lambda token: registry_api.ListStreamsRequest(page_size=PAGE_SIZE_MAX, page_token=token),
-        registry_api.ListStreamsResponse,
-        lambda page: page.streams,
-    )
-
-
-async def all_clusters(session: Session) -> list[cluster_pb2.Cluster]:
-    """Every cluster."""
-    return await session.pages(
-        "registry",
-        "ListClusters",
-        lambda token: registry_api.ListClustersRequest(page_size=PAGE_SIZE_MAX, page_token=token),
-        registry_api.ListClustersResponse,
-        lambda page: page.clusters,
-    )
-
-
-async def all_groups(session: Session) -> list[group_pb2.Group]:
-    """Every group."""
-    return await session.pages(
-        "assigner",
-        "ListGroups",
-        lambda token: assigner_api.ListGroupsRequest(page_size=PAGE_SIZE_MAX, page_token=token),
-        assigner_api.ListGroupsResponse,
-        lambda page: page.groups,
-    )
 
 
 def stream_item(stream: stream_pb2.Stream) -> Item:

@@ -12,10 +12,10 @@ from braid.api.lagmon.v1 import lag_pb2
 from braid.api.lagmon.v1 import lagmon_service_pb2 as lagmon_api
 from braid.api.registry.v1 import stream_pb2
 from braid.cli.core.documents import Document
+from braid.cli.core.lists import all_channels, all_clusters, all_groups
 from braid.cli.core.output import API_VERSION, Column, Columns, Format, Item, render, render_line
 from braid.cli.core.session import Session, missing
 from braid.cli.resources.lag import list_lag
-from braid.cli.resources.listing import all_channels, all_clusters, all_groups
 from braid.cli.traffic.consume import Place, record_document
 from braid.client.dead_letters import letter_headers, send_copy
 from braid.client.range_reads import RangeReader

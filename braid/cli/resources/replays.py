@@ -267,7 +267,7 @@ async def _no_such_replay(session: Session, error: NotFound, replay_id: str) -> 
 
 async def _suggesting(session: Session, error: NotFound, spec: replay_pb2.ReplaySpec) -> NotFound:
     """The error with the stream or lane that was meant, as far as that can be told."""
-    from braid.cli.resources.listing import all_streams
+    from braid.cli.core.lists import all_streams
 
     streams = await all_streams(session)
     named = spec.stream if error.field == "spec.stream" else spec.destination.partition("/")[0]

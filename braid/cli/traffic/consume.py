@@ -7,9 +7,9 @@ from datetime import datetime
 from typing import Final, NamedTuple
 
 from braid.cli.core.documents import Document, Value
+from braid.cli.core.lists import all_streams
 from braid.cli.core.output import Format, render_line
 from braid.cli.core.session import Session, missing
-from braid.cli.resources.listing import all_streams
 from braid.client.reader import Reader
 from braid.client.record import ID_HEADER, ingestion_time
 from braid.kernel.errors import NotFound

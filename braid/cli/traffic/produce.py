@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from typing import NamedTuple
 
+from braid.cli.core.lists import all_streams
 from braid.cli.core.session import Session, missing
-from braid.cli.resources.listing import all_streams
 from braid.client.outbox import Receipt
 from braid.client.producer import Producer
 from braid.kernel.errors import BraidError, Invalid, NotFound

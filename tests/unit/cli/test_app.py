@@ -1,6 +1,7 @@
 """The first page, the table of verbs, near misses and exit codes."""
 
 import importlib
+import os
 import subprocess
 import sys
 
@@ -43,6 +44,16 @@ def test_every_verb_has_a_home_and_help(verb: str, capsys: pytest.CaptureFixture
     assert hasattr(importlib.import_module(app.VERBS[verb].module), "register")
     assert app.run([verb, "--help"]) == 0
     assert "Usage: braid" in capsys.readouterr().out
+
+
+def test_who_stops_reading_the_output_sees_no_traceback() -> None:
+    """`head` ends after a line; here nobody reads at all, so that nothing depends on who is first."""
+    read, write = os.pipe()
+    os.close(read)
+    command = [sys.executable, "-c", "from braid.cli import main; main()", "--help"]
+    ended = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True)
+    os.close(write)
+    assert (ended.returncode, ended.stderr) == (0, "")
 
 
 def test_exit_codes() -> None:

@@ -13,8 +13,8 @@ from braid.kernel.limits_archive import ARCHIVE_VERIFY_SECONDS
 
 if TYPE_CHECKING:
     from braid.api.mesh.v1.archive_pb2 import VerifyArchiveResponse
-    from braid.cli.archive.findings import ArchiveFacts
     from braid.cli.core.session import Session
+    from braid.cli.doctor.archive_findings import ArchiveFacts
     from braid.rpc.mesh_client import KnownEndpoint
 
 SERVICES: Final = ("registry", "assigner", "dlq", "lagmon")
@@ -50,7 +50,7 @@ def _verify(
 
 
 async def _verify_all(session: "Session", subject: str) -> int:
-    from braid.cli.archive.findings import gap_text
+    from braid.cli.doctor.archive_findings import gap_text
     from braid.cli.history.feed import parse_subject
 
     wanted = parse_subject(subject)
@@ -86,8 +86,8 @@ async def ask_archives(session: "Session", endpoints: Sequence["KnownEndpoint"])
 
 async def _ask(session: "Session", known: "KnownEndpoint") -> "ArchiveFacts | None":
     from braid.api.mesh.v1.archive_pb2 import ArchiveStatus, GetArchiveRequest
-    from braid.cli.archive.findings import ArchiveFacts
     from braid.cli.core.replicas import connected
+    from braid.cli.doctor.archive_findings import ArchiveFacts
 
     try:
         async with connected(session, known) as replica:

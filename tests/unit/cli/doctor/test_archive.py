@@ -5,7 +5,7 @@ import pytest
 from braid.api.mesh.v1.archive_pb2 import ArchiveStatus
 from braid.api.mesh.v1.event_pb2 import EventGap
 from braid.archive.memory import MemoryArchive
-from braid.cli.archive.findings import LAGGING_EVENTS, ArchiveFacts, check_archive
+from braid.cli.doctor.archive_findings import LAGGING_EVENTS, ArchiveFacts, check_archive
 from braid.cli.doctor.findings import Level
 from tests.support.virtual_time import run_virtual
 from tests.unit.cli.mesh import Shell

@@ -1,1 +1,0 @@
-"""`braid archive`: archives of histories are read again."""
