@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from bench.tables import DIRECTORY, Table
+from bench.harness.tables import DIRECTORY, Table
 
 BENCHMARKS: Final = (
     "consume",
@@ -35,7 +35,7 @@ BENCHMARKS: Final = (
     "waves",
     "steady",
     "healthy",
-    "edge",
+    "heartbeats",
 )
 
 

@@ -14,12 +14,12 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.asking import Asked, asked
 from bench.commit import Settling
-from bench.fixed_mesh import CHANNEL, CLUSTER, TOPIC
-from bench.playing import Contestant, play
-from bench.rounds import rows, verdict
-from bench.tables import Table, made_with
+from bench.harness.arguments import Asked, asked
+from bench.harness.contest import Contestant, play
+from bench.harness.fixed_mesh import CHANNEL, CLUSTER, TOPIC
+from bench.harness.rounds import rows, verdict
+from bench.harness.tables import Table, made_with
 from braid.client.lease_session import Held
 from braid.client.memory import MemoryBound
 from braid.client.partition_work import PartitionWork

@@ -12,14 +12,14 @@ from itertools import count
 from typing import Final
 
 import braid
-from bench.asking import Asked
 from bench.consume import fill
-from bench.fixed_mesh import PARTITIONS, STREAM, TOPIC, FixedMesh
-from bench.ground import cores, play_on_a_broker
-from bench.groups import new_group
-from bench.lateness import PACE_PER_S, Where, play, send_steadily, slowest_of_100
-from bench.rounds import rows
-from bench.tables import Table, made_with
+from bench.harness.arguments import Asked
+from bench.harness.broker import cores, play_on_a_broker
+from bench.harness.fixed_mesh import PARTITIONS, STREAM, TOPIC, FixedMesh
+from bench.harness.group_names import new_group
+from bench.harness.lateness import PACE_PER_S, Where, play, send_steadily, slowest_of_100
+from bench.harness.rounds import rows
+from bench.harness.tables import Table, made_with
 from braid.client.consumer import Consumer
 from braid.client.record import Record
 from braid.kafka.cluster import AioKafka

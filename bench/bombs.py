@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from bench.asking import Asked
-from bench.ground import cores, play_on_a_broker
-from bench.rounds import ROUNDS_MIN, Sample, rows
-from bench.tables import Table, made_with
+from bench.harness.arguments import Asked
+from bench.harness.broker import cores, play_on_a_broker
+from bench.harness.rounds import ROUNDS_MIN, Sample, rows
+from bench.harness.tables import Table, made_with
 from braid.kernel.limits import INFLATED_RECORD_BYTES_MAX
 from tests.support.batches import NAMES, bomb, packed, raw_batch, record_bytes, write_raw
 from tests.support.bomb_reader import Cost
@@ -94,7 +94,7 @@ async def contest(bootstrap: str, how: Asked) -> Table:
             assert cost is not None, "reading a bomb ended its process"
             own[each.topic].append(cost)
     for each in planted:
-        peers[each.topic] = cost_of("bench.bomb_peer", bootstrap, each)
+        peers[each.topic] = cost_of("bench.peers.bomb_reader", bootstrap, each)
     samples: dict[str, list[Sample]] = {}
     for each in planted:
         name = NAMES[each.codec]

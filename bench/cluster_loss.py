@@ -16,10 +16,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 import braid
-from bench import by_hand_process
-from bench.asking import asked
-from bench.by_hand_process import places
-from bench.loaded_stream import (
+from bench.harness.arguments import asked
+from bench.harness.loaded_stream import (
     LOAD,
     PARTITIONS,
     READ_SECONDS,
@@ -29,8 +27,10 @@ from bench.loaded_stream import (
     first_elsewhere_ms,
     two_clusters,
 )
-from bench.rounds import Sample, rows
-from bench.tables import Table, made_with
+from bench.harness.rounds import Sample, rows
+from bench.harness.tables import Table, made_with
+from bench.peers import by_hand_process
+from bench.peers.by_hand_process import places
 from bench.takeover import SHARE_MIN, percentile
 from braid.kafka.cluster import AioKafka
 from braid.kernel.limits import FAILOVERS_MAX

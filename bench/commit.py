@@ -14,12 +14,12 @@ import numpy as np
 from aiokafka import AIOKafkaConsumer
 from aiokafka import TopicPartition as AioPartition
 
-from bench.asking import Asked, asked
-from bench.fixed_mesh import CHANNEL, CLUSTER, TOPIC
-from bench.ground import broker, cores
-from bench.playing import Contestant, play
-from bench.rounds import rows, verdict
-from bench.tables import Table, made_with
+from bench.harness.arguments import Asked, asked
+from bench.harness.broker import broker, cores
+from bench.harness.contest import Contestant, play
+from bench.harness.fixed_mesh import CHANNEL, CLUSTER, TOPIC
+from bench.harness.rounds import rows, verdict
+from bench.harness.tables import Table, made_with
 from braid.client.committer import Committer
 from braid.client.lease_session import Held
 from braid.client.memory import MemoryBound

@@ -16,14 +16,14 @@ from typing import Final
 from aiokafka import AIOKafkaConsumer
 from aiokafka import TopicPartition as AioPartition
 
-from bench.asking import Asked
 from bench.consume import fill
-from bench.fixed_mesh import STREAM, TOPIC, FixedMesh
-from bench.ground import cores, on_this_loop, play_on_both_loops
-from bench.groups import new_group
-from bench.playing import Contestant, play
-from bench.rounds import rows, verdict
-from bench.tables import Table, made_with
+from bench.harness.arguments import Asked
+from bench.harness.broker import cores, on_this_loop, play_on_both_loops
+from bench.harness.contest import Contestant, play
+from bench.harness.fixed_mesh import STREAM, TOPIC, FixedMesh
+from bench.harness.group_names import new_group
+from bench.harness.rounds import rows, verdict
+from bench.harness.tables import Table, made_with
 from braid.client.record import Record
 from braid.kafka.cluster import AioKafka
 

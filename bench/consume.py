@@ -10,13 +10,13 @@ from typing import Final
 from aiokafka import AIOKafkaConsumer
 from aiokafka import TopicPartition as AioPartition
 
-from bench.asking import Asked
-from bench.fixed_mesh import PARTITIONS, STREAM, TOPIC, FixedMesh
-from bench.ground import cores, play_on_a_broker
-from bench.groups import new_group
-from bench.playing import Contestant, play
-from bench.rounds import rows, verdict
-from bench.tables import Table, made_with
+from bench.harness.arguments import Asked
+from bench.harness.broker import cores, play_on_a_broker
+from bench.harness.contest import Contestant, play
+from bench.harness.fixed_mesh import PARTITIONS, STREAM, TOPIC, FixedMesh
+from bench.harness.group_names import new_group
+from bench.harness.rounds import rows, verdict
+from bench.harness.tables import Table, made_with
 from braid.client.consumer import Consumer
 from braid.kafka.cluster import AioKafka
 from braid.kernel.ports import KafkaCluster, TopicPartition

@@ -18,10 +18,10 @@ import numpy as np
 import zstandard
 from numpy.typing import NDArray
 
-from bench.asking import Asked, asked
-from bench.playing import Contestant, play
-from bench.rounds import rows, verdict
-from bench.tables import Table, made_with
+from bench.harness.arguments import Asked, asked
+from bench.harness.contest import Contestant, play
+from bench.harness.rounds import rows, verdict
+from bench.harness.tables import Table, made_with
 from braid.kernel.envelope import EncodedCommit, decode, encode
 from braid.kernel.limits import ENVELOPE_UNITS_DEFAULT, ENVELOPE_UNITS_MAX
 from braid.kernel.progress_fields import EnvelopeFields

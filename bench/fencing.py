@@ -9,13 +9,13 @@ import sys
 import time
 from typing import Final
 
-from bench.asking import Asked
 from bench.commit import GAPS, Contest
-from bench.fixed_mesh import TOPIC
-from bench.ground import cores, play_on_a_broker
-from bench.playing import Contestant, play
-from bench.rounds import rows, verdict
-from bench.tables import Table, made_with
+from bench.harness.arguments import Asked
+from bench.harness.broker import cores, play_on_a_broker
+from bench.harness.contest import Contestant, play
+from bench.harness.fixed_mesh import TOPIC
+from bench.harness.rounds import rows, verdict
+from bench.harness.tables import Table, made_with
 from braid.kafka.cluster import AioKafka
 from braid.kernel.ports import Generation
 

@@ -16,14 +16,14 @@ from typing import Final
 from aiokafka import AIOKafkaConsumer
 from aiokafka import TopicPartition as AioPartition
 
-from bench.asking import Asked
 from bench.consume import fill
-from bench.fixed_mesh import CHANNEL, PARTITIONS, STREAM, TOPIC, FixedMesh
-from bench.ground import cores, play_on_a_broker
-from bench.groups import new_group
-from bench.lateness import PACE_PER_S, WARM_UP_RECORDS, Contestants, Where, play, send_steadily, slowest_of_100
-from bench.rounds import ROUNDS_MIN, rows
-from bench.tables import Table, made_with
+from bench.harness.arguments import Asked
+from bench.harness.broker import cores, play_on_a_broker
+from bench.harness.fixed_mesh import CHANNEL, PARTITIONS, STREAM, TOPIC, FixedMesh
+from bench.harness.group_names import new_group
+from bench.harness.lateness import PACE_PER_S, WARM_UP_RECORDS, Contestants, Where, play, send_steadily, slowest_of_100
+from bench.harness.rounds import ROUNDS_MIN, rows
+from bench.harness.tables import Table, made_with
 from braid.client.record import Record
 from braid.kafka.cluster import AioKafka
 from braid.kernel.ids import ChannelId

@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 import braid
-from bench.asking import Asked, asked
-from bench.loaded_stream import WORK, Fate, LoadedStream, two_clusters
-from bench.rounds import Sample, rows
-from bench.tables import Table, made_with
+from bench.harness.arguments import Asked, asked
+from bench.harness.loaded_stream import WORK, Fate, LoadedStream, two_clusters
+from bench.harness.rounds import Sample, rows
+from bench.harness.tables import Table, made_with
 from bench.takeover import SHARE_MIN
 from braid.api.mesh.v1.event_pb2 import EventRecord, ListEventsRequest, ListEventsResponse
 from braid.api.registry.v1.cluster_pb2 import ClusterHealth

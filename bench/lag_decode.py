@@ -13,10 +13,10 @@ from typing import Any, Final, NamedTuple
 
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
-from bench.asking import Asked, asked
-from bench.playing import Contestant, play
-from bench.rounds import rows, verdict
-from bench.tables import Table, made_with
+from bench.harness.arguments import Asked, asked
+from bench.harness.contest import Contestant, play
+from bench.harness.rounds import rows, verdict
+from bench.harness.tables import Table, made_with
 from braid.kafka.batches.batch import Inflater
 from braid.kafka.fetching.chunk import Chunk
 from braid.kafka.offset_log.records import OFFSETS_TOPIC

@@ -12,10 +12,10 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from bench.asking import Asked, asked
-from bench.loaded_stream import WORK, Fate, LoadedStream, gap_ms, two_clusters
-from bench.rounds import Sample, rows
-from bench.tables import Table, made_with
+from bench.harness.arguments import Asked, asked
+from bench.harness.loaded_stream import WORK, Fate, LoadedStream, gap_ms, two_clusters
+from bench.harness.rounds import Sample, rows
+from bench.harness.tables import Table, made_with
 from bench.takeover import SHARE_MIN, percentile
 from tests.support.patience import Deadline
 

@@ -16,8 +16,11 @@ from typing import Final
 import numpy as np
 
 from bench import decisions
-from bench.asking import Asked, asked
-from bench.placement_peers import (
+from bench.harness.arguments import Asked, asked
+from bench.harness.contest import Contestant, play
+from bench.harness.rounds import rows, verdict
+from bench.harness.tables import Table, made_with
+from bench.peers.assignors import (
     SOLVER_SECONDS,
     Assign,
     Topics,
@@ -26,9 +29,6 @@ from bench.placement_peers import (
     kafka_python_sticky,
     solved,
 )
-from bench.playing import Contestant, play
-from bench.rounds import rows, verdict
-from bench.tables import Table, made_with
 from services.assigner.policy.by_load import Placement
 from services.assigner.policy.by_number import Measured, Movable, place
 

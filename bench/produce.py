@@ -11,12 +11,12 @@ from typing import Final
 
 from aiokafka import AIOKafkaProducer
 
-from bench.asking import Asked
-from bench.fixed_mesh import BATCH_BYTES, PARTITIONS, STREAM, TOPIC, FixedMesh
-from bench.ground import cores, play_on_a_broker
-from bench.playing import Contestant, play
-from bench.rounds import rows, verdict
-from bench.tables import Table, made_with
+from bench.harness.arguments import Asked
+from bench.harness.broker import cores, play_on_a_broker
+from bench.harness.contest import Contestant, play
+from bench.harness.fixed_mesh import BATCH_BYTES, PARTITIONS, STREAM, TOPIC, FixedMesh
+from bench.harness.rounds import rows, verdict
+from bench.harness.tables import Table, made_with
 from braid.client.producer import Outgoing, Producer
 from braid.kafka.cluster import AioKafka
 

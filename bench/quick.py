@@ -24,11 +24,11 @@ from bench import (
     spark,
     spark_micro,
 )
-from bench.asking import Asked
-from bench.fixed_mesh import TOPIC
-from bench.ground import broker
-from bench.spark_ground import filled_stream_on, session
-from bench.tables import DIRECTORY, Table
+from bench.harness.arguments import Asked
+from bench.harness.broker import broker
+from bench.harness.fixed_mesh import TOPIC
+from bench.harness.tables import DIRECTORY, Table
+from bench.spark_session import filled_stream_on, session
 from braid.kafka.cluster import AioKafka
 
 RECORDS: Final = 2_000

@@ -1,6 +1,6 @@
 """A batch read of a stream in Spark, beside Spark's own Kafka source and a plain Python one: `python -m bench.spark`.
 
-Rows go to the `noop` sink. Every source must give every record, counted before the rounds. `bench.spark_ground` says
+Rows go to the `noop` sink. Every source must give every record, counted before the rounds. `bench.spark_session` says
 how the ground is laid out.
 """
 
@@ -14,12 +14,12 @@ from typing import Final
 import psutil
 from pyspark.sql import DataFrame, SparkSession
 
-from bench.asking import Asked, asked
-from bench.playing import Contestant, play
-from bench.rounds import rows, verdict
-from bench.spark_ground import DRIVER_MEMORY, KEPT, PARTITIONS, TUNED, Place, cpu_of, filled_stream, session
-from bench.spark_jars import VERSIONS
-from bench.tables import Table, made_with
+from bench.harness.arguments import Asked, asked
+from bench.harness.contest import Contestant, play
+from bench.harness.rounds import rows, verdict
+from bench.harness.spark_jars import VERSIONS
+from bench.harness.tables import Table, made_with
+from bench.spark_session import DRIVER_MEMORY, KEPT, PARTITIONS, TUNED, Place, cpu_of, filled_stream, session
 
 PEER: Final = "Spark's own source, tuned"
 AGAIN: Final = "Spark's own source, tuned, again"

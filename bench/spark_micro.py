@@ -17,12 +17,12 @@ from typing import Final
 import psutil
 from pyspark.sql import SparkSession
 
-from bench.asking import Asked, asked
-from bench.playing import tell_round
-from bench.rounds import Sample, order, rows, verdict
-from bench.spark_ground import DRIVER_MEMORY, PARTITIONS, Place, cpu_of, filled_stream, session
-from bench.spark_jars import VERSIONS
-from bench.tables import Table, made_with
+from bench.harness.arguments import Asked, asked
+from bench.harness.contest import tell_round
+from bench.harness.rounds import Sample, order, rows, verdict
+from bench.harness.spark_jars import VERSIONS
+from bench.harness.tables import Table, made_with
+from bench.spark_session import DRIVER_MEMORY, PARTITIONS, Place, cpu_of, filled_stream, session
 
 BATCH_ROWS: Final = 1_000
 STARTING: Final = 4  # batches left out of a round's median

@@ -13,10 +13,10 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Final
 
-from bench.asking import Asked, asked
-from bench.ground import broker
-from bench.rounds import Sample, rows
-from bench.tables import Table, made_with
+from bench.harness.arguments import Asked, asked
+from bench.harness.broker import broker
+from bench.harness.rounds import Sample, rows
+from bench.harness.tables import Table, made_with
 from bench.takeover import SHARE_MIN, SHORT_LEASE_SECONDS
 from tests.support.assigner_pair import ASSIGNERS, AssignerPair, Shape
 from tests.support.etcd_process import etcd_cluster

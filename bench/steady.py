@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Final
 
 import braid
-from bench.asking import Asked, asked
-from bench.rounds import Sample, rows
-from bench.tables import Table, made_with
+from bench.harness.arguments import Asked, asked
+from bench.harness.rounds import Sample, rows
+from bench.harness.tables import Table, made_with
 from bench.takeover import SHARE_MIN
 from braid.kernel.limits import LOAD_SETTLE_SECONDS
 from devmesh.mesh import DevMesh

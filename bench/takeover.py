@@ -14,13 +14,13 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from bench.asking import Asked, asked
-from bench.classic_member import SESSION_MS
-from bench.classic_takeover import taken_over
-from bench.ground import broker
-from bench.rounds import Sample, rows
-from bench.tables import Table, made_with
-from bench.takeover_stages import stages
+from bench.harness.arguments import Asked, asked
+from bench.harness.broker import broker
+from bench.harness.rounds import Sample, rows
+from bench.harness.tables import Table, made_with
+from bench.harness.takeover_stages import stages
+from bench.peers.classic_member import SESSION_MS
+from bench.peers.classic_takeover import taken_over
 from braid.api.assigner.v1 import assigner_service_pb2 as api
 from braid.api.assigner.v1 import group_pb2
 from tests.support.assigner_pair import AssignerPair, Shape, now_ms

@@ -15,9 +15,9 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Final
 
-from bench.asking import Asked, asked
-from bench.rounds import Sample, rows
-from bench.tables import Table, made_with
+from bench.harness.arguments import Asked, asked
+from bench.harness.rounds import Sample, rows
+from bench.harness.tables import Table, made_with
 from bench.takeover import SHARE_MIN
 from braid.host.system import system_host
 from braid.kafka.memory.world import MemoryKafka

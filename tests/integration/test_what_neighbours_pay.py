@@ -16,8 +16,8 @@ from typing import Final
 import pytest
 
 from bench import concurrency, consume, flood, poison
-from bench.fixed_mesh import STREAM, TOPIC
-from bench.playing import Contestant
+from bench.harness.contest import Contestant
+from bench.harness.fixed_mesh import STREAM, TOPIC
 from braid.client.consumer import Consumer
 from braid.client.record import Record
 from braid.kafka.cluster import AioKafka

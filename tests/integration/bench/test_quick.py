@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from bench.tables import Table
+from bench.harness.tables import Table
 
 pytestmark = [pytest.mark.real, pytest.mark.untimed, pytest.mark.slow, pytest.mark.timeout(1_200)]
 

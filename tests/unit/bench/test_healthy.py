@@ -4,8 +4,8 @@ from collections import Counter
 
 import pytest
 
+from bench.harness.loaded_stream import Fate
 from bench.healthy import BROKER, LOAD, REGISTRY, Told, table, told_by
-from bench.loaded_stream import Fate
 from braid.api.mesh.v1.event_pb2 import EventMetadata, EventRecord
 from braid.api.registry.v1 import events_pb2
 from braid.api.registry.v1.cluster_pb2 import ClusterHealth

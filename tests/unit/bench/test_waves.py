@@ -1,6 +1,6 @@
 """The table of waves: what it tells, and what voids it."""
 
-from bench.rounds import Sample
+from bench.harness.rounds import Sample
 from bench.waves import table
 
 MOVED = [Sample(1, 1.0, 4.0), Sample(1, 1.0, 9.0)]

@@ -5,8 +5,8 @@ from typing import NamedTuple, cast
 import pytest
 
 import braid
-from bench import lateness
-from bench.lateness import Where, send_steadily, slowest_of_100
+from bench.harness import lateness
+from bench.harness.lateness import Where, send_steadily, slowest_of_100
 
 
 class Receipt(NamedTuple):

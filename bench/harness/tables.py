@@ -14,7 +14,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Final, Self
 
-from bench.rounds import Basis, Row
+from bench.harness.rounds import Basis, Row
 from devmesh.jars import KAFKA_VERSION
 
 DIRECTORY: Final = Path("build/bench")

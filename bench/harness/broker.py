@@ -11,8 +11,8 @@ from typing import Final
 
 import uvloop
 
-from bench.asking import Asked, asked
-from bench.tables import Table
+from bench.harness.arguments import Asked, asked
+from bench.harness.tables import Table
 from devmesh.brokers import KafkaBroker
 from devmesh.jars import kafka_classpath
 from devmesh.java import java_binary

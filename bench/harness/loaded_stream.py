@@ -15,8 +15,8 @@ from typing import Final, NamedTuple
 import numpy as np
 
 import braid
-from bench import load_process
-from bench.load_process import ELSEWHERE, END, LANE, NUMBER_BITS, QUIET, READ, TROUBLE, Ledger
+from bench.harness import load_process
+from bench.harness.load_process import ELSEWHERE, END, LANE, NUMBER_BITS, QUIET, READ, TROUBLE, Ledger
 from braid.api.registry.v1 import cluster_pb2, stream_pb2
 from braid.api.registry.v1 import registry_service_pb2 as api
 from devmesh.mesh import DevMesh
@@ -27,7 +27,7 @@ PARTITIONS: Final = 8
 CALL_SECONDS: Final = 30.0
 READY_SECONDS: Final = 120.0
 READ_SECONDS: Final = 120.0
-ROOT: Final = Path(__file__).resolve().parents[1]
+ROOT: Final = Path(__file__).resolve().parents[2]
 LOAD: Final = (
     f"{PROCESSES * load_process.PRODUCERS} producers with "
     f"{load_process.RECORDS_PER_SECOND:,} records of {load_process.RECORD_BYTES} B a second each, "

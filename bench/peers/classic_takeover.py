@@ -28,7 +28,7 @@ async def _kill_one(bootstrap: str, name: str, directory: Path) -> float:
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     members = [
         spawn_guarded(
-            [sys.executable, "-m", "bench.classic_member", bootstrap, name, name, str(output)],
+            [sys.executable, "-m", "bench.peers.classic_member", bootstrap, name, name, str(output)],
             directory / f"{name}.out",
             environment,
         )

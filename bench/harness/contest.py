@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
-from bench.rounds import Sample, order
+from bench.harness.rounds import Sample, order
 
 REST_SECONDS: Final = 0.05  # between contestants: what one left to do is not charged to the next
 

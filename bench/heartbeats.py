@@ -1,4 +1,4 @@
-"""Heartbeats of many members on one assigner, together and one by one: `python -m bench.edge`.
+"""Heartbeats of many members on one assigner, together and one by one: `python -m bench.heartbeats`.
 
 Assigners as real processes over SQLite, each with clients in another process, over real gRPC: one with 10,000 members
 (`--units`) whose heartbeats travel together by connection, and two with a few hundred that have a stream each, which
@@ -21,10 +21,10 @@ from typing import Any, Final, NamedTuple
 
 import psutil
 
-from bench.asking import asked
-from bench.playing import tell_round
-from bench.rounds import Sample, rows, verdict
-from bench.tables import Table, made_with
+from bench.harness.arguments import asked
+from bench.harness.contest import tell_round
+from bench.harness.rounds import Sample, rows, verdict
+from bench.harness.tables import Table, made_with
 from braid.api.assigner.v1 import assigner_service_pb2 as api
 from braid.api.assigner.v1 import group_pb2
 from braid.host.system import system_host
@@ -174,7 +174,7 @@ async def register(address: str) -> None:
 @contextlib.asynccontextmanager
 async def ground() -> AsyncIterator[Ground]:
     """A place for processes."""
-    with tempfile.TemporaryDirectory(prefix="braid-edge-") as directory:
+    with tempfile.TemporaryDirectory(prefix="braid-heartbeats-") as directory:
         made = Ground(Path(directory))
         try:
             yield made
@@ -217,7 +217,7 @@ async def contest(members: int, rounds: int, seconds: float) -> Table:
     found = rows({name: samples[name] for name in (PEER, AGAIN, OURS)}, PEER, "cpu")
     lost = sum(side.lost for side in sides.values())
     broken = f"void: {lost} members or leases were lost" if lost else ""
-    return Table("edge", "heartbeat", "cpu", broken or verdict(found, AGAIN), facts(sides, samples), found, made_with())
+    return Table("heartbeats", "heartbeat", "cpu", broken or verdict(found, AGAIN), facts(sides, samples), found, made_with())
 
 
 def facts(sides: Mapping[str, Side], samples: Mapping[str, list[Sample]]) -> dict[str, str]:

@@ -21,7 +21,7 @@ import numpy as np
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.errors import KafkaError
 
-from bench.load_process import (
+from bench.harness.load_process import (
     CONSUMERS,
     ELSEWHERE,
     END,

@@ -6,8 +6,8 @@ from typing import cast
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaTimeoutError, RequestTimedOutError
 
-from bench.by_hand_process import ByHand, Pair, Place, places
-from bench.load_process import generation
+from bench.harness.load_process import generation
+from bench.peers.by_hand_process import ByHand, Pair, Place, places
 
 TARGETS = [Place("east", "e:1", "t.0"), Place("west", "w:1", "t.1")]
 

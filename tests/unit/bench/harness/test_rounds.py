@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from bench.__main__ import summary
-from bench.rounds import ROUNDS_MIN, Row, Sample, order, rows, verdict
-from bench.tables import Table
+from bench.harness.rounds import ROUNDS_MIN, Row, Sample, order, rows, verdict
+from bench.harness.tables import Table
 
 NAMES = ["peer", "again", "braid"]
 

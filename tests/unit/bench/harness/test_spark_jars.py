@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.spark_jars import COORDINATES, check, checksums, ivy_command, maven_command
+from bench.harness.spark_jars import COORDINATES, check, checksums, ivy_command, maven_command
 from braid.kernel.errors import Unavailable
 
 CONTENT = b"a jar"

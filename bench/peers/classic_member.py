@@ -1,6 +1,6 @@
 """The peer of a takeover: one member of a classic Kafka group. Prints each record's partition and the wall clock.
 
-`python -m bench.classic_member BOOTSTRAP TOPIC GROUP OUTPUT`
+`python -m bench.peers.classic_member BOOTSTRAP TOPIC GROUP OUTPUT`
 """
 
 import asyncio

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, NamedTuple
 
 import braid
-from bench.rounds import Sample
+from bench.harness.rounds import Sample
 
 PACE_PER_S: Final = 100
 WARM_UP_RECORDS: Final = 200  # that nobody counts: connections are made, and code is seen for the first time

@@ -16,9 +16,9 @@ from aiokafka import AIOKafkaProducer
 from pyspark.sql import SparkSession
 
 import braid
-from bench.ground import broker
-from bench.spark_jars import spark_kafka_jars
-from bench.spark_peer import PlainSource
+from bench.harness.broker import broker
+from bench.harness.spark_jars import spark_kafka_jars
+from bench.peers.spark_source import PlainSource
 from braid.api.registry.v1.registry_service_pb2 import CreateStreamRequest
 from braid.api.registry.v1.stream_pb2 import LaneSpec, Stream, StreamSpec
 from braid.kernel.ids import ChannelId

@@ -1,6 +1,6 @@
 """Contests of one process never share a group."""
 
-from bench.groups import new_group
+from bench.harness.group_names import new_group
 
 
 def test_every_group_is_new() -> None:

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from bench import cluster_loss, moves, repartition
-from bench.load_process import NUMBER_BITS, Ledger, place
-from bench.loaded_stream import Fate, fate_of, first_elsewhere_ms, gap_ms, taken_over_ms
+from bench.harness.load_process import NUMBER_BITS, Ledger, place
+from bench.harness.loaded_stream import Fate, fate_of, first_elsewhere_ms, gap_ms, taken_over_ms
 
 FINE = Fate(1_000, 0, 0, 0, 0)
 

@@ -4,8 +4,8 @@ import argparse
 from pathlib import Path
 from typing import NamedTuple
 
-from bench.rounds import ROUNDS_MIN
-from bench.tables import DIRECTORY
+from bench.harness.rounds import ROUNDS_MIN
+from bench.harness.tables import DIRECTORY
 
 
 class Asked(NamedTuple):

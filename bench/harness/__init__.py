@@ -1,0 +1,1 @@
+"""What contests need: rounds, tables, a broker or a mesh to play on, load."""

@@ -1,0 +1,1 @@
+"""Whom Braid is measured beside."""
