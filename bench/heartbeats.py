@@ -217,7 +217,9 @@ async def contest(members: int, rounds: int, seconds: float) -> Table:
     found = rows({name: samples[name] for name in (PEER, AGAIN, OURS)}, PEER, "cpu")
     lost = sum(side.lost for side in sides.values())
     broken = f"void: {lost} members or leases were lost" if lost else ""
-    return Table("heartbeats", "heartbeat", "cpu", broken or verdict(found, AGAIN), facts(sides, samples), found, made_with())
+    return Table(
+        "heartbeats", "heartbeat", "cpu", broken or verdict(found, AGAIN), facts(sides, samples), found, made_with()
+    )
 
 
 def facts(sides: Mapping[str, Side], samples: Mapping[str, list[Sample]]) -> dict[str, str]:
