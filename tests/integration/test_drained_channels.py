@@ -2,9 +2,6 @@
 
 import asyncio
 import json
-import os
-import subprocess
-import sys
 from typing import Any, Final
 
 import pytest
@@ -15,25 +12,13 @@ from braid.api.assigner.v1 import group_pb2
 from braid.api.registry.v1 import registry_service_pb2 as api
 from braid.api.registry.v1 import stream_pb2
 from devmesh.mesh import DevMesh
+from tests.support.commands import CALL_SECONDS, printed
 from tests.support.grounds import wait_healthy
 from tests.support.patience import until
 
 pytestmark = [pytest.mark.real, pytest.mark.untimed, pytest.mark.timeout(600)]
-CALL_SECONDS: Final = 60.0  # by the wall: a call that is not answered at all
-BRAID: Final = (sys.executable, "-c", "from braid.cli import main; main()")
 FIRST: Final = [f"east-{number}" for number in range(150)]
 SECOND: Final = [f"west-{number}" for number in range(50)]
-
-
-async def printed(mesh: DevMesh, line: str) -> str:
-    """What a command prints that succeeds."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("BRAID_")}
-    command = [*BRAID, *line.split(), "--endpoint", mesh.ready.endpoint]
-    done = await asyncio.to_thread(
-        subprocess.run, command, capture_output=True, text=True, env=environment, timeout=CALL_SECONDS
-    )
-    assert done.returncode == 0, f"braid {line}: {done}"
-    return done.stdout
 
 
 async def send(mesh: braid.Mesh, stream: str, values: list[str]) -> None:

@@ -5,9 +5,6 @@ While an older channel is stranded the newer one halts and says so; a person may
 
 import asyncio
 import contextlib
-import os
-import subprocess
-import sys
 from collections.abc import AsyncIterator
 from typing import Final
 
@@ -17,6 +14,7 @@ import braid
 from braid.api.registry.v1 import registry_service_pb2 as api
 from braid.api.registry.v1 import stream_pb2
 from devmesh.mesh import DevMesh
+from tests.support.commands import CALL_SECONDS, printed
 from tests.support.grounds import wait_healthy
 from tests.support.patience import in_time, until
 
@@ -25,8 +23,6 @@ KEYS: Final = 12
 BURST: Final = 24  # records sent at once
 SOME: Final = 400  # records after which something is under way
 HANDLING_SECONDS: Final = 0.002
-CALL_SECONDS: Final = 60.0  # by the wall: a call that is not answered at all
-BRAID: Final = (sys.executable, "-c", "from braid.cli import main; main()")
 
 
 class Application:
@@ -129,17 +125,6 @@ async def halted(mesh: braid.Mesh, stream: str) -> str:
     return found[0]
 
 
-async def printed(mesh: DevMesh, line: str) -> str:
-    """What a command prints that succeeds."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("BRAID_")}
-    command = [*BRAID, *line.split(), "--endpoint", mesh.ready.endpoint]
-    done = await asyncio.to_thread(
-        subprocess.run, command, capture_output=True, text=True, env=environment, timeout=CALL_SECONDS
-    )
-    assert (done.returncode, done.stderr) == (0, ""), f"braid {line}: {done}"
-    return done.stdout
-
-
 async def moved_with_a_rest(local: DevMesh, stream: str, *, ordered: bool) -> Application:
     """A stream that was moved while its old channel held records that nobody had handled."""
     await asyncio.to_thread(wait_healthy, local)
@@ -204,7 +189,7 @@ async def test_a_death_halts_the_new_channel_until_the_old_one_is_done(two_clust
             assert await halted(application.mesh, "journal") == "journal/live/2"
             await application.more(handled=0)
             assert "west" not in application.clusters()
-            assert "HALTED" in await printed(two_clusters, "get streams journal")
+            assert "HALTED" in await printed(two_clusters, "get streams journal", quietly=True)
         await until(lambda: "west" in application.clusters(), "west is consumed", 60)
     assert application.in_order()
 
@@ -213,8 +198,8 @@ async def test_a_person_lets_a_halted_channel_go_on(two_clusters: DevMesh) -> No
     async with under_way(two_clusters, "diary") as application, east_dead(two_clusters):
         channel = await halted(application.mesh, "diary")
         assert "west" not in application.clusters()
-        told = await printed(two_clusters, f"release channel {channel} --reason drill")
+        told = await printed(two_clusters, f"release channel {channel} --reason drill", quietly=True)
         assert channel in told
         await until(lambda: "west" in application.clusters(), "west is consumed while east is dead", 60)
-        assert "HALTED" not in await printed(two_clusters, "get streams diary")
-        assert "drill" in await printed(two_clusters, "events --for stream/diary -o json")
+        assert "HALTED" not in await printed(two_clusters, "get streams diary", quietly=True)
+        assert "drill" in await printed(two_clusters, "events --for stream/diary -o json", quietly=True)

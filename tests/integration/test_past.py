@@ -5,10 +5,7 @@ Events are compacted, replicas are killed and start anew, and one loses its arch
 
 import asyncio
 import json
-import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
@@ -25,12 +22,11 @@ from braid.api.registry.v1 import stream_pb2
 from braid.kernel.limits import SNAPSHOT_EVERY_EVENTS
 from devmesh.mesh import DevMesh
 from tests.support.checkers.past import PastAnswers
+from tests.support.commands import CALL_SECONDS, printed
 from tests.support.mesh import running_mesh
 from tests.support.patience import until
 
 pytestmark = [pytest.mark.real, pytest.mark.untimed, pytest.mark.timeout(600), pytest.mark.extended]
-CALL_SECONDS: Final = 60.0  # by the wall: a call that is not answered at all
-BRAID: Final = (sys.executable, "-c", "from braid.cli import main; main()")
 NAME: Final = "kept"
 ASKED: Final = (
     f"why lease {NAME}/live/1/0 --group {NAME}",
@@ -45,17 +41,6 @@ def local(tmp_path: Path) -> Iterator[DevMesh]:
     """One cluster, one registry, two assigners, each with an archive in a directory of its own."""
     with running_mesh(tmp_path / "mesh", clusters=("east",), registries=1, assigners=2) as mesh:
         yield mesh
-
-
-async def printed(mesh: DevMesh, line: str) -> str:
-    """What a command prints that succeeds."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("BRAID_")}
-    command = [*BRAID, *line.split(), "--endpoint", mesh.ready.endpoint]
-    done = await asyncio.to_thread(
-        subprocess.run, command, capture_output=True, text=True, env=environment, timeout=CALL_SECONDS
-    )
-    assert done.returncode == 0, f"braid {line}: {done}"
-    return done.stdout
 
 
 async def told(mesh: DevMesh, at_ms: int) -> object:

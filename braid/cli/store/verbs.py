@@ -6,6 +6,7 @@ from typing import Annotated, Final
 
 import typer
 
+from braid.cli.core.asking import ask, require_terminal
 from braid.host.system import SystemClock
 from braid.kernel.errors import Invalid
 from braid.stores.backups import StoreFacts
@@ -72,8 +73,9 @@ def _restore(
     scheme, rest = _parsed(store)
     if (file is None) is not in_place:
         raise Invalid("name a backup, or say --in-place", field="FILE", remedy="see braid store restore --help")
-    if not (yes or dry_run) and not typer.confirm(f"Replace the histories in {store}?", err=True):
-        raise Invalid("nothing was changed", field="--yes", remedy="answer yes, or take --yes")
+    if not (yes or dry_run):
+        require_terminal(yes, f"replace the histories in {store}")
+        ask(f"Replace the histories in {store}?", "nothing was changed")
     put_back = _put_back_sqlite if scheme == "sqlite" else _put_back_etcd
     facts, kept = put_back(rest, file, dry_run)
     print(f"{store}: {'would be' if dry_run else 'is'} mesh {facts.mesh or '(without an id)'}, {_text(facts)}")
