@@ -27,11 +27,11 @@ demo: setup ## run the main job on real Kafka, print a verdict (KEEP=1 leaves it
 	@$(RUN) -m demo $(if $(KEEP),--keep) $(if $(STORE),--store $(STORE))
 
 test: setup etcd check ## run every check and every test tier (half an hour on two cores)
-	@$(RUN) -m devmesh.spark_archive
+	@$(RUN) -m devmesh.archives.spark
 	@$(RUN) -m tools.suite $(TIERS)
 
 test-all: setup etcd check ## `make test` and the tests that run for hours
-	@$(RUN) -m devmesh.spark_archive
+	@$(RUN) -m devmesh.archives.spark
 	@$(RUN) -m tools.suite --extended $(TIERS)
 
 quick: setup ## unit, contract on memory, simulation smoke (under a minute)
@@ -76,7 +76,7 @@ setup: ## make .venv from the lock, check Java, resolve Kafka's jars (does nothi
 	@$(PYTHON) -m tools.setup
 
 etcd: setup
-	@$(RUN) -m devmesh.etcd_binary >/dev/null
+	@$(RUN) -m devmesh.toolchain.etcd_binary >/dev/null
 
 protos: setup ## generate Python from all protos
 	@$(RUN) -m tools.protos generate

@@ -24,9 +24,9 @@ from braid.api.registry.v1.stream_pb2 import LaneSpec, Stream, StreamSpec
 from braid.kernel.ids import ChannelId
 from braid.spark import BraidDataSource
 from devmesh.enroll import enroll
-from devmesh.java import java_binary
 from devmesh.mesh import DevMesh
 from devmesh.registration import Address
+from devmesh.toolchain.java import java_binary
 
 STREAM: Final = "logs"
 CLUSTER: Final = "bench"

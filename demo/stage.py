@@ -14,8 +14,8 @@ from typing import Final, NamedTuple, TypeVar
 from demo.display import Display
 from demo.evidence import Evidence
 from demo.tails import Tail, newest_line
-from devmesh.guard import spawn_guarded
-from devmesh.spark_archive import short_lived_options
+from devmesh.archives.spark import short_lived_options
+from devmesh.processes.guard import spawn_guarded
 
 T = TypeVar("T")
 

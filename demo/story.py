@@ -29,8 +29,8 @@ from demo.table import compare, rows_in
 from demo.verdict import Scenes, Verdict
 from devmesh.documents import Ready
 from devmesh.files import DirectoryLock, MeshFiles
-from devmesh.jars import KAFKA_VERSION
 from devmesh.mesh import DevMesh
+from devmesh.toolchain.jars import KAFKA_VERSION
 
 CLUSTERS: Final = ("east", "west")
 MEMBERS: Final = ("member-1", "member-2", "member-3")

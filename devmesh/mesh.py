@@ -28,7 +28,7 @@ from devmesh.config import DERIVED_REPLICAS, MeshConfig
 from devmesh.control import Answer, ask, error_from
 from devmesh.documents import MeshStatus, Ready, ready_from_json, status_from_json
 from devmesh.files import DirectoryLock, MeshFiles
-from devmesh.guard import spawn_guarded
+from devmesh.processes.guard import spawn_guarded
 from devmesh.processes.wall_clock import offset_text, parse_offset, set_off
 from devmesh.supervision import Kind
 

@@ -11,7 +11,7 @@ from devmesh import roster
 from devmesh.config import Layout
 from devmesh.documents import BrokerAddress, ClusterAddress, MeshStatus, ProcessStatus, Ready, ServiceAddress
 from devmesh.files import MeshFiles
-from devmesh.process import ServiceProcess
+from devmesh.processes.process import ServiceProcess
 from devmesh.roster import Held
 from devmesh.supervision import Wish
 from devmesh.verbs import is_paused

@@ -7,19 +7,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from braid.kernel.errors import NotFound
-from devmesh.archiving import ensure_archive
+from devmesh.archives.making import ensure_archive
 from devmesh.blueprint import ENDPOINT_PORT, StorePlace, store_url, wanted_ports
 from devmesh.config import Layout, MeshConfig
-from devmesh.etcd_binary import etcd_binary
 from devmesh.files import MeshFiles
-from devmesh.jars import KAFKA_VERSION, is_cached, kafka_classpath
-from devmesh.java import java_binary
-from devmesh.jvm import KafkaJvm
-from devmesh.ports import PortClaims
-from devmesh.process import EtcdProcess, Process, ServiceProcess
 from devmesh.processes.kafka_cluster import make_cluster
+from devmesh.processes.ports import PortClaims
+from devmesh.processes.process import EtcdProcess, Process, ServiceProcess
 from devmesh.processes.wall_clock import set_off
 from devmesh.supervision import Kind, Sight, Wish
+from devmesh.toolchain.etcd_binary import etcd_binary
+from devmesh.toolchain.jars import KAFKA_VERSION, is_cached, kafka_classpath
+from devmesh.toolchain.java import java_binary
+from devmesh.toolchain.jvm import KafkaJvm
 
 Say = Callable[[str], None]
 

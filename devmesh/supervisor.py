@@ -24,14 +24,14 @@ from braid.kernel.limits import (
 )
 from devmesh import roster, verbs
 from devmesh.blueprint import kind_of
-from devmesh.brokers import KafkaBroker
 from devmesh.config import Layout, MeshConfig, Remembered, lay_out
 from devmesh.control import Answer, ControlServer
 from devmesh.documents import Ready
 from devmesh.files import DirectoryLock, MeshFiles, remove, write_whole
-from devmesh.ports import PortClaims
-from devmesh.process import last_words
+from devmesh.processes.brokers import KafkaBroker
 from devmesh.processes.kafka_cluster import end_stragglers, stop_together, wait_in_sync
+from devmesh.processes.ports import PortClaims
+from devmesh.processes.process import last_words
 from devmesh.registration import Address, Registration
 from devmesh.report import ready_document, ready_page, status_document
 from devmesh.roster import Held, Say

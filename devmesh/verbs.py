@@ -8,7 +8,7 @@ import psutil
 
 from braid.kernel.errors import Refused, Unavailable
 from braid.kernel.limits import DEV_POLL_SECONDS, DEV_STEP_SECONDS, DEV_STOP_SECONDS
-from devmesh.process import Process
+from devmesh.processes.process import Process
 from devmesh.supervision import Wish
 
 # What a verb makes people want of the process.

@@ -11,7 +11,7 @@ from hypothesis import settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
-from devmesh.spark_archive import short_lived_options
+from devmesh.archives.spark import short_lived_options
 from tests.support import judging
 from tests.support.parallel import LoadGroundScheduling
 

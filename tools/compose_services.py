@@ -10,8 +10,8 @@ from typing import Final
 
 from devmesh import blueprint
 from devmesh.blueprint import BrokerPlace, ServicePlace, StorePlace, kind_of
-from devmesh.etcd_binary import ETCD_VERSION
-from devmesh.jars import KAFKA_VERSION
+from devmesh.toolchain.etcd_binary import ETCD_VERSION
+from devmesh.toolchain.jars import KAFKA_VERSION
 
 Value = str | int | float | bool | Sequence["Value"] | Mapping[str, "Value"]
 Service = dict[str, Value]
@@ -78,7 +78,7 @@ def cluster_id(name: str) -> str:
 
 
 def broker_check(port: int) -> list[str]:
-    """Asks a broker for metadata, as `devmesh.brokers` does, with what its image has: an open port proves little."""
+    """Asks a broker for metadata, as `processes.brokers` does, with what its image has: an open port proves little."""
     request = "".join(f"\\{byte:03o}" for byte in blueprint.METADATA_REQUEST)
     size = blueprint.METADATA_ANSWER_BYTES
     answer = f"timeout 3 head -c {size} <&3 | tail -c 4 | tr -d '\\000' | grep -q ."

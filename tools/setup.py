@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from devmesh.installing import install_command
+from devmesh.toolchain.installing import install_command
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 VENV: Final = ROOT / ".venv"
@@ -68,13 +68,13 @@ def compile_sources() -> None:
 
 def obtain_kafka() -> None:
     """Checks Java and has Kafka's jars in the cache."""
-    _run([str(PYTHON), "-m", "devmesh.java"], "Kafka cannot run here")
-    _run([str(PYTHON), "-m", "devmesh.jars"], "Kafka's jars are not to be had")
+    _run([str(PYTHON), "-m", "devmesh.toolchain.java"], "Kafka cannot run here")
+    _run([str(PYTHON), "-m", "devmesh.toolchain.jars"], "Kafka's jars are not to be had")
 
 
 def archive_classes() -> None:
     """Makes Kafka's starts cheaper. That may fail: it says so by itself, and everything works without."""
-    subprocess.run([str(PYTHON), "-m", "devmesh.archiving"], cwd=ROOT, check=False)
+    subprocess.run([str(PYTHON), "-m", "devmesh.archives.making"], cwd=ROOT, check=False)
 
 
 def install(*arguments: str) -> None:

@@ -13,9 +13,9 @@ import uvloop
 
 from bench.harness.arguments import Asked, asked
 from bench.harness.tables import Table
-from devmesh.brokers import KafkaBroker
-from devmesh.jars import kafka_classpath
-from devmesh.java import java_binary
+from devmesh.processes.brokers import KafkaBroker
+from devmesh.toolchain.jars import kafka_classpath
+from devmesh.toolchain.java import java_binary
 from tests.support.brokers import free_port
 
 READY_SECONDS: Final = 60.0

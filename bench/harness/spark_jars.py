@@ -14,10 +14,10 @@ from typing import Final
 
 from braid.kernel.errors import Unavailable
 from braid.kernel.limits import TOOL_RESOLVE_SECONDS
-from devmesh.cache import cache_directory, resolving
-from devmesh.installing import install_command
-from devmesh.jars import ivy_jar
-from devmesh.java import java_binary
+from devmesh.toolchain.cache import cache_directory, resolving
+from devmesh.toolchain.installing import install_command
+from devmesh.toolchain.jars import ivy_jar
+from devmesh.toolchain.java import java_binary
 
 COORDINATES: Final = (
     ("org.apache.spark", "spark-sql-kafka-0-10_2.13", "4.2.0"),

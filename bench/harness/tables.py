@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from bench.harness.rounds import Basis, Row
-from devmesh.jars import KAFKA_VERSION
+from devmesh.toolchain.jars import KAFKA_VERSION
 
 DIRECTORY: Final = Path("build/bench")
 _VERSIONED: Final = ("aiokafka", "grpcio", "numpy", "pyarrow", "pyspark")

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from devmesh.guard import spawn_guarded
+from devmesh.processes.guard import spawn_guarded
 from tests.e2e.chaos.field import StuckError, now_ms
 from tests.e2e.chaos.fleet import ROOT
 from tests.support.feeding import fed

@@ -304,7 +304,7 @@ def test_a_half_written_database_is_named(tmp_path: Path) -> None:
 
 
 def test_no_java_is_said_with_how_to_install_it(tmp_path: Path) -> None:
-    code = "import devmesh.java; devmesh.java._JVM_DIRECTORIES = (); from braid.cli import main; main()"
+    code = "from devmesh.toolchain import java; java._JVM_DIRECTORIES = (); from braid.cli import main; main()"
     command = [sys.executable, "-c", code, "dev", "--dir", str(tmp_path)]
     root = Path(__file__).parents[2]
     environment = {**os.environ, "PATH": "/nonexistent", "JAVA_HOME": "", "PYTHONPATH": str(root)}

@@ -64,8 +64,8 @@ def test_the_wheel_carries_what_the_mesh_needs(wheel: Path) -> None:
         "braid/py.typed",
         "braid/_mesh/services/registry/__main__.py",
         "braid/_mesh/services/assigner/__main__.py",
-        "braid/_mesh/devmesh/kafka-4.3.1.sha256",
-        "braid/_mesh/devmesh/etcd/go.sum",
+        "braid/_mesh/devmesh/toolchain/kafka-4.3.1.sha256",
+        "braid/_mesh/devmesh/toolchain/etcd/go.sum",
     } <= names
     assert not [name for name in names if "/tests/" in name or name.endswith((".pyc", ".log"))]
 
@@ -90,7 +90,8 @@ def test_services_are_importable_only_once_asked_for(clean_venv: Path) -> None:
 
 
 def test_a_process_of_the_mesh_starts(clean_venv: Path) -> None:
-    code = "import subprocess, sys, braid._mesh; sys.exit(subprocess.call(braid._mesh.mesh_command('devmesh.java')))"
+    command = "braid._mesh.mesh_command('devmesh.toolchain.java')"
+    code = f"import subprocess, sys, braid._mesh; sys.exit(subprocess.call({command}))"
     run([str(clean_venv / "bin" / "python"), "-c", code], clean_venv)
 
 

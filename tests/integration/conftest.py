@@ -11,8 +11,8 @@ from typing import Final
 
 import pytest
 
-from devmesh.brokers import KafkaBroker
 from devmesh.mesh import DevMesh
+from devmesh.processes.brokers import KafkaBroker
 from tests.support.brokers import STOCK_SESSION, running_broker
 from tests.support.grounds import GROUNDS, Grounds, fixtures_of, together
 from tests.support.mesh import running_mesh

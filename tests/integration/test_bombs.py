@@ -20,8 +20,8 @@ from braid.kafka.protocol.wire import Wire
 from braid.kafka.security import Security
 from braid.kernel.limits import INFLATED_RECORD_BYTES_MAX
 from braid.kernel.ports import DamagedBatch, TopicPartition
-from devmesh.brokers import KafkaBroker
 from devmesh.mesh import DevMesh
+from devmesh.processes.brokers import KafkaBroker
 from tests.support.batches import BROKER_SECONDS, NAMES, bomb, packed, produce_raw, raw_batch, record_bytes, write_raw
 from tests.support.bomb_reader import Cost, read_with_a_fetcher
 from tests.support.patience import until

@@ -13,14 +13,14 @@ import pytest
 from braid.kafka.cluster import AioKafka
 from braid.kernel.errors import NotFound, Refused, Unavailable
 from braid.kernel.ports import KafkaAdmin, TopicPartition
-from devmesh.archiving import ensure_archive
-from devmesh.brokers import KafkaBroker
-from devmesh.cache import cache_directory
-from devmesh.class_archive import archive_options
-from devmesh.jars import kafka_classpath
-from devmesh.java import java_binary
-from devmesh.jvm import FORMAT_CLASS, KafkaJvm
-from devmesh.storage import template, template_name
+from devmesh.archives.making import ensure_archive
+from devmesh.processes.brokers import KafkaBroker
+from devmesh.processes.storage import template, template_name
+from devmesh.toolchain.cache import cache_directory
+from devmesh.toolchain.class_archive import archive_options
+from devmesh.toolchain.jars import kafka_classpath
+from devmesh.toolchain.java import java_binary
+from devmesh.toolchain.jvm import FORMAT_CLASS, KafkaJvm
 from tests.support.brokers import READY_SECONDS, free_port, new_broker, running_broker
 from tests.support.patience import POLL_SECONDS, Deadline
 

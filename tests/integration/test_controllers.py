@@ -10,7 +10,7 @@ from braid.kafka.cluster import AioKafka
 from braid.kernel.errors import AlreadyExists, BraidError, ClusterUnavailable
 from braid.kernel.limits import KAFKA_CALL_SECONDS
 from braid.kernel.ports import KafkaAdmin, TopicPartition
-from devmesh.brokers import KafkaBroker
+from devmesh.processes.brokers import KafkaBroker
 from tests.support.brokers import READY_SECONDS, parted_cluster, running_broker
 from tests.support.patience import POLL_SECONDS, Deadline, until
 from tests.support.wired_registry import ENOUGH_SECONDS, sending, wired_registry

@@ -12,8 +12,8 @@ import braid
 from braid.api.registry.v1 import cluster_pb2, stream_pb2
 from braid.api.registry.v1 import registry_service_pb2 as api
 from braid.kernel.errors import Refused
-from devmesh.brokers import KafkaBroker
 from devmesh.mesh import DevMesh
+from devmesh.processes.brokers import KafkaBroker
 from tests.support.patience import until
 
 pytestmark = [pytest.mark.real, pytest.mark.untimed, pytest.mark.timeout(600)]

@@ -14,7 +14,7 @@ from typing import Final
 import pytest
 import pytest_asyncio
 
-from devmesh.brokers import KafkaBroker
+from devmesh.processes.brokers import KafkaBroker
 from tests.support.assigner_pair import (
     ASSIGNERS,
     GRACE_SECONDS,

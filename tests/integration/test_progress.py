@@ -19,8 +19,8 @@ from braid.client.ports import system_ports
 from braid.kernel.envelope import decode
 from braid.kernel.ports import Committed, TopicPartition
 from braid.kernel.progress_fields import SpillPointer
-from devmesh.brokers import KafkaBroker
 from devmesh.mesh import DevMesh
+from devmesh.processes.brokers import KafkaBroker
 from tests.support.brokers import running_broker
 from tests.support.mesh import running_mesh
 from tests.support.patience import until

@@ -18,7 +18,7 @@ from braid.kernel.errors import AlreadyExists, BraidError, ClusterUnavailable, I
 from braid.kernel.ports import KafkaAdmin, TopicPartition
 from braid.rpc.grpc_transport import GrpcTransport
 from braid.rpc.mesh_client import Directory, ServiceClient
-from devmesh.brokers import KafkaBroker
+from devmesh.processes.brokers import KafkaBroker
 from tests.support.brokers import running_broker
 from tests.support.patience import in_time, until
 

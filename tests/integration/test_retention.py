@@ -14,8 +14,8 @@ from braid.api.registry.v1 import registry_service_pb2 as api
 from braid.kafka.cluster import AioKafka
 from braid.kernel.errors import ClusterUnavailable
 from braid.kernel.ports import KafkaAdmin, OffsetAt, TopicPartition
-from devmesh.brokers import KafkaBroker
 from devmesh.mesh import DevMesh
+from devmesh.processes.brokers import KafkaBroker
 from services.registry.model.topics import HOUR_MS
 from tests.support.brokers import READY_SECONDS, running_broker
 from tests.support.patience import until

@@ -24,7 +24,7 @@ from braid.kafka.cluster import AioKafka
 from braid.kernel.errors import Retryable
 from braid.kernel.ids import ChannelId
 from braid.kernel.ports import TopicPartition
-from devmesh.brokers import KafkaBroker
+from devmesh.processes.brokers import KafkaBroker
 
 RECORDS: Final = 150_000
 TURNS: Final = 3

@@ -29,7 +29,7 @@ from braid.host.system import system_host
 from braid.runtime.kinds import RecordedEvent
 from braid.runtime.opening import open_store
 from braid.runtime.serving import event_record
-from devmesh.guard import spawn_guarded
+from devmesh.processes.guard import spawn_guarded
 from services.assigner.reconciler.group_loop import GROUPS
 from tests.e2e.chaos.clusters import cluster_facts
 from tests.e2e.chaos.histories import Histories

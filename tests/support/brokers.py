@@ -9,12 +9,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from devmesh.blueprint import STOCK_SESSION as STOCK_SESSION
-from devmesh.brokers import KafkaBroker
-from devmesh.jars import KAFKA_VERSION, kafka_classpath
-from devmesh.java import java_binary
-from devmesh.jvm import KafkaJvm
+from devmesh.processes.brokers import KafkaBroker
 from devmesh.processes.kafka_cluster import KafkaCluster, make_cluster
-from devmesh.storage import copy_template, new_kafka_id, template
+from devmesh.processes.storage import copy_template, new_kafka_id, template
+from devmesh.toolchain.jars import KAFKA_VERSION, kafka_classpath
+from devmesh.toolchain.java import java_binary
+from devmesh.toolchain.jvm import KafkaJvm
 
 READY_SECONDS = 240.0  # one that ends is noticed at once: this only ends a hang
 

@@ -17,12 +17,12 @@ from typing import Final
 
 import yaml
 
-from devmesh.class_archive import archive_options
-from devmesh.etcd_binary import etcd_binary
-from devmesh.guard import spawn_guarded
-from devmesh.jars import kafka_classpath
-from devmesh.java import SHORT_LIVED_JVM, java_binary
-from devmesh.jvm import KafkaJvm
+from devmesh.processes.guard import spawn_guarded
+from devmesh.toolchain.class_archive import archive_options
+from devmesh.toolchain.etcd_binary import etcd_binary
+from devmesh.toolchain.jars import kafka_classpath
+from devmesh.toolchain.java import SHORT_LIVED_JVM, java_binary
+from devmesh.toolchain.jvm import KafkaJvm
 from tests.support.etcd_process import free_ports
 
 ROOT: Final = Path(__file__).resolve().parents[2]

@@ -17,8 +17,8 @@ from braid.kernel.errors import StoreUnavailable
 from braid.stores.etcd import keys, requests
 from braid.stores.etcd.client import RANGE, EtcdClient, Method
 from braid.stores.etcd_wire import etcd_pb2 as wire
-from devmesh.etcd_binary import etcd_binary
-from devmesh.guard import spawn_guarded
+from devmesh.processes.guard import spawn_guarded
+from devmesh.toolchain.etcd_binary import etcd_binary
 
 COMPACT: Final = Method("/etcdserverpb.KV/Compact", wire.CompactionRequest, wire.CompactionResponse)
 STATUS: Final = Method("/etcdserverpb.Maintenance/Status", wire.StatusRequest, wire.StatusResponse)

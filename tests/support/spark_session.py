@@ -8,7 +8,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from braid.spark import BraidDataSource
-from devmesh.java import java_binary
+from devmesh.toolchain.java import java_binary
 from pipelines.interpreter import local_python
 
 

@@ -29,7 +29,7 @@ from braid.runtime.replica import Replica
 from braid.runtime.service import Service
 from braid.stores.memory import MemoryStore
 from braid.stores.memory_server import MemoryStoreServer
-from devmesh.brokers import KafkaBroker
+from devmesh.processes.brokers import KafkaBroker
 from services.assigner.servicer.service import Assigner
 from services.registry.service import RegistryService
 from tests.support.patience import until

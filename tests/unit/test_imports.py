@@ -15,7 +15,7 @@ PACKAGES: Final = (
     *("pipelines", "console", "devmesh", "demo", "braid.archive", "braid.drill"),
 )
 
-ROOMS: Final = ("services/*", "braid/cli", "braid/kafka")  # whose packages have layers
+ROOMS: Final = ("services/*", "braid/cli", "braid/kafka", "devmesh")  # whose packages have layers
 
 # (module, statement): each must be refused.
 MUTANTS: Final = (
@@ -73,7 +73,7 @@ MUTANTS: Final = (
     ("services.dlq.index.letter_index", "import braid.client"),
     ("pipelines.jobs", "import braid.kafka"),
     ("console.server", "import braid.stores"),
-    ("devmesh.processes", "import braid.client"),
+    ("devmesh.processes.ports", "import braid.client"),
     ("demo.acts", "import services"),
     ("demo.ledger", "import braid"),
     ("demo.tests", "import tests"),
@@ -88,6 +88,7 @@ LAYER_MUTANTS: Final = (
     ("services.lagmon.model.lag", "import services.lagmon.policy"),
     ("braid.kafka.batches.batch", "import braid.kafka.admin"),
     ("braid.cli.resources.lag", "import braid.cli.doctor.verbs"),
+    ("devmesh.toolchain.jars", "import devmesh.mesh"),
 )
 
 ALLOWED: Final = (

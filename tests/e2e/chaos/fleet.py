@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from devmesh.guard import spawn_guarded
+from devmesh.processes.guard import spawn_guarded
 from tests.e2e.chaos.entering import TOLD
 from tests.support.patience import Deadline
 

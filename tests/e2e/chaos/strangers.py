@@ -14,7 +14,7 @@ from braid.api.registry.v1.cluster_pb2 import Cluster, ClusterSpec
 from braid.api.registry.v1.registry_service_pb2 import CreateClusterRequest, GetClusterRequest
 from braid.kernel.errors import BraidError
 from braid.rpc.mesh_client import ServiceClient
-from devmesh.process import ServiceProcess
+from devmesh.processes.process import ServiceProcess
 from tests.e2e.chaos.clock_faults import leads_anew, topics
 from tests.e2e.chaos.field import Field, StuckError, now_ms
 from tests.support.brokers import free_port

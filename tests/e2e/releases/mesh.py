@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Final
 
 from devmesh.blueprint import service_command
-from devmesh.brokers import KafkaBroker
-from devmesh.process import ServiceProcess
+from devmesh.processes.brokers import KafkaBroker
+from devmesh.processes.process import ServiceProcess
 from tests.support.brokers import free_port, running_broker
 from tests.support.last_release import unpacked
 

@@ -14,7 +14,7 @@ from braid.kafka.protocol.wire import ANY_BROKER, Wire
 from braid.kafka.security import Security
 from braid.kernel.limits import INFLATED_RECORD_BYTES_MAX
 from braid.kernel.ports import Generation, TopicPartition
-from devmesh.brokers import KafkaBroker
+from devmesh.processes.brokers import KafkaBroker
 from tests.contract.kafka.rig import Rig
 from tests.e2e.chaos.disks import batches_in
 from tests.support.batches import bomb, produce_raw, raw_batch

@@ -22,8 +22,8 @@ from braid.kafka.cluster import AioKafka
 from braid.kernel.envelope import decode
 from braid.kernel.errors import Fenced, TopicSealed
 from braid.kernel.ports import Committed, Generation, KafkaAdmin, KafkaOffsets, TopicPartition
-from devmesh.brokers import KafkaBroker
 from devmesh.mesh import DevMesh
+from devmesh.processes.brokers import KafkaBroker
 from tests.support.grounds import HEALTHY_SECONDS
 from tests.support.patience import until
 from tests.support.stuck_member import left_of

@@ -13,7 +13,7 @@ from braid.kafka.protocol.wire import ANY_BROKER, Wire
 from braid.kafka.security import Security
 from braid.kernel.errors import ClusterAccessDenied
 from braid.kernel.ports import Committed, Isolation, KafkaCluster, KafkaFetcher, TopicPartition
-from devmesh.brokers import KafkaBroker
+from devmesh.processes.brokers import KafkaBroker
 from tests.support.brokers import READY_SECONDS, free_port, new_broker
 from tests.support.patience import until
 

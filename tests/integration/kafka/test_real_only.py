@@ -12,7 +12,7 @@ from aiokafka import AIOKafkaProducer
 from braid.kafka.cluster import AioKafka
 from braid.kernel.errors import BraidError, NotFound, OffsetOutOfRange
 from braid.kernel.ports import FetchedRecords, Isolation, KafkaCluster, KafkaFetcher, TopicPartition
-from devmesh.brokers import KafkaBroker
+from devmesh.processes.brokers import KafkaBroker
 from tests.contract.kafka.rig import ENOUGH_SECONDS, Rig, values_of, write
 from tests.support.brokers import running_broker
 from tests.support.patience import until

@@ -15,9 +15,9 @@ from typing import Final
 
 import pytest
 
-from devmesh.brokers import KafkaBroker
-from devmesh.jars import KAFKA_VERSION, PLAYED_VERSIONS
 from devmesh.mesh import DevMesh
+from devmesh.processes.brokers import KafkaBroker
+from devmesh.toolchain.jars import KAFKA_VERSION, PLAYED_VERSIONS
 from tests.contract.kafka import admin_bodies, epoch_bodies, membership_bodies, offsets_bodies
 from tests.contract.kafka.rig import Body, Rig, body_name, write
 from tests.integration.kafka.release_ledger import keep_ledger

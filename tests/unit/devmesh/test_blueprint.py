@@ -8,10 +8,11 @@ from typing import Final
 
 import pytest
 
-from devmesh import blueprint, brokers, process, roster
+from devmesh import blueprint, roster
 from devmesh.blueprint import StorePlace, instance_names, kind_of, store_arguments, store_url, wanted_ports
 from devmesh.config import MeshConfig, Remembered, lay_out
 from devmesh.files import MeshFiles
+from devmesh.processes import brokers, process
 from devmesh.roster import Tools
 from devmesh.supervision import Kind
 from tests.support.compose import broker_properties, read_compose

@@ -285,7 +285,7 @@ async def test_a_service_that_does_not_stay_up_ends_the_start_with_its_reason(
 
 
 async def test_a_start_that_hangs_names_who_is_not_ready(mesh: Mesh, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("devmesh.process.DEV_STOP_SECONDS", 0.2)
+    monkeypatch.setattr("devmesh.processes.process.DEV_STOP_SECONDS", 0.2)
     monkeypatch.setattr("devmesh.supervisor.DEV_READY_SECONDS", 4.0)
     mesh.cluster.code = mesh.cluster.code.replace("up", "never")
     with pytest.raises(Unavailable, match=r"not ready after 4 s: east \(the logs"):

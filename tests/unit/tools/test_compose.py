@@ -11,7 +11,7 @@ import yaml
 
 from braid.cli.manifests.declarations import read_files
 from devmesh.enroll import parse_clusters
-from devmesh.jars import KAFKA_VERSION
+from devmesh.toolchain.jars import KAFKA_VERSION
 from pipelines.event_store import arguments
 from tests.support.compose import COMPOSE, ROOT, Composed, read_compose, start_order
 from tools import compose

@@ -75,10 +75,14 @@ def test_a_failed_install_is_quoted_and_leaves_no_stamp(checkout: Path, capsys: 
 
 
 def test_without_java_nothing_is_downloaded(checkout: Path) -> None:
-    write_tool(setup.PYTHON.parent, "python", f"{noting(checkout)}\nsys.exit('devmesh.java' in sys.argv and 'no Java')")
+    write_tool(
+        setup.PYTHON.parent,
+        "python",
+        f"{noting(checkout)}\nsys.exit('devmesh.toolchain.java' in sys.argv and 'no Java')",
+    )
     with pytest.raises(setup.SetupFailed, match="no Java"):
         setup.obtain_kafka()
-    assert calls(checkout) == "['-m', 'devmesh.java']"
+    assert calls(checkout) == "['-m', 'devmesh.toolchain.java']"
 
 
 @pytest.mark.slow
@@ -108,4 +112,4 @@ def test_our_own_modules_are_compiled_even_where_python_is_told_not_to(
 def test_no_class_archive_is_no_failure(checkout: Path) -> None:
     write_tool(checkout / ".venv" / "bin", "python", noting(checkout) + "; sys.exit(1)")
     setup.archive_classes()
-    assert "devmesh.archiving" in calls(checkout)
+    assert "devmesh.archives.making" in calls(checkout)

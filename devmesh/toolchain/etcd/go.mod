@@ -1,4 +1,4 @@
-module braid/devmesh/etcd
+module braid/devmesh/toolchain/etcd
 
 go 1.26.0
 

@@ -25,10 +25,10 @@ from devmesh.blueprint import (
     BrokerPlace,
     broker_settings,
 )
-from devmesh.class_archive import archive_options
-from devmesh.guard import spawn_guarded
-from devmesh.jvm import BROKER_CLASS, KafkaJvm
-from devmesh.storage import format_directory, is_formatted, new_kafka_id, properties_text
+from devmesh.processes.guard import spawn_guarded
+from devmesh.processes.storage import format_directory, is_formatted, new_kafka_id, properties_text
+from devmesh.toolchain.class_archive import archive_options
+from devmesh.toolchain.jvm import BROKER_CLASS, KafkaJvm
 
 _LOG_TAIL_BYTES: Final = 2_000
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from devmesh.cache import cache_directory, resolving
+from devmesh.toolchain.cache import cache_directory, resolving
 
 
 def test_the_cache_follows_xdg(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

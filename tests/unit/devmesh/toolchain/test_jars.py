@@ -10,8 +10,8 @@ from typing import Final
 import pytest
 
 from braid.kernel.errors import Unavailable
-from devmesh import jars
-from devmesh.jars import expected_checksums, kafka_classpath, resolve_kafka, verify
+from devmesh.toolchain import jars
+from devmesh.toolchain.jars import expected_checksums, kafka_classpath, resolve_kafka, verify
 from tests.support.fake_tools import only_on_path, write_tool
 
 JARS: Final = {"kafka-clients-4.3.1.jar": b"clients", "slf4j-nop-1.7.36.jar": b"nop"}

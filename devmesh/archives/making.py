@@ -1,7 +1,7 @@
 """Makes class archives, once per machine: that of Kafka's JVMs by a broker that is thrown away.
 
 It only makes starts cheaper: where it cannot be made, that is said in a line and remembered, and brokers start as ever.
-Run as `python -m devmesh.archiving` to make it now, also where that failed before.
+Run as `python -m devmesh.archives.making` to make it now, also where that failed before.
 """
 
 import os
@@ -14,13 +14,13 @@ from typing import Final
 from braid.kernel.errors import BraidError, Unavailable
 from braid.kernel.limits import ARCHIVE_SECONDS, ARCHIVES_KEPT_MAX
 from devmesh.blueprint import CLUSTER_PORT
-from devmesh.brokers import KafkaBroker
-from devmesh.cache import resolving
-from devmesh.class_archive import FAILED, archive_entry, archive_name, find_archive
-from devmesh.jars import kafka_classpath
-from devmesh.java import java_binary
-from devmesh.jvm import KafkaJvm
-from devmesh.ports import PortClaims
+from devmesh.processes.brokers import KafkaBroker
+from devmesh.processes.ports import PortClaims
+from devmesh.toolchain.cache import resolving
+from devmesh.toolchain.class_archive import FAILED, archive_entry, archive_name, find_archive
+from devmesh.toolchain.jars import kafka_classpath
+from devmesh.toolchain.java import java_binary
+from devmesh.toolchain.jvm import KafkaJvm
 
 _PORT: Final = CLUSTER_PORT + 500  # away from those that meshes want
 _LOG_TAIL_BYTES: Final = 500

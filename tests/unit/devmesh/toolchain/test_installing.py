@@ -2,7 +2,7 @@
 
 import pytest
 
-from devmesh.installing import install_command
+from devmesh.toolchain.installing import install_command
 
 
 @pytest.mark.parametrize(

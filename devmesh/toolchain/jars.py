@@ -1,7 +1,7 @@
 """Kafka's jars: resolved once by Maven coordinates, checked against committed checksums, kept in the user's cache.
 
 `mvn` resolves them where it is installed, else the Ivy jar that PySpark's wheel carries. Both yield the same files.
-Run as `python -m devmesh.jars` to resolve them now.
+Run as `python -m devmesh.toolchain.jars` to resolve them now.
 """
 
 import hashlib
@@ -16,9 +16,9 @@ from typing import Final
 
 from braid.kernel.errors import BraidError, Unavailable
 from braid.kernel.limits import TOOL_RESOLVE_SECONDS
-from devmesh.cache import cache_directory, resolving
-from devmesh.installing import install_command
-from devmesh.java import java_binary
+from devmesh.toolchain.cache import cache_directory, resolving
+from devmesh.toolchain.installing import install_command
+from devmesh.toolchain.java import java_binary
 
 KAFKA_VERSION: Final = "4.3.1"  # of a local mesh
 # Releases that the suite plays, the oldest supported one first.

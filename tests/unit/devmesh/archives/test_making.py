@@ -10,16 +10,16 @@ from typing import Final
 
 import pytest
 
-from devmesh.archiving import ensure_archive
-from devmesh.cache import cache_directory
-from devmesh.class_archive import FAILED, PREFIX, archive_entry, archive_options, find_archive
-from devmesh.java import java_banner
-from devmesh.jvm import BROKER_CLASS, KafkaJvm
+from devmesh.archives.making import ensure_archive
+from devmesh.toolchain.cache import cache_directory
+from devmesh.toolchain.class_archive import FAILED, PREFIX, archive_entry, archive_options, find_archive
+from devmesh.toolchain.java import java_banner
+from devmesh.toolchain.jvm import BROKER_CLASS, KafkaJvm
 from tests.support.fake_java import ARCHIVE, BANNER, calls, fake_java, go_wrong
 from tests.support.patience import wait
 
 _MAKE: Final = (
-    "import sys; from devmesh.archiving import ensure_archive; from devmesh.jvm import KafkaJvm\n"
+    "import sys; from devmesh.archives.making import ensure_archive; from devmesh.toolchain.jvm import KafkaJvm\n"
     "ensure_archive(KafkaJvm(*sys.argv[1:]), print)"
 )
 

@@ -1,6 +1,6 @@
 """Finds the Java that runs Kafka: version 17 or 21, from JAVA_HOME, PATH or where distributions put it.
 
-Run as `python -m devmesh.java` to see which.
+Run as `python -m devmesh.toolchain.java` to see which.
 """
 
 import functools
@@ -15,7 +15,7 @@ from typing import Final
 
 from braid.kernel.errors import BraidError, Unavailable
 from braid.kernel.limits import TOOL_PROBE_SECONDS
-from devmesh.installing import install_command
+from devmesh.toolchain.installing import install_command
 
 SUPPORTED: Final = (17, 21)
 

@@ -6,10 +6,17 @@ from pathlib import Path
 import pytest
 
 from braid.kernel.errors import Unavailable
-from devmesh import storage
 from devmesh.blueprint import BrokerPlace, broker_settings
-from devmesh.jvm import FORMAT_CLASS, KafkaJvm
-from devmesh.storage import format_directory, is_formatted, new_kafka_id, properties_text, template, with_values
+from devmesh.processes import storage
+from devmesh.processes.storage import (
+    format_directory,
+    is_formatted,
+    new_kafka_id,
+    properties_text,
+    template,
+    with_values,
+)
+from devmesh.toolchain.jvm import FORMAT_CLASS, KafkaJvm
 from tests.support.fake_java import CHECKPOINT, calls, fake_java
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from braid.kernel.errors import Refused, Unavailable
 from devmesh.blueprint import StorePlace
-from devmesh.process import EtcdProcess, ServiceProcess
+from devmesh.processes.process import EtcdProcess, ServiceProcess
 from tests.support.sleepers import BROKEN, HEEDLESS, PLAIN, Sleeper
 
 _SERVICE = """
@@ -41,7 +41,7 @@ def test_a_life_in_order(sleeper: Sleeper) -> None:
 
 
 def test_one_that_does_not_heed_is_ended_by_force(sleeper: Sleeper, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("devmesh.process.DEV_STOP_SECONDS", 0.2)
+    monkeypatch.setattr("devmesh.processes.process.DEV_STOP_SECONDS", 0.2)
     sleeper.code = HEEDLESS
     sleeper.start()
     sleeper.wait_ready(10.0)

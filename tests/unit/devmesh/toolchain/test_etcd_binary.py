@@ -6,7 +6,7 @@ from typing import Final
 import pytest
 
 from braid.kernel.errors import Unavailable
-from devmesh.etcd_binary import etcd_binary, etcd_version, is_sound
+from devmesh.toolchain.etcd_binary import etcd_binary, etcd_version, is_sound
 from tests.support.fake_tools import only_on_path, write_tool
 
 # What the stand-in for `go` does: writes a file where the binary shall be.

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from braid.kernel.errors import Unavailable
-from devmesh import spark_archive
-from devmesh.java import SHORT_LIVED_JVM, java_banner
-from devmesh.spark_archive import ensure_spark_archive, short_lived_options, spark_jars
+from devmesh.archives import spark as spark_archive
+from devmesh.archives.spark import ensure_spark_archive, short_lived_options, spark_jars
+from devmesh.toolchain.java import SHORT_LIVED_JVM, java_banner
 from tests.support.fake_java import fake_java
 from tests.support.fake_tools import write_tool
 

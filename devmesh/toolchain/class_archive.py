@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from devmesh.cache import cache_directory
-from devmesh.jars import KAFKA_VERSION
-from devmesh.java import java_banner
-from devmesh.jvm import KafkaJvm
+from devmesh.toolchain.cache import cache_directory
+from devmesh.toolchain.jars import KAFKA_VERSION
+from devmesh.toolchain.java import java_banner
+from devmesh.toolchain.jvm import KafkaJvm
 
 PREFIX: Final = f"kafka-{KAFKA_VERSION}-classes-"
 FAILED: Final = "failed"  # a file in an entry: why no archive could be made

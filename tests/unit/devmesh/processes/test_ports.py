@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from braid.kernel.errors import Refused
-from devmesh.ports import PortClaims, is_free
+from devmesh.processes.ports import PortClaims, is_free
 from tests.support.brokers import free_port
 
-_CLAIM = "import sys; from pathlib import Path; from devmesh.ports import PortClaims; "
+_CLAIM = "import sys; from pathlib import Path; from devmesh.processes.ports import PortClaims; "
 
 
 def test_a_claimed_port_is_passed_over_by_others(tmp_path: Path) -> None:
@@ -43,13 +43,13 @@ def test_a_port_in_use_is_passed_over(tmp_path: Path) -> None:
 def test_a_port_comes_back_with_the_end_of_its_process(tmp_path: Path) -> None:
     port = free_port()
     code = f"{_CLAIM} PortClaims(Path(sys.argv[1])).claim_exactly({port}); import os; os._exit(9)"
-    subprocess.run([sys.executable, "-c", code, str(tmp_path)], cwd=Path(__file__).parents[3])
+    subprocess.run([sys.executable, "-c", code, str(tmp_path)], cwd=Path(__file__).parents[4])
     with PortClaims(tmp_path) as claims:
         assert claims.claim_again(port, 1024) == port
 
 
 def test_a_port_that_stays_taken_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("devmesh.ports.DEV_PORT_WAIT_SECONDS", 0.1)
+    monkeypatch.setattr("devmesh.processes.ports.DEV_PORT_WAIT_SECONDS", 0.1)
     first = free_port()
     with PortClaims(tmp_path) as ours, PortClaims(tmp_path) as theirs:
         taken = theirs.claim_above(first)

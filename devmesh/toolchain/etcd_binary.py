@@ -1,6 +1,6 @@
 """Finds an etcd server of a sound version on PATH, else builds the pinned one with Go into the user's cache.
 
-Run as `python -m devmesh.etcd_binary` to have one now.
+Run as `python -m devmesh.toolchain.etcd_binary` to have one now.
 """
 
 import functools
@@ -13,8 +13,8 @@ from typing import Final
 
 from braid.kernel.errors import BraidError, Unavailable
 from braid.kernel.limits import TOOL_PROBE_SECONDS, TOOL_RESOLVE_SECONDS
-from devmesh.cache import cache_directory, resolving
-from devmesh.installing import install_command
+from devmesh.toolchain.cache import cache_directory, resolving
+from devmesh.toolchain.installing import install_command
 
 ETCD_VERSION: Final = "3.7.3"
 

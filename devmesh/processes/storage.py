@@ -18,9 +18,9 @@ from typing import Final, NamedTuple
 from braid.kernel.errors import Unavailable
 from braid.kernel.limits import BROKER_FORMAT_SECONDS
 from devmesh.blueprint import BROKER_SETTINGS, BrokerPlace, broker_settings
-from devmesh.cache import cache_directory, resolving
-from devmesh.jars import KAFKA_VERSION
-from devmesh.jvm import FORMAT_CLASS, KafkaJvm
+from devmesh.toolchain.cache import cache_directory, resolving
+from devmesh.toolchain.jars import KAFKA_VERSION
+from devmesh.toolchain.jvm import FORMAT_CLASS, KafkaJvm
 
 META: Final = "meta.properties"
 CHECKPOINT: Final = "bootstrap.checkpoint"

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from braid.kernel.errors import Unavailable
-from devmesh.java import choose_java, java_binary, java_version
+from devmesh.toolchain.java import choose_java, java_binary, java_version
 from tests.support.fake_tools import write_tool
 
 

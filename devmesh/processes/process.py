@@ -1,4 +1,4 @@
-"""Our own processes of a mesh: service replicas and a single etcd, with the same verbs as `devmesh.brokers`.
+"""Our own processes of a mesh: service replicas and a single etcd, with the same verbs as `devmesh.processes.brokers`.
 
 Calls block: asynchronous callers run them beside their loop.
 """
@@ -18,8 +18,8 @@ from braid.kernel.errors import Refused, Unavailable
 from braid.kernel.limits import DEV_POLL_SECONDS, DEV_STOP_SECONDS
 from devmesh.blueprint import ServicePlace, StorePlace, service_command, service_settings, store_arguments
 from devmesh.files import remove
-from devmesh.guard import spawn_guarded
 from devmesh.processes import wall_clock
+from devmesh.processes.guard import spawn_guarded
 
 
 class Process(Protocol):

@@ -1,4 +1,4 @@
-"""Children of `devmesh.guard` live exactly as long as their parent wants, and never longer than it."""
+"""Children of `devmesh.processes.guard` live exactly as long as their parent wants, and never longer than it."""
 
 import signal
 import subprocess
@@ -9,16 +9,16 @@ from pathlib import Path
 
 import psutil
 
-from devmesh.guard import spawn_guarded
+from devmesh.processes.guard import spawn_guarded
 
 _PARENT = """
 import sys, time
 from pathlib import Path
-from devmesh.guard import spawn_guarded
+from devmesh.processes.guard import spawn_guarded
 print(spawn_guarded(["sleep", "60"], Path(sys.argv[1])).pid, flush=True)
 time.sleep(60)
 """
-_ROOT = Path(__file__).parents[3]
+_ROOT = Path(__file__).parents[4]
 
 
 def _wait_gone(pid: int) -> None:

@@ -1,7 +1,7 @@
 """Spark's JVMs that live for minutes: their options, and the class archive that spares them two fifths of a small job.
 
 Tests and the demo start many. The archive is made by a session that is thrown away, which takes as much as two such
-jobs: `python -m devmesh.spark_archive` makes it, nothing else does.
+jobs: `python -m devmesh.archives.spark` makes it, nothing else does.
 """
 
 import importlib.util
@@ -13,9 +13,9 @@ from typing import Final
 
 from braid.kernel.errors import BraidError, Unavailable
 from braid.kernel.limits import ARCHIVE_SECONDS
-from devmesh.archiving import Say, ensure
-from devmesh.class_archive import entry_of, sharing_options
-from devmesh.java import SHORT_LIVED_JVM, java_binary
+from devmesh.archives.making import Say, ensure
+from devmesh.toolchain.class_archive import entry_of, sharing_options
+from devmesh.toolchain.java import SHORT_LIVED_JVM, java_binary
 
 PREFIX: Final = "spark-classes-"
 

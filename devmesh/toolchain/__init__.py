@@ -1,0 +1,1 @@
+"""Java, Kafka and etcd on this machine: found, fetched, checked, kept."""
