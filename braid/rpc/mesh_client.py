@@ -93,6 +93,11 @@ class Directory:
         if address and address not in self.replicas(service):
             self._endpoints += (KnownEndpoint(service, "", address, True),)
 
+    def forget(self, address: str) -> None:
+        """A replica that was asked for a read does not answer: it is asked again once a refresh names it again."""
+        self._silent.add(address)
+        self._endpoints = tuple(known for known in self._endpoints if known.address != address)
+
     def heard(self, address: str) -> None:
         """Notes a sign of life: something came on a stream from there."""
         self._heard_at[address] = self._host.clock.elapsed()
@@ -259,7 +264,7 @@ class ServiceClient:
                 self._learn(address, error)
                 raise
             except (Unavailable, NotLeader) as error:
-                self._learn(address, error)
+                self._learn(address, error, any_replica)
                 await attempts.next(error)
 
     async def server_stream(
@@ -280,7 +285,7 @@ class ServiceClient:
             async for message in stream:
                 yield message
         except (Unavailable, NotLeader) as error:
-            self._learn(address, error)
+            self._learn(address, error, any_replica)
             raise
 
     async def duplex(self, method: str, response_type: type, *, any_replica: bool = False) -> DuplexCall:
@@ -294,7 +299,9 @@ class ServiceClient:
         address = await self._address(any_replica, wait=not any_replica)
         path = method_path(self._service, method)
         call = self._directory.channel(address).duplex(path, response_type, self._stream_options())
-        return _LearningCall(call, lambda error: self._learn(address, error), lambda: self._directory.heard(address))
+        return _LearningCall(
+            call, lambda error: self._learn(address, error, any_replica), lambda: self._directory.heard(address)
+        )
 
     def hearing(self) -> Callable[[], float]:
         """Tells, whenever it is asked, when whoever leads now gave a sign of life on any stream (`Clock.elapsed`)."""
@@ -324,11 +331,13 @@ class ServiceClient:
             return replicas[attempt % len(replicas)]
         return self._directory.leader(self._service)
 
-    def _learn(self, address: str, error: BraidError) -> None:
+    def _learn(self, address: str, error: BraidError, any_replica: bool = False) -> None:
         if isinstance(error, NotLeader):
             self._directory.learn_leader(self._service, error.leader if error.leader != address else "")
         elif address and self._directory.leader(self._service) == address:
             self._directory.learn_leader(self._service, "")
+        if any_replica and address and isinstance(error, Unavailable):
+            self._directory.forget(address)
 
 
 class _Attempts:

@@ -329,6 +329,32 @@ def test_reads_go_to_any_replica_but_spare_the_leader() -> None:
     run(scenario())
 
 
+@pytest.mark.parametrize("streamed", [False, True])
+def test_reads_find_a_replica_that_came_after_the_only_one_known_was_gone(streamed: bool) -> None:
+    """The directory was read while a replica was down; then that one returned, and the other went."""
+
+    async def scenario() -> None:
+        world = await World().start()
+        address = world.addresses.pop("assigner-1")
+        world.network.kill("assigner-1")
+        await world.directory.refresh()
+        world.addresses["assigner-1"] = address
+        await world.start_one("assigner-1")
+        world.addresses.pop("assigner-0")
+        world.network.kill("assigner-0")
+        world.leader = "assigner-1"
+        if streamed:
+            with pytest.raises(Unavailable):
+                call = await world.client.duplex("Talk", StringValue, any_replica=True)
+                await call.receive()
+            call = await world.client.duplex("Talk", StringValue, any_replica=True)
+            assert await call.receive() == StringValue(value="assigner-1")
+        else:
+            await world.client.unary("Read", StringValue(), StringValue, any_replica=True, timeout_seconds=10.0)
+
+    run(scenario())
+
+
 def test_a_stream_learns_who_leads() -> None:
     async def scenario() -> None:
         world = await World().start()
