@@ -182,7 +182,8 @@ class ObservedCluster(MemoryCluster):
 
     def alter_topic_config(self, topic: str, changes: Mapping[str, str | None]) -> None:
         """See `MemoryCluster`."""
-        partitions = [TopicPartition(topic, at) for at in range(self._partitions(topic))]
+        known = self.describe_topics([topic]).get(topic)
+        partitions = [TopicPartition(topic, at) for at in range(known.partitions if known else 0)]
         former = {each: self._limit(each) for each in partitions}
         super().alter_topic_config(topic, changes)
         if "max.message.bytes" in changes:

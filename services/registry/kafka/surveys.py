@@ -4,8 +4,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from braid.kernel.commit_epochs import newest_epoch
+from braid.kernel.errors import NotFound
 from braid.kernel.offset_ranges import Ranges, united
-from braid.kernel.ports import KafkaAdmin, OffsetAt, TopicPartition
+from braid.kernel.ports import KafkaAdmin, OffsetAt, TopicDescription, TopicPartition
 from services.registry.kafka.clients import Access
 from services.registry.kafka.reappeared import lies_there
 from services.registry.model.channels import Channel
@@ -34,10 +35,16 @@ async def read_written_ends(admin: KafkaAdmin, topic: str) -> Mapping[TopicParti
     `read_ends` tells only what all copies in sync have. A leader's own end is the end of its epoch (KIP-101, KIP-320).
     Where the epoch is an older one than the leader's, it is where that leader began: nobody wrote to sealed logs since.
     """
-    described = (await admin.describe_topics([topic]))[topic]
-    return await admin.epoch_ends(
-        {TopicPartition(topic, at): epoch for at, epoch in enumerate(described.leader_epochs)}
-    )
+    epochs = (await described(admin, topic)).leader_epochs
+    return await admin.epoch_ends({TopicPartition(topic, at): epoch for at, epoch in enumerate(epochs)})
+
+
+async def described(admin: KafkaAdmin, topic: str) -> TopicDescription:
+    """Describes a topic. Raises `NotFound` once it is gone: somebody may have deleted it since it was looked at."""
+    found = (await admin.describe_topics([topic])).get(topic)
+    if found is None:
+        raise NotFound(f"topic {topic} is gone")
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +123,7 @@ async def take(
 
 
 async def leaderless_of(admin: KafkaAdmin, channel: Channel) -> Collection[TopicPartition]:
-    leaders = (await admin.describe_topics([channel.topic]))[channel.topic].leaders
+    leaders = (await described(admin, channel.topic)).leaders
     return [TopicPartition(channel.topic, number) for number, leader in enumerate(leaders) if leader < 0]
 
 
