@@ -113,9 +113,7 @@ def recognise(connection: sqlite3.Connection, path: Path) -> bool:
     Raises:
         StoreUnavailable: it belongs to something else, or to a newer release.
     """
-    (application,) = connection.execute("PRAGMA application_id").fetchone()
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    application, version, tables = _head(connection)
     if application == APPLICATION_ID and version == SCHEMA_VERSION:
         return True
     if application == APPLICATION_ID and version > SCHEMA_VERSION:
@@ -123,6 +121,21 @@ def recognise(connection: sqlite3.Connection, path: Path) -> bool:
     if application or version or tables:
         raise StoreUnavailable(f"{path} is a database, but not a Braid store", remedy="name another file")
     return False
+
+
+def _head(connection: sqlite3.Connection) -> tuple[int, int, int]:
+    """The file's application, schema version and number of tables, of one moment: another process may make it now."""
+    alone = not connection.in_transaction
+    if alone:
+        connection.execute("BEGIN")
+    try:
+        (application,) = connection.execute("PRAGMA application_id").fetchone()
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    finally:
+        if alone and connection.in_transaction:
+            connection.execute("ROLLBACK")
+    return application, version, tables
 
 
 def check_soundness(connection: sqlite3.Connection, path: Path) -> None:
