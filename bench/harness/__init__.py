@@ -1,1 +1,1 @@
-"""What contests need: rounds, tables, a broker or a mesh to play on, load."""
+"""Shared by the benchmarks: rounds, tables, load, and a broker or a mesh to run against."""

@@ -1,1 +1,1 @@
-"""Whom Braid is measured beside."""
+"""The peers that benchmarks compare Braid with."""

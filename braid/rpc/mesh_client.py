@@ -94,7 +94,7 @@ class Directory:
             self._endpoints += (KnownEndpoint(service, "", address, True),)
 
     def forget(self, address: str) -> None:
-        """A replica that was asked for a read does not answer: it is asked again once a refresh names it again."""
+        """Drops a replica that did not answer a read; the next refresh brings it back if it still serves."""
         self._silent.add(address)
         self._endpoints = tuple(known for known in self._endpoints if known.address != address)
 

@@ -124,7 +124,7 @@ def recognise(connection: sqlite3.Connection, path: Path) -> bool:
 
 
 def _head(connection: sqlite3.Connection) -> tuple[int, int, int]:
-    """The file's application, schema version and number of tables, of one moment: another process may make it now."""
+    """Reads application, schema version and number of tables at one moment: another process may be making the store."""
     alone = not connection.in_transaction
     if alone:
         connection.execute("BEGIN")

@@ -1,1 +1,1 @@
-"""What every verb has: sessions, output, words, questions, times."""
+"""Shared by all verbs: sessions, output, text, questions, times."""

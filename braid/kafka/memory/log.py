@@ -60,7 +60,7 @@ class Read(NamedTuple):
 class Log:
     """One partition. Offsets below `start` are gone; `end` is the next to be given.
 
-    The newest `uncopied` records are on the leader alone: nobody reads them, and the log is told to end before them.
+    The newest `uncopied` records exist only on the leader: consumers cannot read them, and `high` lies before them.
     """
 
     start: int = 0
