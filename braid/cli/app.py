@@ -52,7 +52,7 @@ VERBS: Final[Mapping[str, Verb]] = {
     "drain": Verb("braid.cli.groups.verbs", "Empty a member of a group"),
     "undrain": Verb("braid.cli.groups.verbs", "Let a drained member have leases again"),
     "pin": Verb("braid.cli.groups.verbs", "Give a lease to a member for good"),
-    "unpin": Verb("braid.cli.groups.verbs", "Let a lease go where it is borne best"),
+    "unpin": Verb("braid.cli.groups.verbs", "Let the assigner place a pinned lease again"),
     "ban": Verb("braid.cli.groups.verbs", "Keep a lane, a lease or a cluster from a member"),
     "unban": Verb("braid.cli.groups.verbs", "Lift a ban"),
     "split": Verb("braid.cli.groups.split", "Work on what is new at once, and on the backlog beside it"),

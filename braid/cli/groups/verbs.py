@@ -36,7 +36,7 @@ _PIN: Final = """Give a lease to a member for good. While that member is away it
   braid pin lease logs/live/1/3 --to web-1 --strict
   braid unpin lease logs/live/1/3
 """
-_UNPIN: Final = """Let a lease go where its load is borne best.
+_UNPIN: Final = """Let the assigner place a pinned lease again, by load.
 
 \b
   braid unpin lease logs/live/1/3
