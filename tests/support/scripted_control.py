@@ -5,7 +5,8 @@ Clients of it are real `Mesh` objects, each in a virtual process of its own that
 
 import asyncio
 import functools
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -413,3 +414,15 @@ async def settled(awaitables: Sequence[Awaitable[object]]) -> list[object]:
         if isinstance(outcome, BaseException) and not isinstance(outcome, BraidError):
             raise outcome
     return list(outcomes)
+
+
+@asynccontextmanager
+async def two_clusters(zone: str = "") -> AsyncIterator[tuple[Control, Client, Mesh]]:
+    """One channel of lane `live` on each cluster; the route names the one on east."""
+    control = await Control().start()
+    control.add_channel("logs/live/1", "east")
+    control.add_channel("logs/live/2", "west")
+    await control.move("logs/live/1")
+    client = control.client("web", zone)
+    async with client.mesh as mesh:
+        yield control, client, mesh

@@ -6,9 +6,9 @@ import pytest
 
 from braid.kernel.errors import ClusterAccessDenied
 from braid.kernel.limits_access import DENIED_AGAIN_SECONDS
-from tests.support.scripted_control import until, virtual
+from tests.support.scripted_control import two_clusters, until, virtual
 from tests.unit.client.consuming import FIRST, TOPIC, bench, member
-from tests.unit.client.test_producer import ids, two_clusters
+from tests.unit.client.test_producer import ids
 
 SOON_SECONDS = 0.5
 

@@ -1,35 +1,20 @@
 """The producer against a scripted registry and clusters in memory: what is reported as sent lies in a log."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from itertools import pairwise
 
 import pytest
 
 from braid.client.channel_moves import ChannelMoves
 from braid.client.channel_sender import ChannelSender
-from braid.client.mesh import Mesh
 from braid.client.outbox import Pending, Receipt
 from braid.client.producer import Outgoing
 from braid.client.routing import RouteTable
 from braid.kernel.errors import BraidError, DeliveryUnknown, Invalid, NotFound, RecordTooLarge
 from braid.kernel.limits import PLANNED_MOVE_PREPARE_SECONDS
 from braid.kernel.ports import Written
-from tests.support.scripted_control import Client, Control, settled, until, virtual
+from tests.support.scripted_control import Control, settled, two_clusters, until, virtual
 from tests.support.virtual_time import run_virtual
-
-
-@asynccontextmanager
-async def two_clusters(zone: str = "") -> AsyncIterator[tuple[Control, Client, Mesh]]:
-    """One channel of lane `live` on each cluster; the route names the one on east."""
-    control = await Control().start()
-    control.add_channel("logs/live/1", "east")
-    control.add_channel("logs/live/2", "west")
-    await control.move("logs/live/1")
-    client = control.client("web", zone)
-    async with client.mesh as mesh:
-        yield control, client, mesh
 
 
 def ids(control: Control, channel: str) -> list[str]:

@@ -4,8 +4,7 @@ import pytest
 
 from braid.client.settings import ProducerSettings
 from braid.kernel.errors import Invalid
-from tests.support.scripted_control import virtual
-from tests.unit.client.test_producer import two_clusters
+from tests.support.scripted_control import two_clusters, virtual
 
 
 @virtual

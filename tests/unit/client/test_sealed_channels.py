@@ -1,22 +1,8 @@
 """A producer whose channel is sealed, by a drain or since a backup: it waits until somebody takes records."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
-from braid.client.mesh import Mesh
-from tests.support.scripted_control import Control, virtual
-
-
-@asynccontextmanager
-async def two_clusters() -> AsyncIterator[tuple[Control, Mesh]]:
-    """One channel of lane `live` on each cluster; the route names the one on east."""
-    control = await Control().start()
-    control.add_channel("logs/live/1", "east")
-    control.add_channel("logs/live/2", "west")
-    await control.move("logs/live/1")
-    async with control.client("web").mesh as mesh:
-        yield control, mesh
+from tests.support.scripted_control import Control, two_clusters, virtual
 
 
 def values(control: Control, channel: str) -> list[bytes | None]:
@@ -26,7 +12,7 @@ def values(control: Control, channel: str) -> list[bytes | None]:
 
 @virtual
 async def test_a_sealed_topic_sends_by_the_newest_route() -> None:
-    async with two_clusters() as (control, mesh), mesh.producer("logs") as producer:
+    async with two_clusters() as (control, _, mesh), mesh.producer("logs") as producer:
         await producer.send(b"before", key=b"k")
         control.seal("logs/live/1")
         sending = [asyncio.ensure_future(producer.send(b"%d" % n, key=b"k")) for n in range(5)]
@@ -40,7 +26,7 @@ async def test_a_sealed_topic_sends_by_the_newest_route() -> None:
 @virtual
 async def test_a_topic_whose_seal_is_taken_off_is_tried_again_without_another_route() -> None:
     """After a restore of the store the route leads to a channel that is sealed for a while yet."""
-    async with two_clusters() as (control, mesh), mesh.producer("logs") as producer:
+    async with two_clusters() as (control, _, mesh), mesh.producer("logs") as producer:
         await producer.send(b"before", key=b"k")
         control.seal("logs/live/1")
         sending = [asyncio.ensure_future(producer.send(b"%d" % n, key=b"k")) for n in range(5)]

@@ -7,8 +7,8 @@ import pytest
 from braid.client.channel_sender import ChannelSender
 from braid.client.outbox import Pending
 from braid.kernel import limits
+from tests.support.scripted_control import two_clusters
 from tests.support.virtual_time import run_virtual
-from tests.unit.client.test_producer import two_clusters
 
 
 def test_what_is_sent_again_leaves_everything_else_its_turns(monkeypatch: pytest.MonkeyPatch) -> None:
