@@ -78,9 +78,13 @@ class Directory:
         return next((known.address for known in self._endpoints if known.service == service and known.leader), "")
 
     def replicas(self, service: str) -> Sequence[str]:
-        """Addresses of a service's replicas as far as known, the leader's last: reads should not burden it."""
-        found = sorted((known.leader, known.address) for known in self._endpoints if known.service == service)
-        return [address for _, address in found]
+        """Addresses of a service's replicas as far as known, the leader's after the others: reads should not burden it.
+
+        Those that fell silent come last.
+        """
+        found = [known for known in self._endpoints if known.service == service]
+        found.sort(key=lambda known: (known.address in self._silent, known.leader, known.address))
+        return [known.address for known in found]
 
     def learn_leader(self, service: str, address: str) -> None:
         """Notes who leads, from a redirect; '' notes that nobody known does, and whoever did is not to be relied on."""
@@ -261,7 +265,7 @@ class ServiceClient:
             except ClusterUnavailable:  # the replica's own answer about a Kafka cluster
                 raise
             except DeadlineExceeded as error:  # it may be frozen: the next call asks around first
-                self._learn(address, error)
+                self._learn(address, error, any_replica)
                 raise
             except (Unavailable, NotLeader) as error:
                 self._learn(address, error, any_replica)
@@ -336,7 +340,7 @@ class ServiceClient:
             self._directory.learn_leader(self._service, error.leader if error.leader != address else "")
         elif address and self._directory.leader(self._service) == address:
             self._directory.learn_leader(self._service, "")
-        if any_replica and address and isinstance(error, Unavailable):
+        if any_replica and address and not isinstance(error, NotLeader):
             self._directory.forget(address)
 
 

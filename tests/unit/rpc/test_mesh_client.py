@@ -329,6 +329,23 @@ def test_reads_go_to_any_replica_but_spare_the_leader() -> None:
     run(scenario())
 
 
+def test_after_a_frozen_replica_the_next_read_goes_to_another() -> None:
+    async def scenario() -> None:
+        world = await World().start()
+        await world.directory.refresh()
+        world.network.cut("client", "assigner-1")
+        with pytest.raises(DeadlineExceeded):
+            await world.client.unary("Read", StringValue(), StringValue, any_replica=True, timeout_seconds=1.0)
+        for _ in range(2):
+            before = running_loop().time()
+            answer = await world.client.unary("Read", StringValue(), StringValue, any_replica=True)
+            assert answer.value == "assigner-0"
+            assert running_loop().time() - before < 0.1, "the frozen one was asked first again"
+            await world.directory.refresh()  # names the frozen one again
+
+    run(scenario())
+
+
 @pytest.mark.parametrize("streamed", [False, True])
 def test_reads_find_a_replica_that_came_after_the_only_one_known_was_gone(streamed: bool) -> None:
     """The directory was read while a replica was down; then that one returned, and the other went."""
