@@ -20,8 +20,8 @@ from bench.harness.group_names import new_group
 from bench.harness.lateness import PACE_PER_S, Where, play, send_steadily, slowest_of_100
 from bench.harness.rounds import rows
 from bench.harness.tables import Table, made_with
-from braid.client.consumer import Consumer
-from braid.client.record import Record
+from braid.client.consuming.consumer import Consumer
+from braid.client.records.record import Record
 from braid.kafka.cluster import AioKafka
 from braid.kafka.partitioner import partition_of
 from braid.kernel.ports import Committed, OffsetAt, TopicPartition

@@ -20,13 +20,13 @@ from bench.harness.contest import Contestant, play
 from bench.harness.fixed_mesh import CHANNEL, CLUSTER, TOPIC
 from bench.harness.rounds import rows, verdict
 from bench.harness.tables import Table, made_with
-from braid.client.committer import Committer
-from braid.client.lease_session import Held
-from braid.client.memory import MemoryBound
-from braid.client.partition_work import PartitionWork
-from braid.client.ready import Ready
-from braid.client.record import Record
-from braid.client.routing import cluster_address
+from braid.client.commits.committer import Committer
+from braid.client.delivery.memory_bound import MemoryBound
+from braid.client.delivery.partition_work import PartitionWork
+from braid.client.delivery.ready_queue import Ready
+from braid.client.membership.lease_session import Held
+from braid.client.producing.routes import cluster_address
+from braid.client.records.record import Record
 from braid.host.system import system_host
 from braid.kafka.cluster import AioKafka
 from braid.kernel import limits

@@ -24,7 +24,7 @@ from bench.harness.fixed_mesh import STREAM, TOPIC, FixedMesh
 from bench.harness.group_names import new_group
 from bench.harness.rounds import rows, verdict
 from bench.harness.tables import Table, made_with
-from braid.client.record import Record
+from braid.client.records.record import Record
 from braid.kafka.cluster import AioKafka
 
 IN_FLIGHT: Final = (100, 1_000)

@@ -17,7 +17,7 @@ from bench.harness.fixed_mesh import PARTITIONS, STREAM, TOPIC, FixedMesh
 from bench.harness.group_names import new_group
 from bench.harness.rounds import rows, verdict
 from bench.harness.tables import Table, made_with
-from braid.client.consumer import Consumer
+from braid.client.consuming.consumer import Consumer
 from braid.kafka.cluster import AioKafka
 from braid.kernel.ports import KafkaCluster, TopicPartition
 

@@ -24,7 +24,7 @@ from bench.harness.group_names import new_group
 from bench.harness.lateness import PACE_PER_S, WARM_UP_RECORDS, Contestants, Where, play, send_steadily, slowest_of_100
 from bench.harness.rounds import ROUNDS_MIN, rows
 from bench.harness.tables import Table, made_with
-from braid.client.record import Record
+from braid.client.records.record import Record
 from braid.kafka.cluster import AioKafka
 from braid.kernel.ids import ChannelId
 from braid.kernel.ports import Committed, OffsetAt, TopicPartition

@@ -27,9 +27,9 @@ from bench.harness.group_names import new_group
 from bench.harness.lateness import play as play_late
 from bench.harness.rounds import rows, verdict
 from bench.harness.tables import Table, made_with
-from braid.client.consumer import Consumer
-from braid.client.record import Record
-from braid.client.settings import Retry
+from braid.client.consumer_settings import Retry
+from braid.client.consuming.consumer import Consumer
+from braid.client.records.record import Record
 from braid.kafka.cluster import AioKafka
 from braid.kernel.errors import Retryable
 from braid.kernel.ports import Committed, OffsetAt, TopicPartition

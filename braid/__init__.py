@@ -9,18 +9,18 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from braid.client.columns import Batch
-    from braid.client.consumer import Consumer
-    from braid.client.explaining import Explained
-    from braid.client.lane_rules import LaneRule, Late
-    from braid.client.lease_view import Lease
+    from braid.client.consumer_settings import Backlog, Circuit, DeadLetterLimits, Retry, RetryBudget
+    from braid.client.consuming.consumer import Consumer
+    from braid.client.consuming.explain import Explained
+    from braid.client.consuming.lease_view import Lease
     from braid.client.mesh import Mesh, connect
-    from braid.client.outbox import Receipt
-    from braid.client.producer import Outgoing, Producer
-    from braid.client.record import HeldLease, Record
-    from braid.client.settings import Backlog, Circuit, DeadLetterLimits, Retry, RetryBudget
-    from braid.client.where import Where
-    from braid.client.zone_bytes import ZoneBytes, zone_bytes
+    from braid.client.producing.lane_rules import LaneRule, Late
+    from braid.client.producing.outbox import Receipt
+    from braid.client.producing.producer import Outgoing, Producer
+    from braid.client.records.batch import Batch
+    from braid.client.records.record import HeldLease, Record
+    from braid.client.records.where import Where
+    from braid.client.telemetry.zone_bytes import ZoneBytes, zone_bytes
     from braid.kernel.errors import (
         AlreadyExists,
         BatchTooLarge,
@@ -97,24 +97,24 @@ __all__ = [
 ]
 
 _HOMES = {
-    "braid.client.columns": ("Batch",),
-    "braid.client.consumer": ("Consumer",),
-    "braid.client.explaining": ("Explained",),
-    "braid.client.lane_rules": ("LaneRule", "Late"),
-    "braid.client.lease_view": ("Lease",),
+    "braid.client.records.batch": ("Batch",),
+    "braid.client.consuming.consumer": ("Consumer",),
+    "braid.client.consuming.explain": ("Explained",),
+    "braid.client.producing.lane_rules": ("LaneRule", "Late"),
+    "braid.client.consuming.lease_view": ("Lease",),
     "braid.client.mesh": (
         "Mesh",
         "connect",
     ),
-    "braid.client.outbox": ("Receipt",),
-    "braid.client.producer": (
+    "braid.client.producing.outbox": ("Receipt",),
+    "braid.client.producing.producer": (
         "Outgoing",
         "Producer",
     ),
-    "braid.client.record": ("HeldLease", "Record"),
-    "braid.client.settings": ("Backlog", "Circuit", "DeadLetterLimits", "Retry", "RetryBudget"),
-    "braid.client.where": ("Where",),
-    "braid.client.zone_bytes": ("ZoneBytes", "zone_bytes"),
+    "braid.client.records.record": ("HeldLease", "Record"),
+    "braid.client.consumer_settings": ("Backlog", "Circuit", "DeadLetterLimits", "Retry", "RetryBudget"),
+    "braid.client.records.where": ("Where",),
+    "braid.client.telemetry.zone_bytes": ("ZoneBytes", "zone_bytes"),
     "braid.kernel.errors": (
         "AlreadyExists",
         "BatchTooLarge",

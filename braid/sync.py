@@ -14,9 +14,9 @@ from types import TracebackType
 from typing import Final, Self, TypeVar, cast
 
 import braid
-from braid.client.handlers import ThreadRecord
+from braid.client.consumer_settings import Start
+from braid.client.handling.threads import ThreadRecord
 from braid.client.mesh import MeshOfStreams
-from braid.client.settings import Start
 from braid.kernel import limits
 
 T = TypeVar("T")

@@ -23,8 +23,8 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from braid.client.channel_places import channel_places
 from braid.client.mesh import connect
+from braid.client.reading.channel_addresses import channel_places
 from braid.kernel import errors
 from braid.kernel.errors import BraidError, Code, Invalid, Unavailable
 from braid.kernel.ids import check_name

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from braid.cli.errors import exit_code
-from braid.client.instruments import CATALOGUE
+from braid.client.telemetry.metrics import CATALOGUE
 from braid.kernel import errors
 from braid.kernel.errors import BraidError
 from tools.reference_text import code, page, sentence, table

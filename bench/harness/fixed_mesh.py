@@ -5,11 +5,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from braid.api.assigner.v1 import join_pb2
-from braid.client.lease_session import Held, LeaseListener
+from braid.client.consumer_settings import ConsumerSettings
+from braid.client.membership.lease_session import Held, LeaseListener
 from braid.client.mesh import MeshOfStreams
-from braid.client.route_watch import Reach, RouteSource
-from braid.client.routing import ActiveChannel, RouteTable, cluster_address
-from braid.client.settings import ConsumerSettings
+from braid.client.producing.route_session import Reach, RouteSource
+from braid.client.producing.routes import ActiveChannel, RouteTable, cluster_address
 from braid.host.system import system_host
 from braid.kafka.cluster import AioKafka
 from braid.kernel.errors import BraidError

@@ -7,17 +7,18 @@ from typing import Self
 
 from braid.api.assigner.v1 import group_pb2, join_pb2
 from braid.api.registry.v1.route_pb2 import ProducerHello
-from braid.client import lease_session, route_watch
-from braid.client.cluster_watch import ClusterWatch
-from braid.client.consumer import Consumer
-from braid.client.heartbeats import Heartbeats
-from braid.client.lane_rules import LaneRule
-from braid.client.lease_session import LeaseKeeper, LeaseListener, LeaseSession
-from braid.client.producer import Producer
-from braid.client.route_watch import RouteSource, RouteWatch
-from braid.client.routing import DLQ_LANE, RouteTable
-from braid.client.settings import Backlog, ConsumerSettings, ProducerSettings, Retry, Start
-from braid.client.where import Where
+from braid.client.consumer_settings import Backlog, ConsumerSettings, ProducerSettings, Retry, Start
+from braid.client.consuming.cluster_session import ClusterWatch
+from braid.client.consuming.consumer import Consumer
+from braid.client.membership import lease_session
+from braid.client.membership.heartbeats import Heartbeats
+from braid.client.membership.lease_session import LeaseKeeper, LeaseListener, LeaseSession
+from braid.client.producing import route_session
+from braid.client.producing.lane_rules import LaneRule
+from braid.client.producing.producer import Producer
+from braid.client.producing.route_session import RouteSource, RouteWatch
+from braid.client.producing.routes import DLQ_LANE, RouteTable
+from braid.client.records.where import Where
 from braid.host.system import system_host
 from braid.kafka.cluster import AioKafka
 from braid.kernel import limits
@@ -193,7 +194,7 @@ class Mesh(MeshOfStreams):
         on_refused: Callable[[BraidError], None],
     ) -> RouteSource:
         hello = ProducerHello(
-            protocol_version=route_watch.PROTOCOL_VERSION,
+            protocol_version=route_session.PROTOCOL_VERSION,
             capabilities=[KNOWS_DENIALS],
             producer_id=producer_id,
             client_id=self._client_id,

@@ -4,9 +4,9 @@ import asyncio
 import contextlib
 
 from braid.api.registry.v1.route_pb2 import ProducerHello
-from braid.client import route_watch
-from braid.client.route_watch import RouteWatch
-from braid.client.routing import RouteTable
+from braid.client.producing import route_session
+from braid.client.producing.route_session import RouteWatch
+from braid.client.producing.routes import RouteTable
 from braid.drill.arguments import ProcessSpec
 from braid.drill.clients import DrillMesh
 from braid.drill.gate import parse_addresses
@@ -26,7 +26,7 @@ class BrokerWatch:
     def __init__(self, mesh: DrillMesh, spec: ProcessSpec) -> None:
         host = system_host()
         hello = ProducerHello(
-            protocol_version=route_watch.PROTOCOL_VERSION,
+            protocol_version=route_session.PROTOCOL_VERSION,
             capabilities=[KNOWS_DENIALS],
             producer_id=host.ids.ulid(),
             client_id=spec.name,

@@ -7,7 +7,7 @@ import asyncio
 import sys
 import time
 
-from braid.client.record import Record
+from braid.client.records.record import Record
 from braid.drill.arguments import ProcessSpec, read_arguments
 from braid.drill.clients import DrillMesh, run_gated, until_told_to_end
 from braid.drill.evidence import sink_line

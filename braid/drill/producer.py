@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Sequence
 
-from braid.client.producer import Producer
+from braid.client.producing.producer import Producer
 from braid.drill.arguments import ProcessSpec, read_arguments
 from braid.drill.broker_watch import BrokerWatch
 from braid.drill.clients import DrillMesh, run_gated, until_told_to_end

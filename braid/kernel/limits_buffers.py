@@ -1,6 +1,7 @@
 """What a record counts for in a producer's buffer. A part of `limits.py`, which would be too long with them.
 
-Measured with tracemalloc on the way of real batches, and held to it by `tests/unit/client/test_buffer_memory.py`.
+Measured with tracemalloc on the way of real batches, and held to it by
+`tests/unit/client/producing/test_buffer_memory.py`.
 """
 
 from typing import Final

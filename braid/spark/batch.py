@@ -10,9 +10,9 @@ from typing import NamedTuple
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from braid.client.channel_places import ChannelPlace, channel_places
 from braid.client.mesh import connect
-from braid.client.range_reads import offsets_of
+from braid.client.reading.channel_addresses import ChannelPlace, channel_places
+from braid.client.reading.range_reader import offsets_of
 from braid.kernel import limits
 from braid.kernel.errors import ClusterUnavailable, Invalid, OffsetOutOfRange
 from braid.kernel.ids import ChannelId, LeaseId

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 
-from braid.client.where import Where
+from braid.client.records.where import Where
 from braid.kernel import limits
 from braid.kernel.errors import Invalid, Unsupported
 from braid.kernel.ids import LeaseId, check_name

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple, Self
 
-from braid.client.planner_session import Done, Offer
+from braid.client.planning.planner import Done, Offer
 from braid.kernel.errors import Invalid, Unsupported
 from braid.kernel.ids import ChannelId, LeaseId
 from braid.kernel.limits import SPARK_SKIP_SPANS_MAX

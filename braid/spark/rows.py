@@ -24,10 +24,10 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from braid.client.cell_arrays import as_text, binary_of
-from braid.client.marks import ingestion_times, of_other_groups
-from braid.client.record import ID_HEADER, INGESTED_HEADER, REPLAY_GROUP_HEADER
-from braid.client.where import Where, chosen_by, headers_asked, salt_of
+from braid.client.records.arrow import as_text, binary_of
+from braid.client.records.braid_headers import ingestion_times, of_other_groups
+from braid.client.records.record import ID_HEADER, INGESTED_HEADER, REPLAY_GROUP_HEADER
+from braid.client.records.where import Where, chosen_by, headers_asked, salt_of
 from braid.kernel.ports import KafkaRecord
 from braid.kernel.ranges import Ranges
 from braid.kernel.record_columns import RecordColumns, columns_of

@@ -23,10 +23,10 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
-from braid.client.channel_places import ChannelPlace, channel_places
+from braid.client.consumer_settings import ConsumerSettings, Start
 from braid.client.mesh import Mesh, connect
-from braid.client.planner_session import Offer, PlannerSession
-from braid.client.settings import ConsumerSettings, Start
+from braid.client.planning.planner import Offer, PlannerSession
+from braid.client.reading.channel_addresses import ChannelPlace, channel_places
 from braid.kernel import limits
 from braid.kernel.errors import Invalid, NotFound, OffsetOutOfRange, Unavailable
 from braid.kernel.ids import ChannelId, LeaseId

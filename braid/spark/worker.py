@@ -13,8 +13,8 @@ from dataclasses import replace
 import pyarrow as pa
 
 from braid.client.mesh import connect
-from braid.client.planner_quarantine import quarantine
-from braid.client.range_reads import Bounds, RangeColumns, RangeReader, RangeRecords, open_range_reader
+from braid.client.planning.quarantine import quarantine
+from braid.client.reading.range_reader import Bounds, RangeColumns, RangeReader, RangeRecords, open_range_reader
 from braid.kernel import limits
 from braid.kernel.errors import BraidError, NotFound, OffsetOutOfRange, Refused
 from braid.kernel.ports import DamagedBatch, TopicPartition

@@ -10,13 +10,13 @@ async def test_it() -> None:
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 
-from braid.client.consumer import Consumer
-from braid.client.lease_session import LeaseListener
+from braid.client.consumer_settings import ConsumerSettings, ProducerSettings
+from braid.client.consuming.consumer import Consumer
+from braid.client.membership.lease_session import LeaseListener
 from braid.client.mesh import MeshOfStreams
-from braid.client.producer import Producer
-from braid.client.route_watch import Reach
-from braid.client.routing import DLQ_LANE, ActiveChannel, RouteTable
-from braid.client.settings import ConsumerSettings, ProducerSettings
+from braid.client.producing.producer import Producer
+from braid.client.producing.route_session import Reach
+from braid.client.producing.routes import DLQ_LANE, ActiveChannel, RouteTable
 from braid.kafka.memory import MemoryKafka
 from braid.kernel import limits
 from braid.kernel.errors import BraidError, NotFound, Unavailable

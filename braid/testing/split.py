@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from braid.client.lease_session import Held, LeaseListener
-from braid.client.routing import cluster_address
+from braid.client.membership.lease_session import Held, LeaseListener
+from braid.client.producing.routes import cluster_address
 from braid.kafka.memory import MemoryKafka
 from braid.kernel import limits
 from braid.kernel.ids import LeaseId, make_epoch

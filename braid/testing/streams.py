@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from braid.client.routing import ActiveChannel, RouteTable, cluster_address
+from braid.client.producing.routes import ActiveChannel, RouteTable, cluster_address
 from braid.kafka.memory import MemoryKafka
 from braid.kernel import limits
 from braid.kernel.errors import BraidError, NotFound

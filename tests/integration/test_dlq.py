@@ -21,7 +21,7 @@ from braid.api.registry.v1 import registry_service_pb2 as registry_api
 from braid.api.registry.v1.stream_pb2 import CHANNEL_STATE_DRAINED, LaneSpec, Stream, StreamSpec
 from braid.client.mesh import Mesh
 from braid.client.ports import system_ports
-from braid.client.reader import Reader
+from braid.client.reading.stream_reader import Reader
 from braid.kernel.errors import Invalid, NotFound
 from braid.kernel.limits import REPLAY_BATCH_LETTERS_MAX
 from devmesh.mesh import DevMesh

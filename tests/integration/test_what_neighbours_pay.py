@@ -18,8 +18,8 @@ import pytest
 from bench import concurrency, consume, flood, poison
 from bench.harness.contest import Contestant
 from bench.harness.fixed_mesh import STREAM, TOPIC
-from braid.client.consumer import Consumer
-from braid.client.record import Record
+from braid.client.consuming.consumer import Consumer
+from braid.client.records.record import Record
 from braid.kafka.cluster import AioKafka
 from braid.kernel.errors import Retryable
 from braid.kernel.ids import ChannelId

@@ -6,11 +6,11 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Final, Protocol
 
-from braid.client.consumer import Consumer
+from braid.client.consumer_settings import Circuit, Retry, RetryBudget
+from braid.client.consuming.consumer import Consumer
 from braid.client.mesh import Mesh
-from braid.client.producer import Producer
-from braid.client.record import Record
-from braid.client.settings import Circuit, Retry, RetryBudget
+from braid.client.producing.producer import Producer
+from braid.client.records.record import Record
 from braid.kernel.errors import BraidError, Retryable
 from tests.simulation.journal import Journal
 from tests.support.checkers import facts

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from braid.client.spill import Spill
+from braid.client.commits.spill import Spill
 from braid.kernel.cursors import Part
 from braid.kernel.ports import TopicPartition
 from braid.kernel.progress import Progress

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Final
 
 from braid.client.mesh import Mesh
-from braid.client.producer import Producer
+from braid.client.producing.producer import Producer
 from tests.simulation.applications import BULK_EVERY, ProducerApplication
 from tests.simulation.journal import Journal
 from tests.simulation.plan import Plan

@@ -11,24 +11,16 @@ from typing import Any, Final
 from unittest.mock import patch
 
 from braid.api.registry.v1 import stream_pb2
-from braid.client import (
-    channel_moves,
-    circuits,
-    cluster_work,
-    committer,
-    dead_letters,
-    handlers,
-    handling,
-    heartbeats,
-    lease_session,
-    partition_work,
-    restore,
-    sieve,
-    spill,
-)
-from braid.client.channel_sender import ChannelSender
-from braid.client.record import Record
-from braid.client.routing import RouteTable
+from braid.client.commits import committer, restore, spill
+from braid.client.consuming import cluster
+from braid.client.delivery import partition_work
+from braid.client.handling import circuit_breaker, dead_letters, runner, threads
+from braid.client.membership import heartbeats, lease_session
+from braid.client.producing import dispatcher
+from braid.client.producing.channel_sender import ChannelSender
+from braid.client.producing.routes import RouteTable
+from braid.client.records import intake_filter
+from braid.client.records.record import Record
 from braid.kafka.memory.clients import MemoryOffsets
 from braid.kafka.memory.groups import Groups
 from braid.kernel.envelope import EncodedCommit, encode
@@ -114,10 +106,10 @@ class Mutant:
                 patcher.stop()
 
 
-_RUN: Final = handling.Handling.run
+_RUN: Final = runner.Handling.run
 
 
-async def _ack_first(self: handling.Handling[Record]) -> None:
+async def _ack_first(self: runner.Handling[Record]) -> None:
     handler = self._handler
 
     async def acked_first(record: Record) -> None:
@@ -131,7 +123,7 @@ async def _ack_first(self: handling.Handling[Record]) -> None:
     await _RUN(self)
 
 
-def _hears_nothing(self: circuits.Circuits, item: handlers.Handled, *, well: bool) -> None:
+def _hears_nothing(self: circuit_breaker.Circuits, item: threads.Handled, *, well: bool) -> None:
     return
 
 
@@ -158,10 +150,10 @@ async def _restore_at_end(
     return restored._replace(progress=Progress((await admin.offsets_at({partition: OffsetAt.LATEST}))[partition]))
 
 
-_leave: Final = channel_moves.ChannelMoves._leave
+_leave: Final = dispatcher.ChannelMoves._leave
 
 
-async def _drop_unacknowledged(self: channel_moves.ChannelMoves, sender: ChannelSender, route: RouteTable) -> bool:
+async def _drop_unacknowledged(self: dispatcher.ChannelMoves, sender: ChannelSender, route: RouteTable) -> bool:
     """What is in flight to a channel that is left counts as written there, behind what it acknowledged last."""
     now_ms = self._host.clock.now_ms()
     for record in self._outbox.on_channel(sender.channel.id):
@@ -291,7 +283,7 @@ MUTANTS: Final = (
     Mutant(
         "commit before the sink",
         "I3",
-        [(handling.Handling, "run", _ack_first)],
+        [(runner.Handling, "run", _ack_first)],
         changes={"handling_seconds": 0.4},
     ),
     Mutant(
@@ -310,7 +302,7 @@ MUTANTS: Final = (
     Mutant(
         "a circuit that nothing closes",
         "I1",
-        [(circuits.Circuits, "ended", _hears_nothing)],
+        [(circuit_breaker.Circuits, "ended", _hears_nothing)],
         ("sink-away", "kill-member"),
         {"send_interval_seconds": 0.05},
     ),
@@ -325,7 +317,7 @@ MUTANTS: Final = (
     Mutant(
         "a start at the log's end",
         "I3",
-        [(cluster_work, "restore", _restore_at_end)],
+        [(cluster, "restore", _restore_at_end)],
         ("move-stream", "kill-member"),
         shown_by=2,
     ),
@@ -399,7 +391,7 @@ MUTANTS: Final = (
     Mutant(
         "what was not acknowledged is dropped on a re-route",
         "I1",
-        [(channel_moves.ChannelMoves, "_leave", _drop_unacknowledged)],
+        [(dispatcher.ChannelMoves, "_leave", _drop_unacknowledged)],
         ("kill-cluster",),
     ),
     Mutant("a late writer forgotten", "I11", [(drain, "_taken", _believe_refused)], ("move-stream",)),
@@ -430,7 +422,7 @@ MUTANTS: Final = (
         [(constraints._Sieve, "__init__", sieve_without_drains), (layout, "borne", borne_without_drains)],
         ("operate", "kill-member"),
     ),
-    Mutant("the canary is a record", "I2", [(sieve, "without_canaries", _with_canaries)], ("move-stream",)),
+    Mutant("the canary is a record", "I2", [(intake_filter, "without_canaries", _with_canaries)], ("move-stream",)),
     Mutant(
         "what a newcomer was given goes home",
         "I14",

@@ -4,9 +4,10 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
-from braid.client import handling, partition_work, places, ready
+from braid.client.delivery import handler_lanes, partition_work, ready_queue
+from braid.client.handling import runner
 from braid.client.mesh import MeshOfStreams
-from braid.client.record import Record
+from braid.client.records.record import Record
 from braid.kernel import limits
 from tests.simulation.mutants import Mutant
 
@@ -39,15 +40,15 @@ def _one_queue(self: partition_work.PartitionWork, *lease: Any, **how: Any) -> N
     self.queue = "live"
 
 
-def _all_lent(*given: Any) -> Sequence[places.Role]:
+def _all_lent(*given: Any) -> Sequence[handler_lanes.Role]:
     """No lane keeps a handler."""
-    return [each._replace(helps=True) for each in places.roles(*given)]
+    return [each._replace(helps=True) for each in handler_lanes.roles(*given)]
 
 
-_RUN: Final = handling.Handling.run
+_RUN: Final = runner.Handling.run
 
 
-async def _wait_in_the_slot(self: handling.Handling[Record]) -> None:
+async def _wait_in_the_slot(self: runner.Handling[Record]) -> None:
     """A handler's slot waits for the next attempt, and nobody else has it meanwhile."""
     handler: Callable[[Record], Awaitable[object]] = self._handler
 
@@ -78,7 +79,7 @@ LANE_MUTANTS: Final = (
         (),
         FLOOD,
     ),
-    Mutant("all handlers lent", "I16 lanes", [(ready, "roles", _all_lent)], (), FLOOD),
-    Mutant("a retry that keeps its handler", "I16 poison", [(handling.Handling, "run", _wait_in_the_slot)], (), POISON),
+    Mutant("all handlers lent", "I16 lanes", [(ready_queue, "roles", _all_lent)], (), FLOOD),
+    Mutant("a retry that keeps its handler", "I16 poison", [(runner.Handling, "run", _wait_in_the_slot)], (), POISON),
     Mutant("a retry that holds up its partition", "I16 poison", [(MeshOfStreams, "consumer", _in_order)], (), POISON),
 )

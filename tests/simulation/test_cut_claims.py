@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from braid.client import committer, restore
+from braid.client.commits import committer, restore
 from braid.kernel.ports import Committed
 from braid.kernel.progress_fields import EnvelopeFields
 from tests.simulation.losing_plans import CUTS, gaps, losing

@@ -5,10 +5,10 @@ from typing import Final
 
 import pytest
 
-from braid.client import restore
-from braid.client.receipts import ReceiptsByLog
-from braid.client.route_watch import RouteWatch
-from braid.client.routing import ActiveChannel
+from braid.client.commits import restore
+from braid.client.producing.receipts import ReceiptsByLog
+from braid.client.producing.route_session import RouteWatch
+from braid.client.producing.routes import ActiveChannel
 from braid.kafka.memory.fetcher import MemoryFetcher
 from braid.kafka.memory.log import Log
 from braid.kernel.offset_ranges import OffsetRange, united

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple, Self
 from unittest.mock import patch
 
 import braid
-from braid.client.lease_session import LeaseSession
+from braid.client.membership.lease_session import LeaseSession
 
 OWNERSHIPS: Final = ("at_least_once", "exclusive")
 HANDLER_SECONDS: Final = 0.005

@@ -41,7 +41,7 @@ MUTANTS: Final = (
     ("braid.runtime.broker", "import braid.kafka"),
     ("braid.client.clock", "import time"),
     ("braid.client.dice", "import random"),
-    ("braid.client.tracing", "from opentelemetry.sdk import trace"),
+    ("braid.client.telemetry.spans", "from opentelemetry.sdk import trace"),
     ("braid.client.tracing_too", "import opentelemetry.sdk.trace"),
     ("braid.client.broker", "import aiokafka"),
     ("braid.client.remote", "import grpc"),
@@ -94,7 +94,10 @@ LAYER_MUTANTS: Final = (
 ALLOWED: Final = (
     ("braid.kernel.algebra", "import dataclasses, math, numpy"),
     ("braid.stores.sqlite", "import sqlite3, time\nimport braid.kernel"),
-    ("braid.client.tracing", "import asyncio\nfrom opentelemetry import trace, metrics\nimport braid.kafka, braid.rpc"),
+    (
+        "braid.client.telemetry.spans",
+        "import asyncio\nfrom opentelemetry import trace, metrics\nimport braid.kafka, braid.rpc",
+    ),
     ("braid.cli.dev", "import devmesh, typer, braid._mesh"),
     ("services.registry.domain.streams", "from services.registry import model\nimport braid.kernel"),
     ("services.registry.health.judge", "import services.registry.policy.plan"),

@@ -17,9 +17,9 @@ from braid.cli.core.output import API_VERSION, Column, Columns, Format, Item, re
 from braid.cli.core.session import Session, missing
 from braid.cli.resources.lag import list_lag
 from braid.cli.traffic.consume import Place, record_document
-from braid.client.dead_letters import letter_headers, send_copy
-from braid.client.range_reads import RangeReader
-from braid.client.routing import DLQ_LANE
+from braid.client.handling.dead_letters import letter_headers, send_copy
+from braid.client.producing.routes import DLQ_LANE
+from braid.client.reading.range_reader import RangeReader
 from braid.kernel.envelope import decode
 from braid.kernel.errors import ClusterUnavailable, Invalid, NotFound, OffsetOutOfRange, Unavailable
 from braid.kernel.ids import ChannelId, LeaseId

@@ -1,8 +1,9 @@
 """Dead letters as values: what their headers say, and the headers a replayed record has again. Pure.
 
-Headers of Braid's own dead letters are written by `braid.client.dead_letters`. Two other tools' are understood: Spring
-for Apache Kafka's `DeadLetterPublishingRecoverer` (`kafka_dlt-*`, numbers as big-endian bytes) and Kafka Connect's
-dead-letter queue (KIP-298, `__connect.errors.*`, all text). What nobody understands is a letter with an empty error.
+Headers of Braid's own dead letters are written by `braid.client.handling.dead_letters`. Two other tools' are
+understood: Spring for Apache Kafka's `DeadLetterPublishingRecoverer` (`kafka_dlt-*`, numbers as big-endian bytes) and
+Kafka Connect's dead-letter queue (KIP-298, `__connect.errors.*`, all text). What nobody understands is a letter with
+an empty error.
 """
 
 import hashlib

@@ -6,9 +6,9 @@ group has at most `GROUP_STREAMS_MAX` streams, so many streams make several grou
 
 from typing import Final
 
-from braid.client.consumer import Consumer
+from braid.client.consuming.consumer import Consumer
 from braid.client.mesh import MeshOfStreams
-from braid.client.record import Record
+from braid.client.records.record import Record
 from braid.kernel.errors import BraidError
 from braid.kernel.limits import (
     DLQ_INDEX_POLL_SECONDS,

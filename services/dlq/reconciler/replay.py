@@ -11,9 +11,9 @@ from functools import partial
 from typing import NamedTuple
 
 from braid.client.mesh import MeshOfStreams
-from braid.client.outbox import Receipt
-from braid.client.producer import Copy, Producer
-from braid.client.tracing import Resending, tracer
+from braid.client.producing.outbox import Receipt
+from braid.client.producing.producer import Copy, Producer
+from braid.client.telemetry.spans import Resending, tracer
 from braid.kernel.errors import (
     BatchTooLarge,
     BraidError,

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from braid.client.channel_sender import ChannelSender
-from braid.client.outbox import Pending
+from braid.client.producing.channel_sender import ChannelSender
+from braid.client.producing.outbox import Pending
 from braid.kernel import limits
 from tests.support.scripted_control import two_clusters
 from tests.support.virtual_time import run_virtual

@@ -12,7 +12,7 @@ from braid.api.dlq.v1.replay_pb2 import Replay, ReplaySpec
 from braid.api.registry.v1 import cluster_pb2, stream_pb2
 from braid.api.registry.v1 import registry_service_pb2 as registry_api
 from braid.client.mesh import Mesh as ClientMesh
-from braid.client.producer import Producer
+from braid.client.producing.producer import Producer
 from braid.kafka.memory import MemoryKafka, MemoryProcess
 from braid.kernel.ports import TopicPartition
 from braid.rpc.memory_network import MemoryNetwork

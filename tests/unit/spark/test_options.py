@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from braid.client.where import Where
+from braid.client.records.where import Where
 from braid.kernel.errors import BraidError, Invalid
 from braid.kernel.ids import LeaseId
 from braid.spark.options import batch_options, stream_options, write_options

@@ -17,7 +17,7 @@ from braid.spark.options import MeshOptions, ReadOptions
 from braid.spark.positions import Batch, Positions
 from braid.spark.stream import Planner
 from tests.support.scripted_control import until, virtual
-from tests.unit.client.consuming import FIRST, SECOND, TOPIC, Bench, bench, member, take
+from tests.unit.client.scripted_member import FIRST, SECOND, TOPIC, Bench, bench, member, take
 
 ONE, TWO = LeaseId.parse(FIRST), LeaseId.parse(SECOND)
 EMPTY = Positions("logs", "g")

@@ -10,16 +10,16 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from braid.client.planner_quarantine import quarantine
-from braid.client.planner_session import Done, Offer, PlannerSession
-from braid.client.range_reads import Bounds, RangeReader, RangeRecords
-from braid.client.settings import ConsumerSettings
+from braid.client.consumer_settings import ConsumerSettings
+from braid.client.planning.planner import Done, Offer, PlannerSession
+from braid.client.planning.quarantine import quarantine
+from braid.client.reading.range_reader import Bounds, RangeReader, RangeRecords
 from braid.kafka.memory.log import NewRecord
 from braid.kernel.errors import ClusterUnavailable, GroupOccupied, OffsetOutOfRange, Unavailable
 from braid.kernel.ids import SEAL_CANARY, LeaseId
 from braid.kernel.ports import TopicPartition
 from tests.support.scripted_control import until, virtual
-from tests.unit.client.consuming import FIRST, SECOND, TOPIC, Bench, bench, member, take
+from tests.unit.client.scripted_member import FIRST, SECOND, TOPIC, Bench, bench, member, take
 
 ONE, TWO = LeaseId.parse(FIRST), LeaseId.parse(SECOND)
 

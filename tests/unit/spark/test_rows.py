@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
-from braid.client.where import Where, chosen_by, headers_asked, salt_of
+from braid.client.records.where import Where, chosen_by, headers_asked, salt_of
 from braid.kernel.errors import Invalid
 from braid.kernel.ids import LeaseId
 from braid.kernel.record_columns import columns_of

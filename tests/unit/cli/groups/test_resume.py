@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from braid.client.consumer import Consumer
-from braid.client.record import Record
-from braid.client.settings import DeadLetterLimits, Retry
+from braid.client.consumer_settings import DeadLetterLimits, Retry
+from braid.client.consuming.consumer import Consumer
+from braid.client.records.record import Record
 from services.assigner.servicer.joins import MemberSession
 from tests.unit.cli.mesh import Shell, virtual
 from tests.unit.cli.resources.test_rejected import produced, user

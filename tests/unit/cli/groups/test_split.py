@@ -3,8 +3,8 @@
 import asyncio
 import json
 
-from braid.client.consumer import Consumer
-from braid.client.record import Record
+from braid.client.consuming.consumer import Consumer
+from braid.client.records.record import Record
 from braid.kernel.limits import SPLIT_RECORDS_MIN
 from tests.unit.cli.mesh import Shell, virtual
 from tests.unit.cli.resources.test_rejected import produced, user

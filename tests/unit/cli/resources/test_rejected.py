@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 from braid.client.mesh import Mesh
 from braid.client.ports import Ports
-from braid.client.record import Record
+from braid.client.records.record import Record
 from braid.kernel.ports import TopicPartition
 from braid.rpc.memory_transport import MemoryTransport
 from tests.support.virtual_time import VirtualProcess, running_loop

@@ -18,8 +18,8 @@ from braid.api.dlq.v1.replay_pb2 import (
 )
 from braid.api.registry.v1 import registry_service_pb2 as registry_api
 from braid.api.registry.v1 import stream_pb2
-from braid.client.record import Record
-from braid.client.settings import Retry
+from braid.client.consumer_settings import Retry
+from braid.client.records.record import Record
 from braid.kernel.decider import Context
 from braid.kernel.errors import ClusterUnavailable, DeadlineExceeded, NotFound, Refused
 from braid.kernel.limits import REPLAY_BATCH_LETTERS_MAX

@@ -9,10 +9,10 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
 
-from braid.client import tracing
-from braid.client.producer import Copy, Producer
-from braid.client.record import Record
-from braid.client.settings import Retry
+from braid.client.consumer_settings import Retry
+from braid.client.producing.producer import Copy, Producer
+from braid.client.records.record import Record
+from braid.client.telemetry.spans import Resending
 from braid.kernel.errors import RecordTooLarge
 from braid.kernel.ports import TopicPartition
 from services.dlq.reconciler import replay
@@ -128,7 +128,7 @@ def test_a_replay_in_the_trace_of_the_dead_is_caught(
 ) -> None:
     """The control: the record goes with the headers it had."""
 
-    class Unchanged(tracing.Resending):
+    class Unchanged(Resending):
         def __init__(self, *args: object) -> None:
             super().__init__(*args)  # type: ignore[arg-type]  # forwarded as they are
             self.headers = args[2]  # type: ignore[assignment]

@@ -1,0 +1,412 @@
+"""Commits the progress of one cluster's leases: every interval, when much is done, and for the last time.
+
+Every commit is a truthful claim built from the leases held at that moment; one request at a time, so that an older
+claim never lands after a newer one. It states the newest leader epoch of what it claims beside its metadata, so that
+nobody believes it of what a later leader wrote in a log that was cut short.
+
+A lent generation goes through `KafkaOffsets.commit`, and nowhere else. Once one was lent no commit is plain any more:
+what the cluster refuses waits until something newer is lent.
+
+While commits are refused, or left without an answer, work goes on up to a bound: a crash repeats all of it.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from braid.client.commits.spill import Spill
+from braid.client.delivery.partition_work import PartitionWork
+from braid.client.telemetry.metrics import Level, instruments
+from braid.kernel import limits
+from braid.kernel.envelope import EncodedCommit, encode
+from braid.kernel.envelope_fit import left_out
+from braid.kernel.errors import BraidError, ClusterAccessDenied, ClusterUnavailable, Fenced, Invalid, NotFound
+from braid.kernel.ids import LeaseId
+from braid.kernel.ports import (
+    Committed,
+    Contact,
+    Fingerprint,
+    Generation,
+    Host,
+    KafkaAdmin,
+    KafkaOffsets,
+    TopicPartition,
+)
+from braid.kernel.progress_fields import EnvelopeFields
+
+_log = logging.getLogger("braid.consumer")
+
+
+async def _ask_nobody(generation: Generation) -> None:
+    """Where leases are not an assigner's."""
+
+
+class _Foreseen(NamedTuple):
+    """What lies below where a last commit's base is expected, asked for ahead of it."""
+
+    base: int
+    asked: "asyncio.Future[Fingerprint | None]"
+
+
+class _Encoded(NamedTuple):
+    """A lease's progress as it is to be committed, and how far its cursors were when it was taken."""
+
+    work: PartitionWork
+    versions: Sequence[tuple[PartitionWork, int]]
+    commit: EncodedCommit
+    stated: EnvelopeFields  # with the record that it points to
+    leader_epoch: int  # the newest among what the work knew of its log when this was taken
+
+    @property
+    def committed(self) -> Committed:
+        """For Kafka."""
+        return Committed(self.commit.offset, self.commit.metadata, self.leader_epoch)
+
+
+class Committer:
+    """The commits of one group's leases on one cluster."""
+
+    def __init__(
+        self,
+        host: Host,
+        group: str,
+        offsets: KafkaOffsets,
+        admin: KafkaAdmin,
+        *,
+        interval_seconds: float,
+        detached: Callable[[], bool],
+        refused: Callable[[BraidError], None],
+        ask: Callable[[Generation], Awaitable[None]] = _ask_nobody,
+        resumed: Callable[[], None] = lambda: None,
+        spill: Spill | None = None,
+        before: Callable[[PartitionWork], None] = lambda work: None,
+    ) -> None:
+        """`detached` tells whether no assigner is in reach; `refused` hears of an error no repetition can mend.
+
+        `ask` tells the assigner of a generation that was refused; `resumed` hears when `stopped` may have ended;
+        `spill` takes what does not fit a commit (None: that is not claimed); `before` sees each lease whose progress is
+        about to be stated.
+        """
+        self.works: dict[LeaseId, PartitionWork] = {}
+        self.generation: Generation | None = None
+        measured, self._attributes = instruments(), {"messaging.consumer.group.name": group}
+        self._truncated = measured.truncated if measured else None
+        self._unstated = Level(measured.unstated if measured else None, self._attributes)
+        self.truncated = 0  # commits that claim less than is done
+        self.unstated: dict[LeaseId, int] = {}  # rejected or expired offsets that the newest commit states nowhere
+        self._ask = ask
+        self._resumed = resumed
+        self._before = before
+        self._spill = spill
+        self._ascii_only = False
+        self._lent = asyncio.Event()
+        self._stale = False  # the cluster knows a newer generation than this member
+        self._answered_at = float("-inf")
+        self._asked_at: float | None = None  # when the oldest commit was sent since the last answer
+        self._told_full = False  # since then
+        self._denial = ""  # why the cluster refuses commits
+        self._uncommitted = 0  # records done since the last commit that was taken
+        self._host = host
+        self._group = group
+        self._offsets = offsets
+        self._admin = admin
+        self._interval_seconds = interval_seconds
+        self._detached = detached
+        self._refused = refused
+        self._limit_units = limits.ENVELOPE_UNITS_DEFAULT
+        self._recommit_seconds = limits.RECOMMIT_SECONDS
+        self._due = asyncio.Event()
+        self._done_since = 0
+        self._fenced = False
+        self._lock = asyncio.Lock()
+        self._foreseen: dict[LeaseId, _Foreseen] = {}
+
+    def learn(self, limit_units: int, retention_minutes: int) -> None:
+        """Takes over what the cluster allows: metadata units of a commit, and how long it keeps one."""
+        self._limit_units = limit_units
+        self._recommit_seconds = min(limits.RECOMMIT_SECONDS, retention_minutes * 60 / 3)
+
+    def lend(self, generation: Generation) -> None:
+        """Commits carry this from now on; what was refused is committed at once.
+
+        Nothing else is: with a newer generation come leases, and their restore would wait behind that commit.
+        """
+        if self._fenced or self._stale:
+            self._due.set()
+        self.generation = generation
+        self._stale = False
+        self._lent.set()
+        self._resumed()
+
+    def contact(self) -> Contact:
+        """When the newest commit was answered; none is owed: an idle member commits nothing."""
+        return Contact(answered_seconds_ago=self._host.clock.elapsed() - self._answered_at)
+
+    @property
+    def unreachable(self) -> bool:
+        """Whether no commit was answered lately; an idle member does not know better."""
+        return self._host.clock.elapsed() - self._answered_at > limits.CLUSTER_REACHED_SECONDS
+
+    @property
+    def stopped(self) -> bool:
+        """Whether nothing more is to be begun: others may own it by now, or too much of what is done is uncommitted."""
+        return self._stale or (self._fenced and self.generation is not None and self._full) or self._awaiting
+
+    @property
+    def _full(self) -> bool:
+        return self._uncommitted > limits.UNCOMMITTED_RECORDS_MAX
+
+    @property
+    def _unanswered(self) -> bool:
+        """Whether commits are sent, and none was answered for a while. Not so of an idle member: none is owed."""
+        asked = self._asked_at
+        return asked is not None and self._host.clock.elapsed() - asked > limits.CLUSTER_REACHED_SECONDS
+
+    @property
+    def _awaiting(self) -> bool:
+        """Whether nothing more is begun before a commit is answered."""
+        return self._full and self._unanswered
+
+    def foresee_last(self, work: PartitionWork) -> None:
+        """Asks for the fingerprint that the last commit of a drained partition needs, while its records are worked on.
+
+        Where the commit's base turns out to be another, that one's is asked for then.
+        """
+        if work.restored and not work.ended:
+            base = work.base_when_drained()
+            self._foreseen[work.lease.id] = _Foreseen(base, asyncio.ensure_future(self._below(work, base)))
+
+    def remove(self, work: PartitionWork) -> None:
+        """The lease is gone: nothing more of it is committed."""
+        if self.works.get(work.lease.id) is work:
+            del self.works[work.lease.id]
+        if self._spill is not None:
+            self._spill.remove(work.lease.id, work.lease.epoch)
+        self._leave_out(work.lease.id, 0)
+        if (foreseen := self._foreseen.pop(work.lease.id, None)) is not None:
+            foreseen.asked.cancel()
+        if not self.works:  # whoever has the leases now repeats what was not committed: that is no work of ours
+            self._uncommitted, self._asked_at = 0, None
+
+    def settled(self, count: int) -> None:
+        """So many records of this cluster are done."""
+        self._done_since += count
+        self._uncommitted += count
+        if self._done_since >= limits.COMMIT_RECORDS_MAX:
+            self._due.set()
+
+    def hurry(self) -> None:
+        """A commit is due now."""
+        self._due.set()
+
+    async def tick(self) -> None:
+        """Makes a commit due every interval, until cancelled."""
+        while True:
+            await self._host.clock.sleep(self._interval_seconds)
+            self._due.set()
+
+    async def run(self) -> None:
+        """Commits whenever it is due, until cancelled."""
+        while True:
+            await self._due.wait()
+            self._due.clear()
+            try:
+                await self._commit([work for work in self.works.values() if self._wants_commit(work)])
+            except NotFound as error:
+                _log.debug("commit on hold: %s", error)
+            except ClusterUnavailable as error:
+                await self._repeat_soon(error)
+            except Fenced as error:  # a stray member occupies the group, or a newer generation is on its way to us
+                if not self._fenced:
+                    _log.warning("commits of group %s are refused and held until they are not: %s", self._group, error)
+                self._fenced = True
+            except BraidError as error:
+                self._refused(error)
+                return
+
+    async def _repeat_soon(self, error: ClusterUnavailable) -> None:
+        """Without an answer the next commit is due after an interval, or sooner where that is long: work may wait."""
+        _log.debug("commit on hold: %s", error)
+        self._note_denial(error)
+        if self._awaiting and not self._told_full:
+            self._told_full = True
+            text = "no commit of group %s is answered, and %d records wait for one: fetching pauses until then: %s"
+            _log.warning(text, self._group, self._uncommitted, error)
+        await self._host.clock.sleep(min(self._interval_seconds, limits.CLUSTER_REACHED_SECONDS))
+        self._due.set()
+
+    def _note_denial(self, error: ClusterUnavailable) -> None:
+        """Says that the cluster refuses commits: once, until it says something else."""
+        denial = error.message if isinstance(error, ClusterAccessDenied) else ""
+        if denial and denial != self._denial:
+            _log.error("commits of group %s are refused and held until they are not: %s", self._group, error)
+        self._denial = denial
+
+    async def commit(self, works: Sequence[PartitionWork], *, final: bool = False) -> None:
+        """Commits these partitions in one request. `final` adds the log's full fingerprint.
+
+        A lent generation that is refused is asked for anew, and waited for.
+
+        Raises:
+            ClusterUnavailable: no answer; the claim may or may not be stored, and is repeated later.
+            Fenced: a newer holder exists, or somebody else occupies the group; nothing is stored.
+        """
+        deadline = self._host.clock.elapsed() + limits.FINAL_COMMIT_SECONDS
+        while True:
+            used = self.generation
+            try:
+                return await self._commit(works, final=final)
+            except Fenced:
+                if used is None or not await self._newer_within(used, deadline - self._host.clock.elapsed()):
+                    raise
+
+    async def _newer_within(self, used: Generation, seconds: float) -> bool:
+        """Waits for another generation than the one used. Returns whether it was lent in time."""
+        try:
+            async with asyncio.timeout(max(0.0, seconds)):
+                while self.generation == used:
+                    self._lent.clear()
+                    await self._lent.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    async def _commit(self, works: Sequence[PartitionWork], *, final: bool = False) -> None:
+        async with self._lock:
+            while True:
+                encoded = [await self._encode(self._standing(work), final) for work in works if not work.ended]
+                encoded = [each for each in encoded if not each.work.ended]
+                if not encoded:
+                    return
+                self._done_since = 0
+                uncommitted = self._uncommitted
+                try:
+                    await self._send({each.work.lease.topic_partition: each.committed for each in encoded})
+                    break
+                except Invalid as error:
+                    if error.field != "metadata" or not self._shrink():
+                        raise
+            self._uncommitted = max(0, self._uncommitted - uncommitted)  # 0 since, where all leases went meanwhile
+            now = self._host.clock.elapsed()
+            for each in encoded:
+                self._acknowledge(each, now)
+
+    def _standing(self, work: PartitionWork) -> PartitionWork:
+        """Who stands for the lease by now: it may have been split while others' progress was written."""
+        newest = self.works.get(work.lease.id, work)
+        return newest if newest.lease.epoch == work.lease.epoch else work
+
+    def _acknowledge(self, stored: _Encoded, now: float) -> None:
+        for cursor, version in stored.versions:
+            cursor.progress.acknowledge(stored.stated)
+            cursor.committed_version = version
+            cursor.committed_at = now
+        work, commit = stored.work, stored.commit
+        if self._spill is not None:
+            self._spill.acknowledged(work.lease.id, work.lease.topic_partition, commit.stated)
+        if commit.offset < stored.stated.base:  # what kept the base down is stated now
+            work.version += 1
+
+    def _shrink(self) -> bool:
+        """What a cluster refuses is written smaller: in one byte a character, as some count bytes, then half as much.
+
+        Returns whether that can still help.
+        """
+        if not self._ascii_only:
+            self._ascii_only = True
+            _log.warning("commits of group %s are written in ASCII: the cluster counts their bytes", self._group)
+            return True
+        self._limit_units //= 2
+        _log.warning("commits of group %s get %d units: the cluster refuses more", self._group, self._limit_units)
+        return self._limit_units > 0
+
+    async def _send(self, commits: dict[TopicPartition, Committed]) -> None:
+        """One request with what is lent at this moment. One that is refused although nothing newer is there is told."""
+        generation = self.generation
+        if self._asked_at is None:
+            self._asked_at = self._host.clock.elapsed()
+        try:
+            await self._offsets.commit(self._group, commits, generation)
+        except Fenced as error:
+            self._answered()
+            if generation is not None and generation == self.generation:
+                self._stale = "unknown_member" not in error.metadata
+                await self._ask(generation)
+            elif generation is not None:
+                self._due.set()  # something newer was lent while this was on its way
+            raise
+        except (Invalid, NotFound):  # it answers; what it says is about a part of them
+            self._answered()
+            raise
+        held, self._fenced, self._stale = self._fenced, False, False
+        self._answered()
+        if held:
+            self._resumed()
+
+    def _answered(self) -> None:
+        """The cluster said something about a commit: work that waited for that goes on."""
+        awaited = self._awaiting
+        self._answered_at, self._asked_at, self._told_full = self._host.clock.elapsed(), None, False
+        if awaited:
+            self._resumed()
+
+    async def _encode(self, work: PartitionWork, final: bool) -> _Encoded:
+        self._before(work)
+        versions = [(cursor, cursor.version) for cursor in work.cursors]
+        leader_epoch, fields = work.newest_epoch, work.fields(detached=self._detached())
+        if final:
+            fields = await self._with_fingerprint(work, fields)
+        commit = encode(fields, self._limit_units, ascii_only=self._ascii_only)
+        if commit.truncated and self._spill is not None:
+            written = await self._spill.write(work.lease.id, work.lease.topic_partition, fields)
+            if written is not None:
+                pointer, record = written
+                said = fields if record.whole else record.stated
+                beside = encode(said, self._limit_units, ascii_only=self._ascii_only, spill=pointer)
+                if beside.stated.spill is not None:
+                    self._leave_out(work.lease.id, left_out(fields, record.stated))
+                    return _Encoded(work, versions, beside, record.stated, leader_epoch)
+        unstated = left_out(fields, commit.stated) if commit.truncated else 0
+        self._leave_out(work.lease.id, unstated)
+        if commit.truncated:
+            self.truncated += 1
+            if self._truncated is not None:
+                self._truncated.add(1, self._attributes)
+            _log.warning(
+                "%s: progress does not fit its commit; what is left out will be repeated, %d rejected offsets among it",
+                work.lease.id, unstated,
+            )  # fmt: skip
+        return _Encoded(work, versions, commit, commit.stated, leader_epoch)
+
+    def _leave_out(self, lease: LeaseId, unstated: int) -> None:
+        """So many rejected or expired offsets of a lease are stated nowhere from now on."""
+        if unstated:
+            self.unstated[lease] = unstated
+        else:
+            self.unstated.pop(lease, None)
+        self._unstated.set(sum(self.unstated.values()))
+
+    async def _with_fingerprint(self, work: PartitionWork, fields: EnvelopeFields) -> EnvelopeFields:
+        """Adds the identity of the log below the snapshot's own base, which may have moved on by now."""
+        foreseen = self._foreseen.get(work.lease.id)
+        if foreseen is not None and foreseen.base == fields.base:
+            await asyncio.wait((foreseen.asked,))
+            fingerprint = None if foreseen.asked.cancelled() else foreseen.asked.result()
+        else:
+            fingerprint = await self._below(work, fields.base)
+        return fields if fingerprint is None else replace(fields, fingerprint=fingerprint)
+
+    async def _below(self, work: PartitionWork, base: int) -> Fingerprint | None:
+        try:
+            return await self._admin.fingerprint(work.lease.topic_partition, base)
+        except BraidError as error:
+            _log.debug("%s: last commit without a fingerprint: %s", work.lease.id, error)
+            return None
+
+    def _wants_commit(self, work: PartitionWork) -> bool:
+        """Dirty, or so long committed that the cluster would soon forget it; all while an answer is waited for."""
+        if not work.restored:
+            return False
+        return work.dirty or self._awaiting or self._host.clock.elapsed() - work.committed_at > self._recommit_seconds

@@ -1,0 +1,238 @@
+"""Progress that does not fit its commits, on one cluster: written to the topic of such records, and read from it.
+
+What a record says and where it lies is `kernel.spill`'s business. A commit points to a record only once the cluster has
+acknowledged it; whatever goes wrong here, the commit is made all the same and claims what fits.
+"""
+
+import asyncio
+import contextlib
+import logging
+import zlib
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+from braid.client.tasks import Run
+from braid.kernel import limits, limits_progress
+from braid.kernel.errors import AlreadyExists, BraidError, ClusterUnavailable, NotFound, OffsetOutOfRange
+from braid.kernel.ids import LeaseId
+from braid.kernel.ports import (
+    Host,
+    Isolation,
+    KafkaAdmin,
+    KafkaCluster,
+    KafkaFetcher,
+    KafkaProducer,
+    KafkaRecord,
+    OffsetAt,
+    TopicPartition,
+)
+from braid.kernel.progress_fields import EnvelopeFields, SpillPointer
+from braid.kernel.spill import TOPIC, Slots, SpillRecord, keys_of, read_spilled, retention_ms, spilled
+
+_log = logging.getLogger("braid.consumer")
+_CONFIG = {
+    "cleanup.policy": "compact,delete",
+    "compression.type": "producer",
+    "max.message.bytes": str(limits_progress.SPILL_BYTES_MAX * 2),
+    "message.timestamp.type": "LogAppendTime",  # no member's clock says how old a record is
+    "min.compaction.lag.ms": str(limits_progress.SPILL_COMPACTION_LAG_MS),
+}
+
+
+class _Written(NamedTuple):
+    """Under which epoch records of a lease may lie."""
+
+    place: TopicPartition
+    epoch: int
+
+
+class Spill:
+    """Of one group on one cluster."""
+
+    def __init__(
+        self,
+        host: Host,
+        cluster: KafkaCluster,
+        admin: KafkaAdmin,
+        group: str,
+        beside: Callable[[Run, str], None],
+    ) -> None:
+        """`beside` runs what may take long and need not succeed."""
+        self._host = host
+        self._cluster = cluster
+        self._admin = admin
+        self._group = group
+        self._beside = beside
+        self._slots: dict[tuple[LeaseId, int], Slots] = {}
+        self._lying: dict[LeaseId, set[_Written]] = {}
+        self._writes: dict[tuple[LeaseId, int], int] = {}  # the number of the newest write of each
+        self._begun = 0  # writes of all
+        self._partitions = 0
+        self._producer: KafkaProducer | None = None
+        self._started = False
+        self._writing = asyncio.Lock()
+        self._not_before = 0.0
+        self.written = 0
+        self.failed = 0  # commits that claim less than is done, because nothing could be written
+        self.missing = 0  # restores from what the commit itself says, because its record was not there
+
+    # --- writing
+
+    async def write(
+        self, lease: LeaseId, place: TopicPartition, fields: EnvelopeFields
+    ) -> tuple[SpillPointer, SpillRecord] | None:
+        """Writes a lease's progress; returns where it lies once the cluster has it, and the record.
+
+        None: it could not be written.
+        """
+        if self._host.clock.elapsed() < self._not_before:
+            self.failed += 1
+            return None
+        slots = self._slots.setdefault((lease, fields.epoch), Slots())
+        record = spilled(self._group, place, fields, slots.next)
+        self._begun += 1
+        self._writes[lease, fields.epoch] = self._begun
+        self._lying.setdefault(lease, set()).add(_Written(place, fields.epoch))
+        try:
+            async with asyncio.timeout(limits_progress.SPILL_SECONDS), self._writing:
+                partition, offset = await self._send(place, record.key, record.value)
+        except (BraidError, TimeoutError) as error:
+            self.failed += 1
+            self._not_before = self._host.clock.elapsed() + limits_progress.SPILL_RETRY_SECONDS  # commits do not wait
+            self._partitions = 0  # the topic may be gone, with its cluster's data
+            _log.warning("%s: what does not fit its commit could not be written beside it: %s", lease, error)
+            return None
+        self.written += 1
+        if not record.whole:
+            _log.warning("%s: progress does not fit a record of its own; what is left out will be repeated", lease)
+        return record.at(partition, offset), record
+
+    def acknowledged(self, lease: LeaseId, place: TopicPartition, stated: EnvelopeFields) -> None:
+        """A commit that states these fields is stored: what earlier ones pointed to is not needed any more."""
+        needed = _Written(place, stated.epoch) if stated.spill is not None else None
+        if stated.spill is not None:
+            self._slots.setdefault((lease, stated.epoch), Slots()).acknowledged(stated.spill)
+        lying = self._lying.pop(lease, set())
+        if needed is not None:
+            self._lying[lease] = {needed}
+        for needless in lying - {needed}:
+            newest = self._writes.get((lease, needless.epoch), 0)
+            self._beside(partial(self._forget, lease, needless, newest), f"spill-forget-{lease}")
+
+    def remove(self, lease: LeaseId, epoch: int) -> None:
+        """The lease is gone: what its newest commit points to is its next holder's to forget."""
+        self._slots.pop((lease, epoch), None)
+        self._lying.pop(lease, None)
+        self._writes.pop((lease, epoch), None)
+
+    async def _forget(self, lease: LeaseId, needless: _Written, newest: int) -> None:
+        """Records of an older epoch, or of a lease that fits its commits again, go when the topic is next compacted."""
+        try:
+            async with asyncio.timeout(limits_progress.SPILL_SECONDS), self._writing:
+                for key in keys_of(self._group, needless.place, needless.epoch):
+                    if self._writes.get((lease, needless.epoch), newest) != newest:
+                        return  # what is newer lies there, or is about to
+                    await self._send(needless.place, key, None)
+        except (BraidError, TimeoutError) as error:
+            _log.debug("records of %s stay until the topic's retention: %s", needless.place, error)
+
+    async def _send(self, place: TopicPartition, key: bytes, value: bytes | None) -> tuple[int, int]:
+        """Partition and offset of an acknowledged record. All of one place lie in one partition, in order."""
+        producer = await self._open()
+        number = zlib.crc32(f"{self._group}/{place.topic}/{place.partition}".encode()) % self._partitions
+        acknowledged = await producer.send(TopicPartition(TOPIC, number), value, key, (), self._host.clock.now_ms())
+        written = await acknowledged
+        return written.partition, written.offset
+
+    async def _open(self) -> KafkaProducer:
+        if not self._partitions:
+            self._partitions = await self._find_topic()
+        if self._producer is None:
+            self._producer = self._cluster.producer(
+                linger_ms=0, compression=None, max_batch_bytes=limits_progress.SPILL_BYTES_MAX * 2
+            )
+        if not self._started:
+            await self._producer.start()
+            self._started = True
+        return self._producer
+
+    async def _find_topic(self) -> int:
+        """How many partitions the topic has; it is made by whoever needs it first."""
+        described = (await self._admin.describe_topics([TOPIC])).get(TOPIC)
+        if described is None:
+            cluster = await self._admin.describe_cluster()
+            copies = max(1, min(limits_progress.SPILL_COPIES, len(cluster.brokers)))
+            config = {**_CONFIG, "retention.ms": str(retention_ms(cluster.offsets_retention_minutes))}
+            with contextlib.suppress(AlreadyExists):  # another member was faster
+                await self._admin.create_topic(TOPIC, limits_progress.SPILL_PARTITIONS, copies, config)
+            described = (await self._admin.describe_topics([TOPIC])).get(TOPIC)
+        if described is None:
+            raise ClusterUnavailable(f"topic {TOPIC} is not known yet")
+        return described.partitions
+
+    # --- reading
+
+    async def read(self, lease: LeaseId, place: TopicPartition, stated: EnvelopeFields) -> EnvelopeFields | None:
+        """What the record says that a commit points to; None when it is not there, which is counted and told.
+
+        Its claims are as old as the commit's: whoever reads it bounds them by the log, as those of the commit.
+
+        Raises:
+            ClusterUnavailable: the cluster does not answer; the record may be there.
+        """
+        assert stated.spill is not None, "asked of commits that point to a record"
+        self._lying.setdefault(lease, set()).add(_Written(place, stated.epoch))
+        try:
+            record = await self._record(TopicPartition(TOPIC, stated.spill.partition), stated.spill.offset)
+            if record is None:
+                raise NotFound(f"no record lies at offset {stated.spill.offset}")
+            found = read_spilled(self._group, place, stated, record.key, record.value)
+        except ClusterUnavailable:
+            raise
+        except BraidError as error:
+            self.missing += 1
+            _log.error(
+                "%s: the record that the commit points to is not there: %d offsets that were done are done again: %s",
+                lease, stated.spill.done, error,
+            )  # fmt: skip
+            return None
+        return found
+
+    async def _record(self, where: TopicPartition, offset: int) -> KafkaRecord | None:
+        """The one record at an offset."""
+        if where.topic not in await self._admin.describe_topics([where.topic]):
+            raise NotFound(f"topic {where.topic} does not exist")
+        end = (await self._admin.offsets_at({where: OffsetAt.LATEST}))[where]
+        if offset >= end:
+            raise NotFound(f"{where.topic} partition {where.partition} ends at {end}")
+        fetcher = self._cluster.fetcher(
+            max_partition_bytes=limits_progress.SPILL_BYTES_MAX * 2,
+            isolation=Isolation.READ_UNCOMMITTED,
+            client_rack="",
+        )
+        try:
+            async with asyncio.timeout(limits_progress.SPILL_READ_SECONDS):
+                await fetcher.start()
+                fetcher.assign({where: offset})
+                return await _at(fetcher, offset)
+        except TimeoutError:
+            raise ClusterUnavailable(f"{where.topic} partition {where.partition} did not answer in time") from None
+        except OffsetOutOfRange as error:
+            raise NotFound(error.message) from error
+        finally:
+            await fetcher.close()
+
+    async def close(self) -> None:
+        """Frees connections."""
+        if self._producer is not None:
+            await self._producer.close(limits_progress.SPILL_SECONDS)
+
+
+async def _at(fetcher: KafkaFetcher, offset: int) -> KafkaRecord | None:
+    """The record at an offset; None when the log goes on without it."""
+    while True:
+        for fetched in await fetcher.fetch(1, limits.FETCH_WAIT_SECONDS):
+            found = next((record for record in fetched.records if record.offset == offset), None)
+            if found is not None or fetched.next_offset > offset:
+                return found

@@ -1,0 +1,1 @@
+"""A consumer: its clusters, its leases, and the loop that fetches."""

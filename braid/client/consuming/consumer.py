@@ -1,0 +1,470 @@
+"""The consumer: a member of a group that works on the partitions it is leased, over as many clusters as they lie on.
+
+Here is what applications call, and here the parts meet that know nothing of one another; what becomes of a lease is in
+`leases`.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractContextManager
+from functools import partial
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, cast
+
+from braid.client.consumer_settings import ConsumerSettings
+from braid.client.consuming.cluster_session import ClusterWatch
+from braid.client.consuming.explain import Explained, Sight, behind_waits, explained, out_of_turn, sight, silent
+from braid.client.consuming.lease_view import Lease, view
+from braid.client.consuming.leases import LeaseWorks, OpenLeases, Shared
+from braid.client.delivery.dead_letter_limit import Brakes
+from braid.client.delivery.fetch_pauses import HeldBack
+from braid.client.delivery.handler_lanes import Place
+from braid.client.delivery.lane_holds import Hold, Holds
+from braid.client.delivery.memory_bound import MemoryBound
+from braid.client.delivery.partition_work import PartitionWork
+from braid.client.delivery.ready_queue import Ready
+from braid.client.handling.circuit_breaker import Circuits
+from braid.client.handling.dead_letters import DeadLetters
+from braid.client.handling.retries import Retries
+from braid.client.handling.runner import Handling, Supply
+from braid.client.handling.threads import InThreads, Tell, ThreadRecord, X, open_threads
+from braid.client.producing.producer import Producer
+from braid.client.records.record import Record
+from braid.client.tasks import Run, watched
+from braid.client.telemetry.metrics import Levels
+from braid.kernel import limits
+from braid.kernel.errors import BraidError, Invalid, Unavailable
+from braid.kernel.ids import LeaseId
+from braid.kernel.ports import Host, Kafka, Task, Threads
+
+if TYPE_CHECKING:
+    from braid.client.records.batch import Batch
+
+_log = logging.getLogger("braid.consumer")
+Handler = Callable[[Record], object]
+
+
+class Consumer:
+    """One member of a group. Made by `Mesh.consumer`; use it as an asynchronous context."""
+
+    def __init__(
+        self,
+        host: Host,
+        kafka: Kafka,
+        open_leases: OpenLeases,
+        open_producer: Callable[[str], Producer],
+        *,
+        zone: str,
+        settings: ConsumerSettings,
+        cluster_watch: ClusterWatch | None = None,
+    ) -> None:
+        """`open_leases` gets who hears of leases, and what fills heartbeats; `open_producer` writes dead letters.
+
+        `cluster_watch` tells the registry of clusters that do not answer; None where there is none.
+        """
+        self._host = host
+        self._cluster_watch = cluster_watch
+        self._settings = settings
+        self._ready = Ready(settings.lanes)
+        ready_records_max = max(limits.READY_RECORDS_MAX, limits.READY_RECORDS_PER_HANDLER * settings.handlers)
+        self._memory = MemoryBound(settings.max_in_flight_bytes, settings.lanes, ready_records_max)
+        self._holds = Holds(self._ready)
+        self._brakes = Brakes(settings.retry.dead_letters, self._stopped)
+        self._circuits = Circuits(
+            host, settings.retry.circuit, self._holds, self._brakes, tell=self._tell_stopped, beside=self._beside
+        )
+        budget, stopped = settings.retry.budget, self._circuits.reasons
+        self._levels = Levels(settings.group)
+        self._held_back = HeldBack(self._memory, self._levels.held_back, self._levels.copying)
+        self._retries = Retries(host, self._held_back.parked, budget, self._brakes, stopped, self._levels.parked)
+        self._dead_letters = DeadLetters(
+            host, settings.group, open_producer, beside=self._beside, held=self._held_back.copied
+        )
+        shared = Shared(self._ready, self._memory, self._retries, self._dead_letters, self._brakes)
+        self._works = LeaseWorks(host, kafka, open_leases, _Owner(self), shared, zone=zone, settings=settings)
+        self._session = self._works.session
+        self._tasks: list[Task] = []
+        self._background: dict[int, Task] = {}
+        self._background_count = 0
+        self._handlings: list[Handling[Any]] = []
+        self._refusal: BraidError | None = None
+        self._was_refused = asyncio.Event()
+        self._closed = False
+        self._way = ""  # how records are taken, where an order is kept
+
+    async def __aenter__(self) -> Self:
+        self._levels.parked_bound.set(limits.PARKED_RETRIES_MAX)
+        self._tasks = [
+            self._watched(self._session.run, "lease-session"),
+            self._watched(self._session.guard, "lease-guard"),
+            self._watched(self._retries.run, "retries"),
+        ]
+        if self._settings.backlog is not None:
+            self._tasks.append(self._watched(self._works.split_what_is_behind, "backlogs"))
+        try:
+            async with asyncio.timeout(limits.FIRST_ROUTE_SECONDS):
+                await self._joined_or_refused()
+        except asyncio.CancelledError:
+            await self._stop()
+            raise
+        except TimeoutError:
+            await self._stop()
+            raise Unavailable(
+                f"group {self._settings.group} could not be joined in {limits.FIRST_ROUTE_SECONDS:g} s",
+                remedy="check that an assigner runs at the endpoint: braid doctor",
+            ) from None
+        if self._refusal is not None:
+            await self._stop()
+            raise self._refusal
+        if self._cluster_watch is not None:
+            self._cluster_watch.add(self._works)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    # --- what an application calls
+
+    @property
+    def member_id(self) -> str:
+        """This member's id in its group."""
+        return self._session.member_id
+
+    async def run(self, handler: Handler) -> None:
+        """Calls `handler` with each record, up to `concurrency` at once, until the consumer is closed.
+
+        A coroutine function is awaited; an ordinary one is called in a thread of its own, and may settle its record
+        there. A handler that returns without settling its record acknowledges it; one that raises sends it the way of
+        the retry policy, and after the last attempt to the dlq lane.
+
+        Raises:
+            BraidError: the assigner or a cluster refuses this member for good.
+            Invalid: `concurrency` asks for more threads than `limits.HANDLER_THREADS_MAX`.
+        """
+        self._take_as("records")
+        await self._handle(lambda place: Supply(place.take_quickly, place.take), handler, ThreadRecord)
+
+    async def run_batches(
+        self, handler: Callable[["Batch"], object], *, max_records: int = limits.FETCH_RECORDS_MAX
+    ) -> None:
+        """As `run`, with batches of one partition, up to `concurrency` at once.
+
+        A handler's error is that of all rows it has not settled: they come back one by one, so that the one at fault is
+        found and the others go on.
+
+        Args:
+            handler: A coroutine function, or an ordinary one, which is called in a thread.
+            max_records: Rows of a batch at most.
+        """
+        from braid.client.records.batch import Batch, ThreadBatch  # pyarrow is loaded by who wants columns
+
+        async def take(place: Place) -> Batch | None:
+            taken = await place.take_slice(max_records)
+            return None if taken is None else Batch(taken)
+
+        self._take_as("batches")
+        await self._handle(lambda place: Supply(lambda: None, partial(take, place)), handler, ThreadBatch)
+
+    async def _handle(
+        self, supply: Callable[[Place], Supply[X]], handler: Callable[[X], object], for_thread: Callable[[X, Tell], X]
+    ) -> None:
+        threads = open_threads(self._host.tasks, handler, self._settings.handlers)
+        call = handler if threads is None else InThreads(handler, for_thread, threads)
+        awaited = cast("Callable[[X], Awaitable[object]]", call)
+        with self._ready.places(self._settings.handlers, self._settings.handlers_by_lane) as places:
+            handling = Handling(
+                self._host,
+                list(map(supply, places)),
+                self._settings,
+                awaited,
+                self._watched,
+                in_threads=threads is not None,
+                trouble=self._circuits,
+                again=self._retries.again,
+                overdue_changed=self._overdue_changed,
+                observer=self._works.observer,
+            )
+            await self._run(handling, threads)
+
+    async def _run(self, handling: Handling[X], threads: Threads | None) -> None:
+        self._handlings.append(handling)
+        try:
+            await handling.run()
+        finally:
+            self._handlings.remove(handling)
+            if not self._handlings:
+                self._circuits.close_all()
+            if threads is not None:
+                threads.close()
+        if self._refusal is not None:
+            raise self._refusal
+
+    async def __aiter__(self) -> AsyncIterator[Record]:
+        """Records one by one, until the consumer is closed. Each is to be settled: `ack`, `retry`, `reject` …"""
+        self._take_as("records")
+        ready = self._ready
+        run = ready.run
+        while (record := await ready.take()) is not None:
+            yield record
+            while run:  # looked at each time: what is left of it may be recalled
+                yield run.popleft()
+
+    async def batches(self, max_records: int = limits.FETCH_RECORDS_MAX) -> "AsyncIterator[Batch]":
+        """Records as columns, of one partition at a time, until the consumer is closed.
+
+        Args:
+            max_records: Rows of a batch at most.
+        """
+        from braid.client.records.batch import Batch  # pyarrow is loaded by who wants columns
+
+        self._take_as("batches")
+        elapsed = self._host.clock.elapsed
+        while (taken := await self._ready.take_slice(max_records)) is not None:
+            taken.work.busy.began(elapsed())
+            try:
+                yield Batch(taken)
+            finally:
+                taken.work.busy.ended(elapsed())
+
+    async def take(self, timeout_seconds: float) -> Record | None:
+        """The next record, or None when none came in time."""
+        self._take_as("records")
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                return await self._ready.take()
+        except TimeoutError:
+            return None
+
+    async def take_many(self, max_records: int, timeout_seconds: float) -> list[Record]:
+        """As many records as wait, at most `max_records`; none when none came in time."""
+        first = await self.take(timeout_seconds)
+        taken, take_nowait = [] if first is None else [first], self._ready.take_nowait
+        while taken and len(taken) < max_records and (record := take_nowait()) is not None:
+            taken.append(record)
+        return taken
+
+    def processing(self, item: "Record | Batch") -> AbstractContextManager[None]:
+        """Around work on a record or batch that was taken without `run`: tells of it as `run` tells of handlers.
+
+        A span `process {topic}`, linked to those that sent the records, and `messaging.process.duration`; nothing where
+        OpenTelemetry is not set up. It settles nothing.
+        """
+        observer = self._works.observer
+        return contextlib.nullcontext() if observer is None else observer.processing(item)
+
+    @property
+    def closed(self) -> bool:
+        """Whether it takes part no longer."""
+        return self._closed
+
+    def leases(self) -> list[Lease]:
+        """What this member owns now."""
+        now_ms = self._host.clock.now_ms()
+        return [view(work, now_ms) for work in self._works]
+
+    def lag(self) -> dict[str, float]:
+        """By lease, the age in seconds of the oldest record fetched and not done."""
+        return {lease.name: lease.lag_seconds for lease in self.leases()}
+
+    def pause(self, lane: str) -> None:
+        """Hands out no more records of a lane; what is fetched waits."""
+        self._holds.hold(lane, Hold.APPLICATION)
+
+    def resume(self, lane: str) -> None:
+        """Hands records of a lane out again, whether it was paused or `stopped` told of it: that is over."""
+        self._holds.release(lane, Hold.APPLICATION)
+        self._go_on(lane)
+
+    def stopped(self) -> Mapping[str, str]:
+        """By lane, why no more of its records are handed out: too many of them would be dead-lettered, or nearly all
+        of them fail through no fault of their own (`Retry`).
+        """
+        return {**self._circuits.reasons, **self._brakes.reasons}
+
+    def explain(self) -> list[Explained]:
+        """By lease, what its records are doing now, and what keeps it from doing more."""
+        now_ms, slots = self._host.clock.now_ms(), self._settings.handlers * len(self._handlings)
+        seen = sight(self._works, self._retries.works(), self._works.contacts(), slots)
+        return [
+            explained(
+                work,
+                seen,
+                now_ms,
+                self._blocked(work, seen),
+                self._overdue(work.lease.id),
+                self._ready.ahead(work.cursors),
+            )
+            for work in self._works
+        ]
+
+    def _overdue(self, lease: LeaseId | None = None) -> int:
+        return sum(handling.overdue(lease) for handling in self._handlings)
+
+    def _overdue_changed(self) -> None:
+        self._levels.overdue.set(self._overdue())
+
+    def _blocked(self, work: PartitionWork, seen: Sight) -> list[str]:
+        lane, cluster = work.lease.id.channel.lane, work.lease.cluster.name
+        kept, unread = self._works.clusters[cluster].committer, self._works.clusters[cluster].unread(work)
+        by_key = self._settings.ordering == "key" and self._way == "records"  # batches wait for each other
+        waits = [*silent(work, seen), *out_of_turn(work, seen, by_key=by_key), *behind_waits(work, seen)]
+        late = kept.unreachable and work.dirty and work.committed_at > 0
+        short, parked = self._retries.short_of_budget(lane), self._held_back.reasons
+        stream = work.lease.id.channel.stream
+        unwritten = self._dead_letters.trouble(stream) if work.copying else ""
+        reasons = {
+            f"its committed progress is being read, {unread}": bool(unread),
+            f"lane {lane} is stopped: {self.stopped().get(lane, '')}": lane in self.stopped(),
+            f"lane {lane} is paused": Hold.APPLICATION in self._holds.by(lane),
+            f"{short:,} records of lane {lane} wait for the retry budget": short > 0,
+            f"{parked.get(lane, '')}: fetching pauses": lane in parked,
+            f"the memory of lane {lane} is full: fetching pauses": work.memory.held_back and lane not in parked,
+            f"dead letters of stream {stream} cannot be written: {unwritten}": bool(unwritten),
+            f"no commit was answered lately by cluster {cluster}": late,
+            "too much is not committed: fetching pauses": kept.stopped,
+            "no assigner is in reach": not self._session.attached,
+        }
+        return [*(reason for reason, holds in reasons.items() if holds), *waits]
+
+    async def commit(self) -> None:
+        """Commits everything done so far, now. Raises `ClusterUnavailable` when a cluster does not answer."""
+        for cluster in list(self._works.clusters.values()):
+            await cluster.committer.commit([work for work in cluster.committer.works.values() if work.dirty])
+
+    async def close(self) -> None:
+        """Drains, commits, releases every lease and leaves the group. Handlers that do not end in time are cancelled.
+
+        A member of an exclusive group with records that are not settled releases no lease of theirs and does not
+        leave: those leases run out. If a handler of `run` cannot be cancelled, the process ends.
+        """
+        if self._closed:
+            return
+        self._closed = True
+        self._ready.close()
+        try:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(limits.CONSUMER_CLOSE_SECONDS):
+                    await self._session.leaving()
+                    await self._works.hand_back_all()
+                    await self._session.leave("closed")
+        finally:
+            await self._stop()
+            for handling in self._handlings:
+                handling.cancel()
+        if self._settings.ownership == "exclusive" and any(handling.running for handling in self._handlings):
+            self._host.exit("a handler of an exclusive group cannot be cancelled, and its lease is about to run out")
+
+    def _stopped(self, lane: str, reason: str) -> None:
+        """More of a lane's records would be dead-lettered than any record is to blame for."""
+        _log.error(
+            "lane %s of group %s is stopped: %s. Mend the handler, then resume", lane, self._settings.group, reason
+        )
+        self._holds.hold(lane, Hold.DEAD_LETTERS)
+        self._tell_stopped()
+
+    def _go_on(self, lane: str) -> None:
+        """What `stopped` told of a lane is over; a pause is the application's, and stays."""
+        was_stopped = lane in self.stopped()
+        self._brakes.release(lane)
+        self._circuits.close(lane)
+        self._holds.release(lane, Hold.DEAD_LETTERS)
+        if was_stopped:
+            self._tell_stopped()
+
+    def _tell_stopped(self) -> None:
+        lanes = dict(self.stopped())
+        self._levels.stopped.set(len(lanes))
+        if not self._closed:
+            self._beside(lambda: self._session.stopped(lanes), "stopped-lanes")
+
+    def _take_as(self, way: str) -> None:
+        """An order is kept among records or among batches. Raises `Invalid` for both at one consumer."""
+        ordering = self._settings.ordering
+        if ordering != "none" and self._way not in ("", way):
+            already = f"it hands out {self._way} already"
+            raise Invalid(f"{ordering!r} is kept for one of records and batches; {already}", field="ordering")
+        self._way = way
+
+    def _refuse(self, error: BraidError) -> None:
+        """Nothing more can be done here."""
+        self._refusal = error
+        self._was_refused.set()
+        self._ready.fail(error)
+
+    # --- odds and ends
+
+    def _beside(self, run: Run, name: str) -> None:
+        """Runs something that ends with the consumer at the latest."""
+        self._background_count += 1
+        number = self._background_count
+
+        async def forgotten_at_its_end() -> None:
+            try:
+                await run()
+            finally:
+                self._background.pop(number, None)
+
+        self._background[number] = self._watched(forgotten_at_its_end, name)
+
+    def _watched(self, run: Run, name: str) -> Task:
+        """Runs something the consumer cannot live without: when it dies of an error, the consumer refuses to go on."""
+        return watched(self._host.tasks, run, name, self._refuse)
+
+    async def _joined_or_refused(self) -> None:
+        joined = asyncio.ensure_future(self._session.joined())
+        refused = asyncio.ensure_future(self._was_refused.wait())
+        try:
+            await asyncio.wait([joined, refused], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            joined.cancel()
+            refused.cancel()
+
+    async def _stop(self) -> None:
+        self._closed = True
+        self._ready.close()
+        if self._cluster_watch is not None:
+            self._cluster_watch.remove(self._works)
+        self._works.end_all()
+        tasks = [*self._tasks, *self._background.values()]
+        for task in tasks:
+            task.cancel()
+        for task in tasks:
+            await task.ended()
+        self._levels.clear()  # nobody is left who changes them
+        await self._dead_letters.close()
+        await self._works.close()
+
+
+class _Owner:
+    """`Owner` for a consumer, whose own methods are for applications."""
+
+    def __init__(self, consumer: Consumer) -> None:
+        self._consumer = consumer
+
+    @property
+    def closed(self) -> bool:
+        return self._consumer.closed
+
+    def refuse(self, error: BraidError) -> None:
+        self._consumer._refuse(error)
+
+    def watched(self, run: Run, name: str) -> Task:
+        return self._consumer._watched(run, name)
+
+    def beside(self, run: Run, name: str) -> None:
+        self._consumer._beside(run, name)
+
+    def resume(self, lane: str) -> None:
+        if lane in self._consumer.stopped():
+            self._consumer._go_on(lane)
+
+    def slots(self) -> int:
+        return self._consumer._settings.handlers * len(self._consumer._handlings)
+
+    def cancel_handlers(self, lease: LeaseId) -> None:
+        for handling in self._consumer._handlings:
+            handling.cancel(lease)

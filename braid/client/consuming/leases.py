@@ -1,0 +1,379 @@
+"""The work on a consumer's leases: begun when one is granted, restored, fetched, committed, and given back.
+
+What applications see of it is `consumer.Consumer`; who holds which lease is `lease_session`'s business.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple, Protocol
+
+from braid.api.assigner.v1 import join_pb2
+from braid.client.commits.restore import Restored
+from braid.client.consumer_settings import ConsumerSettings
+from braid.client.consuming.backlogs import Backlogs
+from braid.client.consuming.cluster import ClusterWork
+from braid.client.delivery.dead_letter_limit import Brakes
+from braid.client.delivery.key_order import Order
+from braid.client.delivery.memory_bound import MemoryBound
+from braid.client.delivery.partition_work import PartitionWork
+from braid.client.delivery.ready_queue import Ready
+from braid.client.delivery.stages import Stage
+from braid.client.handling.dead_letters import DeadLetters
+from braid.client.handling.retries import Retries
+from braid.client.membership.lease_session import Held, LeaseKeeper, LeaseListener
+from braid.client.tasks import Run
+from braid.client.telemetry.consumer_observer import observer
+from braid.client.telemetry.zone_bytes import FETCHED, tally
+from braid.kernel import limits
+from braid.kernel.errors import BraidError, ClusterUnavailable, NotFound
+from braid.kernel.ids import LeaseId
+from braid.kernel.ports import Contact, Generation, Host, Kafka, Task
+
+_log = logging.getLogger("braid.consumer")
+OpenLeases = Callable[[LeaseListener, Callable[[], join_pb2.Heartbeat]], LeaseKeeper]
+
+
+class Shared(NamedTuple):
+    """What all leases of a consumer share."""
+
+    ready: Ready
+    memory: MemoryBound
+    retries: Retries
+    dead_letters: DeadLetters
+    brakes: Brakes
+
+
+class Owner(Protocol):
+    """The consumer, as its leases know it."""
+
+    @property
+    def closed(self) -> bool:
+        """Whether it takes part no longer."""
+        ...
+
+    def refuse(self, error: BraidError) -> None:
+        """Nothing more can be done here."""
+        ...
+
+    def watched(self, run: Run, name: str) -> Task:
+        """Runs something the consumer cannot live without."""
+        ...
+
+    def beside(self, run: Run, name: str) -> None:
+        """Runs something that ends with the consumer at the latest."""
+        ...
+
+    def resume(self, lane: str) -> None:
+        """Hands records of a lane out again."""
+        ...
+
+    def cancel_handlers(self, lease: LeaseId) -> None:
+        """Ends the handlers of a lease's records."""
+        ...
+
+    def slots(self) -> int:
+        """How many handlers run at once; 0 while nobody calls `Consumer.run`."""
+        ...
+
+
+class LeaseWorks:
+    """Of one consumer; `LeaseListener` for its session."""
+
+    def __init__(
+        self,
+        host: Host,
+        kafka: Kafka,
+        open_leases: OpenLeases,
+        owner: Owner,
+        shared: Shared,
+        *,
+        zone: str,
+        settings: ConsumerSettings,
+    ) -> None:
+        """`open_leases` gets who hears of leases, and what fills heartbeats."""
+        self._host = host
+        self._kafka = kafka
+        self._owner = owner
+        self._shared = shared
+        self._zone = zone
+        self._settings = settings
+        self.observer = observer(host.clock, settings.group, self._cluster_id)
+        self._exclusive = settings.ownership == "exclusive"
+        self._works: dict[LeaseId, PartitionWork] = {}
+        self._left_over: list[PartitionWork] = []  # exclusive: ended, and not all that was handed out is settled
+        self.clusters: dict[str, ClusterWork] = {}
+        self.session = open_leases(self, self._loads)
+        self._backlogs = Backlogs(
+            self._works,
+            self._work,
+            shared.ready,
+            shared.memory,
+            ordered=settings.ordering != "none",
+            slots=owner.slots,
+            changed=self._tell_splits,
+        )
+
+    def __iter__(self) -> Iterator[PartitionWork]:
+        """The work on what is owned now."""
+        return iter(list(self._works.values()))
+
+    async def hand_back_all(self) -> None:
+        """Drains, commits and releases everything, in the time a consumer has to close."""
+        seconds = limits.CONSUMER_CLOSE_SECONDS
+        await asyncio.gather(*(self._hand_back(work, seconds) for work in self))
+
+    def end_all(self) -> None:
+        """All leases are gone."""
+        for work in self:
+            self._end(work)
+
+    async def close(self) -> None:
+        """Stops what is kept for clusters."""
+        await asyncio.gather(*(cluster.close() for cluster in self.clusters.values()))
+
+    # --- leases come and go (called by the session)
+
+    def granted(self, leases: Sequence[Held]) -> None:
+        """Begins work on each. What was granted before the assigner heard of our leaving goes back with the leave."""
+        if self._owner.closed:
+            return
+        try:
+            for held in leases:
+                self._begin(held)
+        except BraidError as error:  # for example a security profile this process does not have
+            self._owner.refuse(error)
+        _tell(self._settings.on_assigned, leases)
+
+    def lent(self, cluster: str, generation: Generation) -> None:
+        """What commits on a cluster carry from now on."""
+        if cluster in self.clusters:
+            self.clusters[cluster].committer.lend(generation)
+
+    def revoked(self, lease: Held, deadline_seconds: float) -> None:
+        """Drains, commits and gives back."""
+        work = self._works.get(lease.id)
+        if work is not None and work.lease.epoch == lease.epoch:
+            self._owner.beside(lambda: self._hand_back(work, deadline_seconds), f"hand-back-{lease.id}")
+        _tell(self._settings.on_revoked, [lease])
+
+    def lost(self, leases: Sequence[Held]) -> None:
+        """Drops the work; whatever is handled still is the next holder's too."""
+        for held in leases:
+            work = self._works.get(held.id)
+            if work is not None and work.lease.epoch == held.epoch:
+                self._end(work)
+            self._cancel_handlers(held.id)
+        _tell(self._settings.on_revoked, leases)
+
+    def refused(self, error: BraidError) -> None:
+        """The assigner refuses this member."""
+        self._owner.refuse(error)
+
+    def resumed(self, lane: str) -> None:
+        """Somebody at the command line takes the brake off."""
+        self._owner.resume(lane)
+
+    def _cancel_handlers(self, lease: LeaseId) -> None:
+        """No handler outlives its lease: in exclusive groups, and where the application wants it so."""
+        if self._exclusive or self._settings.cancel_at_loss:
+            self._owner.cancel_handlers(lease)
+
+    def _worked_on(self, lease: LeaseId) -> bool:
+        """Whether records of a lease are out, under this epoch or an earlier one."""
+        self._left_over = [work for work in self._left_over if work.handled]
+        current = self._works.get(lease)
+        return any(work.lease.id == lease for work in self._left_over) or (current is not None and current.handled > 0)
+
+    def busy(self) -> bool:
+        """See `LeaseListener.busy`."""
+        return any(work.lease.id not in self._works for work in self._left_over if work.handled)
+
+    # --- work on one lease
+
+    def split(self, asked: join_pb2.SplitBacklog) -> None:
+        """Somebody wants a lease that is far behind to be worked on at its head too."""
+        self._owner.beside(lambda: self._split(asked), f"split-{asked.lease}")
+
+    async def _split(self, asked: join_pb2.SplitBacklog) -> None:
+        work = self._works.get(LeaseId.parse(asked.lease))
+        if work is None or work.lease.epoch != asked.epoch:
+            return  # the lease went, and whoever asks sees that
+        refused = "its committed progress is being read, or it is asked back"
+        if work.working:
+            cluster = self.clusters[work.lease.cluster.name]
+            refused = await self._backlogs.split(work, cluster, asked.share, relaxed=asked.relaxed)
+        if refused:
+            _log.warning("%s is not split: %s", asked.lease, refused)
+            told = join_pb2.SplitLease(lease=asked.lease, epoch=asked.epoch, at=-1, refused=refused)
+            await self.session.divided([*self._backlogs.told(), told])
+
+    async def split_what_is_behind(self) -> None:
+        """Splits leases whose records in hand are too old, where the application wants that; until cancelled."""
+        wanted = self._settings.backlog
+        assert wanted is not None, "run only where it is wanted"
+        while True:
+            await self._host.clock.sleep(limits.BACKLOG_LOOK_SECONDS)
+            too_old_ms = self._host.clock.now_ms() - int(wanted.split_after_seconds * 1_000)
+            for work in self:
+                oldest_ms = work.oldest_unfinished_ms() if work.working and not work.behind else None
+                if oldest_ms is not None and oldest_ms < too_old_ms:
+                    cluster = self.clusters[work.lease.cluster.name]
+                    await self._backlogs.split(work, cluster, wanted.share, relaxed=wanted.relaxed)
+
+    def _tell_splits(self) -> None:
+        if not self._owner.closed:
+            self._owner.beside(lambda: self.session.divided(self._backlogs.told()), "split-leases")
+
+    def _begin(self, held: Held) -> None:
+        earlier = self._works.get(held.id)
+        if earlier is not None:
+            self._end(earlier)
+        cluster = self._cluster(held)
+        work = self._works[held.id] = self._work(held, cluster, 0)
+        self._owner.beside(lambda: self._restore(work, cluster), f"restore-{held.id}")
+
+    def _work(self, held: Held, cluster: ClusterWork, start: int) -> PartitionWork:
+        return PartitionWork(
+            held,
+            group=self._settings.group,
+            ready=self._shared.ready,
+            settling=cluster,
+            memory=self._shared.memory.lane(held.id.channel.lane),
+            may_start=self.session.may_start if self._exclusive else None,
+            brake=self._shared.brakes.lane(held.id.channel.lane),
+            order=None if self._settings.ordering == "none" else Order(by_key=self._settings.ordering == "key"),
+            where=self._settings.where,
+            start=start,
+        )
+
+    async def _restore(self, work: PartitionWork, cluster: ClusterWork) -> None:
+        while work.stage is Stage.RESTORING:
+            try:
+                restored, _ = await asyncio.gather(cluster.restore(work), cluster.describe())
+            except (ClusterUnavailable, NotFound) as error:
+                _log.debug("progress of %s is not known yet: %s", work.lease.id, error)
+                await self._host.clock.sleep(limits.RESTORE_RETRY_SECONDS)
+            except BraidError as error:
+                self._owner.refuse(error)
+                return
+            else:
+                work.begin(restored.progress, restored.topic_id)
+                work.leader_epoch, work.restored_end = restored.leader_epoch, restored.end
+                if work.working:
+                    self._backlogs.resume(work, cluster, restored)
+                    cluster.add(work)
+                    await self._tell_found(work.lease, restored)
+
+    async def _tell_found(self, lease: Held, restored: Restored) -> None:
+        """What was not as committed is an event of the group."""
+        if restored.findings:
+            told = join_pb2.RestoreFindings(lease=str(lease.id), epoch=lease.epoch)
+            for each in restored.findings:
+                told.findings.add(kind=each.kind, start=each.start, end=each.end, reason=each.reason)
+            await self.session.found(told)
+
+    async def _hand_back(self, work: PartitionWork, deadline_seconds: float) -> None:
+        cluster = self.clusters[work.lease.cluster.name]
+        cluster.stop_reading(work)
+        work.drain()
+        cluster.committer.foresee_last(work)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(deadline_seconds * 0.8):
+                await work.drained()
+        if self._exclusive:
+            await self._handlers_end(work)
+        if work.ended:
+            return
+        committed = not work.restored or await self._last_commit(work, cluster)
+        self._end(work)
+        self._cancel_handlers(work.lease.id)
+        lease = work.lease
+        await self.session.release(lease.id, lease.epoch, commit_waived=not committed, reason="asked back")
+
+    async def _handlers_end(self, work: PartitionWork) -> None:
+        """Cancels what still runs. While it does not end the lease is not given back: it has to run out."""
+        lease = work.lease.id
+        if self._worked_on(lease):
+            _log.warning("%s is asked back and still worked on", lease)
+            self._cancel_handlers(lease)
+        while not work.ended and self._worked_on(lease):
+            await self._host.clock.sleep(limits.HANDLERS_END_POLL_SECONDS)
+
+    async def _last_commit(self, work: PartitionWork, cluster: ClusterWork) -> bool:
+        try:
+            async with asyncio.timeout(limits.FINAL_COMMIT_SECONDS):
+                await cluster.committer.commit([work], final=True)
+        except (TimeoutError, BraidError) as error:
+            _log.warning("last commit of %s is waived: %s", work.lease.id, error)
+            return False
+        return True
+
+    def _end(self, work: PartitionWork) -> None:
+        work.end()
+        if self._exclusive and work.handled:
+            self._left_over.append(work)
+        self.clusters[work.lease.cluster.name].remove(work)
+        if self._works.get(work.lease.id) is work:
+            del self._works[work.lease.id]
+        for older in work.behind:  # after the lease: what is left of its lane shares anew
+            self._backlogs.forget(older)
+
+    def _cluster_id(self, name: str) -> str:
+        """A cluster's own id, empty before it told any."""
+        cluster = self.clusters.get(name)
+        return "" if cluster is None else cluster.cluster_id
+
+    def _cluster(self, held: Held) -> ClusterWork:
+        name = held.cluster.name
+        if name not in self.clusters:
+            cluster = self._kafka.cluster(held.cluster.bootstrap, held.cluster.security_profile)
+            self.clusters[name] = ClusterWork(
+                self._host,
+                cluster if self.observer is None else self.observer.watch(cluster, name),
+                self._settings,
+                zone=self._zone,
+                memory=self._shared.memory,
+                retries=self._shared.retries,
+                dead_letters=self._shared.dead_letters,
+                detached=lambda: not self.session.attached,
+                refused=self._owner.refuse,
+                out_of_range=lambda work: self._begin(work.lease),
+                watch=self._owner.watched,
+                beside=self._owner.beside,
+                ask=lambda generation: self.session.refused(name, generation),
+                close_finished=self._backlogs.close_finished,
+                fetched=tally(FETCHED, name, held.cluster.zone, self._zone),
+            )
+            self.clusters[name].start()
+        return self.clusters[name]
+
+    def contacts(self) -> dict[str, Contact]:
+        """By cluster on which leases lie, whether it answers."""
+        read = {work.lease.cluster.name for work in self._works.values()}
+        return {name: cluster.contact() for name, cluster in self.clusters.items() if name in read}
+
+    def _loads(self) -> join_pb2.Heartbeat:
+        """What the work costs, idle leases left out; of records taken without `run`, one by one, only the number."""
+        heartbeat, now = join_pb2.Heartbeat(), self._host.clock.elapsed()
+        for lease, work in self._works.items():
+            records, size = work.take_load()
+            busy, oldest = work.busy.take_micros(now), work.oldest_unfinished_ms() or 0
+            if records or size or busy or oldest:
+                heartbeat.loads.add(
+                    lease=str(lease), records=records, bytes=size, busy_micros=busy, oldest_unfinished_ms=oldest
+                )
+        away = [name for name, cluster in self.clusters.items() if cluster.committer.unreachable]
+        heartbeat.unreachable_clusters.extend(away)
+        return heartbeat
+
+
+def _tell(callback: Callable[[list[str]], None] | None, leases: Sequence[Held]) -> None:
+    """Calls an application's callback; what it raises is its own affair, not the session's."""
+    if callback is None or not leases:
+        return
+    try:
+        callback([str(held.id) for held in leases])
+    except Exception:  # noqa: BLE001 - an application's callback may raise anything
+        _log.exception("a callback for leases failed")

@@ -1,0 +1,1 @@
+"""Records of a partition between the fetch and the handler: lanes, order, bounds, acknowledgements."""

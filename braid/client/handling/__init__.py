@@ -1,0 +1,1 @@
+"""Handlers run: verdicts, retries, dead letters, circuit breakers."""

@@ -1,0 +1,130 @@
+"""Stops with a lane whose records fail through no fault of their own, tries it with one record, and goes on by itself.
+
+The brake (`brake`) is about records that would become dead letters, and waits for somebody to mend the handler; this
+is about those that never would, and waits for their dependency to be back.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from braid.client.consumer_settings import Circuit
+from braid.client.delivery.dead_letter_limit import Brakes
+from braid.client.delivery.lane_holds import Hold, Holds
+from braid.client.handling.circuit import LaneCircuit
+from braid.client.handling.threads import Handled
+from braid.client.tasks import Run
+from braid.kernel import limits
+from braid.kernel.errors import text_of
+from braid.kernel.ports import Host
+
+_log = logging.getLogger("braid.consumer")
+
+
+class Circuits:
+    """Of one consumer, by lane."""
+
+    def __init__(
+        self,
+        host: Host,
+        settings: Circuit | None,
+        holds: Holds,
+        brakes: Brakes,
+        *,
+        tell: Callable[[], None],
+        beside: Callable[[Run, str], None],
+    ) -> None:
+        """`tell` hears when the open ones change; `beside` runs what ends with the consumer."""
+        self._host = host
+        self._settings = settings
+        self._holds = holds
+        self._brakes = brakes
+        self._tell = tell
+        self._beside = beside
+        self._lanes: dict[str, LaneCircuit] = {}
+        self._open: dict[str, str] = {}
+        self.probes: dict[str, Probe] = {}  # whoever hands out asks `took`, and tells how it went
+
+    @property
+    def reasons(self) -> Mapping[str, str]:
+        """Why lanes are stopped, by lane."""
+        return self._open
+
+    def failed(self, lane: str, error: BaseException, *, retryable: bool) -> None:
+        """A handler raised over a record of a lane."""
+        if self._settings is None or lane in self._open:
+            return
+        if lane not in self._lanes:
+            self._lanes[lane] = LaneCircuit(self._settings)
+        done = self._brakes.lane(lane).done
+        if why := self._lanes[lane].failed(self._host.clock.elapsed(), done, retryable=retryable):
+            text = text_of(error)[: limits.ERROR_TEXT_BYTES_MAX]
+            self._stop(lane, f"{why}, the last by {type(error).__name__}: {text}; one record at a time is tried")
+
+    def took(self, item: Handled) -> None:
+        """Something is about to be handled while `probes` are wanted: it is the one, and the lane stops again."""
+        lane = item.work.lease.id.channel.lane
+        probe = self.probes.get(lane)
+        if probe is not None and probe.item is None:
+            probe.item = item
+            self._holds.hold(lane, Hold.CIRCUIT)
+
+    def ended(self, item: Handled, *, well: bool) -> None:
+        """What was handled while `probes` are out was handled; `well` if that shows that the lane may go on."""
+        probe = self.probes.get(item.work.lease.id.channel.lane)
+        if probe is not None and probe.item is item and not probe.well.done():
+            probe.well.set_result(well)
+
+    def close(self, lane: str) -> None:
+        """The lane goes on."""
+        if self._open.pop(lane, None) is None:
+            return
+        probe = self.probes.pop(lane, None)
+        if probe is not None and not probe.well.done():
+            probe.well.set_result(False)
+        self._lanes[lane].reset()
+        self._holds.release(lane, Hold.CIRCUIT)
+
+    def close_all(self) -> None:
+        """Nobody is left to say how a record fares: all lanes go on."""
+        for lane in list(self._open):
+            self.close(lane)
+            self._tell()
+
+    def _stop(self, lane: str, reason: str) -> None:
+        _log.error("lane %s is stopped: %s", lane, reason)
+        self._open[lane] = reason
+        self._holds.hold(lane, Hold.CIRCUIT)
+        self._tell()
+        self._beside(partial(self._try, lane, reason), f"circuit-{lane}")
+
+    async def _try(self, lane: str, reason: str) -> None:
+        """Tries one record after the other until one is done, or somebody says that the lane is to go on."""
+        assert self._settings is not None, "a lane is stopped by its rule"
+        wait, longest = self._settings.probe_seconds
+        while True:
+            await self._host.clock.sleep(wait * self._host.randomness.uniform(0.5, 1.0))
+            if self._open.get(lane) is not reason:
+                return
+            probe = self.probes[lane] = Probe()
+            self._holds.release(lane, Hold.CIRCUIT)
+            well = await probe.well
+            if self._open.get(lane) is not reason:
+                return
+            del self.probes[lane]
+            if well:
+                _log.warning("lane %s goes on", lane)
+                self.close(lane)
+                self._tell()
+                return
+            wait = min(wait * 2, longest)
+
+
+class Probe:
+    """One record, or batch, of a stopped lane that is tried: the next that is handed out."""
+
+    def __init__(self) -> None:
+        """Nobody has it yet."""
+        self.item: Handled | None = None
+        self.well: asyncio.Future[bool] = asyncio.get_running_loop().create_future()

@@ -1,0 +1,372 @@
+"""Runs an application's handler over records or batches: many at once, and what follows when it raises or is late."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, cast
+
+from braid.client.consumer_settings import ConsumerSettings
+from braid.client.delivery.busy_time import BusyTime
+from braid.client.handling.threads import Handled, X
+from braid.client.handling.verdicts import Verdict, Verdicts
+from braid.client.records.record import Record
+from braid.client.tasks import Run
+from braid.client.telemetry.consumer_observer import Observer
+from braid.kernel import limits
+from braid.kernel.errors import BraidError, HandlerTimeout, Retryable, checked_wait, text_of
+from braid.kernel.ids import LeaseId
+from braid.kernel.limits_retries import RETRY_AFTER_SECONDS_MAX
+from braid.kernel.ports import Host, Task
+
+if TYPE_CHECKING:
+    from braid.client.records.batch import Batch
+
+_log = logging.getLogger("braid.consumer")
+
+
+class Supply(NamedTuple, Generic[X]):
+    """Where what is to be handled comes from.
+
+    Attributes:
+        take_quickly: The next, or None when `take` has to see to it.
+        take: The next, waiting for it; None once closed. Raises `BraidError` when nothing will come any more.
+    """
+
+    take_quickly: Callable[[], X | None]
+    take: Callable[[], Awaitable[X | None]]
+
+
+class Trouble(Protocol):
+    """What hears of errors, and may have the record after next wait: `Circuits` and `Retries` of a consumer."""
+
+    @property
+    def probes(self) -> Mapping[str, object]:
+        """By lane, what is tried of lanes that were stopped; while there is none nobody asks `took` or `ended`."""
+        ...
+
+    def took(self, item: Handled) -> None:
+        """It is about to be handled."""
+        ...
+
+    def ended(self, item: Handled, *, well: bool) -> None:
+        """It was handled."""
+        ...
+
+    def failed(self, lane: str, error: BaseException, *, retryable: bool) -> None:
+        """A handler raised over a record."""
+        ...
+
+
+class Again(Protocol):
+    """Brings a record back whose handler failed: `Retries.again`."""
+
+    def __call__(self, record: Record, delay_seconds: float, *, counts: bool) -> None:
+        """After so many seconds at least; `counts` if that was one of its attempts."""
+        ...
+
+
+class Handling(Generic[X]):
+    """One call of `Consumer.run` or `run_batches`."""
+
+    def __init__(
+        self,
+        host: Host,
+        supplies: Sequence[Supply[X]],
+        settings: ConsumerSettings,
+        handler: Callable[[X], Awaitable[object]],
+        watch: Callable[[Run, str], Task],
+        *,
+        in_threads: bool,
+        trouble: Trouble,
+        again: Again,
+        overdue_changed: Callable[[], None],
+        observer: Observer | None = None,
+    ) -> None:
+        """`supplies` has one for each handler; what runs `in_threads` does not end when cancelled.
+
+        `watch` runs what the consumer cannot live without, `trouble` hears of errors, `again` brings back a record
+        whose handler failed.
+        """
+        self._host = host
+        self._elapsed = host.clock.elapsed
+        self._supplies = supplies
+        self._retry = settings.retry
+        self._verdicts = Verdicts(settings.retry)
+        self._timeout_seconds = settings.handler_timeout_seconds
+        self._grace_seconds = 0.0 if in_threads else limits.HANDLER_CANCEL_SECONDS
+        self._in_threads = in_threads
+        # Where an order or exclusive ownership is promised, nobody gets a record while a handler still has it.
+        self._settles_late = settings.ordering != "none" or settings.ownership == "exclusive"
+        self._handler = handler
+        self._watch = watch
+        self._trouble = trouble
+        self._probes = trouble.probes
+        self._again = again
+        self._overdue_changed = overdue_changed
+        self._observer = observer
+        self._current: dict[int, X] = {}
+        self._since: dict[int, float] = {}  # by slot, when its handler began
+        self._slots: list[Task] = []
+        self._lost: dict[int, None] = {}  # slots that were cancelled: the lease of what they handle ended
+        self._late: dict[int, None] = {}  # slots that were cancelled: they ran out of time
+        self._overdue: dict[int, None] = {}  # slots whose handler did not end when its time was over
+        self._ending = False
+
+    async def run(self) -> None:
+        """Handles records until the consumer closes or refuses to go on."""
+        self._slots = [
+            self._watch(partial(self._slot, number), f"handler-{number}") for number in range(len(self._supplies))
+        ]
+        overseer = None if self._timeout_seconds is None else self._watch(self._oversee, "handler-time")
+        try:
+            for slot in self._slots:
+                await slot.ended()
+        finally:
+            self._ending = True
+            for slot in self._slots:
+                slot.cancel()
+            for slot in self._slots:
+                await slot.ended()
+            if overseer is not None:
+                overseer.cancel()
+
+    @property
+    def running(self) -> bool:
+        """Whether any handler runs."""
+        return bool(self._current)
+
+    def overdue(self, lease: LeaseId | None = None) -> int:
+        """How many handlers, of a lease or of all, run on though their time is over."""
+        return sum(lease is None or self._current[number].work.lease.id == lease for number in self._overdue)
+
+    def cancel(self, lease: LeaseId | None = None) -> None:
+        """Cancels, once, the handlers of what was leased so, or all."""
+        for number, item in list(self._current.items()):
+            if number not in self._lost and (lease is None or item.work.lease.id == lease):
+                self._lost[number] = None
+                self._slots[number].cancel()
+
+    async def _slot(self, number: int) -> None:
+        """Handles one after another. Every record passes here: nothing is done for each that many can share."""
+        current, elapsed, probes, take_quickly = self._current, self._elapsed, self._probes, self._supplies[number][0]
+        lost, late, overdue, timed = self._lost, self._late, self._overdue, self._timeout_seconds is not None
+        handler = self._handler if self._observer is None else partial(self._observed, number)
+        task = asyncio.current_task()
+        assert task is not None, "slots are tasks"
+        busy: BusyTime | None = None  # counted on while records of one lease follow each other
+        try:
+            while True:
+                item = take_quickly()
+                if item is None:
+                    self._idle(number, busy)
+                    busy = None
+                    if (item := await self._next(number)) is None:
+                        return
+                if probes:
+                    self._trouble.took(item)
+                current[number] = item
+                if timed or item.work.busy is not busy:
+                    now = elapsed()
+                    self._since[number] = now
+                    busy = _busy_with(item, busy, now)
+                try:
+                    await handler(item)
+                except asyncio.CancelledError as cancelled:
+                    self._ended(number, item, cancelled)
+                    continue
+                except (KeyboardInterrupt, SystemExit, GeneratorExit):
+                    raise  # the process ends, or this coroutine
+                except BaseException as error:  # noqa: BLE001 - whatever it raises, its record takes the consequence
+                    self._failed(item, error)
+                else:
+                    item.ack()
+                    if probes:
+                        self._trouble.ended(item, well=True)
+                finally:
+                    if overdue:
+                        self._in_time_again(number)
+                if lost or late:
+                    self._forgive(number)  # a handler may have swallowed it
+                if self._in_threads and task.cancelling():
+                    return  # all end; a thread was waited for
+        finally:
+            self._idle(number, busy)
+
+    def _idle(self, number: int, busy: BusyTime | None) -> None:
+        """A slot handles nothing now, and was busy so."""
+        if busy is not None:
+            busy.ended(self._elapsed())
+            del self._current[number]
+            if self._overdue:
+                self._in_time_again(number)
+
+    async def _next(self, number: int) -> X | None:
+        try:
+            return await self._supplies[number].take()
+        except BraidError:
+            return None  # `Consumer.run` raises it
+
+    async def _observed(self, number: int, item: X) -> None:
+        """Calls the handler and tells of it: one that ran out of time as that, though its record is settled as ever."""
+        assert self._observer is not None, "asked for only then"
+        raised: BaseException | None = None
+        try:
+            with self._observer.processing(item):
+                try:
+                    await self._handler(item)
+                except BaseException as error:  # noqa: BLE001 - raised again, below
+                    raised = error
+                self._raise_told(number, raised)
+        except HandlerTimeout:
+            pass
+        except BaseException:
+            if raised is None:
+                raise
+        if raised is not None:
+            raise raised  # not what came of telling it, where its text fails
+
+    def _raise_told(self, number: int, raised: BaseException | None) -> None:
+        """Raises what is told of a handler that ended so, if it failed."""
+        if self._ran_out_of_time(number, raised):
+            raise self._timed_out()
+        if raised is not None:
+            raise raised
+
+    def _ran_out_of_time(self, number: int, raised: BaseException | None) -> bool:
+        """Whether the record of a slot whose handler has ended so is, or was, one that timed out."""
+        if number in self._overdue and not self._settles_late:
+            return True
+        return isinstance(raised, asyncio.CancelledError) and self._only_late(number)
+
+    def _only_late(self, number: int) -> bool:
+        """Whether a slot was cancelled because its time was over, and its lease goes on."""
+        return number in self._late and number not in self._lost
+
+    # --- time
+
+    async def _oversee(self) -> None:
+        """Ends handlers whose time is over: a look at all of them when the oldest's is."""
+        assert self._timeout_seconds is not None, "somebody named a time"
+        while True:
+            now = self._elapsed()
+            nearest = now + self._timeout_seconds  # whoever begins from now on has at least so long
+            for number in list(self._current):
+                due = self._due(number)
+                if due is not None and due <= now:
+                    self._time_is_over(number)
+                    due = self._due(number)
+                nearest = min(nearest, due or nearest)
+            await self._host.clock.sleep(max(nearest - now, limits.HANDLER_TIME_TICK_SECONDS))
+
+    def _due(self, number: int) -> float | None:
+        """When something is to be done about a slot's handler; None when all that can be was."""
+        assert self._timeout_seconds is not None, "somebody named a time"
+        if number in self._overdue:
+            return None
+        began = self._since[number] + self._timeout_seconds
+        return began + self._grace_seconds if number in self._late else began
+
+    def _time_is_over(self, number: int) -> None:
+        if not self._in_threads and number not in self._late:
+            self._late[number] = None
+            self._slots[number].cancel()
+            return
+        item = self._current[number]
+        self._overdue[number] = None
+        self._overdue_changed()
+        _log.warning(
+            "a handler of %s runs on though its %g s are over: it cannot be ended, and keeps its slot",
+            item.work.lease.id,
+            self._timeout_seconds,
+        )
+        if not self._settles_late:
+            self._failed(item, self._timed_out())
+
+    def _in_time_again(self, number: int) -> None:
+        if number in self._overdue:
+            del self._overdue[number]
+            self._overdue_changed()
+
+    def _timed_out(self) -> HandlerTimeout:
+        return HandlerTimeout(
+            f"the handler did not end in {self._timeout_seconds:g} s",
+            remedy="raise handler_timeout_seconds, or give what the handler waits for a time-out of its own",
+        )
+
+    # --- how a slot's handler ended
+
+    def _forgive(self, number: int) -> bool:
+        """Takes back the cancellations of a slot; False when it was not cancelled here."""
+        task = asyncio.current_task()
+        assert task is not None, "slots are tasks"
+        found = False
+        for cancelled in (self._lost, self._late):
+            if number in cancelled:
+                del cancelled[number]
+                task.uncancel()
+                found = True
+        return found
+
+    def _ended(self, number: int, item: X, cancelled: asyncio.CancelledError) -> None:
+        """A slot was cancelled because all end, its lease did, or its time was over; else the handler did it itself."""
+        task = asyncio.current_task()
+        assert task is not None, "slots are tasks"
+        if not task.cancelling():
+            self._failed(item, cancelled)
+            return
+        late = self._only_late(number)
+        forgiven = self._forgive(number)
+        if late and not task.cancelling():
+            self._failed(item, self._timed_out())
+            return
+        item.abandon()
+        self._trouble.ended(item, well=False)
+        if not forgiven or self._ending or task.cancelling():
+            raise cancelled
+
+    def _failed(self, item: X, error: BaseException) -> None:
+        verdict = self._verdicts.of(error)
+        for record in _unsettled(item):
+            self._record_failed(record, error, verdict)
+        if self._probes:  # whoever finds fault with a record was able to look at it
+            self._trouble.ended(item, well=verdict in (Verdict.PERMANENT, Verdict.REJECTED))
+
+    def _record_failed(self, record: Record, error: BaseException, verdict: Verdict) -> None:
+        attempt = record.attempt
+        self._trouble.failed(record.lane, error, retryable=verdict is Verdict.NOT_ITS_FAULT)
+        if verdict is Verdict.REJECTED:
+            record.reject(text_of(error))
+            return
+        times = record.work.failures.note(record.offset, self._host.clock.now_ms()).times
+        if verdict is Verdict.NOT_ITS_FAULT:
+            self._again(record, self._wait_seconds(times, error), counts=False)
+        elif verdict is Verdict.ANOTHER_ATTEMPT and attempt < self._retry.max_attempts:
+            self._again(record, self._wait_seconds(attempt, error), counts=True)
+        else:
+            record.dead_letter(error)
+
+    def _wait_seconds(self, times: int, error: BaseException) -> float:
+        """Until the next attempt, after so many that failed."""
+        try:
+            if isinstance(error, Retryable) and error.after_seconds is not None:
+                return checked_wait(error.after_seconds)
+        except Exception:  # noqa: BLE001 - a class derived from it may hold anything, or raise when asked
+            _log.warning("a %s says no time to wait: the usual one counts", type(error).__name__)
+        return min(self._retry.delay_seconds(times, self._host.randomness.uniform(0, 1)), RETRY_AFTER_SECONDS_MAX)
+
+
+def _busy_with(item: Handled, before: BusyTime | None, now: float) -> BusyTime:
+    """What counts the time of a slot that takes this next."""
+    busy = item.work.busy
+    if busy is not before:
+        if before is not None:
+            before.ended(now)
+        busy.began(now)
+    return busy
+
+
+def _unsettled(item: Handled) -> Sequence[Record]:
+    if isinstance(item, Record):
+        return () if item.settled else (item,)
+    return cast("Batch", item).unsettled()

@@ -1,0 +1,35 @@
+"""What an error that a handler raised means for its record. Pure."""
+
+from enum import Enum, auto
+
+from braid.client.consumer_settings import Retry
+from braid.kernel.errors import Reject, Retryable
+
+
+class Verdict(Enum):
+    """What becomes of the record."""
+
+    ANOTHER_ATTEMPT = auto()  # as long as it has some left, then it is dead-lettered
+    NOT_ITS_FAULT = auto()  # tried again however often
+    PERMANENT = auto()  # dead-lettered at once
+    REJECTED = auto()  # skipped in place
+
+
+class Verdicts:
+    """By class of error: of all classes that were named, the nearest to the error's own counts (its method resolution
+    order), so that an exception to a rule may be named beside the rule, whichever of the two is which.
+    """
+
+    def __init__(self, retry: Retry) -> None:
+        """`Retryable` and `Reject` are named already; `retry` may name them anew."""
+        self._named: dict[type[BaseException], Verdict] = {
+            Retryable: Verdict.NOT_ITS_FAULT,
+            Reject: Verdict.REJECTED,
+            **dict.fromkeys(retry.permanent, Verdict.PERMANENT),
+            **dict.fromkeys(retry.retryable, Verdict.NOT_ITS_FAULT),
+        }
+
+    def of(self, error: BaseException) -> Verdict:
+        """The verdict on an error."""
+        named = self._named
+        return next((named[each] for each in type(error).__mro__ if each in named), Verdict.ANOTHER_ATTEMPT)

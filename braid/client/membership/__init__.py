@@ -1,0 +1,1 @@
+"""Sessions of a member with the assigner: hello, heartbeats, leases."""

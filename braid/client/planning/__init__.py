@@ -1,0 +1,1 @@
+"""Plans of what is read for Spark: ranges instead of a loop."""

@@ -1,0 +1,85 @@
+"""Dead letters for batches nobody can decode, for who reads planned ranges instead of consuming."""
+
+import asyncio
+
+from braid.client.consumer_settings import ProducerSettings
+from braid.client.delivery.memory_bound import MemoryBound
+from braid.client.delivery.partition_work import PartitionWork
+from braid.client.delivery.ready_queue import Ready
+from braid.client.handling.dead_letters import DeadLetters
+from braid.client.membership.lease_session import Held
+from braid.client.mesh import Mesh
+from braid.client.producing.routes import DLQ_LANE, cluster_address
+from braid.client.records.record import Record
+from braid.client.tasks import Run, watched
+from braid.kernel.errors import BraidError, Unavailable
+from braid.kernel.ids import LeaseId
+from braid.kernel.ports import DamagedBatch, FetchedColumns, Task, TopicPartition
+from braid.kernel.progress import Progress
+
+
+class _Letters:
+    """`Settling` for what is only to be copied."""
+
+    def __init__(self, dead_letters: DeadLetters) -> None:
+        self._dead_letters = dead_letters
+
+    def park(self, record: Record, delay_seconds: float) -> None:
+        raise AssertionError("nothing of a quarantined batch is tried again")
+
+    def write_dead_letter(self, record: Record, error: BaseException | str) -> None:
+        self._dead_letters.write(record, error)
+
+    def settled(self, count: int) -> None:
+        return
+
+
+async def quarantine(
+    mesh: Mesh, group: str, lease: LeaseId, cluster: str, topic: str, batch: DamagedBatch, *, wait_seconds: float
+) -> None:
+    """Copies a batch to its stream's dlq lane as a consumer of the group would, and waits for the acknowledgement.
+
+    Doing it again makes a copy of the same identity (group, cluster, topic, partition, offset).
+
+    Raises:
+        Unavailable: no copy was acknowledged in time.
+    """
+    tasks: list[Task] = []
+    died: list[BraidError] = []
+
+    def beside(run: Run, name: str) -> None:
+        tasks.append(watched(mesh._host.tasks, run, name, ended))
+
+    def ended(error: BraidError) -> None:
+        died.append(error)
+        work.end()
+
+    dead_letters = DeadLetters(
+        mesh._host,
+        group,
+        lambda stream: mesh._make_producer(stream, ProducerSettings(lanes=(DLQ_LANE,))),
+        beside=beside,
+        held=lambda lane, count, size: None,
+    )
+    letters = _Letters(dead_letters)
+    held = Held(lease, 0, cluster_address(cluster, ""), TopicPartition(topic, lease.partition))
+    memory = MemoryBound(1, {}).lane(lease.channel.lane)
+    work = PartitionWork(held, group=group, ready=Ready({}), settling=letters, memory=memory, may_start=None)
+    work.begin(Progress(batch.first_offset), bytes(16))
+    work.accept(FetchedColumns(held.topic_partition, (), batch.last_offset + 1, (batch,)))
+    work.drain()
+    try:
+        async with asyncio.timeout(wait_seconds):
+            await work.drained()
+    except TimeoutError:
+        raise Unavailable(
+            f"the dead letter of {lease}@{batch.first_offset} was not acknowledged in {wait_seconds:g} s",
+            remedy="check the stream's dlq lane: braid describe stream",
+        ) from None
+    finally:
+        for task in tasks:
+            task.cancel()
+            await task.ended()
+        await dead_letters.close()
+    if died:
+        raise died[0]

@@ -1,0 +1,1 @@
+"""A record on its way out: routes, channels, receipts."""

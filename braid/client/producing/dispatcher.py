@@ -1,0 +1,406 @@
+"""Which channels a producer's records are in flight to, and how they move when the route changes.
+
+A planned change of route: the new channels' clients connect while the old channels still carry the records; from then
+on records go by the new route, but those of a key wait for the ones before them that an old channel has yet to
+acknowledge (`Crossing`); once the old channels owe nothing they are left, and the revision is acknowledged.
+
+An unplanned change, and the rest of a planned one whose acknowledgements do not come for a while: the lanes concerned
+stop taking records; the old channels are left, after which nothing in flight there can be reported as success, so the
+revision is acknowledged; what was not acknowledged is sent again by the new route, in order; the lanes open. A newer
+route interrupts an older one's change anywhere and the change begins again.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+
+from braid.client.consumer_settings import ProducerSettings
+from braid.client.producing.channel_sender import ChannelSender
+from braid.client.producing.key_handover import Crossing
+from braid.client.producing.outbox import Outbox, Pending
+from braid.client.producing.receipts import ReceiptsByLog
+from braid.client.producing.route_session import Reach
+from braid.client.producing.routes import NOTHING_GONE, ActiveChannel, RouteTable, StickyChoice, rendezvous
+from braid.client.tasks import race
+from braid.client.telemetry.zone_bytes import SENT, tally
+from braid.client.turns import Turns
+from braid.kafka.partitioner import partition_of
+from braid.kernel import limits
+from braid.kernel.errors import BraidError, ClusterAccessDenied, Invalid, TopicSealed, Unavailable, Withdrawn
+from braid.kernel.ids import ChannelId
+from braid.kernel.ports import Host, Kafka, Written
+from braid.kernel.resumptions import Resumption
+
+Settled = Callable[[ChannelSender, Pending, Written | BraidError], None]
+
+
+class ChannelMoves:
+    """A producer's senders, one a channel, under the newest route."""
+
+    def __init__(
+        self,
+        host: Host,
+        kafka: Kafka,
+        outbox: Outbox,
+        settings: ProducerSettings,
+        *,
+        zone: str,
+        settled: Settled,
+        left: Callable[[ActiveChannel, Mapping[int, int]], None],
+        resumed: Callable[[ActiveChannel, Resumption], None],
+        acknowledge: Callable[[int], None],
+    ) -> None:
+        """`settled` hears the fate of a record once, `left` of each channel that was left and how far its receipts go,
+        `resumed` of logs that went on over another connection, `acknowledge` of each revision whose change is complete.
+        """
+        self._host = host
+        self._kafka = kafka
+        self._outbox = outbox
+        self._settings = settings
+        self._zone = zone
+        self._on_settled = settled
+        self._on_left = left
+        self._acknowledge = acknowledge
+        self._route: RouteTable | None = None
+        self._newest: RouteTable | None = None
+        self._changed = asyncio.Event()
+        self._senders: dict[ChannelId, ChannelSender] = {}
+        self._receipts = ReceiptsByLog(resumed)
+        self._broken: dict[ChannelId, None] = {}
+        self._refusing: dict[ChannelId, float] = {}  # since when, on `Clock.elapsed`
+        self._gates: dict[str, asyncio.Event] = {}
+        self._crossing = Crossing()
+        self._sticky: dict[str, StickyChoice] = {}
+        self._ending: dict[ChannelSender, None] = {}
+        self._gone: Mapping[ChannelId, Collection[int]] = NOTHING_GONE
+        self._closed = False
+
+    @property
+    def route(self) -> RouteTable:
+        """The newest route. Raises `Unavailable` before the first."""
+        if self._newest is None:
+            raise Unavailable("no route is known yet")
+        return self._newest
+
+    def follow(self, route: RouteTable) -> None:
+        """Takes note of a newer route; `run` moves to it."""
+        self._newest = route
+        self._changed.set()
+
+    def offer(self, record: Pending) -> bool:
+        """Queues a record to its channel, or behind those of its key, unless its caller has to wait; `submit` does."""
+        gate = self._gates.get(record.lane)
+        if gate is None or not gate.is_set() or self._closed:
+            return False
+        if self._crossing and self._crossing.takes(record):
+            return True
+        route = self._route
+        assert route is not None, "a lane's gate opens with the first route"
+        channel, partition = self._choose(route, record)
+        sender = self._senders.get(channel.id)
+        if sender is None or sender.left:
+            return False
+        record.channel, record.partition = channel.id, partition  # before it is offered: it may be settled at once
+        try:
+            taken = sender.offer(record, partition)
+        except BraidError as error:
+            self._settle(sender, record, error)
+            return True
+        if not taken:
+            record.channel = None
+        elif record.key is None:
+            self._sticky[record.lane].went(record.size)
+        return taken
+
+    async def submit(self, record: Pending) -> None:
+        """Queues a record to its channel, waiting while its lane changes channels."""
+        gate = self._gate(record.lane)
+        while not gate.is_set():
+            await gate.wait()
+        # A change of route may have sent it meanwhile, in its turn.
+        if record.channel is None and not record.future.done() and not self._closed:
+            await self._send(record)
+
+    async def run(self) -> None:
+        """Follows routes until cancelled."""
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            await race(self._host.tasks, "route-change", self._change, self._changed.wait)
+
+    def silent(self, now: float) -> Iterator[tuple[str, str, int, float]]:
+        """Channels that have owed acknowledgements for long: cluster, channel, records in flight, seconds.
+
+        Not those that owe only what waits for leaders: their cluster lacks these, and is reached.
+        """
+        for sender in self._senders.values():
+            seconds = sender.silent_seconds(now)
+            if seconds > limits.SEND_ERRORS_AFTER_SECONDS and not self._wait_for_leaders(sender.channel.id):
+                yield sender.channel.cluster, str(sender.channel.id), sender.in_flight, seconds
+
+    def _wait_for_leaders(self, channel: ChannelId) -> bool:
+        """Whether all that is in flight to a channel is of partitions without a leader."""
+        gone = self._gone.get(channel, ())
+        return bool(gone) and all(record.partition in gone for record in self._outbox.on_channel(channel))
+
+    def reach(self, cluster: str, now: float) -> Reach:
+        """Whether a cluster is reached, as far as this producer's records tell."""
+        senders = [sender for sender in self._senders.values() if sender.channel.cluster == cluster]
+        acknowledged = [sender.acknowledged_at for sender in senders if sender.acknowledged_at is not None]
+        newest = max(acknowledged, default=None)
+        return Reach(None if newest is None else now - newest, sum(sender.in_flight for sender in senders))
+
+    def cluster_id(self, channel: ChannelId) -> str:
+        """The own id of the cluster that a channel lies on; empty where it is not known, or was left."""
+        sender = self._senders.get(channel)
+        return "" if sender is None else sender.cluster_id()
+
+    def forgive(self, now: float) -> None:
+        """This process was stopped or busy: what channels owe they owe from now on."""
+        for sender in self._senders.values():
+            sender.forgive(now)
+
+    def look_at_refusals(self, now: float) -> None:
+        """Tries channels again that were sealed and are on the route still: after a restore of the store seals are
+        taken off, of which leaders learn one by one, and no newer route says so.
+        """
+        for channel, since in self._refusing.items():
+            if now - since >= limits.SEALED_RETRY_SECONDS and channel not in self._broken:
+                self._broken[channel] = None
+                self._changed.set()
+
+    def look_at_leaders(self) -> None:
+        """Takes note of partitions without a leader: records that may go to any other do so, even those that wait."""
+        found = {channel: sender.leaderless() for channel, sender in self._senders.items()}
+        self._gone = {channel: partitions for channel, partitions in found.items() if partitions} or NOTHING_GONE
+        for channel, partitions in self._gone.items():
+            if self._has_leaders(channel.lane):
+                self._senders[channel].withdraw(partitions)
+
+    async def close(self) -> None:
+        """Leaves every channel at once, and lets go who waits for a lane."""
+        self._closed = True
+        for gate in self._gates.values():
+            gate.set()
+        senders, self._senders = list(self._senders.values()), {}
+        await asyncio.gather(*(sender.leave() for sender in senders))
+        await asyncio.gather(*(sender.ended() for sender in (*senders, *self._ending)))
+        for sender in senders:  # the route may have changed, and nobody here heard so
+            if sender.receipts:
+                self._on_left(sender.channel, sender.receipts)
+
+    # --- a change of route
+
+    async def _change(self) -> None:
+        route = self.route
+        await self._prepare(route)
+        leaving = self._leaving(route)
+        for sender in leaving:
+            if not self._carries(sender, route):
+                self._gate(sender.channel.id.lane).clear()
+        for lane in [*self._gates, *route.lanes]:
+            if not route.lanes.get(lane) or lane not in self._gates:
+                self._gate(lane).clear()
+        self._route = route
+        self._cross({sender.channel.id for sender in leaving})
+        unsettled = await asyncio.gather(*(self._leave(sender, route) for sender in leaving))
+        self._acknowledge(route.revision)
+        if any(unsettled):
+            await self._host.clock.sleep(limits.ROUTE_GRACE_SECONDS)
+        self._end_crossing()
+        await self._resend(route)
+
+    def _leaving(self, route: RouteTable) -> list[ChannelSender]:
+        wanted = route.places()
+        return [
+            sender
+            for channel, sender in self._senders.items()
+            if wanted.get(channel) != sender.channel.place or channel in self._broken or sender.left
+        ]
+
+    def _carries(self, sender: ChannelSender, route: RouteTable) -> bool:
+        """Whether a channel that is left still acknowledges what it gets."""
+        channel = sender.channel.id
+        well = channel not in self._broken and channel not in self._refusing
+        return route.planned.get(channel, False) and well and not sender.left
+
+    def _cross(self, left: Collection[ChannelId]) -> None:
+        """From here on records go by the newest route, in lanes that are open; those of a key one after another."""
+        waiting = [record for record in self._outbox if record.channel is None]  # of a change that was interrupted
+        self._crossing.begin([channel for channel in left if self._gate(channel.lane).is_set()], self._outbox)
+        for record in waiting:
+            if self._gate(record.lane).is_set() and not self._crossing.takes(record):
+                self._begin(record)
+
+    def _end_crossing(self) -> None:
+        """Closes lanes in which records wait for what never came: they are sent again together, in order."""
+        for record in self._outbox:
+            if record.channel is None:
+                self._gate(record.lane).clear()
+        self._crossing.end()
+
+    async def _prepare(self, route: RouteTable) -> None:
+        """Starts the clients of new channels of lanes in use, and waits for them where the old ones go on meanwhile."""
+        used = {channel.lane for channel in self._senders}
+        new = [
+            self._sender(route, channel)
+            for lane in sorted(used & route.lanes.keys())
+            for channel in route.lanes[lane]
+            if channel.id not in self._senders
+        ]
+        if all(self._carries(sender, route) for sender in self._leaving(route)):
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(limits.PLANNED_MOVE_PREPARE_SECONDS):
+                    await asyncio.gather(*(sender.prepared() for sender in new))
+
+    async def _leave(self, sender: ChannelSender, route: RouteTable) -> bool:
+        """Ends what is in flight to a channel; returns whether records must be sent again without an answer."""
+        channel = sender.channel.id
+        if self._carries(sender, route):
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(limits.PLANNED_MOVE_WAIT_SECONDS):
+                    await self._finished(sender)
+        unsettled = sender.in_flight > 0 or channel in self._broken
+        await sender.leave()
+        self._host.tasks.spawn(self._end(sender), f"end-producer-{channel}")
+        self._on_left(sender.channel, sender.receipts)
+        self._senders.pop(channel, None)
+        self._receipts.leave(sender.channel)
+        self._broken.pop(channel, None)
+        self._refusing.pop(channel, None)
+        for record in self._outbox.on_channel(channel):
+            record.channel = None
+        return unsettled
+
+    async def _finished(self, sender: ChannelSender) -> None:
+        """Waits until nothing is in flight to a channel, for as long as it acknowledges anything."""
+        while sender.in_flight:
+            left = limits.PLANNED_MOVE_SILENCE_SECONDS - sender.silent_seconds(self._host.clock.elapsed())
+            if left <= 0:
+                return
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(left):
+                    await sender.idle()
+
+    async def _end(self, sender: ChannelSender) -> None:
+        """Beside everything else: a frozen cluster holds its client's end up, and no record."""
+        self._ending[sender] = None
+        await sender.ended()
+        del self._ending[sender]
+
+    async def _resend(self, route: RouteTable) -> None:
+        """Sends again what has no channel, oldest first, then opens each lane that has somewhere to go."""
+        closed = [lane for lane, gate in self._gates.items() if not gate.is_set() and route.lanes.get(lane)]
+        turns = Turns(self._host.clock)  # the first are on their way while the last are looked at
+        for record in [record for record in self._outbox if record.channel is None and record.lane in closed]:
+            if record.future.done():  # its caller was cancelled: nobody would hear of it
+                self._outbox.remove(record)
+            else:
+                await self._send(record)
+            await turns.done()
+        for record in [record for record in self._outbox if record.channel is None and record.lane in closed]:
+            self._begin(record)  # it came meanwhile, and goes before whoever comes once the lane is open
+        for lane in closed:
+            if not any(channel.id in self._refusing for channel in route.lanes[lane]):
+                self._gate(lane).set()
+
+    # --- one record
+
+    def _has_leaders(self, lane: str) -> bool:
+        """Whether a record without a key has anywhere to go that takes it."""
+        channels = self._route.lanes.get(lane, ()) if self._route is not None else ()
+        return any(len(self._gone.get(each.id, ())) < each.partitions for each in channels)
+
+    def _begin(self, record: Pending) -> None:
+        """Sends a record whose turn it is, and waits for nothing: where it must wait it does so in its channel."""
+        if record.future.done():
+            self._outbox.remove(record)
+            return
+        sender, partition = self._placed(record)
+        try:
+            sender.enqueue(record, partition)
+        except BraidError as error:
+            self._settle(sender, record, error)
+
+    async def _send(self, record: Pending) -> None:
+        sender, partition = self._placed(record)
+        try:
+            if not sender.offer(record, partition):
+                await sender.send(record, partition)
+        except asyncio.CancelledError:
+            record.channel = None
+            raise
+        except BraidError as error:
+            if not sender.left:
+                self._settle(sender, record, error)
+
+    def _placed(self, record: Pending) -> tuple[ChannelSender, int]:
+        """Gives a record its channel; returns who sends it there, and to which partition."""
+        route = self._route
+        assert route is not None, "a lane's gate opens with the first route"
+        channel, partition = self._choose(route, record)
+        record.channel, record.partition = channel.id, partition
+        if record.key is None:
+            self._sticky[record.lane].went(record.size)
+        return self._sender(route, channel), partition
+
+    def _choose(self, route: RouteTable, record: Pending) -> tuple[ActiveChannel, int]:
+        channels = route.lanes[record.lane]
+        if record.key is not None:
+            channel = rendezvous(channels, record.key)
+            return channel, partition_of(record.key, channel.partitions)
+        if record.lane not in self._sticky:
+            self._sticky[record.lane] = StickyChoice(int(self._host.randomness.uniform(0, 1 << 16)), self._zone)
+        return self._sticky[record.lane].choose(channels, self._gone)
+
+    def _sender(self, route: RouteTable, channel: ActiveChannel) -> ChannelSender:
+        sender = self._senders.get(channel.id)
+        if sender is None:
+            address = route.clusters[channel.cluster]
+            cluster = self._kafka.cluster(address.bootstrap, address.security_profile)
+            sender = ChannelSender(
+                self._host,
+                channel,
+                cluster.producer(
+                    linger_ms=self._settings.linger_ms,
+                    compression=self._settings.compression,
+                    max_batch_bytes=route.max_record_bytes,  # what its topics take, and some for framing
+                ),
+                self._settle,
+                tally(SENT, channel.cluster, address.zone, self._zone),
+                self._receipts.use(channel),
+            )
+            self._senders[channel.id] = sender
+        return sender
+
+    def _settle(self, sender: ChannelSender, record: Pending, result: Written | BraidError) -> None:
+        """The fate of a record, or the need to send it elsewhere or again."""
+        if isinstance(result, (Written, Invalid, ClusterAccessDenied)):
+            self._on_settled(sender, record, result)
+            if self._crossing:
+                self._go_on(self._crossing.settled(record))
+            return
+        if isinstance(result, Withdrawn):
+            record.channel = None
+            if self._gate(record.lane).is_set():  # else it is sent when its lane opens
+                self._begin(record)
+            return
+        channel = sender.channel.id
+        self._gate(channel.lane).clear()
+        if isinstance(result, TopicSealed):  # another route helps, or the seal's end: see `look_at_refusals`
+            self._refusing.setdefault(channel, self._host.clock.elapsed())
+        else:
+            self._broken[channel] = None
+            self._changed.set()
+
+    def _go_on(self, freed: Sequence[Pending]) -> None:
+        """Records whose key is owed nothing any more; where their lane is closed they are sent when it opens."""
+        for record in freed:
+            if self._gate(record.lane).is_set():
+                self._begin(record)
+
+    def _gate(self, lane: str) -> asyncio.Event:
+        gate = self._gates.get(lane)
+        if gate is None:
+            gate = self._gates[lane] = asyncio.Event()
+        return gate

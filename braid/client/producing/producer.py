@@ -1,0 +1,479 @@
+"""The producer: sends records to a stream, wherever the stream is, and reports only what a broker acknowledged.
+
+Its own copy of a record is kept until the record's fate is known, so that a change of route can send it again. The
+movement between channels is the `dispatcher`'s business; here is what an application calls.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import NamedTuple, Self
+
+from braid.client.consumer_settings import ProducerSettings
+from braid.client.producing.channel_sender import ChannelSender
+from braid.client.producing.dispatcher import ChannelMoves
+from braid.client.producing.outbox import Headers, Outbox, Pending, Receipt, held_bytes, record_bytes
+from braid.client.producing.route_session import RouteSource
+from braid.client.producing.routes import DLQ_LANE, RouteTable
+from braid.client.records.record import ID_HEADER, INGESTED_HEADER
+from braid.client.tasks import Run, watched
+from braid.client.telemetry.metrics import instruments, operation
+from braid.client.telemetry.spans import send_span, sent, trace_headers, tracer
+from braid.kernel import limits
+from braid.kernel.errors import BraidError, DeliveryUnknown, Invalid, RecordTooLarge, Unavailable
+from braid.kernel.ports import Host, Kafka, Task, Written
+
+LANE_HEADER = "braid-lane"
+OpenRoutes = Callable[[str, Callable[[RouteTable], None], Callable[[BraidError], None]], RouteSource]
+
+
+class Outgoing(NamedTuple):
+    """One record for `Producer.send_many`; fields as `Producer.send` takes them."""
+
+    value: bytes | None
+    key: bytes | None = None
+    lane: str | None = None
+    headers: Mapping[str, bytes] | None = None
+    timestamp: int | None = None
+
+
+class Copy(NamedTuple):
+    """A record to be sent once more as it is, for `Producer.send_copies`; its `braid-id` is among its headers."""
+
+    value: bytes | None
+    key: bytes | None
+    lane: str
+    headers: Headers
+
+
+class Producer:
+    """Sends records to one stream. Made by `Mesh.producer`; use it as an asynchronous context."""
+
+    def __init__(
+        self,
+        host: Host,
+        kafka: Kafka,
+        open_routes: OpenRoutes,
+        *,
+        stream: str,
+        zone: str,
+        settings: ProducerSettings,
+    ) -> None:
+        """`open_routes` gets this producer's id, who hears of routes and who of a refusal."""
+        self.stream = stream
+        self.id = host.ids.ulid()
+        self._host = host
+        self._settings = settings
+        self._lane_rule = settings.lane_rule
+        self._outbox = Outbox(settings.max_buffer_bytes)
+        self._submitting: dict[int, asyncio.Task[object]] = {}
+        self._sequence = 0
+        self._ingested_ms, self._ingested = 0, (INGESTED_HEADER, b"0")  # the header of just now, for all of that time
+        self._ready = asyncio.Event()
+        self._refusal: BraidError | None = None
+        self._watch = open_routes(self.id, self._on_route, self._on_refused)
+        self._watch.asks(lambda cluster: self._moves.reach(cluster, host.clock.elapsed()))
+        self._moves = ChannelMoves(
+            host,
+            kafka,
+            self._outbox,
+            settings,
+            zone=zone,
+            settled=self._settled,
+            left=self._watch.left,
+            resumed=self._watch.resumed,
+            acknowledge=self._watch.acknowledge,
+        )
+        self._tasks: list[Task] = []
+        self._tracer = tracer()
+        self._instruments = instruments()
+        self._closed = False
+
+    async def __aenter__(self) -> Self:
+        self._tasks = [
+            self._spawn(self._watch.run, f"routes-{self.stream}"),
+            self._spawn(self._moves.run, f"moves-{self.stream}"),
+            self._spawn(self._sweep, f"sweep-{self.stream}"),
+        ]
+        try:
+            async with asyncio.timeout(limits.FIRST_ROUTE_SECONDS):
+                await self._ready.wait()
+        except TimeoutError:
+            await self._end()
+            raise Unavailable(
+                f"no route for stream {self.stream} came in {limits.FIRST_ROUTE_SECONDS:g} s",
+                remedy="check that a registry runs at the endpoint: braid doctor",
+            ) from None
+        except asyncio.CancelledError:
+            await self._end()
+            raise
+        if self._refusal is not None:
+            await self._end()
+            raise self._refusal
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    @property
+    def buffered_bytes(self) -> int:
+        """What the copies of unacknowledged records hold of memory: what `max_buffer_bytes` bounds."""
+        return self._outbox.bytes
+
+    @property
+    def refused(self) -> bool:
+        """Whether it will never send again, and every call says why."""
+        return self._refusal is not None
+
+    @property
+    def max_record_bytes(self) -> int:
+        """What the stream takes: key, value and headers of a record."""
+        return self._moves.route.max_record_bytes
+
+    async def send(
+        self,
+        value: bytes | None,
+        *,
+        key: bytes | None = None,
+        lane: str | None = None,
+        headers: Mapping[str, bytes] | None = None,
+        timestamp: int | None = None,
+        id: str | None = None,
+    ) -> Receipt:
+        """Sends one record and waits for the broker's acknowledgement (`acks=all`).
+
+        Args:
+            value: The record's value; None for a tombstone.
+            key: Records of one key stay in one partition of a channel, in order.
+            lane: None for what the producer's `lane_rule` says, else `live`, or the only lane the stream has.
+            headers: Further headers; names that begin with `braid-` are Braid's own.
+            timestamp: The record's own time, milliseconds since the epoch; None for now.
+            id: Keeps the identity of a record that is delivered again; None for a new one.
+
+        Returns:
+            Where the record lies.
+
+        Raises:
+            NotFound: the stream has no such lane, or is gone.
+            RecordTooLarge: it exceeds the stream's `max_record_bytes`.
+            ClusterAccessDenied: the stream's cluster refuses this client: its password, certificate or permissions.
+                The record was not written, unless it was on its way when that began.
+            Unavailable: the producer was closed while the record waited for room; it was not sent.
+            DeliveryUnknown: no acknowledgement came in time; the record may have arrived, and may still arrive.
+        """
+        outgoing = Outgoing(value, key, lane, headers, timestamp)
+        if self._tracer is None:
+            return await self._send(outgoing, _listed(headers), id)
+        with send_span(self._tracer, self.stream) as span:
+            receipt = await self._send(outgoing, _listed(headers), id)
+            sent(span, receipt, self._moves.cluster_id(receipt.channel))
+            return receipt
+
+    async def send_dead_letter(
+        self, value: bytes | None, key: bytes | None, headers: Headers, timestamp_ms: int
+    ) -> Receipt:
+        """Sends a copy to the dlq lane; its further headers may pass the stream's `max_record_bytes`."""
+        outgoing = Outgoing(value, key, DLQ_LANE, None, timestamp_ms)
+        return await self._send(outgoing, list(headers), None, headroom_bytes=limits.DEAD_LETTER_HEADERS_BYTES_MAX)
+
+    async def send_many(self, records: Iterable[Outgoing]) -> list[Receipt]:
+        """Sends records in order, waits until all have settled, then raises the first failure there was.
+
+        Where traces are set up, all are sent under one span.
+        """
+        if self._tracer is None:
+            return await self._send_many(records)
+        with send_span(self._tracer, self.stream) as span:
+            receipts = await self._send_many(records)
+            if receipts:
+                sent(span, receipts[0], self._moves.cluster_id(receipts[0].channel), len(receipts))
+            return receipts
+
+    async def _send_many(self, records: Iterable[Outgoing]) -> list[Receipt]:
+        futures: list[asyncio.Future[Receipt]] = []
+        refusal: BaseException | None = None
+        for outgoing in records:
+            try:
+                record = await self._admit(outgoing, _listed(outgoing.headers), None)
+                if not self._moves.offer(record):
+                    await self._submit(record)
+            except BraidError as error:
+                refusal = error
+                break
+            futures.append(record.future)
+        await _all_settled(futures)
+        receipts = [future.result() for future in futures]  # raises the first failure there was
+        if refusal is not None:
+            raise refusal
+        return receipts
+
+    async def send_copies(self, copies: Sequence[Copy]) -> list[Receipt | BraidError]:
+        """Sends records that were in a stream before, in order, under the identity and ingestion time they had.
+
+        Braid's headers that a copy brings stay as they are, and may pass the stream's `max_record_bytes`. The time of
+        the record is now: an old one would let the broker delete it by its age, and forget too early what it has seen.
+
+        Returns:
+            For each copy where it lies, or why it is not known to lie anywhere.
+        """
+        futures: list[asyncio.Future[Receipt] | BraidError] = []
+        for copy in copies:
+            identity = next(
+                (value.decode("ascii", "replace") for name, value in copy.headers if name == ID_HEADER), None
+            )
+            outgoing = Outgoing(copy.value, copy.key, copy.lane)
+            headers = [header for header in copy.headers if header[0] != LANE_HEADER]
+            try:
+                record = await self._admit(
+                    outgoing, headers, identity, headroom_bytes=limits.DEAD_LETTER_HEADERS_BYTES_MAX
+                )
+                if not self._moves.offer(record):
+                    await self._submit(record)
+                futures.append(record.future)
+            except BraidError as error:
+                futures.append(error)
+        waiting = [each for each in futures if not isinstance(each, BraidError)]
+        if waiting:
+            await asyncio.wait(waiting)
+        return [each if isinstance(each, BraidError) else _outcome(each) for each in futures]
+
+    async def flush(self) -> None:
+        """Waits until the fate of every record sent so far is known."""
+        futures = [record.future for record in self._outbox]
+        if futures:
+            await asyncio.wait(futures)
+
+    async def close(self) -> None:
+        """Waits for acknowledgements for a while, then fails the rest with `DeliveryUnknown` and disconnects.
+
+        The registry is told how far the producer's receipts go, if it can be reached within a second: what a cluster
+        loses later is known by them.
+        """
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(limits.PRODUCER_CLOSE_SECONDS):
+                    while not all(record.future.done() for record in self._outbox):
+                        await self.flush()  # and again: whoever waited for room has it now
+        finally:
+            await self._end()
+
+    # --- the way of a record
+
+    async def _send(
+        self, outgoing: Outgoing, headers: list[tuple[str, bytes]], id: str | None, *, headroom_bytes: int = 0
+    ) -> Receipt:
+        record = await self._admit(outgoing, headers, id, headroom_bytes=headroom_bytes)
+        if not self._moves.offer(record):
+            await self._submit(record)
+        return await record.future
+
+    async def _admit(
+        self, outgoing: Outgoing, headers: list[tuple[str, bytes]], id: str | None, *, headroom_bytes: int = 0
+    ) -> Pending:
+        """Makes our copy of a record, waiting while the buffer is full."""
+        self._check_open()
+        route = self._moves.route
+        now_ms = self._host.clock.now_ms()
+        named = outgoing.lane
+        if named is None and self._lane_rule is not None:
+            named = self._lane_rule(outgoing, now_ms)
+        lane = self._checked(route.lane(named))
+        self._sequence += 1
+        sequence = self._sequence
+        identity = id or f"{self.id}:{sequence}"
+        self._complete(headers, identity, lane, now_ms)
+        size = record_bytes(outgoing.key, outgoing.value, headers)
+        if size > route.max_record_bytes + headroom_bytes:
+            raise RecordTooLarge(
+                f"the record has {size} bytes, stream {self.stream} takes {route.max_record_bytes}",
+                field="value",
+                remedy="raise the stream's max_record_bytes, or split the record",
+            )
+        stamp_ms = outgoing.timestamp if outgoing.timestamp is not None else now_ms
+        held = held_bytes(size, headers)
+        if not self._outbox.try_reserve(held):
+            await self._outbox.reserve(held)
+        record = Pending(
+            sequence, lane, outgoing.key, outgoing.value, headers, stamp_ms, size,
+            id=identity, deadline=self._host.clock.elapsed() + self._settings.delivery_timeout_seconds, held=held,
+        )  # fmt: skip
+        self._outbox.add(record)
+        return record
+
+    def _checked(self, lane: str) -> str:
+        """A lane that it may write to. Raises `Invalid`: channels of others do not wait for its acknowledgements."""
+        lanes = self._settings.lanes
+        if lanes and lane not in lanes:
+            raise Invalid(f"this producer writes to {', '.join(lanes)} only, not to {lane}", field="lane")
+        return lane
+
+    def _check_open(self) -> None:
+        if self._refusal is not None:
+            raise self._refusal
+        if self._closed:
+            raise Invalid("the producer is closed", remedy="send within its context")
+
+    def _complete(self, headers: list[tuple[str, bytes]], identity: str, lane: str, now_ms: int) -> None:
+        """Adds Braid's own headers, and the trace's, where they are not given already."""
+        if now_ms != self._ingested_ms:
+            self._ingested_ms, self._ingested = now_ms, (INGESTED_HEADER, b"%d" % now_ms)
+        own = [(ID_HEADER, identity.encode()), self._ingested, (LANE_HEADER, lane.encode())]
+        if self._tracer is not None:
+            own += trace_headers()
+        if headers:
+            given = {name for name, _ in headers}
+            own = [header for header in own if header[0] not in given]
+        headers += own
+
+    async def _submit(self, record: Pending) -> None:
+        """Hands a record to its channel. Whatever holds it up there ends when it is given up."""
+        task = asyncio.current_task()
+        assert task is not None, "coroutines run in tasks"
+        self._submitting[record.sequence] = task
+        try:
+            await self._moves.submit(record)
+        except asyncio.CancelledError:
+            given_up = record.future.done() and not record.future.cancelled()
+            if given_up and not task.uncancel():
+                return
+            self._outbox.remove(record)
+            raise
+        finally:
+            del self._submitting[record.sequence]
+
+    def _settled(self, sender: ChannelSender, record: Pending, result: Written | BraidError) -> None:
+        if not self._outbox.remove(record) or record.future.done():
+            return
+        if self._instruments is not None:
+            self._measure(sender.channel.topic, sender.channel.cluster, record, result)
+        if isinstance(result, BraidError):
+            record.future.set_exception(result)
+            return
+        channel = sender.channel
+        record.future.set_result(
+            Receipt(
+                channel.cluster,
+                result.topic,
+                result.partition,
+                result.offset,
+                record.id,
+                channel.id,
+                result.timestamp_ms,
+            )
+        )
+
+    def _measure(self, topic: str, cluster: str, record: Pending, result: Written | BraidError | None) -> None:
+        """One record's fate is known, or given up (None)."""
+        assert self._instruments is not None, "somebody measures"
+        error = "" if isinstance(result, Written) else type(result).__name__ if result else DeliveryUnknown.__name__
+        sent_at = record.deadline - self._settings.delivery_timeout_seconds
+        attributes = operation("send", "send", topic, cluster, error=error)
+        self._instruments.operation.record(self._host.clock.elapsed() - sent_at, attributes)
+        self._instruments.sent.add(1, attributes)
+
+    # --- routes and time
+
+    def _spawn(self, run: Run, name: str) -> Task:
+        """Runs a task the producer cannot live without."""
+        return watched(self._host.tasks, run, name, self._died)
+
+    def _died(self, error: BraidError) -> None:
+        """Every send from now on says so; who waits already need not wait for what nobody brings about any more."""
+        self._on_refused(error)
+        self._outbox.close(error)
+        for record in list(self._outbox):
+            self._give_up(record, str(error))
+
+    def _on_route(self, route: RouteTable) -> None:
+        self._moves.follow(route)
+        if route.lanes:  # a stream that was just created has none yet
+            self._ready.set()
+
+    def _on_refused(self, error: BraidError) -> None:
+        self._refusal = error
+        self._ready.set()
+
+    async def _sweep(self) -> None:
+        while True:
+            await self._outbox.filled()
+            before = self._host.clock.elapsed()
+            await self._host.clock.sleep(limits.PRODUCER_SWEEP_SECONDS)
+            now = self._host.clock.elapsed()
+            while (oldest := self._outbox.oldest()) is not None and oldest.deadline <= now:
+                self._give_up(oldest, f"not acknowledged in {self._settings.delivery_timeout_seconds:g} s")
+            self._moves.look_at_leaders()
+            self._moves.look_at_refusals(now)
+            if now - before > limits.PRODUCER_SWEEP_SECONDS + limits.PRODUCER_LATE_SECONDS:
+                self._moves.forgive(now)
+            for cluster, channel, count, seconds in self._moves.silent(now):
+                self._watch.report(cluster, channel, count, f"no acknowledgement for {seconds:.1f} s")
+
+    def _give_up(self, record: Pending, why: str) -> None:
+        self._outbox.remove(record)
+        if not record.future.done():
+            if self._instruments is not None:
+                self._measure(self.stream, "", record, None)
+            record.future.set_exception(
+                DeliveryUnknown(
+                    f"the fate of record {record.id} is unknown: {why}",
+                    remedy="it may have arrived or still arrive; send it again only if a repeat does no harm",
+                )
+            )
+            record.future.exception()  # nobody may be waiting any more
+            if record.sequence in self._submitting:
+                self._submitting[record.sequence].cancel()
+
+    async def _end(self) -> None:
+        self._closed = True
+        self._outbox.close(Unavailable("the producer was closed while the record waited for room; it was not sent"))
+        watch, others = self._tasks[:1], self._tasks[1:]
+        await _ended(others)
+        await self._moves.close()
+        if self._refusal is None:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(limits.PRODUCER_TELL_SECONDS):
+                    await self._watch.told()
+        await _ended(watch)
+        for record in list(self._outbox):
+            self._give_up(record, "the producer was closed before its acknowledgement came")
+
+
+async def _ended(tasks: Sequence[Task]) -> None:
+    for task in tasks:
+        task.cancel()
+    for task in tasks:
+        await task.ended()
+
+
+def _outcome(settled: asyncio.Future[Receipt]) -> Receipt | BraidError:
+    error = settled.exception()
+    if error is None:
+        return settled.result()
+    if isinstance(error, BraidError):
+        return error
+    raise error
+
+
+def _listed(headers: Mapping[str, bytes] | None) -> list[tuple[str, bytes]]:
+    return list(headers.items()) if headers else []
+
+
+async def _all_settled(futures: Sequence[asyncio.Future[Receipt]]) -> None:
+    """Waits until every future is done, without a callback for each: most are by the time one was waited for."""
+    try:
+        for future in futures:
+            if not future.done():
+                await asyncio.wait((future,))
+    except asyncio.CancelledError:
+        for future in futures:
+            future.cancel()
+        raise
+    finally:
+        for future in futures:  # a failure that is not the first is not raised, yet was heard
+            _ = not future.done() or future.cancelled() or future.exception()

@@ -1,0 +1,136 @@
+"""How far a producer's receipts of one channel go, and where its log may have been cut (`kernel/resumptions`). Pure."""
+
+from collections.abc import Callable, Mapping
+
+from braid.client.producing.routes import ActiveChannel
+from braid.kernel.ids import ChannelId
+from braid.kernel.limits import RECEIPTS_CHANNELS_MAX
+from braid.kernel.limits_losses import STRETCHES_MAX
+from braid.kernel.ports import Written
+from braid.kernel.resumptions import SEQUENCES, Resumption, Stretch
+
+
+class _Run:
+    """Acknowledgements of one partition that came over one connection, at rising offsets."""
+
+    __slots__ = ("connection", "first", "next", "next_sequence", "producer", "sender", "starts")
+
+    def __init__(self, sender: int, written: Written) -> None:
+        self.sender = sender
+        self.connection = written.connection
+        self.producer = written.producer
+        self.first = -1 if written.again else written.offset
+        self.next = written.offset + 1
+        self.next_sequence = (written.sequence + 1) % SEQUENCES
+        self.starts = [Stretch(written.offset, -1, written.sequence)]  # the newest one has no end yet
+
+    def follows(self, sender: int, written: Written) -> bool:
+        """Whether an acknowledgement came over the same connection."""
+        return written.connection == self.connection and sender == self.sender
+
+    def precedes(self, written: Written) -> bool:
+        """Whether a record was sent after all of these, as far as sequences or another client of Kafka's tell."""
+        if self.producer < 0 or written.producer != self.producer:
+            return self.producer < 0 or not written.again
+        return (written.sequence - self.next_sequence) % SEQUENCES < SEQUENCES // 2
+
+    def take(self, written: Written) -> None:
+        """Adds an acknowledgement at a higher offset."""
+        if written.offset != self.next or written.sequence != self.next_sequence:
+            self._begin(written)
+        self.next = written.offset + 1
+        self.next_sequence = (written.sequence + 1) % SEQUENCES
+        if self.first < 0 and not written.again:
+            self.first = written.offset
+
+    def ended(self, partition: int, resumed: int) -> Resumption:
+        """What is told of it once the log went on."""
+        first = self.first if self.first >= 0 else self.next - 1
+        stretches = (*self.starts[:-1], self.starts[-1]._replace(next=self.next)) if self.producer >= 0 else ()
+        return Resumption(partition, first, self.next, resumed, self.producer, stretches)
+
+    def _begin(self, written: Written) -> None:
+        """Begins another stretch. Of too many every second of the older half is forgotten, never the first."""
+        self.starts[-1] = self.starts[-1]._replace(next=self.next)
+        self.starts.append(Stretch(written.offset, -1, written.sequence))
+        if len(self.starts) > STRETCHES_MAX:
+            half = STRETCHES_MAX // 2
+            self.starts = self.starts[:half:2] + self.starts[half:]
+
+
+class Receipts:
+    """Of one channel, over all clients that a producer opened for it."""
+
+    def __init__(self, resumed: Callable[[Resumption], None] | None = None) -> None:
+        """`resumed` hears of each partition whose log may have been cut before it went on."""
+        self._resumed = resumed
+        self._senders = 0
+        self._runs: dict[int, _Run] = {}
+        self._next: dict[int, int] = {}
+
+    @property
+    def next_offsets(self) -> Mapping[int, int]:
+        """By partition, the offset after the highest one acknowledged."""
+        return self._next
+
+    def new_sender(self) -> int:
+        """A number for a client of its own, whose connections are none of those before."""
+        self._senders += 1
+        return self._senders
+
+    def take(self, sender: int, written: Written) -> None:
+        """A record was acknowledged. A broker that forgot where a repeated one lies says -1, which tells nothing."""
+        partition, offset = written.partition, written.offset
+        if offset < 0:
+            return
+        if offset >= self._next.get(partition, 0):
+            self._next[partition] = offset + 1
+        run = self._runs.get(partition)
+        if run is None:
+            self._runs[partition] = _Run(sender, written)
+        elif run.follows(sender, written):
+            if offset >= run.next:
+                run.take(written)
+            elif written.producer >= 0 and not written.again and run.precedes(written):  # the log begins again lower
+                self._end(run, sender, written)
+        elif (sender, written.connection) > (run.sender, run.connection):  # else one told late
+            self._end(run, sender, written)
+
+    def _end(self, run: _Run, sender: int, written: Written) -> None:
+        self._runs[written.partition] = _Run(sender, written)
+        if self._resumed is not None:
+            resumed = written.offset if run.precedes(written) else max(written.offset, run.next)
+            self._resumed(run.ended(written.partition, resumed))
+
+
+class ReceiptsByLog:
+    """Receipts of the logs in use, and of the last ones that were left.
+
+    A store that is restored from a backup leads producers back to a channel they had left; what its cluster lost
+    meanwhile is known by the receipts from before.
+    """
+
+    def __init__(self, resumed: Callable[[ActiveChannel, Resumption], None]) -> None:
+        """`resumed` hears of each log that may have been cut before it went on."""
+        self._resumed = resumed
+        self._used: dict[_Log, Receipts] = {}
+        self._left: dict[_Log, Receipts] = {}
+
+    def use(self, channel: ActiveChannel) -> Receipts:
+        """Returns the receipts of a channel's log; if producers had left it, the ones from before."""
+        log = (channel.id, channel.place)
+        receipts = self._used.get(log) or self._left.pop(log, None)
+        if receipts is None:
+            receipts = Receipts(lambda resumption: self._resumed(channel, resumption))
+        self._used[log] = receipts
+        return receipts
+
+    def leave(self, channel: ActiveChannel) -> None:
+        """Keeps the receipts of a channel that is left; beyond `RECEIPTS_CHANNELS_MAX` the oldest are forgotten."""
+        log = (channel.id, channel.place)
+        self._left[log] = self._used.pop(log)
+        while len(self._left) > RECEIPTS_CHANNELS_MAX:
+            del self._left[next(iter(self._left))]
+
+
+_Log = tuple[ChannelId, tuple[str, str]]  # another channel may have the same id after a restore

@@ -1,0 +1,1 @@
+"""Reads of ranges, without a group."""

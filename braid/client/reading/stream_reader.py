@@ -1,0 +1,295 @@
+"""Reading a stream without a group: no lease, no progress, nothing committed. For looking, not for processing.
+
+A reader follows the stream over moves: channels that appear while it reads are read from their start.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from types import TracebackType
+from typing import Final, NamedTuple, Self
+
+from braid.api.registry.v1 import registry_service_pb2 as api
+from braid.api.registry.v1.cluster_pb2 import Cluster
+from braid.api.registry.v1.stream_pb2 import (
+    CHANNEL_STATE_ACTIVE,
+    CHANNEL_STATE_DRAINED,
+    CHANNEL_STATE_DRAINING,
+    Channel,
+    Stream,
+)
+from braid.client.consumer_settings import Start
+from braid.client.producing.routes import DLQ_LANE
+from braid.client.tasks import watched
+from braid.kernel import limits
+from braid.kernel.errors import BraidError, ClusterUnavailable, NotFound, OffsetOutOfRange, Unavailable
+from braid.kernel.ids import SEAL_CANARY
+from braid.kernel.ports import (
+    Host,
+    Isolation,
+    Kafka,
+    KafkaCluster,
+    KafkaRecord,
+    OffsetAt,
+    Task,
+    TopicPartition,
+)
+from braid.rpc.mesh_client import ServiceClient
+
+_log = logging.getLogger("braid.reader")
+_READABLE: Final = (CHANNEL_STATE_ACTIVE, CHANNEL_STATE_DRAINING, CHANNEL_STATE_DRAINED)
+
+
+class SeenRecord(NamedTuple):
+    """A record and where it lies."""
+
+    stream: str
+    lane: str
+    cluster: str
+    topic: str
+    partition: int
+    record: KafkaRecord
+
+
+class _Chunk(NamedTuple):
+    channel: Channel
+    partition: int
+    records: Sequence[KafkaRecord]
+
+
+class Reader:
+    """Reads a stream; use it as an asynchronous context.
+
+    Args:
+        host: Clock and tasks.
+        kafka: The way to clusters.
+        registry: Tells which channels there are.
+        stream: Which.
+        lanes: Only these; every lane but `dlq` when empty.
+        start: `earliest`, `latest` or a datetime, for the channels there are at the beginning.
+        partition: Only this one of each channel; None for all.
+    """
+
+    def __init__(
+        self,
+        host: Host,
+        kafka: Kafka,
+        registry: ServiceClient,
+        *,
+        stream: str,
+        lanes: Sequence[str] = (),
+        start: Start = "earliest",
+        partition: int | None = None,
+    ) -> None:
+        self._host = host
+        self._kafka = kafka
+        self._registry = registry
+        self._stream = stream
+        self._lanes = tuple(lanes)
+        self._start = _position(start)
+        self._partition = partition
+        self._chunks: asyncio.Queue[_Chunk | BraidError] = asyncio.Queue(limits.READER_CHUNKS_MAX)
+        self._clusters: dict[str, _ClusterReading] = {}
+        self._known: set[str] = set()
+        self._tasks: list[Task] = []
+        self._current: Iterator[SeenRecord] = iter(())
+        self._failure: BraidError | None = None
+
+    async def __aenter__(self) -> Self:
+        """Finds the channels.
+
+        Raises:
+            NotFound: no such stream, lane or partition.
+            Unavailable: no registry answers.
+        """
+        spec = (await self._registry.unary("GetStream", api.GetStreamRequest(name=self._stream), Stream)).spec
+        for lane in self._lanes:
+            if lane not in spec.lanes:
+                known = ", ".join(sorted(spec.lanes))
+                raise NotFound(f"stream {self._stream} has no lane {lane}", field="lane", remedy=f"it has {known}")
+        found = await self._discover(self._start)
+        if self._partition is not None and not found:
+            raise NotFound(f"no channel of {self._stream} has a partition {self._partition}", field="partition")
+        self._tasks.append(watched(self._host.tasks, self._follow, f"channels-{self._stream}", self._died))
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for task in self._tasks:
+            task.cancel()
+        for task in self._tasks:
+            await task.ended()
+        await asyncio.gather(*(each.close() for each in self._clusters.values()))
+
+    @property
+    def unreachable(self) -> list[str]:
+        """Clusters whose channels cannot be read now."""
+        return sorted(name for name, each in self._clusters.items() if each.away)
+
+    @property
+    def skipped(self) -> int:
+        """Offsets that were passed because their batches cannot be decoded."""
+        return sum(each.skipped for each in self._clusters.values())
+
+    async def take(self, timeout_seconds: float) -> SeenRecord | None:
+        """The next record, or None when none came in time. Records of one partition come in order."""
+        found = next(self._current, None)
+        if found is not None:
+            return found
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                while found is None:
+                    if self._failure is not None and self._chunks.empty():
+                        raise self._failure
+                    chunk = await self._chunks.get()
+                    if isinstance(chunk, BraidError):
+                        raise chunk
+                    self._current = iter(_seen(chunk))
+                    found = next(self._current, None)
+        except TimeoutError:
+            return None
+        return found
+
+    def _died(self, error: BraidError) -> None:
+        self._failure = error
+        with contextlib.suppress(asyncio.QueueFull):  # then nobody waits
+            self._chunks.put_nowait(error)
+
+    async def _follow(self) -> None:
+        while True:
+            await self._host.clock.sleep(limits.READER_LOOK_SECONDS)
+            try:
+                await self._discover(OffsetAt.EARLIEST)
+            except Unavailable:  # what is known goes on
+                continue
+            except BraidError as error:
+                await self._chunks.put(error)
+                return
+
+    async def _discover(self, start: OffsetAt | int) -> int:
+        """Begins with channels that are new; returns how many partitions that made."""
+        found = 0
+        for channel in await self._channels():
+            if channel.name in self._known or channel.state not in _READABLE or not self._wants(channel.lane):
+                continue
+            self._known.add(channel.name)
+            reading = self._clusters.get(channel.cluster) or await self._open(channel.cluster)
+            partitions = range(channel.partitions) if self._partition is None else (self._partition,)
+            for partition in partitions:
+                if partition < channel.partitions:
+                    reading.add(channel, partition, start)
+                    found += 1
+        return found
+
+    async def _channels(self) -> Sequence[Channel]:
+        found: list[Channel] = []
+        token = ""
+        while True:
+            request = api.ListChannelsRequest(stream=self._stream, page_size=limits.PAGE_SIZE_MAX, page_token=token)
+            page = await self._registry.unary("ListChannels", request, api.ListChannelsResponse)
+            found.extend(page.channels)
+            token = page.next_page_token
+            if not token:
+                return found
+
+    def _wants(self, lane: str) -> bool:
+        return lane in self._lanes if self._lanes else lane != DLQ_LANE
+
+    async def _open(self, name: str) -> "_ClusterReading":
+        spec = (await self._registry.unary("GetCluster", api.GetClusterRequest(name=name), Cluster)).spec
+        cluster = self._kafka.cluster(spec.bootstrap, spec.security_profile)
+        reading = _ClusterReading(self._host, cluster, self._chunks)
+        self._clusters[name] = reading
+        self._tasks.append(watched(self._host.tasks, reading.run, f"read-{name}", self._died))
+        return reading
+
+
+class _ClusterReading:
+    """Reads partitions of one cluster, whatever the cluster does."""
+
+    def __init__(self, host: Host, cluster: KafkaCluster, chunks: "asyncio.Queue[_Chunk | BraidError]") -> None:
+        self._host = host
+        self._chunks = chunks
+        self._admin = cluster.admin()
+        self._fetcher = cluster.fetcher(
+            max_partition_bytes=limits.FETCH_PARTITION_BYTES, isolation=Isolation.READ_COMMITTED, client_rack=""
+        )
+        self._channels: dict[TopicPartition, Channel] = {}
+        self._positions: dict[TopicPartition, int] = {}
+        self.waiting: dict[TopicPartition, OffsetAt | int] = {}
+        self.away = True
+        self.skipped = 0
+
+    def add(self, channel: Channel, partition: int, start: OffsetAt | int) -> None:
+        """Reads one more partition."""
+        place = TopicPartition(channel.topic, partition)
+        self._channels[place] = channel
+        self.waiting[place] = start
+
+    async def run(self) -> None:
+        """Reads until cancelled."""
+        await self._fetcher.start()
+        while True:
+            try:
+                await self._place()
+                await self._fetch()
+            except ClusterUnavailable:
+                self.away = True
+                await self._host.clock.sleep(limits.RESTORE_RETRY_SECONDS)
+            except OffsetOutOfRange as error:
+                place = TopicPartition(error.metadata["topic"], int(error.metadata["partition"]))
+                self._drop(place)
+                self.waiting[place] = OffsetAt.EARLIEST
+            except BraidError as error:
+                await self._chunks.put(error)
+                return
+
+    async def close(self) -> None:
+        """Frees connections."""
+        await self._fetcher.close()
+        await self._admin.close()
+
+    async def _place(self) -> None:
+        """Finds where new partitions begin; those whose topic is gone are left out."""
+        asked = dict(self.waiting)  # more may come to wait meanwhile
+        if not asked:
+            return
+        existing = await self._admin.describe_topics(sorted({place.topic for place in asked}))
+        found = await self._admin.offsets_at({place: at for place, at in asked.items() if place.topic in existing})
+        self._positions.update(found)
+        self.waiting = {place: at for place, at in self.waiting.items() if place not in asked}
+        self._fetcher.assign(self._positions)
+
+    async def _fetch(self) -> None:
+        if not self._positions:
+            await self._host.clock.sleep(limits.FETCH_WAIT_SECONDS)
+            return
+        fetched = await self._fetcher.fetch(limits.FETCH_RECORDS_MAX, limits.FETCH_WAIT_SECONDS)
+        self.away = False
+        for each in fetched:
+            self._positions[each.partition] = each.next_offset
+            for batch in each.damaged:
+                self.skipped += batch.last_offset - batch.first_offset + 1
+                _log.warning("%s-%d@%d to %d cannot be read and is skipped: %s", *each.partition, *batch[:3])
+            if each.records:
+                await self._chunks.put(_Chunk(self._channels[each.partition], each.partition.partition, each.records))
+
+    def _drop(self, place: TopicPartition) -> None:
+        self._positions.pop(place, None)
+        self._fetcher.assign(self._positions)
+
+
+def _position(start: Start) -> OffsetAt | int:
+    if isinstance(start, datetime):
+        return int(start.timestamp() * 1_000)
+    return OffsetAt.LATEST if start == "latest" else OffsetAt.EARLIEST
+
+
+def _seen(chunk: _Chunk) -> Iterator[SeenRecord]:
+    channel = chunk.channel
+    for record in chunk.records:
+        if record.value != SEAL_CANARY or record.key is not None or record.headers:
+            yield SeenRecord(channel.stream, channel.lane, channel.cluster, channel.topic, chunk.partition, record)

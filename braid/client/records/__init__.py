@@ -1,0 +1,1 @@
+"""What an application is given and gives: records, headers, batches."""

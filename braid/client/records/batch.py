@@ -1,0 +1,200 @@
+"""Many records of one partition at once, as columns."""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from braid.client.handling.threads import ThreadRecord
+from braid.client.records.arrow import binary_of
+from braid.client.records.header_maps import HEADERS, header_maps
+from braid.client.records.record import HeldLease, Record
+from braid.client.records.slices import Slice
+from braid.kernel import limits
+from braid.kernel.errors import Invalid, checked_wait
+from braid.kernel.record_columns import RecordColumns
+
+if TYPE_CHECKING:
+    from braid.client.delivery.partition_work import PartitionWork
+
+SCHEMA: Final = pa.schema(
+    [
+        ("stream", pa.string()),
+        ("lane", pa.string()),
+        ("cluster", pa.string()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("timestamp", pa.timestamp("ms", "UTC")),
+        ("timestamp_type", pa.int8()),
+        ("ingested_at", pa.timestamp("ms", "UTC")),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("headers", HEADERS),
+    ]
+)
+
+
+class Batch:
+    """Records of one partition, in offset order, to be settled row by row: `ack` all or by mask, `retry` the rest."""
+
+    def __init__(self, slice_: Slice) -> None:
+        self._work: PartitionWork = slice_.work
+        self.raw = slice_  # as it was fetched
+        self._open = np.ones(len(slice_), np.bool_)
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    @cached_property
+    def records(self) -> pa.RecordBatch:
+        """The rows as a `pyarrow.RecordBatch` of schema `SCHEMA`; built when first asked for."""
+        lease, columns = self._work.lease, self.raw.columns
+        channel, place = lease.id.channel, lease.topic_partition
+        same = _repeated(channel.stream, channel.lane, lease.cluster.name, place.topic, place.partition, len(self))
+        own = self._of_rows() if columns is None or columns.raws else _of_columns(columns, self.raw.times)
+        return pa.RecordBatch.from_arrays([*same, *own], schema=SCHEMA)
+
+    @property
+    def work(self) -> "PartitionWork":
+        """The work on the lease it came by."""
+        return self._work
+
+    @property
+    def lease(self) -> HeldLease:
+        """The lease it came by, for handlers that take long."""
+        return HeldLease(self._work)
+
+    @property
+    def epoch(self) -> int:
+        """The lease epoch they were handed out under: a fencing token for sinks."""
+        return self._work.lease.epoch
+
+    def ack(self, mask: Sequence[bool] | pa.Array | None = None) -> None:
+        """Rows are done: all, or those the mask says (a list, NumPy array or Arrow array of booleans).
+
+        Raises:
+            Invalid: the mask has another length than the batch, or more than one dimension.
+        """
+        chosen = self._choose(mask)
+        count = int(np.count_nonzero(chosen))
+        if not count:
+            return
+        if not self._work.ended:
+            self._work.progress.done_many(self._offsets, None if count == len(chosen) else chosen)
+        if self._work.failures:
+            self._work.failures.forget(self._offsets[chosen].tolist())
+        self._work.finished(count, int(self.raw.sizes[chosen].sum()))
+
+    def retry(self, after_seconds: float = 0.0) -> None:
+        """Every row that was not acknowledged comes back after a while; counts as an attempt.
+
+        Raises:
+            Invalid: no record can wait so long; no row is settled then.
+        """
+        seconds = checked_wait(after_seconds)
+        for record in self.unsettled():
+            record.retry(seconds)
+
+    def unsettled(self) -> list[Record]:
+        """The rows that were not settled, as records: each is to be settled by itself, no more by this batch."""
+        return [Record(self.raw.rows[at], self._work) for at in np.flatnonzero(self._choose(None)).tolist()]
+
+    def abandon(self) -> None:
+        """Its handler was ended from outside: what is not settled is handled by another, here or at the next holder."""
+        for record in self.unsettled():
+            record.abandon()
+
+    @cached_property
+    def _offsets(self) -> NDArray[np.int64]:
+        columns = self.raw.columns
+        return np.array([row.offset for row in self.raw.rows], np.int64) if columns is None else columns.offsets
+
+    def _choose(self, mask: Sequence[bool] | pa.Array | None) -> NDArray[np.bool_]:
+        """Which rows are not settled yet and named by the mask; from now on they count as settled."""
+        chosen = self._open if mask is None else self._open & self._named(mask)
+        self._open = self._open & ~chosen
+        return chosen
+
+    def _named(self, mask: Sequence[bool] | pa.Array) -> NDArray[np.bool_]:
+        """The rows a mask names as it is now, whatever is written to it later; null names none."""
+        given: object = mask.to_numpy(zero_copy_only=False) if isinstance(mask, pa.Array) else mask
+        named = np.array(given, np.bool_)
+        if named.shape != (len(self),):
+            raise Invalid(f"a mask of shape {named.shape} for a batch of {len(self)} rows", field="mask")
+        return named
+
+    def _of_rows(self) -> list[pa.Array]:
+        rows = self.raw.rows
+        return [
+            pa.array([row.offset for row in rows], pa.int64()),
+            _times(np.array([row.timestamp for row in rows], np.int64)),
+            pa.array([row.timestamp_type for row in rows], pa.int8()),
+            _times(self.raw.times),
+            pa.array([row.key for row in rows], pa.binary()),
+            pa.array([row.value for row in rows], pa.binary()),
+            pa.array([row.headers for row in rows], HEADERS),
+        ]
+
+
+class ThreadBatch(Batch):
+    """A batch that is settled from any thread; its rows' fate is decided some time soon."""
+
+    def __init__(self, batch: Batch, tell: Callable[[Callable[[], None]], object]) -> None:
+        """Settles `batch` itself, so that who handed it out knows of it; `tell` runs a function on its loop."""
+        super().__init__(batch.raw)
+        self._batch = batch
+        self._tell = tell
+
+    def ack(self, mask: Sequence[bool] | pa.Array | None = None) -> None:
+        """See `braid.Batch.ack`. What the mask says now counts: it may be written to again at once."""
+        named = None if mask is None else self._named(mask)
+        self._tell(lambda: self._batch.ack(named))
+
+    def retry(self, after_seconds: float = 0.0) -> None:
+        """See `braid.Batch.retry`."""
+        seconds = checked_wait(after_seconds)
+        self._tell(lambda: self._batch.retry(seconds))
+
+    def unsettled(self) -> list[Record]:
+        """See `braid.Batch.unsettled`; waits for the loop."""
+        found: Future[list[Record]] = Future()
+        self._tell(lambda: found.set_result(self._batch.unsettled()))
+        return [ThreadRecord(record, self._tell) for record in found.result()]
+
+    def abandon(self) -> None:
+        """See `braid.Batch.abandon`."""
+        self._tell(self._batch.abandon)
+
+
+def _of_columns(columns: RecordColumns, times: NDArray[np.int64]) -> list[pa.Array]:
+    return [
+        pa.array(columns.offsets),
+        _times(columns.timestamps),
+        pa.array(columns.timestamp_types),
+        _times(times),
+        binary_of([(columns.data, columns.keys)]),
+        binary_of([(columns.data, columns.values)]),
+        header_maps(columns),
+    ]
+
+
+def _times(numbers: NDArray[np.int64]) -> pa.Array:
+    """Milliseconds since the epoch."""
+    numbers = np.ascontiguousarray(numbers)
+    return pa.Array.from_buffers(SCHEMA.field("timestamp").type, len(numbers), [None, pa.py_buffer(numbers)])
+
+
+def _repeated(stream: str, lane: str, cluster: str, topic: str, partition: int, count: int) -> list[pa.Array]:
+    """The columns that are the same in every row, cut from longer ones that are kept."""
+    length = 1 << max(0, count - 1).bit_length()
+    return [column.slice(0, count) for column in _columns_of_same((stream, lane, cluster, topic, partition), length)]
+
+
+@lru_cache(maxsize=limits.REPEATED_COLUMNS_KEPT_MAX)
+def _columns_of_same(same: tuple[str | int, ...], length: int) -> list[pa.Array]:
+    return [pa.repeat(pa.scalar(value, SCHEMA.field(at).type), length) for at, value in enumerate(same)]

@@ -1,0 +1,62 @@
+"""What Braid's own headers say of records in columns, all at once. Pure."""
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from braid.client.records.record import INGESTED_HEADER, REPLAY_GROUP_HEADER
+from braid.kernel.decimals import decimals
+from braid.kernel.ids import SEAL_CANARY
+from braid.kernel.record_columns import Cells, RecordColumns
+
+MARKS: Final = (INGESTED_HEADER, REPLAY_GROUP_HEADER)  # the headers that a consumer asks columns for
+_TIME_DIGITS_MAX: Final = 15  # of an ingestion time that is believed
+_FEW: Final = 32  # records, read one by one in less time than together
+
+
+def ingestion_times(part: RecordColumns, cells: Cells) -> NDArray[np.int64]:
+    """The times that cells say in decimal digits, ms since the epoch; the record's own where one says none."""
+    sizes = cells.sizes
+    if len(sizes) <= _FEW:
+        return _one_by_one(part, cells)
+    if 0 < sizes[0] <= _TIME_DIGITS_MAX and (sizes == sizes[0]).all():
+        said, sound = decimals(part.data, cells.starts, int(sizes[0]))
+        return said if sound.all() else np.where(sound, said, part.timestamps)
+    times = part.timestamps.copy()
+    for size in np.unique(sizes).tolist():
+        if 0 < size <= _TIME_DIGITS_MAX:
+            rows = np.flatnonzero(sizes == size)
+            said, sound = decimals(part.data, cells.starts[rows], size)
+            times[rows] = np.where(sound, said, times[rows])
+    return times
+
+
+def _one_by_one(part: RecordColumns, cells: Cells) -> NDArray[np.int64]:
+    times: list[int] = part.timestamps.tolist()
+    for row, (start, size) in enumerate(zip(cells.starts.tolist(), cells.sizes.tolist(), strict=True)):
+        if 0 < size <= _TIME_DIGITS_MAX and (said := bytes(part.data[start : start + size])).isdigit():
+            times[row] = int(said)
+    return np.array(times, np.int64)
+
+
+def of_other_groups(part: RecordColumns, cells: Cells, group: str) -> NDArray[np.bool_] | None:
+    """Which records are a replay for another group, as the cells say; None when none is."""
+    named = cells.sizes > 0
+    if not named.any():
+        return None
+    own = group.encode()
+    for row in named.nonzero()[0].tolist():
+        named[row] = part.cell(cells, row) != own
+    return named
+
+
+def without_canaries(part: RecordColumns) -> RecordColumns:
+    """The records that somebody sent: see `SEAL_CANARY`."""
+    alike = part.header_counts == 0
+    if not alike.any():
+        return part
+    alike &= (part.keys.sizes < 0) & (part.values.sizes == len(SEAL_CANARY))
+    for row in alike.nonzero()[0].tolist():
+        alike[row] = part.cell(part.values, row) == SEAL_CANARY
+    return part.of(~alike) if alike.any() else part

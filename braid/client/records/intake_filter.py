@@ -1,0 +1,63 @@
+"""Which fetched records are for a group, with what is to be known of each before it waits; all at once. Pure."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from braid.client.delivery.memory_bound import content_bytes, weights_bytes
+from braid.client.records.braid_headers import ingestion_times, of_other_groups, without_canaries
+from braid.client.records.where import Where, chosen_by
+from braid.kernel.record_columns import RecordColumns
+
+
+class Sifted(NamedTuple):
+    """What is left of some records.
+
+    Attributes:
+        part: The records, in offset order.
+        times: When each was sent, ms since the epoch.
+        sizes: What each weighs in memory, bytes.
+        skipped: How many the predicate left out.
+        content: Bytes of keys and values of all that applications sent, wanted or not.
+    """
+
+    part: RecordColumns
+    times: NDArray[np.int64]
+    sizes: NDArray[np.int64]
+    skipped: int
+    content: int
+
+    def of(self, chosen: NDArray[np.bool_]) -> "Sifted":
+        """Some of them."""
+        if chosen.all():
+            return self
+        return self._replace(part=self.part.of(chosen), times=self.times[chosen], sizes=self.sizes[chosen])
+
+
+class Sieve:
+    """Of one lease."""
+
+    def __init__(self, group: str, where: Where | None, lane: str, salt: int) -> None:
+        """`where` says which records are wanted (None: all); by the `salt` a sample differs from other leases'."""
+        self._group = group
+        self._where = where
+        self._lane = lane
+        self._salt = salt
+
+    def sift(self, part: RecordColumns) -> Sifted:
+        """Leaves out what is no application's, a replay for another group, and what the predicate does not want.
+
+        Args:
+            part: With the headers that `braid_headers.MARKS` names, then those of the predicate.
+        """
+        part = without_canaries(part)
+        sizes = weights_bytes(part)
+        found = Sifted(part, ingestion_times(part, part.headers[0]), sizes, 0, content_bytes(part, sizes))
+        others = of_other_groups(part, part.headers[1], self._group)
+        if others is not None:
+            found = found.of(~others)
+        if self._where is None:
+            return found
+        chosen = chosen_by(self._where, found.part, found.times, self._lane, self._salt)
+        return found.of(chosen)._replace(skipped=len(chosen) - int(np.count_nonzero(chosen)))

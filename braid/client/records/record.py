@@ -1,0 +1,314 @@
+"""A record as handlers see it; `batch` has many of them at once."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from braid.kernel.errors import checked_wait, text_of
+from braid.kernel.limits import RECORD_OVERHEAD_BYTES
+from braid.kernel.ports import DamagedBatch, KafkaRecord
+from braid.kernel.progress import Progress
+from braid.kernel.record_columns import RecordColumns, headers_in, pieces_in
+
+if TYPE_CHECKING:
+    from braid.client.delivery.partition_work import PartitionWork
+
+INGESTED_HEADER: Final = "braid-ts"
+ID_HEADER: Final = "braid-id"
+REPLAY_GROUP_HEADER: Final = "braid-replay-group"  # a replay to the origin is for this group only
+
+
+def ingestion_time(raw: KafkaRecord) -> int:
+    """When a record was sent, ms since the epoch: its `braid-ts` header, else its own timestamp."""
+    time = raw.timestamp
+    for name, text in raw.headers:
+        if name == INGESTED_HEADER:
+            time = _milliseconds(text, raw.timestamp)
+    return time
+
+
+def _milliseconds(text: bytes | None, otherwise: int) -> int:
+    """A header's number; other tools may write anything there, nothing at all included."""
+    return int(text) if text is not None and text.isdigit() and len(text) < 16 else otherwise
+
+
+class QuarantinedBatch(NamedTuple):
+    """A batch nobody can decode, in place of its records: it is dead-lettered as one record.
+
+    Its offset is that of the first record that is missing; `batch` tells where it ends and why.
+    """
+
+    batch: DamagedBatch
+    key: bytes | None = None
+    timestamp_type: int = 0
+    headers: Sequence[tuple[str, bytes]] = ()
+
+    @property
+    def value(self) -> bytes:
+        """The beginning of the batch as it lies in the log, as much as the consumer's `quarantine_bytes` says."""
+        return self.batch.raw
+
+    @property
+    def size(self) -> int:
+        """What it weighs against the memory bound, bytes."""
+        return RECORD_OVERHEAD_BYTES + len(self.batch.raw)
+
+    @property
+    def offset(self) -> int:
+        """Where it begins."""
+        return self.batch.first_offset
+
+    @property
+    def timestamp(self) -> int:
+        """Its newest time, as it says itself."""
+        return self.batch.timestamp_ms
+
+    @property
+    def ingested_at(self) -> int:
+        """The same: nobody knows better."""
+        return self.batch.timestamp_ms
+
+
+def missing(damaged: Sequence[DamagedBatch], progress: Progress) -> list[QuarantinedBatch]:
+    """What is missing of batches: an earlier holder may have read one, and done some of it."""
+    firsts = [progress.first_wanted(each.first_offset, each.last_offset + 1) for each in damaged]
+    found = zip(damaged, firsts, strict=True)
+    return [QuarantinedBatch(each._replace(first_offset=first)) for each, first in found if first is not None]
+
+
+class Row(NamedTuple):
+    """A record on its way to a handler, with bytes of its own: it keeps nothing else of what was fetched.
+
+    Attributes:
+        told: Its headers, or the bytes they are read from when somebody asks for them.
+        ingested_at: When it was sent, ms since the epoch.
+        size: What it weighs against the memory bound, bytes.
+    """
+
+    offset: int
+    timestamp: int
+    timestamp_type: int
+    key: bytes | None
+    value: bytes | None
+    told: bytes | Sequence[tuple[str, bytes]]
+    ingested_at: int
+    size: int
+
+    @property
+    def headers(self) -> Sequence[tuple[str, bytes]]:
+        """Headers in order, repeated names included."""
+        return headers_in(self.told) if isinstance(self.told, bytes) else self.told
+
+
+_make_row: Final = partial(tuple.__new__, Row)  # `Row._make` takes three times as long
+
+
+def rows_of(columns: RecordColumns, times: NDArray[np.int64], sizes: NDArray[np.int64]) -> Iterator[Row]:
+    """Columns as rows, each made when it is asked for; `times` are ingestion times (ms), `sizes` what each weighs."""
+    if columns.tails is None:
+        keys, values = [raw.key for raw in columns.raws], [raw.value for raw in columns.raws]
+        tolds: Sequence[object] = [raw.headers for raw in columns.raws]
+    else:
+        keys, values, tolds = (
+            pieces_in(columns.data, cells) for cells in (columns.keys, columns.values, columns.tails)
+        )
+    numbers = (columns.offsets, columns.timestamps, columns.timestamp_types)
+    pieces = zip(*(each.tolist() for each in numbers), keys, values, tolds, times.tolist(), sizes.tolist(), strict=True)
+    return map(_make_row, pieces)
+
+
+Raw = Row | QuarantinedBatch
+
+
+class HeldLease:
+    """The lease that something was handed out under, as its handler sees it while it works; may be read in any thread.
+
+    Attributes are as of now, not as of when it was handed out.
+    """
+
+    __slots__ = ("_work",)
+
+    def __init__(self, work: "PartitionWork") -> None:
+        self._work = work
+
+    @property
+    def name(self) -> str:
+        """`<stream>/<lane>/<generation>/<partition>`."""
+        return str(self._work.lease.id)
+
+    @property
+    def epoch(self) -> int:
+        """Of the lease: a fencing token for sinks."""
+        return self._work.lease.epoch
+
+    @property
+    def asked_back(self) -> bool:
+        """Whether somebody else is to have it: what is handed out is still this member's to end, soon."""
+        return self._work.draining or self._work.ended
+
+    @property
+    def lost(self) -> bool:
+        """Whether it is this member's no more: what is done from now on does not count, and is done again elsewhere."""
+        return self._work.ended
+
+    async def until_lost(self) -> None:
+        """Waits until it is this member's no more."""
+        await self._work.gone.wait()
+
+
+class Record:
+    """One record, to be settled exactly once: `ack`, `retry`, `reject` or `dead_letter`, in any order among records.
+
+    Attributes are read from the fetched record when asked for, so that records nobody looks into cost little.
+    """
+
+    __slots__ = ("_settled", "raw", "work")
+
+    def __init__(self, raw: Raw, work: "PartitionWork") -> None:
+        """`raw` is the record as it was fetched."""
+        self.raw = raw
+        self.work = work
+        self._settled = False
+
+    @property
+    def ingested_at(self) -> int:
+        """When it was sent, milliseconds since the epoch."""
+        return self.raw.ingested_at
+
+    @property
+    def size(self) -> int:
+        """What it weighs against the memory bound, bytes."""
+        return self.raw.size
+
+    @property
+    def value(self) -> bytes | None:
+        """The value; None for a tombstone."""
+        return self.raw.value
+
+    @property
+    def key(self) -> bytes | None:
+        """The key."""
+        return self.raw.key
+
+    @property
+    def offset(self) -> int:
+        """Offset in its partition."""
+        return self.raw.offset
+
+    @property
+    def timestamp(self) -> int:
+        """Kafka's timestamp, milliseconds since the epoch."""
+        return self.raw.timestamp
+
+    @property
+    def headers(self) -> Mapping[str, bytes]:
+        """Headers by name, the last of each name; all of them are in `raw_headers`."""
+        return dict(self.raw.headers)
+
+    @property
+    def raw_headers(self) -> Sequence[tuple[str, bytes]]:
+        """Headers in order, repeated names included."""
+        return self.raw.headers
+
+    @property
+    def id(self) -> str:
+        """Its `braid-id`, or its coordinates when another tool produced it."""
+        for name, value in self.raw.headers:
+            if name == ID_HEADER and value is not None:
+                return value.decode("ascii", "replace")
+        return f"{self.cluster}/{self.topic}/{self.partition}/{self.offset}"
+
+    @property
+    def stream(self) -> str:
+        """The stream it came by."""
+        return self.work.lease.id.channel.stream
+
+    @property
+    def lane(self) -> str:
+        """The lane it came by."""
+        return self.work.lease.id.channel.lane
+
+    @property
+    def cluster(self) -> str:
+        """The cluster it lies on."""
+        return self.work.lease.cluster.name
+
+    @property
+    def topic(self) -> str:
+        """The topic it lies in."""
+        return self.work.lease.topic_partition.topic
+
+    @property
+    def partition(self) -> int:
+        """The partition it lies in."""
+        return self.work.lease.topic_partition.partition
+
+    @property
+    def lease(self) -> HeldLease:
+        """The lease it was handed out under, for handlers that take long."""
+        return HeldLease(self.work)
+
+    @property
+    def epoch(self) -> int:
+        """The lease epoch it was handed out under: a fencing token for sinks."""
+        return self.work.lease.epoch
+
+    @property
+    def attempt(self) -> int:
+        """1 for the first attempt, over restarts and hand-overs; what was not its fault counts as none."""
+        return self.work.attempts(self.offset) + 1
+
+    @property
+    def settled(self) -> bool:
+        """Whether its fate was decided."""
+        return self._settled
+
+    def ack(self) -> None:
+        """Done: it will not be delivered to the group again, once committed."""
+        if not self._settled:
+            self._settled = True
+            self.work.done(self)
+
+    def retry(self, after_seconds: float = 0.0) -> None:
+        """Not now: it comes back after a while and the partition goes on. Counts as an attempt.
+
+        Raises:
+            Invalid: no number of seconds from 0 to `RETRY_AFTER_SECONDS_MAX`; the record is not settled.
+        """
+        seconds = checked_wait(after_seconds)
+        if not self._settled:
+            self._settled = True
+            self.work.retry(self, seconds)
+
+    def postpone(self, after_seconds: float) -> None:
+        """Not now, through no fault of its own: as `retry`, and counts as no attempt."""
+        seconds = checked_wait(after_seconds)
+        if not self._settled:
+            self._settled = True
+            self.work.postpone(self, seconds)
+
+    def reject(self, reason: str) -> None:
+        """Not ours: skipped in place, without a copy; the commit envelope states it."""
+        text = text_of(reason)
+        if not self._settled:
+            self._settled = True
+            self.work.reject(self, text)
+
+    def dead_letter(self, error: BaseException | str) -> None:
+        """Hopeless: copied to the stream's `dlq` lane, and done once that copy is acknowledged."""
+        why = error if isinstance(error, BaseException) else text_of(error)
+        if not self._settled:
+            self._settled = True
+            self.work.dead_letter(self, why)
+
+    def abandon(self) -> None:
+        """Its handler was ended from outside: another handler gets it, here or at the next holder."""
+        if not self._settled:
+            self._settled = True
+            self.work.abandon(self)
+
+    def __repr__(self) -> str:
+        return f"Record({self.id}, {self.work.lease.id}@{self.offset})"
