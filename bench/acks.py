@@ -23,8 +23,8 @@ from bench.harness.tables import Table, made_with
 from braid.client.delivery.memory_bound import MemoryBound
 from braid.client.delivery.partition_work import PartitionWork
 from braid.client.delivery.ready_queue import Ready
-from braid.client.membership.lease_session import Held
 from braid.client.producing.routes import cluster_address
+from braid.client.records.delivery import Held
 from braid.client.records.record import Record, Row
 from braid.kernel.ids import LeaseId
 from braid.kernel.ports import TopicPartition

@@ -20,12 +20,13 @@ from bench.harness.contest import Contestant, play
 from bench.harness.fixed_mesh import CHANNEL, CLUSTER, TOPIC
 from bench.harness.rounds import rows, verdict
 from bench.harness.tables import Table, made_with
+from braid.client.commits.claims import claims_of
 from braid.client.commits.committer import Committer
 from braid.client.delivery.memory_bound import MemoryBound
 from braid.client.delivery.partition_work import PartitionWork
 from braid.client.delivery.ready_queue import Ready
-from braid.client.membership.lease_session import Held
 from braid.client.producing.routes import cluster_address
+from braid.client.records.delivery import Held
 from braid.client.records.record import Record
 from braid.host.system import system_host
 from braid.kafka.cluster import AioKafka
@@ -64,7 +65,7 @@ class Contest:
         self._partitions = [TopicPartition(TOPIC, number) for number in range(partitions)]
         self._requests = requests
         self._groups = 0
-        fields = self._work(0, Ready({})).fields(detached=False)
+        fields = claims_of(self._work(0, Ready({})), detached=False)
         self.metadata_units = len(encode(fields, limits.ENVELOPE_UNITS_DEFAULT).metadata)
 
     def contestants(self) -> dict[str, Contestant]:

@@ -17,7 +17,8 @@ from bench.harness.contest import Contestant, play
 from bench.harness.fixed_mesh import BATCH_BYTES, PARTITIONS, STREAM, TOPIC, FixedMesh
 from bench.harness.rounds import rows, verdict
 from bench.harness.tables import Table, made_with
-from braid.client.producing.producer import Outgoing, Producer
+from braid.client.producing.producer import Producer
+from braid.client.records.outgoing import Outgoing
 from braid.kafka.cluster import AioKafka
 
 PEER: Final = "aiokafka send, acknowledged at the end"

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from braid.client.consumer_settings import Backlog, Circuit, DeadLetterLimits, Retry, RetryBudget
     from braid.client.consuming.consumer import Consumer
-    from braid.client.consuming.explain import Explained
-    from braid.client.consuming.lease_view import Lease
+    from braid.client.consuming.explain import Explained, Lease
     from braid.client.mesh import Mesh, connect
     from braid.client.producing.lane_rules import LaneRule, Late
-    from braid.client.producing.outbox import Receipt
-    from braid.client.producing.producer import Outgoing, Producer
+    from braid.client.producing.producer import Producer
     from braid.client.records.batch import Batch
+    from braid.client.records.outgoing import Outgoing, Receipt
     from braid.client.records.record import HeldLease, Record
     from braid.client.records.where import Where
     from braid.client.telemetry.zone_bytes import ZoneBytes, zone_bytes
@@ -99,18 +98,14 @@ __all__ = [
 _HOMES = {
     "braid.client.records.batch": ("Batch",),
     "braid.client.consuming.consumer": ("Consumer",),
-    "braid.client.consuming.explain": ("Explained",),
+    "braid.client.consuming.explain": ("Explained", "Lease"),
     "braid.client.producing.lane_rules": ("LaneRule", "Late"),
-    "braid.client.consuming.lease_view": ("Lease",),
     "braid.client.mesh": (
         "Mesh",
         "connect",
     ),
-    "braid.client.producing.outbox": ("Receipt",),
-    "braid.client.producing.producer": (
-        "Outgoing",
-        "Producer",
-    ),
+    "braid.client.producing.producer": ("Producer",),
+    "braid.client.records.outgoing": ("Outgoing", "Receipt"),
     "braid.client.records.record": ("HeldLease", "Record"),
     "braid.client.consumer_settings": ("Backlog", "Circuit", "DeadLetterLimits", "Retry", "RetryBudget"),
     "braid.client.records.where": ("Where",),

@@ -15,8 +15,8 @@ from typing import Final, Self, TypeVar, cast
 
 import braid
 from braid.client.consumer_settings import Start
-from braid.client.handling.threads import ThreadRecord
 from braid.client.mesh import MeshOfStreams
+from braid.client.records.handled import ThreadRecord
 from braid.kernel import limits
 
 T = TypeVar("T")

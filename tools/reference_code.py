@@ -103,7 +103,8 @@ def metrics_page(root: Path) -> str:
         mine = sorted(each for each in found.values() if each.service == service)
         rows = [(code(each.name), each.kind, ", ".join(map(code, each.labels)), each.text) for each in mine]
         parts += [f"## {service or 'Every service'}\n", table(("Metric", "Kind", "Labels", "Meaning"), rows)]
-    sdk = [each for path in sorted((root / "braid" / "client").glob("*.py")) for each in _instruments(path.read_text())]
+    modules = sorted((root / "braid" / "client").rglob("*.py"))
+    sdk = [each for path in modules for each in _instruments(path.read_text())]
     if sdk:
         parts += [_SDK, table(("Metric", "Kind", "Unit", "Meaning"), sorted(sdk))]
     told = [

@@ -6,10 +6,11 @@ from typing import Final
 
 from braid.api.assigner.v1 import join_pb2
 from braid.client.consumer_settings import ConsumerSettings
-from braid.client.membership.lease_session import Held, LeaseListener
+from braid.client.membership.lease_session import LeaseListener
 from braid.client.mesh import MeshOfStreams
 from braid.client.producing.route_session import Reach, RouteSource
 from braid.client.producing.routes import ActiveChannel, RouteTable, cluster_address
+from braid.client.records.delivery import Held
 from braid.host.system import system_host
 from braid.kafka.cluster import AioKafka
 from braid.kernel.errors import BraidError

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import braid
-from braid.client.producing.producer import Outgoing
+from braid.client.records.outgoing import Outgoing
 from braid.kernel.errors import BraidError
 
 PRODUCERS: Final = 2

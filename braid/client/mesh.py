@@ -1,13 +1,14 @@
 """`connect`: the door to a mesh. A `Mesh` opens producers and consumers that share its connections."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from types import TracebackType
 from typing import Self
 
 from braid.api.assigner.v1 import group_pb2, join_pb2
 from braid.api.registry.v1.route_pb2 import ProducerHello
-from braid.client.consumer_settings import Backlog, ConsumerSettings, ProducerSettings, Retry, Start
+from braid.client.consumer_settings import Backlog, ConsumerSettings, Retry, Start
 from braid.client.consuming.cluster_session import ClusterWatch
 from braid.client.consuming.consumer import Consumer
 from braid.client.membership import lease_session
@@ -17,14 +18,15 @@ from braid.client.producing import route_session
 from braid.client.producing.lane_rules import LaneRule
 from braid.client.producing.producer import Producer
 from braid.client.producing.route_session import RouteSource, RouteWatch
-from braid.client.producing.routes import DLQ_LANE, RouteTable
+from braid.client.producing.routes import RouteTable
+from braid.client.producing.settings import ProducerSettings
 from braid.client.records.where import Where
 from braid.host.system import system_host
 from braid.kafka.cluster import AioKafka
 from braid.kernel import limits
 from braid.kernel.capabilities import KNOWS_DENIALS
 from braid.kernel.errors import BraidError, Invalid
-from braid.kernel.ids import check_name
+from braid.kernel.ids import DLQ_LANE, check_name
 from braid.kernel.ports import Host, Kafka, RpcTransport
 from braid.rpc.grpc_transport import GrpcTransport
 from braid.rpc.mesh_client import Directory, ServiceClient
@@ -271,3 +273,17 @@ def _start(start: Start) -> group_pb2.StartPosition:
     if isinstance(start, datetime):
         return group_pb2.StartPosition(time_ms=int(start.timestamp() * 1000))
     return group_pb2.StartPosition(earliest=True) if start == "earliest" else group_pb2.StartPosition(latest=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """A process's clock and dice, its way to Kafka, its way to services."""
+
+    host: Host
+    kafka: Kafka
+    transport: RpcTransport
+
+
+def system_ports(client_id: str) -> Ports:
+    """The real ones. Brokers know the process as `client_id`."""
+    return Ports(system_host(), AioKafka(client_id), GrpcTransport())

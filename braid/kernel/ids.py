@@ -13,6 +13,9 @@ _COUNTER_BITS = 40
 # record, so consumers pass over a record without key and headers that has this value.
 SEAL_CANARY = b"braid: a seal is tested here"
 
+DEFAULT_LANE = "live"  # takes the records that name no lane, where a stream has it
+DLQ_LANE = "dlq"  # takes dead letters; every stream has it
+
 # Begins the names under which Kafka keeps progress while a membership ends. No name of Braid's has a colon.
 ASIDE_GROUP = "braid-aside:"
 

@@ -25,8 +25,13 @@ from pyspark.sql.types import (
 )
 
 from braid.client.records.arrow import as_text, binary_of
-from braid.client.records.braid_headers import ingestion_times, of_other_groups
-from braid.client.records.record import ID_HEADER, INGESTED_HEADER, REPLAY_GROUP_HEADER
+from braid.client.records.braid_headers import (
+    ID_HEADER,
+    INGESTED_HEADER,
+    REPLAY_GROUP_HEADER,
+    ingestion_times,
+    of_other_groups,
+)
 from braid.client.records.where import Where, chosen_by, headers_asked, salt_of
 from braid.kernel.ports import KafkaRecord
 from braid.kernel.ranges import Ranges

@@ -15,7 +15,8 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from pyspark.sql.types import ArrayType, BinaryType, DataType, StringType, StructType
 
 from braid.client.mesh import Mesh, connect
-from braid.client.producing.producer import Outgoing, Producer
+from braid.client.producing.producer import Producer
+from braid.client.records.outgoing import Outgoing
 from braid.kernel import limits
 from braid.kernel.errors import Invalid
 from braid.spark.loop import process_loop

@@ -10,16 +10,18 @@ async def test_it() -> None:
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 
-from braid.client.consumer_settings import ConsumerSettings, ProducerSettings
+from braid.client.consumer_settings import ConsumerSettings
 from braid.client.consuming.consumer import Consumer
 from braid.client.membership.lease_session import LeaseListener
 from braid.client.mesh import MeshOfStreams
 from braid.client.producing.producer import Producer
 from braid.client.producing.route_session import Reach
-from braid.client.producing.routes import DLQ_LANE, ActiveChannel, RouteTable
+from braid.client.producing.routes import ActiveChannel, RouteTable
+from braid.client.producing.settings import ProducerSettings
 from braid.kafka.memory import MemoryKafka
 from braid.kernel import limits
 from braid.kernel.errors import BraidError, NotFound, Unavailable
+from braid.kernel.ids import DLQ_LANE
 from braid.kernel.ports import Committed, KafkaRecord, TopicPartition
 from braid.kernel.resumptions import Resumption
 from braid.testing.clock import ManualClock, manual_host

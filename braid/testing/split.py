@@ -4,8 +4,9 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from braid.client.membership.lease_session import Held, LeaseListener
+from braid.client.membership.lease_session import LeaseListener
 from braid.client.producing.routes import cluster_address
+from braid.client.records.delivery import Held
 from braid.kafka.memory import MemoryKafka
 from braid.kernel import limits
 from braid.kernel.ids import LeaseId, make_epoch

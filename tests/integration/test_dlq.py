@@ -19,8 +19,7 @@ from braid.api.dlq.v1.replay_pb2 import REPLAY_STATE_DONE, REPLAY_STATE_PAUSED, 
 from braid.api.mesh.v1.endpoint_pb2 import ListEndpointsRequest, ListEndpointsResponse
 from braid.api.registry.v1 import registry_service_pb2 as registry_api
 from braid.api.registry.v1.stream_pb2 import CHANNEL_STATE_DRAINED, LaneSpec, Stream, StreamSpec
-from braid.client.mesh import Mesh
-from braid.client.ports import system_ports
+from braid.client.mesh import Mesh, system_ports
 from braid.client.reading.stream_reader import Reader
 from braid.kernel.errors import Invalid, NotFound
 from braid.kernel.limits import REPLAY_BATCH_LETTERS_MAX

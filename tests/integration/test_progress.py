@@ -15,7 +15,7 @@ from braid.api.assigner.v1 import assigner_service_pb2 as assigner_api
 from braid.api.assigner.v1 import group_pb2
 from braid.api.registry.v1 import cluster_pb2, stream_pb2
 from braid.api.registry.v1 import registry_service_pb2 as api
-from braid.client.ports import system_ports
+from braid.client.mesh import system_ports
 from braid.kernel.envelope import decode
 from braid.kernel.ports import Committed, TopicPartition
 from braid.kernel.progress_fields import SpillPointer

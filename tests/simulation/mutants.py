@@ -11,15 +11,16 @@ from typing import Any, Final
 from unittest.mock import patch
 
 from braid.api.registry.v1 import stream_pb2
-from braid.client.commits import committer, restore, spill
+from braid.client.commits import claims, committer, restore, spill
 from braid.client.consuming import cluster
-from braid.client.delivery import partition_work
-from braid.client.handling import circuit_breaker, dead_letters, runner, threads
+from braid.client.delivery.partition_work import PartitionWork
+from braid.client.handling import circuit_breaker, dead_letters, runner
 from braid.client.membership import heartbeats, lease_session
 from braid.client.producing import dispatcher
 from braid.client.producing.channel_sender import ChannelSender
 from braid.client.producing.routes import RouteTable
 from braid.client.records import intake_filter
+from braid.client.records.handled import Handled
 from braid.client.records.record import Record
 from braid.kafka.memory.clients import MemoryOffsets
 from braid.kafka.memory.groups import Groups
@@ -123,7 +124,7 @@ async def _ack_first(self: runner.Handling[Record]) -> None:
     await _RUN(self)
 
 
-def _hears_nothing(self: circuit_breaker.Circuits, item: threads.Handled, *, well: bool) -> None:
+def _hears_nothing(self: circuit_breaker.Circuits, item: Handled, *, well: bool) -> None:
     return
 
 
@@ -166,6 +167,7 @@ _write: Final = dead_letters.DeadLetters.write
 
 
 def _mark_first(self: dead_letters.DeadLetters, record: Record, error: BaseException | str) -> None:
+    assert isinstance(record.work, PartitionWork)
     record.work.progress.done(record.offset)
     _write(self, record, error)
 
@@ -289,7 +291,7 @@ MUTANTS: Final = (
     Mutant(
         "a head's start claimed as done",
         "I3",
-        [(partition_work, "joined", from_the_head)],
+        [(claims, "joined", from_the_head)],
         ("split-lease", "kill-member"),
         {"handling_seconds": 0.4, "send_interval_seconds": 0.05},
     ),

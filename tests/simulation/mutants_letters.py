@@ -5,8 +5,8 @@ from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 from braid.client.handling import dead_letters
-from braid.client.producing.outbox import Headers
 from braid.client.producing.producer import Producer
+from braid.client.records.outgoing import Headers
 from services.dlq.domain.replay import Replay
 from services.dlq.index import selection
 from services.dlq.index.letter_index import LetterIndex

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from braid.api.assigner.v1 import group_pb2, join_pb2
-from braid.client.membership.lease_session import Held, LeaseSession
+from braid.client.membership.lease_session import LeaseSession
+from braid.client.records.delivery import Held
 from braid.host.system import system_host
 from braid.kernel.errors import BraidError
 from braid.kernel.ports import Generation, Host

@@ -13,7 +13,8 @@ from dataclasses import asdict, dataclass, field, replace
 
 from braid.api.assigner.v1 import group_pb2, join_pb2
 from braid.client.membership.heartbeats import Heartbeats
-from braid.client.membership.lease_session import CAPABILITIES, Held, LeaseSession
+from braid.client.membership.lease_session import CAPABILITIES, LeaseSession
+from braid.client.records.delivery import Held
 from braid.host.system import system_host
 from braid.kernel.errors import BraidError
 from braid.kernel.ports import Generation, Host

@@ -15,7 +15,7 @@ PACKAGES: Final = (
     *("pipelines", "console", "devmesh", "demo", "braid.archive", "braid.drill"),
 )
 
-ROOMS: Final = ("services/*", "braid/cli", "braid/kafka", "devmesh")  # whose packages have layers
+ROOMS: Final = ("services/*", "braid/cli", "braid/client", "braid/kafka", "devmesh")  # whose packages have layers
 
 # (module, statement): each must be refused.
 MUTANTS: Final = (
@@ -39,13 +39,13 @@ MUTANTS: Final = (
     ("braid.rpc.channel", "import structlog"),
     ("braid.rpc.store", "import sqlite3"),
     ("braid.runtime.broker", "import braid.kafka"),
-    ("braid.client.clock", "import time"),
-    ("braid.client.dice", "import random"),
+    ("braid.client.records.clock", "import time"),
+    ("braid.client.records.dice", "import random"),
     ("braid.client.telemetry.spans", "from opentelemetry.sdk import trace"),
-    ("braid.client.tracing_too", "import opentelemetry.sdk.trace"),
-    ("braid.client.broker", "import aiokafka"),
-    ("braid.client.remote", "import grpc"),
-    ("braid.client.server", "import braid.runtime"),
+    ("braid.client.telemetry.tracing_too", "import opentelemetry.sdk.trace"),
+    ("braid.client.producing.broker", "import aiokafka"),
+    ("braid.client.producing.remote", "import grpc"),
+    ("braid.client.producing.server", "import braid.runtime"),
     ("braid.spark.remote", "import braid.rpc"),
     ("braid.testing.remote", "import braid.rpc"),
     ("braid.testing.broker", "import braid.kafka.cluster"),
@@ -86,6 +86,7 @@ LAYER_MUTANTS: Final = (
     ("services.assigner.policy.costs", "import services.assigner.domain.decide"),
     ("services.dlq.model.letters", "import services.dlq.domain.replay"),
     ("services.lagmon.model.lag", "import services.lagmon.policy"),
+    ("braid.client.records.record", "import braid.client.delivery.partition_work"),
     ("braid.kafka.batches.batch", "import braid.kafka.admin"),
     ("braid.cli.resources.lag", "import braid.cli.doctor.verbs"),
     ("devmesh.toolchain.jars", "import devmesh.mesh"),
@@ -144,6 +145,7 @@ def broken(tmp_path_factory: pytest.TempPathFactory) -> str:
         ("services.assigner.domain.decide", ""),
         ("services.dlq.domain.replay", ""),
         ("braid.cli.doctor.verbs", ""),
+        ("braid.client.delivery.partition_work", ""),
         ("services.registry.codec.events", ""),
     )
     code, report = check(write_checkout(tmp_path_factory.mktemp("broken"), *targets, *MUTANTS, *LAYER_MUTANTS))

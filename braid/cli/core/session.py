@@ -11,8 +11,7 @@ from braid.cli.core.endpoints import Endpoint
 from braid.cli.core.terminal import Terminal
 from braid.cli.core.times import from_ms
 from braid.cli.errors import EXIT_INTERRUPTED, nearest
-from braid.client.mesh import Mesh
-from braid.client.ports import Ports, system_ports
+from braid.client.mesh import Mesh, Ports, system_ports
 from braid.kernel.errors import BraidError, ClusterUnavailable, DeadlineExceeded, Exhausted, NotFound, Unavailable
 from braid.kernel.limits import CLI_CHANGE_SECONDS, CLI_ITEMS_MAX, CLI_PROBE_SECONDS, CLI_READ_SECONDS
 from braid.rpc.mesh_client import KnownEndpoint, ServiceClient

@@ -18,11 +18,10 @@ from braid.cli.core.session import Session, missing
 from braid.cli.resources.lag import list_lag
 from braid.cli.traffic.consume import Place, record_document
 from braid.client.handling.dead_letters import letter_headers, send_copy
-from braid.client.producing.routes import DLQ_LANE
 from braid.client.reading.range_reader import RangeReader
 from braid.kernel.envelope import decode
 from braid.kernel.errors import ClusterUnavailable, Invalid, NotFound, OffsetOutOfRange, Unavailable
-from braid.kernel.ids import ChannelId, LeaseId
+from braid.kernel.ids import DLQ_LANE, ChannelId, LeaseId
 from braid.kernel.limits import CLI_READ_SECONDS, FETCH_RECORDS_MAX
 from braid.kernel.ports import KafkaCluster, KafkaRecord, OffsetAt, TopicPartition
 

@@ -11,7 +11,7 @@ from braid.cli.core.lists import all_streams
 from braid.cli.core.output import Format, render_line
 from braid.cli.core.session import Session, missing
 from braid.client.reading.stream_reader import Reader
-from braid.client.records.record import ID_HEADER, ingestion_time
+from braid.client.records.braid_headers import ID_HEADER, ingestion_time
 from braid.kernel.errors import NotFound
 from braid.kernel.ports import KafkaRecord
 

@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from braid.client.commits.claims import base_when_drained, claims_of, newest_epoch
 from braid.client.commits.spill import Spill
 from braid.client.delivery.partition_work import PartitionWork
 from braid.client.telemetry.metrics import Level, instruments
@@ -175,7 +176,7 @@ class Committer:
         Where the commit's base turns out to be another, that one's is asked for then.
         """
         if work.restored and not work.ended:
-            base = work.base_when_drained()
+            base = base_when_drained(work)
             self._foreseen[work.lease.id] = _Foreseen(base, asyncio.ensure_future(self._below(work, base)))
 
     def remove(self, work: PartitionWork) -> None:
@@ -355,7 +356,7 @@ class Committer:
     async def _encode(self, work: PartitionWork, final: bool) -> _Encoded:
         self._before(work)
         versions = [(cursor, cursor.version) for cursor in work.cursors]
-        leader_epoch, fields = work.newest_epoch, work.fields(detached=self._detached())
+        leader_epoch, fields = newest_epoch(work), claims_of(work, detached=self._detached())
         if final:
             fields = await self._with_fingerprint(work, fields)
         commit = encode(fields, self._limit_units, ascii_only=self._ascii_only)

@@ -13,10 +13,11 @@ from typing import Final
 from braid.api.assigner.v1 import join_pb2 as wire
 from braid.client.commits.restore import Restored
 from braid.client.consuming.cluster import ClusterWork
+from braid.client.delivery.cursors import undone_below
 from braid.client.delivery.memory_bound import MemoryBound
 from braid.client.delivery.partition_work import PartitionWork
 from braid.client.delivery.ready_queue import Ready
-from braid.client.membership.lease_session import Held
+from braid.client.records.delivery import Held
 from braid.kernel import limits
 from braid.kernel.errors import BraidError
 from braid.kernel.ids import LeaseId
@@ -111,7 +112,7 @@ class Backlogs:
             return "its lease was moving"
         end = max(end, work.progress.fetched)  # meanwhile more came, was fetched, and is this cursor's
         permille = min(max(round(share * _WHOLE), 1), _WHOLE - 1)
-        left = work.undone_below(end)
+        left = undone_below(work, end)
         if left < limits.SPLIT_RECORDS_MIN or len(work.cursors) >= limits.ENVELOPE_CURSORS_MAX:
             if not work.behind:
                 return (

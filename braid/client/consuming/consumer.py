@@ -15,8 +15,17 @@ from typing import TYPE_CHECKING, Any, Self, cast
 
 from braid.client.consumer_settings import ConsumerSettings
 from braid.client.consuming.cluster_session import ClusterWatch
-from braid.client.consuming.explain import Explained, Sight, behind_waits, explained, out_of_turn, sight, silent
-from braid.client.consuming.lease_view import Lease, view
+from braid.client.consuming.explain import (
+    Explained,
+    Lease,
+    Sight,
+    behind_waits,
+    explained,
+    out_of_turn,
+    sight,
+    silent,
+    view,
+)
 from braid.client.consuming.leases import LeaseWorks, OpenLeases, Shared
 from braid.client.delivery.dead_letter_limit import Brakes
 from braid.client.delivery.fetch_pauses import HeldBack
@@ -29,8 +38,9 @@ from braid.client.handling.circuit_breaker import Circuits
 from braid.client.handling.dead_letters import DeadLetters
 from braid.client.handling.retries import Retries
 from braid.client.handling.runner import Handling, Supply
-from braid.client.handling.threads import InThreads, Tell, ThreadRecord, X, open_threads
+from braid.client.handling.threads import InThreads, open_threads
 from braid.client.producing.producer import Producer
+from braid.client.records.handled import Tell, ThreadRecord, X
 from braid.client.records.record import Record
 from braid.client.tasks import Run, watched
 from braid.client.telemetry.metrics import Levels

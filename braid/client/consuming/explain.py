@@ -6,7 +6,9 @@ from typing import NamedTuple
 
 from braid.client.consuming.backlogs import LaneBacklog
 from braid.client.consuming.cluster_session import silent_seconds
+from braid.client.delivery.cursors import oldest_unfinished_ms, undone_below
 from braid.client.delivery.partition_work import PartitionWork
+from braid.client.records.delivery import Delivery
 from braid.kernel import limits
 from braid.kernel.ports import Contact
 
@@ -60,14 +62,14 @@ class Sight(NamedTuple):
         slots: How many handlers may run at once; 0 where the application takes records by itself.
     """
 
-    parked: Counter[PartitionWork]
+    parked: Counter[Delivery]
     contacts: Mapping[str, Contact]
     backlogs: Mapping[str, LaneBacklog]
     slots: int
 
 
 def sight(
-    works: Iterable[PartitionWork], parked: Iterable[PartitionWork], contacts: Mapping[str, Contact], slots: int
+    works: Iterable[PartitionWork], parked: Iterable[Delivery], contacts: Mapping[str, Contact], slots: int
 ) -> Sight:
     """Looks it up; `parked` is the work of every record that waits for another attempt."""
     backlogs: dict[str, LaneBacklog] = {}
@@ -90,7 +92,7 @@ def explained(
     waits = sum(seen.parked[each] for each in work.cursors)
     handled, copying = work.handled - ahead, work.copying
     in_flight = sum(each.progress.in_flight for each in work.cursors if each.restored)
-    oldest, head = work.oldest_unfinished_ms(), work.progress.oldest_unfinished() if work.restored else None
+    oldest, head = oldest_unfinished_ms(work), work.progress.oldest_unfinished() if work.restored else None
     return Explained(
         str(work.lease.id),
         work.stage.name.lower(),
@@ -101,7 +103,7 @@ def explained(
         copying,
         _age_seconds(now_ms, oldest),
         tuple(blocked),
-        sum(each.undone_below(each.until or 0) for each in work.behind),
+        sum(undone_below(each, each.until or 0) for each in work.behind),
         _age_seconds(now_ms, head[1] if head else None),
     )
 
@@ -161,3 +163,31 @@ def _records(count: int) -> str:
 
 def _age_seconds(now_ms: int, then_ms: int | None) -> float:
     return max(0.0, (now_ms - then_ms) / 1000) if then_ms is not None else 0.0
+
+
+class Lease(NamedTuple):
+    """A lease as `Consumer.leases` tells of it.
+
+    `lag_seconds` is the age of the oldest record that was fetched and is not done; 0 when there is none. `skipped` are
+    records that were passed unseen since it was granted (`Where`).
+    """
+
+    name: str
+    cluster: str
+    epoch: int
+    stage: str
+    base: int
+    in_flight: int
+    lag_seconds: float
+    skipped: int = 0
+
+
+def view(work: PartitionWork, now_ms: int) -> Lease:
+    """What is to be told of the work on a lease."""
+    oldest = oldest_unfinished_ms(work)
+    lag = max(0.0, (now_ms - oldest) / 1000) if oldest is not None else 0.0
+    cursors = [each for each in work.cursors if each.restored]
+    base = cursors[0].progress.base if cursors else -1
+    in_flight, skipped = sum(each.progress.in_flight for each in cursors), sum(each.skipped for each in work.cursors)
+    lease = work.lease
+    return Lease(str(lease.id), lease.cluster.name, lease.epoch, work.stage.name.lower(), base, in_flight, lag, skipped)

@@ -14,6 +14,7 @@ from braid.client.commits.restore import Restored
 from braid.client.consumer_settings import ConsumerSettings
 from braid.client.consuming.backlogs import Backlogs
 from braid.client.consuming.cluster import ClusterWork
+from braid.client.delivery.cursors import oldest_unfinished_ms
 from braid.client.delivery.dead_letter_limit import Brakes
 from braid.client.delivery.key_order import Order
 from braid.client.delivery.memory_bound import MemoryBound
@@ -22,7 +23,8 @@ from braid.client.delivery.ready_queue import Ready
 from braid.client.delivery.stages import Stage
 from braid.client.handling.dead_letters import DeadLetters
 from braid.client.handling.retries import Retries
-from braid.client.membership.lease_session import Held, LeaseKeeper, LeaseListener
+from braid.client.membership.lease_session import LeaseKeeper, LeaseListener
+from braid.client.records.delivery import Held
 from braid.client.tasks import Run
 from braid.client.telemetry.consumer_observer import observer
 from braid.client.telemetry.zone_bytes import FETCHED, tally
@@ -217,7 +219,7 @@ class LeaseWorks:
             await self._host.clock.sleep(limits.BACKLOG_LOOK_SECONDS)
             too_old_ms = self._host.clock.now_ms() - int(wanted.split_after_seconds * 1_000)
             for work in self:
-                oldest_ms = work.oldest_unfinished_ms() if work.working and not work.behind else None
+                oldest_ms = oldest_unfinished_ms(work) if work.working and not work.behind else None
                 if oldest_ms is not None and oldest_ms < too_old_ms:
                     cluster = self.clusters[work.lease.cluster.name]
                     await self._backlogs.split(work, cluster, wanted.share, relaxed=wanted.relaxed)
@@ -359,7 +361,7 @@ class LeaseWorks:
         heartbeat, now = join_pb2.Heartbeat(), self._host.clock.elapsed()
         for lease, work in self._works.items():
             records, size = work.take_load()
-            busy, oldest = work.busy.take_micros(now), work.oldest_unfinished_ms() or 0
+            busy, oldest = work.busy.take_micros(now), oldest_unfinished_ms(work) or 0
             if records or size or busy or oldest:
                 heartbeat.loads.add(
                     lease=str(lease), records=records, bytes=size, busy_micros=busy, oldest_unfinished_ms=oldest

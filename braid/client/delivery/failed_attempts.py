@@ -5,19 +5,8 @@ the first failure that the member saw which gave the record up.
 """
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
-
-class Failed(NamedTuple):
-    """Over one record.
-
-    Attributes:
-        first_ms: When first, milliseconds since the epoch.
-        times: How often.
-    """
-
-    first_ms: int
-    times: int
+from braid.client.records.delivery import Failed
 
 
 class Failures:

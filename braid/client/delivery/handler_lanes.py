@@ -14,6 +14,7 @@ from braid.client.records.slices import Slice
 from braid.kernel import limits
 
 if TYPE_CHECKING:
+    from braid.client.delivery.partition_work import PartitionWork
     from braid.client.delivery.ready_queue import Ready
 
 
@@ -79,6 +80,6 @@ class Place:
         """See `Ready.take`."""
         return await self._ready.take(self)
 
-    async def take_slice(self, max_records: int) -> Slice | None:
+    async def take_slice(self, max_records: int) -> "Slice[PartitionWork] | None":
         """See `Ready.take_slice`."""
         return await self._ready.take_slice(max_records, self)

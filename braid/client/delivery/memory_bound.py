@@ -6,25 +6,7 @@ for what is kept for it; once it uses more, they fetch nothing until they are ba
 
 from collections.abc import Callable, Iterator, Mapping
 
-import numpy as np
-from numpy.typing import NDArray
-
 from braid.kernel import limits
-from braid.kernel.limits import HEADER_OVERHEAD_BYTES, RECORD_OVERHEAD_BYTES
-from braid.kernel.record_columns import RecordColumns
-
-
-def weights_bytes(columns: RecordColumns) -> NDArray[np.int64]:
-    """What each of some fetched records weighs against the bound."""
-    pieces = np.maximum(columns.values.sizes, 0) + np.maximum(columns.keys.sizes, 0)
-    weights: NDArray[np.int64] = pieces + columns.header_counts * HEADER_OVERHEAD_BYTES + RECORD_OVERHEAD_BYTES
-    return weights
-
-
-def content_bytes(columns: RecordColumns, weights: NDArray[np.int64]) -> int:
-    """Of keys and values together, by the weights of the same records."""
-    beside = int(columns.header_counts.sum()) * HEADER_OVERHEAD_BYTES + len(columns) * RECORD_OVERHEAD_BYTES
-    return int(weights.sum()) - beside
 
 
 class LaneMemory:

@@ -3,28 +3,29 @@
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from operator import attrgetter
 
-from braid.client.delivery.busy_time import BusyTime
+import numpy as np
+from numpy.typing import NDArray
+
 from braid.client.delivery.dead_letter_limit import LaneBrake
 from braid.client.delivery.failed_attempts import Failures
 from braid.client.delivery.key_order import Order
 from braid.client.delivery.memory_bound import LaneMemory
 from braid.client.delivery.ready_queue import Ready
 from braid.client.delivery.stages import Settling, Stage
-from braid.client.membership.lease_session import Held
-from braid.client.producing.routes import DLQ_LANE
+from braid.client.records.delivery import Failed, Held
 from braid.client.records.intake_filter import Sieve
 from braid.client.records.record import QuarantinedBatch, Record, Row, missing
-from braid.client.records.slices import Slice, below, in_order
+from braid.client.records.slices import Slice, below, in_order, slice_of_rows
 from braid.client.records.where import Where, salt_of
 from braid.kernel import limits
-from braid.kernel.cursors import Part, joined
+from braid.kernel.busy_time import BusyTime
 from braid.kernel.errors import text_of
-from braid.kernel.ports import DamagedBatch, FetchedColumns, Fingerprint
+from braid.kernel.ids import DLQ_LANE
+from braid.kernel.ports import FetchedColumns
 from braid.kernel.progress import Progress
-from braid.kernel.progress_fields import EnvelopeFields, LaneShare
+from braid.kernel.progress_fields import LaneShare
 from braid.kernel.ranges import Ranges
 from braid.kernel.record_columns import RecordColumns
 
@@ -44,7 +45,7 @@ class PartitionWork:
         memory: LaneMemory,
         may_start: Callable[[], bool] | None,
         brake: LaneBrake | None = None,
-        order: Order[Row, Slice] | None = None,
+        order: Order[Row, Slice["PartitionWork"]] | None = None,
         where: Where | None = None,
         start: int = 0,
     ) -> None:
@@ -70,7 +71,7 @@ class PartitionWork:
         self.queue = lease.id.channel.lane  # where what is fetched waits for a handler
         self.held_bytes = 0  # of `memory.used`
         self._progress: Progress | None = None
-        self._share = LaneShare(lease.id.channel.lane, memory.share)
+        self.lane_share = LaneShare(lease.id.channel.lane, memory.share)
         self._ready = ready
         self._settling = settling
         self._may_start = may_start
@@ -130,6 +131,11 @@ class PartitionWork:
         return self.stage is Stage.ENDED
 
     @property
+    def crowded(self) -> bool:
+        """Whether records of its lane wait that no handler asked for yet."""
+        return self.memory.waiting > 0
+
+    @property
     def handled(self) -> int:
         """Records the application works on, whatever became of the lease."""
         self.note_acked()
@@ -149,10 +155,6 @@ class PartitionWork:
     def cursors(self) -> Sequence["PartitionWork"]:
         """All that works on the lease, by increasing offset; this is the last, the one at the head of the log."""
         return (*self.behind, self)
-
-    def undone_below(self, end: int) -> int:
-        """Offsets of this cursor's range below `end` that are not done."""
-        return self.progress.done_ranges.add(0, self.progress.base).gaps(0, end).count
 
     @property
     def read_up(self) -> bool:
@@ -191,11 +193,6 @@ class PartitionWork:
         self._check_drained()
         for each in self.behind:
             each.drain()
-
-    def base_when_drained(self) -> int:
-        """Where progress will stand once what is out is done, and nothing of it fails or comes again."""
-        unfinished = self.progress.unfinished()
-        return int(unfinished[self._out]) if self._out < len(unfinished) else self.progress.fetched
 
     async def drained(self) -> None:
         """Waits until nothing is handed out."""
@@ -251,23 +248,23 @@ class PartitionWork:
             self._ready.put(Slice(self, *found[:3]))
 
     def _accept_damaged(self, batch: QuarantinedBatch) -> None:
-        """Sends a batch nobody can decode its way, where it has to go one."""
+        """Has a batch nobody can decode copied as one dead letter, where no holder before saw to that.
+
+        Until then its first offset stays undone, and none of it is claimed.
+        """
         if self.progress.deliver(batch.offset, batch.ingested_at):
             self.version += 1
             self._weigh(batch.size)
             self._out += 1
-            self._quarantine(Record(batch, self), batch.batch)
+            first, last, why = batch.batch[:3]
+            self._uncopied[first] = last
+            _log.warning("%s@%d to %d cannot be read: %s", self.lease.id, first, last, why)
+            Record(batch, self).dead_letter(why)
 
     def _weigh(self, size: int) -> None:
         self._bytes += size
         self.held_bytes += size
         self.memory.used += size
-
-    def _quarantine(self, record: Record, batch: DamagedBatch) -> None:
-        """A batch is copied as one dead letter; until then its first offset stays undone, and none of it is claimed."""
-        self._uncopied[batch.first_offset] = batch.last_offset
-        _log.warning("%s@%d to %d cannot be read: %s", self.lease.id, *batch[:3])
-        record.dead_letter(batch.why)
 
     def hand_out(self, count: int) -> bool:
         """Whether so many waiting records may be handed out now; then they are."""
@@ -287,7 +284,7 @@ class PartitionWork:
         self._out -= len(rows) - len(found)
         return found
 
-    def admits_slice(self, waiting: Slice, count: int) -> bool:
+    def admits_slice(self, waiting: Slice["PartitionWork"], count: int) -> bool:
         """Whether so many records of a slice may be handed out together; it is emptied when it has to wait."""
         assert self._order is not None, "asked of ordered work only"
         if self._order.admit_slice(count):
@@ -304,9 +301,17 @@ class PartitionWork:
 
     # --- settling (called by Record and Batch)
 
+    def is_done(self, offset: int) -> bool:
+        """Whether nothing is left to do about a record that was out lately."""
+        return self.noted.is_done(offset)
+
     def attempts(self, offset: int) -> int:
         """Failed attempts so far."""
         return self.noted.attempts(offset)
+
+    def failed(self, offset: int, now_ms: int) -> Failed:
+        """A handler failed over a record, whosever fault it was; returns what is known with it."""
+        return self.failures.note(offset, now_ms)
 
     def done(self, record: Record) -> None:
         """The record was processed. Every record passes here: they are kept, to be noted many at once."""
@@ -333,6 +338,15 @@ class PartitionWork:
             self._records += len(acked)
         self.failures.forget(acked)
         self._finished(len(acked), size)
+
+    def done_many(self, offsets: NDArray[np.int64], chosen: NDArray[np.bool_], size: int) -> None:
+        """Those chosen of some handed-out records, `size` bytes, were processed."""
+        count = int(np.count_nonzero(chosen))
+        if self.stage is not Stage.ENDED:
+            self.progress.done_many(offsets, None if count == len(chosen) else chosen)
+        if self.failures:
+            self.failures.forget(offsets[chosen].tolist())
+        self.finished(count, size)
 
     def finished(self, count: int, size: int) -> None:
         """So many handed-out records of so many bytes are marked as done in `progress`, or ended with the lease."""
@@ -415,7 +429,7 @@ class PartitionWork:
             self._order.returned(record.raw)
             self._settled_of_slice(0)
         else:
-            self._ready.put(Slice.of_rows(self, [record.raw], admitted=True))
+            self._ready.put(slice_of_rows(self, [record.raw], admitted=True))
 
     def _settled_of_slice(self, count: int) -> None:
         """So many records of the slice that is out are settled; perhaps all others wait to be tried again."""
@@ -423,7 +437,7 @@ class PartitionWork:
             return
         again = self._order.settled_of_slice(count)
         if rows := self._order.all_returned():
-            again = [Slice.of_rows(self, rows, admitted=False)]
+            again = [slice_of_rows(self, rows, admitted=False)]
         for waiting in sorted(again, key=attrgetter("first_offset"), reverse=True):
             self._ready.put(waiting, first=True)
 
@@ -467,24 +481,9 @@ class PartitionWork:
             self._drained.set()
 
     @property
-    def newest_epoch(self) -> int:
-        """The newest leader epoch of what any cursor fetched or knows to be done; -1: unknown."""
-        return max(each.leader_epoch for each in self.cursors)
-
-    def fields(self, *, detached: bool) -> EnvelopeFields:
-        """Progress of this moment, to be committed."""
-        epoch = self.newest_epoch
-        parts = [Part(each.start, each.until, each._own_fields(epoch, detached)) for each in self.cursors]
-        return joined(parts, self.backlog_permille)
-
-    def _own_fields(self, leader_epoch: int, detached: bool) -> EnvelopeFields:
-        log = Fingerprint(self.topic_id, leader_epoch, 0)
-        fields = self.progress.snapshot(
-            epoch=self.lease.epoch, detached=detached, fingerprint=log, lanes=(self._share,)
-        )
-        # The fetch position passed these batches, yet who comes next may be able to read them.
-        held = Ranges((first, last + 1) for first, last in sorted(self._uncopied.items()))
-        return replace(fields, done=fields.done.subtract(held)) if self._uncopied else fields
+    def uncopied_ranges(self) -> Ranges:
+        """Quarantined batches without a copy: passed, and not done."""
+        return Ranges((first, last + 1) for first, last in sorted(self._uncopied.items()))
 
     def take_load(self) -> tuple[int, int]:
         """Records done and bytes fetched since the last call."""
@@ -493,8 +492,3 @@ class PartitionWork:
         self._records = self._bytes = 0
         behind = [each.take_load() for each in self.behind]
         return records + sum(load[0] for load in behind), size + sum(load[1] for load in behind)
-
-    def oldest_unfinished_ms(self) -> int | None:
-        """Ingestion time of the oldest record that is fetched and not done."""
-        found = [each.progress.oldest_unfinished() for each in self.cursors if each.restored]
-        return min((oldest[1] for oldest in found if oldest), default=None)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from braid.client.delivery.handler_lanes import Place, own_roles, roles
 from braid.client.records.record import Record, Row
-from braid.client.records.slices import Slice
+from braid.client.records.slices import Slice, slice_of_rows
 from braid.kernel import limits
 from braid.kernel.round_robin import RoundRobin
 
@@ -53,7 +53,7 @@ class Ready:
     def __init__(self, shares: Mapping[str, int]) -> None:
         """`shares` by lane; a lane that is not named has share 1."""
         self._shares = dict(shares)
-        self._queues: dict[str, deque[Slice]] = {}
+        self._queues: dict[str, deque[Slice[PartitionWork]]] = {}
         self._lanes: list[str] = []
         self._round = RoundRobin(self._may_hand_out, self._turn_of)
         self._rounds: dict[str, RoundRobin] = {}  # by lane with a backlog: between its two queues
@@ -70,7 +70,7 @@ class Ready:
         self._look_at = limits.RECORDS_BETWEEN_YIELDS  # of that: when to look at the time next
         self._rested_at = 0.0
         self.run: deque[Record] = deque()  # the next ones; whoever hands out `popleft`s
-        self._run_of: Slice | None = None  # it was taken from, unless it is ordered
+        self._run_of: Slice[PartitionWork] | None = None  # it was taken from, unless it is ordered
         self._run_work: PartitionWork | None = None  # whose its newest record is
         self.keeping: set[PartitionWork] = set()  # work that keeps acknowledgements it has not noted
         self._backlogs: dict[str, BacklogQueue] = {}  # by queue
@@ -108,7 +108,7 @@ class Ready:
         self._divided = any(place.lane for handlers, _ in self._handlers for place in handlers)
         self._wake_all()
 
-    def put(self, waiting: Slice, *, first: bool = False) -> None:
+    def put(self, waiting: "Slice[PartitionWork]", *, first: bool = False) -> None:
         """Adds records behind those of their lane, or before them."""
         lane = waiting.work.queue
         queue = self._queue(lane)
@@ -136,7 +136,7 @@ class Ready:
             if self.takers or self._divided:
                 self._wake(work.queue)
         else:
-            self.put(Slice.of_rows(work, [row], admitted=True), first=True)
+            self.put(slice_of_rows(work, [row], admitted=True), first=True)
 
     def _may_join(self, work: "PartitionWork") -> bool:
         """Whether the run may become one record longer."""
@@ -161,7 +161,7 @@ class Ready:
                 return True
         return False
 
-    def _queue(self, name: str) -> deque[Slice]:
+    def _queue(self, name: str) -> "deque[Slice[PartitionWork]]":
         queue = self._queues.get(name)
         if queue is None:
             queue = self._queues[name] = deque()
@@ -215,7 +215,7 @@ class Ready:
                 return record
         return None
 
-    def _take_one(self, queue: deque[Slice], first: Slice) -> Record | None:
+    def _take_one(self, queue: "deque[Slice[PartitionWork]]", first: "Slice[PartitionWork]") -> Record | None:
         """The next record of a slice, None when it may not be handed out."""
         work = first.work
         if not work.hand_out(1):
@@ -229,7 +229,7 @@ class Ready:
             return None
         return Record(row, work)
 
-    def _take_run(self, queue: deque[Slice], first: Slice) -> Record | None:
+    def _take_run(self, queue: "deque[Slice[PartitionWork]]", first: "Slice[PartitionWork]") -> Record | None:
         """The next record of a slice; some behind it become the run."""
         most = max(0, self._look_at - self._streak) or limits.RECORDS_BETWEEN_YIELDS
         most = min(most, self._room(first.work.queue, most))
@@ -270,11 +270,11 @@ class Ready:
         self.run.clear()
         first.work.take_back(count)
 
-    def _recall_ordered(self, queue: deque[Slice]) -> None:
+    def _recall_ordered(self, queue: "deque[Slice[PartitionWork]]") -> None:
         """Their turn has come and they keep it; others of the slices they were taken from wait for theirs."""
         for work, records in groupby(reversed(self.run), attrgetter("work")):
             rows = [cast("Row", record.raw) for record in records][::-1]
-            queue.appendleft(Slice.of_rows(work, rows, admitted=True))
+            queue.appendleft(slice_of_rows(work, rows, admitted=True))
             work.memory.waiting += len(rows)
             work.take_back(len(rows))
         self.run.clear()
@@ -287,7 +287,7 @@ class Ready:
         """Whether the run is of this lane, or of its backlog."""
         return self._run_work is not None and self._run_work.lease.id.channel.lane == lane
 
-    def take_slice_nowait(self, max_records: int, place: Place | None = None) -> Slice | None:
+    def take_slice_nowait(self, max_records: int, place: Place | None = None) -> "Slice[PartitionWork] | None":
         """As `take_nowait`, as many records of one partition as wait together."""
         self.recall()
         while (queue := self._next_queue(place)) is not None:
@@ -325,7 +325,7 @@ class Ready:
             await self._wait(place)
         return None
 
-    async def take_slice(self, max_records: int, place: Place | None = None) -> Slice | None:
+    async def take_slice(self, max_records: int, place: Place | None = None) -> "Slice[PartitionWork] | None":
         """As `take`, as many records of one partition as wait together."""
         while await self._may_take():
             taken = self.take_slice_nowait(max_records, place)
@@ -378,7 +378,7 @@ class Ready:
         self._closed = True
         self._wake_all()
 
-    def _forget(self, queue: deque[Slice]) -> None:
+    def _forget(self, queue: "deque[Slice[PartitionWork]]") -> None:
         """Takes a queue's first slice away; what was not handed out of it never will be."""
         first = queue.popleft()
         first.work.memory.waiting -= first.count
@@ -443,7 +443,7 @@ class Ready:
                 takers.remove(taker)
             raise
 
-    def _next_queue(self, place: Place | None) -> deque[Slice] | None:
+    def _next_queue(self, place: Place | None) -> "deque[Slice[PartitionWork]] | None":
         """The queue to take from: of the lane the place is for, else the one whose turn it is."""
         name = None
         if place is not None and place.lane:

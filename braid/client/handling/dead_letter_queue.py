@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine
 from contextvars import Context
 from typing import NamedTuple
 
-from braid.client.producing.outbox import Headers
+from braid.client.records.outgoing import Headers
 from braid.client.records.record import Record
 from braid.client.tasks import happens
 from braid.kernel import limits, limits_letters

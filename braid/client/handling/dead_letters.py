@@ -15,9 +15,11 @@ from contextvars import copy_context
 from functools import partial
 
 from braid.client.handling.dead_letter_queue import Letter, LetterQueue
-from braid.client.producing.outbox import Headers, record_bytes
-from braid.client.producing.producer import LANE_HEADER, Producer
-from braid.client.records.record import ID_HEADER, INGESTED_HEADER, REPLAY_GROUP_HEADER, QuarantinedBatch, Record
+from braid.client.producing.outbox import record_bytes
+from braid.client.producing.producer import Producer
+from braid.client.records.braid_headers import ID_HEADER, INGESTED_HEADER, REPLAY_GROUP_HEADER
+from braid.client.records.outgoing import LANE_HEADER, Headers
+from braid.client.records.record import QuarantinedBatch, Record
 from braid.client.tasks import Run
 from braid.kernel import limits
 from braid.kernel.errors import BatchTooLarge, BraidError, NotFound, RecordTooLarge, text_of
@@ -68,7 +70,7 @@ class DeadLetters:
         quarantined batch of a stream without the lane: its letter holds no more than the envelope will.
         """
         now_ms, stream = self._host.clock.now_ms(), record.stream
-        first_ms = record.work.failures.note(record.offset, now_ms).first_ms
+        first_ms = record.work.failed(record.offset, now_ms).first_ms
         headers = dead_letter_headers(record, self._group, error, first_ms, now_ms)
         if stream not in self._queues:
             self._queues[stream] = LetterQueue(stream, self._host.clock, self._copy, self._copied)

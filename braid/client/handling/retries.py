@@ -8,8 +8,8 @@ from typing import Final
 
 from braid.client.consumer_settings import RetryBudget
 from braid.client.delivery.dead_letter_limit import Brakes
-from braid.client.delivery.partition_work import PartitionWork
 from braid.client.handling.retry_budget import LaneBudget
+from braid.client.records.delivery import Delivery
 from braid.client.records.record import Record
 from braid.client.telemetry.metrics import Level
 from braid.kernel import limits, limits_retries
@@ -53,8 +53,8 @@ class Retries:
         self._budgeted: dict[int, None] = {}  # of those parked: another attempt costs a token
         self._due: dict[str, deque[int]] = {}  # by lane, those whose time has come and who wait on
         self._budgets: dict[str, LaneBudget] = {}
-        self._trying: dict[str, dict[tuple[PartitionWork, int], None]] = {}  # given back for a token
-        self._works: Counter[PartitionWork] = Counter()  # whose they are
+        self._trying: dict[str, dict[tuple[Delivery, int], None]] = {}  # given back for a token
+        self._works: Counter[Delivery] = Counter()  # whose they are
         self._looks_at_ms = _NEVER_MS  # at what is due
         self._any = asyncio.Event()
         self._sleeping: asyncio.Future[None] | None = None  # until then
@@ -69,7 +69,7 @@ class Retries:
         """How many records of a lane are parked."""
         return self._counts[lane]
 
-    def works(self) -> list[PartitionWork]:
+    def works(self) -> list[Delivery]:
         """The work of each record that is parked."""
         return [record.work for record in self._parked.values()]
 
@@ -173,7 +173,7 @@ class Retries:
         while due:
             record = self._parked[due[0]]
             if record.work.working:
-                if lane in self._stopped and record.work.memory.waiting:
+                if lane in self._stopped and record.work.crowded:
                     return
                 if not self._spend(lane, record):
                     return
@@ -197,7 +197,7 @@ class Retries:
         budget, trying = self._budgets[lane], self._trying.get(lane, {})
         budget.earn(self._brakes.lane(lane).done, now)
         for work, offset in list(trying):
-            if work.ended or work.noted.is_done(offset):
+            if work.ended or work.is_done(offset):
                 del trying[work, offset]
                 budget.give_back()
 

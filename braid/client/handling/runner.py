@@ -7,13 +7,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, cast
 
 from braid.client.consumer_settings import ConsumerSettings
-from braid.client.delivery.busy_time import BusyTime
-from braid.client.handling.threads import Handled, X
 from braid.client.handling.verdicts import Verdict, Verdicts
+from braid.client.records.handled import Handled, X
 from braid.client.records.record import Record
 from braid.client.tasks import Run
 from braid.client.telemetry.consumer_observer import Observer
 from braid.kernel import limits
+from braid.kernel.busy_time import BusyTime
 from braid.kernel.errors import BraidError, HandlerTimeout, Retryable, checked_wait, text_of
 from braid.kernel.ids import LeaseId
 from braid.kernel.limits_retries import RETRY_AFTER_SECONDS_MAX
@@ -338,7 +338,7 @@ class Handling(Generic[X]):
         if verdict is Verdict.REJECTED:
             record.reject(text_of(error))
             return
-        times = record.work.failures.note(record.offset, self._host.clock.now_ms()).times
+        times = record.work.failed(record.offset, self._host.clock.now_ms()).times
         if verdict is Verdict.NOT_ITS_FAULT:
             self._again(record, self._wait_seconds(times, error), counts=False)
         elif verdict is Verdict.ANOTHER_ATTEMPT and attempt < self._retry.max_attempts:

@@ -1,22 +1,12 @@
 """What a member's session tells whoever works on its leases. No session here."""
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from braid.api.assigner.v1 import join_pb2 as wire
-from braid.api.mesh.v1.endpoint_pb2 import ClusterAddress
+from braid.client.records.delivery import Held
 from braid.kernel.errors import BraidError
-from braid.kernel.ids import LeaseId
-from braid.kernel.ports import Generation, TopicPartition
-
-
-class Held(NamedTuple):
-    """A lease this member owns."""
-
-    id: LeaseId
-    epoch: int
-    cluster: ClusterAddress
-    topic_partition: TopicPartition
+from braid.kernel.ports import Generation
 
 
 class LeaseListener(Protocol):

@@ -18,9 +18,9 @@ from braid.client.delivery.memory_bound import MemoryBound
 from braid.client.delivery.partition_work import PartitionWork
 from braid.client.delivery.ready_queue import Ready
 from braid.client.delivery.stages import Stage
-from braid.client.membership.lease_session import Held
 from braid.client.mesh import Mesh
 from braid.client.planning.planner_cluster import PlannerCluster
+from braid.client.records.delivery import Held
 from braid.client.tasks import Run, watched
 from braid.kernel import limits
 from braid.kernel.errors import BraidError, ClusterUnavailable, NotFound, OffsetOutOfRange, Unavailable

@@ -2,18 +2,18 @@
 
 import asyncio
 
-from braid.client.consumer_settings import ProducerSettings
 from braid.client.delivery.memory_bound import MemoryBound
 from braid.client.delivery.partition_work import PartitionWork
 from braid.client.delivery.ready_queue import Ready
 from braid.client.handling.dead_letters import DeadLetters
-from braid.client.membership.lease_session import Held
 from braid.client.mesh import Mesh
-from braid.client.producing.routes import DLQ_LANE, cluster_address
+from braid.client.producing.routes import cluster_address
+from braid.client.producing.settings import ProducerSettings
+from braid.client.records.delivery import Held
 from braid.client.records.record import Record
 from braid.client.tasks import Run, watched
 from braid.kernel.errors import BraidError, Unavailable
-from braid.kernel.ids import LeaseId
+from braid.kernel.ids import DLQ_LANE, LeaseId
 from braid.kernel.ports import DamagedBatch, FetchedColumns, Task, TopicPartition
 from braid.kernel.progress import Progress
 

@@ -14,16 +14,15 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-from braid.client.consumer_settings import ProducerSettings
 from braid.client.producing.channel_sender import ChannelSender
 from braid.client.producing.key_handover import Crossing
 from braid.client.producing.outbox import Outbox, Pending
 from braid.client.producing.receipts import ReceiptsByLog
 from braid.client.producing.route_session import Reach
 from braid.client.producing.routes import NOTHING_GONE, ActiveChannel, RouteTable, StickyChoice, rendezvous
-from braid.client.tasks import race
+from braid.client.producing.settings import ProducerSettings
+from braid.client.tasks import Turns, race
 from braid.client.telemetry.zone_bytes import SENT, tally
-from braid.client.turns import Turns
 from braid.kafka.partitioner import partition_of
 from braid.kernel import limits
 from braid.kernel.errors import BraidError, ClusterAccessDenied, Invalid, TopicSealed, Unavailable, Withdrawn

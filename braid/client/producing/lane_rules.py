@@ -7,7 +7,7 @@ from braid.kernel.errors import Invalid
 from braid.kernel.ids import check_name
 
 if TYPE_CHECKING:
-    from braid.client.producing.producer import Outgoing
+    from braid.client.records.outgoing import Outgoing
 
 
 class LaneRule(Protocol):

@@ -2,26 +2,12 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator
 
+from braid.client.records.outgoing import Headers, Receipt
 from braid.kernel.errors import BraidError
 from braid.kernel.ids import ChannelId
 from braid.kernel.limits_buffers import PRODUCER_COPIES, PRODUCER_HEADER_BYTES, PRODUCER_RECORD_BYTES
-
-Headers = Sequence[tuple[str, bytes]]
-
-
-class Receipt(NamedTuple):
-    """Where an acknowledged record lies."""
-
-    cluster: str
-    topic: str
-    partition: int
-    offset: int
-    id: str
-    channel: ChannelId
-    timestamp_ms: int
 
 
 class Pending:

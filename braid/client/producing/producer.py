@@ -8,43 +8,25 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import Self
 
-from braid.client.consumer_settings import ProducerSettings
 from braid.client.producing.channel_sender import ChannelSender
 from braid.client.producing.dispatcher import ChannelMoves
-from braid.client.producing.outbox import Headers, Outbox, Pending, Receipt, held_bytes, record_bytes
+from braid.client.producing.outbox import Outbox, Pending, held_bytes, record_bytes
 from braid.client.producing.route_session import RouteSource
-from braid.client.producing.routes import DLQ_LANE, RouteTable
-from braid.client.records.record import ID_HEADER, INGESTED_HEADER
+from braid.client.producing.routes import RouteTable
+from braid.client.producing.settings import ProducerSettings
+from braid.client.records.braid_headers import ID_HEADER, INGESTED_HEADER
+from braid.client.records.outgoing import LANE_HEADER, Copy, Headers, Outgoing, Receipt
 from braid.client.tasks import Run, watched
 from braid.client.telemetry.metrics import instruments, operation
 from braid.client.telemetry.spans import send_span, sent, trace_headers, tracer
 from braid.kernel import limits
 from braid.kernel.errors import BraidError, DeliveryUnknown, Invalid, RecordTooLarge, Unavailable
+from braid.kernel.ids import DLQ_LANE
 from braid.kernel.ports import Host, Kafka, Task, Written
 
-LANE_HEADER = "braid-lane"
 OpenRoutes = Callable[[str, Callable[[RouteTable], None], Callable[[BraidError], None]], RouteSource]
-
-
-class Outgoing(NamedTuple):
-    """One record for `Producer.send_many`; fields as `Producer.send` takes them."""
-
-    value: bytes | None
-    key: bytes | None = None
-    lane: str | None = None
-    headers: Mapping[str, bytes] | None = None
-    timestamp: int | None = None
-
-
-class Copy(NamedTuple):
-    """A record to be sent once more as it is, for `Producer.send_copies`; its `braid-id` is among its headers."""
-
-    value: bytes | None
-    key: bytes | None
-    lane: str
-    headers: Headers
 
 
 class Producer:

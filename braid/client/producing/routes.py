@@ -15,12 +15,10 @@ from braid.api.mesh.v1.endpoint_pb2 import ClusterAddress
 from braid.api.registry.v1.route_pb2 import Route, RouteChannel
 from braid.kafka.partitioner import murmur2
 from braid.kernel.errors import Invalid, NotFound
-from braid.kernel.ids import ChannelId
+from braid.kernel.ids import DEFAULT_LANE, DLQ_LANE, ChannelId
 
 STICKY_BYTES: Final = 16 << 10  # keyless records change partition after so many bytes (KIP-794)
 NOTHING_GONE: Final[Mapping[ChannelId, Collection[int]]] = {}
-DEFAULT_LANE: Final = "live"
-DLQ_LANE: Final = "dlq"
 
 
 @dataclass(frozen=True, slots=True)

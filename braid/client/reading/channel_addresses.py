@@ -12,9 +12,9 @@ from braid.api.registry.v1.stream_pb2 import (
     Channel,
     Stream,
 )
-from braid.client.producing.routes import DLQ_LANE
 from braid.kernel import limits
 from braid.kernel.errors import NotFound
+from braid.kernel.ids import DLQ_LANE
 from braid.rpc.mesh_client import ServiceClient
 
 _READABLE: Final = (CHANNEL_STATE_ACTIVE, CHANNEL_STATE_DRAINING, CHANNEL_STATE_DRAINED)

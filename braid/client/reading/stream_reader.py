@@ -21,11 +21,10 @@ from braid.api.registry.v1.stream_pb2 import (
     Stream,
 )
 from braid.client.consumer_settings import Start
-from braid.client.producing.routes import DLQ_LANE
 from braid.client.tasks import watched
 from braid.kernel import limits
 from braid.kernel.errors import BraidError, ClusterUnavailable, NotFound, OffsetOutOfRange, Unavailable
-from braid.kernel.ids import SEAL_CANARY
+from braid.kernel.ids import DLQ_LANE, SEAL_CANARY
 from braid.kernel.ports import (
     Host,
     Isolation,

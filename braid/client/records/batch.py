@@ -3,23 +3,20 @@
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from braid.client.handling.threads import ThreadRecord
-from braid.client.records.arrow import binary_of
-from braid.client.records.header_maps import HEADERS, header_maps
+from braid.client.records.arrow import HEADERS, binary_of, header_maps
+from braid.client.records.delivery import Delivery
+from braid.client.records.handled import ThreadRecord
 from braid.client.records.record import HeldLease, Record
 from braid.client.records.slices import Slice
 from braid.kernel import limits
 from braid.kernel.errors import Invalid, checked_wait
 from braid.kernel.record_columns import RecordColumns
-
-if TYPE_CHECKING:
-    from braid.client.delivery.partition_work import PartitionWork
 
 SCHEMA: Final = pa.schema(
     [
@@ -42,8 +39,8 @@ SCHEMA: Final = pa.schema(
 class Batch:
     """Records of one partition, in offset order, to be settled row by row: `ack` all or by mask, `retry` the rest."""
 
-    def __init__(self, slice_: Slice) -> None:
-        self._work: PartitionWork = slice_.work
+    def __init__(self, slice_: Slice[Any]) -> None:
+        self._work: Delivery = slice_.work
         self.raw = slice_  # as it was fetched
         self._open = np.ones(len(slice_), np.bool_)
 
@@ -60,7 +57,7 @@ class Batch:
         return pa.RecordBatch.from_arrays([*same, *own], schema=SCHEMA)
 
     @property
-    def work(self) -> "PartitionWork":
+    def work(self) -> Delivery:
         """The work on the lease it came by."""
         return self._work
 
@@ -81,14 +78,9 @@ class Batch:
             Invalid: the mask has another length than the batch, or more than one dimension.
         """
         chosen = self._choose(mask)
-        count = int(np.count_nonzero(chosen))
-        if not count:
+        if not chosen.any():
             return
-        if not self._work.ended:
-            self._work.progress.done_many(self._offsets, None if count == len(chosen) else chosen)
-        if self._work.failures:
-            self._work.failures.forget(self._offsets[chosen].tolist())
-        self._work.finished(count, int(self.raw.sizes[chosen].sum()))
+        self._work.done_many(self._offsets, chosen, int(self.raw.sizes[chosen].sum()))
 
     def retry(self, after_seconds: float = 0.0) -> None:
         """Every row that was not acknowledged comes back after a while; counts as an attempt.

@@ -5,14 +5,31 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from braid.client.records.record import INGESTED_HEADER, REPLAY_GROUP_HEADER
 from braid.kernel.decimals import decimals
 from braid.kernel.ids import SEAL_CANARY
+from braid.kernel.ports import KafkaRecord
 from braid.kernel.record_columns import Cells, RecordColumns
 
+INGESTED_HEADER: Final = "braid-ts"
+ID_HEADER: Final = "braid-id"
+REPLAY_GROUP_HEADER: Final = "braid-replay-group"  # a replay to the origin is for this group only
 MARKS: Final = (INGESTED_HEADER, REPLAY_GROUP_HEADER)  # the headers that a consumer asks columns for
 _TIME_DIGITS_MAX: Final = 15  # of an ingestion time that is believed
 _FEW: Final = 32  # records, read one by one in less time than together
+
+
+def ingestion_time(raw: KafkaRecord) -> int:
+    """When a record was sent, ms since the epoch: its `braid-ts` header, else its own timestamp."""
+    time = raw.timestamp
+    for name, text in raw.headers:
+        if name == INGESTED_HEADER:
+            time = _milliseconds(text, raw.timestamp)
+    return time
+
+
+def _milliseconds(text: bytes | None, otherwise: int) -> int:
+    """A header's number; other tools may write anything there, nothing at all included."""
+    return int(text) if text is not None and text.isdigit() and len(text) < 16 else otherwise
 
 
 def ingestion_times(part: RecordColumns, cells: Cells) -> NDArray[np.int64]:

@@ -5,10 +5,23 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from braid.client.delivery.memory_bound import content_bytes, weights_bytes
 from braid.client.records.braid_headers import ingestion_times, of_other_groups, without_canaries
 from braid.client.records.where import Where, chosen_by
+from braid.kernel.limits import HEADER_OVERHEAD_BYTES, RECORD_OVERHEAD_BYTES
 from braid.kernel.record_columns import RecordColumns
+
+
+def weights_bytes(columns: RecordColumns) -> NDArray[np.int64]:
+    """What each of some fetched records weighs against the bound."""
+    pieces = np.maximum(columns.values.sizes, 0) + np.maximum(columns.keys.sizes, 0)
+    weights: NDArray[np.int64] = pieces + columns.header_counts * HEADER_OVERHEAD_BYTES + RECORD_OVERHEAD_BYTES
+    return weights
+
+
+def content_bytes(columns: RecordColumns, weights: NDArray[np.int64]) -> int:
+    """Of keys and values together, by the weights of the same records."""
+    beside = int(columns.header_counts.sum()) * HEADER_OVERHEAD_BYTES + len(columns) * RECORD_OVERHEAD_BYTES
+    return int(weights.sum()) - beside
 
 
 class Sifted(NamedTuple):

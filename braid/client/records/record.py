@@ -2,37 +2,18 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from braid.client.records.braid_headers import ID_HEADER
+from braid.client.records.delivery import Delivery
 from braid.kernel.errors import checked_wait, text_of
 from braid.kernel.limits import RECORD_OVERHEAD_BYTES
-from braid.kernel.ports import DamagedBatch, KafkaRecord
+from braid.kernel.ports import DamagedBatch
 from braid.kernel.progress import Progress
 from braid.kernel.record_columns import RecordColumns, headers_in, pieces_in
-
-if TYPE_CHECKING:
-    from braid.client.delivery.partition_work import PartitionWork
-
-INGESTED_HEADER: Final = "braid-ts"
-ID_HEADER: Final = "braid-id"
-REPLAY_GROUP_HEADER: Final = "braid-replay-group"  # a replay to the origin is for this group only
-
-
-def ingestion_time(raw: KafkaRecord) -> int:
-    """When a record was sent, ms since the epoch: its `braid-ts` header, else its own timestamp."""
-    time = raw.timestamp
-    for name, text in raw.headers:
-        if name == INGESTED_HEADER:
-            time = _milliseconds(text, raw.timestamp)
-    return time
-
-
-def _milliseconds(text: bytes | None, otherwise: int) -> int:
-    """A header's number; other tools may write anything there, nothing at all included."""
-    return int(text) if text is not None and text.isdigit() and len(text) < 16 else otherwise
 
 
 class QuarantinedBatch(NamedTuple):
@@ -131,7 +112,7 @@ class HeldLease:
 
     __slots__ = ("_work",)
 
-    def __init__(self, work: "PartitionWork") -> None:
+    def __init__(self, work: Delivery) -> None:
         self._work = work
 
     @property
@@ -167,7 +148,7 @@ class Record:
 
     __slots__ = ("_settled", "raw", "work")
 
-    def __init__(self, raw: Raw, work: "PartitionWork") -> None:
+    def __init__(self, raw: Raw, work: Delivery) -> None:
         """`raw` is the record as it was fetched."""
         self.raw = raw
         self.work = work

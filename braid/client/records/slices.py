@@ -7,20 +7,20 @@ collector look at everything there is, again and again.
 from collections import deque
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Self
+from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from braid.client.records.delivery import Delivery
 from braid.client.records.record import QuarantinedBatch, Row, rows_of
 from braid.kernel.ports import FetchedColumns
 from braid.kernel.record_columns import RecordColumns
 
-if TYPE_CHECKING:
-    from braid.client.delivery.partition_work import PartitionWork
+W = TypeVar("W", bound=Delivery)
 
 
-class Slice:
+class Slice(Generic[W]):
     """Some records of a fetch, the first `index` of which were taken.
 
     Attributes:
@@ -35,7 +35,7 @@ class Slice:
 
     def __init__(
         self,
-        work: "PartitionWork",
+        work: W,
         columns: RecordColumns | None,
         times: NDArray[np.int64],
         sizes: NDArray[np.int64],
@@ -54,13 +54,6 @@ class Slice:
         self._rows = rows
         self._coming: Iterator[Row] | None = None  # those from `index` on, behind `_back`
         self._back: deque[Row] = deque()
-
-    @classmethod
-    def of_rows(cls, work: "PartitionWork", rows: Sequence[Row], *, admitted: bool) -> Self:
-        """Rows that wait again."""
-        times = np.array([row.ingested_at for row in rows], np.int64)
-        sizes = np.array([row.size for row in rows], np.int64)
-        return cls(work, None, times, sizes, rows=rows, admitted=admitted)
 
     def __len__(self) -> int:
         return self.count - self.index
@@ -111,7 +104,7 @@ class Slice:
         """What those that were not taken weigh in memory (bytes)."""
         return self._sizes[self.index :]
 
-    def rest(self, count: int) -> "Slice":
+    def rest(self, count: int) -> "Slice[W]":
         """Takes up to `count` records out, in order."""
         self._coming = None
         self._back.clear()
@@ -125,6 +118,13 @@ class Slice:
             rows=None if self._rows is None else self._rows[taken],
             admitted=self.admitted,
         )
+
+
+def slice_of_rows(work: W, rows: Sequence[Row], *, admitted: bool) -> Slice[W]:
+    """Rows that wait again."""
+    times = np.array([row.ingested_at for row in rows], np.int64)
+    sizes = np.array([row.size for row in rows], np.int64)
+    return Slice(work, None, times, sizes, rows=rows, admitted=admitted)
 
 
 def below(fetched: FetchedColumns, until: int) -> FetchedColumns:

@@ -10,7 +10,7 @@ from typing import Final
 
 from opentelemetry import trace
 
-from braid.client.handling.threads import Handled
+from braid.client.records.handled import Handled
 from braid.client.telemetry.metrics import Instruments, instruments, operation
 from braid.client.telemetry.spans import ORIGIN_HEADERS, identified, process_span, tracer
 from braid.kernel.errors import BraidError

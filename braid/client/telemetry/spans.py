@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Final, cast
 from opentelemetry import propagate, trace
 from opentelemetry.context import Context
 
-from braid.client.handling.threads import Handled
+from braid.client.records.handled import Handled
 from braid.client.records.record import Record
 from braid.kernel.errors import BraidError
 from braid.kernel.limits_telemetry import SPAN_LINKS_MAX, TRACE_HEADER_BYTES_MAX
 from braid.kernel.record_columns import Cells, RecordColumns, pieces_in
 
 if TYPE_CHECKING:
-    from braid.client.producing.outbox import Receipt
     from braid.client.records.batch import Batch
+    from braid.client.records.outgoing import Receipt
 
 ORIGIN_HEADERS: Final = ("traceparent", "tracestate")  # they name the span that sent a record
 _FIELDS: Final = frozenset({*ORIGIN_HEADERS, "baggage"})

@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from braid.kernel.errors import Invalid
-from braid.kernel.ids import check_name
+from braid.kernel.ids import DEFAULT_LANE, DLQ_LANE, check_name
 from braid.kernel.limits import (
     REPLAY_BATCH_LETTERS_MAX,
     REPLAY_BATCH_SECONDS,
@@ -17,9 +17,8 @@ from braid.kernel.limits import (
 from services.dlq.domain.replay import Replay
 from services.dlq.model.events import Position, ReplaySpec
 from services.dlq.model.filter import Filter, matches, parse_filter
-from services.dlq.model.letters import DLQ_LANE, Letter
+from services.dlq.model.letters import Letter
 
-DEFAULT_LANE: Final = "live"
 _ROUNDING_SECONDS: Final = 1e-6  # a wait that a clock cannot tell from none would be waited for ever
 
 REPLAYED_TOO_OFTEN: Final = f"replayed {REPLAYS_OF_ONE_RECORD_MAX} times already"

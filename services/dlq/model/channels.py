@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
-from services.dlq.model.letters import DLQ_LANE
+from braid.kernel.ids import DLQ_LANE
 
 
 class Presence(Enum):

@@ -17,7 +17,6 @@ from braid.kernel.limits import DLQ_HEADER_BYTES_MAX, DLQ_HEADERS_MAX, DLQ_KEY_B
 
 Headers = Sequence[tuple[str, bytes]]
 
-DLQ_LANE: Final = "dlq"
 ID_HEADER: Final = "braid-id"
 INGESTED_HEADER: Final = "braid-ts"
 LANE_HEADER: Final = "braid-lane"

@@ -10,6 +10,7 @@ from braid.client.consuming.consumer import Consumer
 from braid.client.mesh import MeshOfStreams
 from braid.client.records.record import Record
 from braid.kernel.errors import BraidError
+from braid.kernel.ids import DLQ_LANE
 from braid.kernel.limits import (
     DLQ_INDEX_POLL_SECONDS,
     DLQ_MEMBER_RETRY_SECONDS,
@@ -20,7 +21,6 @@ from braid.kernel.limits import (
 from braid.kernel.ports import Host, Task, TopicPartition
 from braid.runtime.replica import Replica
 from services.dlq.index.tail import Tail
-from services.dlq.model.letters import DLQ_LANE
 from services.dlq.peers import ChannelFollower, Groups
 
 GROUP: Final = "braid-dlq"

@@ -11,8 +11,8 @@ from functools import partial
 from typing import NamedTuple
 
 from braid.client.mesh import MeshOfStreams
-from braid.client.producing.outbox import Receipt
-from braid.client.producing.producer import Copy, Producer
+from braid.client.producing.producer import Producer
+from braid.client.records.outgoing import Copy, Receipt
 from braid.client.telemetry.spans import Resending, tracer
 from braid.kernel.errors import (
     BatchTooLarge,

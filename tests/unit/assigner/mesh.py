@@ -11,7 +11,8 @@ from braid.api.assigner.v1 import group_pb2, join_pb2
 from braid.api.registry.v1 import stream_pb2
 from braid.archive.memory import MemoryArchive
 from braid.client.membership.heartbeats import Heartbeats
-from braid.client.membership.lease_session import CAPABILITIES, Held, LeaseSession
+from braid.client.membership.lease_session import CAPABILITIES, LeaseSession
+from braid.client.records.delivery import Held
 from braid.kafka.memory import MemoryKafka
 from braid.kernel.errors import BraidError
 from braid.kernel.ids import ChannelId, LeaseId

@@ -18,8 +18,7 @@ from braid.cli.core.execution import RUNNER, Job
 from braid.cli.core.session import Session
 from braid.cli.core.terminal import Terminal
 from braid.cli.errors import EXIT_INTERRUPTED, error_text, exit_code
-from braid.client.mesh import Mesh
-from braid.client.ports import Ports
+from braid.client.mesh import Mesh, Ports
 from braid.kafka.memory.world import MemoryKafka
 from braid.kernel.errors import BraidError
 from braid.rpc.memory_network import MemoryNetwork

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from braid.client.membership.lease_session import Held, LeaseSession
+from braid.client.membership.lease_session import LeaseSession
+from braid.client.records.delivery import Held
 from braid.kernel.ids import LeaseId
 from braid.stores.memory import Fate
 from services.assigner.model.events import GoneReason, GroupIdleExpired, LeasesGranted, LeasesReleased, MemberGone

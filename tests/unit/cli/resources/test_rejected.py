@@ -5,8 +5,7 @@ import contextlib
 import json
 from collections.abc import AsyncIterator
 
-from braid.client.mesh import Mesh
-from braid.client.ports import Ports
+from braid.client.mesh import Mesh, Ports
 from braid.client.records.record import Record
 from braid.kernel.ports import TopicPartition
 from braid.rpc.memory_transport import MemoryTransport

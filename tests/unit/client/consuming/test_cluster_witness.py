@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Collection, Mapping, Sequence
 
 from braid.api.registry.v1.route_pb2 import ReachAnswer
-from braid.client.producing.outbox import Receipt
 from braid.client.producing.routes import NOTHING_GONE, STICKY_BYTES, ActiveChannel, StickyChoice
+from braid.client.records.outgoing import Receipt
 from braid.kernel.ids import ChannelId
 from tests.support.scripted_control import Control, virtual
 

@@ -270,12 +270,12 @@ async def test_a_log_that_lost_its_end_below_the_head_s_start_is_worked_on_from_
 
 def test_a_head_s_start_that_is_claimed_as_done_skips_the_backlog(monkeypatch: pytest.MonkeyPatch) -> None:
     """A control for the watch over commits: it sees a commit that begins at the head."""
-    from braid.client.delivery import partition_work
+    from braid.client.commits import claims
 
     def at_the_head(parts: Sequence[Part], permille: int) -> object:
         return parts[-1].fields
 
-    monkeypatch.setattr(partition_work, "joined", at_the_head)
+    monkeypatch.setattr(claims, "joined", at_the_head)
 
     @virtual
     async def run() -> None:

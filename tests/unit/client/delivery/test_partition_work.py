@@ -6,8 +6,8 @@ from braid.client.delivery.memory_bound import LaneMemory, MemoryBound
 from braid.client.delivery.partition_work import PartitionWork
 from braid.client.delivery.ready_queue import Ready
 from braid.client.delivery.stages import Stage
-from braid.client.membership.lease_session import Held
 from braid.client.records.braid_headers import MARKS
+from braid.client.records.delivery import Held
 from braid.client.records.slices import Slice
 from braid.kafka.memory.log import MemoryRecord
 from braid.kernel.ids import SEAL_CANARY, LeaseId
@@ -23,7 +23,7 @@ class _Ready(Ready):
         super().__init__({})
         self.offsets: list[int] = []
 
-    def put(self, waiting: Slice, *, first: bool = False) -> None:
+    def put(self, waiting: Slice[PartitionWork], *, first: bool = False) -> None:
         self.offsets += [row.offset for row in waiting.rows]
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from braid.client.consumer_settings import Circuit, DeadLetterLimits, Retry
 from braid.client.consuming.consumer import Consumer
-from braid.client.handling.circuit import LaneCircuit
+from braid.client.handling.circuit_breaker import LaneCircuit
 from braid.client.records.batch import Batch
 from braid.client.records.record import Record
 from braid.kernel.errors import Invalid

@@ -12,8 +12,8 @@ from braid.client.consuming.consumer import Consumer
 from braid.client.delivery.fetch_pauses import HeldBack
 from braid.client.handling.dead_letter_queue import LetterQueue
 from braid.client.handling.dead_letters import DeadLetters
-from braid.client.producing.outbox import Headers, Receipt
 from braid.client.producing.producer import Producer
+from braid.client.records.outgoing import Headers, Receipt
 from braid.client.records.record import Record
 from braid.kernel import limits_letters
 from braid.kernel.errors import BraidError, DeliveryUnknown

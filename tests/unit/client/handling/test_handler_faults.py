@@ -10,7 +10,8 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from braid.client.consumer_settings import Circuit, Retry
 from braid.client.consuming.consumer import Consumer
-from braid.client.handling.threads import InThreads, Tell
+from braid.client.handling.threads import InThreads
+from braid.client.records.handled import Tell
 from braid.client.records.record import Record
 from braid.host.system import system_host
 from braid.kernel.errors import BraidError, Invalid, Reject, Retryable, text_of

@@ -10,8 +10,7 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.protocol.metadata import MetadataResponse_v1
 
 from braid.client.producing import producer
-from braid.client.producing.outbox import Headers
-from braid.client.producing.producer import Outgoing
+from braid.client.records.outgoing import Headers, Outgoing
 from braid.kafka.cluster import AioCluster
 from braid.kafka.memory import world
 from braid.kafka.producing import aiokafka_internals

@@ -2,8 +2,7 @@
 
 import pytest
 
-from braid.client.producing.outbox import Receipt
-from braid.client.producing.producer import Copy
+from braid.client.records.outgoing import Copy, Receipt
 from braid.kernel.errors import NotFound, RecordTooLarge
 from braid.testing import MemoryMesh
 

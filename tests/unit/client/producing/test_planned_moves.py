@@ -9,9 +9,10 @@ import pytest
 
 from braid.client.producing.dispatcher import ChannelMoves
 from braid.client.producing.key_handover import Crossing
-from braid.client.producing.outbox import Pending, Receipt
+from braid.client.producing.outbox import Pending
 from braid.client.producing.producer import Producer
 from braid.client.producing.routes import RouteTable
+from braid.client.records.outgoing import Receipt
 from braid.kafka.memory.cluster import MemoryCluster
 from braid.kafka.memory.log import NewRecord
 from braid.kernel import limits

@@ -7,9 +7,9 @@ import pytest
 
 from braid.client.producing.channel_sender import ChannelSender
 from braid.client.producing.dispatcher import ChannelMoves
-from braid.client.producing.outbox import Pending, Receipt
-from braid.client.producing.producer import Outgoing
+from braid.client.producing.outbox import Pending
 from braid.client.producing.routes import RouteTable
+from braid.client.records.outgoing import Outgoing, Receipt
 from braid.kernel.errors import BraidError, DeliveryUnknown, Invalid, NotFound, RecordTooLarge
 from braid.kernel.limits import PLANNED_MOVE_PREPARE_SECONDS
 from braid.kernel.ports import Written

@@ -2,7 +2,7 @@
 
 import pytest
 
-from braid.client.consumer_settings import ProducerSettings
+from braid.client.producing.settings import ProducerSettings
 from braid.kernel.errors import Invalid
 from tests.support.scripted_control import two_clusters, virtual
 

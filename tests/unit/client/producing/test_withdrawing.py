@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from braid.client.producing.outbox import Receipt
 from braid.client.producing.producer import Producer
+from braid.client.records.outgoing import Receipt
 from braid.kafka.memory.producer import MemoryProducer, _fail_all
 from braid.kernel.errors import Withdrawn
 from braid.kernel.ports import TopicPartition

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 import pytest
 
 from braid.client.producing import routes
-from braid.client.producing.producer import Outgoing
 from braid.client.producing.routes import ActiveChannel, StickyChoice
+from braid.client.records.outgoing import Outgoing
 from braid.kernel.ids import ChannelId
 from tests.support.scripted_control import Control, until, virtual
 

@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from braid.client.delivery.memory_bound import weights_bytes
-from braid.client.records import header_maps as header_maps_module
-from braid.client.records.braid_headers import MARKS, ingestion_times
-from braid.client.records.header_maps import header_maps
-from braid.client.records.record import ingestion_time, rows_of
+from braid.client.records import arrow
+from braid.client.records.arrow import header_maps
+from braid.client.records.braid_headers import MARKS, ingestion_time, ingestion_times
+from braid.client.records.intake_filter import weights_bytes
+from braid.client.records.record import rows_of
 from braid.kafka.batches.batch import columns_in, read_frame, reader_of
 from braid.kernel.ports import KafkaRecord
 from braid.kernel.record_columns import RecordColumns, columns_of
@@ -78,13 +78,13 @@ def test_maps_that_trusted_the_first_layout_would_be_wrong(monkeypatch: pytest.M
     columns, records = both(made([first, other], 0, 0))
     assert columns is not None
     same(columns, records)
-    shape_of = header_maps_module._shape_of
+    shape_of = arrow._shape_of
 
     def loose(tail: bytes) -> object:
         shape = shape_of(tail)
         assert shape is not None
         return shape._replace(fixed=shape.fixed * 0)
 
-    monkeypatch.setattr(header_maps_module, "_shape_of", loose)
+    monkeypatch.setattr(arrow, "_shape_of", loose)
     with pytest.raises(AssertionError):
         same(columns, records)

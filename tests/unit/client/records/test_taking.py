@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from braid.client.records.delivery import Delivery
 from braid.client.records.record import Row
-from braid.client.records.slices import Slice
+from braid.client.records.slices import Slice, slice_of_rows
 from braid.kafka.batches.batch import columns_in, read_frame
 from tests.unit.kafka.batches.test_columns import Given, columns_of_small_batches
 from tests.unit.kafka.batches.test_columns import made as made_batch
@@ -23,7 +24,7 @@ NOBODY = cast("PartitionWork", None)
 OFFSET = 1_000
 
 
-def made(count: int) -> Slice:
+def made(count: int) -> Slice[Delivery]:
     """Fetched records."""
     rows: list[Given] = [(1, at, None, b"%d" % at, []) for at in range(count)]
     frame = read_frame(memoryview(made_batch(rows, OFFSET, 0)), 0)
@@ -42,7 +43,7 @@ def rows_alive() -> int:
 def test_each_is_taken_once_and_in_order(as_rows: bool, steps: list[tuple[str, int]]) -> None:
     waiting, taken, last = made(100), list[int](), list[Row]()
     if as_rows:
-        waiting = Slice.of_rows(NOBODY, waiting.rows, admitted=False)
+        waiting = slice_of_rows(NOBODY, waiting.rows, admitted=False)
     for step, count in steps:
         if step == "take":
             last = list(waiting.take(min(count, len(waiting))))

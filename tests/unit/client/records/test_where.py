@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from braid.client.records import intake_filter
-from braid.client.records.braid_headers import ingestion_times
-from braid.client.records.record import ingestion_time
+from braid.client.records.braid_headers import ingestion_time, ingestion_times
 from braid.client.records.where import Where, chosen_by, headers_asked
 from braid.kafka.batches.batch import columns_in, read_frame, reader_of
 from braid.kafka.memory.log import MemoryRecord, NewRecord

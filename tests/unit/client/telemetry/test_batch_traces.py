@@ -14,8 +14,9 @@ from opentelemetry.trace import StatusCode
 from braid.client.consumer_settings import Retry
 from braid.client.delivery.partition_work import PartitionWork
 from braid.client.handling import dead_letters
-from braid.client.producing.producer import Outgoing, Producer
+from braid.client.producing.producer import Producer
 from braid.client.records.batch import Batch
+from braid.client.records.outgoing import Outgoing
 from braid.client.records.record import Record
 from braid.client.records.slices import Slice
 from braid.client.records.where import Where

@@ -13,8 +13,8 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 from braid.client.consumer_settings import Circuit, Retry
 from braid.client.delivery.memory_bound import MemoryBound
-from braid.client.producing.producer import Outgoing
 from braid.client.records.batch import Batch
+from braid.client.records.outgoing import Outgoing
 from braid.client.records.record import Record
 from braid.client.telemetry.metrics import instruments
 from braid.kernel import limits

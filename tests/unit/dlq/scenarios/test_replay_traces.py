@@ -10,7 +10,8 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode
 
 from braid.client.consumer_settings import Retry
-from braid.client.producing.producer import Copy, Producer
+from braid.client.producing.producer import Producer
+from braid.client.records.outgoing import Copy
 from braid.client.records.record import Record
 from braid.client.telemetry.spans import Resending
 from braid.kernel.errors import RecordTooLarge
