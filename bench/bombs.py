@@ -17,7 +17,7 @@ from bench.harness.arguments import Asked
 from bench.harness.broker import cores, play_on_a_broker
 from bench.harness.rounds import ROUNDS_MIN, Sample, rows
 from bench.harness.tables import Table, made_with
-from braid.kernel.limits import INFLATED_RECORD_BYTES_MAX
+from braid.kernel.limits.kafka import INFLATED_RECORD_BYTES_MAX
 from tests.support.batches import NAMES, bomb, packed, raw_batch, record_bytes, write_raw
 from tests.support.bomb_reader import Cost
 

@@ -30,10 +30,11 @@ from braid.client.records.delivery import Held
 from braid.client.records.record import Record
 from braid.host.system import system_host
 from braid.kafka.cluster import AioKafka
-from braid.kernel import limits
 from braid.kernel.envelope import encode
 from braid.kernel.errors import BraidError
 from braid.kernel.ids import LeaseId
+from braid.kernel.limits.client import COMMIT_INTERVAL_SECONDS, IN_FLIGHT_BYTES_MAX
+from braid.kernel.limits.envelope import ENVELOPE_UNITS_DEFAULT
 from braid.kernel.ports import Generation, KafkaCluster, TopicPartition
 from braid.kernel.progress import Progress
 
@@ -66,7 +67,7 @@ class Contest:
         self._requests = requests
         self._groups = 0
         fields = claims_of(self._work(0, Ready({})), detached=False)
-        self.metadata_units = len(encode(fields, limits.ENVELOPE_UNITS_DEFAULT).metadata)
+        self.metadata_units = len(encode(fields, ENVELOPE_UNITS_DEFAULT).metadata)
 
     def contestants(self) -> dict[str, Contestant]:
         """By name."""
@@ -94,7 +95,7 @@ class Contest:
         offsets, admin = self.cluster().offsets(), self.cluster().admin()
         committer = Committer(
             system_host(), group, offsets, admin,
-            interval_seconds=limits.COMMIT_INTERVAL_SECONDS, detached=bool, refused=_refuse,
+            interval_seconds=COMMIT_INTERVAL_SECONDS, detached=bool, refused=_refuse,
         )  # fmt: skip
         if lent is not None:
             committer.lend(lent)
@@ -124,7 +125,7 @@ class Contest:
         """A partition of which every other record is done."""
         place = TopicPartition(TOPIC, partition)
         held = Held(LeaseId(CHANNEL, partition), 1, cluster_address(CLUSTER, self._bootstrap), place)
-        memory = MemoryBound(limits.IN_FLIGHT_BYTES_MAX, {}).lane("live")
+        memory = MemoryBound(IN_FLIGHT_BYTES_MAX, {}).lane("live")
         work = PartitionWork(held, group="bench", ready=ready, settling=Settling(), memory=memory, may_start=None)
         progress = Progress(0)
         progress.deliver_many(range(2 * GAPS), [WRITTEN_MS] * (2 * GAPS))

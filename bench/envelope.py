@@ -23,7 +23,7 @@ from bench.harness.contest import Contestant, play
 from bench.harness.rounds import rows, verdict
 from bench.harness.tables import Table, made_with
 from braid.kernel.envelope import EncodedCommit, decode, encode
-from braid.kernel.limits import ENVELOPE_UNITS_DEFAULT, ENVELOPE_UNITS_MAX
+from braid.kernel.limits.envelope import ENVELOPE_UNITS_DEFAULT, ENVELOPE_UNITS_MAX
 from braid.kernel.progress_fields import EnvelopeFields
 from braid.kernel.ranges import Ranges
 

@@ -17,7 +17,15 @@ import braid
 from braid.client.consumer_settings import Start
 from braid.client.mesh import MeshOfStreams
 from braid.client.records.handled import ThreadRecord
-from braid.kernel import limits
+from braid.kernel.limits.client import (
+    COMMIT_INTERVAL_SECONDS,
+    DELIVERY_TIMEOUT_SECONDS,
+    DETACHED_SECONDS_MAX,
+    FETCH_RECORDS_MAX,
+    IN_FLIGHT_BYTES_MAX,
+    PRODUCER_BUFFER_BYTES,
+)
+from braid.kernel.limits.leases import LEASE_MS_DEFAULT
 
 T = TypeVar("T")
 
@@ -143,9 +151,7 @@ class Consumer:
         """See `braid.Consumer.run`: `handler` is called in `concurrency` threads, until the consumer is closed."""
         self._thread.call(self._consumer.run(cast("Callable[[braid.Record], object]", handler)))
 
-    def run_batches(
-        self, handler: Callable[[braid.Batch], object], *, max_records: int = limits.FETCH_RECORDS_MAX
-    ) -> None:
+    def run_batches(self, handler: Callable[[braid.Batch], object], *, max_records: int = FETCH_RECORDS_MAX) -> None:
         """See `braid.Consumer.run_batches`: `handler` is called in `concurrency` threads."""
         self._thread.call(self._consumer.run_batches(handler, max_records=max_records))
 
@@ -219,8 +225,8 @@ class Mesh:
         self,
         stream: str,
         *,
-        max_buffer_bytes: int = limits.PRODUCER_BUFFER_BYTES,
-        delivery_timeout_seconds: float = limits.DELIVERY_TIMEOUT_SECONDS,
+        max_buffer_bytes: int = PRODUCER_BUFFER_BYTES,
+        delivery_timeout_seconds: float = DELIVERY_TIMEOUT_SECONDS,
         compression: str | None = None,
         linger_ms: int = 5,
         lane_rule: braid.LaneRule | None = None,
@@ -250,11 +256,11 @@ class Mesh:
         retry: braid.Retry | None = None,
         ownership: str = "at_least_once",
         fencing: str | None = None,
-        lease_seconds: float = limits.LEASE_MS_DEFAULT / 1000,
-        commit_interval_seconds: float = limits.COMMIT_INTERVAL_SECONDS,
+        lease_seconds: float = LEASE_MS_DEFAULT / 1000,
+        commit_interval_seconds: float = COMMIT_INTERVAL_SECONDS,
         quarantine_bytes: int = 0,
-        max_in_flight_bytes: int = limits.IN_FLIGHT_BYTES_MAX,
-        detached_seconds_max: float = limits.DETACHED_SECONDS_MAX,
+        max_in_flight_bytes: int = IN_FLIGHT_BYTES_MAX,
+        detached_seconds_max: float = DETACHED_SECONDS_MAX,
         on_assigned: Callable[[list[str]], None] | None = None,
         on_revoked: Callable[[list[str]], None] | None = None,
         where: braid.Where | None = None,

@@ -8,8 +8,8 @@ from typing import Final
 
 from braid.kernel.errors import Invalid, Refused
 from braid.kernel.ids import check_name
-from braid.kernel.limits import DEV_BROKERS_MAX, DEV_CLUSTERS_MAX, DEV_REPLICAS_MAX
 from devmesh.blueprint import broker_names, instance_names
+from devmesh.limits import DEV_BROKERS_MAX, DEV_CLUSTERS_MAX, DEV_REPLICAS_MAX
 
 STORES: Final = ("sqlite", "etcd")
 DEFAULT_CLUSTERS: Final = ("east", "west")

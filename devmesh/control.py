@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from braid.kernel.errors import BraidError, Exhausted, Invalid, NotFound, Refused, Unavailable
-from braid.kernel.limits import DEV_LINE_BYTES_MAX
 from devmesh.files import remove
+from devmesh.limits import DEV_LINE_BYTES_MAX
 
 Answer = Mapping[str, Any]
 Handler = Callable[[str, str], Awaitable[Answer]]

@@ -16,18 +16,12 @@ from typing import Any, Final, Self
 
 from braid._mesh import mesh_command
 from braid.kernel.errors import BraidError, NotFound, Unavailable
-from braid.kernel.limits import (
-    CLOCK_OFFSET_SECONDS,
-    DEV_DOWN_SECONDS,
-    DEV_POLL_SECONDS,
-    DEV_READY_SECONDS,
-    DEV_STOP_SECONDS,
-    TOOL_RESOLVE_SECONDS,
-)
+from braid.kernel.limits.runtime import CLOCK_OFFSET_SECONDS
 from devmesh.config import DERIVED_REPLICAS, MeshConfig
 from devmesh.control import Answer, ask, error_from
 from devmesh.documents import MeshStatus, Ready, ready_from_json, status_from_json
 from devmesh.files import DirectoryLock, MeshFiles
+from devmesh.limits import DEV_DOWN_SECONDS, DEV_POLL_SECONDS, DEV_READY_SECONDS, DEV_STOP_SECONDS, TOOL_RESOLVE_SECONDS
 from devmesh.processes.guard import spawn_guarded
 from devmesh.processes.wall_clock import offset_text, parse_offset, set_off
 from devmesh.supervision import Kind

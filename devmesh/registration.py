@@ -12,9 +12,10 @@ from braid.api.registry.v1.registry_service_pb2 import (
 )
 from braid.host.system import system_host
 from braid.kernel.errors import Unavailable
-from braid.kernel.limits import DEV_POLL_SECONDS, DEV_STEP_SECONDS, PAGE_SIZE_MAX
+from braid.kernel.limits.names import PAGE_SIZE_MAX
 from braid.rpc.grpc_transport import GrpcTransport
 from braid.rpc.mesh_client import Directory, ServiceClient
+from devmesh.limits import DEV_POLL_SECONDS, DEV_STEP_SECONDS
 
 PRINCIPAL = "braid-dev"
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from braid.kernel.limits import DEV_RESTART_SECONDS, DEV_STEADY_SECONDS
+from devmesh.limits import DEV_RESTART_SECONDS, DEV_STEADY_SECONDS
 
 
 class Kind(StrEnum):

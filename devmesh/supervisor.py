@@ -15,19 +15,13 @@ from pathlib import Path
 from typing import TypeVar
 
 from braid.kernel.errors import BraidError, Invalid, Refused, Unavailable
-from braid.kernel.limits import (
-    DEV_POLL_SECONDS,
-    DEV_READY_SECONDS,
-    DEV_STARTS_MAX,
-    DEV_STEP_SECONDS,
-    DEV_THREADS_MAX,
-)
 from devmesh import roster, verbs
 from devmesh.blueprint import kind_of
 from devmesh.config import Layout, MeshConfig, Remembered, lay_out
 from devmesh.control import Answer, ControlServer
 from devmesh.documents import Ready
 from devmesh.files import DirectoryLock, MeshFiles, remove, write_whole
+from devmesh.limits import DEV_POLL_SECONDS, DEV_READY_SECONDS, DEV_STARTS_MAX, DEV_STEP_SECONDS, DEV_THREADS_MAX
 from devmesh.processes.brokers import KafkaBroker
 from devmesh.processes.kafka_cluster import end_stragglers, stop_together, wait_in_sync
 from devmesh.processes.ports import PortClaims

@@ -7,7 +7,7 @@ from typing import Final
 import psutil
 
 from braid.kernel.errors import Refused, Unavailable
-from braid.kernel.limits import DEV_POLL_SECONDS, DEV_STEP_SECONDS, DEV_STOP_SECONDS
+from devmesh.limits import DEV_POLL_SECONDS, DEV_STEP_SECONDS, DEV_STOP_SECONDS
 from devmesh.processes.process import Process
 from devmesh.supervision import Wish
 

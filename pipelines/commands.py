@@ -28,7 +28,8 @@ from braid.client.reading.channel_addresses import channel_places
 from braid.kernel import errors
 from braid.kernel.errors import BraidError, Code, Invalid, Unavailable
 from braid.kernel.ids import check_name
-from braid.kernel.limits import CLI_CHANGE_SECONDS, PIPELINE_POLL_SECONDS
+from braid.kernel.limits.rpc import CLI_CHANGE_SECONDS
+from pipelines.limits import PIPELINE_POLL_SECONDS
 
 EXIT_USAGE: Final = 2
 EXIT_UNREACHABLE: Final = 3

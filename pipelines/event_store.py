@@ -34,17 +34,12 @@ from braid.kernel.errors import (
     Unsupported,
 )
 from braid.kernel.ids import check_name
-from braid.kernel.limits import (
-    PIPELINE_BATCH_ROWS,
-    PIPELINE_POLL_SECONDS,
-    PIPELINE_RESTART_SECONDS,
-    PIPELINE_RESTARTS_MAX,
-)
 from braid.spark import BraidDataSource
 from pipelines import checkpoint, commands
 from pipelines.checkpoint import Binding
 from pipelines.commands import ready, say
 from pipelines.frames import merge_frame
+from pipelines.limits import PIPELINE_BATCH_ROWS, PIPELINE_POLL_SECONDS, PIPELINE_RESTART_SECONDS, PIPELINE_RESTARTS_MAX
 from pipelines.session import spark_session
 from pipelines.table import directory
 from pipelines.table.reading import open_table

@@ -7,8 +7,8 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
-from braid.kernel.limits import SPARK_ARROW_BATCH_BYTES, SPARK_TASK_ATTEMPTS
 from pipelines.interpreter import local_python
+from pipelines.limits import SPARK_ARROW_BATCH_BYTES, SPARK_TASK_ATTEMPTS
 
 DRIVER_MEMORY: Final = "768m"
 CORES: Final = 2

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from braid.kernel.errors import Invalid
-from braid.kernel.limits import PIPELINE_SETTLED_SECONDS, PIPELINE_SLICES_MAX
+from pipelines.limits import PIPELINE_SETTLED_SECONDS, PIPELINE_SLICES_MAX
 
 
 class Slice(NamedTuple):

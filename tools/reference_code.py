@@ -16,7 +16,8 @@ from tools.reference_text import code, page, sentence, table
 
 _ERRORS: Final = """The one tree of errors: a class of `braid`, the reason in `google.rpc.ErrorInfo`, the gRPC code, and
 how the command line ends. Each says what happened, the field at fault and what to try next."""
-_LIMITS: Final = """Every bound and timeout, with its why; the code reads them from `braid/kernel/limits*.py` alone."""
+_LIMITS: Final = """Every bound and timeout, with its why; the code reads them from `braid/kernel/limits/` alone,
+and from `limits.py` of a part whose bounds are nobody else's."""
 _METRICS: Final = """What every replica serves at `/metrics` in Prometheus' text format. Durations are seconds, sizes
 bytes. A counter's name ends with `_total` there; a histogram has `_bucket`, `_sum` and `_count`."""
 _SDK: Final = """## The SDK
@@ -28,6 +29,7 @@ _SECTION: Final = re.compile(r"^# --- (.+)$")
 _METRIC: Final = re.compile(r"(braid|kafka)_[a-z_]+")
 _DECLARED: Final = re.compile(r"(Gauge|Counter|Histogram|MetricFamily|seconds)\(\s*\"|SampledMetric\(")
 _SAMPLED: Final = "SampledMetric"  # its registry comes before name and text
+OWN_LIMITS: Final = ("braid/cli/core/limits.py", "braid/spark/limits.py", "devmesh/limits.py", "pipelines/limits.py")
 _OWNER: Final = re.compile(r"make_([a-z]+)_metrics")
 _KINDS: Final = {
     "Gauge": "gauge",
@@ -67,13 +69,15 @@ def errors_page(root: Path) -> str:
 
 
 def limits_page(root: Path) -> str:
-    """The page of limits."""
-    sections: dict[str, list[tuple[str, str, str]]] = {}
-    for path in sorted((root / "braid/kernel").glob("limits*.py")):
-        _add_limits(sections, path.read_text())
+    """The page of limits, a file a heading."""
     parts: list[str] = []
-    for title, rows in sections.items():
-        parts += [f"## {title[:1].upper()}{title[1:]}\n", table(("Limit", "Value", "Why"), rows)]
+    for path in [*sorted((root / "braid/kernel/limits").glob("*.py")), *(root / own for own in OWN_LIMITS)]:
+        sections: dict[str, list[tuple[str, str, str]]] = {}
+        _add_limits(sections, path.read_text())
+        if sections:
+            parts.append(f"## {code(str(path.relative_to(root)))}\n")
+        for title, rows in sections.items():
+            parts += [f"### {title[:1].upper()}{title[1:]}\n", table(("Limit", "Value", "Why"), rows)]
     return page("Limits", _LIMITS, parts)
 
 

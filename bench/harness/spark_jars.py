@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from braid.kernel.errors import Unavailable
-from braid.kernel.limits import TOOL_RESOLVE_SECONDS
+from devmesh.limits import TOOL_RESOLVE_SECONDS
 from devmesh.toolchain.cache import cache_directory, resolving
 from devmesh.toolchain.installing import install_command
 from devmesh.toolchain.jars import ivy_jar

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 from braid.kernel.errors import BraidError, Invalid
-from braid.kernel.limits_archive import ARCHIVE_THREADS
+from braid.kernel.limits.archive import ARCHIVE_THREADS
 from braid.kernel.ports import ArchivedObject, Tasks
 
 T = TypeVar("T")

@@ -13,7 +13,7 @@ from pyarrow import fs
 
 from braid.archive.blocking import BlockingArchive, T, parts_of
 from braid.kernel.errors import BraidError, Invalid, NotFound, Unavailable
-from braid.kernel.limits_archive import (
+from braid.kernel.limits.archive import (
     ARCHIVE_BUCKET_ATTEMPTS,
     ARCHIVE_BUCKET_CONNECT_SECONDS,
     ARCHIVE_BUCKET_REQUEST_SECONDS,

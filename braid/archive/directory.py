@@ -15,7 +15,7 @@ from typing import Final
 
 from braid.archive.blocking import BlockingArchive, T, parts_of
 from braid.kernel.errors import BraidError, NotFound, Unavailable
-from braid.kernel.limits_archive import ARCHIVE_OBJECT_BYTES_MAX
+from braid.kernel.limits.archive import ARCHIVE_OBJECT_BYTES_MAX
 from braid.kernel.ports import ArchivedObject, Tasks
 
 _PART: Final = ".part"

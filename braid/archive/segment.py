@@ -19,7 +19,7 @@ import zstandard
 from braid.archive.chain import LINK_BYTES, links, next_link
 from braid.archive.names import SegmentName, short
 from braid.kernel.errors import ArchiveDamaged
-from braid.kernel.limits_archive import (
+from braid.kernel.limits.archive import (
     ARCHIVE_RAW_BYTES_MAX,
     ARCHIVE_SEGMENT_BYTES,
     ARCHIVE_SEGMENT_EVENTS,

@@ -6,9 +6,25 @@ from datetime import datetime
 from typing import Final
 
 from braid.client.records.where import Where
-from braid.kernel import limits
 from braid.kernel.errors import Invalid
 from braid.kernel.ids import check_name
+from braid.kernel.limits.client import (
+    BACKLOG_PERMILLE_DEFAULT,
+    CIRCUIT_FAILURES,
+    CIRCUIT_PROBE_SECONDS,
+    CIRCUIT_RATIO,
+    CIRCUIT_SECONDS,
+    COMMIT_INTERVAL_SECONDS,
+    DEAD_LETTER_RATIO_MAX,
+    DEAD_LETTER_WINDOW_RECORDS,
+    DEAD_LETTER_WINDOW_RECORDS_MAX,
+    DEAD_LETTERS_IN_A_ROW_MAX,
+    DETACHED_SECONDS_MAX,
+    IN_FLIGHT_BYTES_MAX,
+    RETRY_BUDGET_PER_SECOND,
+    RETRY_BUDGET_SHARE,
+)
+from braid.kernel.limits.leases import LEASE_MS_DEFAULT, LEASE_MS_MAX, LEASE_MS_MIN
 
 ORDERINGS: Final = ("none", "key", "partition")
 OWNERSHIPS: Final = ("at_least_once", "exclusive")
@@ -29,19 +45,17 @@ class DeadLetterLimits:
         window: Settled records that `ratio` is taken of.
     """
 
-    in_a_row: int = limits.DEAD_LETTERS_IN_A_ROW_MAX
-    ratio: float = limits.DEAD_LETTER_RATIO_MAX
-    window: int = limits.DEAD_LETTER_WINDOW_RECORDS
+    in_a_row: int = DEAD_LETTERS_IN_A_ROW_MAX
+    ratio: float = DEAD_LETTER_RATIO_MAX
+    window: int = DEAD_LETTER_WINDOW_RECORDS
 
     def __post_init__(self) -> None:
         if self.in_a_row < 1:
             raise Invalid("must be at least 1", field="retry.dead_letters.in_a_row")
         if not 0 < self.ratio <= 1:
             raise Invalid("must be above 0 and at most 1", field="retry.dead_letters.ratio")
-        if not 1 <= self.window <= limits.DEAD_LETTER_WINDOW_RECORDS_MAX:
-            raise Invalid(
-                f"must be within 1 and {limits.DEAD_LETTER_WINDOW_RECORDS_MAX}", field="retry.dead_letters.window"
-            )
+        if not 1 <= self.window <= DEAD_LETTER_WINDOW_RECORDS_MAX:
+            raise Invalid(f"must be within 1 and {DEAD_LETTER_WINDOW_RECORDS_MAX}", field="retry.dead_letters.window")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +71,8 @@ class RetryBudget:
         per_second: Tokens for each second, whatever is done; ten seconds of them may be saved.
     """
 
-    share: float = limits.RETRY_BUDGET_SHARE
-    per_second: float = limits.RETRY_BUDGET_PER_SECOND
+    share: float = RETRY_BUDGET_SHARE
+    per_second: float = RETRY_BUDGET_PER_SECOND
 
     def __post_init__(self) -> None:
         if self.share < 0:
@@ -81,10 +95,10 @@ class Circuit:
         probe_seconds: First and longest wait between two tries; it doubles in between, with jitter.
     """
 
-    ratio: float = limits.CIRCUIT_RATIO
-    failures: int = limits.CIRCUIT_FAILURES
-    seconds: float = limits.CIRCUIT_SECONDS
-    probe_seconds: tuple[float, float] = limits.CIRCUIT_PROBE_SECONDS
+    ratio: float = CIRCUIT_RATIO
+    failures: int = CIRCUIT_FAILURES
+    seconds: float = CIRCUIT_SECONDS
+    probe_seconds: tuple[float, float] = CIRCUIT_PROBE_SECONDS
 
     def __post_init__(self) -> None:
         low, high = self.probe_seconds
@@ -158,7 +172,7 @@ class Backlog:
     """
 
     split_after_seconds: float
-    share: float = limits.BACKLOG_PERMILLE_DEFAULT / 1_000
+    share: float = BACKLOG_PERMILLE_DEFAULT / 1_000
     relaxed: bool = False
 
     def __post_init__(self) -> None:
@@ -217,11 +231,11 @@ class ConsumerSettings:
     retry: Retry = field(default_factory=Retry)
     ownership: str = "at_least_once"
     fencing: str | None = None
-    lease_seconds: float = limits.LEASE_MS_DEFAULT / 1000
-    commit_interval_seconds: float = limits.COMMIT_INTERVAL_SECONDS
+    lease_seconds: float = LEASE_MS_DEFAULT / 1000
+    commit_interval_seconds: float = COMMIT_INTERVAL_SECONDS
     quarantine_bytes: int = 0
-    max_in_flight_bytes: int = limits.IN_FLIGHT_BYTES_MAX
-    detached_seconds_max: float = limits.DETACHED_SECONDS_MAX
+    max_in_flight_bytes: int = IN_FLIGHT_BYTES_MAX
+    detached_seconds_max: float = DETACHED_SECONDS_MAX
     on_assigned: Callable[[list[str]], None] | None = None
     on_revoked: Callable[[list[str]], None] | None = None
     where: Where | None = None
@@ -264,10 +278,8 @@ class ConsumerSettings:
             )
         self._check_concurrency()
         lease_ms = self.lease_seconds * 1000
-        if not limits.LEASE_MS_MIN <= lease_ms <= limits.LEASE_MS_MAX:
-            raise Invalid(
-                f"must be within {limits.LEASE_MS_MIN / 1000} and {limits.LEASE_MS_MAX / 1000}", field="lease_seconds"
-            )
+        if not LEASE_MS_MIN <= lease_ms <= LEASE_MS_MAX:
+            raise Invalid(f"must be within {LEASE_MS_MIN / 1000} and {LEASE_MS_MAX / 1000}", field="lease_seconds")
         if self.commit_interval_seconds <= 0:
             raise Invalid("must be positive", field="commit_interval_seconds")
         if self.quarantine_bytes < 0:

@@ -23,10 +23,18 @@ from braid.client.producing.settings import ProducerSettings
 from braid.client.records.where import Where
 from braid.host.system import system_host
 from braid.kafka.cluster import AioKafka
-from braid.kernel import limits
 from braid.kernel.capabilities import KNOWS_DENIALS
 from braid.kernel.errors import BraidError, Invalid
 from braid.kernel.ids import DLQ_LANE, check_name
+from braid.kernel.limits.client import (
+    COMMIT_INTERVAL_SECONDS,
+    DELIVERY_TIMEOUT_SECONDS,
+    DETACHED_SECONDS_MAX,
+    FIRST_ROUTE_SECONDS,
+    IN_FLIGHT_BYTES_MAX,
+    PRODUCER_BUFFER_BYTES,
+)
+from braid.kernel.limits.leases import LEASE_MS_DEFAULT
 from braid.kernel.ports import Host, Kafka, RpcTransport
 from braid.rpc.grpc_transport import GrpcTransport
 from braid.rpc.mesh_client import Directory, ServiceClient
@@ -47,8 +55,8 @@ class MeshOfStreams:
         self,
         stream: str,
         *,
-        max_buffer_bytes: int = limits.PRODUCER_BUFFER_BYTES,
-        delivery_timeout_seconds: float = limits.DELIVERY_TIMEOUT_SECONDS,
+        max_buffer_bytes: int = PRODUCER_BUFFER_BYTES,
+        delivery_timeout_seconds: float = DELIVERY_TIMEOUT_SECONDS,
         compression: str | None = None,
         linger_ms: int = 5,
         lane_rule: LaneRule | None = None,
@@ -70,11 +78,11 @@ class MeshOfStreams:
         retry: Retry | None = None,
         ownership: str = "at_least_once",
         fencing: str | None = None,
-        lease_seconds: float = limits.LEASE_MS_DEFAULT / 1000,
-        commit_interval_seconds: float = limits.COMMIT_INTERVAL_SECONDS,
+        lease_seconds: float = LEASE_MS_DEFAULT / 1000,
+        commit_interval_seconds: float = COMMIT_INTERVAL_SECONDS,
         quarantine_bytes: int = 0,
-        max_in_flight_bytes: int = limits.IN_FLIGHT_BYTES_MAX,
-        detached_seconds_max: float = limits.DETACHED_SECONDS_MAX,
+        max_in_flight_bytes: int = IN_FLIGHT_BYTES_MAX,
+        detached_seconds_max: float = DETACHED_SECONDS_MAX,
         on_assigned: Callable[[list[str]], None] | None = None,
         on_revoked: Callable[[list[str]], None] | None = None,
         where: Where | None = None,
@@ -158,7 +166,7 @@ class Mesh(MeshOfStreams):
         client_id: str,
         zone: str,
         *,
-        open_seconds: float = limits.FIRST_ROUTE_SECONDS,
+        open_seconds: float = FIRST_ROUTE_SECONDS,
     ) -> None:
         """`open_seconds` bounds how long opening tries again; with 0 each endpoint is asked once."""
         super().__init__(host, kafka, client_id, zone)

@@ -8,8 +8,8 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from typing import Final, TypeVar
 
-from braid.kernel import limits
 from braid.kernel.errors import BraidError
+from braid.kernel.limits.client import RECORDS_BETWEEN_YIELDS, RECORDS_BETWEEN_YIELDS_MAX, YIELD_SECONDS
 from braid.kernel.ports import Clock, DuplexCall, Task, Tasks
 
 T = TypeVar("T")
@@ -102,10 +102,10 @@ class Turns:
     async def done(self) -> None:
         """One record was worked on; waits for others where that was enough of them."""
         self._count += 1
-        if self._count % limits.RECORDS_BETWEEN_YIELDS:
+        if self._count % RECORDS_BETWEEN_YIELDS:
             return
         lasted = self._clock.elapsed() - self._since
-        if self._count >= limits.RECORDS_BETWEEN_YIELDS_MAX or lasted >= limits.YIELD_SECONDS:
+        if self._count >= RECORDS_BETWEEN_YIELDS_MAX or lasted >= YIELD_SECONDS:
             await asyncio.sleep(0)
             self._begin()
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from braid.api.registry.v1 import cluster_pb2, stream_pb2
 from braid.kernel.errors import Invalid, Refused
-from braid.kernel.limits_drills import (
+from braid.kernel.limits.drill import (
     DRILL_LEAVE_SECONDS,
     DRILL_PARTITIONS,
     DRILL_PREFIX,

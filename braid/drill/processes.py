@@ -7,7 +7,7 @@ from pathlib import Path
 
 from braid.drill.arguments import ProcessSpec
 from braid.drill.orders import Refuse
-from braid.kernel.limits_drills import DRILL_END_SECONDS
+from braid.kernel.limits.drill import DRILL_END_SECONDS
 
 
 class DrillProcess:

@@ -14,7 +14,7 @@ from braid.drill.plan import Kind, Plan
 from braid.drill.processes import DrillProcess
 from braid.drill.verdict import Measured, Verdict
 from braid.kernel.errors import BraidError, DeadlineExceeded, FailoverBlocked, Unavailable
-from braid.kernel.limits_drills import (
+from braid.kernel.limits.drill import (
     DRILL_ASK_SECONDS,
     DRILL_CLEAN_SECONDS,
     DRILL_DRAIN_SECONDS,

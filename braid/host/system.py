@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from braid.kernel.ids import make_ulid
-from braid.kernel.limits import CLOCK_OFFSET_SECONDS
+from braid.kernel.limits.runtime import CLOCK_OFFSET_SECONDS
 from braid.kernel.ports import Host
 
 T = TypeVar("T")

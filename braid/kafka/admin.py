@@ -40,7 +40,7 @@ from braid.kafka.protocol.reassignments import (
 from braid.kafka.protocol.schemas import RESOURCE_BROKER, RESOURCE_TOPIC, AlterConfigRequest
 from braid.kafka.protocol.wire import ANY_BROKER, ClusterMetadata, TopicMetadata, Wire, bounded
 from braid.kernel.errors import ClusterUnavailable, NotFound, RecordTooLarge, Refused, TopicSealed
-from braid.kernel.limits import (
+from braid.kernel.limits.kafka import (
     KAFKA_ANSWER_BACKOFF_SECONDS,
     KAFKA_CALL_SECONDS,
     KAFKA_LEADERS_SECONDS,

@@ -9,7 +9,7 @@ from braid.kafka.groups.offsets import AioOffsets
 from braid.kafka.producing.producer import AioProducer
 from braid.kafka.protocol.wire import Wire, parse_bootstrap
 from braid.kafka.security import Profiles, Security, read_profile
-from braid.kernel.limits import KAFKA_CALL_SECONDS, KAFKA_REQUEST_MS
+from braid.kernel.limits.kafka import KAFKA_CALL_SECONDS, KAFKA_REQUEST_MS
 from braid.kernel.ports import (
     Isolation,
     KafkaAdmin,

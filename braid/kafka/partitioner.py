@@ -3,7 +3,7 @@
 from functools import lru_cache
 from typing import Final
 
-from braid.kernel.limits import HASHED_KEY_BYTES_MAX, HASHED_KEYS_MAX
+from braid.kernel.limits.client import HASHED_KEY_BYTES_MAX, HASHED_KEYS_MAX
 
 _SEED: Final = 0x9747B28C
 _MULTIPLIER: Final = 0x5BD1E995

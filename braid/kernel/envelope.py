@@ -16,7 +16,7 @@ from braid.kernel.envelope_body import check, read_body, write_body
 from braid.kernel.envelope_fit import cut, reductions, unstated, whole
 from braid.kernel.envelope_ranges import OFFSET_MAX
 from braid.kernel.errors import Invalid, Unsupported
-from braid.kernel.limits import ENVELOPE_UNITS_DEFAULT, ENVELOPE_UNITS_MAX
+from braid.kernel.limits.envelope import ENVELOPE_UNITS_DEFAULT, ENVELOPE_UNITS_MAX
 from braid.kernel.progress_fields import EnvelopeFields, SpillPointer
 from braid.kernel.ranges import EMPTY
 

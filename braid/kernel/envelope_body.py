@@ -19,7 +19,8 @@ from braid.kernel.envelope_wire import (
     zigzag,
 )
 from braid.kernel.errors import Invalid
-from braid.kernel.limits import ENVELOPE_CURSORS_MAX, LANES_MAX
+from braid.kernel.limits.envelope import ENVELOPE_CURSORS_MAX
+from braid.kernel.limits.names import LANES_MAX
 from braid.kernel.ports import Fingerprint
 from braid.kernel.progress_fields import Attempts, Cursor, EnvelopeFields, LaneShare, SpillPointer
 from braid.kernel.ranges import Ranges

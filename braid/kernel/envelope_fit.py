@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from braid.kernel.envelope_ranges import SizedRanges, encode_attempts
-from braid.kernel.limits import ENVELOPE_ATTEMPTS_MAX
+from braid.kernel.limits.envelope import ENVELOPE_ATTEMPTS_MAX
 from braid.kernel.progress_fields import Cursor, EnvelopeFields
 from braid.kernel.ranges import EMPTY
 

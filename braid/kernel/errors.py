@@ -9,7 +9,7 @@ from enum import Enum
 from numbers import Real
 from typing import ClassVar
 
-from braid.kernel.limits_retries import RETRY_AFTER_SECONDS_MAX
+from braid.kernel.limits.client import RETRY_AFTER_SECONDS_MAX
 
 
 class Code(Enum):

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from braid.kernel.errors import Invalid
-from braid.kernel.limits import REJECTED_RANGES_KEPT_MAX
+from braid.kernel.limits.envelope import REJECTED_RANGES_KEPT_MAX
 from braid.kernel.ports import Fingerprint
 from braid.kernel.progress_fields import Attempts, Cursor, EnvelopeFields, LaneShare
 from braid.kernel.ranges import EMPTY, Ranges

@@ -13,7 +13,7 @@ from braid.kernel.envelope_body import check, read_body, write_body
 from braid.kernel.envelope_fit import cut, reductions, whole
 from braid.kernel.envelope_ranges import OFFSET_MAX
 from braid.kernel.errors import Invalid
-from braid.kernel.limits_progress import SPILL_BYTES_MAX, SPILL_RETENTION_MS
+from braid.kernel.limits.envelope import SPILL_BYTES_MAX, SPILL_RETENTION_MS
 from braid.kernel.ports import TopicPartition
 from braid.kernel.progress_fields import EnvelopeFields, SpillPointer
 

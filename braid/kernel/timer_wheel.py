@@ -9,7 +9,7 @@ from collections.abc import Hashable
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from braid.kernel.errors import Exhausted, Invalid
-from braid.kernel.limits import TIMERS_MAX
+from braid.kernel.limits.envelope import TIMERS_MAX
 
 Key = TypeVar("Key", bound=Hashable)
 

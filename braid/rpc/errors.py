@@ -22,7 +22,7 @@ from braid.kernel.errors import (
     Unavailable,
     Unsupported,
 )
-from braid.kernel.limits import ERROR_TEXT_BYTES_MAX, RETRY_HINT_SECONDS
+from braid.kernel.limits.rpc import ERROR_TEXT_BYTES_MAX, RETRY_HINT_SECONDS
 
 DOMAIN: Final = "braid"
 DETAILS_KEY: Final = "grpc-status-details-bin"

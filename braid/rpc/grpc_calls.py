@@ -7,7 +7,7 @@ from typing import TypeVar
 import grpc
 
 from braid.kernel.errors import BraidError, Unavailable
-from braid.kernel.limits import STREAM_CLOSE_SECONDS
+from braid.kernel.limits.rpc import STREAM_CLOSE_SECONDS
 from braid.kernel.ports import CallOptions
 from braid.rpc.grpc_wire import CLIENT_OPTIONS, END_MARK, END_MARK_KEY, call_metadata, error_of
 from braid.rpc.inbox import Inbox

@@ -9,7 +9,7 @@ from typing import Final, TypeAlias, cast
 import grpc
 
 from braid.kernel.errors import BraidError, DeadlineExceeded, Invalid, Unavailable
-from braid.kernel.limits import (
+from braid.kernel.limits.rpc import (
     BROKEN_STREAM_NOTICE_SECONDS,
     BROKEN_STREAM_NOTICES_MAX,
     MESSAGE_BYTES_MAX,

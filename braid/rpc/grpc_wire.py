@@ -7,7 +7,7 @@ import grpc
 from google.rpc.status_pb2 import Status
 
 from braid.kernel.errors import BraidError, Invalid, Unavailable
-from braid.kernel.limits import (
+from braid.kernel.limits.rpc import (
     CALLS_PENDING_MAX,
     KEEPALIVE_INTERVAL_SECONDS,
     KEEPALIVE_TIMEOUT_SECONDS,

@@ -4,7 +4,7 @@ import asyncio
 from collections import deque
 
 from braid.kernel.errors import BraidError
-from braid.kernel.limits import STREAM_INBOX_MESSAGES_MAX
+from braid.kernel.limits.rpc import STREAM_INBOX_MESSAGES_MAX
 
 
 class Inbox:

@@ -11,7 +11,7 @@ from contextvars import Context
 from typing import Final
 
 from braid.kernel.errors import BraidError, Unavailable
-from braid.kernel.limits import KEEPALIVE_INTERVAL_SECONDS, KEEPALIVE_TIMEOUT_SECONDS, STREAM_INBOX_MESSAGES_MAX
+from braid.kernel.limits.rpc import KEEPALIVE_INTERVAL_SECONDS, KEEPALIVE_TIMEOUT_SECONDS, STREAM_INBOX_MESSAGES_MAX
 from braid.kernel.ports import Caller, Clock, Randomness, RpcService
 from braid.rpc.inbox import Inbox
 

@@ -10,7 +10,7 @@ from contextlib import aclosing
 from typing import TypeVar, cast
 
 from braid.kernel.errors import BraidError, DeadlineExceeded, Exhausted, Unavailable, Unsupported
-from braid.kernel.limits import MESSAGE_BYTES_MAX, STREAM_CLOSE_SECONDS
+from braid.kernel.limits.rpc import MESSAGE_BYTES_MAX, STREAM_CLOSE_SECONDS
 from braid.kernel.ports import (
     Caller,
     CallOptions,

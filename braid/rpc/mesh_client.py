@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from braid.api.mesh.v1.endpoint_pb2 import ListEndpointsRequest, ListEndpointsResponse
 from braid.kernel.errors import BraidError, ClusterUnavailable, DeadlineExceeded, NotLeader, Unavailable, Unsupported
-from braid.kernel.limits import (
+from braid.kernel.limits.rpc import (
     CHANNELS_KEPT_MAX,
     LEADER_PROBE_SECONDS,
     LEADER_WAIT_SECONDS,

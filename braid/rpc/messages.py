@@ -6,7 +6,7 @@ from typing import TypeVar, cast
 from google.protobuf.message import DecodeError, Message
 
 from braid.kernel.errors import Exhausted, Invalid
-from braid.kernel.limits import MESSAGE_BYTES_MAX
+from braid.kernel.limits.rpc import MESSAGE_BYTES_MAX
 
 T = TypeVar("T")
 

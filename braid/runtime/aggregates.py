@@ -15,7 +15,9 @@ from typing import Final, NamedTuple, TypeVar, cast
 
 from braid.kernel.decider import Context
 from braid.kernel.errors import BraidError, Compacted, Conflict, CorruptHistory, Fenced, NotLeader, Unavailable
-from braid.kernel.limits import APPEND_BYTES_MAX, APPEND_EVENTS_MAX, DECIDE_RETRIES_MAX, LOADS_AT_ONCE
+from braid.kernel.limits.rpc import DECIDE_RETRIES_MAX
+from braid.kernel.limits.runtime import LOADS_AT_ONCE
+from braid.kernel.limits.store import APPEND_BYTES_MAX, APPEND_EVENTS_MAX
 from braid.kernel.ports import Batch, EventStore, HistoryId, Host, Loaded
 from braid.runtime.archive.log import ArchiveLog
 from braid.runtime.archive.shelf import Shelf

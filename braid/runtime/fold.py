@@ -11,7 +11,8 @@ from typing import NamedTuple
 from braid.archive.chain import Mark, is_mark
 from braid.kernel.decider import Context, PiecewiseCodec
 from braid.kernel.errors import Compacted, CorruptHistory
-from braid.kernel.limits import REQUESTS_REMEMBERED_MAX, SNAPSHOT_EVERY_EVENTS
+from braid.kernel.limits.runtime import REQUESTS_REMEMBERED_MAX
+from braid.kernel.limits.store import SNAPSHOT_EVERY_EVENTS
 from braid.kernel.ports import HistoryId, Loaded, Snapshot
 from braid.runtime.kinds import Kind, RecordedEvent
 

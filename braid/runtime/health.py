@@ -13,7 +13,7 @@ import grpc
 from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 from grpc_health.v1.health_pb2_grpc import HealthStub
 
-from braid.kernel.limits import HEALTH_PROBE_SECONDS
+from braid.kernel.limits.runtime import HEALTH_PROBE_SECONDS
 
 LISTEN_VARIABLE: Final = "BRAID_LISTEN"
 _ANYWHERE: Final = ("0.0.0.0", "::", "[::]")  # addresses to listen on, not to connect to

@@ -13,7 +13,7 @@ from typing import Final, Generic, TypeVar, cast
 from braid.archive.chain import root
 from braid.archive.names import SegmentName, short
 from braid.kernel.errors import ArchiveDamaged
-from braid.kernel.limits_archive import ARCHIVE_SEGMENT_EVENTS, PAST_STORY_EVENTS
+from braid.kernel.limits.archive import ARCHIVE_SEGMENT_EVENTS, PAST_STORY_EVENTS
 from braid.kernel.ports import EventStore, HistoryId
 from braid.runtime.archive.kept import Kept
 from braid.runtime.archive.line import Gap, Part, trace

@@ -10,7 +10,8 @@ from typing import TypeVar
 
 from braid.kernel.errors import CorruptHistory, Fenced, NotLeader, Unavailable
 from braid.kernel.ids import make_epoch
-from braid.kernel.limits import DRAIN_SECONDS, SESSION_TTL_SECONDS, STORE_CALL_SECONDS
+from braid.kernel.limits.runtime import DRAIN_SECONDS
+from braid.kernel.limits.store import SESSION_TTL_SECONDS, STORE_CALL_SECONDS
 from braid.kernel.ports import Endpoint, EventStore, Host, Leader, RpcServer, RpcTransport, Session
 from braid.rpc.mesh_client import Directory, KnownEndpoint, ServiceClient
 from braid.runtime.aggregates import Aggregates

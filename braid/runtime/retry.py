@@ -1,6 +1,6 @@
 """Waiting between attempts: exponential, jittered, bounded. No decisions about what to attempt."""
 
-from braid.kernel.limits import STORE_RETRY_SECONDS
+from braid.kernel.limits.runtime import STORE_RETRY_SECONDS
 from braid.kernel.ports import Host
 
 

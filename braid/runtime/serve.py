@@ -13,13 +13,8 @@ from prometheus_client import start_http_server
 
 from braid.host.system import system_host
 from braid.kernel.errors import BraidError, Unavailable
-from braid.kernel.limits import (
-    DRAIN_SECONDS,
-    LOOP_LAG_INTERVAL_SECONDS,
-    PARENT_POLL_SECONDS,
-    SHUTDOWN_SECONDS,
-    STORE_CALL_SECONDS,
-)
+from braid.kernel.limits.runtime import DRAIN_SECONDS, LOOP_LAG_INTERVAL_SECONDS, PARENT_POLL_SECONDS, SHUTDOWN_SECONDS
+from braid.kernel.limits.store import STORE_CALL_SECONDS
 from braid.kernel.ports import Host
 from braid.rpc.grpc_transport import GrpcTransport
 from braid.runtime.opening import open_archive, open_store

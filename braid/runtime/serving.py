@@ -17,14 +17,9 @@ from braid.api.mesh.v1.event_pb2 import (
     WatchEventsRequest,
 )
 from braid.kernel.errors import BraidError, Invalid, NotLeader
-from braid.kernel.limits import (
-    EVENTS_PAGE_BYTES_MAX,
-    EVENTS_SCAN_MAX,
-    LEADER_WAIT_LOOK_SECONDS,
-    LEADER_WAIT_SECONDS,
-    PAGE_SIZE_DEFAULT,
-    PAGE_SIZE_MAX,
-)
+from braid.kernel.limits.names import PAGE_SIZE_MAX
+from braid.kernel.limits.rpc import LEADER_WAIT_LOOK_SECONDS, LEADER_WAIT_SECONDS
+from braid.kernel.limits.runtime import EVENTS_PAGE_BYTES_MAX, EVENTS_SCAN_MAX, PAGE_SIZE_DEFAULT
 from braid.kernel.ports import (
     Caller,
     DuplexHandler,

@@ -18,8 +18,8 @@ from pydantic_settings import (
 
 from braid.kernel.errors import Invalid
 from braid.kernel.ids import check_name
-from braid.kernel.limits import SESSION_TTL_SECONDS
-from braid.kernel.limits_archive import ARCHIVE_RETENTION_DAYS
+from braid.kernel.limits.archive import ARCHIVE_RETENTION_DAYS
+from braid.kernel.limits.store import SESSION_TTL_SECONDS
 
 CONFIG_VARIABLE = "BRAID_CONFIG"
 _WRONG_USAGE = 2

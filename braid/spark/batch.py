@@ -13,10 +13,11 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from braid.client.mesh import connect
 from braid.client.reading.channel_addresses import ChannelPlace, channel_places
 from braid.client.reading.range_reader import offsets_of
-from braid.kernel import limits
 from braid.kernel.errors import ClusterUnavailable, Invalid, OffsetOutOfRange
 from braid.kernel.ids import ChannelId, LeaseId
+from braid.kernel.limits.planning import SPARK_WAIT_NOTICE_SECONDS
 from braid.kernel.ports import OffsetAt, TopicPartition
+from braid.spark.limits import SPARK_PLAN_RETRY_SECONDS
 from braid.spark.options import Position, ReadOptions
 from braid.spark.plan import LogRange, split
 from braid.spark.worker import read_ranges
@@ -134,10 +135,10 @@ async def _ask_patiently(options: ReadOptions, places: _Places) -> dict[LeaseId,
             if now - begun > options.cluster_wait_seconds:
                 remedy = "mend the cluster, or raise the option clusterWaitSeconds"
                 raise ClusterUnavailable(f"cluster {cluster} is away: {error.message}", remedy=remedy) from error
-            if now - noticed > limits.SPARK_WAIT_NOTICE_SECONDS:
+            if now - noticed > SPARK_WAIT_NOTICE_SECONDS:
                 _log.warning("waiting for cluster %s since %.0f s: %s", cluster, now - begun, error)
                 noticed = now
-            await asyncio.sleep(limits.SPARK_PLAN_RETRY_SECONDS)
+            await asyncio.sleep(SPARK_PLAN_RETRY_SECONDS)
 
 
 async def _ask(options: ReadOptions, places: _Places) -> dict[LeaseId, _Offsets]:

@@ -8,7 +8,7 @@ import ctypes
 import sys
 from typing import Final
 
-from braid.kernel import limits
+from braid.spark.limits import SPARK_KEPT_BYTES, SPARK_KEPT_PIECE_BYTES
 
 _TRIM_THRESHOLD: Final = -1  # of mallopt(3)
 _MMAP_THRESHOLD: Final = -3
@@ -29,5 +29,5 @@ def _told() -> bool:
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is None:
         return False
-    largest = mallopt(_MMAP_THRESHOLD, limits.SPARK_KEPT_PIECE_BYTES)
-    return bool(largest and mallopt(_TRIM_THRESHOLD, limits.SPARK_KEPT_BYTES))
+    largest = mallopt(_MMAP_THRESHOLD, SPARK_KEPT_PIECE_BYTES)
+    return bool(largest and mallopt(_TRIM_THRESHOLD, SPARK_KEPT_BYTES))

@@ -12,9 +12,11 @@ from datetime import UTC, datetime
 from typing import Final
 
 from braid.client.records.where import Where
-from braid.kernel import limits
 from braid.kernel.errors import Invalid, Unsupported
 from braid.kernel.ids import LeaseId, check_name
+from braid.kernel.limits.client import DELIVERY_TIMEOUT_SECONDS
+from braid.kernel.limits.leases import LEASE_MS_DEFAULT, LEASE_MS_MAX, LEASE_MS_MIN
+from braid.spark.limits import SPARK_CLUSTER_WAIT_SECONDS
 
 EARLIEST: Final = "earliest"
 LATEST: Final = "latest"
@@ -85,8 +87,8 @@ class ReadOptions:
     max_offsets_per_trigger: int = 0
     fail_on_data_loss: bool = True
     include_headers: bool = False
-    cluster_wait_seconds: float = limits.SPARK_CLUSTER_WAIT_SECONDS
-    lease_seconds: float = limits.LEASE_MS_DEFAULT / 1000
+    cluster_wait_seconds: float = SPARK_CLUSTER_WAIT_SECONDS
+    lease_seconds: float = LEASE_MS_DEFAULT / 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +105,7 @@ class WriteOptions:
     mesh: MeshOptions
     lane: str = ""
     compression: str | None = None
-    delivery_timeout_seconds: float = limits.DELIVERY_TIMEOUT_SECONDS
+    delivery_timeout_seconds: float = DELIVERY_TIMEOUT_SECONDS
 
 
 def batch_options(options: Mapping[str, str]) -> ReadOptions:
@@ -118,7 +120,7 @@ def batch_options(options: Mapping[str, str]) -> ReadOptions:
         min_partitions=given.whole("minPartitions"),
         fail_on_data_loss=given.flag("failOnDataLoss", True),
         include_headers=given.flag("includeHeaders", False),
-        cluster_wait_seconds=given.positive("clusterWaitSeconds", limits.SPARK_CLUSTER_WAIT_SECONDS),
+        cluster_wait_seconds=given.positive("clusterWaitSeconds", SPARK_CLUSTER_WAIT_SECONDS),
     )
 
 
@@ -142,9 +144,9 @@ def stream_options(options: Mapping[str, str]) -> ReadOptions:
             field="startingOffsets",
             remedy='use "earliest", "latest" or startingTimestamp, and `braid reset group` for a group with progress',
         )
-    lease_seconds = given.number("leaseSeconds", limits.LEASE_MS_DEFAULT / 1000)
-    if not limits.LEASE_MS_MIN <= lease_seconds * 1000 <= limits.LEASE_MS_MAX:
-        within = f"{limits.LEASE_MS_MIN / 1000:g} to {limits.LEASE_MS_MAX / 1000:g}"
+    lease_seconds = given.number("leaseSeconds", LEASE_MS_DEFAULT / 1000)
+    if not LEASE_MS_MIN <= lease_seconds * 1000 <= LEASE_MS_MAX:
+        within = f"{LEASE_MS_MIN / 1000:g} to {LEASE_MS_MAX / 1000:g}"
         raise Invalid(f"{lease_seconds:g} is out of range", field="leaseSeconds", remedy=f"use {within}")
     return ReadOptions(
         mesh=_mesh(given),
@@ -157,7 +159,7 @@ def stream_options(options: Mapping[str, str]) -> ReadOptions:
         min_partitions=given.whole("minPartitions"),
         fail_on_data_loss=given.flag("failOnDataLoss", True),
         include_headers=given.flag("includeHeaders", False),
-        cluster_wait_seconds=given.positive("clusterWaitSeconds", limits.SPARK_CLUSTER_WAIT_SECONDS),
+        cluster_wait_seconds=given.positive("clusterWaitSeconds", SPARK_CLUSTER_WAIT_SECONDS),
     )
 
 
@@ -172,7 +174,7 @@ def write_options(options: Mapping[str, str]) -> WriteOptions:
         mesh=_mesh(given),
         lane=check_name(lane, "lane") if lane else "",
         compression=None if compression == "none" else compression,
-        delivery_timeout_seconds=given.positive("deliveryTimeoutSeconds", limits.DELIVERY_TIMEOUT_SECONDS),
+        delivery_timeout_seconds=given.positive("deliveryTimeoutSeconds", DELIVERY_TIMEOUT_SECONDS),
     )
 
 

@@ -27,10 +27,16 @@ from braid.client.consumer_settings import ConsumerSettings, Start
 from braid.client.mesh import Mesh, connect
 from braid.client.planning.planner import Offer, PlannerSession
 from braid.client.reading.channel_addresses import ChannelPlace, channel_places
-from braid.kernel import limits
 from braid.kernel.errors import Invalid, NotFound, OffsetOutOfRange, Unavailable
 from braid.kernel.ids import ChannelId, LeaseId
+from braid.kernel.limits.planning import (
+    SPARK_CLOSE_SECONDS,
+    SPARK_SETTLE_POLL_SECONDS,
+    SPARK_SETTLE_SECONDS,
+    SPARK_SHORT_LOG_SECONDS,
+)
 from braid.spark.batch import RangePartition
+from braid.spark.limits import SPARK_PLAN_RETRY_SECONDS, SPARK_RETIRED_LOOK_SECONDS, SPARK_TASK_ROWS_MIN
 from braid.spark.loop import process_loop
 from braid.spark.options import ReadOptions
 from braid.spark.plan import LogRange, gather, split
@@ -74,7 +80,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return []
         wanted = self._options.min_partitions
         ranges = split(process_loop().call(_planner(self._options).ranges(ended)), wanted)
-        return [RangePartition(task) for task in gather(ranges, 0 if wanted else limits.SPARK_TASK_ROWS_MIN)]
+        return [RangePartition(task) for task in gather(ranges, 0 if wanted else SPARK_TASK_ROWS_MIN)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one task; runs in a worker."""
@@ -177,12 +183,12 @@ class Planner:
         self, session: PlannerSession, answered: Callable[[Mapping[LeaseId, Offer]], bool]
     ) -> Mapping[LeaseId, Offer]:
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + limits.SPARK_SETTLE_SECONDS
+        deadline = loop.time() + SPARK_SETTLE_SECONDS
         while not answered(offers := await session.offers()):
             if loop.time() > deadline:
                 _log.warning("this run ends without leases whose clusters do not answer; the next one reads them")
                 break
-            await asyncio.sleep(limits.SPARK_SETTLE_POLL_SECONDS)
+            await asyncio.sleep(SPARK_SETTLE_POLL_SECONDS)
         return offers
 
     async def _retired(self, begun: Positions) -> set[ChannelId]:
@@ -190,11 +196,11 @@ class Planner:
         held = {lease.id.channel for lease in (self._session.held if self._session is not None else ())}
         idle = {lease.channel for lease in begun.batches} - held
         now = asyncio.get_running_loop().time()
-        if not idle or now - self._looked_at < limits.SPARK_RETIRED_LOOK_SECONDS:
+        if not idle or now - self._looked_at < SPARK_RETIRED_LOOK_SECONDS:
             return set()
         self._looked_at = now
         try:
-            async with asyncio.timeout(limits.SPARK_PLAN_RETRY_SECONDS):
+            async with asyncio.timeout(SPARK_PLAN_RETRY_SECONDS):
                 registry = (await self._connected()).service("registry")
                 found = await channel_places(registry, self._options.mesh.stream, self._options.lanes)
         except (Unavailable, TimeoutError):
@@ -268,7 +274,7 @@ class Planner:
                 if asyncio.get_running_loop().time() - begun > self._options.cluster_wait_seconds:
                     raise
                 _log.warning("the registry is waited for, it knows where %s lies: %s", channel, error)
-                await asyncio.sleep(limits.SPARK_PLAN_RETRY_SECONDS)
+                await asyncio.sleep(SPARK_PLAN_RETRY_SECONDS)
         self._places.update({place.channel: place for place in found})
         if str(channel) not in self._places:
             raise NotFound(
@@ -286,7 +292,7 @@ class Planner:
         replaced = begun.replaced(offers)
         short = begun.short(offers) - replaced
         self._short_since = {lease: self._short_since.get(lease, now) for lease in short}
-        late = {lease for lease, since in self._short_since.items() if now - since > limits.SPARK_SHORT_LOG_SECONDS}
+        late = {lease for lease, since in self._short_since.items() if now - since > SPARK_SHORT_LOG_SECONDS}
         for lease in sorted(replaced | late):
             end, why = begun.ends[lease], f"its log ends at {offers[lease].end}"
             why = "it is another log, made anew" if lease in replaced else why
@@ -332,7 +338,7 @@ def _close() -> None:
             continue
         closing = process_loop().submit(planner.close())
         try:
-            closing.result(limits.SPARK_CLOSE_SECONDS)
+            closing.result(SPARK_CLOSE_SECONDS)
         except TimeoutError:
             _log.warning("leases could not be given back in time; they will run out")
 

@@ -15,9 +15,9 @@ import pyarrow as pa
 from braid.client.mesh import connect
 from braid.client.planning.quarantine import quarantine
 from braid.client.reading.range_reader import Bounds, RangeColumns, RangeReader, RangeRecords, open_range_reader
-from braid.kernel import limits
 from braid.kernel.errors import BraidError, NotFound, OffsetOutOfRange, Refused
 from braid.kernel.ports import DamagedBatch, TopicPartition
+from braid.spark.limits import SPARK_READ_RECORDS, SPARK_READERS_MAX, SPARK_TASK_ROWS_MIN
 from braid.spark.loop import ProcessLoop, process_loop
 from braid.spark.memory import keep_freed_memory
 from braid.spark.options import ReadOptions
@@ -32,7 +32,7 @@ _readers: "OrderedDict[_Key, RangeReader]" = OrderedDict()
 def read_ranges(options: ReadOptions, logs: Sequence[LogRange]) -> Iterator[pa.RecordBatch]:
     """The rows of a task's ranges, small ones of one topic at once; raises what `read_range` does."""
     keep_freed_memory()
-    for group in beside(logs, limits.SPARK_TASK_ROWS_MIN):
+    for group in beside(logs, SPARK_TASK_ROWS_MIN):
         left = (yield from _read_together(options, group)) if len(group) > 1 else group
         for log in left:
             yield from read_range(options, log)
@@ -121,7 +121,7 @@ async def _begin(reader: RangeReader, partition: TopicPartition, start: int, end
 
 async def _next(reader: RangeReader, options: ReadOptions, end: int) -> RangeRecords | RangeColumns | None:
     """Records as objects only where all their headers are rows' too: columns cost a third. None beyond the end."""
-    rows_max = max(1, min(limits.SPARK_READ_RECORDS, end - reader.position))
+    rows_max = max(1, min(SPARK_READ_RECORDS, end - reader.position))
     if options.include_headers:
         return await reader.read(rows_max)
     return await reader.read_columns(rows_max, column_headers(options.where))
@@ -164,7 +164,7 @@ async def _reader(options: ReadOptions, log: LogRange) -> RangeReader:
             wait_seconds=options.cluster_wait_seconds,
         )
     _readers.move_to_end(key)
-    while len(_readers) > limits.SPARK_READERS_MAX:
+    while len(_readers) > SPARK_READERS_MAX:
         _, oldest = _readers.popitem(last=False)
         await asyncio.shield(oldest.close())
     return _readers[key]

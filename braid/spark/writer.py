@@ -17,8 +17,8 @@ from pyspark.sql.types import ArrayType, BinaryType, DataType, StringType, Struc
 from braid.client.mesh import Mesh, connect
 from braid.client.producing.producer import Producer
 from braid.client.records.outgoing import Outgoing
-from braid.kernel import limits
 from braid.kernel.errors import Invalid
+from braid.spark.limits import SPARK_WRITE_RECORDS
 from braid.spark.loop import process_loop
 from braid.spark.options import WriteOptions
 
@@ -98,8 +98,8 @@ def write_rows(options: WriteOptions, batches: Iterator[pa.RecordBatch]) -> int:
     producer = loop.call(_producer(options))
     written = 0
     for batch in batches:
-        for start in range(0, batch.num_rows, limits.SPARK_WRITE_RECORDS):
-            outgoing = outgoing_rows(batch.slice(start, limits.SPARK_WRITE_RECORDS), options.lane)
+        for start in range(0, batch.num_rows, SPARK_WRITE_RECORDS):
+            outgoing = outgoing_rows(batch.slice(start, SPARK_WRITE_RECORDS), options.lane)
             written += len(loop.call(producer.send_many(outgoing)))
     return written
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from braid.kernel.errors import CorruptHistory, Exhausted, Invalid
-from braid.kernel.limits import APPEND_BYTES_MAX, APPEND_EVENTS_MAX
+from braid.kernel.limits.store import APPEND_BYTES_MAX, APPEND_EVENTS_MAX
 from braid.kernel.ports import HistoryId, Snapshot
 
 

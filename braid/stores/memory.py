@@ -8,7 +8,7 @@ from enum import Enum
 from typing import TypeVar
 
 from braid.kernel.errors import OutcomeUnknown, StoreUnavailable
-from braid.kernel.limits import STORE_CALL_SECONDS
+from braid.kernel.limits.store import STORE_CALL_SECONDS
 from braid.kernel.ports import Appended, Batch, Endpoint, Fence, HistoryId, Host, Leader, Loaded, Session, Snapshot
 from braid.stores.batches import check_append
 from braid.stores.memory_server import MemoryStoreServer

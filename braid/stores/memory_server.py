@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from braid.kernel.errors import Compacted, Conflict, CorruptHistory, Fenced, Invalid
-from braid.kernel.limits import WATCH_KEEP_REVISIONS, WATCH_PAGE_BATCHES
-from braid.kernel.limits_marks import RESTORE_REVISION_GAP
+from braid.kernel.limits.registry import RESTORE_REVISION_GAP
+from braid.kernel.limits.store import WATCH_KEEP_REVISIONS, WATCH_PAGE_BATCHES
 from braid.kernel.ports import Appended, Batch, Clock, Endpoint, Fence, HistoryId, Leader, Loaded, Snapshot
 from braid.stores.batches import check_append, whole_tail
 from braid.stores.session import session_over

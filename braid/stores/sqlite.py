@@ -11,12 +11,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from braid.kernel.errors import CorruptHistory, OutcomeUnknown, StoreUnavailable
-from braid.kernel.limits import (
-    SQLITE_CAMPAIGN_POLL_SECONDS,
-    SQLITE_POLL_SECONDS,
-    STORE_CALL_SECONDS,
-)
-from braid.kernel.limits_marks import RESTORE_REVISION_GAP
+from braid.kernel.limits.registry import RESTORE_REVISION_GAP
+from braid.kernel.limits.store import SQLITE_CAMPAIGN_POLL_SECONDS, SQLITE_POLL_SECONDS, STORE_CALL_SECONDS
 from braid.kernel.ports import Appended, Batch, Endpoint, Fence, HistoryId, Host, Leader, Loaded, Session, Snapshot
 from braid.stores import sqlite_histories as histories
 from braid.stores import sqlite_leadership as leadership

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from braid.kernel.errors import OutcomeUnknown, StoreUnavailable
-from braid.kernel.limits import (
+from braid.kernel.limits.store import (
     SESSION_TTL_SECONDS,
     SQLITE_BUSY_POLL_SECONDS,
     SQLITE_LOCK_BREAK_SECONDS,

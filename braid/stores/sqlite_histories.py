@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from braid.kernel.errors import Compacted, Conflict, CorruptHistory, Fenced, Invalid
-from braid.kernel.limits import WATCH_KEEP_REVISIONS, WATCH_PAGE_BATCHES
+from braid.kernel.limits.store import WATCH_KEEP_REVISIONS, WATCH_PAGE_BATCHES
 from braid.kernel.ports import Appended, Batch, Fence, HistoryId, Loaded, Snapshot
 from braid.stores.batches import whole_tail
 from braid.stores.sqlite_process import boot_id

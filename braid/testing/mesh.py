@@ -19,9 +19,9 @@ from braid.client.producing.route_session import Reach
 from braid.client.producing.routes import ActiveChannel, RouteTable
 from braid.client.producing.settings import ProducerSettings
 from braid.kafka.memory import MemoryKafka
-from braid.kernel import limits
 from braid.kernel.errors import BraidError, NotFound, Unavailable
 from braid.kernel.ids import DLQ_LANE
+from braid.kernel.limits.client import ROUTE_GRACE_SECONDS
 from braid.kernel.ports import Committed, KafkaRecord, TopicPartition
 from braid.kernel.resumptions import Resumption
 from braid.testing.clock import ManualClock, manual_host
@@ -213,7 +213,7 @@ class MemoryMesh(MeshOfStreams):
     async def _changed(self) -> None:
         for group in self._groups.values():
             group.split()
-        await self.clock.advance(2 * limits.ROUTE_GRACE_SECONDS)
+        await self.clock.advance(2 * ROUTE_GRACE_SECONDS)
 
     def _check_cluster(self, cluster: str) -> None:
         if cluster not in self._clusters:

@@ -8,8 +8,8 @@ from braid.client.membership.lease_session import LeaseListener
 from braid.client.producing.routes import cluster_address
 from braid.client.records.delivery import Held
 from braid.kafka.memory import MemoryKafka
-from braid.kernel import limits
 from braid.kernel.ids import LeaseId, make_epoch
+from braid.kernel.limits.leases import REVOKE_DEADLINE_SECONDS
 from braid.kernel.ports import Generation, TopicPartition
 from braid.testing.streams import DLQ_LANE, Channel
 
@@ -44,7 +44,7 @@ class Group:
                 granted.setdefault(target.member_id, []).append(self._grant(lease, channel, target))
             elif lease not in self.revoking:
                 self.revoking[lease] = None
-                holder.listener.revoked(holder.held[lease], limits.REVOKE_DEADLINE_SECONDS)
+                holder.listener.revoked(holder.held[lease], REVOKE_DEADLINE_SECONDS)
         for member in list(self.members):
             if member.member_id in granted:
                 member.listener.granted(granted[member.member_id])

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 
 from braid.client.producing.routes import ActiveChannel, RouteTable, cluster_address
 from braid.kafka.memory import MemoryKafka
-from braid.kernel import limits
 from braid.kernel.errors import BraidError, NotFound
 from braid.kernel.ids import ChannelId
+from braid.kernel.limits.client import RECORD_BYTES_MAX_DEFAULT
 
 PREFIX = "braid."
 DLQ_LANE = "dlq"
@@ -136,5 +136,5 @@ class Streams:
             for lane, channels in stream.channels.items()
         }
         clusters = {name: cluster_address(name, self._kafka.named(name).bootstrap) for name in self._clusters}
-        size = limits.RECORD_BYTES_MAX_DEFAULT
+        size = RECORD_BYTES_MAX_DEFAULT
         return RouteTable(stream.name, stream.revision, lanes, clusters, size, dict(stream.planned))

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Final
 
 from braid.kernel.errors import BraidError, Unavailable
-from braid.kernel.limits import ARCHIVE_SECONDS, ARCHIVES_KEPT_MAX
 from devmesh.blueprint import CLUSTER_PORT
+from devmesh.limits import ARCHIVE_SECONDS, ARCHIVES_KEPT_MAX
 from devmesh.processes.brokers import KafkaBroker
 from devmesh.processes.ports import PortClaims
 from devmesh.toolchain.cache import resolving

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Final
 
 from braid.kernel.errors import BraidError, Unavailable
-from braid.kernel.limits import ARCHIVE_SECONDS
 from devmesh.archives.making import Say, ensure
+from devmesh.limits import ARCHIVE_SECONDS
 from devmesh.toolchain.class_archive import entry_of, sharing_options
 from devmesh.toolchain.java import SHORT_LIVED_JVM, java_binary
 

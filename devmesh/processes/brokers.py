@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from braid.kernel.errors import Refused, Unavailable
-from braid.kernel.limits import BROKER_POLL_SECONDS, BROKER_STOP_SECONDS
 from devmesh.blueprint import (
     BROKER_HEAP_MB,
     METADATA_ANSWER_BYTES,
@@ -25,6 +24,7 @@ from devmesh.blueprint import (
     BrokerPlace,
     broker_settings,
 )
+from devmesh.limits import BROKER_POLL_SECONDS, BROKER_STOP_SECONDS
 from devmesh.processes.guard import spawn_guarded
 from devmesh.processes.storage import format_directory, is_formatted, new_kafka_id, properties_text
 from devmesh.toolchain.class_archive import archive_options

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Final
 
 from braid.kernel.errors import NotFound, Unavailable
-from braid.kernel.limits import BROKER_POLL_SECONDS, BROKER_STOP_SECONDS, DEV_CLUSTER_STOP_SECONDS, DEV_STEP_SECONDS
 from devmesh.blueprint import broker_names, controller_nodes
 from devmesh.config import ZONES
+from devmesh.limits import BROKER_POLL_SECONDS, BROKER_STOP_SECONDS, DEV_CLUSTER_STOP_SECONDS, DEV_STEP_SECONDS
 from devmesh.processes.brokers import KafkaBroker, Peers
 from devmesh.processes.replication import ask_copies
 from devmesh.processes.storage import kept_cluster_id

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Self
 
 from braid.kernel.errors import Exhausted, Refused
-from braid.kernel.limits import DEV_POLL_SECONDS, DEV_PORT_WAIT_SECONDS, DEV_PORTS_TRIED_MAX
+from devmesh.limits import DEV_POLL_SECONDS, DEV_PORT_WAIT_SECONDS, DEV_PORTS_TRIED_MAX
 
 
 class PortClaims:

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Protocol
 
 from braid.kernel.errors import Refused, Unavailable
-from braid.kernel.limits import DEV_POLL_SECONDS, DEV_STOP_SECONDS
 from devmesh.blueprint import ServicePlace, StorePlace, service_command, service_settings, store_arguments
 from devmesh.files import remove
+from devmesh.limits import DEV_POLL_SECONDS, DEV_STOP_SECONDS
 from devmesh.processes import wall_clock
 from devmesh.processes.guard import spawn_guarded
 

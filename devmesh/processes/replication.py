@@ -8,7 +8,7 @@ import struct
 from typing import Final, NamedTuple
 
 from braid.kernel.errors import Unavailable
-from braid.kernel.limits import DEV_METADATA_BYTES_MAX
+from devmesh.limits import DEV_METADATA_BYTES_MAX
 
 # Metadata about all topics (version 1, correlation id 1, client id "dev").
 ALL_TOPICS_REQUEST: Final = b"\x00\x00\x00\x11" + b"\x00\x03\x00\x01\x00\x00\x00\x01\x00\x03dev\xff\xff\xff\xff"

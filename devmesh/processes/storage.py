@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from braid.kernel.errors import Unavailable
-from braid.kernel.limits import BROKER_FORMAT_SECONDS
 from devmesh.blueprint import BROKER_SETTINGS, BrokerPlace, broker_settings
+from devmesh.limits import BROKER_FORMAT_SECONDS
 from devmesh.toolchain.cache import cache_directory, resolving
 from devmesh.toolchain.jars import KAFKA_VERSION
 from devmesh.toolchain.jvm import FORMAT_CLASS, KafkaJvm

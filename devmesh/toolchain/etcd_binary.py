@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from braid.kernel.errors import BraidError, Unavailable
-from braid.kernel.limits import TOOL_PROBE_SECONDS, TOOL_RESOLVE_SECONDS
+from devmesh.limits import TOOL_PROBE_SECONDS, TOOL_RESOLVE_SECONDS
 from devmesh.toolchain.cache import cache_directory, resolving
 from devmesh.toolchain.installing import install_command
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from braid.kernel.errors import BraidError, Unavailable
-from braid.kernel.limits import TOOL_RESOLVE_SECONDS
+from devmesh.limits import TOOL_RESOLVE_SECONDS
 from devmesh.toolchain.cache import cache_directory, resolving
 from devmesh.toolchain.installing import install_command
 from devmesh.toolchain.java import java_binary

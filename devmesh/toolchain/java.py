@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from braid.kernel.errors import BraidError, Unavailable
-from braid.kernel.limits import TOOL_PROBE_SECONDS
+from devmesh.limits import TOOL_PROBE_SECONDS
 from devmesh.toolchain.installing import install_command
 
 SUPPORTED: Final = (17, 21)

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from braid.kernel.errors import Fenced, Invalid, NotFound
-from braid.kernel.limits import TABLE_BLOCK_BYTES, TABLE_MANIFESTS_KEPT, TABLE_ROW_GROUP_BYTES
+from pipelines.limits import TABLE_BLOCK_BYTES, TABLE_MANIFESTS_KEPT, TABLE_ROW_GROUP_BYTES
 from pipelines.table.manifest import DataFile, Manifest, from_json, names_of, to_json
 from pipelines.table.rows import COLUMNS, SCHEMA, rows_of_bytes
 

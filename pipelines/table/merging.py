@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from braid.kernel.errors import Refused
-from braid.kernel.limits import TABLE_RUN_BYTES, TABLE_SEEN_BLOCK_ENTRIES
+from pipelines.limits import TABLE_RUN_BYTES, TABLE_SEEN_BLOCK_ENTRIES
 from pipelines.table import directory as files
 from pipelines.table import seen
 from pipelines.table.identity import CHUNK_BITS, CHUNK_SEQUENCES

@@ -7,7 +7,7 @@ are merged eight to sixteen at a time, so that a row is rewritten once a tier an
 from collections.abc import Sequence
 from typing import Final
 
-from braid.kernel.limits import (
+from pipelines.limits import (
     TABLE_COMPACT_BYTES_MAX,
     TABLE_COMPACT_FILES_MAX,
     TABLE_COMPACT_FILES_MIN,

@@ -19,7 +19,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from braid.kernel.errors import NotFound
-from braid.kernel.limits import TABLE_MERGE_FILES_MAX
+from pipelines.limits import TABLE_MERGE_FILES_MAX
 from pipelines.table import directory
 from pipelines.table.manifest import Manifest
 from pipelines.table.rows import COLUMNS, ORDER, SCHEMA, merge_sorted

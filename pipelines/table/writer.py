@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Self
 
 from braid.kernel.errors import Invalid
-from braid.kernel.limits import TABLE_RETIRED_SECONDS, TABLE_SEEN_BUCKETS, TABLE_SWEEP_COMMITS
+from pipelines.limits import TABLE_RETIRED_SECONDS, TABLE_SEEN_BUCKETS, TABLE_SWEEP_COMMITS
 from pipelines.table import delta, directory, manifest
 from pipelines.table.manifest import DataFile, Manifest, Staged
 from pipelines.table.merging import MergeJob

@@ -10,7 +10,8 @@ from braid.api.mesh.v1.endpoint_pb2 import ClusterAddress
 from braid.api.registry.v1 import registry_service_pb2 as registry
 from braid.api.registry.v1 import route_pb2, stream_pb2
 from braid.kernel.errors import BraidError, NotFound, Unavailable
-from braid.kernel.limits import REGISTRY_ANSWER_SECONDS, WATCH_SILENCE_SECONDS
+from braid.kernel.limits.leases import REGISTRY_ANSWER_SECONDS
+from braid.kernel.limits.registry import WATCH_SILENCE_SECONDS
 from braid.kernel.ports import Host
 from braid.rpc.mesh_client import ServiceClient
 from braid.runtime.retry import Backoff

@@ -12,7 +12,7 @@ from braid.api.registry.v1 import registry_service_pb2 as registry_api
 from braid.api.registry.v1 import route_pb2, stream_pb2
 from braid.kernel.errors import BraidError, NotFound
 from braid.kernel.ids import DLQ_LANE
-from braid.kernel.limits import WATCH_SILENCE_SECONDS
+from braid.kernel.limits.registry import WATCH_SILENCE_SECONDS
 from braid.kernel.ports import Host
 from braid.rpc.mesh_client import ServiceClient
 from braid.runtime.retry import Backoff

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, TypeVar
 
 from braid.kernel.ids import ASIDE_GROUP
-from braid.kernel.limits import LAG_PROGRESS_MAX, LAG_SLICE_ROWS
+from braid.kernel.limits.lagmon import LAG_PROGRESS_MAX, LAG_SLICE_ROWS
 from braid.kernel.ports import TopicPartition
 from services.lagmon.model.ends import LogEnds
 from services.lagmon.model.lag import LagRow, RowKey

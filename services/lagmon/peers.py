@@ -14,13 +14,9 @@ from braid.api.assigner.v1 import group_pb2
 from braid.api.registry.v1 import cluster_pb2, route_pb2, stream_pb2
 from braid.api.registry.v1 import registry_service_pb2 as registry
 from braid.kernel.errors import BraidError
-from braid.kernel.limits import (
-    LAG_CLUSTERS_SECONDS,
-    LAG_GROUPS_SECONDS,
-    LAG_PEER_PAGES_MAX,
-    PAGE_SIZE_MAX,
-    WATCH_SILENCE_SECONDS,
-)
+from braid.kernel.limits.lagmon import LAG_CLUSTERS_SECONDS, LAG_GROUPS_SECONDS, LAG_PEER_PAGES_MAX
+from braid.kernel.limits.names import PAGE_SIZE_MAX
+from braid.kernel.limits.registry import WATCH_SILENCE_SECONDS
 from braid.kernel.ports import Host
 from braid.rpc.mesh_client import ServiceClient
 from braid.runtime.retry import Backoff

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 from braid.kernel.cursors import live_cursor
 from braid.kernel.envelope import Kind, decode
-from braid.kernel.limits import LAG_PROBE_AGAIN_SECONDS, LAG_STALE_SECONDS, LAG_STALL_SECONDS
+from braid.kernel.limits.lagmon import LAG_PROBE_AGAIN_SECONDS, LAG_STALE_SECONDS, LAG_STALL_SECONDS
 from braid.kernel.progress_fields import EnvelopeFields
 from braid.kernel.ranges import EMPTY, Ranges
 from services.lagmon.model.ends import LogEnds

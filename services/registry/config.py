@@ -2,7 +2,8 @@
 
 from pydantic import Field
 
-from braid.kernel.limits import PROBE_INTERVAL_SECONDS, PROBE_TIMEOUT_SECONDS, PRODUCER_SESSION_SECONDS
+from braid.kernel.limits.health import PROBE_INTERVAL_SECONDS, PROBE_TIMEOUT_SECONDS
+from braid.kernel.limits.leases import PRODUCER_SESSION_SECONDS
 from braid.runtime.settings import Settings
 
 

@@ -27,7 +27,7 @@ from braid.api.registry.v1.registry_service_pb2 import (
     ListStreamsRequest,
     ListStreamsResponse,
 )
-from braid.kernel.limits_drills import DRILL_YOUNG_SECONDS
+from braid.kernel.limits.drill import DRILL_YOUNG_SECONDS
 from tests.support.mesh import running_mesh
 from tests.support.patience import until
 

@@ -18,7 +18,7 @@ from braid.api.registry.v1.registry_service_pb2 import CreateStreamRequest, GetC
 from braid.api.registry.v1.stream_pb2 import LaneSpec, Stream, StreamSpec
 from braid.kafka.protocol.wire import Wire
 from braid.kafka.security import Security
-from braid.kernel.limits import INFLATED_RECORD_BYTES_MAX
+from braid.kernel.limits.kafka import INFLATED_RECORD_BYTES_MAX
 from braid.kernel.ports import DamagedBatch, TopicPartition
 from devmesh.mesh import DevMesh
 from devmesh.processes.brokers import KafkaBroker

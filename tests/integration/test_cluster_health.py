@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from braid.kernel.limits_health import SOLE_WITNESS_SECONDS
+from braid.kernel.limits.health import SOLE_WITNESS_SECONDS
 from devmesh.processes.brokers import KafkaBroker
 from tests.support.brokers import READY_SECONDS, running_broker
 from tests.support.judging import judge

@@ -8,7 +8,7 @@ import pytest
 
 from braid.kafka.cluster import AioKafka
 from braid.kernel.errors import AlreadyExists, BraidError, ClusterUnavailable
-from braid.kernel.limits import KAFKA_CALL_SECONDS
+from braid.kernel.limits.kafka import KAFKA_CALL_SECONDS
 from braid.kernel.ports import KafkaAdmin, TopicPartition
 from devmesh.processes.brokers import KafkaBroker
 from tests.support.brokers import READY_SECONDS, parted_cluster, running_broker

@@ -22,7 +22,7 @@ from braid.api.registry.v1.stream_pb2 import CHANNEL_STATE_DRAINED, LaneSpec, St
 from braid.client.mesh import Mesh, system_ports
 from braid.client.reading.stream_reader import Reader
 from braid.kernel.errors import Invalid, NotFound
-from braid.kernel.limits import REPLAY_BATCH_LETTERS_MAX
+from braid.kernel.limits.dlq import REPLAY_BATCH_LETTERS_MAX
 from devmesh.mesh import DevMesh
 from services.dlq.domain.policy import batch_letters
 from tests.support.grounds import wait_healthy

@@ -19,7 +19,7 @@ from braid.api.assigner.v1 import assigner_service_pb2 as assigner
 from braid.api.assigner.v1 import group_pb2
 from braid.api.registry.v1 import registry_service_pb2 as api
 from braid.api.registry.v1 import stream_pb2
-from braid.kernel.limits import SNAPSHOT_EVERY_EVENTS
+from braid.kernel.limits.store import SNAPSHOT_EVERY_EVENTS
 from devmesh.mesh import DevMesh
 from tests.support.checkers.past import PastAnswers
 from tests.support.commands import CALL_SECONDS, printed

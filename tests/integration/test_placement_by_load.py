@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 import braid
-from braid.kernel.limits import LOAD_SETTLE_SECONDS
+from braid.kernel.limits.placement import LOAD_SETTLE_SECONDS
 from devmesh.mesh import DevMesh
 from tests.support.grounds import wait_healthy
 from tests.support.judging import judge

@@ -11,7 +11,7 @@ import pytest
 
 from braid.host.system import system_host
 from braid.kernel.errors import Fenced, StoreUnavailable
-from braid.kernel.limits import SESSION_TTL_SECONDS
+from braid.kernel.limits.store import SESSION_TTL_SECONDS
 from braid.kernel.ports import Endpoint, HistoryId, Leader, Session
 from braid.stores.sqlite import SqliteStore
 from tests.contract.event_store.harness import check_batches, take

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from braid.kernel.limits_health import SLOW_AFTER_SECONDS, SOLE_WITNESS_SECONDS
+from braid.kernel.limits.health import SLOW_AFTER_SECONDS, SOLE_WITNESS_SECONDS
 from tests.simulation.world import MEMBERS, PRODUCERS, SERVICES, World
 from tests.support.checkers.checking import Instant
 from tests.support.checkers.facts import Acknowledged, Ailing, Fact, Folded

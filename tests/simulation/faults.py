@@ -8,7 +8,7 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from braid.kernel.limits import SESSION_TTL_SECONDS
+from braid.kernel.limits.store import SESSION_TTL_SECONDS
 from braid.stores.memory import Fate
 from tests.simulation.absence import kill_members, members_leave, move_and_reset, move_elsewhere, start_members
 from tests.simulation.ailments import GASP_SECONDS, Ailment, Ailments

@@ -26,7 +26,7 @@ from braid.kafka.memory.clients import MemoryOffsets
 from braid.kafka.memory.groups import Groups
 from braid.kernel.envelope import EncodedCommit, encode
 from braid.kernel.errors import OutcomeUnknown
-from braid.kernel.limits import ENVELOPE_UNITS_DEFAULT
+from braid.kernel.limits.envelope import ENVELOPE_UNITS_DEFAULT
 from braid.kernel.ports import (
     Appended,
     Batch,

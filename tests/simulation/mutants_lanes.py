@@ -8,7 +8,6 @@ from braid.client.delivery import handler_lanes, partition_work, ready_queue
 from braid.client.handling import runner
 from braid.client.mesh import MeshOfStreams
 from braid.client.records.record import Record
-from braid.kernel import limits
 from tests.simulation.mutants import Mutant
 
 FLOOD: Final[dict[str, Any]] = {
@@ -75,7 +74,7 @@ LANE_MUTANTS: Final = (
     Mutant(
         "lanes without turns",
         "I16 lanes",
-        [(partition_work.PartitionWork, "__init__", _one_queue), (limits, "HANDLERS_PER_LANE_MIN", 1_000)],
+        [(partition_work.PartitionWork, "__init__", _one_queue), (handler_lanes, "HANDLERS_PER_LANE_MIN", 1_000)],
         (),
         FLOOD,
     ),

@@ -13,7 +13,7 @@ from braid.archive import names, segment
 from braid.archive.memory import MemoryArchive
 from braid.archive.names import SegmentName
 from braid.kernel.errors import ArchiveDamaged, BraidError
-from braid.kernel.limits_archive import ARCHIVE_PEERS_AGAIN_SECONDS
+from braid.kernel.limits.archive import ARCHIVE_PEERS_AGAIN_SECONDS
 from braid.kernel.ports import HistoryId
 from braid.rpc.memory_transport import MemoryTransport
 from braid.runtime import fold, past

@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager
 from unittest.mock import patch
 
 from braid.api.assigner.v1 import assigner_service_pb2 as api
-from braid.kernel import limits
+from braid.client.consuming import backlogs
 from tests.simulation.applications import GROUP, STREAM
 from tests.simulation.operations import Operation
 from tests.simulation.world import LANES
@@ -23,4 +23,4 @@ def splitting(dice: random.Random) -> Operation:
 
 def early() -> AbstractContextManager[object]:
     """While this is entered, leases hardly behind are split too."""
-    return patch.object(limits, "SPLIT_RECORDS_MIN", _BEHIND_MIN)
+    return patch.object(backlogs, "SPLIT_RECORDS_MIN", _BEHIND_MIN)

@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from braid.kernel.limits_health import SOLE_WITNESS_SECONDS
+from braid.kernel.limits.health import SOLE_WITNESS_SECONDS
 from braid.kernel.ports import HistoryId
 from tests.simulation.ailments import FULL_SECONDS, LATELY_SECONDS, SILENT_SECONDS, HonestHealth
 from tests.simulation.plan import Plan

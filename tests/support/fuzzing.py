@@ -23,7 +23,8 @@ with atheris.instrument_imports(include=["braid.kernel", "braid.kafka"]):
     from braid.kernel.base46341 import pack, unpack
     from braid.kernel.envelope import PREFIX, Kind, decode, encode
     from braid.kernel.errors import Invalid, Unsupported
-    from braid.kernel.limits import ENVELOPE_UNITS_MAX, OFFSET_MAX
+    from braid.kernel.limits.envelope import ENVELOPE_UNITS_MAX
+    from braid.kernel.limits.registry import OFFSET_MAX
     from braid.kernel.ports import Isolation, TopicPartition
     from braid.kernel.progress_fields import EnvelopeFields, SpillPointer
     from braid.kernel.spill import read_spilled, record_key

@@ -12,7 +12,7 @@ from pathlib import Path
 from braid.kafka.batches import large
 from braid.kafka.batches.batch import Inflater
 from braid.kafka.fetching.chunk import Chunk
-from braid.kernel.limits import FETCH_RECORDS_MAX
+from braid.kernel.limits.client import FETCH_RECORDS_MAX
 from braid.kernel.ports import Isolation, TopicPartition
 from tests.support.batches import batch
 from tests.support.bomb_reader import forget_peak, resident

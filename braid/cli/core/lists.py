@@ -5,7 +5,7 @@ from braid.api.assigner.v1 import group_pb2
 from braid.api.registry.v1 import cluster_pb2, stream_pb2
 from braid.api.registry.v1 import registry_service_pb2 as registry_api
 from braid.cli.core.session import Session
-from braid.kernel.limits import PAGE_SIZE_MAX
+from braid.kernel.limits.names import PAGE_SIZE_MAX
 
 
 async def all_channels(session: Session, stream: str = "", cluster: str = "") -> list[stream_pb2.Channel]:

@@ -8,12 +8,13 @@ from typing import Protocol, TypeVar
 
 from braid.api.mesh.v1.endpoint_pb2 import ListEndpointsRequest, ListEndpointsResponse
 from braid.cli.core.endpoints import Endpoint
+from braid.cli.core.limits import CLI_ITEMS_MAX, CLI_PROBE_SECONDS, CLI_READ_SECONDS
 from braid.cli.core.terminal import Terminal
 from braid.cli.core.times import from_ms
 from braid.cli.errors import EXIT_INTERRUPTED, nearest
 from braid.client.mesh import Mesh, Ports, system_ports
 from braid.kernel.errors import BraidError, ClusterUnavailable, DeadlineExceeded, Exhausted, NotFound, Unavailable
-from braid.kernel.limits import CLI_CHANGE_SECONDS, CLI_ITEMS_MAX, CLI_PROBE_SECONDS, CLI_READ_SECONDS
+from braid.kernel.limits.rpc import CLI_CHANGE_SECONDS
 from braid.rpc.mesh_client import KnownEndpoint, ServiceClient
 
 T = TypeVar("T")

@@ -6,9 +6,9 @@ import itertools
 from collections.abc import AsyncIterator, Mapping
 from typing import Final, TextIO
 
+from braid.cli.core.limits import CLI_SPINNER_AFTER_SECONDS, CLI_SPINNER_SECONDS
 from braid.cli.core.output import Format, coloured
 from braid.cli.core.text import printable
-from braid.kernel.limits import CLI_SPINNER_AFTER_SECONDS, CLI_SPINNER_SECONDS
 
 _FRAMES: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _CLEAR: Final = "\r\x1b[2K"

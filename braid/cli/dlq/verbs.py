@@ -8,7 +8,7 @@ import typer
 from braid.cli.core.execution import ContextOption, EndpointOption, OutputOption, execute
 from braid.cli.core.output import parse_format
 from braid.kernel.errors import Invalid
-from braid.kernel.limits import CLI_REJECTED_FETCHED_MAX
+from braid.kernel.limits.envelope import CLI_REJECTED_FETCHED_MAX
 
 _DLQ: Final = """Replay dead letters: send them again, at a rate that is bearable, as a job that survives crashes.
 

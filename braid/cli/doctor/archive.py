@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from braid.cli.core.execution import ContextOption, EndpointOption, execute
+from braid.cli.core.limits import CLI_PROBE_SECONDS
 from braid.cli.errors import EXIT_REFUSED
 from braid.kernel.errors import BraidError, NotFound, Unsupported
-from braid.kernel.limits import CLI_PROBE_SECONDS
-from braid.kernel.limits_archive import ARCHIVE_VERIFY_SECONDS
+from braid.kernel.limits.archive import ARCHIVE_VERIFY_SECONDS
 
 if TYPE_CHECKING:
     from braid.api.mesh.v1.archive_pb2 import VerifyArchiveResponse

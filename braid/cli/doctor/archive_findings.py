@@ -8,8 +8,8 @@ from braid.api.mesh.v1.event_pb2 import EventGap
 from braid.cli.core.times import age_text
 from braid.cli.doctor.findings import Finding, Level
 from braid.cli.resources.cluster_loads import bytes_text
-from braid.kernel.limits import SNAPSHOT_EVERY_EVENTS
-from braid.kernel.limits_archive import ARCHIVE_BACKLOG_EVENTS_MAX
+from braid.kernel.limits.archive import ARCHIVE_BACKLOG_EVENTS_MAX
+from braid.kernel.limits.store import SNAPSHOT_EVERY_EVENTS
 
 LAGGING_EVENTS: Final = 4 * SNAPSHOT_EVERY_EVENTS  # up to two intervals wait at any time
 _NAMED_MAX: Final = 5

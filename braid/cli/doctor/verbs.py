@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from braid.cli.core.execution import ContextOption, EndpointOption, execute
+from braid.cli.core.limits import CLI_PROBE_SECONDS
 from braid.cli.core.output import API_VERSION, TABLE_COLUMNS_MAX, Format, parse_format, render_document
 from braid.cli.errors import EXIT_REFUSED
 from braid.kernel.errors import BraidError
-from braid.kernel.limits import CLI_PROBE_SECONDS
 
 if TYPE_CHECKING:
     from braid.cli.core.documents import Document

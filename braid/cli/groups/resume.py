@@ -6,8 +6,9 @@ import typer
 
 from braid.cli.core.execution import ContextOption, EndpointOption, execute
 from braid.cli.core.kinds import GROUP, parse_kind
+from braid.cli.core.limits import CLI_WATCH_SECONDS
 from braid.kernel.errors import NotFound
-from braid.kernel.limits import CLI_RESUME_SECONDS, CLI_WATCH_SECONDS
+from braid.kernel.limits.envelope import CLI_RESUME_SECONDS
 
 if TYPE_CHECKING:
     from braid.api.assigner.v1.group_pb2 import Group

@@ -5,8 +5,10 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from braid.cli.core.execution import ContextOption, EndpointOption, execute
+from braid.cli.core.limits import CLI_WATCH_SECONDS
 from braid.kernel.errors import NotFound
-from braid.kernel.limits import BACKLOG_PERMILLE_DEFAULT, CLI_SPLIT_SECONDS, CLI_WATCH_SECONDS
+from braid.kernel.limits.client import BACKLOG_PERMILLE_DEFAULT
+from braid.kernel.limits.envelope import CLI_SPLIT_SECONDS
 
 if TYPE_CHECKING:
     from braid.api.assigner.v1.group_pb2 import Group, LeaseSplitStatus

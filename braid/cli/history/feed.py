@@ -18,11 +18,12 @@ from braid.api.mesh.v1.event_pb2 import (
 )
 from braid.api.registry.v1.events_pb2 import RegistryEvent
 from braid.cli.core.documents import Document, to_document
+from braid.cli.core.limits import CLI_EVENTS_MAX, CLI_WATCH_SECONDS
 from braid.cli.core.output import API_VERSION, Column, Columns, Item
 from braid.cli.core.session import Session
 from braid.cli.errors import nearest
 from braid.kernel.errors import Compacted, Exhausted, Invalid, NotLeader, Unavailable
-from braid.kernel.limits import CLI_EVENTS_MAX, CLI_WATCH_SECONDS, PAGE_SIZE_MAX
+from braid.kernel.limits.names import PAGE_SIZE_MAX
 
 COLUMNS: Final = Columns(
     (

@@ -11,11 +11,11 @@ import yaml
 from braid.api.registry.v1.cluster_pb2 import ClusterSpec
 from braid.api.registry.v1.stream_pb2 import StreamSpec
 from braid.cli.core.documents import Value, from_document, unknown_field
+from braid.cli.core.limits import CLI_MANIFEST_BYTES_MAX
 from braid.cli.core.output import API_VERSION
 from braid.cli.errors import nearest
 from braid.kernel.errors import Invalid
 from braid.kernel.ids import check_name
-from braid.kernel.limits import CLI_MANIFEST_BYTES_MAX
 
 _BOOL: Final = "tag:yaml.org,2002:bool"
 _FIELDS: Final = ("apiVersion", "kind", "metadata", "spec", "status")

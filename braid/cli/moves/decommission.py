@@ -6,12 +6,12 @@ from typing import Final
 from braid.api.registry.v1 import cluster_pb2
 from braid.api.registry.v1 import registry_service_pb2 as api
 from braid.cli.core.documents import to_document
+from braid.cli.core.limits import CLI_WATCH_SECONDS
 from braid.cli.core.lists import all_clusters
 from braid.cli.core.output import Format, render_document
 from braid.cli.core.session import Session, missing
 from braid.cli.resources.decommission_progress import EMPTY, progress_text
 from braid.kernel.errors import ClusterUnavailable, DeadlineExceeded, NotFound, Refused, Unavailable
-from braid.kernel.limits import CLI_WATCH_SECONDS
 
 _SHOWN: Final = 20  # streams listed of what begins; a dry run lists all
 

@@ -5,11 +5,11 @@ from typing import Final
 
 from braid.api.registry.v1 import registry_service_pb2 as api
 from braid.api.registry.v1 import stream_pb2
+from braid.cli.core.limits import CLI_WATCH_SECONDS
 from braid.cli.core.output import Format
 from braid.cli.core.session import Session
 from braid.cli.resources.listing import waits_for
 from braid.kernel.errors import ClusterUnavailable, DeadlineExceeded, Unavailable
-from braid.kernel.limits import CLI_WATCH_SECONDS
 
 _DRAINING: Final = stream_pb2.CHANNEL_STATE_DRAINING
 

@@ -6,13 +6,14 @@ from braid.api.dlq.v1 import dead_letter_pb2
 from braid.api.dlq.v1 import dlq_service_pb2 as dlq_api
 from braid.cli.core.documents import Document, Value, to_document
 from braid.cli.core.kinds import Scope
+from braid.cli.core.limits import CLI_ITEMS_MAX, CLI_LETTER_BYTES_SHOWN
 from braid.cli.core.output import API_VERSION, Column, Columns, Format, Item, render, render_document
 from braid.cli.core.session import Session
 from braid.cli.core.text import byte_lines, printable
 from braid.cli.core.times import age_text, clock_text
 from braid.cli.resources.filters import pointed
 from braid.kernel.errors import Invalid
-from braid.kernel.limits import CLI_ITEMS_MAX, CLI_LETTER_BYTES_SHOWN, PAGE_SIZE_MAX
+from braid.kernel.limits.names import PAGE_SIZE_MAX
 
 COLUMNS: Final = Columns(
     (

@@ -4,12 +4,12 @@ import asyncio
 from typing import Final
 
 from braid.cli.core.kinds import DEADLETTER, Kind, Scope
+from braid.cli.core.limits import CLI_WATCH_SECONDS
 from braid.cli.core.output import Format, Item, render, render_line
 from braid.cli.core.session import Session
 from braid.cli.errors import nearest
 from braid.cli.resources.listing import COLUMNS, list_items
 from braid.kernel.errors import NotFound, Unavailable
-from braid.kernel.limits import CLI_WATCH_SECONDS
 
 _DOCUMENTS: Final = (Format.JSON, Format.YAML)
 

@@ -9,17 +9,13 @@ from braid.api.assigner.v1.group_pb2 import Group
 from braid.api.lagmon.v1 import lag_pb2
 from braid.api.lagmon.v1 import lagmon_service_pb2 as lagmon_api
 from braid.cli.core.documents import Document, enum_text, to_document
+from braid.cli.core.limits import CLI_LAG_AGAIN_SECONDS, CLI_LAG_SECONDS, CLI_WATCH_SECONDS
 from braid.cli.core.output import API_VERSION, Column, Columns, Format, Item, render, render_line
 from braid.cli.core.session import Session
 from braid.cli.errors import nearest
 from braid.kernel.errors import Invalid, NotFound, NotLeader, Unavailable
-from braid.kernel.limits import (
-    CLI_LAG_AGAIN_SECONDS,
-    CLI_LAG_SECONDS,
-    CLI_WATCH_SECONDS,
-    PAGE_SIZE_MAX,
-    WATCH_SILENCE_SECONDS,
-)
+from braid.kernel.limits.names import PAGE_SIZE_MAX
+from braid.kernel.limits.registry import WATCH_SILENCE_SECONDS
 
 Detail: TypeAlias = "lag_pb2.LagDetail.ValueType"
 DETAILS: Final = {

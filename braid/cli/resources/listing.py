@@ -17,7 +17,7 @@ from braid.cli.core.session import Session
 from braid.cli.resources import dead_letters, replays
 from braid.cli.resources.cluster_loads import bytes_text, free_text, taken_text
 from braid.kernel.ids import epoch_text
-from braid.kernel.limits import PAGE_SIZE_MAX
+from braid.kernel.limits.names import PAGE_SIZE_MAX
 
 _ACTIVE: Final = stream_pb2.CHANNEL_STATE_ACTIVE
 

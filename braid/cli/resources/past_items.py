@@ -6,11 +6,12 @@ from typing import Final, NamedTuple
 from braid.api.assigner.v1 import assigner_service_pb2 as assigner_api
 from braid.api.registry.v1 import registry_service_pb2 as registry_api
 from braid.cli.core.kinds import CHANNEL, CLUSTER, GROUP, LEASE, MEMBER, STREAM, Kind
+from braid.cli.core.limits import CLI_ITEMS_MAX
 from braid.cli.core.output import Item
 from braid.cli.core.session import Session
 from braid.cli.resources.listing import channel_item, cluster_item, group_item, lease_item, member_item, stream_item
 from braid.kernel.errors import Invalid, Unsupported
-from braid.kernel.limits import CLI_ITEMS_MAX, PAGE_SIZE_MAX
+from braid.kernel.limits.names import PAGE_SIZE_MAX
 
 KINDS: Final = (STREAM, CLUSTER, GROUP)
 _METHOD: Final = "DescribePast"

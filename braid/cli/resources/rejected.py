@@ -12,6 +12,7 @@ from braid.api.lagmon.v1 import lag_pb2
 from braid.api.lagmon.v1 import lagmon_service_pb2 as lagmon_api
 from braid.api.registry.v1 import stream_pb2
 from braid.cli.core.documents import Document
+from braid.cli.core.limits import CLI_READ_SECONDS
 from braid.cli.core.lists import all_channels, all_clusters, all_groups
 from braid.cli.core.output import API_VERSION, Column, Columns, Format, Item, render, render_line
 from braid.cli.core.session import Session, missing
@@ -22,7 +23,7 @@ from braid.client.reading.range_reader import RangeReader
 from braid.kernel.envelope import decode
 from braid.kernel.errors import ClusterUnavailable, Invalid, NotFound, OffsetOutOfRange, Unavailable
 from braid.kernel.ids import DLQ_LANE, ChannelId, LeaseId
-from braid.kernel.limits import CLI_READ_SECONDS, FETCH_RECORDS_MAX
+from braid.kernel.limits.client import FETCH_RECORDS_MAX
 from braid.kernel.ports import KafkaCluster, KafkaRecord, OffsetAt, TopicPartition
 
 COLUMNS: Final = Columns(

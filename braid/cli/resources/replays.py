@@ -7,13 +7,14 @@ from braid.api.dlq.v1 import dlq_service_pb2 as dlq_api
 from braid.api.dlq.v1 import replay_pb2
 from braid.cli.core.documents import Document, enum_text, to_document
 from braid.cli.core.kinds import Scope
+from braid.cli.core.limits import CLI_WATCH_SECONDS
 from braid.cli.core.output import API_VERSION, Column, Columns, Format, Item, render_document, render_table
 from braid.cli.core.session import Session
 from braid.cli.core.times import age_text
 from braid.cli.errors import EXIT_REFUSED, nearest
 from braid.cli.resources.filters import pointed
 from braid.kernel.errors import BraidError, Invalid, NotFound, Unavailable
-from braid.kernel.limits import CLI_WATCH_SECONDS, PAGE_SIZE_MAX
+from braid.kernel.limits.names import PAGE_SIZE_MAX
 
 E = TypeVar("E", bound=BraidError)
 

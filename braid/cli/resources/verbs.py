@@ -10,10 +10,11 @@ from braid.cli.core import kinds
 from braid.cli.core.asking import confirm
 from braid.cli.core.execution import ContextOption, DryRunOption, EndpointOption, OutputOption, execute
 from braid.cli.core.kinds import parse_kind
+from braid.cli.core.limits import CLI_LETTERS_SHOWN
 from braid.cli.core.output import Format, parse_format
 from braid.cli.core.times import parse_time, to_ms
 from braid.kernel.errors import Invalid
-from braid.kernel.limits import CLI_LETTERS_SHOWN, CLI_REJECTED_FETCHED_MAX
+from braid.kernel.limits.envelope import CLI_REJECTED_FETCHED_MAX
 
 if TYPE_CHECKING:
     from braid.cli.core.documents import Value

@@ -8,12 +8,13 @@ from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from typing import NamedTuple
 
+from braid.cli.core.limits import CLI_BATCH_RECORDS, CLI_READ_BYTES
 from braid.cli.core.lists import all_streams
 from braid.cli.core.session import Session, missing
 from braid.client.producing.producer import Producer
 from braid.client.records.outgoing import Receipt
 from braid.kernel.errors import BraidError, Invalid, NotFound
-from braid.kernel.limits import CLI_BATCH_RECORDS, CLI_READ_BYTES, RECORD_BYTES_MAX
+from braid.kernel.limits.registry import RECORD_BYTES_MAX
 
 
 class Line(NamedTuple):

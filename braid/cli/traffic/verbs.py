@@ -10,7 +10,7 @@ from braid.cli.core.execution import ContextOption, EndpointOption, execute
 from braid.cli.core.output import Format, parse_format
 from braid.cli.core.times import parse_time
 from braid.kernel.errors import Invalid
-from braid.kernel.limits import DELIVERY_TIMEOUT_SECONDS
+from braid.kernel.limits.client import DELIVERY_TIMEOUT_SECONDS
 
 _PRODUCE: Final = """Send lines from stdin to a stream; every line is a record. Ends when all are acknowledged.
 

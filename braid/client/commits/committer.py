@@ -20,11 +20,13 @@ from braid.client.commits.claims import base_when_drained, claims_of, newest_epo
 from braid.client.commits.spill import Spill
 from braid.client.delivery.partition_work import PartitionWork
 from braid.client.telemetry.metrics import Level, instruments
-from braid.kernel import limits
 from braid.kernel.envelope import EncodedCommit, encode
 from braid.kernel.envelope_fit import left_out
 from braid.kernel.errors import BraidError, ClusterAccessDenied, ClusterUnavailable, Fenced, Invalid, NotFound
 from braid.kernel.ids import LeaseId
+from braid.kernel.limits.client import COMMIT_RECORDS_MAX, FINAL_COMMIT_SECONDS, RECOMMIT_SECONDS
+from braid.kernel.limits.envelope import ENVELOPE_UNITS_DEFAULT
+from braid.kernel.limits.leases import CLUSTER_REACHED_SECONDS, UNCOMMITTED_RECORDS_MAX
 from braid.kernel.ports import (
     Committed,
     Contact,
@@ -116,8 +118,8 @@ class Committer:
         self._interval_seconds = interval_seconds
         self._detached = detached
         self._refused = refused
-        self._limit_units = limits.ENVELOPE_UNITS_DEFAULT
-        self._recommit_seconds = limits.RECOMMIT_SECONDS
+        self._limit_units = ENVELOPE_UNITS_DEFAULT
+        self._recommit_seconds = RECOMMIT_SECONDS
         self._due = asyncio.Event()
         self._done_since = 0
         self._fenced = False
@@ -127,7 +129,7 @@ class Committer:
     def learn(self, limit_units: int, retention_minutes: int) -> None:
         """Takes over what the cluster allows: metadata units of a commit, and how long it keeps one."""
         self._limit_units = limit_units
-        self._recommit_seconds = min(limits.RECOMMIT_SECONDS, retention_minutes * 60 / 3)
+        self._recommit_seconds = min(RECOMMIT_SECONDS, retention_minutes * 60 / 3)
 
     def lend(self, generation: Generation) -> None:
         """Commits carry this from now on; what was refused is committed at once.
@@ -148,7 +150,7 @@ class Committer:
     @property
     def unreachable(self) -> bool:
         """Whether no commit was answered lately; an idle member does not know better."""
-        return self._host.clock.elapsed() - self._answered_at > limits.CLUSTER_REACHED_SECONDS
+        return self._host.clock.elapsed() - self._answered_at > CLUSTER_REACHED_SECONDS
 
     @property
     def stopped(self) -> bool:
@@ -157,13 +159,13 @@ class Committer:
 
     @property
     def _full(self) -> bool:
-        return self._uncommitted > limits.UNCOMMITTED_RECORDS_MAX
+        return self._uncommitted > UNCOMMITTED_RECORDS_MAX
 
     @property
     def _unanswered(self) -> bool:
         """Whether commits are sent, and none was answered for a while. Not so of an idle member: none is owed."""
         asked = self._asked_at
-        return asked is not None and self._host.clock.elapsed() - asked > limits.CLUSTER_REACHED_SECONDS
+        return asked is not None and self._host.clock.elapsed() - asked > CLUSTER_REACHED_SECONDS
 
     @property
     def _awaiting(self) -> bool:
@@ -195,7 +197,7 @@ class Committer:
         """So many records of this cluster are done."""
         self._done_since += count
         self._uncommitted += count
-        if self._done_since >= limits.COMMIT_RECORDS_MAX:
+        if self._done_since >= COMMIT_RECORDS_MAX:
             self._due.set()
 
     def hurry(self) -> None:
@@ -235,7 +237,7 @@ class Committer:
             self._told_full = True
             text = "no commit of group %s is answered, and %d records wait for one: fetching pauses until then: %s"
             _log.warning(text, self._group, self._uncommitted, error)
-        await self._host.clock.sleep(min(self._interval_seconds, limits.CLUSTER_REACHED_SECONDS))
+        await self._host.clock.sleep(min(self._interval_seconds, CLUSTER_REACHED_SECONDS))
         self._due.set()
 
     def _note_denial(self, error: ClusterUnavailable) -> None:
@@ -254,7 +256,7 @@ class Committer:
             ClusterUnavailable: no answer; the claim may or may not be stored, and is repeated later.
             Fenced: a newer holder exists, or somebody else occupies the group; nothing is stored.
         """
-        deadline = self._host.clock.elapsed() + limits.FINAL_COMMIT_SECONDS
+        deadline = self._host.clock.elapsed() + FINAL_COMMIT_SECONDS
         while True:
             used = self.generation
             try:

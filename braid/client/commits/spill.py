@@ -13,9 +13,18 @@ from functools import partial
 from typing import NamedTuple
 
 from braid.client.tasks import Run
-from braid.kernel import limits, limits_progress
 from braid.kernel.errors import AlreadyExists, BraidError, ClusterUnavailable, NotFound, OffsetOutOfRange
 from braid.kernel.ids import LeaseId
+from braid.kernel.limits.client import FETCH_WAIT_SECONDS
+from braid.kernel.limits.envelope import (
+    SPILL_BYTES_MAX,
+    SPILL_COMPACTION_LAG_MS,
+    SPILL_COPIES,
+    SPILL_PARTITIONS,
+    SPILL_READ_SECONDS,
+    SPILL_RETRY_SECONDS,
+    SPILL_SECONDS,
+)
 from braid.kernel.ports import (
     Host,
     Isolation,
@@ -34,9 +43,9 @@ _log = logging.getLogger("braid.consumer")
 _CONFIG = {
     "cleanup.policy": "compact,delete",
     "compression.type": "producer",
-    "max.message.bytes": str(limits_progress.SPILL_BYTES_MAX * 2),
+    "max.message.bytes": str(SPILL_BYTES_MAX * 2),
     "message.timestamp.type": "LogAppendTime",  # no member's clock says how old a record is
-    "min.compaction.lag.ms": str(limits_progress.SPILL_COMPACTION_LAG_MS),
+    "min.compaction.lag.ms": str(SPILL_COMPACTION_LAG_MS),
 }
 
 
@@ -95,11 +104,11 @@ class Spill:
         self._writes[lease, fields.epoch] = self._begun
         self._lying.setdefault(lease, set()).add(_Written(place, fields.epoch))
         try:
-            async with asyncio.timeout(limits_progress.SPILL_SECONDS), self._writing:
+            async with asyncio.timeout(SPILL_SECONDS), self._writing:
                 partition, offset = await self._send(place, record.key, record.value)
         except (BraidError, TimeoutError) as error:
             self.failed += 1
-            self._not_before = self._host.clock.elapsed() + limits_progress.SPILL_RETRY_SECONDS  # commits do not wait
+            self._not_before = self._host.clock.elapsed() + SPILL_RETRY_SECONDS  # commits do not wait
             self._partitions = 0  # the topic may be gone, with its cluster's data
             _log.warning("%s: what does not fit its commit could not be written beside it: %s", lease, error)
             return None
@@ -129,7 +138,7 @@ class Spill:
     async def _forget(self, lease: LeaseId, needless: _Written, newest: int) -> None:
         """Records of an older epoch, or of a lease that fits its commits again, go when the topic is next compacted."""
         try:
-            async with asyncio.timeout(limits_progress.SPILL_SECONDS), self._writing:
+            async with asyncio.timeout(SPILL_SECONDS), self._writing:
                 for key in keys_of(self._group, needless.place, needless.epoch):
                     if self._writes.get((lease, needless.epoch), newest) != newest:
                         return  # what is newer lies there, or is about to
@@ -149,9 +158,7 @@ class Spill:
         if not self._partitions:
             self._partitions = await self._find_topic()
         if self._producer is None:
-            self._producer = self._cluster.producer(
-                linger_ms=0, compression=None, max_batch_bytes=limits_progress.SPILL_BYTES_MAX * 2
-            )
+            self._producer = self._cluster.producer(linger_ms=0, compression=None, max_batch_bytes=SPILL_BYTES_MAX * 2)
         if not self._started:
             await self._producer.start()
             self._started = True
@@ -162,10 +169,10 @@ class Spill:
         described = (await self._admin.describe_topics([TOPIC])).get(TOPIC)
         if described is None:
             cluster = await self._admin.describe_cluster()
-            copies = max(1, min(limits_progress.SPILL_COPIES, len(cluster.brokers)))
+            copies = max(1, min(SPILL_COPIES, len(cluster.brokers)))
             config = {**_CONFIG, "retention.ms": str(retention_ms(cluster.offsets_retention_minutes))}
             with contextlib.suppress(AlreadyExists):  # another member was faster
-                await self._admin.create_topic(TOPIC, limits_progress.SPILL_PARTITIONS, copies, config)
+                await self._admin.create_topic(TOPIC, SPILL_PARTITIONS, copies, config)
             described = (await self._admin.describe_topics([TOPIC])).get(TOPIC)
         if described is None:
             raise ClusterUnavailable(f"topic {TOPIC} is not known yet")
@@ -207,12 +214,12 @@ class Spill:
         if offset >= end:
             raise NotFound(f"{where.topic} partition {where.partition} ends at {end}")
         fetcher = self._cluster.fetcher(
-            max_partition_bytes=limits_progress.SPILL_BYTES_MAX * 2,
+            max_partition_bytes=SPILL_BYTES_MAX * 2,
             isolation=Isolation.READ_UNCOMMITTED,
             client_rack="",
         )
         try:
-            async with asyncio.timeout(limits_progress.SPILL_READ_SECONDS):
+            async with asyncio.timeout(SPILL_READ_SECONDS):
                 await fetcher.start()
                 fetcher.assign({where: offset})
                 return await _at(fetcher, offset)
@@ -226,13 +233,13 @@ class Spill:
     async def close(self) -> None:
         """Frees connections."""
         if self._producer is not None:
-            await self._producer.close(limits_progress.SPILL_SECONDS)
+            await self._producer.close(SPILL_SECONDS)
 
 
 async def _at(fetcher: KafkaFetcher, offset: int) -> KafkaRecord | None:
     """The record at an offset; None when the log goes on without it."""
     while True:
-        for fetched in await fetcher.fetch(1, limits.FETCH_WAIT_SECONDS):
+        for fetched in await fetcher.fetch(1, FETCH_WAIT_SECONDS):
             found = next((record for record in fetched.records if record.offset == offset), None)
             if found is not None or fetched.next_offset > offset:
                 return found

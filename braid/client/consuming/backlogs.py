@@ -18,9 +18,10 @@ from braid.client.delivery.memory_bound import MemoryBound
 from braid.client.delivery.partition_work import PartitionWork
 from braid.client.delivery.ready_queue import Ready
 from braid.client.records.delivery import Held
-from braid.kernel import limits
 from braid.kernel.errors import BraidError
 from braid.kernel.ids import LeaseId
+from braid.kernel.limits.client import BACKLOG_PERMILLE_DEFAULT, FETCH_RECORDS_MAX, SPLIT_RECORDS_MIN
+from braid.kernel.limits.envelope import ENVELOPE_CURSORS_MAX
 from braid.kernel.ports import OffsetAt
 from braid.kernel.progress import Progress
 
@@ -52,7 +53,7 @@ class LaneBacklog:
         """How many more records may be out: of the running handlers no more than the share, and one at least."""
         slots = self._slots()
         if not slots:
-            return limits.FETCH_RECORDS_MAX
+            return FETCH_RECORDS_MAX
         return max(1, int(slots * self.share)) - sum(work.out for work in self.works)
 
 
@@ -113,11 +114,9 @@ class Backlogs:
         end = max(end, work.progress.fetched)  # meanwhile more came, was fetched, and is this cursor's
         permille = min(max(round(share * _WHOLE), 1), _WHOLE - 1)
         left = undone_below(work, end)
-        if left < limits.SPLIT_RECORDS_MIN or len(work.cursors) >= limits.ENVELOPE_CURSORS_MAX:
+        if left < SPLIT_RECORDS_MIN or len(work.cursors) >= ENVELOPE_CURSORS_MAX:
             if not work.behind:
-                return (
-                    f"it is {max(left, 0):,} offsets behind; a split is worth it from {limits.SPLIT_RECORDS_MIN:,} on"
-                )
+                return f"it is {max(left, 0):,} offsets behind; a split is worth it from {SPLIT_RECORDS_MIN:,} on"
             work.backlog_permille = permille
             work.version += 1
             self._share_out(work.lease.id.channel.lane)
@@ -151,7 +150,7 @@ class Backlogs:
             work.behind.append(older)
             start = until
         work.start = start
-        work.backlog_permille = restored.backlog_permille or limits.BACKLOG_PERMILLE_DEFAULT
+        work.backlog_permille = restored.backlog_permille or BACKLOG_PERMILLE_DEFAULT
         for older, (_, until) in zip(work.behind, restored.behind, strict=True):
             self._fall_behind(older, until, work.backlog_permille)
         if work.behind:

@@ -17,8 +17,8 @@ from braid.client.records.record import Record
 from braid.client.records.where import headers_asked
 from braid.client.tasks import Run
 from braid.client.telemetry.zone_bytes import Tally
-from braid.kernel import limits
 from braid.kernel.errors import BraidError
+from braid.kernel.limits.client import BACKLOG_PARTITION_BYTES, FETCH_PARTITION_BYTES
 from braid.kernel.ports import Contact, Generation, Host, Isolation, KafkaCluster, Task
 
 
@@ -57,13 +57,13 @@ class ClusterWork:
             client_rack=zone,
             keep_damaged_bytes=settings.quarantine_bytes,
         )
-        fetcher = fetching(max_partition_bytes=limits.FETCH_PARTITION_BYTES)
+        fetcher = fetching(max_partition_bytes=FETCH_PARTITION_BYTES)
         asked = headers_asked(settings.where)
         self.intake = Intake(host, fetcher, memory, out_of_range, lambda: self.committer.stopped, asked, fetched)
         self._behind: Intake | None = None  # once a lease here is split: older ranges are read beside the log's head
         self._open_behind: Callable[[], Intake] = lambda: Intake(
             host,
-            fetching(max_partition_bytes=limits.BACKLOG_PARTITION_BYTES),
+            fetching(max_partition_bytes=BACKLOG_PARTITION_BYTES),
             memory,
             out_of_range,
             lambda: self.committer.stopped,

@@ -17,11 +17,16 @@ from braid.api.registry.v1 import route_pb2
 from braid.api.registry.v1 import witness_pb2 as wire
 from braid.client.session_errors import is_final, is_strange
 from braid.client.tasks import hanging_up, race
-from braid.kernel import limits
 from braid.kernel.capabilities import KNOWS_DENIALS
 from braid.kernel.errors import BraidError, Unavailable
-from braid.kernel.limits_access import DENIED_AGAIN_SECONDS
-from braid.kernel.limits_health import COMPLAIN_AGAIN_SECONDS, CONTACT_LOOK_SECONDS, UNKNOWN_CALL_TRIES
+from braid.kernel.limits.client import (
+    PRODUCER_LATE_SECONDS,
+    RECONNECT_SECONDS_MAX,
+    RECONNECT_SECONDS_MIN,
+    SEND_ERRORS_AFTER_SECONDS,
+)
+from braid.kernel.limits.health import COMPLAIN_AGAIN_SECONDS, CONTACT_LOOK_SECONDS, UNKNOWN_CALL_TRIES
+from braid.kernel.limits.kafka import DENIED_AGAIN_SECONDS
 from braid.kernel.ports import Contact, DuplexCall, Host, Task
 from braid.rpc.mesh_client import ServiceClient
 
@@ -103,7 +108,7 @@ class ClusterWatch:
 
     async def _connect(self) -> None:
         """Keeps a stream open until cancelled, or until the registry is known to have none."""
-        backoff_seconds, unknown = limits.RECONNECT_SECONDS_MIN, 0
+        backoff_seconds, unknown = RECONNECT_SECONDS_MIN, 0
         while True:
             self._welcomed = False
             try:
@@ -116,9 +121,9 @@ class ClusterWatch:
                 if unknown:
                     self._registry.forget_leader()
             if self._welcomed:
-                backoff_seconds = limits.RECONNECT_SECONDS_MIN
+                backoff_seconds = RECONNECT_SECONDS_MIN
             await self._host.clock.sleep(backoff_seconds * self._host.randomness.uniform(0.5, 1.0))
-            backoff_seconds = min(backoff_seconds * 2, limits.RECONNECT_SECONDS_MAX)
+            backoff_seconds = min(backoff_seconds * 2, RECONNECT_SECONDS_MAX)
 
     async def _session(self) -> None:
         call = await self._registry.duplex("WatchClusters", wire.WatchClustersResponse)
@@ -183,7 +188,7 @@ class ClusterWatch:
             before = self._host.clock.elapsed()
             await self._host.clock.sleep(CONTACT_LOOK_SECONDS)
             now = self._host.clock.elapsed()
-            if now - before > CONTACT_LOOK_SECONDS + limits.PRODUCER_LATE_SECONDS:
+            if now - before > CONTACT_LOOK_SECONDS + PRODUCER_LATE_SECONDS:
                 self._forgiven_at = now  # this process was stopped or busy: what is owed is owed from now on
             self._log_denials(now)
             if self._welcomed:
@@ -194,7 +199,7 @@ class ClusterWatch:
         silent = [
             name
             for name, contact in contacts.items()
-            if silent_seconds(contact, forgiven_seconds_ago) > limits.SEND_ERRORS_AFTER_SECONDS
+            if silent_seconds(contact, forgiven_seconds_ago) > SEND_ERRORS_AFTER_SECONDS
         ]
         new = _Complaint(now, COMPLAIN_AGAIN_SECONDS[0])
         self._complaints = {name: self._complaints.get(name, new) for name in silent}

@@ -44,9 +44,16 @@ from braid.client.records.handled import Tell, ThreadRecord, X
 from braid.client.records.record import Record
 from braid.client.tasks import Run, watched
 from braid.client.telemetry.metrics import Levels
-from braid.kernel import limits
 from braid.kernel.errors import BraidError, Invalid, Unavailable
 from braid.kernel.ids import LeaseId
+from braid.kernel.limits.client import (
+    CONSUMER_CLOSE_SECONDS,
+    FETCH_RECORDS_MAX,
+    FIRST_ROUTE_SECONDS,
+    PARKED_RETRIES_MAX,
+    READY_RECORDS_MAX,
+    READY_RECORDS_PER_HANDLER,
+)
 from braid.kernel.ports import Host, Kafka, Task, Threads
 
 if TYPE_CHECKING:
@@ -78,7 +85,7 @@ class Consumer:
         self._cluster_watch = cluster_watch
         self._settings = settings
         self._ready = Ready(settings.lanes)
-        ready_records_max = max(limits.READY_RECORDS_MAX, limits.READY_RECORDS_PER_HANDLER * settings.handlers)
+        ready_records_max = max(READY_RECORDS_MAX, READY_RECORDS_PER_HANDLER * settings.handlers)
         self._memory = MemoryBound(settings.max_in_flight_bytes, settings.lanes, ready_records_max)
         self._holds = Holds(self._ready)
         self._brakes = Brakes(settings.retry.dead_letters, self._stopped)
@@ -105,7 +112,7 @@ class Consumer:
         self._way = ""  # how records are taken, where an order is kept
 
     async def __aenter__(self) -> Self:
-        self._levels.parked_bound.set(limits.PARKED_RETRIES_MAX)
+        self._levels.parked_bound.set(PARKED_RETRIES_MAX)
         self._tasks = [
             self._watched(self._session.run, "lease-session"),
             self._watched(self._session.guard, "lease-guard"),
@@ -114,7 +121,7 @@ class Consumer:
         if self._settings.backlog is not None:
             self._tasks.append(self._watched(self._works.split_what_is_behind, "backlogs"))
         try:
-            async with asyncio.timeout(limits.FIRST_ROUTE_SECONDS):
+            async with asyncio.timeout(FIRST_ROUTE_SECONDS):
                 await self._joined_or_refused()
         except asyncio.CancelledError:
             await self._stop()
@@ -122,7 +129,7 @@ class Consumer:
         except TimeoutError:
             await self._stop()
             raise Unavailable(
-                f"group {self._settings.group} could not be joined in {limits.FIRST_ROUTE_SECONDS:g} s",
+                f"group {self._settings.group} could not be joined in {FIRST_ROUTE_SECONDS:g} s",
                 remedy="check that an assigner runs at the endpoint: braid doctor",
             ) from None
         if self._refusal is not None:
@@ -153,14 +160,12 @@ class Consumer:
 
         Raises:
             BraidError: the assigner or a cluster refuses this member for good.
-            Invalid: `concurrency` asks for more threads than `limits.HANDLER_THREADS_MAX`.
+            Invalid: `concurrency` asks for more threads than `HANDLER_THREADS_MAX`.
         """
         self._take_as("records")
         await self._handle(lambda place: Supply(place.take_quickly, place.take), handler, ThreadRecord)
 
-    async def run_batches(
-        self, handler: Callable[["Batch"], object], *, max_records: int = limits.FETCH_RECORDS_MAX
-    ) -> None:
+    async def run_batches(self, handler: Callable[["Batch"], object], *, max_records: int = FETCH_RECORDS_MAX) -> None:
         """As `run`, with batches of one partition, up to `concurrency` at once.
 
         A handler's error is that of all rows it has not settled: they come back one by one, so that the one at fault is
@@ -223,7 +228,7 @@ class Consumer:
             while run:  # looked at each time: what is left of it may be recalled
                 yield run.popleft()
 
-    async def batches(self, max_records: int = limits.FETCH_RECORDS_MAX) -> "AsyncIterator[Batch]":
+    async def batches(self, max_records: int = FETCH_RECORDS_MAX) -> "AsyncIterator[Batch]":
         """Records as columns, of one partition at a time, until the consumer is closed.
 
         Args:
@@ -357,7 +362,7 @@ class Consumer:
         self._ready.close()
         try:
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(limits.CONSUMER_CLOSE_SECONDS):
+                async with asyncio.timeout(CONSUMER_CLOSE_SECONDS):
                     await self._session.leaving()
                     await self._works.hand_back_all()
                     await self._session.leave("closed")

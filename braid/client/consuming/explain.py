@@ -9,7 +9,7 @@ from braid.client.consuming.cluster_session import silent_seconds
 from braid.client.delivery.cursors import oldest_unfinished_ms, undone_below
 from braid.client.delivery.partition_work import PartitionWork
 from braid.client.records.delivery import Delivery
-from braid.kernel import limits
+from braid.kernel.limits.leases import CLUSTER_REACHED_SECONDS
 from braid.kernel.ports import Contact
 
 
@@ -115,7 +115,7 @@ def silent(work: PartitionWork, seen: Sight) -> Iterator[str]:
     if contact.denied:
         yield f"cluster {cluster} refuses this client: {contact.denied}"
     seconds = silent_seconds(contact)
-    if seconds > limits.CLUSTER_REACHED_SECONDS:
+    if seconds > CLUSTER_REACHED_SECONDS:
         yield f"cluster {cluster} has answered nothing for {seconds:.0f} s"
 
 

@@ -8,8 +8,8 @@ from braid.client.delivery.memory_bound import MemoryBound
 from braid.client.delivery.partition_work import PartitionWork
 from braid.client.records.braid_headers import MARKS
 from braid.client.telemetry.zone_bytes import Tally
-from braid.kernel import limits
 from braid.kernel.errors import BraidError, ClusterUnavailable, OffsetOutOfRange
+from braid.kernel.limits.client import FETCH_RECORDS_MAX, FETCH_WAIT_SECONDS
 from braid.kernel.ports import Contact, FetchLane, Host, KafkaFetcher, KnownLog, TopicPartition
 
 _log = logging.getLogger("braid.consumer")
@@ -84,15 +84,13 @@ class Intake:
 
     async def _fetch(self) -> None:
         try:
-            fetched = await self._fetcher.fetch_columns(
-                limits.FETCH_RECORDS_MAX, limits.FETCH_WAIT_SECONDS, self._asked
-            )
+            fetched = await self._fetcher.fetch_columns(FETCH_RECORDS_MAX, FETCH_WAIT_SECONDS, self._asked)
         except OffsetOutOfRange as error:
             self._restart(error)
             return
         except ClusterUnavailable as error:
             _log.warning("fetching is on hold: %s", error)
-            await self._host.clock.sleep(limits.FETCH_WAIT_SECONDS)
+            await self._host.clock.sleep(FETCH_WAIT_SECONDS)
             return
         for each in fetched:
             work = self._works.get(each.partition)

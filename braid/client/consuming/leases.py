@@ -28,9 +28,15 @@ from braid.client.records.delivery import Held
 from braid.client.tasks import Run
 from braid.client.telemetry.consumer_observer import observer
 from braid.client.telemetry.zone_bytes import FETCHED, tally
-from braid.kernel import limits
 from braid.kernel.errors import BraidError, ClusterUnavailable, NotFound
 from braid.kernel.ids import LeaseId
+from braid.kernel.limits.client import (
+    BACKLOG_LOOK_SECONDS,
+    CONSUMER_CLOSE_SECONDS,
+    FINAL_COMMIT_SECONDS,
+    HANDLERS_END_POLL_SECONDS,
+    RESTORE_RETRY_SECONDS,
+)
 from braid.kernel.ports import Contact, Generation, Host, Kafka, Task
 
 _log = logging.getLogger("braid.consumer")
@@ -123,7 +129,7 @@ class LeaseWorks:
 
     async def hand_back_all(self) -> None:
         """Drains, commits and releases everything, in the time a consumer has to close."""
-        seconds = limits.CONSUMER_CLOSE_SECONDS
+        seconds = CONSUMER_CLOSE_SECONDS
         await asyncio.gather(*(self._hand_back(work, seconds) for work in self))
 
     def end_all(self) -> None:
@@ -216,7 +222,7 @@ class LeaseWorks:
         wanted = self._settings.backlog
         assert wanted is not None, "run only where it is wanted"
         while True:
-            await self._host.clock.sleep(limits.BACKLOG_LOOK_SECONDS)
+            await self._host.clock.sleep(BACKLOG_LOOK_SECONDS)
             too_old_ms = self._host.clock.now_ms() - int(wanted.split_after_seconds * 1_000)
             for work in self:
                 oldest_ms = oldest_unfinished_ms(work) if work.working and not work.behind else None
@@ -256,7 +262,7 @@ class LeaseWorks:
                 restored, _ = await asyncio.gather(cluster.restore(work), cluster.describe())
             except (ClusterUnavailable, NotFound) as error:
                 _log.debug("progress of %s is not known yet: %s", work.lease.id, error)
-                await self._host.clock.sleep(limits.RESTORE_RETRY_SECONDS)
+                await self._host.clock.sleep(RESTORE_RETRY_SECONDS)
             except BraidError as error:
                 self._owner.refuse(error)
                 return
@@ -301,11 +307,11 @@ class LeaseWorks:
             _log.warning("%s is asked back and still worked on", lease)
             self._cancel_handlers(lease)
         while not work.ended and self._worked_on(lease):
-            await self._host.clock.sleep(limits.HANDLERS_END_POLL_SECONDS)
+            await self._host.clock.sleep(HANDLERS_END_POLL_SECONDS)
 
     async def _last_commit(self, work: PartitionWork, cluster: ClusterWork) -> bool:
         try:
-            async with asyncio.timeout(limits.FINAL_COMMIT_SECONDS):
+            async with asyncio.timeout(FINAL_COMMIT_SECONDS):
                 await cluster.committer.commit([work], final=True)
         except (TimeoutError, BraidError) as error:
             _log.warning("last commit of %s is waived: %s", work.lease.id, error)

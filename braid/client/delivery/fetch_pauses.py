@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from braid.client.delivery.memory_bound import MemoryBound
 from braid.client.telemetry.metrics import Level
-from braid.kernel import limits, limits_letters
+from braid.kernel.limits.client import DEAD_LETTERS_HELD_MAX, PARKED_RETRIES_MAX
 
 _log = logging.getLogger("braid.consumer")
 _PARKED: Final = "wait for another attempt"
@@ -49,11 +49,11 @@ class HeldBack:
 
     def parked(self, lane: str, count: int, size: int) -> None:
         """So many records of a lane wait for another attempt, of so many bytes: at the bound no more are fetched."""
-        self._note(lane, _PARKED, _Held(count, size, limits.PARKED_RETRIES_MAX))
+        self._note(lane, _PARKED, _Held(count, size, PARKED_RETRIES_MAX))
 
     def copied(self, lane: str, count: int, size: int) -> None:
         """So many records of a lane wait to be copied to the dlq lane, of so many bytes: as `parked`."""
-        self._note(lane, _COPYING, _Held(count, size, limits_letters.DEAD_LETTERS_HELD_MAX))
+        self._note(lane, _COPYING, _Held(count, size, DEAD_LETTERS_HELD_MAX))
         self._copying.set(sum(held[_COPYING].records for held in self._held.values() if _COPYING in held))
 
     def _note(self, lane: str, waits: str, changed: _Held) -> None:

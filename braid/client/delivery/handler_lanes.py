@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from braid.client.records.record import Record
 from braid.client.records.slices import Slice
-from braid.kernel import limits
+from braid.kernel.limits.client import HANDLERS_PER_LANE_MIN
 
 if TYPE_CHECKING:
     from braid.client.delivery.partition_work import PartitionWork
@@ -38,7 +38,7 @@ def roles(handlers: int, shares: Mapping[str, int]) -> Sequence[Role]:
 
     Where they are too few for every lane to keep one and lend another, all of them work for all lanes.
     """
-    if len(shares) < 2 or handlers < limits.HANDLERS_PER_LANE_MIN * len(shares):
+    if len(shares) < 2 or handlers < HANDLERS_PER_LANE_MIN * len(shares):
         return [ANY] * handlers
     whole = sum(shares.values())
     parts = {lane: max(1, handlers * share // whole) for lane, share in shares.items()}

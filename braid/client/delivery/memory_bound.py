@@ -6,7 +6,7 @@ for what is kept for it; once it uses more, they fetch nothing until they are ba
 
 from collections.abc import Callable, Iterator, Mapping
 
-from braid.kernel import limits
+from braid.kernel.limits.client import MEMORY_KEPT, READY_RECORDS_MAX
 
 
 class LaneMemory:
@@ -42,9 +42,7 @@ class LaneMemory:
 class MemoryBound:
     """`max_bytes` over all lanes by their shares; a lane that is not named has share 1."""
 
-    def __init__(
-        self, max_bytes: int, shares: Mapping[str, int], ready_records_max: int = limits.READY_RECORDS_MAX
-    ) -> None:
+    def __init__(self, max_bytes: int, shares: Mapping[str, int], ready_records_max: int = READY_RECORDS_MAX) -> None:
         """`ready_records_max` of a lane may wait that nobody asked for yet."""
         self.max_bytes = max_bytes
         self.ready_records_max = ready_records_max
@@ -107,10 +105,10 @@ class MemoryBound:
         for other in self._lanes:
             if other != name:
                 theirs = self.max_bytes * self._lanes[other].share // shares
-                used, kept = sum(memory.used for memory in self._of_lane(other)), int(theirs * limits.MEMORY_KEPT)
+                used, kept = sum(memory.used for memory in self._of_lane(other)), int(theirs * MEMORY_KEPT)
                 lent += theirs - kept if used < kept else 0
                 taken += max(used, kept)
-        return max(1, int(part * limits.MEMORY_KEPT), min(part + lent, self.max_bytes - taken))
+        return max(1, int(part * MEMORY_KEPT), min(part + lent, self.max_bytes - taken))
 
     def on_room(self, listener: Callable[[], None]) -> None:
         """Calls back when there is room for a lane that was held back."""

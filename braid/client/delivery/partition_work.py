@@ -19,10 +19,10 @@ from braid.client.records.intake_filter import Sieve
 from braid.client.records.record import QuarantinedBatch, Record, Row, missing
 from braid.client.records.slices import Slice, below, in_order, slice_of_rows
 from braid.client.records.where import Where, salt_of
-from braid.kernel import limits
 from braid.kernel.busy_time import BusyTime
 from braid.kernel.errors import text_of
 from braid.kernel.ids import DLQ_LANE
+from braid.kernel.limits.client import ACKS_KEPT_MAX
 from braid.kernel.ports import FetchedColumns
 from braid.kernel.progress import Progress
 from braid.kernel.progress_fields import LaneShare
@@ -84,7 +84,7 @@ class PartitionWork:
         self.one_by_one = may_start is not None  # that is asked for each before it is handed out
         self._acked: list[int] = []  # offsets, not noted yet; records would burden the garbage collection
         self._acked_bytes = 0
-        self._acks_kept = limits.ACKS_KEPT_MAX
+        self._acks_kept = ACKS_KEPT_MAX
         self._out = 0
         self._copying = 0  # of those out: on their way to the dlq lane
         self.failures = Failures()

@@ -12,16 +12,16 @@ import asyncio
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cached_property
 from itertools import groupby, repeat
 from operator import attrgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol, cast
 
 from braid.client.delivery.handler_lanes import Place, own_roles, roles
+from braid.client.delivery.streak import Streak
 from braid.client.records.record import Record, Row
 from braid.client.records.slices import Slice, slice_of_rows
-from braid.kernel import limits
+from braid.kernel.limits.client import RECORDS_BETWEEN_YIELDS, RECORDS_PER_SHARE
 from braid.kernel.round_robin import RoundRobin
 
 if TYPE_CHECKING:
@@ -66,9 +66,7 @@ class Ready:
         self._divided = False  # whether handlers have lanes of their own
         self._error: BaseException | None = None
         self._closed = False
-        self._streak = 0  # records handed out since everything else had its turn
-        self._look_at = limits.RECORDS_BETWEEN_YIELDS  # of that: when to look at the time next
-        self._rested_at = 0.0
+        self._streak = Streak()
         self.run: deque[Record] = deque()  # the next ones; whoever hands out `popleft`s
         self._run_of: Slice[PartitionWork] | None = None  # it was taken from, unless it is ordered
         self._run_work: PartitionWork | None = None  # whose its newest record is
@@ -128,7 +126,7 @@ class Ready:
         It joins the run while nothing else could be next: not beyond its lane's turn, nor the turn of everything else.
         """
         if self._may_join(work) and work.hand_out(1):
-            self._count(1)
+            self._streak.add(1)
             if self._round.left:
                 self._round.left -= 1
             self._run_work = work
@@ -141,7 +139,7 @@ class Ready:
     def _may_join(self, work: "PartitionWork") -> bool:
         """Whether the run may become one record longer."""
         name = work.queue
-        if self._streak >= self._look_at or work.one_by_one:
+        if not self._streak.until_look or work.one_by_one:
             return False
         if self.run and self._run_work is not work and not self._runs(name):
             return False
@@ -174,7 +172,7 @@ class Ready:
         known = backlog or self._backlogs.get(name)
         if known is None:
             return
-        records = self._shares.get(known.lane, 1) * limits.RECORDS_PER_SHARE
+        records = self._shares.get(known.lane, 1) * RECORDS_PER_SHARE
         if backlog is None:
             del self._backlogs[name], self._rounds[known.lane]
             self._turns.pop(known.lane, None)
@@ -222,7 +220,7 @@ class Ready:
             self._forget(queue)
             return None
         (row,) = first.take(1)
-        self._count(1)
+        self._streak.add(1)
         if not first:
             self._forget(queue)
         if work.ordered and not first.admitted and not work.admitted([row]):
@@ -231,7 +229,7 @@ class Ready:
 
     def _take_run(self, queue: "deque[Slice[PartitionWork]]", first: "Slice[PartitionWork]") -> Record | None:
         """The next record of a slice; some behind it become the run."""
-        most = max(0, self._look_at - self._streak) or limits.RECORDS_BETWEEN_YIELDS
+        most = self._streak.until_look or RECORDS_BETWEEN_YIELDS
         most = min(most, self._room(first.work.queue, most))
         work = first.work
         if self._others_wait(work.queue):
@@ -242,7 +240,7 @@ class Ready:
             self._forget(queue)
             return None
         rows = first.take(count)
-        self._count(count)
+        self._streak.add(count)
         if not first:
             self._forget(queue)
         if work.ordered and not first.admitted:
@@ -299,7 +297,7 @@ class Ready:
             if first.work.ordered and not first.admitted and not first.work.admits_slice(first, count):
                 self._forget(queue)
                 continue
-            self._count(1)
+            self._streak.add(1)
             taken = first.rest(count)
             if not first:
                 self._forget(queue)
@@ -309,7 +307,7 @@ class Ready:
 
     def take_quickly(self, place: Place) -> Record | None:
         """As `take_nowait`, or None when `take` has to see to it: now and then everything else needs a turn."""
-        if self._error is not None or self._must_rest():
+        if self._error is not None or self._streak.must_end():
             return None
         if (lane := place.lane) and not self._backlogs and self._may_hand_out(lane) and self._others_wait(lane):
             queue = self._queues[lane]
@@ -386,40 +384,12 @@ class Ready:
 
     async def _may_take(self) -> bool:
         """Lets everything else run now and then: an application that never waits would starve its heartbeats."""
-        if self._must_rest():
+        if self._streak.must_end():
             await asyncio.sleep(0)
-            self._rested()
+            self._streak.end()
         if self._error is not None:
             raise self._error
         return True
-
-    def _must_rest(self) -> bool:
-        """Whether everything else must have a turn: after a few milliseconds, looked at every so many records.
-
-        A count alone would leave those who consume little where everything else takes long: so many records a turn.
-        """
-        if self._streak < self._look_at:
-            return False
-        lasted = self._loop.time() - self._rested_at
-        if self._streak >= limits.RECORDS_BETWEEN_YIELDS_MAX or lasted >= limits.YIELD_SECONDS:
-            return True
-        self._look_at = self._streak + limits.RECORDS_BETWEEN_YIELDS
-        return False
-
-    def _count(self, count: int) -> None:
-        """So many are handed out. What is called soon from here is called once everything else had its turn."""
-        if not self._streak:
-            self._rested_at = self._loop.time()
-            self._loop.call_soon(self._rested)
-        self._streak += count
-
-    @cached_property
-    def _loop(self) -> asyncio.AbstractEventLoop:
-        """The consumer's, for good: asking which one runs is a system call, up to Python 3.11."""
-        return asyncio.get_running_loop()
-
-    def _rested(self) -> None:
-        self._streak, self._look_at = 0, limits.RECORDS_BETWEEN_YIELDS
 
     async def _wait(self, place: Place | None) -> None:
         for work in list(self.keeping):  # nobody knows when the next acknowledgement comes
@@ -433,7 +403,7 @@ class Ready:
         takers.append(taker)
         try:
             await taker
-            self._rested()
+            self._streak.end()
         except asyncio.CancelledError:
             if taker.done() and not taker.cancelled():
                 for name, queue in self._queues.items():
@@ -470,7 +440,7 @@ class Ready:
 
     def _turn_of(self, name: str) -> int:
         """How many of a queue's records are handed out in a row."""
-        return self._turns.get(name) or self._shares.get(name, 1) * limits.RECORDS_PER_SHARE
+        return self._turns.get(name) or self._shares.get(name, 1) * RECORDS_PER_SHARE
 
     def _lane_of(self, name: str) -> str:
         return self._backlogs[name].lane if name in self._backlogs else name

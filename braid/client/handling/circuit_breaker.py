@@ -14,8 +14,8 @@ from braid.client.delivery.dead_letter_limit import Brakes
 from braid.client.delivery.lane_holds import Hold, Holds
 from braid.client.records.handled import Handled
 from braid.client.tasks import Run
-from braid.kernel import limits
 from braid.kernel.errors import text_of
+from braid.kernel.limits.rpc import ERROR_TEXT_BYTES_MAX
 from braid.kernel.ports import Host
 
 _log = logging.getLogger("braid.consumer")
@@ -58,7 +58,7 @@ class Circuits:
             self._lanes[lane] = LaneCircuit(self._settings)
         done = self._brakes.lane(lane).done
         if why := self._lanes[lane].failed(self._host.clock.elapsed(), done, retryable=retryable):
-            text = text_of(error)[: limits.ERROR_TEXT_BYTES_MAX]
+            text = text_of(error)[:ERROR_TEXT_BYTES_MAX]
             self._stop(lane, f"{why}, the last by {type(error).__name__}: {text}; one record at a time is tried")
 
     def took(self, item: Handled) -> None:

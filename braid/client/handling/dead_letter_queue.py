@@ -13,8 +13,9 @@ from typing import NamedTuple
 from braid.client.records.outgoing import Headers
 from braid.client.records.record import Record
 from braid.client.tasks import happens
-from braid.kernel import limits, limits_letters
 from braid.kernel.errors import BraidError
+from braid.kernel.limits.client import DEAD_LETTER_LATE_SECONDS, DEAD_LETTER_RETRY_SECONDS, DEAD_LETTERS_SENDING_MAX
+from braid.kernel.limits.rpc import ERROR_TEXT_BYTES_MAX
 from braid.kernel.ports import Clock
 
 _log = logging.getLogger("braid.consumer")
@@ -77,21 +78,21 @@ class LetterQueue:
         if self._trouble or not self._sending:
             return self._trouble
         waited = self._clock.elapsed() - next(iter(self._sending.values())).at
-        return f"no acknowledgement for {waited:.0f} s" if waited >= limits_letters.DEAD_LETTER_LATE_SECONDS else ""
+        return f"no acknowledgement for {waited:.0f} s" if waited >= DEAD_LETTER_LATE_SECONDS else ""
 
     async def run(self) -> None:
         """Sends until none is left. Raises what `copy` raised."""
         try:
             while self._waiting or self._sending:
                 if self._failed:
-                    await self._clock.sleep(limits.DEAD_LETTER_RETRY_SECONDS)
+                    await self._clock.sleep(DEAD_LETTER_RETRY_SECONDS)
                     self._failed = False
                 self._stirred.clear()
                 self._drop_ended()
                 while self._waiting and len(self._sending) < self._room:
                     letter = self._waiting.popleft()
                     (self._drop if letter.record.work.ended else self._send)(letter)
-                await happens(self._stirred, limits.DEAD_LETTER_RETRY_SECONDS)
+                await happens(self._stirred, DEAD_LETTER_RETRY_SECONDS)
                 if self._death is not None:
                     raise self._death
         finally:
@@ -103,7 +104,7 @@ class LetterQueue:
     def _drop_ended(self) -> None:
         """Leaves out, now and then, those whose lease is gone."""
         now = self._clock.elapsed()
-        if now - self._looked_at < limits.DEAD_LETTER_RETRY_SECONDS:
+        if now - self._looked_at < DEAD_LETTER_RETRY_SECONDS:
             return
         self._looked_at = now
         letters, self._waiting = self._waiting, deque()
@@ -134,10 +135,10 @@ class LetterQueue:
     def _note_failure(self, failure: BraidError) -> None:
         if not self._trouble:
             _log.warning("dead letters of stream %s are not written, trying again: %s", self._stream, failure)
-        self._trouble = str(failure)[: limits.ERROR_TEXT_BYTES_MAX]
+        self._trouble = str(failure)[:ERROR_TEXT_BYTES_MAX]
         self._failed, self._room = True, 1
 
     def _note_success(self) -> None:
         if self._trouble:
             _log.warning("dead letters of stream %s are written again", self._stream)
-        self._trouble, self._room = "", limits_letters.DEAD_LETTERS_SENDING_MAX
+        self._trouble, self._room = "", DEAD_LETTERS_SENDING_MAX

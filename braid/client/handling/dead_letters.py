@@ -21,8 +21,8 @@ from braid.client.records.braid_headers import ID_HEADER, INGESTED_HEADER, REPLA
 from braid.client.records.outgoing import LANE_HEADER, Headers
 from braid.client.records.record import QuarantinedBatch, Record
 from braid.client.tasks import Run
-from braid.kernel import limits
 from braid.kernel.errors import BatchTooLarge, BraidError, NotFound, RecordTooLarge, text_of
+from braid.kernel.limits.client import DEAD_LETTER_TEXT_BYTES_MAX, DEAD_LETTER_TRACEBACK_BYTES_MAX
 from braid.kernel.ports import Host
 
 _log = logging.getLogger("braid.consumer")
@@ -222,8 +222,8 @@ def letter_headers(original: Headers, facts: Mapping[str, str], story: str = "")
         for name, value in original
         if name != LANE_HEADER and not name.startswith(_PREFIX)
     ]
-    bound = limits.DEAD_LETTER_TEXT_BYTES_MAX
+    bound = DEAD_LETTER_TEXT_BYTES_MAX
     added = [(f"{_PREFIX}{name}", text.encode("utf-8", "replace")[:bound]) for name, text in facts.items()]
     # The end of a traceback says where it happened.
-    added.append(("braid-dl-traceback", story.encode("utf-8", "replace")[-limits.DEAD_LETTER_TRACEBACK_BYTES_MAX :]))
+    added.append(("braid-dl-traceback", story.encode("utf-8", "replace")[-DEAD_LETTER_TRACEBACK_BYTES_MAX:]))
     return [*kept, *added]

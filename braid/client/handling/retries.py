@@ -12,12 +12,12 @@ from braid.client.handling.retry_budget import LaneBudget
 from braid.client.records.delivery import Delivery
 from braid.client.records.record import Record
 from braid.client.telemetry.metrics import Level
-from braid.kernel import limits, limits_retries
+from braid.kernel.limits.client import PARKED_TIMERS_MAX, RETRY_LOOK_SECONDS, RETRY_SLACK_SECONDS, RETRY_TICK_SECONDS
 from braid.kernel.ports import Host
 from braid.kernel.timer_wheel import TimerWheel
 
 _NEVER_MS: Final = 1 << 62
-_SLACK_MS: Final = int(limits_retries.RETRY_SLACK_SECONDS * 1000)
+_SLACK_MS: Final = int(RETRY_SLACK_SECONDS * 1000)
 
 
 class Retries:
@@ -46,7 +46,7 @@ class Retries:
         self._brakes = brakes
         self._stopped = stopped
         self._level = level
-        self._wheel: TimerWheel[int] = TimerWheel(self._now_ms(), timers_max=limits.PARKED_TIMERS_MAX)
+        self._wheel: TimerWheel[int] = TimerWheel(self._now_ms(), timers_max=PARKED_TIMERS_MAX)
         self._parked: dict[int, Record] = {}
         self._counts: Counter[str] = Counter()  # of those parked, by lane
         self._sizes: Counter[str] = Counter()  # their bytes
@@ -121,11 +121,11 @@ class Retries:
 
     async def _until_due(self) -> None:
         """Waits until something is due; while records wait for tokens, a tick. Looks now and then in any case."""
-        earliest_ms = self._now_ms() + int(limits_retries.RETRY_TICK_SECONDS * 1000)
+        earliest_ms = self._now_ms() + int(RETRY_TICK_SECONDS * 1000)
         while not self._parked:
             self._any.clear()
             await self._any.wait()
-        ends_ms = self._now_ms() + int(limits_retries.RETRY_LOOK_SECONDS * 1000)
+        ends_ms = self._now_ms() + int(RETRY_LOOK_SECONDS * 1000)
         while (now_ms := self._now_ms()) < ends_ms:
             due_ms = now_ms if self._due else self._wheel.next_due_ms() or now_ms
             self._looks_at_ms = min(max(due_ms, earliest_ms), ends_ms)

@@ -6,7 +6,7 @@ succeeds gives its token back: after an outage everything may be tried as fast a
 """
 
 from braid.client.consumer_settings import RetryBudget
-from braid.kernel import limits
+from braid.kernel.limits.client import RETRY_BUDGET_SAVED_SECONDS
 
 
 class LaneBudget:
@@ -15,7 +15,7 @@ class LaneBudget:
     def __init__(self, settings: RetryBudget, now: float) -> None:
         """Begins with all the tokens it may save; `now` in seconds, never falling."""
         self._settings = settings
-        self._saved_max = max(1.0, settings.per_second * limits.RETRY_BUDGET_SAVED_SECONDS)
+        self._saved_max = max(1.0, settings.per_second * RETRY_BUDGET_SAVED_SECONDS)
         self._tokens = self._saved_max
         self._done = 0
         self._at = now

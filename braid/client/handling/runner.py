@@ -12,11 +12,10 @@ from braid.client.records.handled import Handled, X
 from braid.client.records.record import Record
 from braid.client.tasks import Run
 from braid.client.telemetry.consumer_observer import Observer
-from braid.kernel import limits
 from braid.kernel.busy_time import BusyTime
 from braid.kernel.errors import BraidError, HandlerTimeout, Retryable, checked_wait, text_of
 from braid.kernel.ids import LeaseId
-from braid.kernel.limits_retries import RETRY_AFTER_SECONDS_MAX
+from braid.kernel.limits.client import HANDLER_CANCEL_SECONDS, HANDLER_TIME_TICK_SECONDS, RETRY_AFTER_SECONDS_MAX
 from braid.kernel.ports import Host, Task
 
 if TYPE_CHECKING:
@@ -94,7 +93,7 @@ class Handling(Generic[X]):
         self._retry = settings.retry
         self._verdicts = Verdicts(settings.retry)
         self._timeout_seconds = settings.handler_timeout_seconds
-        self._grace_seconds = 0.0 if in_threads else limits.HANDLER_CANCEL_SECONDS
+        self._grace_seconds = 0.0 if in_threads else HANDLER_CANCEL_SECONDS
         self._in_threads = in_threads
         # Where an order or exclusive ownership is promised, nobody gets a record while a handler still has it.
         self._settles_late = settings.ordering != "none" or settings.ownership == "exclusive"
@@ -257,7 +256,7 @@ class Handling(Generic[X]):
                     self._time_is_over(number)
                     due = self._due(number)
                 nearest = min(nearest, due or nearest)
-            await self._host.clock.sleep(max(nearest - now, limits.HANDLER_TIME_TICK_SECONDS))
+            await self._host.clock.sleep(max(nearest - now, HANDLER_TIME_TICK_SECONDS))
 
     def _due(self, number: int) -> float | None:
         """When something is to be done about a slot's handler; None when all that can be was."""

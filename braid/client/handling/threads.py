@@ -12,8 +12,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Generic
 
 from braid.client.records.handled import Tell, X
-from braid.kernel import limits
 from braid.kernel.errors import Invalid
+from braid.kernel.limits.client import HANDLER_THREADS_MAX
 from braid.kernel.ports import Tasks, Threads
 
 if TYPE_CHECKING:
@@ -61,9 +61,9 @@ def open_threads(tasks: Tasks, handler: Callable[..., object], count: int) -> Th
     """The threads a handler needs; None for a coroutine function. Raises `Invalid` for more than may be."""
     if is_asynchronous(handler):
         return None
-    if count > limits.HANDLER_THREADS_MAX:
+    if count > HANDLER_THREADS_MAX:
         raise Invalid(
-            f"{count} handlers at once would be as many threads; at most {limits.HANDLER_THREADS_MAX} may be",
+            f"{count} handlers at once would be as many threads; at most {HANDLER_THREADS_MAX} may be",
             field="concurrency",
             remedy="lower it, or give a coroutine function",
         )

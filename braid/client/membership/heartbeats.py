@@ -19,8 +19,16 @@ from typing import NamedTuple
 
 from braid.api.assigner.v1 import beat_pb2, join_pb2
 from braid.client.tasks import happens, race
-from braid.kernel import limits
 from braid.kernel.errors import BraidError, Unavailable
+from braid.kernel.limits.client import RECONNECT_SECONDS_MAX, RECONNECT_SECONDS_MIN
+from braid.kernel.limits.leases import (
+    BEAT_MEMBERS_MAX,
+    BEAT_NEWS_BYTES,
+    BEAT_PATIENCE,
+    BEAT_SILENCE_SECONDS,
+    BEAT_TELL_AGAIN,
+    HELLOS_AT_ONCE,
+)
 from braid.kernel.ports import DuplexCall, Host, Task
 from braid.rpc.mesh_client import ServiceClient
 
@@ -41,7 +49,7 @@ class Heartbeats:
 
     def __init__(self, host: Host, assigner: ServiceClient) -> None:
         """`assigner` is the client through which the members join."""
-        self.turns = asyncio.Semaphore(limits.HELLOS_AT_ONCE)
+        self.turns = asyncio.Semaphore(HELLOS_AT_ONCE)
         self._host = host
         self._assigner = assigner
         self._seats: set[Seat] = set()
@@ -114,13 +122,13 @@ class Heartbeats:
 
     async def _run(self) -> None:
         """Keeps a stream open while there is something to share."""
-        backoff_seconds = limits.RECONNECT_SECONDS_MIN
+        backoff_seconds = RECONNECT_SECONDS_MIN
         try:
             while len(self._seats) > 1:
                 if await self._stream():
-                    backoff_seconds = limits.RECONNECT_SECONDS_MIN
+                    backoff_seconds = RECONNECT_SECONDS_MIN
                 await self._host.clock.sleep(backoff_seconds * self._host.randomness.uniform(0.5, 1.0))
-                backoff_seconds = min(backoff_seconds * 2, limits.RECONNECT_SECONDS_MAX)
+                backoff_seconds = min(backoff_seconds * 2, RECONNECT_SECONDS_MAX)
         finally:
             self._running = None
 
@@ -131,7 +139,7 @@ class Heartbeats:
             call = await self._assigner.duplex("Beat", beat_pb2.BeatResponse)
             try:
                 await call.send(beat_pb2.BeatRequest(sequence=1))
-                async with asyncio.timeout(limits.BEAT_SILENCE_SECONDS):
+                async with asyncio.timeout(BEAT_SILENCE_SECONDS):
                     answered = await call.receive() is not None
                 if answered:
                     self._opened.set()
@@ -167,7 +175,7 @@ class Heartbeats:
                     for seat in seats:
                         seat.due = sent_at + seat.every_seconds
                     self._unanswered[sequence] = Batch(sent_at, seats)
-                    async with asyncio.timeout(limits.BEAT_SILENCE_SECONDS):
+                    async with asyncio.timeout(BEAT_SILENCE_SECONDS):
                         await call.send(request)
                 await self._host.clock.sleep(beat_seconds)
             return
@@ -217,7 +225,7 @@ class Seat:
         self.due = 0.0
         self.heard_at = 0.0
         self.told: tuple[str, ...] | None = None
-        self.patience_seconds = lease_seconds * limits.BEAT_PATIENCE
+        self.patience_seconds = lease_seconds * BEAT_PATIENCE
         self._heartbeats = heartbeats
         self._loads = loads
         self._heard = heard
@@ -255,7 +263,7 @@ class Seat:
         heartbeat = self._loads()
         unreachable = tuple(heartbeat.unreachable_clusters)
         self._silent_beats += 1
-        again = self._silent_beats >= limits.BEAT_TELL_AGAIN  # of two streams, either may have been read first
+        again = self._silent_beats >= BEAT_TELL_AGAIN  # of two streams, either may have been read first
         tell = unreachable != self.told or (again and unreachable)
         if not heartbeat.loads and not tell:
             return None
@@ -299,7 +307,7 @@ def requests(due: Sequence[Seat]) -> Iterator[tuple[Sequence[Seat], beat_pb2.Bea
     for seat in due:
         news = seat.news()
         more = news.ByteSize() if news is not None else 0
-        if seats and (len(seats) == limits.BEAT_MEMBERS_MAX or size + more > limits.BEAT_NEWS_BYTES):
+        if seats and (len(seats) == BEAT_MEMBERS_MAX or size + more > BEAT_NEWS_BYTES):
             yield seats, request
             request, seats, size = beat_pb2.BeatRequest(), [], 0
         request.tickets.append(seat.ticket)

@@ -5,8 +5,8 @@ from typing import Protocol
 
 from braid.api.assigner.v1 import join_pb2 as wire
 from braid.client.tasks import within
-from braid.kernel import limits
 from braid.kernel.ids import LeaseId
+from braid.kernel.limits.leases import WELCOME_ALIVE_SECONDS_MAX, WELCOME_SECONDS_MAX
 from braid.kernel.ports import Clock, DuplexCall
 
 
@@ -57,11 +57,11 @@ async def welcome(clock: Clock, call: DuplexCall, patience_seconds: float, heard
     asked_at = began = clock.elapsed()
 
     def deadline() -> float:
-        alive_at = min(heard_at(), began + limits.WELCOME_ALIVE_SECONDS_MAX)
+        alive_at = min(heard_at(), began + WELCOME_ALIVE_SECONDS_MAX)
         return max(asked_at + seconds, alive_at + patience_seconds)
 
     while True:
         message = await within(clock, deadline, call.receive)
         if not isinstance(message, wire.JoinResponse) or message.WhichOneof("message") != "queued":
             return message
-        asked_at, seconds = clock.elapsed(), min(message.queued.wait_ms / 1000, limits.WELCOME_SECONDS_MAX)
+        asked_at, seconds = clock.elapsed(), min(message.queued.wait_ms / 1000, WELCOME_SECONDS_MAX)

@@ -19,9 +19,22 @@ from braid.client.membership.lease_protocol import LeaseListener as LeaseListene
 from braid.client.records.delivery import Held as Held
 from braid.client.session_errors import is_final, is_strange
 from braid.client.tasks import hanging_up, happens, race, within
-from braid.kernel import limits
 from braid.kernel.errors import BraidError, Unavailable
 from braid.kernel.ids import LeaseId
+from braid.kernel.limits.client import (
+    DETACHED_SECONDS_MAX,
+    EXCLUSIVE_MARGIN,
+    JOIN_SILENCE_SECONDS_MIN,
+    RECONNECT_SECONDS_MAX,
+    RECONNECT_SECONDS_MIN,
+)
+from braid.kernel.limits.leases import (
+    CLOCK_RATE_SLACK,
+    HEARTBEAT_MS_MAX,
+    LEASE_MS_DEFAULT,
+    WELCOME_ALIVE_SECONDS_MAX,
+    WELCOME_SECONDS_MAX,
+)
 from braid.kernel.ports import DuplexCall, Generation, Host, TopicPartition
 from braid.rpc.mesh_client import ServiceClient
 
@@ -102,7 +115,7 @@ class LeaseSession:
         *,
         loads: Callable[[], wire.Heartbeat],
         exclusive: bool,
-        detached_seconds_max: float = limits.DETACHED_SECONDS_MAX,
+        detached_seconds_max: float = DETACHED_SECONDS_MAX,
         heartbeats: Heartbeats | None = None,
     ) -> None:
         """`hello` says who joins what; `loads` fills each heartbeat with what the member measured since the last.
@@ -120,8 +133,8 @@ class LeaseSession:
         self._heartbeats = heartbeats
         self._turns = heartbeats.turns if heartbeats is not None else asyncio.Semaphore(1)
         self._held: dict[LeaseId, Held] = {}
-        self._lease_seconds = (hello.spec.lease_ms or limits.LEASE_MS_DEFAULT) / 1000
-        self._heartbeat_seconds = limits.HEARTBEAT_MS_MAX / 1000
+        self._lease_seconds = (hello.spec.lease_ms or LEASE_MS_DEFAULT) / 1000
+        self._heartbeat_seconds = HEARTBEAT_MS_MAX / 1000
         self._deadline = 0.0
         self._heard_at = 0.0  # when the last acknowledged heartbeat was sent
         self._answered_at = 0.0  # when the assigner said anything to this member, on any stream
@@ -161,11 +174,11 @@ class LeaseSession:
 
     async def run(self) -> None:
         """Keeps the membership until cancelled or refused."""
-        backoff_seconds = limits.RECONNECT_SECONDS_MIN
+        backoff_seconds = RECONNECT_SECONDS_MIN
         while not self._left:
             try:
                 if await self._session():
-                    backoff_seconds = limits.RECONNECT_SECONDS_MIN
+                    backoff_seconds = RECONNECT_SECONDS_MIN
             except TimeoutError:
                 self._assigner.forget_leader()  # silent, hence perhaps frozen: another may lead by now
                 if self._welcome_seconds > self._lease_seconds:  # again: were it a crowd, it is to come spread out
@@ -178,10 +191,10 @@ class LeaseSession:
                 if is_strange(error):
                     self._assigner.forget_leader()
             self._call = None
-            least = 0.5 if backoff_seconds <= limits.RECONNECT_SECONDS_MAX else 0.0
+            least = 0.5 if backoff_seconds <= RECONNECT_SECONDS_MAX else 0.0
             pause_seconds = backoff_seconds * self._host.randomness.uniform(least, 1.0)
-            await self._host.clock.sleep(max(pause_seconds - self._sought_seconds, limits.RECONNECT_SECONDS_MIN / 2))
-            backoff_seconds = min(backoff_seconds * 2, limits.RECONNECT_SECONDS_MAX)
+            await self._host.clock.sleep(max(pause_seconds - self._sought_seconds, RECONNECT_SECONDS_MIN / 2))
+            backoff_seconds = min(backoff_seconds * 2, RECONNECT_SECONDS_MAX)
 
     async def guard(self) -> None:
         """Gives everything up in time: exclusive leases a margin before the deadline, others a while after it."""
@@ -223,7 +236,7 @@ class LeaseSession:
 
     @property
     def _margin_seconds(self) -> float:
-        return self._lease_seconds * limits.EXCLUSIVE_MARGIN
+        return self._lease_seconds * EXCLUSIVE_MARGIN
 
     async def release(self, lease: LeaseId, epoch: int, *, commit_waived: bool = False, reason: str = "") -> None:
         """Gives a lease back after its last commit; when the assigner is away, the next hello says so by silence."""
@@ -310,8 +323,8 @@ class LeaseSession:
 
     async def _welcome(self, call: DuplexCall) -> object:
         """What the assigner says to hello. Each time that was in vain it is waited for twice as long."""
-        patience = max(self._lease_seconds, limits.JOIN_SILENCE_SECONDS_MIN)
-        self._welcome_seconds = min(max(patience, 2 * self._welcome_seconds), limits.WELCOME_SECONDS_MAX)
+        patience = max(self._lease_seconds, JOIN_SILENCE_SECONDS_MIN)
+        self._welcome_seconds = min(max(patience, 2 * self._welcome_seconds), WELCOME_SECONDS_MAX)
         return await welcome(self._host.clock, call, self._welcome_seconds, self._alive_at)
 
     async def _live(self, call: DuplexCall, ticket: int) -> None:
@@ -365,10 +378,10 @@ class LeaseSession:
         A leader that answers others of this process is late, not frozen: it is given more time, but not for ever.
         """
         self._answered_at = self._host.clock.elapsed()  # moves when a carried heartbeat is answered
-        patience = max(self._lease_seconds, limits.JOIN_SILENCE_SECONDS_MIN)
+        patience = max(self._lease_seconds, JOIN_SILENCE_SECONDS_MIN)
 
         def deadline() -> float:
-            alive_at = min(self._alive_at(), self._answered_at + limits.WELCOME_ALIVE_SECONDS_MAX)
+            alive_at = min(self._alive_at(), self._answered_at + WELCOME_ALIVE_SECONDS_MAX)
             return max(self._answered_at, alive_at) + patience
 
         return await within(self._host.clock, deadline, call.receive)
@@ -406,7 +419,7 @@ class LeaseSession:
 
     def _extend(self, sent_at: float) -> None:
         self._heard_at = max(self._heard_at, sent_at)
-        self._deadline = max(self._deadline, sent_at + self._lease_seconds * (1 - limits.CLOCK_RATE_SLACK))
+        self._deadline = max(self._deadline, sent_at + self._lease_seconds * (1 - CLOCK_RATE_SLACK))
 
     def _apply(self, delta: wire.LeaseDelta) -> list[wire.ReleasedLease]:
         """Takes a change over, generations last; returns what is asked back and not held any more."""

@@ -22,9 +22,11 @@ from braid.client.mesh import Mesh
 from braid.client.planning.planner_cluster import PlannerCluster
 from braid.client.records.delivery import Held
 from braid.client.tasks import Run, watched
-from braid.kernel import limits
 from braid.kernel.errors import BraidError, ClusterUnavailable, NotFound, OffsetOutOfRange, Unavailable
 from braid.kernel.ids import LeaseId
+from braid.kernel.limits.client import FINAL_COMMIT_SECONDS, FIRST_ROUTE_SECONDS, RESTORE_RETRY_SECONDS
+from braid.kernel.limits.names import PAGE_SIZE_MAX
+from braid.kernel.limits.planning import SPARK_CLOSE_SECONDS, SPARK_SETTLE_POLL_SECONDS, SPARK_SETTLE_SECONDS
 from braid.kernel.ports import Generation, Task
 from braid.kernel.progress import Progress
 from braid.kernel.ranges import Ranges
@@ -102,14 +104,14 @@ class PlannerSession:
         self._tasks = [self._watched(self._session.run, "lease-session"), self._watched(self._session.guard, "guard")]
         joined = asyncio.ensure_future(self._session.joined())
         refused = asyncio.ensure_future(self._refused.wait())
-        await asyncio.wait((joined, refused), timeout=limits.FIRST_ROUTE_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((joined, refused), timeout=FIRST_ROUTE_SECONDS, return_when=asyncio.FIRST_COMPLETED)
         outcome = joined.done()
         joined.cancel()
         refused.cancel()
         if self._refusal is not None or not outcome:
             await self._stop()
             raise self._refusal or Unavailable(
-                f"group {self._settings.group} could not be joined in {limits.FIRST_ROUTE_SECONDS:g} s",
+                f"group {self._settings.group} could not be joined in {FIRST_ROUTE_SECONDS:g} s",
                 remedy="check that an assigner runs at the endpoint: braid doctor",
             )
 
@@ -227,10 +229,10 @@ class PlannerSession:
     async def settle(self) -> None:
         """Waits, for a while, until this member has its share of the group's leases and knows their progress."""
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(limits.SPARK_SETTLE_SECONDS):
+            async with asyncio.timeout(SPARK_SETTLE_SECONDS):
                 while not await self._is_settled():
                     self.check()
-                    await self._host.clock.sleep(limits.SPARK_SETTLE_POLL_SECONDS)
+                    await self._host.clock.sleep(SPARK_SETTLE_POLL_SECONDS)
         self.check()
 
     async def _is_settled(self) -> bool:
@@ -248,9 +250,7 @@ class PlannerSession:
         found: list[group_pb2.Lease] = []
         token = ""
         while True:
-            request = api.ListLeasesRequest(
-                group=self._settings.group, page_size=limits.PAGE_SIZE_MAX, page_token=token
-            )
+            request = api.ListLeasesRequest(group=self._settings.group, page_size=PAGE_SIZE_MAX, page_token=token)
             page = await self._assigner.unary("ListLeases", request, api.ListLeasesResponse)
             found.extend(page.leases)
             token = page.next_page_token
@@ -264,7 +264,7 @@ class PlannerSession:
         self._closing = True
         try:
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(limits.SPARK_CLOSE_SECONDS * 0.8):
+                async with asyncio.timeout(SPARK_CLOSE_SECONDS * 0.8):
                     await self._session.leaving()
                     await asyncio.gather(*(self._release(work) for work in list(self._works.values())))
                     await self._session.leave("closed")
@@ -349,7 +349,7 @@ class PlannerSession:
                 await cluster.restore(work, accept)
             except (ClusterUnavailable, NotFound) as error:
                 _log.debug("progress of %s is not known yet: %s", work.lease.id, error)
-                await self._host.clock.sleep(limits.RESTORE_RETRY_SECONDS)
+                await self._host.clock.sleep(RESTORE_RETRY_SECONDS)
             except BraidError as error:
                 self.refused(error)
                 return
@@ -373,7 +373,7 @@ class PlannerSession:
         await self._session.release(lease.id, lease.epoch, commit_waived=not committed, reason="asked back")
 
     async def _last_commit(self, work: PartitionWork) -> bool:
-        seconds = limits.SPARK_CLOSE_SECONDS * 0.4 if self._closing else limits.FINAL_COMMIT_SECONDS
+        seconds = SPARK_CLOSE_SECONDS * 0.4 if self._closing else FINAL_COMMIT_SECONDS
         try:
             async with asyncio.timeout(seconds):
                 await self._clusters[work.lease.cluster.name].committer.commit([work], final=True)

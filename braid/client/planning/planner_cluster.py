@@ -12,9 +12,10 @@ from braid.client.commits.spill import Spill
 from braid.client.delivery.partition_work import PartitionWork
 from braid.client.records.record import Record
 from braid.client.tasks import Run
-from braid.kernel import limits
 from braid.kernel.errors import BraidError, GroupOccupied, NotFound, Unavailable
 from braid.kernel.ids import LeaseId
+from braid.kernel.limits.client import COMMIT_RECORDS_MAX
+from braid.kernel.limits.planning import SPARK_ENDS_FRESH_SECONDS, SPARK_ENDS_WAIT_SECONDS
 from braid.kernel.ports import Generation, Host, KafkaCluster, OffsetAt, Task, TopicPartition
 from braid.kernel.progress import Progress
 
@@ -142,11 +143,11 @@ class PlannerCluster:
         A cluster that is away is waited for once; then its answer is taken when it comes.
         """
         now = self._host.clock.elapsed()
-        if self._asking is None and now - self._asked_at > limits.SPARK_ENDS_FRESH_SECONDS:
+        if self._asking is None and now - self._asked_at > SPARK_ENDS_FRESH_SECONDS:
             self._answered.clear()
             self._asking = self._watch(self._ask, f"ends-{self.name}")
             try:
-                async with asyncio.timeout(limits.SPARK_ENDS_WAIT_SECONDS):
+                async with asyncio.timeout(SPARK_ENDS_WAIT_SECONDS):
                     await self._answered.wait()
             except TimeoutError:
                 _log.info("cluster %s does not answer: nothing of it is planned", self.name)
@@ -215,7 +216,7 @@ class PlannerCluster:
 
     def settled(self, count: int) -> None:
         """A planned range is done: the commit is due now, and not only at its interval."""
-        self.committer.settled(max(count, limits.COMMIT_RECORDS_MAX))
+        self.committer.settled(max(count, COMMIT_RECORDS_MAX))
 
     def park(self, record: Record, delay_seconds: float) -> None:
         """Never called: planned ranges hold no record here."""

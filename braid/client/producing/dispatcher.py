@@ -24,9 +24,16 @@ from braid.client.producing.settings import ProducerSettings
 from braid.client.tasks import Turns, race
 from braid.client.telemetry.zone_bytes import SENT, tally
 from braid.kafka.partitioner import partition_of
-from braid.kernel import limits
 from braid.kernel.errors import BraidError, ClusterAccessDenied, Invalid, TopicSealed, Unavailable, Withdrawn
 from braid.kernel.ids import ChannelId
+from braid.kernel.limits.client import (
+    PLANNED_MOVE_PREPARE_SECONDS,
+    PLANNED_MOVE_SILENCE_SECONDS,
+    PLANNED_MOVE_WAIT_SECONDS,
+    ROUTE_GRACE_SECONDS,
+    SEALED_RETRY_SECONDS,
+    SEND_ERRORS_AFTER_SECONDS,
+)
 from braid.kernel.ports import Host, Kafka, Written
 from braid.kernel.resumptions import Resumption
 
@@ -134,7 +141,7 @@ class ChannelMoves:
         """
         for sender in self._senders.values():
             seconds = sender.silent_seconds(now)
-            if seconds > limits.SEND_ERRORS_AFTER_SECONDS and not self._wait_for_leaders(sender.channel.id):
+            if seconds > SEND_ERRORS_AFTER_SECONDS and not self._wait_for_leaders(sender.channel.id):
                 yield sender.channel.cluster, str(sender.channel.id), sender.in_flight, seconds
 
     def _wait_for_leaders(self, channel: ChannelId) -> bool:
@@ -164,7 +171,7 @@ class ChannelMoves:
         taken off, of which leaders learn one by one, and no newer route says so.
         """
         for channel, since in self._refusing.items():
-            if now - since >= limits.SEALED_RETRY_SECONDS and channel not in self._broken:
+            if now - since >= SEALED_RETRY_SECONDS and channel not in self._broken:
                 self._broken[channel] = None
                 self._changed.set()
 
@@ -205,7 +212,7 @@ class ChannelMoves:
         unsettled = await asyncio.gather(*(self._leave(sender, route) for sender in leaving))
         self._acknowledge(route.revision)
         if any(unsettled):
-            await self._host.clock.sleep(limits.ROUTE_GRACE_SECONDS)
+            await self._host.clock.sleep(ROUTE_GRACE_SECONDS)
         self._end_crossing()
         await self._resend(route)
 
@@ -249,7 +256,7 @@ class ChannelMoves:
         ]
         if all(self._carries(sender, route) for sender in self._leaving(route)):
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(limits.PLANNED_MOVE_PREPARE_SECONDS):
+                async with asyncio.timeout(PLANNED_MOVE_PREPARE_SECONDS):
                     await asyncio.gather(*(sender.prepared() for sender in new))
 
     async def _leave(self, sender: ChannelSender, route: RouteTable) -> bool:
@@ -257,7 +264,7 @@ class ChannelMoves:
         channel = sender.channel.id
         if self._carries(sender, route):
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(limits.PLANNED_MOVE_WAIT_SECONDS):
+                async with asyncio.timeout(PLANNED_MOVE_WAIT_SECONDS):
                     await self._finished(sender)
         unsettled = sender.in_flight > 0 or channel in self._broken
         await sender.leave()
@@ -274,7 +281,7 @@ class ChannelMoves:
     async def _finished(self, sender: ChannelSender) -> None:
         """Waits until nothing is in flight to a channel, for as long as it acknowledges anything."""
         while sender.in_flight:
-            left = limits.PLANNED_MOVE_SILENCE_SECONDS - sender.silent_seconds(self._host.clock.elapsed())
+            left = PLANNED_MOVE_SILENCE_SECONDS - sender.silent_seconds(self._host.clock.elapsed())
             if left <= 0:
                 return
             with contextlib.suppress(TimeoutError):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from braid.client.records.outgoing import Headers, Receipt
 from braid.kernel.errors import BraidError
 from braid.kernel.ids import ChannelId
-from braid.kernel.limits_buffers import PRODUCER_COPIES, PRODUCER_HEADER_BYTES, PRODUCER_RECORD_BYTES
+from braid.kernel.limits.client import PRODUCER_COPIES, PRODUCER_HEADER_BYTES, PRODUCER_RECORD_BYTES
 
 
 class Pending:

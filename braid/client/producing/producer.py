@@ -21,9 +21,16 @@ from braid.client.records.outgoing import LANE_HEADER, Copy, Headers, Outgoing, 
 from braid.client.tasks import Run, watched
 from braid.client.telemetry.metrics import instruments, operation
 from braid.client.telemetry.spans import send_span, sent, trace_headers, tracer
-from braid.kernel import limits
 from braid.kernel.errors import BraidError, DeliveryUnknown, Invalid, RecordTooLarge, Unavailable
 from braid.kernel.ids import DLQ_LANE
+from braid.kernel.limits.client import (
+    DEAD_LETTER_HEADERS_BYTES_MAX,
+    FIRST_ROUTE_SECONDS,
+    PRODUCER_CLOSE_SECONDS,
+    PRODUCER_LATE_SECONDS,
+    PRODUCER_SWEEP_SECONDS,
+    PRODUCER_TELL_SECONDS,
+)
 from braid.kernel.ports import Host, Kafka, Task, Written
 
 OpenRoutes = Callable[[str, Callable[[RouteTable], None], Callable[[BraidError], None]], RouteSource]
@@ -79,12 +86,12 @@ class Producer:
             self._spawn(self._sweep, f"sweep-{self.stream}"),
         ]
         try:
-            async with asyncio.timeout(limits.FIRST_ROUTE_SECONDS):
+            async with asyncio.timeout(FIRST_ROUTE_SECONDS):
                 await self._ready.wait()
         except TimeoutError:
             await self._end()
             raise Unavailable(
-                f"no route for stream {self.stream} came in {limits.FIRST_ROUTE_SECONDS:g} s",
+                f"no route for stream {self.stream} came in {FIRST_ROUTE_SECONDS:g} s",
                 remedy="check that a registry runs at the endpoint: braid doctor",
             ) from None
         except asyncio.CancelledError:
@@ -159,7 +166,7 @@ class Producer:
     ) -> Receipt:
         """Sends a copy to the dlq lane; its further headers may pass the stream's `max_record_bytes`."""
         outgoing = Outgoing(value, key, DLQ_LANE, None, timestamp_ms)
-        return await self._send(outgoing, list(headers), None, headroom_bytes=limits.DEAD_LETTER_HEADERS_BYTES_MAX)
+        return await self._send(outgoing, list(headers), None, headroom_bytes=DEAD_LETTER_HEADERS_BYTES_MAX)
 
     async def send_many(self, records: Iterable[Outgoing]) -> list[Receipt]:
         """Sends records in order, waits until all have settled, then raises the first failure there was.
@@ -209,9 +216,7 @@ class Producer:
             outgoing = Outgoing(copy.value, copy.key, copy.lane)
             headers = [header for header in copy.headers if header[0] != LANE_HEADER]
             try:
-                record = await self._admit(
-                    outgoing, headers, identity, headroom_bytes=limits.DEAD_LETTER_HEADERS_BYTES_MAX
-                )
+                record = await self._admit(outgoing, headers, identity, headroom_bytes=DEAD_LETTER_HEADERS_BYTES_MAX)
                 if not self._moves.offer(record):
                     await self._submit(record)
                 futures.append(record.future)
@@ -239,7 +244,7 @@ class Producer:
         self._closed = True
         try:
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(limits.PRODUCER_CLOSE_SECONDS):
+                async with asyncio.timeout(PRODUCER_CLOSE_SECONDS):
                     while not all(record.future.done() for record in self._outbox):
                         await self.flush()  # and again: whoever waited for room has it now
         finally:
@@ -385,13 +390,13 @@ class Producer:
         while True:
             await self._outbox.filled()
             before = self._host.clock.elapsed()
-            await self._host.clock.sleep(limits.PRODUCER_SWEEP_SECONDS)
+            await self._host.clock.sleep(PRODUCER_SWEEP_SECONDS)
             now = self._host.clock.elapsed()
             while (oldest := self._outbox.oldest()) is not None and oldest.deadline <= now:
                 self._give_up(oldest, f"not acknowledged in {self._settings.delivery_timeout_seconds:g} s")
             self._moves.look_at_leaders()
             self._moves.look_at_refusals(now)
-            if now - before > limits.PRODUCER_SWEEP_SECONDS + limits.PRODUCER_LATE_SECONDS:
+            if now - before > PRODUCER_SWEEP_SECONDS + PRODUCER_LATE_SECONDS:
                 self._moves.forgive(now)
             for cluster, channel, count, seconds in self._moves.silent(now):
                 self._watch.report(cluster, channel, count, f"no acknowledgement for {seconds:.1f} s")
@@ -419,7 +424,7 @@ class Producer:
         await self._moves.close()
         if self._refusal is None:
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(limits.PRODUCER_TELL_SECONDS):
+                async with asyncio.timeout(PRODUCER_TELL_SECONDS):
                     await self._watch.told()
         await _ended(watch)
         for record in list(self._outbox):

@@ -12,8 +12,11 @@ from braid.api.registry.v1 import route_pb2 as wire
 from braid.client.producing.routes import ActiveChannel, RouteTable
 from braid.client.session_errors import is_final, is_strange
 from braid.client.tasks import hanging_up, race
-from braid.kernel import limits, limits_losses
 from braid.kernel.errors import BraidError, Unavailable
+from braid.kernel.limits.client import RECEIPTS_CHANNELS_MAX, RECONNECT_SECONDS_MAX, RECONNECT_SECONDS_MIN
+from braid.kernel.limits.health import RESUMPTIONS_BYTES_MAX, RESUMPTIONS_MAX
+from braid.kernel.limits.registry import WATCH_SILENCE_SECONDS
+from braid.kernel.limits.rpc import OUTBOX_MESSAGES_MAX
 from braid.kernel.ports import DuplexCall, Host
 from braid.kernel.resumptions import Resumption
 from braid.rpc.mesh_client import ServiceClient
@@ -79,7 +82,7 @@ class RouteWatch:
         self._on_refused = on_refused
         self._reach: Callable[[str], Reach] | None = None
         self._route = wire.Route()
-        self._outgoing: asyncio.Queue[wire.WatchRoutesRequest] = asyncio.Queue(limits.OUTBOX_MESSAGES_MAX)
+        self._outgoing: asyncio.Queue[wire.WatchRoutesRequest] = asyncio.Queue(OUTBOX_MESSAGES_MAX)
         self._told = asyncio.Event()
         self._told.set()
         self._sending = False
@@ -87,11 +90,11 @@ class RouteWatch:
 
     async def run(self) -> None:
         """Keeps the session until cancelled."""
-        backoff_seconds = limits.RECONNECT_SECONDS_MIN
+        backoff_seconds = RECONNECT_SECONDS_MIN
         while True:
             try:
                 await self._session()
-                backoff_seconds = limits.RECONNECT_SECONDS_MIN
+                backoff_seconds = RECONNECT_SECONDS_MIN
             except TimeoutError:
                 self._registry.forget_leader()  # silent, hence perhaps frozen: another may lead by now
             except BraidError as error:
@@ -101,7 +104,7 @@ class RouteWatch:
                 if is_strange(error):
                     self._registry.forget_leader()
             await self._host.clock.sleep(backoff_seconds * self._host.randomness.uniform(0.5, 1.0))
-            backoff_seconds = min(backoff_seconds * 2, limits.RECONNECT_SECONDS_MAX)
+            backoff_seconds = min(backoff_seconds * 2, RECONNECT_SECONDS_MAX)
 
     def asks(self, reach: Callable[[str], Reach]) -> None:
         """See `RouteSource.asks`."""
@@ -116,7 +119,7 @@ class RouteWatch:
                 told.next_offsets[partition] = max(told.next_offsets[partition], offset)
         others = [each for each in self._hello.left if not _is_of(each, channel)]
         del self._hello.left[:]
-        self._hello.left.extend([*others, told][-limits.RECEIPTS_CHANNELS_MAX :])
+        self._hello.left.extend([*others, told][-RECEIPTS_CHANNELS_MAX:])
         self._told.clear()
         self._send(wire.WatchRoutesRequest(channel_left=told))
 
@@ -136,10 +139,10 @@ class RouteWatch:
         kept = next((each for each in self._hello.resumed if _is_of(each, channel)), None)
         if kept is None:
             kept = self._hello.resumed.add(channel=str(channel.id), cluster=channel.cluster, topic=channel.topic)
-            del self._hello.resumed[: -limits.RECEIPTS_CHANNELS_MAX]
+            del self._hello.resumed[:-RECEIPTS_CHANNELS_MAX]
         kept.resumptions.append(told)
-        del kept.resumptions[: -limits_losses.RESUMPTIONS_MAX]
-        if sum(each.ByteSize() for each in self._hello.resumed) > limits_losses.RESUMPTIONS_BYTES_MAX:
+        del kept.resumptions[:-RESUMPTIONS_MAX]
+        if sum(each.ByteSize() for each in self._hello.resumed) > RESUMPTIONS_BYTES_MAX:
             for each in self._hello.resumed:
                 del each.resumptions[: len(each.resumptions) // 2]
         self._told.clear()
@@ -229,7 +232,7 @@ class RouteWatch:
                 case "reach":
                     self._answer(message.reach.cluster)
                 case "unchanged":  # a registry that never says so is an older one, and silent when all is well
-                    silence_seconds = limits.WATCH_SILENCE_SECONDS
+                    silence_seconds = WATCH_SILENCE_SECONDS
 
 
 async def _next(call: DuplexCall, silence_seconds: float | None) -> object | None:

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from braid.client.producing.lane_rules import LaneRule
-from braid.kernel import limits
 from braid.kernel.errors import Invalid
+from braid.kernel.limits.client import DELIVERY_TIMEOUT_SECONDS, PRODUCER_BUFFER_BYTES
 
 COMPRESSIONS: Final = (None, "gzip", "snappy", "lz4", "zstd")
 
@@ -25,8 +25,8 @@ class ProducerSettings:
             receipts go, only where channels of these lanes are concerned.
     """
 
-    max_buffer_bytes: int = limits.PRODUCER_BUFFER_BYTES
-    delivery_timeout_seconds: float = limits.DELIVERY_TIMEOUT_SECONDS
+    max_buffer_bytes: int = PRODUCER_BUFFER_BYTES
+    delivery_timeout_seconds: float = DELIVERY_TIMEOUT_SECONDS
     compression: str | None = None
     linger_ms: int = 5
     lane_rule: LaneRule | None = None

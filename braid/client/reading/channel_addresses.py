@@ -12,9 +12,9 @@ from braid.api.registry.v1.stream_pb2 import (
     Channel,
     Stream,
 )
-from braid.kernel import limits
 from braid.kernel.errors import NotFound
 from braid.kernel.ids import DLQ_LANE
+from braid.kernel.limits.names import PAGE_SIZE_MAX
 from braid.rpc.mesh_client import ServiceClient
 
 _READABLE: Final = (CHANNEL_STATE_ACTIVE, CHANNEL_STATE_DRAINING, CHANNEL_STATE_DRAINED)
@@ -74,7 +74,7 @@ async def _channels(registry: ServiceClient, stream: str) -> list[Channel]:
     found: list[Channel] = []
     token = ""
     while True:
-        request = api.ListChannelsRequest(stream=stream, page_size=limits.PAGE_SIZE_MAX, page_token=token)
+        request = api.ListChannelsRequest(stream=stream, page_size=PAGE_SIZE_MAX, page_token=token)
         page = await registry.unary("ListChannels", request, api.ListChannelsResponse)
         found.extend(page.channels)
         token = page.next_page_token

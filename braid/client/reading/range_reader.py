@@ -13,9 +13,16 @@ from typing import NamedTuple, TypeVar
 from braid.client.records.braid_headers import without_canaries
 from braid.host.system import system_host
 from braid.kafka.cluster import AioKafka
-from braid.kernel import limits
 from braid.kernel.errors import BraidError, ClusterUnavailable, NotFound, OffsetOutOfRange
 from braid.kernel.ids import SEAL_CANARY
+from braid.kernel.limits.client import FETCH_WAIT_SECONDS
+from braid.kernel.limits.planning import (
+    SPARK_DIAGNOSE_SECONDS,
+    SPARK_NO_BATCH_SECONDS,
+    SPARK_PARTITION_BYTES,
+    SPARK_SHORT_LOG_SECONDS,
+    SPARK_WAIT_NOTICE_SECONDS,
+)
 from braid.kernel.ports import (
     DamagedBatch,
     FetchedColumns,
@@ -31,7 +38,7 @@ from braid.kernel.ports import (
 from braid.kernel.record_columns import RecordColumns
 
 _log = logging.getLogger("braid.spark")
-_WAIT_SECONDS = limits.FETCH_WAIT_SECONDS
+_WAIT_SECONDS = FETCH_WAIT_SECONDS
 _Fetched = TypeVar("_Fetched", FetchedRecords, FetchedColumns)
 
 
@@ -70,7 +77,7 @@ class RangeReader:
         self._wait_seconds = wait_seconds
         self._admin = cluster.admin()
         self._fetcher = cluster.fetcher(
-            max_partition_bytes=limits.SPARK_PARTITION_BYTES, isolation=Isolation.READ_COMMITTED, client_rack=zone
+            max_partition_bytes=SPARK_PARTITION_BYTES, isolation=Isolation.READ_COMMITTED, client_rack=zone
         )
         self.left: dict[TopicPartition, Bounds] = {}
         self._beside: set[TopicPartition] = set()
@@ -258,7 +265,7 @@ class RangeReader:
 
     def _is_lasting(self) -> bool:
         """Whether the place in hand was no batch for so long that no passing fault of a broker explains it."""
-        return self._host.clock.elapsed() - self._moved_at > limits.SPARK_NO_BATCH_SECONDS
+        return self._host.clock.elapsed() - self._moved_at > SPARK_NO_BATCH_SECONDS
 
     def _pass_damage(self, error: ClusterUnavailable) -> None:
         """Goes on behind a place that holds no batch at all, one offset at a time: waiting would not mend it."""
@@ -279,10 +286,10 @@ class RangeReader:
                 f"{where} could not be read from offset {self._position} for {self._wait_seconds:g} s",
                 remedy="mend the cluster and restart the query, or raise the option clusterWaitSeconds",
             )
-        if now - self._noticed_at > limits.SPARK_WAIT_NOTICE_SECONDS:
+        if now - self._noticed_at > SPARK_WAIT_NOTICE_SECONDS:
             _log.warning("waiting for %s, offset %d, since %.0f s", where, self._position, now - self._moved_at)
             self._noticed_at = now
-        if now - self._diagnosed_at > limits.SPARK_DIAGNOSE_SECONDS:
+        if now - self._diagnosed_at > SPARK_DIAGNOSE_SECONDS:
             await self._diagnose()
 
     async def _diagnose(self) -> None:
@@ -300,7 +307,7 @@ class RangeReader:
             self._short_since = None
         elif self._short_since is None:
             self._short_since = self._diagnosed_at
-        elif self._diagnosed_at - self._short_since > limits.SPARK_SHORT_LOG_SECONDS:
+        elif self._diagnosed_at - self._short_since > SPARK_SHORT_LOG_SECONDS:
             raise self._lost(bounds.end, self._end, f"the log ends at {bounds.end}")
 
     def _lost(self, start: int, end: int, why: str) -> BraidError:

@@ -22,9 +22,17 @@ from braid.api.registry.v1.stream_pb2 import (
 )
 from braid.client.consumer_settings import Start
 from braid.client.tasks import watched
-from braid.kernel import limits
 from braid.kernel.errors import BraidError, ClusterUnavailable, NotFound, OffsetOutOfRange, Unavailable
 from braid.kernel.ids import DLQ_LANE, SEAL_CANARY
+from braid.kernel.limits.client import (
+    FETCH_PARTITION_BYTES,
+    FETCH_RECORDS_MAX,
+    FETCH_WAIT_SECONDS,
+    READER_CHUNKS_MAX,
+    READER_LOOK_SECONDS,
+    RESTORE_RETRY_SECONDS,
+)
+from braid.kernel.limits.names import PAGE_SIZE_MAX
 from braid.kernel.ports import (
     Host,
     Isolation,
@@ -89,7 +97,7 @@ class Reader:
         self._lanes = tuple(lanes)
         self._start = _position(start)
         self._partition = partition
-        self._chunks: asyncio.Queue[_Chunk | BraidError] = asyncio.Queue(limits.READER_CHUNKS_MAX)
+        self._chunks: asyncio.Queue[_Chunk | BraidError] = asyncio.Queue(READER_CHUNKS_MAX)
         self._clusters: dict[str, _ClusterReading] = {}
         self._known: set[str] = set()
         self._tasks: list[Task] = []
@@ -159,7 +167,7 @@ class Reader:
 
     async def _follow(self) -> None:
         while True:
-            await self._host.clock.sleep(limits.READER_LOOK_SECONDS)
+            await self._host.clock.sleep(READER_LOOK_SECONDS)
             try:
                 await self._discover(OffsetAt.EARLIEST)
             except Unavailable:  # what is known goes on
@@ -187,7 +195,7 @@ class Reader:
         found: list[Channel] = []
         token = ""
         while True:
-            request = api.ListChannelsRequest(stream=self._stream, page_size=limits.PAGE_SIZE_MAX, page_token=token)
+            request = api.ListChannelsRequest(stream=self._stream, page_size=PAGE_SIZE_MAX, page_token=token)
             page = await self._registry.unary("ListChannels", request, api.ListChannelsResponse)
             found.extend(page.channels)
             token = page.next_page_token
@@ -214,7 +222,7 @@ class _ClusterReading:
         self._chunks = chunks
         self._admin = cluster.admin()
         self._fetcher = cluster.fetcher(
-            max_partition_bytes=limits.FETCH_PARTITION_BYTES, isolation=Isolation.READ_COMMITTED, client_rack=""
+            max_partition_bytes=FETCH_PARTITION_BYTES, isolation=Isolation.READ_COMMITTED, client_rack=""
         )
         self._channels: dict[TopicPartition, Channel] = {}
         self._positions: dict[TopicPartition, int] = {}
@@ -237,7 +245,7 @@ class _ClusterReading:
                 await self._fetch()
             except ClusterUnavailable:
                 self.away = True
-                await self._host.clock.sleep(limits.RESTORE_RETRY_SECONDS)
+                await self._host.clock.sleep(RESTORE_RETRY_SECONDS)
             except OffsetOutOfRange as error:
                 place = TopicPartition(error.metadata["topic"], int(error.metadata["partition"]))
                 self._drop(place)
@@ -264,9 +272,9 @@ class _ClusterReading:
 
     async def _fetch(self) -> None:
         if not self._positions:
-            await self._host.clock.sleep(limits.FETCH_WAIT_SECONDS)
+            await self._host.clock.sleep(FETCH_WAIT_SECONDS)
             return
-        fetched = await self._fetcher.fetch(limits.FETCH_RECORDS_MAX, limits.FETCH_WAIT_SECONDS)
+        fetched = await self._fetcher.fetch(FETCH_RECORDS_MAX, FETCH_WAIT_SECONDS)
         self.away = False
         for each in fetched:
             self._positions[each.partition] = each.next_offset

@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from braid.kafka.batches.columns import all_headers
-from braid.kernel import limits
+from braid.kernel.limits.client import HEADER_SECTIONS_MAX, REPEATED_COLUMNS_KEPT_MAX
 from braid.kernel.record_columns import Cells, RecordColumns, headers_in, pieces_at
 
 HEADERS: Final = pa.map_(pa.string(), pa.binary())
@@ -72,7 +72,7 @@ def header_maps(columns: RecordColumns) -> pa.Array:
     assert columns.tails is not None, "records that were objects are told of by those"
     sizes = columns.tails.sizes
     edges = [0, *(np.flatnonzero(sizes[1:] != sizes[:-1]) + 1).tolist(), len(sizes)]
-    if len(edges) > limits.HEADER_SECTIONS_MAX + 1:
+    if len(edges) > HEADER_SECTIONS_MAX + 1:
         return _of_any(columns)
     sections = [columns.of(slice(start, end)) for start, end in pairwise(edges) if end > start]
     made = [_of_alike(section) for section in sections]
@@ -101,7 +101,7 @@ def _of_alike(columns: RecordColumns) -> pa.Array:
     return pa.MapArray.from_arrays(pa.array(np.arange(count + 1, dtype=np.int32) * np.int32(each)), keys, values)
 
 
-@lru_cache(maxsize=limits.REPEATED_COLUMNS_KEPT_MAX)
+@lru_cache(maxsize=REPEATED_COLUMNS_KEPT_MAX)
 def _repeated(names: tuple[str, ...], times: int) -> pa.Array:
     """Names, all of them again and again."""
     return pa.array(names, pa.string()).take(pa.array(np.tile(np.arange(len(names)), times), pa.int64()))

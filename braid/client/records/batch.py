@@ -14,8 +14,8 @@ from braid.client.records.delivery import Delivery
 from braid.client.records.handled import ThreadRecord
 from braid.client.records.record import HeldLease, Record
 from braid.client.records.slices import Slice
-from braid.kernel import limits
 from braid.kernel.errors import Invalid, checked_wait
+from braid.kernel.limits.client import REPEATED_COLUMNS_KEPT_MAX
 from braid.kernel.record_columns import RecordColumns
 
 SCHEMA: Final = pa.schema(
@@ -187,6 +187,6 @@ def _repeated(stream: str, lane: str, cluster: str, topic: str, partition: int, 
     return [column.slice(0, count) for column in _columns_of_same((stream, lane, cluster, topic, partition), length)]
 
 
-@lru_cache(maxsize=limits.REPEATED_COLUMNS_KEPT_MAX)
+@lru_cache(maxsize=REPEATED_COLUMNS_KEPT_MAX)
 def _columns_of_same(same: tuple[str | int, ...], length: int) -> list[pa.Array]:
     return [pa.repeat(pa.scalar(value, SCHEMA.field(at).type), length) for at, value in enumerate(same)]

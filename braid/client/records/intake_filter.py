@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from braid.client.records.braid_headers import ingestion_times, of_other_groups, without_canaries
 from braid.client.records.where import Where, chosen_by
-from braid.kernel.limits import HEADER_OVERHEAD_BYTES, RECORD_OVERHEAD_BYTES
+from braid.kernel.limits.client import HEADER_OVERHEAD_BYTES, RECORD_OVERHEAD_BYTES
 from braid.kernel.record_columns import RecordColumns
 
 

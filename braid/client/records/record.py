@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from braid.client.records.braid_headers import ID_HEADER
 from braid.client.records.delivery import Delivery
 from braid.kernel.errors import checked_wait, text_of
-from braid.kernel.limits import RECORD_OVERHEAD_BYTES
+from braid.kernel.limits.client import RECORD_OVERHEAD_BYTES
 from braid.kernel.ports import DamagedBatch
 from braid.kernel.progress import Progress
 from braid.kernel.record_columns import RecordColumns, headers_in, pieces_in

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from braid.client.records.braid_headers import MARKS
-from braid.kernel import limits
 from braid.kernel.errors import Invalid
 from braid.kernel.ids import LeaseId, check_name
+from braid.kernel.limits.client import WHERE_HEADERS_MAX
 from braid.kernel.record_columns import Cells, RecordColumns, pieces_at
 
 _Mask = NDArray[np.bool_]
@@ -46,8 +46,8 @@ class Where:
     sampled: float = 1.0
 
     def __post_init__(self) -> None:
-        if len(self.headers) > limits.WHERE_HEADERS_MAX:
-            raise Invalid(f"names more than {limits.WHERE_HEADERS_MAX} headers", field="where.headers")
+        if len(self.headers) > WHERE_HEADERS_MAX:
+            raise Invalid(f"names more than {WHERE_HEADERS_MAX} headers", field="where.headers")
         for name, value in self.headers.items():
             if not name.isascii() or not isinstance(value, bytes):
                 raise Invalid(f"{name!r}: a name is ASCII, a value bytes", field="where.headers")

@@ -10,7 +10,7 @@ from opentelemetry.context import Context
 from braid.client.records.handled import Handled
 from braid.client.records.record import Record
 from braid.kernel.errors import BraidError
-from braid.kernel.limits_telemetry import SPAN_LINKS_MAX, TRACE_HEADER_BYTES_MAX
+from braid.kernel.limits.client import SPAN_LINKS_MAX, TRACE_HEADER_BYTES_MAX
 from braid.kernel.record_columns import Cells, RecordColumns, pieces_in
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from opentelemetry import metrics
 
-from braid.kernel.limits_telemetry import ZONE_TALLIES_MAX
+from braid.kernel.limits.client import ZONE_TALLIES_MAX
 
 SENT: Final = "sent"
 FETCHED: Final = "fetched"

@@ -14,7 +14,7 @@ from aiokafka.record.default_records import DefaultRecordBatch
 
 from braid.kafka.batches.columns import BatchHead, decode_columns
 from braid.kafka.batches.decompress import CODEC_MASK, INFLATE_ERRORS, NAMES, DoesNotFit, inflate_into
-from braid.kernel.limits import (
+from braid.kernel.limits.kafka import (
     BATCH_HEADERS_FREE_BYTES,
     COLUMN_BATCH_BYTES_MAX,
     COLUMN_RECORDS_MIN,

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from braid.kafka.batches.layouts import Unusual, layout_of_record, layout_of_tail
 from braid.kafka.batches.uniform_records import Layouts, Pieces, Places, put_alike, put_alike_by_length, room
-from braid.kernel.limits import COLUMN_HEADERS_MAX, COLUMN_NAME_BYTES_MAX
+from braid.kernel.limits.kafka import COLUMN_HEADERS_MAX, COLUMN_NAME_BYTES_MAX
 from braid.kernel.record_columns import Cells, RecordColumns
 
 _Ints = NDArray[np.int64]

@@ -15,8 +15,13 @@ import cramjam
 import zstandard
 
 from braid.kafka.batches.lz4_frames import inflated_blocks
-from braid.kernel.limits import INFLATED_RECORD_BYTES_MAX, XERIAL_BLOCK_BYTES_MIN, ZSTD_WINDOW_BYTES_MAX
-from braid.kernel.limits_batches import INFLATED_PART_BYTES, LARGE_PIECE_BYTES
+from braid.kernel.limits.kafka import (
+    INFLATED_PART_BYTES,
+    INFLATED_RECORD_BYTES_MAX,
+    LARGE_PIECE_BYTES,
+    XERIAL_BLOCK_BYTES_MIN,
+    ZSTD_WINDOW_BYTES_MAX,
+)
 
 CODEC_MASK: Final = 0x07  # of a batch's attributes
 NAMES: Final[Mapping[int, str]] = MappingProxyType({1: "gzip", 2: "snappy", 3: "lz4", 4: "zstd"})

@@ -8,8 +8,12 @@ from typing import NamedTuple
 
 from braid.kafka.batches.batch import HEAD_BYTES, Frame, first_offset, put_head, read_varint
 from braid.kafka.batches.decompress import DoesNotFit, fresh_room, inflated_parts
-from braid.kernel.limits import INFLATED_RECORD_BYTES_MAX, XERIAL_BLOCK_BYTES_MIN
-from braid.kernel.limits_batches import LARGE_PARTS_FREE, LARGE_PIECE_BYTES
+from braid.kernel.limits.kafka import (
+    INFLATED_RECORD_BYTES_MAX,
+    LARGE_PARTS_FREE,
+    LARGE_PIECE_BYTES,
+    XERIAL_BLOCK_BYTES_MIN,
+)
 
 
 class Piece(NamedTuple):

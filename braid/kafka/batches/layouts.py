@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from braid.kernel.limits import COLUMN_HEADERS_MAX, COLUMN_NAME_BYTES_MAX
+from braid.kernel.limits.kafka import COLUMN_HEADERS_MAX, COLUMN_NAME_BYTES_MAX
 
 WORD: Final = 8  # bytes that are looked at together
 _NUMBER_BYTES_MAX: Final = 9  # of a tenth only one bit would count

@@ -27,7 +27,7 @@ from braid.kafka.batches.batch import (
 from braid.kafka.batches.decompress import DoesNotFit
 from braid.kafka.batches.large import LargeBatch, Piece
 from braid.kernel.errors import ClusterUnavailable
-from braid.kernel.limits import COLUMN_BATCH_BYTES_MAX, COLUMN_TOGETHER_RECORDS, INFLATED_INLINE_BYTES_MAX
+from braid.kernel.limits.kafka import COLUMN_BATCH_BYTES_MAX, COLUMN_TOGETHER_RECORDS, INFLATED_INLINE_BYTES_MAX
 from braid.kernel.ports import (
     DamagedBatch,
     FetchedColumns,

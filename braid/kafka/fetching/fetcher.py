@@ -26,15 +26,16 @@ from braid.kafka.fetching.lane_turns import FetchTurns
 from braid.kafka.fetching.leaders import AGE_SECONDS, BACKOFF_SECONDS, Leaders
 from braid.kafka.protocol.wire import Wire
 from braid.kernel.errors import ClusterAccessDenied, ClusterUnavailable
-from braid.kernel.limits import (
+from braid.kernel.limits.kafka import (
+    FETCH_AHEAD_BYTES,
     INFLATED_TURN_BYTES,
     KAFKA_CLOSE_SECONDS,
     KAFKA_FETCH_BESIDE_MS,
     KAFKA_FETCH_BYTES,
     KAFKA_FETCH_HELD_SECONDS,
     KAFKA_FETCH_WAIT_MS,
+    KAFKA_NEAR_REPLICA_SECONDS,
 )
-from braid.kernel.limits_batches import FETCH_AHEAD_BYTES, KAFKA_NEAR_REPLICA_SECONDS
 from braid.kernel.ports import (
     NO_LANES,
     UNKNOWN_LOGS,

@@ -7,7 +7,7 @@ in bytes: brokers fill an answer in the order in which they are asked (KIP-74), 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 
-from braid.kernel.limits_batches import FETCH_TURN_RECORDS
+from braid.kernel.limits.kafka import FETCH_TURN_RECORDS
 from braid.kernel.ports import FetchLane, TopicPartition
 from braid.kernel.round_robin import RoundRobin
 

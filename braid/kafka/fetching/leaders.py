@@ -13,7 +13,7 @@ from braid.kafka.errors import ACCESS_DENIED, error_for
 from braid.kafka.fetching.contact import Owing
 from braid.kafka.protocol.wire import ClusterMetadata, Wire
 from braid.kernel.errors import ClusterAccessDenied, ClusterUnavailable
-from braid.kernel.limits import KAFKA_BACKOFF_MS, KAFKA_METADATA_AGE_MS
+from braid.kernel.limits.kafka import KAFKA_BACKOFF_MS, KAFKA_METADATA_AGE_MS
 from braid.kernel.ports import TopicPartition
 
 BACKOFF_SECONDS: Final = KAFKA_BACKOFF_MS / 1_000

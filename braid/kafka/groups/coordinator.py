@@ -9,7 +9,7 @@ from aiokafka.protocol.coordination import FindCoordinatorRequest
 from braid.kafka.errors import COORDINATOR_RETRY, check
 from braid.kafka.protocol.wire import ANY_BROKER, Wire, bounded
 from braid.kernel.errors import ClusterUnavailable
-from braid.kernel.limits import KAFKA_ANSWER_BACKOFF_SECONDS, KAFKA_CALL_SECONDS
+from braid.kernel.limits.kafka import KAFKA_ANSWER_BACKOFF_SECONDS, KAFKA_CALL_SECONDS
 
 _GROUP_COORDINATOR = 0
 

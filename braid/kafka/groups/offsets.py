@@ -11,7 +11,7 @@ from braid.kafka.protocol.epochs import CommitRequest, CommittedRequest
 from braid.kafka.protocol.schemas import ListGroupStatesRequest
 from braid.kafka.protocol.wire import Wire, bounded
 from braid.kernel.errors import Fenced
-from braid.kernel.limits import KAFKA_CALL_SECONDS
+from braid.kernel.limits.kafka import KAFKA_CALL_SECONDS
 from braid.kernel.ports import Committed, Generation, TopicPartition
 
 _STANDALONE = Generation(-1, "")

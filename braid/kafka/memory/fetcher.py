@@ -9,7 +9,7 @@ from braid.kafka.fetching.lane_turns import FetchTurns
 from braid.kafka.memory.link import Link
 from braid.kafka.memory.log import Log
 from braid.kernel.errors import ClusterUnavailable, NotFound, OffsetOutOfRange
-from braid.kernel.limits import KAFKA_BACKOFF_MS
+from braid.kernel.limits.kafka import KAFKA_BACKOFF_MS
 from braid.kernel.ports import (
     NO_LANES,
     UNKNOWN_LOGS,

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from braid.kafka.memory.cluster import MemoryCluster
 from braid.kernel.errors import ClusterAccessDenied, ClusterUnavailable
-from braid.kernel.limits import KAFKA_CALL_SECONDS
+from braid.kernel.limits.kafka import KAFKA_CALL_SECONDS
 from braid.kernel.ports import Clock
 
 T = TypeVar("T")

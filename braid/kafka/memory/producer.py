@@ -17,13 +17,13 @@ from braid.kernel.errors import (
     RecordTooLarge,
     Withdrawn,
 )
-from braid.kernel.limits import (
+from braid.kernel.limits.kafka import (
     KAFKA_BACKOFF_MS,
+    KAFKA_DENIED_SECONDS,
     KAFKA_RECORD_OVERHEAD_BYTES,
     KAFKA_REQUEST_MS,
     TOPIC_GONE_SECONDS,
 )
-from braid.kernel.limits_access import KAFKA_DENIED_SECONDS
 from braid.kernel.ports import SendableT, TopicPartition, Written
 
 _BACKOFF_SECONDS = KAFKA_BACKOFF_MS / 1_000

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from braid.kafka.offset_log.records import OffsetCommit, OffsetKey, read_key, read_value
 from braid.kernel.errors import BraidError, Invalid, Unsupported
-from braid.kernel.limits import OFFSET_DAMAGE_KEPT, OFFSET_KEYS_MAX
+from braid.kernel.limits.lagmon import OFFSET_DAMAGE_KEPT, OFFSET_KEYS_MAX
 from braid.kernel.ports import KafkaRecord
 
 _UNREAD: Final = OffsetKey("", "", -1)  # no key reads so

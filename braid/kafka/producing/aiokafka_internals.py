@@ -23,7 +23,7 @@ from aiokafka.structs import TopicPartition as AioTopicPartition
 
 from braid.kafka.protocol.wire import hang_up
 from braid.kernel.errors import BraidError, Withdrawn
-from braid.kernel.limits import KAFKA_METADATA_PACE_SECONDS, KAFKA_REQUEST_MS, TOPIC_GONE_SECONDS
+from braid.kernel.limits.kafka import KAFKA_METADATA_PACE_SECONDS, KAFKA_REQUEST_MS, TOPIC_GONE_SECONDS
 from braid.kernel.ports import SendableT, TopicPartition, Written
 from braid.kernel.resumptions import SEQUENCES
 

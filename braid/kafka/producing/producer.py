@@ -31,15 +31,16 @@ from braid.kernel.errors import (
     TopicSealed,
     Withdrawn,
 )
-from braid.kernel.limits import (
+from braid.kernel.limits.kafka import (
+    KAFKA_ACCESS_SECONDS,
     KAFKA_BACKOFF_MS,
     KAFKA_CLOSE_SECONDS,
+    KAFKA_DENIED_SECONDS,
     KAFKA_METADATA_AGE_MS,
     KAFKA_RECORD_OVERHEAD_BYTES,
     KAFKA_REQUEST_MS,
     TOPIC_GONE_SECONDS,
 )
-from braid.kernel.limits_access import KAFKA_ACCESS_SECONDS, KAFKA_DENIED_SECONDS
 from braid.kernel.ports import SendableT, TopicPartition, Written
 from braid.kernel.resumptions import SEQUENCES
 

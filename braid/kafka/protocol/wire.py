@@ -22,7 +22,7 @@ from braid.kafka.errors import access_error
 from braid.kafka.protocol.schemas import DescribeTopicsRequest
 from braid.kafka.security import Security
 from braid.kernel.errors import ClusterAccessDenied, ClusterUnavailable, Invalid
-from braid.kernel.limits import KAFKA_CLOSE_SECONDS
+from braid.kernel.limits.kafka import KAFKA_CLOSE_SECONDS
 
 Address = tuple[str, int]
 ANY_BROKER: Final = -1

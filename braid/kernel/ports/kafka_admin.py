@@ -139,7 +139,7 @@ class OffsetAt(Enum):
 
 
 class KafkaAdmin(Protocol):
-    """Topics, configuration and offsets of logs on one cluster. Every call ends within `limits.KAFKA_CALL_SECONDS`.
+    """Topics, configuration and offsets of logs on one cluster. Every call ends within `KAFKA_CALL_SECONDS`.
 
     Every method raises `ClusterUnavailable` when the cluster does not answer in time; `NotFound` for an unknown topic.
     `metadata["refused"]` of the former is there when every broker refused to connect.

@@ -12,7 +12,7 @@ from google.protobuf.message import DecodeError
 from braid.api.mesh.v1.archive_pb2 import ArchiveEvent, ArchivingFailed, ArchivingResumed, EventsNotArchived
 from braid.kernel.decider import Context
 from braid.kernel.errors import Conflict, CorruptHistory
-from braid.kernel.limits_archive import ARCHIVE_LOG_EVENTS_MAX
+from braid.kernel.limits.archive import ARCHIVE_LOG_EVENTS_MAX
 from braid.kernel.ports import Clock, EventStore, HistoryId
 from braid.runtime.archive.line import Gap, Hole
 from braid.runtime.event_metadata import metadata_message

@@ -17,7 +17,7 @@ from braid.api.mesh.v1.archive_pb2 import (
 from braid.api.mesh.v1.event_pb2 import EventGap
 from braid.archive import names
 from braid.kernel.errors import Invalid, NotFound, Unavailable
-from braid.kernel.limits_archive import (
+from braid.kernel.limits.archive import (
     ARCHIVE_CALL_SECONDS,
     ARCHIVE_OBJECT_BYTES_MAX,
     ARCHIVE_PEER_NAMES_MAX,

@@ -13,7 +13,7 @@ from braid.archive.chain import Mark
 from braid.archive.names import BaseName, SegmentName
 from braid.archive.segment import Segment
 from braid.kernel.errors import ArchiveDamaged, BraidError, CorruptHistory, NotFound
-from braid.kernel.limits_archive import ARCHIVE_OPEN_SEGMENTS, ARCHIVE_PEERS_AGAIN_SECONDS, ARCHIVE_RETENTION_DAYS
+from braid.kernel.limits.archive import ARCHIVE_OPEN_SEGMENTS, ARCHIVE_PEERS_AGAIN_SECONDS, ARCHIVE_RETENTION_DAYS
 from braid.kernel.ports import ArchiveStore, Clock, HistoryId, Snapshot
 from braid.runtime.fold import open_frame
 

@@ -11,7 +11,7 @@ from braid.archive import names
 from braid.archive.expiry import expired
 from braid.archive.names import BaseName, SegmentName
 from braid.kernel.errors import Unavailable
-from braid.kernel.limits_archive import ARCHIVE_EXPIRY_SECONDS, ARCHIVE_SWEEP_SECONDS
+from braid.kernel.limits.archive import ARCHIVE_EXPIRY_SECONDS, ARCHIVE_SWEEP_SECONDS
 from braid.kernel.ports import Clock, HistoryId
 from braid.runtime.archive.shelf import Shelf
 from braid.runtime.telemetry import Metrics, logger

@@ -14,7 +14,7 @@ from braid.archive.chain import Mark, links, root
 from braid.archive.names import BaseName, short
 from braid.archive.segment import cut
 from braid.kernel.errors import Conflict, Fenced, Unavailable
-from braid.kernel.limits_archive import ARCHIVE_BACKLOG_BYTES_MAX, ARCHIVE_BACKLOG_EVENTS_MAX
+from braid.kernel.limits.archive import ARCHIVE_BACKLOG_BYTES_MAX, ARCHIVE_BACKLOG_EVENTS_MAX
 from braid.kernel.ports import EventStore, HistoryId, Host, Loaded, Snapshot
 from braid.runtime.archive.line import Gap, Hole, trace
 from braid.runtime.archive.log import ArchiveLog

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from braid.api.mesh.v1.endpoint_pb2 import ListEndpointsRequest, ListEndpointsResponse
 from braid.kernel.errors import BraidError
-from braid.kernel.limits_waits import CLOCK_ASK_SECONDS
+from braid.kernel.limits.runtime import CLOCK_ASK_SECONDS
 from braid.kernel.ports import CallOptions, RpcChannel
 from braid.rpc.mesh_client import KnownEndpoint
 from braid.rpc.methods import method_path

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from braid.kernel.decider import Context
-from braid.kernel.limits_waits import CLOCKS_APART_SECONDS, LED_GAP_SECONDS, WAITS_PER_EVENT_MAX
+from braid.kernel.limits.runtime import CLOCKS_APART_SECONDS, LED_GAP_SECONDS, WAITS_PER_EVENT_MAX
 
 
 class Wait(NamedTuple):

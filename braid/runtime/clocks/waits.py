@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from braid.kernel.errors import BraidError, NotLeader
-from braid.kernel.limits_waits import CLOCKS_COMPARE_SECONDS, LED_COUNT_SECONDS, LED_LOOK_SECONDS
+from braid.kernel.limits.runtime import CLOCKS_COMPARE_SECONDS, LED_COUNT_SECONDS, LED_LOOK_SECONDS
 from braid.runtime.aggregates import Aggregates
 from braid.runtime.clocks.clock_watch import ClockWatch
 from braid.runtime.clocks.led_time import HISTORIES, Clock, Command, CountTime, KeepWaits, LedTime, TellClocks

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from braid.kernel.errors import Invalid, StoreUnavailable
-from braid.kernel.limits import APPEND_BYTES_MAX, APPEND_EVENTS_MAX
+from braid.kernel.limits.store import APPEND_BYTES_MAX, APPEND_EVENTS_MAX
 from braid.kernel.ports import Clock, Endpoint
 from braid.stores.backups import StoreFacts, check_mesh, check_stopped, next_incarnation
 from braid.stores.etcd import keys, requests

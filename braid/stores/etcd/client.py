@@ -14,7 +14,7 @@ import grpc
 from google.protobuf.message import Message
 
 from braid.kernel.errors import BraidError, Compacted, Exhausted, NotFound, OutcomeUnknown, Refused, StoreUnavailable
-from braid.kernel.limits import (
+from braid.kernel.limits.store import (
     ETCD_CONNECT_MS,
     ETCD_KEEPALIVE_MS,
     ETCD_KEEPALIVE_TIMEOUT_MS,

@@ -1,7 +1,7 @@
 """Leadership and the directory: keys bound to a session's lease. The leader key's creation revision is the fence."""
 
 from braid.kernel.errors import NotFound, OutcomeUnknown, StoreUnavailable
-from braid.kernel.limits import ETCD_RECONNECT_MS_MIN
+from braid.kernel.limits.store import ETCD_RECONNECT_MS_MIN
 from braid.kernel.ports import Clock, Endpoint, Fence, Leader
 from braid.stores.etcd import keys, requests
 from braid.stores.etcd.client import EtcdClient

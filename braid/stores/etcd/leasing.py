@@ -3,7 +3,7 @@
 import math
 
 from braid.kernel.errors import NotFound, StoreUnavailable
-from braid.kernel.limits import ETCD_REVOKE_SECONDS, ETCD_SESSION_TTL_SECONDS_MIN, KEEP_ALIVES_PER_SESSION
+from braid.kernel.limits.store import ETCD_REVOKE_SECONDS, ETCD_SESSION_TTL_SECONDS_MIN, KEEP_ALIVES_PER_SESSION
 from braid.kernel.ports import Clock
 from braid.stores.etcd.client import LEASE_GRANT, LEASE_KEEP_ALIVE, LEASE_REVOKE, EtcdClient
 from braid.stores.etcd_wire import etcd_pb2 as wire

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Sequence
 from typing import NamedTuple
 
 from braid.kernel.errors import Compacted, StoreUnavailable
-from braid.kernel.limits import ETCD_LOAD_ATTEMPTS_MAX, ETCD_PAGE_BATCHES, ETCD_PAGE_KEYS
+from braid.kernel.limits.store import ETCD_LOAD_ATTEMPTS_MAX, ETCD_PAGE_BATCHES, ETCD_PAGE_KEYS
 from braid.kernel.ports import HistoryId
 from braid.stores.etcd import keys, requests
 from braid.stores.etcd.appending import Head, read_head

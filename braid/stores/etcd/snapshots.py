@@ -5,7 +5,7 @@ an interrupted save left behind goes with the next one.
 """
 
 from braid.kernel.errors import Invalid
-from braid.kernel.limits import ETCD_CHUNK_BYTES
+from braid.kernel.limits.store import ETCD_CHUNK_BYTES
 from braid.kernel.ports import Fence, HistoryId, Snapshot
 from braid.stores.etcd import keys, requests
 from braid.stores.etcd.appending import check_fence, read_head

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 import grpc
 
 from braid.kernel.errors import CorruptHistory, NotFound, OutcomeUnknown, StoreUnavailable
-from braid.kernel.limits import ETCD_HEADS_MAX, ETCD_RECONNECT_MS_MIN
+from braid.kernel.limits.store import ETCD_HEADS_MAX, ETCD_RECONNECT_MS_MIN
 from braid.kernel.ports import Appended, Batch, Endpoint, Fence, HistoryId, Host, Leader, Loaded, Session, Snapshot
 from braid.stores.batches import check_append
 from braid.stores.etcd import appending, election, keys, leasing, loading, requests, snapshots, watching

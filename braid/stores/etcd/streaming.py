@@ -7,7 +7,7 @@ import grpc
 from google.protobuf.message import Message
 
 from braid.kernel.errors import StoreUnavailable
-from braid.kernel.limits import STORE_CALL_SECONDS
+from braid.kernel.limits.store import STORE_CALL_SECONDS
 
 Q = TypeVar("Q", bound=Message)
 R = TypeVar("R", bound=Message)

@@ -13,7 +13,7 @@ from contextlib import aclosing
 from typing import Final
 
 from braid.kernel.errors import Compacted, StoreUnavailable
-from braid.kernel.limits import ETCD_RECONNECT_MS_MIN, ETCD_WATCH_PROGRESS_SECONDS, ETCD_WATCH_SILENCE_SECONDS
+from braid.kernel.limits.store import ETCD_RECONNECT_MS_MIN, ETCD_WATCH_PROGRESS_SECONDS, ETCD_WATCH_SILENCE_SECONDS
 from braid.kernel.ports import Batch, Clock
 from braid.stores.etcd import keys, requests
 from braid.stores.etcd.client import WATCH, EtcdClient

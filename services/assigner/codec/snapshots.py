@@ -8,7 +8,7 @@ from typing import Final, TypeVar, cast
 
 from braid.kernel.errors import BraidError, CorruptHistory
 from braid.kernel.ids import ChannelId
-from braid.kernel.limits import SNAPSHOT_PIECE_ITEMS
+from braid.kernel.limits.store import SNAPSHOT_PIECE_ITEMS
 from braid.kernel.offset_ranges import OffsetRange
 from services.assigner.model.group import (
     Channel,

@@ -7,16 +7,9 @@ from typing import Final
 
 from braid.kernel.errors import Conflict, Exhausted, Invalid, NotFound, Refused, Unsupported
 from braid.kernel.ids import ChannelId, check_name
-from braid.kernel.limits import (
-    CAPACITY_MAX,
-    CAPACITY_MIN,
-    GROUP_MEMBERS_MAX,
-    GROUP_STREAMS_MAX,
-    HELLO_TEXT_MAX,
-    LANES_MAX,
-    LEASE_MS_MAX,
-    LEASE_MS_MIN,
-)
+from braid.kernel.limits.leases import GROUP_MEMBERS_MAX, GROUP_STREAMS_MAX, HELLO_TEXT_MAX, LEASE_MS_MAX, LEASE_MS_MIN
+from braid.kernel.limits.names import LANES_MAX
+from braid.kernel.limits.placement import CAPACITY_MAX, CAPACITY_MIN
 from services.assigner.model.events import ChannelView, Hello
 from services.assigner.model.group import DEAD_LETTER_LANE, Fencing, Group, GroupSpec, Ownership, StartKind
 

@@ -6,7 +6,7 @@ The shell measures the time, as time that assigners led (`braid.runtime.clocks.w
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from braid.kernel.limits_waits import IDLE_ALERT_SHARE
+from braid.kernel.limits.runtime import IDLE_ALERT_SHARE
 from services.assigner.model.events import GroupIdleAlerted, GroupIdleExpired, LookAtIdle
 from services.assigner.model.group import Group
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
-from braid.kernel.limits import GRANTS_PER_DECISION_MAX
+from braid.kernel.limits.leases import GRANTS_PER_DECISION_MAX
 from services.assigner.model.backlog_splits import SplitCommand, SplitEvent
 from services.assigner.model.channels import ChannelClosed as ChannelClosed
 from services.assigner.model.channels import ChannelCommand

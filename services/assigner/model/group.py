@@ -11,7 +11,7 @@ from typing import Final, cast
 import numpy as np
 
 from braid.kernel.ids import ChannelId, LeaseId
-from braid.kernel.limits import LEASE_MS_DEFAULT
+from braid.kernel.limits.leases import LEASE_MS_DEFAULT
 from braid.kernel.offset_ranges import Ranges
 from services.assigner.model.lease import Lease as Lease
 from services.assigner.model.lease import LeaseState as LeaseState

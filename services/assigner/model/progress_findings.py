@@ -7,7 +7,8 @@ lease under that epoch; so what is told twice or late is told alike. The next ho
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from braid.kernel.limits import HELLO_TEXT_MAX, RESTORE_FINDINGS_MAX
+from braid.kernel.limits.client import RESTORE_FINDINGS_MAX
+from braid.kernel.limits.leases import HELLO_TEXT_MAX
 from services.assigner.model.group import Doubt, Group
 
 

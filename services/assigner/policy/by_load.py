@@ -28,7 +28,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from braid.kernel.limits import (
+from braid.kernel.limits.placement import (
     PLACEMENT_BAND_HIGH,
     PLACEMENT_BAND_INNER,
     PLACEMENT_BAND_LOW,

@@ -16,7 +16,7 @@ from enum import Enum
 import numpy as np
 from numpy.typing import NDArray
 
-from braid.kernel.limits import PLACEMENT_SLICE_WORK, PLACEMENT_TRY_WORK
+from braid.kernel.limits.placement import PLACEMENT_SLICE_WORK, PLACEMENT_TRY_WORK
 from services.assigner.policy.by_load import Band, Floats, Improvement, Indices, Placement, Rules
 
 

@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from braid.kernel.limits import CAPACITY_DEFAULT
+from braid.kernel.limits.placement import CAPACITY_DEFAULT
 from services.assigner.model.events import RevokesStarted
 from services.assigner.model.group import Channel, Group, Member, channel_of
 from services.assigner.model.members import index_of

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from braid.kernel.limits import (
-    HOME_SECONDS,
+from braid.kernel.limits.leases import HOME_SECONDS
+from braid.kernel.limits.placement import (
     LOAD_FLOOR,
     MOVES_COUNTED_SECONDS,
     MOVES_PER_MINUTE_MIN,

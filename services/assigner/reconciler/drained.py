@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from braid.kernel.envelope import decode
 from braid.kernel.errors import BraidError, CorruptHistory, NotLeader
-from braid.kernel.limits_drained import READING_IDLE_LOOK_SECONDS, READING_LOOK_SECONDS, UNREAD_RANGES_MAX
+from braid.kernel.limits.leases import READING_IDLE_LOOK_SECONDS, READING_LOOK_SECONDS, UNREAD_RANGES_MAX
 from braid.kernel.offset_ranges import OffsetRange, Ranges
 from braid.kernel.ports import Kafka, KafkaAdmin, KafkaOffsets, OffsetAt, Task, TopicPartition
 from braid.kernel.ranges import Ranges as OffsetSet

@@ -8,8 +8,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from braid.kernel.errors import BraidError, CorruptHistory, NotLeader
-from braid.kernel.limits import SIGNALS_PER_DECISION_MAX
-from braid.kernel.limits_drained import STARTS_AT_ONCE
+from braid.kernel.limits.leases import SIGNALS_PER_DECISION_MAX, STARTS_AT_ONCE
 from braid.kernel.ports import Generation, Kafka, Task
 from braid.runtime.kinds import Kind
 from braid.runtime.replica import Replica

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from braid.kernel.errors import BraidError, Unavailable
-from braid.kernel.limits import JOINS_AT_ONCE
+from braid.kernel.limits.leases import JOINS_AT_ONCE
 from braid.runtime.kinds import Asked
 from braid.runtime.replica import Replica
 from services.assigner.model.events import Command

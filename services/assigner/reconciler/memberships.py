@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 
 from braid.kernel.errors import BraidError, ClusterUnavailable, CorruptHistory, Fenced, GroupOccupied, NotLeader
-from braid.kernel.limits import (
+from braid.kernel.limits.leases import (
     CLUSTER_REACHED_SECONDS,
     HEARTBEAT_MS_MAX,
     MEMBERSHIP_RENEW_SECONDS,

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from braid.kernel.errors import LeaseLost, NotLeader, Unavailable
 from braid.kernel.ids import ChannelId
-from braid.kernel.limits import (
+from braid.kernel.limits.leases import (
     CLOCK_RATE_SLACK,
     DEADLINE_BEAT_SECONDS,
     FLUSHES_AT_ONCE,
@@ -19,9 +19,9 @@ from braid.kernel.limits import (
     JOIN_TURN_SECONDS,
     JOINS_GATHER_SECONDS,
     LEADER_GRACE_SECONDS,
-    LOAD_LOOK_SECONDS,
     REVOKE_DEADLINE_SECONDS,
 )
+from braid.kernel.limits.placement import BALANCE_LOOK_SECONDS
 from braid.kernel.ports import Kafka, Task
 from braid.runtime.kinds import Change, RecordedEvent, Reloaded
 from braid.runtime.replica import Replica
@@ -321,7 +321,7 @@ class Term:
         if now - self._idle_checked_at >= IDLE_CHECK_SECONDS:
             self._idle_checked_at = now
             self._idle.look()
-        if now - self._looked_at >= LOAD_LOOK_SECONDS:
+        if now - self._looked_at >= BALANCE_LOOK_SECONDS:
             self._looked_at = now
             for keeper in self._keepers.values():
                 keeper.look()

@@ -13,18 +13,17 @@ from braid.api.assigner.v1 import beat_pb2, join_pb2
 from braid.api.mesh.v1.endpoint_pb2 import ClusterAddress
 from braid.kernel.errors import BraidError, DeadlineExceeded, Exhausted, Invalid, LeaseLost, NotLeader, Unavailable
 from braid.kernel.ids import check_name
-from braid.kernel.limits import (
+from braid.kernel.limits.leases import (
     DELTA_LEASES_MAX,
     HEARTBEAT_MS_MAX,
     HEARTBEATS_PER_LEASE,
     HELLO_SECONDS,
     JOIN_TURN_SECONDS,
     OUTBOX_BYTES_MAX,
-    OUTBOX_MESSAGES_MAX,
     QUEUE_NOTICE_SECONDS,
     REGISTRATIONS_AT_ONCE,
-    STREAM_CLOSE_SECONDS,
 )
+from braid.kernel.limits.rpc import OUTBOX_MESSAGES_MAX, STREAM_CLOSE_SECONDS
 from braid.kernel.ports import DuplexServing, Generation, Task
 from braid.runtime.kinds import Asked
 from braid.runtime.replica import Replica

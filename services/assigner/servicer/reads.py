@@ -7,7 +7,8 @@ from braid.api.assigner.v1 import assigner_service_pb2 as api
 from braid.api.assigner.v1 import group_pb2, rules_pb2
 from braid.kernel.errors import Invalid, NotFound
 from braid.kernel.ids import LeaseId
-from braid.kernel.limits import PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX
+from braid.kernel.limits.names import PAGE_SIZE_MAX
+from braid.kernel.limits.runtime import PAGE_SIZE_DEFAULT
 from braid.kernel.offset_ranges import ranges_text
 from braid.kernel.ports import Caller
 from braid.runtime.event_metadata import metadata_message

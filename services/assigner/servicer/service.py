@@ -7,7 +7,7 @@ from braid.api.assigner.v1 import assigner_service_pb2 as api
 from braid.api.assigner.v1 import beat_pb2, group_pb2, join_pb2
 from braid.kernel.errors import Invalid, Unavailable
 from braid.kernel.ids import check_name
-from braid.kernel.limits import GROUP_IDLE_EXPIRY_SECONDS, LEASE_MESSAGE_BYTES_MAX
+from braid.kernel.limits.leases import GROUP_IDLE_EXPIRY_SECONDS, LEASE_MESSAGE_BYTES_MAX
 from braid.kernel.ports import Caller, Kafka, RpcService
 from braid.rpc.methods import duplex, method_path, service_path, unary
 from braid.runtime.kinds import AnyKind, Outcome

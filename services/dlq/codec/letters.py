@@ -4,7 +4,7 @@ from typing import Final, cast
 
 from braid.api.dlq.v1 import dead_letter_pb2 as pb
 from braid.api.dlq.v1 import replay_pb2
-from braid.kernel.limits import DLQ_VALUE_BYTES_MAX
+from braid.kernel.limits.dlq import DLQ_VALUE_BYTES_MAX
 from braid.kernel.ports import KafkaRecord
 from services.dlq.codec.events import spec_message
 from services.dlq.domain.replay import Replay, State

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from braid.kernel.errors import Invalid
 from braid.kernel.ids import DEFAULT_LANE, DLQ_LANE, check_name
-from braid.kernel.limits import (
+from braid.kernel.limits.dlq import (
     REPLAY_BATCH_LETTERS_MAX,
     REPLAY_BATCH_SECONDS,
     REPLAYS_OF_ONE_RECORD_MAX,

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from braid.kernel.errors import Unavailable
-from braid.kernel.limits import DLQ_BUSY_SECONDS, DLQ_COUNTS_KEPT
+from braid.kernel.limits.dlq import DLQ_BUSY_SECONDS, DLQ_COUNTS_KEPT
 from services.dlq.index.conditions import ANYTHING, Condition
 from services.dlq.model.events import Position
 from services.dlq.model.letters import Cursor, Letter, Origin, Place

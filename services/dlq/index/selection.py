@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from braid.kernel.limits import DLQ_SCAN_LETTERS, REPLAY_BATCH_BYTES_MAX
+from braid.kernel.limits.dlq import DLQ_SCAN_LETTERS, REPLAY_BATCH_BYTES_MAX
 from services.dlq.domain.replay import Replay
 from services.dlq.index.conditions import condition_of
 from services.dlq.index.letter_index import EarlierCopy, LetterIndex

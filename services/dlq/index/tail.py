@@ -9,14 +9,14 @@ from functools import partial
 
 from braid.kernel.errors import ClusterUnavailable, NotFound, OffsetOutOfRange, Unavailable
 from braid.kernel.ids import SEAL_CANARY
-from braid.kernel.limits import (
-    DLQ_LOOK_SECONDS,
+from braid.kernel.limits.client import (
+    DLQ_UNKNOWN_SECONDS,
     FETCH_PARTITION_BYTES,
     FETCH_RECORDS_MAX,
     FETCH_WAIT_SECONDS,
     RESTORE_RETRY_SECONDS,
 )
-from braid.kernel.limits_letters import DLQ_UNKNOWN_SECONDS
+from braid.kernel.limits.dlq import DLQ_LOOK_SECONDS
 from braid.kernel.ports import (
     DamagedBatch,
     FetchedRecords,

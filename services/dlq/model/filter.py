@@ -21,7 +21,7 @@ from datetime import UTC, datetime
 from typing import Final, NamedTuple, NoReturn
 
 from braid.kernel.errors import Invalid
-from braid.kernel.limits import FILTER_CHARACTERS_MAX, FILTER_DEPTH_MAX, FILTER_TERMS_MAX
+from braid.kernel.limits.dlq import FILTER_CHARACTERS_MAX, FILTER_DEPTH_MAX, FILTER_TERMS_MAX
 from services.dlq.model.letters import Letter
 
 TEXT_FIELDS: Final = ("error", "message", "group", "lane", "key", "id")

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from braid.kernel.errors import Invalid
 from braid.kernel.ids import check_name
-from braid.kernel.limits import DLQ_HEADER_BYTES_MAX, DLQ_HEADERS_MAX, DLQ_KEY_BYTES_MAX, DLQ_TEXT_BYTES_MAX
+from braid.kernel.limits.dlq import DLQ_HEADER_BYTES_MAX, DLQ_HEADERS_MAX, DLQ_KEY_BYTES_MAX, DLQ_TEXT_BYTES_MAX
 
 Headers = Sequence[tuple[str, bytes]]
 

@@ -7,14 +7,8 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from braid.kernel.errors import ClusterUnavailable, NotFound, OffsetOutOfRange
-from braid.kernel.limits import (
-    DLQ_COPY_SECONDS,
-    DLQ_SCAN_LETTERS,
-    DLQ_UNREADABLE_SECONDS,
-    FETCH_PARTITION_BYTES,
-    FETCH_RECORDS_MAX,
-    FETCH_WAIT_SECONDS,
-)
+from braid.kernel.limits.client import FETCH_PARTITION_BYTES, FETCH_RECORDS_MAX, FETCH_WAIT_SECONDS
+from braid.kernel.limits.dlq import DLQ_COPY_SECONDS, DLQ_SCAN_LETTERS, DLQ_UNREADABLE_SECONDS
 from braid.kernel.ports import (
     FetchedRecords,
     Host,

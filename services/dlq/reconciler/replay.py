@@ -26,7 +26,7 @@ from braid.kernel.errors import (
     Refused,
     Unavailable,
 )
-from braid.kernel.limits import DLQ_INDEX_POLL_SECONDS, DLQ_KEY_BYTES_MAX, REPLAY_RETRY_SECONDS
+from braid.kernel.limits.dlq import DLQ_INDEX_POLL_SECONDS, DLQ_KEY_BYTES_MAX, REPLAY_RETRY_SECONDS
 from braid.kernel.ports import KafkaRecord, TopicPartition
 from braid.runtime.replica import Replica
 from braid.runtime.telemetry import DlqMetrics

@@ -7,7 +7,9 @@ from typing import NamedTuple
 from braid.api.dlq.v1 import dead_letter_pb2
 from braid.api.dlq.v1 import dlq_service_pb2 as api
 from braid.kernel.errors import ClusterUnavailable, Invalid, NotFound
-from braid.kernel.limits import DLQ_SCAN_ROWS, DLQ_SCAN_SECONDS, PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX
+from braid.kernel.limits.dlq import DLQ_SCAN_ROWS, DLQ_SCAN_SECONDS
+from braid.kernel.limits.names import PAGE_SIZE_MAX
+from braid.kernel.limits.runtime import PAGE_SIZE_DEFAULT
 from braid.kernel.ports import Caller, TopicPartition
 from braid.runtime.replica import Replica
 from services.dlq.codec.events import REPLAYS

@@ -9,13 +9,9 @@ from braid.api.dlq.v1 import dlq_service_pb2 as api
 from braid.api.dlq.v1 import replay_pb2
 from braid.kernel.errors import Exhausted, Invalid, NotFound, Unavailable
 from braid.kernel.ids import check_name
-from braid.kernel.limits import (
-    DLQ_EXAMPLES,
-    PAGE_SIZE_DEFAULT,
-    PAGE_SIZE_MAX,
-    REPLAY_RATE_MAX,
-    REPLAYS_OPEN_MAX,
-)
+from braid.kernel.limits.dlq import DLQ_EXAMPLES, REPLAY_RATE_MAX, REPLAYS_OPEN_MAX
+from braid.kernel.limits.names import PAGE_SIZE_MAX
+from braid.kernel.limits.runtime import PAGE_SIZE_DEFAULT
 from braid.kernel.ports import Caller
 from braid.runtime.replica import Replica
 from services.dlq.codec.events import REPLAYS, decode_spec

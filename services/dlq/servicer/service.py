@@ -7,7 +7,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from braid.api.dlq.v1 import dlq_service_pb2 as api
-from braid.kernel.limits import DLQ_COUNT_SECONDS
+from braid.kernel.limits.dlq import DLQ_COUNT_SECONDS
 from braid.kernel.ports import Kafka, RpcService
 from braid.rpc.methods import method_path, service_path, unary
 from braid.runtime.kinds import AnyKind

@@ -7,7 +7,7 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from braid.kernel.limits import LAG_END_SAMPLES_MAX
+from braid.kernel.limits.lagmon import LAG_END_SAMPLES_MAX
 
 
 class Written(NamedTuple):

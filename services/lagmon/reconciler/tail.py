@@ -12,13 +12,8 @@ from structlog.stdlib import BoundLogger
 from braid.kafka.offset_log.records import OFFSETS_TOPIC
 from braid.kafka.offset_log.table import Damage, OffsetTable
 from braid.kernel.errors import BraidError, ClusterUnavailable, OffsetOutOfRange
-from braid.kernel.limits import (
-    FETCH_WAIT_SECONDS,
-    LAG_FETCH_BYTES,
-    LAG_FETCH_RECORDS,
-    LAG_QUIET_SECONDS,
-    LAG_TOPICS_SECONDS,
-)
+from braid.kernel.limits.client import FETCH_WAIT_SECONDS
+from braid.kernel.limits.lagmon import LAG_FETCH_BYTES, LAG_FETCH_RECORDS, LAG_QUIET_SECONDS, LAG_TOPICS_SECONDS
 from braid.kernel.ports import (
     FetchedRecords,
     Host,

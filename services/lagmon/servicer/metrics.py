@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields
 
 from braid.kafka.offset_log.table import OffsetCounts
-from braid.kernel.limits import LAG_METRICS_ROWS_MAX
+from braid.kernel.limits.lagmon import LAG_METRICS_ROWS_MAX
 from braid.runtime.sampled import Labels, SampledMetric
 from braid.runtime.telemetry import Metrics
 from services.lagmon.model.lag import Detail, LagRow, summed

@@ -6,15 +6,10 @@ from types import MappingProxyType
 from braid.api.lagmon.v1 import lag_pb2
 from braid.api.lagmon.v1 import lagmon_service_pb2 as api
 from braid.kernel.errors import Invalid, Unavailable
-from braid.kernel.limits import (
-    LAG_METRICS_SECONDS,
-    LAG_PAUSE_FACTOR,
-    LAG_WATCH_MS,
-    LAG_WATCH_ROWS_MAX,
-    PAGE_SIZE_DEFAULT,
-    PAGE_SIZE_MAX,
-    WATCH_ALIVE_SECONDS,
-)
+from braid.kernel.limits.lagmon import LAG_METRICS_SECONDS, LAG_PAUSE_FACTOR, LAG_WATCH_MS, LAG_WATCH_ROWS_MAX
+from braid.kernel.limits.names import PAGE_SIZE_MAX
+from braid.kernel.limits.registry import WATCH_ALIVE_SECONDS
+from braid.kernel.limits.runtime import PAGE_SIZE_DEFAULT
 from braid.kernel.ports import Caller, Kafka, RpcService
 from braid.rpc.methods import method_path, server_stream, service_path, unary
 from braid.runtime.kinds import AnyKind

@@ -11,7 +11,7 @@ from dataclasses import replace
 from braid.kernel.decider import Context
 from braid.kernel.errors import AlreadyExists, Conflict, Invalid, NotFound, Refused
 from braid.kernel.ids import ChannelId, check_name
-from braid.kernel.limits import FAILOVERS_MAX, RETIRED_CHANNELS_KEPT
+from braid.kernel.limits.registry import FAILOVERS_MAX, RETIRED_CHANNELS_KEPT
 from services.registry.domain.drills import begin, check_mark, end
 from services.registry.domain.found_channels import find
 from services.registry.model import copies

@@ -8,7 +8,7 @@ lasts becomes usual, what is seen for seconds does not.
 from dataclasses import dataclass, replace
 from statistics import median
 
-from braid.kernel.limits_health import (
+from braid.kernel.limits.health import (
     SLOW_LOOKS,
     SLOW_TIMEOUT_PART,
     USUAL_LOOKS_MIN,

@@ -21,7 +21,7 @@ Instants are seconds on a clock that does not step, and stands while the registr
 from dataclasses import dataclass
 from enum import Enum
 
-from braid.kernel.limits_health import ALIVE_SLACK_SECONDS, REFUSED_LOOKS_MIN
+from braid.kernel.limits.health import ALIVE_SLACK_SECONDS, REFUSED_LOOKS_MIN
 from services.registry.liveness.witnesses import NOBODY, Heard, Hearsay
 from services.registry.model.clusters import Verdict
 

@@ -7,11 +7,7 @@ gone for a moment is an election.
 import math
 from collections.abc import Collection, Mapping, Sequence
 
-from braid.kernel.limits_health import (
-    BROKER_FORGOTTEN_SECONDS,
-    GONE_NAMED_MAX,
-    HALF_DEAD_AFTER_SECONDS,
-)
+from braid.kernel.limits.health import BROKER_FORGOTTEN_SECONDS, GONE_NAMED_MAX, HALF_DEAD_AFTER_SECONDS
 from braid.kernel.ports import TopicDescription, TopicPartition
 from services.registry.model.thresholds import Thresholds
 

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 
 from braid.kernel.errors import TopicSealed
 from braid.kernel.ids import SEAL_CANARY
-from braid.kernel.limits import (
+from braid.kernel.limits.kafka import TRY_APPEND_SECONDS
+from braid.kernel.limits.registry import (
     LOSS_TOLD_MAX,
+    SEAL_SETTLE_SECONDS,
     TAIL_LOOK_SECONDS,
-    TRY_APPEND_SECONDS,
     WORK_AT_ONCE,
     WORK_RETRY_SECONDS,
 )
-from braid.kernel.limits_marks import SEAL_SETTLE_SECONDS
 from braid.kernel.offset_ranges import OPEN, OffsetRange, Ranges, united
 from braid.kernel.ports import Clock, KafkaAdmin, OffsetAt, TopicPartition
 from braid.kernel.resumptions import Resumption

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from braid.kernel.errors import ClusterUnavailable
-from braid.kernel.limits import FETCH_PARTITION_BYTES, KAFKA_CALL_SECONDS
+from braid.kernel.limits.client import FETCH_PARTITION_BYTES
+from braid.kernel.limits.kafka import KAFKA_CALL_SECONDS
 from braid.kernel.ports import Isolation, KafkaCluster, KafkaFetcher, TopicPartition
 
 _RECORDS_A_FETCH = 500

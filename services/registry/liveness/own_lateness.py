@@ -5,7 +5,7 @@ stopped, the machine asleep) tells of time in which nothing was heard and nobody
 a look may take so much longer, and no evidence grows older meanwhile.
 """
 
-from braid.kernel.limits_health import LATENESS_PULSE_SECONDS, LATENESS_SLACK_SECONDS
+from braid.kernel.limits.health import LATENESS_PULSE_SECONDS, LATENESS_SLACK_SECONDS
 
 
 class Lateness:

@@ -10,8 +10,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from braid.kernel.errors import Exhausted
-from braid.kernel.limits import OFFSET_MAX, PRODUCER_SESSIONS_MAX
-from braid.kernel.limits_losses import RESUMPTIONS_TOLD_MAX
+from braid.kernel.limits.health import RESUMPTIONS_TOLD_MAX
+from braid.kernel.limits.registry import OFFSET_MAX, PRODUCER_SESSIONS_MAX
 from braid.kernel.resumptions import Resumption
 from services.registry.model.channels import Channel, ChannelRef, checked
 

@@ -14,8 +14,8 @@ from enum import Enum
 from typing import NamedTuple
 
 from braid.kernel.ids import ChannelId
-from braid.kernel.limits import OFFSET_MAX
-from braid.kernel.limits_losses import STRETCHES_MAX
+from braid.kernel.limits.health import STRETCHES_MAX
+from braid.kernel.limits.registry import OFFSET_MAX
 from braid.kernel.offset_ranges import OPEN, Ranges
 from braid.kernel.resumptions import Resumption
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from braid.kernel.limits_loads import LOAD_LOOKS, LOAD_PARTITIONS_MAX
+from braid.kernel.limits.traffic import LOAD_LOOKS, LOAD_PARTITIONS_MAX
 from braid.kernel.ports import LogDir, TopicPartition
 
 

@@ -7,17 +7,16 @@ from typing import Final
 
 from braid.kernel.errors import Invalid, NotFound, Refused
 from braid.kernel.ids import check_name
-from braid.kernel.limits import (
-    LANES_MAX,
-    PARTITIONS_MAX,
+from braid.kernel.limits.client import RECORD_BYTES_MAX_DEFAULT
+from braid.kernel.limits.health import RIDE_OUT_SECONDS_MAX
+from braid.kernel.limits.names import LANES_MAX, PARTITIONS_MAX
+from braid.kernel.limits.registry import (
     RECORD_BYTES_MAX,
-    RECORD_BYTES_MAX_DEFAULT,
     RECORD_BYTES_MIN,
     REPLICATION_MAX,
     RETENTION_HOURS_DEFAULT,
     RETENTION_HOURS_MAX,
 )
-from braid.kernel.limits_health import RIDE_OUT_SECONDS_MAX
 from services.registry.model.channels import CONSUMABLE, Channel, ChannelRef, ChannelState
 from services.registry.model.drills import Drill
 from services.registry.model.topics import check_topic_config

@@ -4,13 +4,37 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Final
 
-from braid.kernel import limits, limits_failover, limits_health
 from braid.kernel.errors import Invalid
+from braid.kernel.limits.health import (
+    CHANNEL_GONE_AFTER_SECONDS,
+    CHANNEL_GONE_SHARE_MAX,
+    CLEARED_AFTER_SECONDS,
+    DOWN_AFTER_SECONDS,
+    FLAP_FALLS,
+    FLAP_FALLS_MAX,
+    FLAP_HOLD_SECONDS,
+    FLAP_HOLD_SECONDS_MAX,
+    GONE_SHARE_MAX,
+    HALF_DEAD_AFTER_SECONDS,
+    HEALTHY_AFTER_SECONDS,
+    NO_TOPICS_AFTER_SECONDS,
+    PARTITION_GONE_AFTER_SECONDS,
+    PROBE_TIMEOUT_SECONDS,
+    RIDE_OUT_SECONDS,
+    RIDE_OUT_SECONDS_MAX,
+    SEND_REPORTERS_MIN,
+    SEND_REPORTERS_SHARE,
+    SLOW_AFTER_SECONDS,
+    SLOW_FACTOR,
+    SLOW_FLOOR_SECONDS,
+    SOLE_WITNESS_SECONDS,
+)
+from braid.kernel.limits.traffic import DISK_FREE_SHARE_MIN
 
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """Numbers of `health.py`; seconds unless named. What each is for stands in `limits.py`.
+    """Numbers of `health.py`; seconds unless named. What each is for stands in `limits/health.py`.
 
     Attributes:
         look_timeout_seconds: A look that takes longer has failed.
@@ -37,26 +61,26 @@ class Thresholds:
         disk_free_share: Of its brokers' fullest disk; with less of it free, as measured, it takes no new traffic.
     """
 
-    look_timeout_seconds: float = limits.PROBE_TIMEOUT_SECONDS
-    down_after_seconds: float = limits_health.DOWN_AFTER_SECONDS
-    healthy_after_seconds: float = limits_health.HEALTHY_AFTER_SECONDS
-    slow_floor_seconds: float = limits_health.SLOW_FLOOR_SECONDS
-    slow_factor: float = limits_health.SLOW_FACTOR
-    slow_after_seconds: float = limits_health.SLOW_AFTER_SECONDS
-    cleared_after_seconds: float = limits_health.CLEARED_AFTER_SECONDS
-    gone_share: float = limits_health.GONE_SHARE_MAX
-    half_dead_after_seconds: float = limits_health.HALF_DEAD_AFTER_SECONDS
-    channel_gone_share: float = limits_health.CHANNEL_GONE_SHARE_MAX
-    channel_gone_after_seconds: float = limits_health.CHANNEL_GONE_AFTER_SECONDS
-    partition_gone_after_seconds: float = limits_health.PARTITION_GONE_AFTER_SECONDS
-    no_topics_after_seconds: float = limits_health.NO_TOPICS_AFTER_SECONDS
-    flap_falls: float = limits_health.FLAP_FALLS
-    flap_hold_seconds: float = limits_health.FLAP_HOLD_SECONDS
-    witness_hosts: float = limits_health.SEND_REPORTERS_MIN
-    witness_share: float = limits_health.SEND_REPORTERS_SHARE
-    sole_witness_seconds: float = limits_health.SOLE_WITNESS_SECONDS
-    disk_free_share: float = limits_failover.DISK_FREE_SHARE_MIN
-    ride_out_seconds: float = limits_health.RIDE_OUT_SECONDS
+    look_timeout_seconds: float = PROBE_TIMEOUT_SECONDS
+    down_after_seconds: float = DOWN_AFTER_SECONDS
+    healthy_after_seconds: float = HEALTHY_AFTER_SECONDS
+    slow_floor_seconds: float = SLOW_FLOOR_SECONDS
+    slow_factor: float = SLOW_FACTOR
+    slow_after_seconds: float = SLOW_AFTER_SECONDS
+    cleared_after_seconds: float = CLEARED_AFTER_SECONDS
+    gone_share: float = GONE_SHARE_MAX
+    half_dead_after_seconds: float = HALF_DEAD_AFTER_SECONDS
+    channel_gone_share: float = CHANNEL_GONE_SHARE_MAX
+    channel_gone_after_seconds: float = CHANNEL_GONE_AFTER_SECONDS
+    partition_gone_after_seconds: float = PARTITION_GONE_AFTER_SECONDS
+    no_topics_after_seconds: float = NO_TOPICS_AFTER_SECONDS
+    flap_falls: float = FLAP_FALLS
+    flap_hold_seconds: float = FLAP_HOLD_SECONDS
+    witness_hosts: float = SEND_REPORTERS_MIN
+    witness_share: float = SEND_REPORTERS_SHARE
+    sole_witness_seconds: float = SOLE_WITNESS_SECONDS
+    disk_free_share: float = DISK_FREE_SHARE_MIN
+    ride_out_seconds: float = RIDE_OUT_SECONDS
 
     def hanging_seconds(self, ride_out_seconds: float | None = None) -> float:
         """How long appends may hang on dead brokers before traffic leaves; a stream may declare a time of its own."""
@@ -79,13 +103,13 @@ BOUNDS: Final[Mapping[str, tuple[float, float]]] = {
     "channel_gone_after_seconds": (1.0, 3_600.0),
     "partition_gone_after_seconds": (1.0, 86_400.0),
     "no_topics_after_seconds": (1.0, 3_600.0),
-    "flap_falls": (0.0, float(limits_health.FLAP_FALLS_MAX)),
-    "flap_hold_seconds": (1.0, limits_health.FLAP_HOLD_SECONDS_MAX),
+    "flap_falls": (0.0, float(FLAP_FALLS_MAX)),
+    "flap_hold_seconds": (1.0, FLAP_HOLD_SECONDS_MAX),
     "witness_hosts": (1.0, 1_000.0),
     "witness_share": (0.0, 1.0),
     "sole_witness_seconds": (0.5, 3_600.0),
     "disk_free_share": (0.0, 0.9),
-    "ride_out_seconds": (0.0, limits_health.RIDE_OUT_SECONDS_MAX),
+    "ride_out_seconds": (0.0, RIDE_OUT_SECONDS_MAX),
 }
 NAMES: Final = tuple(field.name for field in fields(Thresholds))
 

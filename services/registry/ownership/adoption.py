@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from braid.kernel.errors import BraidError, Refused
-from braid.kernel.limits import TRY_APPEND_SECONDS
+from braid.kernel.limits.kafka import TRY_APPEND_SECONDS
 from braid.kernel.ports import KafkaAdmin, KafkaCluster
 from services.registry.model.marks import UNMARKED
 from services.registry.model.topics import channel_of

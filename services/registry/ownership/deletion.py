@@ -9,7 +9,7 @@ and ends at 0. A history may be older than the cluster (its store was restored f
 from collections.abc import Mapping
 
 from braid.kernel.ids import SEAL_CANARY
-from braid.kernel.limits_marks import SEAL_CANARIES_MAX
+from braid.kernel.limits.registry import SEAL_CANARIES_MAX
 from braid.kernel.ports import Clock, OffsetAt, TopicDescription, TopicPartition
 from services.registry.kafka.clients import Access
 from services.registry.kafka.drain import Held, close_log

@@ -7,8 +7,7 @@ names another mesh is recorded as that, and nothing is put or deleted there unti
 from functools import partial
 
 from braid.kernel.errors import BraidError
-from braid.kernel.limits import RECONCILE_SECONDS
-from braid.kernel.limits_marks import MARK_LOOK_SECONDS, MARK_RETRY_SECONDS
+from braid.kernel.limits.registry import MARK_LOOK_SECONDS, MARK_RETRY_SECONDS, RECONCILE_SECONDS
 from braid.runtime.replica import Replica
 from services.registry.histories import CLUSTERS
 from services.registry.kafka.clients import Access

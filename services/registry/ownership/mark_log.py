@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from braid.kernel.errors import AlreadyExists, ClusterUnavailable, Refused
-from braid.kernel.limits import TRY_APPEND_SECONDS
+from braid.kernel.limits.kafka import TRY_APPEND_SECONDS
 from braid.kernel.ports import Clock, KafkaAdmin, KafkaCluster, OffsetAt, TopicPartition
 from services.registry.kafka.log_reading import read_records
 from services.registry.model.marks import UNMARKED, Claim, encode, owner

@@ -11,9 +11,9 @@ from collections.abc import Collection, Mapping, Sequence
 
 from braid.kernel.errors import BraidError
 from braid.kernel.ids import ASIDE_GROUP, ChannelId
-from braid.kernel.limits import RECONCILE_SECONDS
-from braid.kernel.limits_marks import (
+from braid.kernel.limits.registry import (
     ORPHANS_NAMED_MAX,
+    RECONCILE_SECONDS,
     RESTORE_FIRST_SECONDS,
     RESTORE_PEERS_SECONDS,
     TOPICS_COMPARED_AT_ONCE,

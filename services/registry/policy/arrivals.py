@@ -7,7 +7,7 @@ longer than `CHANGE_OVER_SECONDS` here, for a producer that hangs must not hold 
 from collections import Counter
 from collections.abc import Collection, Iterator
 
-from braid.kernel.limits_failover import ARRIVALS_AT_ONCE, CHANGE_OVER_SECONDS
+from braid.kernel.limits.traffic import ARRIVALS_AT_ONCE, CHANGE_OVER_SECONDS
 from services.registry.model.channels import Channel, DrainStep
 from services.registry.model.streams import Stream
 from services.registry.policy.world import World

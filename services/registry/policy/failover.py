@@ -7,7 +7,7 @@ One of the three holds of every lane in trouble whose stream fails over by itsel
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from braid.kernel.limits import FAILOVER_WINDOW_SECONDS, FAILOVERS_MAX
+from braid.kernel.limits.registry import FAILOVER_WINDOW_SECONDS, FAILOVERS_MAX
 from services.registry.model.channels import Channel, ChannelState, ChannelWeight
 from services.registry.model.stream_commands import (
     BlockFailover,

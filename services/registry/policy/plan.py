@@ -12,7 +12,7 @@ cluster; the stream's own `failover` mode.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from braid.kernel.limits_failover import MOVES_PER_ROUND_MAX, SPARE_GRACE_SECONDS
+from braid.kernel.limits.traffic import MOVES_PER_ROUND_MAX, SPARE_GRACE_SECONDS
 from services.registry.model.channels import CONSUMABLE, Channel, ChannelState, ChannelWeight
 from services.registry.model.losses import below
 from services.registry.model.stream_commands import (

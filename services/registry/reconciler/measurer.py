@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from functools import partial
 
 from braid.kernel.errors import BraidError
-from braid.kernel.limits import RECONCILE_SECONDS
-from braid.kernel.limits_loads import LOAD_BROKERS_AT_ONCE, LOAD_KEPT_SECONDS, LOAD_LOOK_SECONDS
+from braid.kernel.limits.registry import RECONCILE_SECONDS
+from braid.kernel.limits.traffic import LOAD_BROKERS_AT_ONCE, LOAD_KEPT_SECONDS, LOAD_LOOK_SECONDS
 from braid.kernel.ports import KafkaAdmin
 from braid.runtime.replica import Replica
 from services.registry.histories import CLUSTERS

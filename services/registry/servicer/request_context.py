@@ -7,7 +7,8 @@ from typing import TypeVar
 from braid.kernel.decider import Context
 from braid.kernel.errors import CorruptHistory, Invalid, NotFound, NotLeader, Unavailable
 from braid.kernel.ids import check_name
-from braid.kernel.limits import PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX
+from braid.kernel.limits.names import PAGE_SIZE_MAX
+from braid.kernel.limits.runtime import PAGE_SIZE_DEFAULT
 from braid.kernel.ports import Caller
 from braid.runtime.kinds import Kind
 from braid.runtime.replica import Replica

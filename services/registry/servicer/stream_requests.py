@@ -6,7 +6,7 @@ from braid.api.registry.v1 import registry_service_pb2 as api
 from braid.api.registry.v1 import stream_pb2
 from braid.kernel.errors import BraidError, FailoverBlocked, Invalid, Refused, Unavailable
 from braid.kernel.ids import check_name
-from braid.kernel.limits import CREATE_WAIT_SECONDS
+from braid.kernel.limits.registry import CREATE_WAIT_SECONDS
 from braid.kernel.ports import Caller
 from services.registry.codec.specs import read_stream_spec
 from services.registry.codec.views import Told, channel_message, move_message, stream_message

@@ -17,7 +17,7 @@ from braid.api.registry.v1.witness_pb2 import (
 )
 from braid.kernel.capabilities import KNOWS_DENIALS
 from braid.kernel.errors import BraidError, Exhausted, Invalid, Unavailable, Unsupported
-from braid.kernel.limits_health import CLUSTERS_READ_MAX, READERS_MAX, WITNESSES_ASKED_MAX
+from braid.kernel.limits.health import CLUSTERS_READ_MAX, READERS_MAX, WITNESSES_ASKED_MAX
 from braid.kernel.ports import DuplexServing
 from braid.runtime.replica import Replica
 from services.registry.histories import CLUSTERS

@@ -6,7 +6,7 @@ Requests run within the loop, so that virtual time stands still meanwhile.
 from typing import cast
 
 from braid.archive.bucket import BucketArchive, BucketPlace
-from braid.kernel.limits import SNAPSHOT_EVERY_EVENTS
+from braid.kernel.limits.store import SNAPSHOT_EVERY_EVENTS
 from braid.kernel.ports import Tasks
 from tests.support.checkers.past import PastAnswers
 from tests.support.inline_threads import InlineThreads

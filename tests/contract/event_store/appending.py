@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from braid.kernel.errors import Conflict, CorruptHistory, Exhausted, Fenced, Invalid, OutcomeUnknown, StoreUnavailable
-from braid.kernel.limits import APPEND_BYTES_MAX, APPEND_EVENTS_MAX
+from braid.kernel.limits.store import APPEND_BYTES_MAX, APPEND_EVENTS_MAX
 from braid.kernel.ports import Appended, EventStore, Fence, HistoryId, Leader, Snapshot
 from tests.contract.event_store.harness import (
     INDEXER,

@@ -7,7 +7,7 @@ from typing import Final
 import pytest
 
 from braid.kernel.errors import ClusterUnavailable
-from braid.kernel.limits import KAFKA_CALL_SECONDS
+from braid.kernel.limits.kafka import KAFKA_CALL_SECONDS
 from braid.kernel.ports import Committed, KafkaProducer, OffsetAt, TopicPartition, Written
 from tests.contract.kafka.rig import ENOUGH_SECONDS, FIRST_MS, Body, Rig, later, read, values_of, within, write
 

@@ -15,7 +15,7 @@ from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection_pb2
 
 from braid.kernel.errors import Exhausted, Invalid, Unavailable
-from braid.kernel.limits import UNARY_DEADLINE_SECONDS
+from braid.kernel.limits.rpc import UNARY_DEADLINE_SECONDS
 from braid.kernel.ports import Caller, CallOptions, DuplexServing
 from braid.rpc import grpc_server
 from braid.rpc.grpc_transport import GrpcTransport

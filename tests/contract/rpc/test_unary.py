@@ -14,7 +14,7 @@ from braid.kernel.errors import (
     Unavailable,
     Unsupported,
 )
-from braid.kernel.limits import MESSAGE_BYTES_MAX
+from braid.kernel.limits.rpc import MESSAGE_BYTES_MAX
 from braid.kernel.ports import Caller, CallOptions
 from tests.contract.rpc.conftest import OPTIONS, Mesh, path, say
 

@@ -15,7 +15,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from braid.kernel import ports
 from braid.kernel.errors import TopicSealed
 from braid.kernel.ids import SEAL_CANARY
-from braid.kernel.limits import TRY_APPEND_SECONDS
+from braid.kernel.limits.kafka import TRY_APPEND_SECONDS
 from braid.kernel.ports import KafkaAdmin
 from tests.support.checkers import facts
 

@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from braid.kernel.limits import LOOP_LAG_INTERVAL_SECONDS
+from braid.kernel.limits.runtime import LOOP_LAG_INTERVAL_SECONDS
 
 SUFFIX: Final = ".loop"
 _NS: Final = 1e9

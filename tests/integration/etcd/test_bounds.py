@@ -8,7 +8,7 @@ import pytest
 
 from braid.host.system import system_host
 from braid.kernel.errors import Fenced, StoreUnavailable
-from braid.kernel.limits import APPEND_BYTES_MAX, ETCD_PAGE_BATCHES
+from braid.kernel.limits.store import APPEND_BYTES_MAX, ETCD_PAGE_BATCHES
 from braid.kernel.ports import HistoryId
 from braid.stores.etcd import EtcdStore, loading
 from tests.contract.event_store.harness import LOGS, check_batches, lead, replica, take, within

@@ -12,7 +12,7 @@ from aiokafka.protocol.group import JoinGroupRequest, SyncGroupRequest
 from braid.kafka.cluster import AioKafka
 from braid.kafka.protocol.wire import ANY_BROKER, Wire
 from braid.kafka.security import Security
-from braid.kernel.limits import INFLATED_RECORD_BYTES_MAX
+from braid.kernel.limits.kafka import INFLATED_RECORD_BYTES_MAX
 from braid.kernel.ports import Generation, TopicPartition
 from devmesh.processes.brokers import KafkaBroker
 from tests.contract.kafka.rig import Rig

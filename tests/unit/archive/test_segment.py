@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from braid.archive import chain, names, segment
 from braid.kernel.errors import ArchiveDamaged
-from braid.kernel.limits_archive import ARCHIVE_RAW_BYTES_MAX, ARCHIVE_SEGMENT_EVENTS
+from braid.kernel.limits.archive import ARCHIVE_RAW_BYTES_MAX, ARCHIVE_SEGMENT_EVENTS
 from braid.kernel.ports import HistoryId
 
 GROUP = HistoryId("assigner", "group", "indexer")

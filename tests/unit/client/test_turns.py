@@ -4,9 +4,10 @@ import asyncio
 
 import pytest
 
+from braid.client import tasks
 from braid.client.producing.channel_sender import ChannelSender
 from braid.client.producing.outbox import Pending
-from braid.kernel import limits
+from braid.kernel.limits.client import RECORDS_BETWEEN_YIELDS
 from tests.support.scripted_control import two_clusters
 from tests.support.virtual_time import run_virtual
 
@@ -31,6 +32,6 @@ def test_what_is_sent_again_leaves_everything_else_its_turns(monkeypatch: pytest
             await control.move("logs/live/2", dropped={"logs/live/1": False})
             await sending
 
-    monkeypatch.setattr(limits, "YIELD_SECONDS", 0.0)  # virtual time stands still while it works
+    monkeypatch.setattr(tasks, "YIELD_SECONDS", 0.0)  # virtual time stands still while it works
     run_virtual(scenario())
-    assert len(seen) >= 1_000 and len(set(seen)) >= 1_000 // limits.RECORDS_BETWEEN_YIELDS
+    assert len(seen) >= 1_000 and len(set(seen)) >= 1_000 // RECORDS_BETWEEN_YIELDS

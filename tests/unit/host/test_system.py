@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from braid.host.system import system_host
-from braid.kernel.limits import CLOCK_OFFSET_SECONDS
+from braid.kernel.limits.runtime import CLOCK_OFFSET_SECONDS
 
 
 async def test_clocks() -> None:

@@ -13,7 +13,7 @@ from aiokafka.protocol.produce import ProduceRequest
 from braid.kafka.admin import AioAdmin
 from braid.kafka.protocol.wire import ClusterMetadata, TopicMetadata, Wire
 from braid.kernel.errors import BraidError, ClusterUnavailable, RecordTooLarge, TopicSealed
-from braid.kernel.limits import KAFKA_LEADERS_SECONDS
+from braid.kernel.limits.kafka import KAFKA_LEADERS_SECONDS
 from braid.kernel.ports import TopicPartition
 
 TOPIC = "braid.logs.live.1"

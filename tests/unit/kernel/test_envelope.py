@@ -15,7 +15,7 @@ from braid.kernel.envelope import PREFIX, Decoded, EncodedCommit, Kind, decode, 
 from braid.kernel.envelope_body import write_body
 from braid.kernel.envelope_fit import left_out
 from braid.kernel.errors import Invalid
-from braid.kernel.limits import ENVELOPE_ATTEMPTS_MAX, ENVELOPE_UNITS_MAX
+from braid.kernel.limits.envelope import ENVELOPE_ATTEMPTS_MAX, ENVELOPE_UNITS_MAX
 from braid.kernel.ports import Fingerprint
 from braid.kernel.progress import Progress
 from braid.kernel.progress_fields import Attempts, Cursor, EnvelopeFields, LaneShare

@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from braid.kernel import progress as tracker
 from braid.kernel.envelope import encode
 from braid.kernel.errors import Invalid
-from braid.kernel.limits import REJECTED_RANGES_KEPT_MAX
+from braid.kernel.limits.envelope import REJECTED_RANGES_KEPT_MAX
 from braid.kernel.ports import Fingerprint
 from braid.kernel.progress import Progress
 from braid.kernel.progress_fields import Attempts, Cursor, EnvelopeFields, LaneShare

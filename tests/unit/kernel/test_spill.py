@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from braid.kernel.ascii_bytes import ascii_bytes_that_fit, pack_ascii, unpack_ascii
 from braid.kernel.envelope import Kind, decode, encode
 from braid.kernel.errors import Invalid
-from braid.kernel.limits_progress import SPILL_BYTES_MAX
+from braid.kernel.limits.envelope import SPILL_BYTES_MAX
 from braid.kernel.ports import TopicPartition
 from braid.kernel.progress import Progress
 from braid.kernel.progress_fields import EnvelopeFields, SpillPointer

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from braid.kernel.errors import Invalid
-from braid.kernel.limits import PIPELINE_SETTLED_SECONDS
+from pipelines.limits import PIPELINE_SETTLED_SECONDS
 from pipelines.slices import slices
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)

@@ -6,7 +6,7 @@ from google.rpc.error_details_pb2 import ErrorInfo, RetryInfo
 from google.rpc.status_pb2 import Status
 
 from braid.kernel.errors import BraidError, Code, Conflict, Invalid, NotLeader, Refused, Unavailable
-from braid.kernel.limits import ERROR_TEXT_BYTES_MAX
+from braid.kernel.limits.rpc import ERROR_TEXT_BYTES_MAX
 from braid.rpc.errors import error_classes, from_code, from_status, to_status
 
 CLASSES = sorted(error_classes().values(), key=lambda cls: cls.__name__)

@@ -9,7 +9,7 @@ from google.protobuf.wrappers_pb2 import StringValue
 
 from braid.api.mesh.v1.endpoint_pb2 import Endpoint, ListEndpointsRequest, ListEndpointsResponse
 from braid.kernel.errors import ClusterUnavailable, DeadlineExceeded, Invalid, NotLeader, Unavailable
-from braid.kernel.limits import LEADER_PROBE_SECONDS, LIST_ENDPOINTS_SECONDS
+from braid.kernel.limits.rpc import LEADER_PROBE_SECONDS, LIST_ENDPOINTS_SECONDS
 from braid.kernel.ports import Caller, CallOptions, DuplexServing, RpcService
 from braid.rpc import mesh_client
 from braid.rpc.memory_network import MemoryNetwork

@@ -9,7 +9,8 @@ import pytest
 
 from braid.kernel.decider import Context
 from braid.kernel.errors import BraidError, Conflict, CorruptHistory, Fenced, Invalid, NotLeader, OutcomeUnknown
-from braid.kernel.limits import APPEND_EVENTS_MAX, REQUESTS_REMEMBERED_MAX, SNAPSHOT_EVERY_EVENTS
+from braid.kernel.limits.runtime import REQUESTS_REMEMBERED_MAX
+from braid.kernel.limits.store import APPEND_EVENTS_MAX, SNAPSHOT_EVERY_EVENTS
 from braid.kernel.ports import Endpoint, HistoryId, Host
 from braid.runtime.aggregates import Aggregates
 from braid.runtime.kinds import Asked, Change, Leadership, Reloaded

@@ -8,7 +8,7 @@ from braid.archive import names
 from braid.archive.memory import MemoryArchive
 from braid.archive.names import SegmentName
 from braid.kernel.errors import ArchiveDamaged, HistoryHole
-from braid.kernel.limits import SNAPSHOT_EVERY_EVENTS
+from braid.kernel.limits.store import SNAPSHOT_EVERY_EVENTS
 from tests.support.checkers.past import PastAnswers
 from tests.support.counters import COUNTERS
 from tests.support.virtual_time import run_virtual

@@ -9,8 +9,8 @@ import pytest
 from braid.archive import names
 from braid.archive.names import BaseName, SegmentName
 from braid.kernel.errors import HistoryHole
-from braid.kernel.limits import SNAPSHOT_EVERY_EVENTS
-from braid.kernel.limits_archive import ARCHIVE_EXPIRY_SECONDS
+from braid.kernel.limits.archive import ARCHIVE_EXPIRY_SECONDS
+from braid.kernel.limits.store import SNAPSHOT_EVERY_EVENTS
 from braid.runtime.archive.sweeper import Sweeper
 from tests.support.checkers.past import PastAnswers
 from tests.support.virtual_time import run_virtual

@@ -1,7 +1,7 @@
 """Retention: an object goes after it looked expired for a day of elapsed time; a stepping clock deletes nothing."""
 
-from braid.kernel.limits import SNAPSHOT_EVERY_EVENTS
-from braid.kernel.limits_archive import ARCHIVE_EXPIRY_SECONDS
+from braid.kernel.limits.archive import ARCHIVE_EXPIRY_SECONDS
+from braid.kernel.limits.store import SNAPSHOT_EVERY_EVENTS
 from braid.runtime.archive.sweeper import Sweeper
 from tests.support.checkers.past import PastAnswers
 from tests.support.virtual_time import run_virtual

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from braid.kernel.limits import SNAPSHOT_EVERY_EVENTS
-from braid.kernel.limits_archive import ARCHIVE_SEGMENT_EVENTS
+from braid.kernel.limits.archive import ARCHIVE_SEGMENT_EVENTS
+from braid.kernel.limits.store import SNAPSHOT_EVERY_EVENTS
 from braid.kernel.ports import HistoryId, Loaded
 from braid.runtime.past import Listed
 from tests.support.checkers.past import PastAnswers

@@ -3,7 +3,7 @@
 import pytest
 
 from braid.kernel.errors import HistoryHole
-from braid.kernel.limits import SNAPSHOT_EVERY_EVENTS
+from braid.kernel.limits.store import SNAPSHOT_EVERY_EVENTS
 from braid.kernel.ports import HistoryId
 from braid.runtime.archive.kept import count_until
 from braid.runtime.archive.line import Gap

@@ -12,7 +12,8 @@ from braid.api.mesh.v1.event_pb2 import EventRecord, ListEventsRequest, ListEven
 from braid.kernel.decider import Context
 from braid.kernel.errors import CorruptHistory, NotLeader, Unavailable
 from braid.kernel.ids import split_epoch
-from braid.kernel.limits import LEADER_WAIT_SECONDS, LIST_ENDPOINTS_SECONDS, SESSION_TTL_SECONDS
+from braid.kernel.limits.rpc import LEADER_WAIT_SECONDS, LIST_ENDPOINTS_SECONDS
+from braid.kernel.limits.store import SESSION_TTL_SECONDS
 from braid.kernel.ports import CallOptions, HistoryId
 from braid.rpc.memory_network import MemoryNetwork
 from braid.rpc.memory_transport import MemoryTransport

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from braid.kernel.errors import CorruptHistory, Exhausted, Invalid
-from braid.kernel.limits import APPEND_BYTES_MAX, APPEND_EVENTS_MAX
+from braid.kernel.limits.store import APPEND_BYTES_MAX, APPEND_EVENTS_MAX
 from braid.kernel.ports import HistoryId, Snapshot
 from braid.stores.batches import check_append, whole_tail
 

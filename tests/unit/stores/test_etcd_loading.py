@@ -8,7 +8,7 @@ import pytest
 
 from braid.host.system import SystemClock
 from braid.kernel.errors import Compacted, StoreUnavailable
-from braid.kernel.limits import ETCD_LOAD_ATTEMPTS_MAX
+from braid.kernel.limits.store import ETCD_LOAD_ATTEMPTS_MAX
 from braid.kernel.ports import HistoryId
 from braid.stores.etcd import keys, loading
 from braid.stores.etcd.client import EtcdClient, Method, Q, R

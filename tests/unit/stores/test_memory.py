@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from braid.kernel.errors import Compacted, OutcomeUnknown, StoreUnavailable
-from braid.kernel.limits import STORE_CALL_SECONDS
+from braid.kernel.limits.store import STORE_CALL_SECONDS
 from braid.kernel.ports import Endpoint, HistoryId, Leader, Snapshot
 from braid.stores.memory import Fate, MemoryStore
 from braid.stores.memory_server import MemoryStoreServer

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from braid.kernel.errors import Fenced, StoreUnavailable
-from braid.kernel.limits import SESSION_TTL_SECONDS
+from braid.kernel.limits.store import SESSION_TTL_SECONDS
 from braid.stores.session import KeptSession
 from tests.support.virtual_time import run_virtual, running_loop, virtual_host
 

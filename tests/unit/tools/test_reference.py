@@ -8,11 +8,11 @@ import pytest
 
 from braid.cli import app
 from tools import reference
-from tools.reference_code import metrics_of
+from tools.reference_code import OWN_LIMITS, metrics_of
 from tools.reference_text import cell, page, table
 
 ROOT: Final = Path(__file__).resolve().parents[3]
-_SOURCES: Final = ("protos", "services", "braid/kernel/limits.py", "braid/kernel/limits_health.py", "braid/runtime")
+_SOURCES: Final = ("protos", "services", "braid/kernel/limits", "braid/runtime", *OWN_LIMITS)
 
 
 @pytest.fixture(scope="module")
@@ -39,9 +39,14 @@ def test_what_was_just_written_is_current(current: Path) -> None:
     [
         ("protos/braid/api/lagmon/v1/lag.proto", "// A group's lag.", "// How far behind.", "grpc.md"),
         ("protos/braid/api/lagmon/v1/lag.proto", "string lane = 3;", "string lane = 3; string x = 99;", "grpc.md"),
-        ("braid/kernel/limits.py", "PARTITIONS_MAX: Final = 10_000", "PARTITIONS_MAX: Final = 20_000", "limits.md"),
-        ("braid/kernel/limits_health.py", "elections take less", "they take longer", "limits.md"),
-        ("braid/kernel/limits.py", "beyond this one topic is the wrong shape", "too wide", "limits.md"),
+        (
+            "braid/kernel/limits/names.py",
+            "PARTITIONS_MAX: Final = 10_000",
+            "PARTITIONS_MAX: Final = 20_000",
+            "limits.md",
+        ),
+        ("braid/kernel/limits/health.py", "elections take less", "they take longer", "limits.md"),
+        ("braid/kernel/limits/names.py", "beyond this one topic is the wrong shape", "too wide", "limits.md"),
         ("braid/runtime/telemetry.py", '"braid_leader"', '"braid_leading"', "metrics.md"),
         ("docs/reference/settings.md", "BRAID_STORE", "BRAID_SHOP", "settings.md"),
         ("docs/reference/cli.md", "braid doctor", "braid physician", "cli.md"),

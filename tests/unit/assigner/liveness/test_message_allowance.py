@@ -5,14 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from braid.kernel.errors import Exhausted
-from braid.kernel.limits import (
+from braid.kernel.limits.leases import (
     HEARTBEAT_MESSAGES_AT_ONCE,
     HEARTBEAT_MESSAGES_PER_SECOND,
     HEARTBEATS_PER_LEASE,
-    KEEPALIVE_INTERVAL_SECONDS,
-    KEEPALIVE_TIMEOUT_SECONDS,
     LEASE_MS_MIN,
 )
+from braid.kernel.limits.rpc import KEEPALIVE_INTERVAL_SECONDS, KEEPALIVE_TIMEOUT_SECONDS
 from services.assigner.liveness.message_allowance import Allowance
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from braid.kernel.limits import HELLO_TEXT_MAX
+from braid.kernel.limits.leases import HELLO_TEXT_MAX
 from services.assigner.codec import snapshots
 from services.assigner.model.events import Balance, GoneReason, RemoveMember
 from services.assigner.model.group import Group

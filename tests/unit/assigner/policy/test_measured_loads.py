@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from braid.kernel.limits import LOAD_BUSY_PER_SECOND_MAX, LOAD_SETTLE_SECONDS
+from braid.kernel.limits.placement import LOAD_BUSY_PER_SECOND_MAX, LOAD_SETTLE_SECONDS
 from services.assigner.model.events import Balance, Event, Loads, Release, ReleaseLeases, RevokesStarted
 from services.assigner.model.group import Group, LeaseState
 from services.assigner.policy.balance import balance

@@ -9,14 +9,14 @@ import pytest
 
 from braid.api.assigner.v1 import beat_pb2, join_pb2
 from braid.kernel.errors import BraidError, Exhausted, Invalid, LeaseLost, NotLeader
-from braid.kernel.limits import (
+from braid.kernel.limits.leases import (
     BEAT_ANSWER_SECONDS,
     BEAT_MEMBERS_MAX,
     BEAT_STREAMS_MAX,
     HEARTBEAT_MESSAGES_AT_ONCE,
     LEASE_MESSAGE_BYTES_MAX,
-    STREAM_INBOX_MESSAGES_MAX,
 )
+from braid.kernel.limits.rpc import STREAM_INBOX_MESSAGES_MAX
 from braid.kernel.ports import DuplexCall
 from services.assigner.model.events import GoneReason, MemberGone
 from services.assigner.reconciler.group_loop import GroupKeeper

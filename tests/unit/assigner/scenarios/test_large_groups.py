@@ -7,7 +7,8 @@ import pytest
 
 from braid.kernel.errors import Exhausted
 from braid.kernel.ids import ChannelId, make_epoch
-from braid.kernel.limits import APPEND_BYTES_MAX, PARTITIONS_MAX
+from braid.kernel.limits.names import PARTITIONS_MAX
+from braid.kernel.limits.store import APPEND_BYTES_MAX
 from services.assigner.domain.decide import GroupDecider
 from services.assigner.model.events import (
     CloseChannel,

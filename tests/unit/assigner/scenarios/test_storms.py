@@ -7,7 +7,7 @@ from typing import Any
 from unittest.mock import patch
 
 from braid.api.assigner.v1 import join_pb2
-from braid.kernel.limits import HELLOS_AT_ONCE, JOINS_GATHER_SECONDS
+from braid.kernel.limits.leases import HELLOS_AT_ONCE, JOINS_GATHER_SECONDS
 from braid.kernel.ports import HistoryId
 from services.assigner.model.events import MemberGone, MemberJoined
 from services.assigner.reconciler import join_queue, term

@@ -5,7 +5,7 @@ import json
 
 from braid.client.consuming.consumer import Consumer
 from braid.client.records.record import Record
-from braid.kernel.limits import SPLIT_RECORDS_MIN
+from braid.kernel.limits.client import SPLIT_RECORDS_MIN
 from tests.unit.cli.mesh import Shell, virtual
 from tests.unit.cli.resources.test_rejected import produced, user
 

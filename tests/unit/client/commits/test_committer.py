@@ -3,7 +3,7 @@
 import asyncio
 from unittest.mock import patch
 
-from braid.kernel import limits
+from braid.client.commits import committer
 from braid.kernel.ids import LeaseId
 from braid.kernel.ports import Generation
 from tests.support.scripted_control import until, virtual
@@ -102,7 +102,7 @@ async def test_a_commit_refused_while_a_newer_generation_comes_is_repeated_at_on
 async def test_an_unknown_member_holds_commits_and_work_goes_on_up_to_a_bound() -> None:
     async with bench() as at:
         at.control.generations["east"] = stable(at)
-        with patch.object(limits, "UNCOMMITTED_RECORDS_MAX", 300):
+        with patch.object(committer, "UNCOMMITTED_RECORDS_MAX", 300):
             async with member(at, "m", FIRST) as (consumer, _):
                 running = asyncio.ensure_future(consumer.run(at.handle))
                 at.fill(10)

@@ -10,7 +10,7 @@ from braid.client.consuming.consumer import Consumer
 from braid.kafka.memory.clients import MemoryOffsets
 from braid.kernel import spill as records
 from braid.kernel.errors import ClusterUnavailable
-from braid.kernel.limits_progress import SPILL_RETENTION_MS
+from braid.kernel.limits.envelope import SPILL_RETENTION_MS
 from braid.kernel.ports import TopicPartition
 from tests.support.scripted_control import until, virtual
 from tests.unit.client.commits.test_spill import COUNT, goes_on_with, left_by_the_first, most, pointed, small, undone

@@ -8,17 +8,20 @@ from dataclasses import dataclass
 
 import pytest
 
+from braid.client.commits import committer
 from braid.client.commits.committer import Committer
+from braid.client.consuming import consumer
 from braid.client.consuming.consumer import Consumer
-from braid.kernel import limits
 from braid.kernel.errors import BraidError, ClusterUnavailable, NotFound
+from braid.kernel.limits.client import FETCH_RECORDS_MAX, FINAL_COMMIT_SECONDS, RECOMMIT_SECONDS
+from braid.kernel.limits.leases import CLUSTER_REACHED_SECONDS
 from braid.kernel.ports import Committed, Generation, TopicPartition
 from tests.support.scripted_control import Client, until, virtual
 from tests.unit.client.scripted_member import FIRST, SECOND, TOPIC, Bench, bench, member
 
 BOUND = 300
 IN_MEMORY = 400  # records fetched and not handed out
-MOST = BOUND + IN_MEMORY + limits.FETCH_RECORDS_MAX  # a fetch that is on its way comes in
+MOST = BOUND + IN_MEMORY + FETCH_RECORDS_MAX  # a fetch that is on its way comes in
 SECONDS = 0.001  # that a record takes, one at a time
 WEST = "logs/live/2"
 Commit = Callable[[str, Mapping[TopicPartition, Committed], Generation | None], Awaitable[None]]
@@ -27,9 +30,9 @@ Commit = Callable[[str, Mapping[TopicPartition, Committed], Generation | None], 
 @pytest.fixture(autouse=True)
 def small_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """A bound that is reached soon."""
-    monkeypatch.setattr(limits, "UNCOMMITTED_RECORDS_MAX", BOUND)
-    monkeypatch.setattr(limits, "READY_RECORDS_MAX", IN_MEMORY)
-    monkeypatch.setattr(limits, "READY_RECORDS_PER_HANDLER", 0)
+    monkeypatch.setattr(committer, "UNCOMMITTED_RECORDS_MAX", BOUND)
+    monkeypatch.setattr(consumer, "READY_RECORDS_MAX", IN_MEMORY)
+    monkeypatch.setattr(consumer, "READY_RECORDS_PER_HANDLER", 0)
 
 
 @dataclass
@@ -98,7 +101,7 @@ async def test_work_waits_at_a_bound_while_no_commit_is_answered_and_goes_on_wit
         on.at.fill(20_000)
         await asyncio.sleep(300.0)
         done = len(on.at.sink)
-        assert BOUND < done <= limits.CLUSTER_REACHED_SECONDS / SECONDS + MOST
+        assert BOUND < done <= CLUSTER_REACHED_SECONDS / SECONDS + MOST
         on.at.fill(1_000)
         await asyncio.sleep(60.0)
         assert len(on.at.sink) == done
@@ -171,7 +174,7 @@ async def test_other_clusters_go_on() -> None:
 @virtual
 async def test_a_cluster_that_answers_late_stops_nothing() -> None:
     async with scene() as on:
-        on.seconds = limits.CLUSTER_REACHED_SECONDS - 1.0
+        on.seconds = CLUSTER_REACHED_SECONDS - 1.0
         for _ in range(100):
             on.at.fill(200)
             await asyncio.sleep(0.2)
@@ -183,7 +186,7 @@ async def test_a_cluster_that_answers_late_stops_nothing() -> None:
 @virtual
 async def test_a_long_idle_member_is_owed_no_answer() -> None:
     async with scene(commit_interval_seconds=10.0) as on:
-        await asyncio.sleep(limits.RECOMMIT_SECONDS - 5.0)
+        await asyncio.sleep(RECOMMIT_SECONDS - 5.0)
         assert on.committer.unreachable
         on.at.fill(2 * BOUND)
         await until(lambda: len(on.at.sink) == 10 + 2 * BOUND, seconds=2.0)
@@ -216,7 +219,7 @@ async def test_a_long_interval_does_not_make_the_wait_longer() -> None:
         await on.come_to_wait()
         await asyncio.sleep(30.0)
         on.error = None
-        await until(lambda: not on.committer.stopped, seconds=limits.CLUSTER_REACHED_SECONDS + 1.0)
+        await until(lambda: not on.committer.stopped, seconds=CLUSTER_REACHED_SECONDS + 1.0)
         await until(lambda: len(on.at.sink) == 20_010)
 
 
@@ -228,7 +231,7 @@ async def test_a_lease_ends_as_ever_where_nothing_answers() -> None:
         east.kill()
         await asyncio.sleep(5.0)
         await on.at.control.revoke(0, FIRST)
-        await until(lambda: bool(on.at.control.released), seconds=limits.FINAL_COMMIT_SECONDS + 5.0)
+        await until(lambda: bool(on.at.control.released), seconds=FINAL_COMMIT_SECONDS + 5.0)
         assert on.at.control.released[0].commit_waived
         assert not on.consumer.leases()
         east.start()

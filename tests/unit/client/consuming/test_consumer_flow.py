@@ -9,7 +9,7 @@ from braid.client.consuming.consumer import Consumer
 from braid.client.membership.lease_session import LeaseSession
 from braid.client.records.record import Record
 from braid.kernel.errors import Invalid
-from braid.kernel.limits import RECORDS_BETWEEN_YIELDS_MAX
+from braid.kernel.limits.client import RECORDS_BETWEEN_YIELDS_MAX
 from tests.support.scripted_control import until, virtual
 from tests.support.virtual_time import run_virtual, running_loop
 from tests.unit.client.scripted_member import FIRST, SECOND, TOPIC, bench, killed, member, take

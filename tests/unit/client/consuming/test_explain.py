@@ -6,12 +6,12 @@ import pytest
 
 from braid.client.consumer_settings import DeadLetterLimits, Retry
 from braid.client.consuming.consumer import Consumer
+from braid.client.delivery import fetch_pauses
 from braid.client.delivery.ready_queue import Ready
 from braid.client.membership.lease_session import LeaseSession
 from braid.client.records.batch import Batch
 from braid.client.records.record import Record
 from braid.kafka.memory.log import NewRecord
-from braid.kernel import limits
 from braid.kernel.ports import TopicPartition
 from tests.support.scripted_control import until, virtual
 from tests.unit.client.scripted_member import FIRST, SECOND, TOPIC, Bench, bench, killed, member, take
@@ -114,7 +114,7 @@ async def test_a_stopped_lane_says_why() -> None:
 
 
 def test_too_many_parked_retries_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "PARKED_RETRIES_MAX", 3)
+    monkeypatch.setattr(fetch_pauses, "PARKED_RETRIES_MAX", 3)
 
     @virtual
     async def scenario() -> None:

@@ -10,7 +10,7 @@ from braid.client.consumer_settings import Backlog, ConsumerSettings
 from braid.client.records.record import Record
 from braid.kernel.cursors import Part, divided, live_cursor
 from braid.kernel.errors import Invalid
-from braid.kernel.limits import SPLIT_RECORDS_MIN
+from braid.kernel.limits.client import SPLIT_RECORDS_MIN
 from braid.kernel.ports import TopicPartition
 from tests.support.scripted_control import until, virtual
 from tests.unit.client.scripted_member import FIRST, LIVE, TOPIC, Bench, bench, killed, member, take

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from braid.client.consumer_settings import ConsumerSettings, Retry
+from braid.client.delivery import fetch_pauses, handler_lanes
 from braid.client.delivery.handler_lanes import ANY, roles
 from braid.client.delivery.memory_bound import MemoryBound
 from braid.client.records.batch import Batch
 from braid.client.records.record import Record
-from braid.kernel import limits
 from braid.kernel.errors import Invalid, Retryable
 from braid.kernel.round_robin import RoundRobin
 from tests.support.scripted_control import until, virtual
@@ -26,7 +26,7 @@ BULK_FIRST = f"{BULK}/0"
 def test_retries_of_one_lane_that_are_too_many_stop_the_fetching_of_that_lane_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(limits, "PARKED_RETRIES_MAX", 300)
+    monkeypatch.setattr(fetch_pauses, "PARKED_RETRIES_MAX", 300)
 
     @virtual
     async def scenario() -> None:
@@ -136,7 +136,7 @@ async def test_no_lane_waits_for_slow_handlers_of_another() -> None:
 
 def test_handlers_that_are_not_divided_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """The control for the test before."""
-    monkeypatch.setattr(limits, "HANDLERS_PER_LANE_MIN", 1_000)
+    monkeypatch.setattr(handler_lanes, "HANDLERS_PER_LANE_MIN", 1_000)
     with pytest.raises(AssertionError):
         test_no_lane_waits_for_slow_handlers_of_another()
 

@@ -7,7 +7,8 @@ import pytest
 from braid.client.delivery.handler_lanes import Place
 from braid.client.delivery.partition_work import PartitionWork
 from braid.client.delivery.ready_queue import Ready
-from braid.kernel.limits import RECORDS_BETWEEN_YIELDS, YIELD_SECONDS
+from braid.client.delivery.streak import Streak
+from braid.kernel.limits.client import RECORDS_BETWEEN_YIELDS, YIELD_SECONDS
 from tests.support.scripted_control import until, virtual
 from tests.unit.client.scripted_member import FIRST, TOPIC, bench, killed, member, take
 
@@ -131,10 +132,10 @@ async def test_who_had_its_turn_meanwhile_is_not_given_another_one() -> None:
 def test_turns_that_are_not_seen_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """The control for the test before."""
 
-    def count(ready: Ready, count: int) -> None:
-        ready._streak += count
+    def add(streak: Streak, count: int) -> None:
+        streak._count += count
 
-    monkeypatch.setattr(Ready, "_count", count)
+    monkeypatch.setattr(Streak, "add", add)
     with pytest.raises(AssertionError):
         test_who_had_its_turn_meanwhile_is_not_given_another_one()
 

@@ -9,13 +9,13 @@ import pytest
 
 from braid.client.consumer_settings import Retry
 from braid.client.consuming.consumer import Consumer
+from braid.client.delivery import fetch_pauses
 from braid.client.delivery.fetch_pauses import HeldBack
 from braid.client.handling.dead_letter_queue import LetterQueue
 from braid.client.handling.dead_letters import DeadLetters
 from braid.client.producing.producer import Producer
 from braid.client.records.outgoing import Headers, Receipt
 from braid.client.records.record import Record
-from braid.kernel import limits_letters
 from braid.kernel.errors import BraidError, DeliveryUnknown
 from tests.support.scripted_control import until, virtual
 from tests.support.virtual_time import VirtualFailure, run_virtual
@@ -109,13 +109,13 @@ async def away_and_back(lane: Lane) -> None:
 
 
 def test_one_letter_is_tried_while_the_lane_is_away_and_so_many_are_held(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits_letters, "DEAD_LETTERS_HELD_MAX", HELD)
+    monkeypatch.setattr(fetch_pauses, "DEAD_LETTERS_HELD_MAX", HELD)
     run_virtual(away_and_back(Lane(monkeypatch)))
 
 
 def test_letters_without_a_bound_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """The control for the test before: nobody hears how many are held."""
-    monkeypatch.setattr(limits_letters, "DEAD_LETTERS_HELD_MAX", HELD)
+    monkeypatch.setattr(fetch_pauses, "DEAD_LETTERS_HELD_MAX", HELD)
     monkeypatch.setattr(HeldBack, "copied", lambda self, lane, count, size: None)
     with pytest.raises(AssertionError):
         run_virtual(away_and_back(Lane(monkeypatch)))
@@ -127,7 +127,7 @@ def test_a_storm_of_letters_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     def go_on(self: LetterQueue, failure: BraidError) -> None:
         self._trouble, self._room = str(failure), HELD
 
-    monkeypatch.setattr(limits_letters, "DEAD_LETTERS_HELD_MAX", HELD)
+    monkeypatch.setattr(fetch_pauses, "DEAD_LETTERS_HELD_MAX", HELD)
     monkeypatch.setattr(LetterQueue, "_note_failure", go_on)
     with pytest.raises(AssertionError):
         run_virtual(away_and_back(Lane(monkeypatch)))

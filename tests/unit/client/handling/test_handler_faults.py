@@ -15,7 +15,7 @@ from braid.client.records.handled import Tell
 from braid.client.records.record import Record
 from braid.host.system import system_host
 from braid.kernel.errors import BraidError, Invalid, Reject, Retryable, text_of
-from braid.kernel.limits_retries import RETRY_AFTER_SECONDS_MAX
+from braid.kernel.limits.client import RETRY_AFTER_SECONDS_MAX
 from tests.support.scripted_control import until, virtual
 from tests.support.virtual_time import ProcessTasks
 from tests.unit.client.scripted_member import FIRST, TOPIC, bench, killed, member, take

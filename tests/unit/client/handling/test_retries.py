@@ -8,8 +8,8 @@ from braid.client.delivery.dead_letter_limit import Brakes
 from braid.client.handling.retries import Retries
 from braid.client.records.record import Record
 from braid.client.telemetry.metrics import Level
-from braid.kernel.limits import PARKED_RETRIES_MAX, TIMERS_MAX
-from braid.kernel.limits_retries import RETRY_LOOK_SECONDS, RETRY_SLACK_SECONDS, RETRY_TICK_SECONDS
+from braid.kernel.limits.client import PARKED_RETRIES_MAX, RETRY_LOOK_SECONDS, RETRY_SLACK_SECONDS, RETRY_TICK_SECONDS
+from braid.kernel.limits.envelope import TIMERS_MAX
 from tests.support.scripted_control import virtual
 from tests.support.virtual_time import VirtualProcess, run_virtual, running_loop
 

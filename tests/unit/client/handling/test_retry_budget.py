@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from braid.client.consumer_settings import Retry, RetryBudget
 from braid.client.handling.retry_budget import LaneBudget
 from braid.client.records.record import Record
-from braid.kernel import limits
 from braid.kernel.errors import Invalid, Retryable
+from braid.kernel.limits.client import PARKED_RETRIES_MAX, READY_RECORDS_MAX, RETRY_BUDGET_SAVED_SECONDS
 from tests.support.scripted_control import until, virtual
 from tests.unit.client.scripted_member import FIRST, TOPIC, Bench, bench, killed, member, take
 
@@ -23,7 +23,7 @@ def test_no_more_is_spent_than_was_saved_and_earned(
     taken: list[tuple[float, int, int, int]], share: float, per_second: float
 ) -> None:
     budget = LaneBudget(RetryBudget(share, per_second), 0.0)
-    saved = max(1.0, per_second * limits.RETRY_BUDGET_SAVED_SECONDS)
+    saved = max(1.0, per_second * RETRY_BUDGET_SAVED_SECONDS)
     now, done, spent, returned = 0.0, 0, 0, 0
     for seconds, more, wanted, back in taken:
         now, done = now + seconds, done + more
@@ -153,7 +153,7 @@ async def test_at_the_bound_fetching_waits_and_goes_on_when_records_come_back() 
                 for record in records:
                     record.retry(after_seconds=60.0)
                 parked += len(records)
-            assert limits.PARKED_RETRIES_MAX <= parked <= limits.PARKED_RETRIES_MAX + limits.READY_RECORDS_MAX + 2_000
+            assert PARKED_RETRIES_MAX <= parked <= PARKED_RETRIES_MAX + READY_RECORDS_MAX + 2_000
             (told,) = consumer.explain()
             assert (told.parked, told.waiting) == (parked, 0)
             assert told.blocked == (f"{parked:,} records of lane live wait for another attempt: fetching pauses",)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from braid.api.assigner.v1 import join_pb2
 from braid.client.membership.heartbeats import Heartbeats, Seat, requests
-from braid.kernel import limits
+from braid.kernel.limits.leases import BEAT_MEMBERS_MAX, BEAT_NEWS_BYTES, BEAT_TELL_AGAIN
 from braid.rpc.memory_network import MemoryNetwork
 from braid.rpc.memory_transport import MemoryTransport
 from braid.rpc.mesh_client import Directory, ServiceClient
@@ -67,23 +67,23 @@ async def test_clusters_out_of_reach_are_told_when_they_change_and_now_and_then(
     assert heard() is None
     away.append("east")
     assert heard() == ["east"]
-    again = [heard() for _ in range(2 * limits.BEAT_TELL_AGAIN)]
+    again = [heard() for _ in range(2 * BEAT_TELL_AGAIN)]
     assert [each for each in again if each is not None] == [["east"]] * 2
     away.clear()
     assert heard() == []
-    assert [heard() for _ in range(2 * limits.BEAT_TELL_AGAIN)] == [None] * 2 * limits.BEAT_TELL_AGAIN
+    assert [heard() for _ in range(2 * BEAT_TELL_AGAIN)] == [None] * 2 * BEAT_TELL_AGAIN
 
 
 @virtual
 async def test_a_message_is_bounded_in_members_and_in_bytes() -> None:
-    crowd = [seat()] * (limits.BEAT_MEMBERS_MAX + 1)
-    assert [len(request.tickets) for _, request in requests(crowd)] == [limits.BEAT_MEMBERS_MAX, 1]
-    third = limits.BEAT_NEWS_BYTES // 3
+    crowd = [seat()] * (BEAT_MEMBERS_MAX + 1)
+    assert [len(request.tickets) for _, request in requests(crowd)] == [BEAT_MEMBERS_MAX, 1]
+    third = BEAT_NEWS_BYTES // 3
     large = [seat(number, lambda: load(third)) for number in range(5)]
     sizes = [(len(seats), request.ByteSize()) for seats, request in requests(large)]
     assert [count for count, _ in sizes] == [2, 2, 1]
-    assert max(size for _, size in sizes) < limits.BEAT_NEWS_BYTES
-    huge = [seat(1), seat(2, lambda: load(2 * limits.BEAT_NEWS_BYTES)), seat(3)]
+    assert max(size for _, size in sizes) < BEAT_NEWS_BYTES
+    huge = [seat(1), seat(2, lambda: load(2 * BEAT_NEWS_BYTES)), seat(3)]
     assert [list(request.tickets) for _, request in requests(huge)] == [[1], [2], [3]]
     assert list(requests([])) == []
 

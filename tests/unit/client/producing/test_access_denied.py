@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from braid.kernel.errors import ClusterAccessDenied
-from braid.kernel.limits_access import DENIED_AGAIN_SECONDS
+from braid.kernel.limits.kafka import DENIED_AGAIN_SECONDS
 from tests.support.scripted_control import two_clusters, until, virtual
 from tests.unit.client.producing.test_producer import ids
 from tests.unit.client.scripted_member import FIRST, TOPIC, bench, member

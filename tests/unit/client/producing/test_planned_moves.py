@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import pytest
 
+from braid.client.producing import dispatcher
 from braid.client.producing.dispatcher import ChannelMoves
 from braid.client.producing.key_handover import Crossing
 from braid.client.producing.outbox import Pending
@@ -15,9 +16,8 @@ from braid.client.producing.routes import RouteTable
 from braid.client.records.outgoing import Receipt
 from braid.kafka.memory.cluster import MemoryCluster
 from braid.kafka.memory.log import NewRecord
-from braid.kernel import limits
 from braid.kernel.errors import DeliveryUnknown
-from braid.kernel.limits import PLANNED_MOVE_SILENCE_SECONDS, PLANNED_MOVE_WAIT_SECONDS
+from braid.kernel.limits.client import PLANNED_MOVE_SILENCE_SECONDS, PLANNED_MOVE_WAIT_SECONDS
 from braid.kernel.ports import TopicPartition
 from tests.support.scripted_control import Control, until, virtual
 from tests.support.virtual_time import run_virtual
@@ -193,7 +193,7 @@ async def test_a_waiting_record_whose_caller_gave_up_is_not_sent() -> None:
 
 
 def test_a_record_that_waits_too_long_is_unknown_and_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "PLANNED_MOVE_SILENCE_SECONDS", PLANNED_MOVE_WAIT_SECONDS)
+    monkeypatch.setattr(dispatcher, "PLANNED_MOVE_SILENCE_SECONDS", PLANNED_MOVE_WAIT_SECONDS)
     run_virtual(waiting_too_long())
 
 

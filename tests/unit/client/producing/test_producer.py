@@ -11,7 +11,7 @@ from braid.client.producing.outbox import Pending
 from braid.client.producing.routes import RouteTable
 from braid.client.records.outgoing import Outgoing, Receipt
 from braid.kernel.errors import BraidError, DeliveryUnknown, Invalid, NotFound, RecordTooLarge
-from braid.kernel.limits import PLANNED_MOVE_PREPARE_SECONDS
+from braid.kernel.limits.client import PLANNED_MOVE_PREPARE_SECONDS
 from braid.kernel.ports import Written
 from tests.support.scripted_control import Control, settled, two_clusters, until, virtual
 from tests.support.virtual_time import run_virtual

@@ -8,7 +8,7 @@ from braid.client.reading.range_reader import RangeReader
 from braid.kafka.memory import MemoryKafka
 from braid.kafka.memory.log import Log, NewRecord, Read
 from braid.kernel.errors import ClusterUnavailable, OffsetOutOfRange
-from braid.kernel.limits import SPARK_DIAGNOSE_SECONDS, SPARK_NO_BATCH_SECONDS, SPARK_SHORT_LOG_SECONDS
+from braid.kernel.limits.planning import SPARK_DIAGNOSE_SECONDS, SPARK_NO_BATCH_SECONDS, SPARK_SHORT_LOG_SECONDS
 from braid.kernel.ports import TopicPartition
 from tests.support.virtual_time import run_virtual, running_loop, virtual_host
 

@@ -17,8 +17,8 @@ from braid.client.records.batch import Batch
 from braid.client.records.outgoing import Outgoing
 from braid.client.records.record import Record
 from braid.client.telemetry.metrics import instruments
-from braid.kernel import limits
 from braid.kernel.errors import DeliveryUnknown, Retryable
+from braid.kernel.limits.client import PARKED_RETRIES_MAX
 from tests.support.scripted_control import until
 from tests.support.virtual_time import run_virtual
 from tests.unit.client.scripted_member import (
@@ -207,7 +207,7 @@ def test_levels_follow_the_consumer_and_end_with_it(metrics: InMemoryMetricReade
             await scenario(at)
 
     run_virtual(run())
-    assert seen["bound"] == limits.PARKED_RETRIES_MAX
+    assert seen["bound"] == PARKED_RETRIES_MAX
     assert [now(name) for name in ("parked", "parked_bound", "lanes_stopped", "handlers_overdue")] == [0, 0, 0, 0]
 
 

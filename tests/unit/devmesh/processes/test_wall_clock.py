@@ -7,7 +7,7 @@ import pytest
 
 from braid.host.system import OffsetClock, SystemClock
 from braid.kernel.errors import Invalid
-from braid.kernel.limits import CLOCK_OFFSET_SECONDS
+from braid.kernel.limits.runtime import CLOCK_OFFSET_SECONDS
 from devmesh.processes.wall_clock import offset_file, offset_text, parse_offset, set_off
 
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from braid.kernel.errors import Invalid
-from braid.kernel.limits import REPLAY_BATCH_LETTERS_MAX, REPLAYS_OF_ONE_RECORD_MAX, REPLAYS_SHOWN_MAX
+from braid.kernel.limits.dlq import REPLAY_BATCH_LETTERS_MAX, REPLAYS_OF_ONE_RECORD_MAX, REPLAYS_SHOWN_MAX
 from services.dlq.domain import policy
 from services.dlq.domain.policy import TokenBucket, batch_letters, destination_of, lane_for, sent_by, why_skip
 from services.dlq.domain.replay import Replay

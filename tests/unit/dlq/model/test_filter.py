@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from braid.kernel.errors import Invalid
-from braid.kernel.limits import FILTER_CHARACTERS_MAX, FILTER_DEPTH_MAX, FILTER_TERMS_MAX
+from braid.kernel.limits.dlq import FILTER_CHARACTERS_MAX, FILTER_DEPTH_MAX, FILTER_TERMS_MAX
 from services.dlq.model.filter import (
     EVERYTHING,
     NUMBER_FIELDS,

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from braid.kernel.errors import Invalid
-from braid.kernel.limits import DLQ_HEADER_BYTES_MAX, DLQ_HEADERS_MAX, DLQ_KEY_BYTES_MAX, DLQ_TEXT_BYTES_MAX
+from braid.kernel.limits.dlq import DLQ_HEADER_BYTES_MAX, DLQ_HEADERS_MAX, DLQ_KEY_BYTES_MAX, DLQ_TEXT_BYTES_MAX
 from services.dlq.model.letters import (
     Headers,
     Letter,

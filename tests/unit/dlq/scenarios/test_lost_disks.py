@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from braid.api.dlq.v1.replay_pb2 import REPLAY_STATE_DONE
-from braid.kernel.limits import DLQ_LOOK_SECONDS
-from braid.kernel.limits_letters import DLQ_UNKNOWN_SECONDS
+from braid.kernel.limits.client import DLQ_UNKNOWN_SECONDS
+from braid.kernel.limits.dlq import DLQ_LOOK_SECONDS
 from tests.support.virtual_time import run_virtual
 from tests.unit.dlq.mesh import Mesh
 

@@ -22,7 +22,7 @@ from braid.client.consumer_settings import Retry
 from braid.client.records.record import Record
 from braid.kernel.decider import Context
 from braid.kernel.errors import ClusterUnavailable, DeadlineExceeded, NotFound, Refused
-from braid.kernel.limits import REPLAY_BATCH_LETTERS_MAX
+from braid.kernel.limits.dlq import REPLAY_BATCH_LETTERS_MAX
 from braid.kernel.ports import FetchedRecords, TopicPartition
 from services.dlq.domain.replay import Replay as State
 from services.dlq.domain.replay import ReplayDecider

@@ -11,7 +11,7 @@ import pytest
 from braid.kafka.memory import MemoryKafka, MemoryProcess
 from braid.kafka.memory.log import Log, NewRecord, Read
 from braid.kernel.errors import ClusterUnavailable
-from braid.kernel.limits import DLQ_COPY_SECONDS, DLQ_UNREADABLE_SECONDS
+from braid.kernel.limits.dlq import DLQ_COPY_SECONDS, DLQ_UNREADABLE_SECONDS
 from braid.kernel.ports import Host, KafkaRecord, TopicPartition
 from services.dlq.index.letter_index import LetterIndex, Part
 from services.dlq.index.tail import ClusterTail

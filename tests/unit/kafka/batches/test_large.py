@@ -17,7 +17,7 @@ from braid.kafka.batches.batch import Inflater
 from braid.kafka.batches.large import whole_records
 from braid.kafka.fetching import chunk as chunk_module
 from braid.kafka.fetching.chunk import Chunk
-from braid.kernel.limits import INFLATED_RECORD_BYTES_MAX
+from braid.kernel.limits.kafka import INFLATED_RECORD_BYTES_MAX
 from braid.kernel.ports import DamagedBatch, Isolation, TopicPartition
 from tests.support.batches import CODECS, NAMES, batch, packed, packed_pieces, raw_batch, record_bytes, record_head
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from braid.kafka.batches.batch import Inflater
 from braid.kafka.fetching.chunk import Chunk
-from braid.kernel.limits import INFLATED_INLINE_BYTES_MAX, RECORD_HEADERS_MAX
+from braid.kernel.limits.kafka import INFLATED_INLINE_BYTES_MAX, RECORD_HEADERS_MAX
 from braid.kernel.ports import DamagedBatch, Isolation, KafkaRecord, TopicPartition
 from tests.support.batches import CODECS, batch, packed, raw_batch, record_bytes
 

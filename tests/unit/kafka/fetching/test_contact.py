@@ -10,7 +10,7 @@ from braid.kafka.fetching.contact import Owing
 from braid.kafka.fetching.fetcher import AioFetcher
 from braid.kafka.protocol.wire import ClusterMetadata, TopicMetadata
 from braid.kernel.errors import ClusterUnavailable
-from braid.kernel.limits import KAFKA_FETCH_WAIT_MS
+from braid.kernel.limits.kafka import KAFKA_FETCH_WAIT_MS
 from braid.kernel.ports import Contact, Isolation
 from tests.support.scripted_control import virtual
 from tests.unit.kafka.fetching.test_fetcher import FIRST, SECOND, ScriptedWire

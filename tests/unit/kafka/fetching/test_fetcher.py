@@ -11,7 +11,7 @@ from aiokafka.protocol.fetch import FetchRequest
 from braid.kafka.fetching.fetcher import AioFetcher
 from braid.kafka.protocol.wire import ClusterMetadata, TopicMetadata, Wire
 from braid.kernel.errors import ClusterUnavailable
-from braid.kernel.limits import INFLATED_INLINE_BYTES_MAX
+from braid.kernel.limits.kafka import INFLATED_INLINE_BYTES_MAX
 from braid.kernel.ports import FetchedRecords, Isolation, TopicPartition
 from tests.support.batches import batch, packed, raw_batch, record_bytes
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from braid.kafka.fetching.fetcher import AioFetcher
 from braid.kafka.fetching.lane_turns import FetchTurns
 from braid.kafka.protocol.wire import ClusterMetadata, TopicMetadata
-from braid.kernel.limits_batches import FETCH_TURN_RECORDS
+from braid.kernel.limits.kafka import FETCH_TURN_RECORDS
 from braid.kernel.ports import FetchLane, Isolation, TopicPartition
 from tests.support.batches import packed, raw_batch, record_bytes
 from tests.unit.kafka.fetching.test_fetcher import ScriptedWire

@@ -14,7 +14,7 @@ from braid.kafka.fetching.leaders import AGE_SECONDS, BACKOFF_SECONDS, Leaders
 from braid.kafka.protocol.wire import ANY_BROKER, Address, ClusterMetadata, TopicMetadata, Wire
 from braid.kafka.security import Security
 from braid.kernel.errors import ClusterUnavailable
-from braid.kernel.limits import KAFKA_FETCH_BESIDE_MS, KAFKA_FETCH_WAIT_MS
+from braid.kernel.limits.kafka import KAFKA_FETCH_BESIDE_MS, KAFKA_FETCH_WAIT_MS
 from braid.kernel.ports import Isolation, TopicPartition
 from tests.support.batches import batch
 from tests.support.scripted_control import virtual

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from braid.kafka.memory.log import MemoryRecord
 from braid.kafka.offset_log.records import OffsetKey
 from braid.kafka.offset_log.table import OffsetTable
-from braid.kernel.limits import OFFSET_DAMAGE_KEPT
+from braid.kernel.limits.lagmon import OFFSET_DAMAGE_KEPT
 
 GROUP_METADATA = struct.pack(">hh", 2, 1) + b"g"
 

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from braid.kernel.errors import Fenced, Refused
-from braid.kernel.limits import TABLE_RUN_BYTES
+from pipelines.limits import TABLE_RUN_BYTES
 from pipelines.table import directory, manifest
 from pipelines.table.identity import CHUNK_BITS, CHUNK_SEQUENCES, Identity, identity_of
 from pipelines.table.manifest import Manifest

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from braid.kernel.limits import (
+from pipelines.limits import (
     TABLE_COMPACT_BYTES_MAX,
     TABLE_COMPACT_FILES_MAX,
     TABLE_COMPACT_FILES_MIN,

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from braid.kernel.errors import Invalid, NotFound, Refused, Unsupported
-from braid.kernel.limits import TABLE_MANIFESTS_KEPT, TABLE_MERGE_FILES_MAX
+from pipelines.limits import TABLE_MANIFESTS_KEPT, TABLE_MERGE_FILES_MAX
 from pipelines.table import directory
 from pipelines.table.reading import open_table
 from pipelines.table.rows import out_of_order

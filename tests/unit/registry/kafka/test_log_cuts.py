@@ -14,7 +14,7 @@ from braid.api.registry.v1.route_pb2 import Resumption as ResumptionMessage
 from braid.api.registry.v1.stream_pb2 import Channel, OffsetRange
 from braid.client.producing.receipts import Receipts
 from braid.kernel.errors import OffsetOutOfRange
-from braid.kernel.limits_losses import EPOCH_LOOKS_MAX, STRETCHES_MAX
+from braid.kernel.limits.health import EPOCH_LOOKS_MAX, STRETCHES_MAX
 from braid.kernel.ports import BatchHead, HistoryId, TopicPartition, Written
 from braid.kernel.resumptions import SEQUENCES, Resumption, Stretch
 from services.registry.kafka import log_cuts

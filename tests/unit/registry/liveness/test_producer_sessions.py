@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from braid.kernel.errors import Exhausted
-from braid.kernel.limits import PRODUCER_SESSIONS_MAX
+from braid.kernel.limits.registry import PRODUCER_SESSIONS_MAX
 from services.registry.liveness.producer_sessions import Sessions
 from services.registry.model.channels import Channel, ChannelRef
 

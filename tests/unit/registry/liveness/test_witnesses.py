@@ -4,7 +4,7 @@ from math import inf
 
 import pytest
 
-from braid.kernel.limits_health import SEND_REPORT_SECONDS, WITNESSES_KEPT_MAX
+from braid.kernel.limits.health import SEND_REPORT_SECONDS, WITNESSES_KEPT_MAX
 from services.registry.liveness.witnesses import NOBODY, SILENCE, Heard, Hearsay, Use, Users, Witnesses
 
 

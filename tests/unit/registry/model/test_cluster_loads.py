@@ -4,7 +4,7 @@ import tracemalloc
 
 import pytest
 
-from braid.kernel.limits_loads import LOAD_LOOKS, LOAD_PARTITIONS_MAX
+from braid.kernel.limits.traffic import LOAD_LOOKS, LOAD_PARTITIONS_MAX
 from braid.kernel.ports import LogDir, TopicPartition
 from services.registry.model.cluster_loads import MeasuredLoad, Meter
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from braid.kernel.limits import FAILOVERS_MAX
+from braid.kernel.limits.registry import FAILOVERS_MAX
 from services.registry.model.channels import Channel, ChannelRef, ChannelState
 from services.registry.model.clusters import Cluster, ClusterSpec, Health
 from services.registry.model.stream_commands import (

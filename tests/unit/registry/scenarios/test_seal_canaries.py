@@ -7,7 +7,7 @@ import pytest
 from braid.api.registry.v1.route_pb2 import ChannelLeft, WatchRoutesRequest
 from braid.kafka.memory.log import NewRecord
 from braid.kernel.errors import ClusterUnavailable
-from braid.kernel.limits import LOSS_SEEN_SECONDS, WORK_RETRY_SECONDS
+from braid.kernel.limits.registry import LOSS_SEEN_SECONDS, WORK_RETRY_SECONDS
 from braid.kernel.ports import KafkaAdmin, TopicPartition
 from services.registry.kafka import drain, surveys
 from services.registry.model import channels

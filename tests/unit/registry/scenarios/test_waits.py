@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from braid.kernel.limits_waits import CLOCKS_APART_SECONDS
+from braid.kernel.limits.runtime import CLOCKS_APART_SECONDS
 from braid.runtime.clocks import led_time
 from braid.runtime.clocks import waits as runtime_waits
 from services.registry.model.channels import ChannelRef, ChannelState

@@ -5,7 +5,7 @@ import pytest
 from braid.api.mesh.v1 import clock_pb2 as pb
 from braid.kernel.decider import Context
 from braid.kernel.errors import CorruptHistory
-from braid.kernel.limits_waits import CLOCKS_APART_SECONDS, LED_GAP_SECONDS, WAITS_PER_EVENT_MAX
+from braid.kernel.limits.runtime import CLOCKS_APART_SECONDS, LED_GAP_SECONDS, WAITS_PER_EVENT_MAX
 from braid.runtime.clocks.led_time import (
     Clock,
     ClockDecider,

@@ -1,9 +1,11 @@
-"""Bounds and timeouts of cluster health, each with its why. Sections by part; seconds unless named.
-
-A part of `limits.py`, which would be too long with them.
-"""
+"""Bounds and timeouts of verdicts on clusters, each with its why. Seconds unless named."""
 
 from typing import Final
+
+# --- cluster health
+PROBE_INTERVAL_SECONDS: Final = 0.25
+PROBE_TIMEOUT_SECONDS: Final = 0.75
+STRAND_ALLOWANCE_HOURS: Final = 14 * 24  # added to a topic's retention so an outage eats no tail
 
 # --- verdicts on clusters
 DOWN_AFTER_SECONDS: Final = 1.5  # of agreeing evidence; pauses of a broker are shorter
@@ -61,3 +63,11 @@ UNKNOWN_CALL_TRIES: Final = 6  # an RPC unknown so often in a row, the leader as
 LATENESS_PULSE_SECONDS: Final = 0.1  # how often a registry looks whether it is late itself
 LATENESS_SLACK_SECONDS: Final = 0.05  # of a timer; more is lateness, and is not counted against clusters
 LATE_LOOK_SECONDS: Final = 1.0  # of lateness in one look: its errors may be our own clients' timers
+
+# --- logs that went on after a connection had ended
+RESUMPTIONS_BYTES_MAX: Final = 1 << 20  # of all channels, in one hello; beyond it the older half of each channel's goes
+RESUMPTIONS_MAX: Final = 256  # of one channel, that a producer keeps to tell a new registry; the newest
+UNPLACED_MAX: Final = 128  # messages of a producer about channels that the history does not know; the newest are kept
+STRETCHES_MAX: Final = 16  # of offsets in one of them, by which its records are found; the first and the newest
+RESUMPTIONS_TOLD_MAX: Final = 10_000  # of one channel, that a registry has yet to look at; further ones are passed over
+EPOCH_LOOKS_MAX: Final = 400  # reads of a log in one look for a cut; six halvings of Kafka's 63 bits, and some

@@ -1,4 +1,4 @@
-"""Bounds of the archive of histories. A part of `limits.py`, which would be too long with them."""
+"""Bounds and timeouts of archives of histories, each with its why. Seconds unless named."""
 
 from typing import Final
 
@@ -14,7 +14,6 @@ ARCHIVE_OPEN_SEGMENTS: Final = 8  # that a reader keeps decoded: pages of one li
 ARCHIVE_BACKLOG_EVENTS_MAX: Final = 16_384  # what a start then has to fold: some seconds
 ARCHIVE_BACKLOG_BYTES_MAX: Final = 64 << 20  # etcd's quota is 2 GiB by default, for all histories
 ARCHIVE_LOG_EVENTS_MAX: Final = 10_000  # a service's own notes about its archive; then only holes are noted
-
 ARCHIVE_THREADS: Final = 2  # of a replica, that may hang on its archive; further calls wait for one
 
 # --- answers about the past

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+# --- drills
 DRILL_PREFIX: Final = "drill-"  # of the names of their streams and groups
 DRILL_VERDICT_CHARACTERS_MAX: Final = 1_000  # kept in a history
 DRILL_PARTITIONS: Final = 3  # of each lane at least; one for each broker where there are more

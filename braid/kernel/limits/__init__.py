@@ -1,0 +1,1 @@
+"""Every bound and timeout, by who keeps it, each with its why."""

@@ -1,0 +1,33 @@
+"""Bounds and timeouts of lag, each with its why. Seconds unless named."""
+
+from typing import Final
+
+# --- lagmon
+OFFSET_KEYS_MAX: Final = 2_000_000  # raw keys remembered of one cluster's offset log; then all are read again
+OFFSET_DAMAGE_KEPT: Final = 16  # places of unreadable records kept for people
+LAG_FETCH_RECORDS: Final = 5_000  # of the offset log at once; reducing them takes a few milliseconds of the loop
+LAG_FETCH_BYTES: Final = 1 << 20  # of one partition of the offset log at once
+LAG_ENDS_SECONDS: Final = 0.5  # between two looks at the ends of logs; an unknown age is wrong by no more
+LAG_PAUSE_FACTOR: Final = 4  # work in rounds that took long is followed by a pause so many times as long
+LAG_PROGRESS_MAX: Final = 1_000_000  # groups and partitions of one cluster; more are counted, not followed
+LAG_ENDS_BATCH: Final = 5_000  # partitions asked for in one call
+LAG_STARTS_SECONDS: Final = 10.0  # between two looks at the starts of logs; only retention moves them
+LAG_END_SAMPLES_MAX: Final = 64  # remembered ends of one log; the older half is thinned out beyond it
+LAG_TOPICS_SECONDS: Final = 5.0  # between two looks whether topics are still there, and the same
+LAG_STALE_SECONDS: Final = 3.0  # an end seen longer ago is shown as stale
+LAG_STALL_SECONDS: Final = 1.5  # undone records and no commit for so long: three commit intervals
+LAG_PROBES_AT_ONCE: Final = 64  # records read at once for their time
+LAG_PROBE_SECONDS: Final = 1.0  # they arrive within it, or it is tried again after
+LAG_PROBE_AGAIN_SECONDS: Final = 10.0  # this
+LAG_QUIET_SECONDS: Final = (
+    2.0  # nothing more to read for so long counts as caught up: an open transaction holds the end
+)
+LAG_GROUPS_SECONDS: Final = 1.0  # between two looks at the assigner's groups
+LAG_CLUSTERS_SECONDS: Final = 1.0  # between two looks at the registry's clusters
+LAG_PEER_PAGES_MAX: Final = 1_000  # of one list of another service
+LAG_SLICE_ROWS: Final = 2_000  # computed in a row; then the loop gets its turn
+LAG_TABLE_SECONDS: Final = 0.1  # one computed table answers everybody for so long
+LAG_METRICS_SECONDS: Final = 1.0  # between two states of the gauges
+LAG_METRICS_ROWS_MAX: Final = 20_000  # rows of one gauge; more would choke who scrapes them
+LAG_WATCH_MS: Final = (100, 1_000, 60_000)  # shortest, usual and longest interval of a watch
+LAG_WATCH_ROWS_MAX: Final = 2_000  # rows in one answer of a watch; more follow in further ones

@@ -1,0 +1,37 @@
+"""Bounds and timeouts of what every replica of a service does, each with its why. Seconds unless named."""
+
+from typing import Final
+
+# --- runtime
+REQUESTS_REMEMBERED_MAX: Final = 1_024  # request ids a history knows as done; older repeats are decided again
+LOADS_AT_ONCE: Final = 16  # histories read side by side at start
+EVENTS_SCAN_MAX: Final = 10_000  # histories one ListEvents call looks into
+STORE_RETRY_SECONDS: Final = (0.05, 1.0)  # first and longest wait before the store is tried again
+DIRECTORY_CACHE_SECONDS: Final = 0.1  # how long one read of the directory answers ListEndpoints
+DIRECTORY_READ_SECONDS: Final = 0.3  # then the last read counts: who asks waits LIST_ENDPOINTS_SECONDS, or asks another
+DRAIN_SECONDS: Final = 5.0  # running calls at a graceful end
+LOOP_LAG_INTERVAL_SECONDS: Final = 0.25  # how often the event loop's stall is measured
+PARENT_POLL_SECONDS: Final = 0.5  # how soon a service notices that its parent is gone
+SHUTDOWN_SECONDS: Final = 3.0  # beyond draining; then the process ends by force
+PAGE_SIZE_DEFAULT: Final = 100  # items in a List answer when none is asked for
+EVENTS_PAGE_BYTES_MAX: Final = 4 << 20  # a page of events must fit an RPC message with room to spare
+
+# --- the local mesh
+CLOCK_OFFSET_SECONDS: Final = 0.1  # between two looks at how far a wall clock is to be off, for tests of clock steps
+
+# --- containers
+HEALTH_PROBE_SECONDS: Final = 3.0  # a service that takes longer to say that it serves is unwell
+
+# --- waits of days, counted in time that a service was led
+LED_COUNT_SECONDS: Final = (
+    300.0  # between two records of the count; a leader that is killed loses at most so much of it
+)
+LED_LOOK_SECONDS: Final = 5.0  # between two looks at the leader's own clock
+LED_GAP_SECONDS: Final = 15.0  # a longer time between two looks (suspended, stopped) counts as so much
+WAITS_PER_EVENT_MAX: Final = 1_000  # that begin or end, in one event
+IDLE_ALERT_SHARE: Final = 0.5  # of a group's idle wait has passed when that is told; the rest passes after it
+
+# --- wall clocks of replicas
+CLOCKS_COMPARE_SECONDS: Final = 30.0  # between two comparisons
+CLOCKS_APART_SECONDS: Final = 60.0  # from the median; further apart, nothing that waits is deleted or expires
+CLOCK_ASK_SECONDS: Final = 2.0  # for one replica's answer
