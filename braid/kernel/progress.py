@@ -326,10 +326,6 @@ class Progress:
         """The lowest offset of `[start, end)` that was neither delivered nor done; None when there is none."""
         return self._ahead_ranges().gaps(max(start, self.fetched), end).start
 
-    def is_done_to(self, end: int) -> bool:
-        """Whether everything below `end` is done, without gaps."""
-        return self.base >= end
-
     # --- commits
 
     def snapshot(

@@ -103,11 +103,6 @@ class Streams:
         stream.watching.append(on_route)
         on_route(self._route(stream))
 
-    def unwatch(self, name: str, on_route: OnRoute) -> None:
-        """Ends that."""
-        if name in self._streams and on_route in self._streams[name].watching:
-            self._streams[name].watching.remove(on_route)
-
     def _add_channel(self, stream: Stream, lane: str, partitions: int, cluster: str) -> None:
         channels = stream.channels[lane]
         channel = Channel(ChannelId(stream.name, lane, len(channels) + 1), cluster, partitions)

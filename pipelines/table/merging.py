@@ -216,12 +216,6 @@ class _Run:
             yield Staged(files=(files.write_blocks(self._job.directory, name, SCHEMA, [table]),))
 
 
-def seen_entries(path: Path) -> Iterator[tuple[Place, seen.Bits]]:
-    """The chunks of a seen file, unpacked one at a time. For checks."""
-    for entry in _entries(path):
-        yield entry.place, seen.decode(entry.seen)
-
-
 def _entries(path: Path | None) -> Generator[_Entry, None, None]:
     if path is None:
         return

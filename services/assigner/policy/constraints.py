@@ -32,11 +32,6 @@ def carriers(state: Group, name: str) -> list[str]:
     return sorted({*state.member_columns.clients.get(name, ()), *((name,) if name in state.members else ())})
 
 
-def capacity_of(state: Group, member: Member) -> float:
-    """Busy seconds per second a member is to bear: as an operator set it, as it declared it, or as most can."""
-    return said_capacity(state, member) or CAPACITY_DEFAULT
-
-
 def said_capacity(state: Group, member: Member) -> float:
     """What somebody said a member bears: an operator, else the member; 0 when nobody did."""
     capacities = state.rules.capacities
@@ -49,7 +44,10 @@ def drained(state: Group, member: Member) -> bool:
 
 
 def borne(state: Group) -> Floats:
-    """What every member bears, in the order of the member columns: `capacity_of`, and nothing while it is drained."""
+    """Busy seconds per second that every member is to bear, in the order of the member columns.
+
+    As an operator set it, as the member declared it, or as most can; nothing while it is drained.
+    """
     columns = state.member_columns
     bears = np.where(columns.capacities > 0, columns.capacities, CAPACITY_DEFAULT)
     by_name = sorted(state.rules.capacities.items(), key=lambda pair: pair[0] in state.members)  # its id counts last

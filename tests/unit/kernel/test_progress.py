@@ -39,11 +39,9 @@ def test_acknowledging_in_any_order_moves_the_base_over_what_is_done_only() -> N
     assert progress.oldest_unfinished() == (11, 1011)
     assert progress.done(11)
     assert (progress.base, progress.done_ranges) == (13, Ranges([(14, 15)]))
-    assert not progress.is_done_to(14)
     assert progress.done(13)
     assert (progress.base, progress.in_flight, progress.oldest_unfinished()) == (15, 0, None)
     assert progress.head_ingested_at_ms == 1014
-    assert progress.is_done_to(15)
 
 
 def test_a_repeated_acknowledgement_is_harmless() -> None:

@@ -9,16 +9,17 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from braid.kernel.errors import Fenced, Refused
 from pipelines.limits import TABLE_RUN_BYTES
-from pipelines.table import directory, manifest
+from pipelines.table import directory, manifest, seen
 from pipelines.table.identity import CHUNK_BITS, CHUNK_SEQUENCES, Identity, identity_of
 from pipelines.table.manifest import Manifest
-from pipelines.table.merging import MergeJob, merge_rows, seen_entries
+from pipelines.table.merging import MergeJob, merge_rows
 from pipelines.table.reading import open_table
 from pipelines.table.rows import out_of_order
 from pipelines.table.writer import TableWriter
@@ -62,8 +63,9 @@ def check(path: Path, sent: Sequence[Copy]) -> None:
 def seen_by(path: Path, state: Manifest) -> set[Identity]:
     found = set()
     for file in state.seen:
-        for (producer, chunk), bits in seen_entries(path / file.name):
-            found |= {Identity(producer, (chunk << CHUNK_BITS) + int(low)) for low in bits.nonzero()[0]}
+        for row in pq.read_table(path / file.name).to_pylist():
+            lows = seen.decode(row["seen"]).nonzero()[0]
+            found |= {Identity(row["producer"], (row["chunk"] << CHUNK_BITS) + int(low)) for low in lows}
     return found
 
 
