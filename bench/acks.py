@@ -22,7 +22,7 @@ from bench.harness.rounds import rows, verdict
 from bench.harness.tables import Table, made_with
 from braid.client.delivery.memory_bound import MemoryBound
 from braid.client.delivery.partition_work import PartitionWork
-from braid.client.delivery.ready_queue import Ready
+from braid.client.delivery.ready_queue import ReadyQueue
 from braid.client.producing.routes import cluster_address
 from braid.client.records.delivery import Held
 from braid.client.records.record import Record, Row
@@ -118,7 +118,7 @@ def _work() -> PartitionWork:
     place = TopicPartition(TOPIC, 0)
     held = Held(LeaseId(CHANNEL, 0), 1, cluster_address(CLUSTER, "nowhere:1"), place)
     memory = MemoryBound(1 << 30, {}).lane("live")
-    work = PartitionWork(held, group="bench", ready=Ready({}), settling=Settling(), memory=memory, may_start=None)
+    work = PartitionWork(held, group="bench", ready=ReadyQueue({}), settling=Settling(), memory=memory, may_start=None)
     work.begin(Progress(0), bytes(16))
     return work
 

@@ -24,7 +24,7 @@ from braid.client.commits.claims import claims_of
 from braid.client.commits.committer import Committer
 from braid.client.delivery.memory_bound import MemoryBound
 from braid.client.delivery.partition_work import PartitionWork
-from braid.client.delivery.ready_queue import Ready
+from braid.client.delivery.ready_queue import ReadyQueue
 from braid.client.producing.routes import cluster_address
 from braid.client.records.delivery import Held
 from braid.client.records.record import Record
@@ -66,7 +66,7 @@ class Contest:
         self._partitions = [TopicPartition(TOPIC, number) for number in range(partitions)]
         self._requests = requests
         self._groups = 0
-        fields = claims_of(self._work(0, Ready({})), detached=False)
+        fields = claims_of(self._work(0, ReadyQueue({})), detached=False)
         self.metadata_units = len(encode(fields, ENVELOPE_UNITS_DEFAULT).metadata)
 
     def contestants(self) -> dict[str, Contestant]:
@@ -99,7 +99,7 @@ class Contest:
         )  # fmt: skip
         if lent is not None:
             committer.lend(lent)
-        ready = Ready({})
+        ready = ReadyQueue({})
         works = [self._work(each.partition, ready) for each in self._partitions]
         for request in range(self._requests):
             for work in works:
@@ -121,7 +121,7 @@ class Contest:
         await consumer.stop()
         return self._requests
 
-    def _work(self, partition: int, ready: Ready) -> PartitionWork:
+    def _work(self, partition: int, ready: ReadyQueue) -> PartitionWork:
         """A partition of which every other record is done."""
         place = TopicPartition(TOPIC, partition)
         held = Held(LeaseId(CHANNEL, partition), 1, cluster_address(CLUSTER, self._bootstrap), place)

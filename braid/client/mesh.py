@@ -9,7 +9,7 @@ from typing import Self
 from braid.api.assigner.v1 import group_pb2, join_pb2
 from braid.api.registry.v1.route_pb2 import ProducerHello
 from braid.client.consumer_settings import Backlog, ConsumerSettings, Retry, Start
-from braid.client.consuming.cluster_session import ClusterWatch
+from braid.client.consuming.cluster_session import ClusterSession
 from braid.client.consuming.consumer import Consumer
 from braid.client.membership import lease_session
 from braid.client.membership.heartbeats import Heartbeats
@@ -17,7 +17,7 @@ from braid.client.membership.lease_session import LeaseKeeper, LeaseListener, Le
 from braid.client.producing import route_session
 from braid.client.producing.lane_rules import LaneRule
 from braid.client.producing.producer import Producer
-from braid.client.producing.route_session import RouteSource, RouteWatch
+from braid.client.producing.route_session import RouteSession, RouteSource
 from braid.client.producing.routes import RouteTable
 from braid.client.producing.settings import ProducerSettings
 from braid.client.records.where import Where
@@ -43,7 +43,7 @@ from braid.rpc.mesh_client import Directory, ServiceClient
 class MeshOfStreams:
     """What every mesh offers, wherever its routes and leases come from."""
 
-    _cluster_watch: ClusterWatch | None = None  # where there is a registry to tell
+    _cluster_watch: ClusterSession | None = None  # where there is a registry to tell
 
     def __init__(self, host: Host, kafka: Kafka, client_id: str, zone: str) -> None:
         self._host = host
@@ -172,7 +172,7 @@ class Mesh(MeshOfStreams):
         super().__init__(host, kafka, client_id, zone)
         self._directory = Directory(transport, host, endpoints)
         self._heartbeats = Heartbeats(host, self.service("assigner"))
-        self._cluster_watch = ClusterWatch(host, self.service("registry"), client_id)
+        self._cluster_watch = ClusterSession(host, self.service("registry"), client_id)
         self._open_seconds = open_seconds
 
     async def __aenter__(self) -> Self:
@@ -213,7 +213,7 @@ class Mesh(MeshOfStreams):
             host=self._host.name,
             lanes=lanes,
         )
-        return RouteWatch(self._host, self.service("registry"), hello, on_route, on_refused)
+        return RouteSession(self._host, self.service("registry"), hello, on_route, on_refused)
 
     def _leases(
         self, settings: ConsumerSettings, listener: LeaseListener, loads: Callable[[], join_pb2.Heartbeat]

@@ -5,7 +5,7 @@ import contextlib
 
 from braid.api.registry.v1.route_pb2 import ProducerHello
 from braid.client.producing import route_session
-from braid.client.producing.route_session import RouteWatch
+from braid.client.producing.route_session import RouteSession
 from braid.client.producing.routes import RouteTable
 from braid.drill.arguments import ProcessSpec
 from braid.drill.clients import DrillMesh
@@ -33,7 +33,7 @@ class BrokerWatch:
             stream=spec.stream,
             host=host.name,
         )
-        self._routes = RouteWatch(host, mesh.service("registry"), hello, self._on_route, lambda error: None)
+        self._routes = RouteSession(host, mesh.service("registry"), hello, self._on_route, lambda error: None)
         self._order = Refuse(())
 
     def obey(self, order: Refuse) -> None:

@@ -107,10 +107,10 @@ class Mutant:
                 patcher.stop()
 
 
-_RUN: Final = runner.Handling.run
+_RUN: Final = runner.HandlerRunner.run
 
 
-async def _ack_first(self: runner.Handling[Record]) -> None:
+async def _ack_first(self: runner.HandlerRunner[Record]) -> None:
     handler = self._handler
 
     async def acked_first(record: Record) -> None:
@@ -151,10 +151,10 @@ async def _restore_at_end(
     return restored._replace(progress=Progress((await admin.offsets_at({partition: OffsetAt.LATEST}))[partition]))
 
 
-_leave: Final = dispatcher.ChannelMoves._leave
+_leave: Final = dispatcher.Dispatcher._leave
 
 
-async def _drop_unacknowledged(self: dispatcher.ChannelMoves, sender: ChannelSender, route: RouteTable) -> bool:
+async def _drop_unacknowledged(self: dispatcher.Dispatcher, sender: ChannelSender, route: RouteTable) -> bool:
     """What is in flight to a channel that is left counts as written there, behind what it acknowledged last."""
     now_ms = self._host.clock.now_ms()
     for record in self._outbox.on_channel(sender.channel.id):
@@ -285,7 +285,7 @@ MUTANTS: Final = (
     Mutant(
         "commit before the sink",
         "I3",
-        [(runner.Handling, "run", _ack_first)],
+        [(runner.HandlerRunner, "run", _ack_first)],
         changes={"handling_seconds": 0.4},
     ),
     Mutant(
@@ -393,7 +393,7 @@ MUTANTS: Final = (
     Mutant(
         "what was not acknowledged is dropped on a re-route",
         "I1",
-        [(dispatcher.ChannelMoves, "_leave", _drop_unacknowledged)],
+        [(dispatcher.Dispatcher, "_leave", _drop_unacknowledged)],
         ("kill-cluster",),
     ),
     Mutant("a late writer forgotten", "I11", [(drain, "_taken", _believe_refused)], ("move-stream",)),

@@ -44,10 +44,10 @@ def _all_lent(*given: Any) -> Sequence[handler_lanes.Role]:
     return [each._replace(helps=True) for each in handler_lanes.roles(*given)]
 
 
-_RUN: Final = runner.Handling.run
+_RUN: Final = runner.HandlerRunner.run
 
 
-async def _wait_in_the_slot(self: runner.Handling[Record]) -> None:
+async def _wait_in_the_slot(self: runner.HandlerRunner[Record]) -> None:
     """A handler's slot waits for the next attempt, and nobody else has it meanwhile."""
     handler: Callable[[Record], Awaitable[object]] = self._handler
 
@@ -79,6 +79,8 @@ LANE_MUTANTS: Final = (
         FLOOD,
     ),
     Mutant("all handlers lent", "I16 lanes", [(ready_queue, "roles", _all_lent)], (), FLOOD),
-    Mutant("a retry that keeps its handler", "I16 poison", [(runner.Handling, "run", _wait_in_the_slot)], (), POISON),
+    Mutant(
+        "a retry that keeps its handler", "I16 poison", [(runner.HandlerRunner, "run", _wait_in_the_slot)], (), POISON
+    ),
     Mutant("a retry that holds up its partition", "I16 poison", [(MeshOfStreams, "consumer", _in_order)], (), POISON),
 )

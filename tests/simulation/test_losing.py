@@ -7,7 +7,7 @@ import pytest
 
 from braid.client.commits import restore
 from braid.client.producing.receipts import ReceiptsByLog
-from braid.client.producing.route_session import RouteWatch
+from braid.client.producing.route_session import RouteSession
 from braid.client.producing.routes import ActiveChannel
 from braid.kafka.memory.fetcher import MemoryFetcher
 from braid.kafka.memory.log import Log
@@ -144,10 +144,10 @@ def _is_current(*arguments: object) -> bool:
     return False
 
 
-_resumed: Final = RouteWatch.resumed
+_resumed: Final = RouteSession.resumed
 
 
-def _tell_once(self: RouteWatch, channel: ActiveChannel, resumption: Resumption) -> None:
+def _tell_once(self: RouteSession, channel: ActiveChannel, resumption: Resumption) -> None:
     """Tells whoever leads now of a cut, and nobody who leads later."""
     _resumed(self, channel, resumption)
     del self._hello.resumed[:]
@@ -213,7 +213,7 @@ def test_a_mutant_that_writes_on_is_caught(mutant: Mutant, seeds: tuple[int, ...
             marks=pytest.mark.extended,
         ),
         pytest.param(
-            Mutant("losses are told once", "I11 losses", [(RouteWatch, "resumed", _tell_once)]),
+            Mutant("losses are told once", "I11 losses", [(RouteSession, "resumed", _tell_once)]),
             (15,),
             marks=pytest.mark.extended,
         ),

@@ -16,7 +16,7 @@ from braid.client.consuming.cluster import ClusterWork
 from braid.client.delivery.cursors import undone_below
 from braid.client.delivery.memory_bound import MemoryBound
 from braid.client.delivery.partition_work import PartitionWork
-from braid.client.delivery.ready_queue import Ready
+from braid.client.delivery.ready_queue import ReadyQueue
 from braid.client.records.delivery import Held
 from braid.kernel.errors import BraidError
 from braid.kernel.ids import LeaseId
@@ -64,7 +64,7 @@ class Backlogs:
         self,
         works: MutableMapping[LeaseId, PartitionWork],
         make: Callable[[Held, ClusterWork, int], PartitionWork],
-        ready: Ready,
+        ready: ReadyQueue,
         memory: MemoryBound,
         *,
         ordered: bool,

@@ -7,7 +7,7 @@ from braid.client.commits.committer import Committer
 from braid.client.commits.restore import Restored, restore
 from braid.client.commits.spill import Spill
 from braid.client.consumer_settings import ConsumerSettings
-from braid.client.consuming.fetch_loop import Intake
+from braid.client.consuming.fetch_loop import FetchLoop
 from braid.client.delivery.memory_bound import MemoryBound
 from braid.client.delivery.partition_work import PartitionWork
 from braid.client.delivery.stages import Stage
@@ -59,9 +59,9 @@ class ClusterWork:
         )
         fetcher = fetching(max_partition_bytes=FETCH_PARTITION_BYTES)
         asked = headers_asked(settings.where)
-        self.intake = Intake(host, fetcher, memory, out_of_range, lambda: self.committer.stopped, asked, fetched)
-        self._behind: Intake | None = None  # once a lease here is split: older ranges are read beside the log's head
-        self._open_behind: Callable[[], Intake] = lambda: Intake(
+        self.intake = FetchLoop(host, fetcher, memory, out_of_range, lambda: self.committer.stopped, asked, fetched)
+        self._behind: FetchLoop | None = None  # once a lease here is split: older ranges are read beside the log's head
+        self._open_behind: Callable[[], FetchLoop] = lambda: FetchLoop(
             host,
             fetching(max_partition_bytes=BACKLOG_PARTITION_BYTES),
             memory,

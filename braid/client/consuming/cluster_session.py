@@ -59,7 +59,7 @@ class _Complaint(NamedTuple):
     interval_seconds: float
 
 
-class ClusterWatch:
+class ClusterSession:
     """One process's stream."""
 
     def __init__(self, host: Host, registry: ServiceClient, client_id: str) -> None:

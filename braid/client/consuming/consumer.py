@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from braid.client.consumer_settings import ConsumerSettings
-from braid.client.consuming.cluster_session import ClusterWatch
+from braid.client.consuming.cluster_session import ClusterSession
 from braid.client.consuming.explain import (
     Explained,
     Lease,
@@ -28,16 +28,16 @@ from braid.client.consuming.explain import (
 )
 from braid.client.consuming.leases import LeaseWorks, OpenLeases, Shared
 from braid.client.delivery.dead_letter_limit import Brakes
-from braid.client.delivery.fetch_pauses import HeldBack
+from braid.client.delivery.fetch_pauses import FetchPauses
 from braid.client.delivery.handler_lanes import Place
-from braid.client.delivery.lane_holds import Hold, Holds
+from braid.client.delivery.lane_holds import Hold, LaneHolds
 from braid.client.delivery.memory_bound import MemoryBound
 from braid.client.delivery.partition_work import PartitionWork
-from braid.client.delivery.ready_queue import Ready
+from braid.client.delivery.ready_queue import ReadyQueue
 from braid.client.handling.circuit_breaker import Circuits
 from braid.client.handling.dead_letters import DeadLetters
 from braid.client.handling.retries import Retries
-from braid.client.handling.runner import Handling, Supply
+from braid.client.handling.runner import HandlerRunner, Supply
 from braid.client.handling.threads import InThreads, open_threads
 from braid.client.producing.producer import Producer
 from braid.client.records.handled import Tell, ThreadRecord, X
@@ -75,7 +75,7 @@ class Consumer:
         *,
         zone: str,
         settings: ConsumerSettings,
-        cluster_watch: ClusterWatch | None = None,
+        cluster_watch: ClusterSession | None = None,
     ) -> None:
         """`open_leases` gets who hears of leases, and what fills heartbeats; `open_producer` writes dead letters.
 
@@ -84,17 +84,17 @@ class Consumer:
         self._host = host
         self._cluster_watch = cluster_watch
         self._settings = settings
-        self._ready = Ready(settings.lanes)
+        self._ready = ReadyQueue(settings.lanes)
         ready_records_max = max(READY_RECORDS_MAX, READY_RECORDS_PER_HANDLER * settings.handlers)
         self._memory = MemoryBound(settings.max_in_flight_bytes, settings.lanes, ready_records_max)
-        self._holds = Holds(self._ready)
+        self._holds = LaneHolds(self._ready)
         self._brakes = Brakes(settings.retry.dead_letters, self._stopped)
         self._circuits = Circuits(
             host, settings.retry.circuit, self._holds, self._brakes, tell=self._tell_stopped, beside=self._beside
         )
         budget, stopped = settings.retry.budget, self._circuits.reasons
         self._levels = Levels(settings.group)
-        self._held_back = HeldBack(self._memory, self._levels.held_back, self._levels.copying)
+        self._held_back = FetchPauses(self._memory, self._levels.held_back, self._levels.copying)
         self._retries = Retries(host, self._held_back.parked, budget, self._brakes, stopped, self._levels.parked)
         self._dead_letters = DeadLetters(
             host, settings.group, open_producer, beside=self._beside, held=self._held_back.copied
@@ -105,7 +105,7 @@ class Consumer:
         self._tasks: list[Task] = []
         self._background: dict[int, Task] = {}
         self._background_count = 0
-        self._handlings: list[Handling[Any]] = []
+        self._handlings: list[HandlerRunner[Any]] = []
         self._refusal: BraidError | None = None
         self._was_refused = asyncio.Event()
         self._closed = False
@@ -191,7 +191,7 @@ class Consumer:
         call = handler if threads is None else InThreads(handler, for_thread, threads)
         awaited = cast("Callable[[X], Awaitable[object]]", call)
         with self._ready.places(self._settings.handlers, self._settings.handlers_by_lane) as places:
-            handling = Handling(
+            handling = HandlerRunner(
                 self._host,
                 list(map(supply, places)),
                 self._settings,
@@ -205,7 +205,7 @@ class Consumer:
             )
             await self._run(handling, threads)
 
-    async def _run(self, handling: Handling[X], threads: Threads | None) -> None:
+    async def _run(self, handling: HandlerRunner[X], threads: Threads | None) -> None:
         self._handlings.append(handling)
         try:
             await handling.run()

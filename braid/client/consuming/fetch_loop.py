@@ -15,7 +15,7 @@ from braid.kernel.ports import Contact, FetchLane, Host, KafkaFetcher, KnownLog,
 _log = logging.getLogger("braid.consumer")
 
 
-class Intake:
+class FetchLoop:
     """The fetch loop of one cluster."""
 
     def __init__(

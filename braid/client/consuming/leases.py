@@ -16,10 +16,10 @@ from braid.client.consuming.backlogs import Backlogs
 from braid.client.consuming.cluster import ClusterWork
 from braid.client.delivery.cursors import oldest_unfinished_ms
 from braid.client.delivery.dead_letter_limit import Brakes
-from braid.client.delivery.key_order import Order
+from braid.client.delivery.key_order import KeyOrder
 from braid.client.delivery.memory_bound import MemoryBound
 from braid.client.delivery.partition_work import PartitionWork
-from braid.client.delivery.ready_queue import Ready
+from braid.client.delivery.ready_queue import ReadyQueue
 from braid.client.delivery.stages import Stage
 from braid.client.handling.dead_letters import DeadLetters
 from braid.client.handling.retries import Retries
@@ -46,7 +46,7 @@ OpenLeases = Callable[[LeaseListener, Callable[[], join_pb2.Heartbeat]], LeaseKe
 class Shared(NamedTuple):
     """What all leases of a consumer share."""
 
-    ready: Ready
+    ready: ReadyQueue
     memory: MemoryBound
     retries: Retries
     dead_letters: DeadLetters
@@ -251,7 +251,7 @@ class LeaseWorks:
             memory=self._shared.memory.lane(held.id.channel.lane),
             may_start=self.session.may_start if self._exclusive else None,
             brake=self._shared.brakes.lane(held.id.channel.lane),
-            order=None if self._settings.ordering == "none" else Order(by_key=self._settings.ordering == "key"),
+            order=None if self._settings.ordering == "none" else KeyOrder(by_key=self._settings.ordering == "key"),
             where=self._settings.where,
             start=start,
         )

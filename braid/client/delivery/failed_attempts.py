@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from braid.client.records.delivery import Failed
 
 
-class Failures:
+class FailedAttempts:
     """By offset, of records that are not done; `bool` says whether there are any."""
 
     __slots__ = ("_known",)

@@ -30,7 +30,7 @@ class _Held(NamedTuple):
     most: int
 
 
-class HeldBack:
+class FetchPauses:
     """Of one consumer. Whoever holds records says how many a lane has, after each change and as time goes by."""
 
     def __init__(self, memory: MemoryBound, level: Level, copying: Level) -> None:

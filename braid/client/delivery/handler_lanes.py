@@ -15,7 +15,7 @@ from braid.kernel.limits.client import HANDLERS_PER_LANE_MIN
 
 if TYPE_CHECKING:
     from braid.client.delivery.partition_work import PartitionWork
-    from braid.client.delivery.ready_queue import Ready
+    from braid.client.delivery.ready_queue import ReadyQueue
 
 
 class Role(NamedTuple):
@@ -63,7 +63,7 @@ class Place:
 
     __slots__ = ("_ready", "_run", "helps", "lane")
 
-    def __init__(self, ready: "Ready") -> None:
+    def __init__(self, ready: "ReadyQueue") -> None:
         """Takes of all lanes in turns, until it is told otherwise."""
         self._ready = ready
         self._run: deque[Record] = ready.run
@@ -77,9 +77,9 @@ class Place:
         return self._ready.take_quickly(self)
 
     async def take(self) -> Record | None:
-        """See `Ready.take`."""
+        """See `ReadyQueue.take`."""
         return await self._ready.take(self)
 
     async def take_slice(self, max_records: int) -> "Slice[PartitionWork] | None":
-        """See `Ready.take_slice`."""
+        """See `ReadyQueue.take_slice`."""
         return await self._ready.take_slice(max_records, self)

@@ -26,7 +26,7 @@ class Keyed(Protocol):
 R = TypeVar("R", bound=Keyed)
 
 
-class Order(Generic[R, S]):
+class KeyOrder(Generic[R, S]):
     """Of one lease, for records `R` that are handed out one by one, or for slices `S`. Not for both at once.
 
     Attributes:

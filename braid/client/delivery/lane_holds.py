@@ -2,7 +2,7 @@
 
 from enum import Enum, auto
 
-from braid.client.delivery.ready_queue import Ready
+from braid.client.delivery.ready_queue import ReadyQueue
 
 
 class Hold(Enum):
@@ -13,10 +13,10 @@ class Hold(Enum):
     CIRCUIT = auto()
 
 
-class Holds:
+class LaneHolds:
     """Of one consumer."""
 
-    def __init__(self, ready: Ready) -> None:
+    def __init__(self, ready: ReadyQueue) -> None:
         self._ready = ready
         self._by_lane: dict[str, dict[Hold, None]] = {}
 

@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from braid.client.delivery.dead_letter_limit import LaneBrake
-from braid.client.delivery.failed_attempts import Failures
-from braid.client.delivery.key_order import Order
+from braid.client.delivery.failed_attempts import FailedAttempts
+from braid.client.delivery.key_order import KeyOrder
 from braid.client.delivery.memory_bound import LaneMemory
-from braid.client.delivery.ready_queue import Ready
+from braid.client.delivery.ready_queue import ReadyQueue
 from braid.client.delivery.stages import Settling, Stage
 from braid.client.records.delivery import Failed, Held
-from braid.client.records.intake_filter import Sieve
+from braid.client.records.intake_filter import IntakeFilter
 from braid.client.records.record import QuarantinedBatch, Record, Row, missing
 from braid.client.records.slices import Slice, below, in_order, slice_of_rows
 from braid.client.records.where import Where, salt_of
@@ -40,12 +40,12 @@ class PartitionWork:
         lease: Held,
         *,
         group: str,
-        ready: Ready,
+        ready: ReadyQueue,
         settling: Settling,
         memory: LaneMemory,
         may_start: Callable[[], bool] | None,
         brake: LaneBrake | None = None,
-        order: Order[Row, Slice["PartitionWork"]] | None = None,
+        order: KeyOrder[Row, Slice["PartitionWork"]] | None = None,
         where: Where | None = None,
         start: int = 0,
     ) -> None:
@@ -76,7 +76,7 @@ class PartitionWork:
         self._settling = settling
         self._may_start = may_start
         self._brake = brake or LaneBrake()
-        self._sieve = Sieve(group, where, lease.id.channel.lane, salt_of(lease.id))
+        self._sieve = IntakeFilter(group, where, lease.id.channel.lane, salt_of(lease.id))
         self.skipped = 0  # by predicate
         self.content = 0  # bytes of keys and values that were taken; who counts them begins anew
         self._order = order
@@ -87,7 +87,7 @@ class PartitionWork:
         self._acks_kept = ACKS_KEPT_MAX
         self._out = 0
         self._copying = 0  # of those out: on their way to the dlq lane
-        self.failures = Failures()
+        self.failures = FailedAttempts()
         self._uncopied: dict[int, int] = {}  # first and last offset of quarantined batches without a copy
         self._drained = asyncio.Event()
         self.gone = asyncio.Event()  # the lease is

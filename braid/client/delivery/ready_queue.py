@@ -47,7 +47,7 @@ class BacklogQueue(Protocol):
         ...
 
 
-class Ready:
+class ReadyQueue:
     """Queues of slices by lane, taken from in turns: as many records of a lane in a row as its share allows."""
 
     def __init__(self, shares: Mapping[str, int]) -> None:

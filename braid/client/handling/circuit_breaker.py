@@ -11,7 +11,7 @@ from functools import partial
 
 from braid.client.consumer_settings import Circuit
 from braid.client.delivery.dead_letter_limit import Brakes
-from braid.client.delivery.lane_holds import Hold, Holds
+from braid.client.delivery.lane_holds import Hold, LaneHolds
 from braid.client.records.handled import Handled
 from braid.client.tasks import Run
 from braid.kernel.errors import text_of
@@ -28,7 +28,7 @@ class Circuits:
         self,
         host: Host,
         settings: Circuit | None,
-        holds: Holds,
+        holds: LaneHolds,
         brakes: Brakes,
         *,
         tell: Callable[[], None],

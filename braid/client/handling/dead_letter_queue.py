@@ -40,7 +40,7 @@ class _Sent(NamedTuple):
     at: float
 
 
-class LetterQueue:
+class DeadLetterQueue:
     """Of one stream."""
 
     def __init__(

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from contextvars import copy_context
 from functools import partial
 
-from braid.client.handling.dead_letter_queue import Letter, LetterQueue
+from braid.client.handling.dead_letter_queue import DeadLetterQueue, Letter
 from braid.client.producing.outbox import record_bytes
 from braid.client.producing.producer import Producer
 from braid.client.records.braid_headers import ID_HEADER, INGESTED_HEADER, REPLAY_GROUP_HEADER
@@ -59,7 +59,7 @@ class DeadLetters:
         self._tell_held = held
         self._producers: dict[str, Producer] = {}
         self._opening = asyncio.Lock()
-        self._queues: dict[str, LetterQueue] = {}
+        self._queues: dict[str, DeadLetterQueue] = {}
         self._counts: Counter[str] = Counter()  # of those not copied yet, by lane
         self._sizes: Counter[str] = Counter()  # their bytes
 
@@ -73,7 +73,7 @@ class DeadLetters:
         first_ms = record.work.failed(record.offset, now_ms).first_ms
         headers = dead_letter_headers(record, self._group, error, first_ms, now_ms)
         if stream not in self._queues:
-            self._queues[stream] = LetterQueue(stream, self._host.clock, self._copy, self._copied)
+            self._queues[stream] = DeadLetterQueue(stream, self._host.clock, self._copy, self._copied)
             self._beside(partial(self._run, stream), f"dead-letters-{stream}")
         self._note(record, 1)
         self._queues[stream].put(Letter(record, headers, copy_context()))

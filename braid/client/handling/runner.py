@@ -65,7 +65,7 @@ class Again(Protocol):
         ...
 
 
-class Handling(Generic[X]):
+class HandlerRunner(Generic[X]):
     """One call of `Consumer.run` or `run_batches`."""
 
     def __init__(

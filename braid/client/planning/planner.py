@@ -16,7 +16,7 @@ from braid.api.assigner.v1 import group_pb2, join_pb2
 from braid.client.consumer_settings import ConsumerSettings
 from braid.client.delivery.memory_bound import MemoryBound
 from braid.client.delivery.partition_work import PartitionWork
-from braid.client.delivery.ready_queue import Ready
+from braid.client.delivery.ready_queue import ReadyQueue
 from braid.client.delivery.stages import Stage
 from braid.client.mesh import Mesh
 from braid.client.planning.planner_cluster import PlannerCluster
@@ -79,7 +79,7 @@ class PlannerSession:
         self._kafka = mesh._kafka
         self._assigner = mesh.service("assigner")
         self._settings = settings
-        self._ready = Ready({})
+        self._ready = ReadyQueue({})
         self._memory = MemoryBound(settings.max_in_flight_bytes, {})
         self._session = mesh._leases(settings, self, self._loads)
         self._works: dict[LeaseId, PartitionWork] = {}

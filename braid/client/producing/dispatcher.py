@@ -2,7 +2,7 @@
 
 A planned change of route: the new channels' clients connect while the old channels still carry the records; from then
 on records go by the new route, but those of a key wait for the ones before them that an old channel has yet to
-acknowledge (`Crossing`); once the old channels owe nothing they are left, and the revision is acknowledged.
+acknowledge (`KeyHandover`); once the old channels owe nothing they are left, and the revision is acknowledged.
 
 An unplanned change, and the rest of a planned one whose acknowledgements do not come for a while: the lanes concerned
 stop taking records; the old channels are left, after which nothing in flight there can be reported as success, so the
@@ -15,7 +15,7 @@ import contextlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from braid.client.producing.channel_sender import ChannelSender
-from braid.client.producing.key_handover import Crossing
+from braid.client.producing.key_handover import KeyHandover
 from braid.client.producing.outbox import Outbox, Pending
 from braid.client.producing.receipts import ReceiptsByLog
 from braid.client.producing.route_session import Reach
@@ -40,7 +40,7 @@ from braid.kernel.resumptions import Resumption
 Settled = Callable[[ChannelSender, Pending, Written | BraidError], None]
 
 
-class ChannelMoves:
+class Dispatcher:
     """A producer's senders, one a channel, under the newest route."""
 
     def __init__(
@@ -75,7 +75,7 @@ class ChannelMoves:
         self._broken: dict[ChannelId, None] = {}
         self._refusing: dict[ChannelId, float] = {}  # since when, on `Clock.elapsed`
         self._gates: dict[str, asyncio.Event] = {}
-        self._crossing = Crossing()
+        self._crossing = KeyHandover()
         self._sticky: dict[str, StickyChoice] = {}
         self._ending: dict[ChannelSender, None] = {}
         self._gone: Mapping[ChannelId, Collection[int]] = NOTHING_GONE

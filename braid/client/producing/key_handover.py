@@ -11,7 +11,7 @@ from braid.kernel.ids import ChannelId
 _Key = tuple[str, bytes]  # with its lane: lanes do not wait for each other
 
 
-class Crossing:
+class KeyHandover:
     """From the moment records go by a new route until the channels it dropped owe nothing; true while any owes."""
 
     def __init__(self) -> None:

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Self
 
 from braid.client.producing.channel_sender import ChannelSender
-from braid.client.producing.dispatcher import ChannelMoves
+from braid.client.producing.dispatcher import Dispatcher
 from braid.client.producing.outbox import Outbox, Pending, held_bytes, record_bytes
 from braid.client.producing.route_session import RouteSource
 from braid.client.producing.routes import RouteTable
@@ -63,7 +63,7 @@ class Producer:
         self._refusal: BraidError | None = None
         self._watch = open_routes(self.id, self._on_route, self._on_refused)
         self._watch.asks(lambda cluster: self._moves.reach(cluster, host.clock.elapsed()))
-        self._moves = ChannelMoves(
+        self._moves = Dispatcher(
             host,
             kafka,
             self._outbox,

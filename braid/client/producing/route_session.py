@@ -32,7 +32,7 @@ class Reach(NamedTuple):
 
 
 class RouteSource(Protocol):
-    """Where a producer's routes come from: `RouteWatch` over a registry, or a test's own."""
+    """Where a producer's routes come from: `RouteSession` over a registry, or a test's own."""
 
     async def run(self) -> None:
         """Follows the route until cancelled."""
@@ -63,7 +63,7 @@ class RouteSource(Protocol):
         ...
 
 
-class RouteWatch:
+class RouteSession:
     """Follows one stream's route for one producer."""
 
     def __init__(

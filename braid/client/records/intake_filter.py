@@ -48,7 +48,7 @@ class Sifted(NamedTuple):
         return self._replace(part=self.part.of(chosen), times=self.times[chosen], sizes=self.sizes[chosen])
 
 
-class Sieve:
+class IntakeFilter:
     """Of one lease."""
 
     def __init__(self, group: str, where: Where | None, lane: str, salt: int) -> None:

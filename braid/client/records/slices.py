@@ -28,7 +28,7 @@ class Slice(Generic[W]):
         columns: What was fetched; None for records that were rows already.
         count: How many records it was made of.
         index: So many of them were taken.
-        admitted: Their turn has come (`Order`), and they keep it until they are settled.
+        admitted: Their turn has come (`KeyOrder`), and they keep it until they are settled.
     """
 
     __slots__ = ("_back", "_coming", "_rows", "_sizes", "_times", "admitted", "columns", "count", "index", "work")

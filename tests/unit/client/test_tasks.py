@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from braid.client.consuming.fetch_loop import Intake
+from braid.client.consuming.fetch_loop import FetchLoop
 from braid.client.delivery.partition_work import PartitionWork
 from braid.client.tasks import race
 from braid.kernel.errors import BraidError
@@ -35,10 +35,10 @@ async def what_take_raises(owner: type, name: str, replacement: object, monkeypa
 
 
 def test_an_intake_that_dies_is_told_to_who_takes_records(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def fetch(self: Intake) -> None:
+    async def fetch(self: FetchLoop) -> None:
         await broken()
 
-    error = run_virtual(what_take_raises(Intake, "_fetch", fetch, monkeypatch))
+    error = run_virtual(what_take_raises(FetchLoop, "_fetch", fetch, monkeypatch))
     assert "intake failed: RuntimeError: unexpected" in str(error)
 
 

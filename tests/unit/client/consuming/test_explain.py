@@ -7,7 +7,7 @@ import pytest
 from braid.client.consumer_settings import DeadLetterLimits, Retry
 from braid.client.consuming.consumer import Consumer
 from braid.client.delivery import fetch_pauses
-from braid.client.delivery.ready_queue import Ready
+from braid.client.delivery.ready_queue import ReadyQueue
 from braid.client.membership.lease_session import LeaseSession
 from braid.client.records.batch import Batch
 from braid.client.records.record import Record
@@ -68,7 +68,7 @@ async def test_what_was_taken_ahead_is_not_handled_by_anybody_yet() -> None:
 
 def test_a_run_that_counts_as_handled_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """The control for the test before."""
-    monkeypatch.setattr(Ready, "ahead", lambda self, works: 0)
+    monkeypatch.setattr(ReadyQueue, "ahead", lambda self, works: 0)
     with pytest.raises(AssertionError):
         test_what_was_taken_ahead_is_not_handled_by_anybody_yet()
 

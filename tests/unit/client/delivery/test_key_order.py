@@ -9,9 +9,9 @@ from typing import Final
 import pytest
 
 from braid.client.consumer_settings import Retry
-from braid.client.delivery.key_order import Order
+from braid.client.delivery.key_order import KeyOrder
 from braid.client.delivery.partition_work import PartitionWork
-from braid.client.delivery.ready_queue import Ready
+from braid.client.delivery.ready_queue import ReadyQueue
 from braid.client.records.record import Record
 from braid.kafka.memory.log import NewRecord
 from braid.kernel.errors import Invalid
@@ -258,13 +258,13 @@ async def test_what_was_taken_ahead_of_an_asked_back_lease_goes_to_the_next_hold
 
 def test_an_ordered_run_that_is_never_recalled_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """The control for the last one."""
-    monkeypatch.setattr(Ready, "recall", lambda self: None)
+    monkeypatch.setattr(ReadyQueue, "recall", lambda self: None)
     with pytest.raises(AssertionError):
         test_what_was_taken_ahead_of_an_asked_back_lease_goes_to_the_next_holder()
 
 
 def test_the_turn_passes_in_the_order_of_coming() -> None:
-    order: Order[Raw, str] = Order(by_key=True)
+    order: KeyOrder[Raw, str] = KeyOrder(by_key=True)
     first, second, third = Raw(b"k"), Raw(b"k"), Raw(b"k")
     assert order.admit(first)
     assert not order.admit(second)

@@ -9,7 +9,7 @@ import pytest
 
 import braid
 from braid.client.consuming.consumer import Consumer
-from braid.client.delivery.key_order import Order
+from braid.client.delivery.key_order import KeyOrder
 from braid.client.delivery.partition_work import PartitionWork
 from braid.client.records.batch import Batch
 from braid.client.records.record import Row
@@ -143,7 +143,7 @@ async def test_without_an_order_they_are_not() -> None:
 
 
 def test_an_order_that_lets_rows_come_back_by_themselves_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    def hasty(order: Order[Row, Slice[PartitionWork]]) -> list[Row]:
+    def hasty(order: KeyOrder[Row, Slice[PartitionWork]]) -> list[Row]:
         records, order._returned = order._returned, []
         order.slice_out -= len(records)
         return records
@@ -155,7 +155,7 @@ def test_an_order_that_lets_rows_come_back_by_themselves_is_caught(monkeypatch: 
             await played(at, handler, "partition", 200)
             assert handler.done[0] != list(range(200))
 
-    monkeypatch.setattr(Order, "all_returned", hasty)
+    monkeypatch.setattr(KeyOrder, "all_returned", hasty)
     run()
 
 

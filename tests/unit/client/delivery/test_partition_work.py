@@ -4,7 +4,7 @@ from braid.api.mesh.v1.endpoint_pb2 import ClusterAddress
 from braid.client.consuming.cluster import ClusterWork
 from braid.client.delivery.memory_bound import LaneMemory, MemoryBound
 from braid.client.delivery.partition_work import PartitionWork
-from braid.client.delivery.ready_queue import Ready
+from braid.client.delivery.ready_queue import ReadyQueue
 from braid.client.delivery.stages import Stage
 from braid.client.records.braid_headers import MARKS
 from braid.client.records.delivery import Held
@@ -18,7 +18,7 @@ from braid.kernel.record_columns import columns_of
 PARTITION = TopicPartition("braid.logs.live.1", 0)
 
 
-class _Ready(Ready):
+class _Ready(ReadyQueue):
     def __init__(self) -> None:
         super().__init__({})
         self.offsets: list[int] = []

@@ -6,7 +6,7 @@ import pytest
 
 from braid.client.delivery.handler_lanes import Place
 from braid.client.delivery.partition_work import PartitionWork
-from braid.client.delivery.ready_queue import Ready
+from braid.client.delivery.ready_queue import ReadyQueue
 from braid.client.delivery.streak import Streak
 from braid.kernel.limits.client import RECORDS_BETWEEN_YIELDS, YIELD_SECONDS
 from tests.support.scripted_control import until, virtual
@@ -142,7 +142,7 @@ def test_turns_that_are_not_seen_are_caught(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_a_run_that_is_never_recalled_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """The control for the first test."""
-    monkeypatch.setattr(Ready, "recall", lambda self: None)
+    monkeypatch.setattr(ReadyQueue, "recall", lambda self: None)
     with pytest.raises(AssertionError):
         test_a_lease_that_is_asked_back_waits_for_what_was_handed_out_and_for_no_more()
 
@@ -167,7 +167,7 @@ class HalfOfLive:
 @virtual
 async def test_a_backlog_is_paused_exactly_while_its_lane_is() -> None:
     """It may end while the lane is paused, and another one may begin once the lane goes on."""
-    ready, name = Ready({}), "live backlog"
+    ready, name = ReadyQueue({}), "live backlog"
     for ends_while_paused in (True, False):
         ready.divide(name, HalfOfLive())
         ready.pause("live")

@@ -10,8 +10,8 @@ import pytest
 from braid.client.consumer_settings import Retry
 from braid.client.consuming.consumer import Consumer
 from braid.client.delivery import fetch_pauses
-from braid.client.delivery.fetch_pauses import HeldBack
-from braid.client.handling.dead_letter_queue import LetterQueue
+from braid.client.delivery.fetch_pauses import FetchPauses
+from braid.client.handling.dead_letter_queue import DeadLetterQueue
 from braid.client.handling.dead_letters import DeadLetters
 from braid.client.producing.producer import Producer
 from braid.client.records.outgoing import Headers, Receipt
@@ -116,7 +116,7 @@ def test_one_letter_is_tried_while_the_lane_is_away_and_so_many_are_held(monkeyp
 def test_letters_without_a_bound_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """The control for the test before: nobody hears how many are held."""
     monkeypatch.setattr(fetch_pauses, "DEAD_LETTERS_HELD_MAX", HELD)
-    monkeypatch.setattr(HeldBack, "copied", lambda self, lane, count, size: None)
+    monkeypatch.setattr(FetchPauses, "copied", lambda self, lane, count, size: None)
     with pytest.raises(AssertionError):
         run_virtual(away_and_back(Lane(monkeypatch)))
 
@@ -124,11 +124,11 @@ def test_letters_without_a_bound_are_caught(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_storm_of_letters_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """The control for the same: a failure changes nothing about how many are sent."""
 
-    def go_on(self: LetterQueue, failure: BraidError) -> None:
+    def go_on(self: DeadLetterQueue, failure: BraidError) -> None:
         self._trouble, self._room = str(failure), HELD
 
     monkeypatch.setattr(fetch_pauses, "DEAD_LETTERS_HELD_MAX", HELD)
-    monkeypatch.setattr(LetterQueue, "_note_failure", go_on)
+    monkeypatch.setattr(DeadLetterQueue, "_note_failure", go_on)
     with pytest.raises(AssertionError):
         run_virtual(away_and_back(Lane(monkeypatch)))
 

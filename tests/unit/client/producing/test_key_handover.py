@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from braid.client.producing.key_handover import Crossing
+from braid.client.producing.key_handover import KeyHandover
 from braid.client.producing.outbox import Pending
 from braid.kernel.ids import ChannelId
 
@@ -42,7 +42,7 @@ class Records:
 
 
 def test_a_key_waits_for_its_own_records_and_no_other() -> None:
-    records, crossing = Records(), Crossing()
+    records, crossing = Records(), KeyHandover()
     first, second = records.make(b"k", OLD), records.make(b"k", OLDER)
     crossing.begin((OLD, OLDER), [first, second, records.make(b"kept", KEPT), records.make(None, OLD)])
     assert crossing
@@ -57,7 +57,7 @@ def test_a_key_waits_for_its_own_records_and_no_other() -> None:
 
 
 def test_what_another_channel_acknowledges_frees_nobody() -> None:
-    records, crossing = Records(), Crossing()
+    records, crossing = Records(), KeyHandover()
     owed, beside = records.make(b"k", OLD), records.make(b"k", KEPT)
     crossing.begin((OLD,), [owed, beside])
     behind = records.make(b"k")
@@ -68,7 +68,7 @@ def test_what_another_channel_acknowledges_frees_nobody() -> None:
 
 
 def test_a_fate_told_twice_frees_nobody_twice() -> None:
-    records, crossing = Records(), Crossing()
+    records, crossing = Records(), KeyHandover()
     owed, other = records.make(b"k", OLD), records.make(b"m", OLD)
     crossing.begin((OLD,), [owed, other])
     behind = records.make(b"k")
@@ -78,7 +78,7 @@ def test_a_fate_told_twice_frees_nobody_twice() -> None:
 
 
 def test_a_newer_crossing_forgets_an_older_one() -> None:
-    records, crossing = Records(), Crossing()
+    records, crossing = Records(), KeyHandover()
     crossing.begin((OLDER,), [records.make(b"k", OLDER)])
     assert crossing.takes(records.make(b"k"))
     owed = records.make(b"k", OLD)

@@ -8,8 +8,8 @@ from itertools import pairwise
 import pytest
 
 from braid.client.producing import dispatcher
-from braid.client.producing.dispatcher import ChannelMoves
-from braid.client.producing.key_handover import Crossing
+from braid.client.producing.dispatcher import Dispatcher
+from braid.client.producing.key_handover import KeyHandover
 from braid.client.producing.outbox import Pending
 from braid.client.producing.producer import Producer
 from braid.client.producing.routes import RouteTable
@@ -78,11 +78,11 @@ def test_a_producer_of_many_keys_goes_on_as_without_a_move() -> None:
 
 
 def test_a_move_in_which_every_key_waits_for_all_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    def close_the_lane(self: ChannelMoves, left: set[object]) -> None:
+    def close_the_lane(self: Dispatcher, left: set[object]) -> None:
         for gate in self._gates.values():
             gate.clear()
 
-    monkeypatch.setattr(ChannelMoves, "_cross", close_the_lane)
+    monkeypatch.setattr(Dispatcher, "_cross", close_the_lane)
     assert run_virtual(pause_and_wait(200))[1] > 0.22
 
 
@@ -295,10 +295,10 @@ def test_a_key_keeps_its_order_over_planned_moves(seed: int, monkeypatch: pytest
 
 
 def test_a_key_that_does_not_wait_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    def wait_for_nobody(self: Crossing, record: Pending) -> bool:
+    def wait_for_nobody(self: KeyHandover, record: Pending) -> bool:
         return False
 
-    monkeypatch.setattr(Crossing, "takes", wait_for_nobody)
+    monkeypatch.setattr(KeyHandover, "takes", wait_for_nobody)
     assert run_virtual(keys_out_of_order(0, monkeypatch)) > 0
 
 
@@ -338,12 +338,12 @@ def test_nobody_passes_those_who_came_while_others_were_sent_again() -> None:
 
 
 def test_a_lane_that_opens_before_those_who_came_meanwhile_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def send_those_there_were(self: ChannelMoves, route: RouteTable) -> None:
+    async def send_those_there_were(self: Dispatcher, route: RouteTable) -> None:
         closed = [lane for lane, gate in self._gates.items() if not gate.is_set() and route.lanes.get(lane)]
         for record in [record for record in self._outbox if record.channel is None and record.lane in closed]:
             await self._send(record)
         for lane in closed:
             self._gate(lane).set()
 
-    monkeypatch.setattr(ChannelMoves, "_resend", send_those_there_were)
+    monkeypatch.setattr(Dispatcher, "_resend", send_those_there_were)
     assert run_virtual(overtaken_at_the_gate()) != ORDER

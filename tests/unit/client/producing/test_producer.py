@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 
 from braid.client.producing.channel_sender import ChannelSender
-from braid.client.producing.dispatcher import ChannelMoves
+from braid.client.producing.dispatcher import Dispatcher
 from braid.client.producing.outbox import Pending
 from braid.client.producing.routes import RouteTable
 from braid.client.records.outgoing import Outgoing, Receipt
@@ -150,10 +150,10 @@ def test_a_planned_move_pauses_for_the_old_acknowledgements_and_for_no_connectio
 
 
 def test_a_producer_that_connects_only_when_it_must_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def prepare_nothing(self: ChannelMoves, route: RouteTable) -> None:
+    async def prepare_nothing(self: Dispatcher, route: RouteTable) -> None:
         """Connects to nobody."""
 
-    monkeypatch.setattr(ChannelMoves, "_prepare", prepare_nothing)
+    monkeypatch.setattr(Dispatcher, "_prepare", prepare_nothing)
     assert run_virtual(longest_pause_in_a_planned_move()) > 0.28
 
 
@@ -460,13 +460,13 @@ def test_a_producer_that_reports_what_no_broker_acknowledged_is_caught(monkeypat
 
 
 def test_a_producer_that_sends_nothing_again_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    resend = ChannelMoves._resend
+    resend = Dispatcher._resend
 
-    async def forget_and_open(self: ChannelMoves, route: RouteTable) -> None:
+    async def forget_and_open(self: Dispatcher, route: RouteTable) -> None:
         for record in [record for record in self._outbox if record.channel is None]:
             self._outbox.remove(record)
             record.future.set_exception(BraidError("forgotten"))
         await resend(self, route)
 
-    monkeypatch.setattr(ChannelMoves, "_resend", forget_and_open)
+    monkeypatch.setattr(Dispatcher, "_resend", forget_and_open)
     assert run_virtual(faulty_run(0))[2] > 0

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from braid.client.producing.channel_sender import ChannelSender
-from braid.client.producing.dispatcher import ChannelMoves
-from braid.client.producing.route_session import RouteWatch
+from braid.client.producing.dispatcher import Dispatcher
+from braid.client.producing.route_session import RouteSession
 from braid.client.producing.routes import RouteTable
 from braid.kafka.memory.producer import MemoryProducer
 from braid.kernel.errors import BraidError, DeliveryUnknown, Unavailable
@@ -48,7 +48,7 @@ async def test_a_send_that_waits_for_room_is_sent_when_close_leaves_it_time() ->
 
 
 def test_a_change_of_route_that_dies_ends_every_send(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def broken(self: ChannelMoves, sender: ChannelSender, route: RouteTable) -> bool:
+    async def broken(self: Dispatcher, sender: ChannelSender, route: RouteTable) -> bool:
         raise RuntimeError("unexpected")
 
     async def run() -> list[BaseException]:
@@ -62,7 +62,7 @@ def test_a_change_of_route_that_dies_ends_every_send(monkeypatch: pytest.MonkeyP
             control.clusters["east"].pause()
             waiting = asyncio.ensure_future(producer.send(b"waits"))
             await asyncio.sleep(0.1)
-            monkeypatch.setattr(ChannelMoves, "_leave", broken)
+            monkeypatch.setattr(Dispatcher, "_leave", broken)
             await control.move("logs/live/2", dropped={"logs/live/1": False})
             with pytest.raises(DeliveryUnknown, match="unexpected"):
                 await waiting
@@ -156,10 +156,10 @@ async def test_it_is_told_to_the_next_registry_when_there_is_one_in_time() -> No
 def test_a_close_that_does_not_wait_does_not_tell_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """The control: it is the wait that lets it be told."""
 
-    async def at_once(self: RouteWatch) -> None:
+    async def at_once(self: RouteSession) -> None:
         return
 
-    monkeypatch.setattr(RouteWatch, "told", at_once)
+    monkeypatch.setattr(RouteSession, "told", at_once)
     wanted, heard = run_virtual(closed_while_the_registry_changes())
     assert (wanted != {}, heard) == (True, {})
 
