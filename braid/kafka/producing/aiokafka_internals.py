@@ -8,7 +8,6 @@ import asyncio
 import math
 from collections.abc import Callable, Sequence
 from copy import copy
-from functools import partial
 from typing import Any, Final, NamedTuple
 
 from aiokafka import AIOKafkaProducer
@@ -82,6 +81,21 @@ class QuietClient(AIOKafkaClient):
         return False
 
 
+class KnownBatch(MessageBatch):
+    """A batch that notes as what brokers will know it, when it is given its place in the producer's sequence.
+
+    It refers to nothing that refers to it: its records are freed with it, and wait for no garbage collection.
+    """
+
+    taken: list[Taken]
+    identity = NO_IDENTITY
+
+    def set_producer_state(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
+        """Called by aiokafka before the batch is sent for the first time."""
+        self.identity = Identity(producer_id, base_sequence)
+        super().set_producer_state(producer_id, producer_epoch, base_sequence)
+
+
 class _MissingTopics:
     """Notices topics with pending records that metadata has lacked for a while."""
 
@@ -122,9 +136,8 @@ def prepare(
 
     def append_watched(builder: BatchBuilder, partition: AioTopicPartition) -> MessageBatch:
         batch = append_batch(builder, partition)
+        batch.__class__ = KnownBatch
         batch.taken = []
-        batch.identity = NO_IDENTITY
-        batch.set_producer_state = partial(_identify, batch, batch.set_producer_state)
 
         def ended(done: asyncio.Future[RecordMetadata]) -> None:
             _take_back_sequence(producer, batch, done)
@@ -302,14 +315,6 @@ def _forgive(batch: MessageBatch) -> None:
     """Nobody may be waiting for a failed batch to leave the buffer."""
     if batch._drain_waiter.done():
         batch._drain_waiter.exception()
-
-
-def _identify(
-    batch: MessageBatch, set_state: Callable[..., None], producer_id: int, producer_epoch: int, base_sequence: int
-) -> None:
-    """Notes as what brokers will know a batch, when aiokafka gives it its place in the producer's sequence."""
-    batch.identity = Identity(producer_id, base_sequence)
-    set_state(producer_id, producer_epoch, base_sequence)
 
 
 def _take_back_sequence(producer: AIOKafkaProducer, batch: MessageBatch, done: asyncio.Future[Any]) -> None:

@@ -1,7 +1,9 @@
 """Pins private parts of aiokafka that `aiokafka_internals` relies on: another release must fail here first."""
 
 import asyncio
+import gc
 import math
+import weakref
 from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Any, NamedTuple
@@ -120,6 +122,32 @@ async def test_a_producer_knows_the_partitions_metadata_told() -> None:
     producer.client.cluster.update_metadata(answer)
     assert [aiokafka_internals.knows(producer, partition) for partition in asked] == [True, True, False, False]
     assert producer.client.cluster.partitions_for_topic("logs") == {0, 1}
+    await producer.stop()
+
+
+async def test_records_are_freed_with_their_batch_and_not_by_a_collection() -> None:
+    """A batch that refers to itself keeps all of its records, and each collection looks at every one of them."""
+
+    class Settle:
+        def __call__(self, record: _Record, outcome: object) -> None:
+            """Nobody waits."""
+
+    producer = await _producer()
+    settle = Settle()
+    assert aiokafka_internals.offer(producer, OURS, _Record(b"a"), settle)
+    held = weakref.ref(settle)
+    del settle
+    gc.collect()
+    gc.disable()
+    try:
+        batch = producer._message_accumulator._pop_batch(PARTITION)
+        batch.done(0, 7)
+        del batch
+        await asyncio.sleep(0)
+        assert held() is None
+    finally:
+        gc.enable()
+    assert IDENTITIES[-1] == (1, 0)
     await producer.stop()
 
 
