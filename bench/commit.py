@@ -160,11 +160,16 @@ async def contest(bootstrap: str, partitions: int, how: Asked) -> Table:
     return Table(name, "request", "cpu", verdict(found, AGAIN), facts, found, made_with())
 
 
-async def contests(bootstrap: str, how: Asked) -> list[Table]:
-    """One table for each number of partitions."""
+async def prepare(bootstrap: str) -> None:
+    """Makes the topic."""
     admin = AioKafka("bench").cluster(bootstrap, "").admin()
     await admin.create_topic(TOPIC, max(SIZES), 1, {})
     await admin.close()
+
+
+async def contests(bootstrap: str, how: Asked) -> list[Table]:
+    """One table for each number of partitions."""
+    await prepare(bootstrap)
     return [await contest(bootstrap, size, how) for size in SIZES]
 
 

@@ -136,9 +136,14 @@ async def fill(
     await admin.close()
 
 
+async def prepare(bootstrap: str, records: int) -> None:
+    """Fills the topic."""
+    await fill(AioKafka("bench").cluster(bootstrap, ""), records)
+
+
 async def contest(bootstrap: str, how: Asked) -> Table:
     """Fills the topic, plays the rounds."""
-    await fill(AioKafka("bench").cluster(bootstrap, ""), how.units)
+    await prepare(bootstrap, how.units)
     found = rows(await play(Contest(bootstrap, how.units).contestants(), how.rounds), PEER, "cpu")
     facts = {
         "work": f"{how.units:,} records of 100 B and Braid's three headers, {PARTITIONS} partitions; {cores()}",

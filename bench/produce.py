@@ -124,11 +124,16 @@ class Contest:
         return FixedMesh(self._bootstrap).producer(STREAM, linger_ms=LINGER_MS)
 
 
-async def contest(bootstrap: str, how: Asked) -> Table:
-    """Makes the topic, plays the rounds."""
+async def prepare(bootstrap: str) -> None:
+    """Makes the topic."""
     admin = AioKafka("bench").cluster(bootstrap, "").admin()
     await admin.create_topic(TOPIC, PARTITIONS, 1, {"retention.bytes": str(64 << 20), "segment.bytes": str(16 << 20)})
     await admin.close()
+
+
+async def contest(bootstrap: str, how: Asked) -> Table:
+    """Makes the topic, plays the rounds."""
+    await prepare(bootstrap)
     found = rows(await play(Contest(bootstrap, how.units).contestants(), how.rounds), PEER, "cpu")
     facts = {
         "work": f"{how.units:,} records of 100 B without keys, {PARTITIONS} partitions, all acknowledged; {cores()}",

@@ -33,6 +33,7 @@ _PAGE: Final = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Ch
 <style>body{{font:13px system-ui,sans-serif;margin:24px;max-width:1420px;color:#222}}
 svg{{background:#fcfcfc;border:1px solid #ddd;display:block}}
 .bad{{color:#b00}}td,th{{padding:2px 12px 2px 0;vertical-align:top;text-align:left}}
+td:not(:nth-child(3)){{white-space:nowrap}}
 .act td{{font-weight:600;border-top:1px solid #ddd}}
 text{{font:11px system-ui,sans-serif;fill:#333}}
 .key{{display:inline-block;width:11px;height:11px;margin:0 4px 0 14px;vertical-align:-1px}}
