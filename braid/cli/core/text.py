@@ -1,6 +1,10 @@
 """Bytes as text that cannot harm a terminal: as they are where they read as text, as a hex dump where not. Pure."""
 
+from collections.abc import Iterable
 from typing import Final
+
+from braid.api.registry.v1.stream_pb2 import OffsetRange
+from braid.kernel import offset_ranges
 
 _DUMP_COLUMNS: Final = 16
 _TEXT_SHARE_MIN: Final = 0.9  # of characters that can be printed; less reads better in hex
@@ -46,3 +50,9 @@ def _dump(data: bytes) -> list[str]:
 def _escaped(character: str) -> str:
     number = ord(character)
     return f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
+
+
+def offsets_text(ranges: Iterable[OffsetRange]) -> str:
+    """Ranges as `braid close` takes them: `0:17-23`."""
+    found = (offset_ranges.OffsetRange(each.partition, each.first, each.last) for each in ranges)
+    return offset_ranges.ranges_text(found)

@@ -83,7 +83,7 @@ def _replay(
     if broadcast and to:
         raise Invalid("another destination has no origin's groups", field="--broadcast", remedy="leave out one of both")
     from braid.api.dlq.v1.replay_pb2 import ReplaySpec
-    from braid.cli.resources.replays import create_replay
+    from braid.cli.dlq.replay_jobs import create_replay
 
     spec = ReplaySpec(stream=stream, filter=where, destination=to, rate_per_s=rate, broadcast=broadcast)
     execute(endpoint, context, lambda session: create_replay(session, spec, dry_run, wait, format))
@@ -102,7 +102,7 @@ def _promote(
     endpoint: EndpointOption = "",
     context: ContextOption = "",
 ) -> None:
-    from braid.cli.resources.rejected import promote
+    from braid.cli.dlq.promote import promote
 
     execute(endpoint, context, lambda session: promote(session, group, stream, names or (), most, dry_run))
 
@@ -113,7 +113,7 @@ def _change(verb: str) -> Callable[[str, str, str], None]:
         endpoint: EndpointOption = "",
         context: ContextOption = "",
     ) -> None:
-        from braid.cli.resources.replays import change_replay
+        from braid.cli.dlq.replay_jobs import change_replay
 
         execute(endpoint, context, lambda session: change_replay(session, verb, replay))
 

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from braid.api.lagmon.v1.lag_pb2 import Lag
 from braid.api.registry.v1.stream_pb2 import CHANNEL_STATE_ACTIVE, CHANNEL_STATE_STANDBY, Stream
 from braid.cli.core.limits import CLI_CLOCK_SKEW_SECONDS
-from braid.cli.core.offsets import offsets_text
+from braid.cli.core.text import offsets_text
 from braid.cli.core.times import age_text
 from braid.cli.resources.listing import halted, waits_for_a_person
 from braid.kernel.errors import BraidError

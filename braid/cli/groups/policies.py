@@ -78,7 +78,7 @@ def _set_shadow(
 async def _change_policy(session: "Session", group: str, policy: "PlacementPolicy") -> int:
     from braid.api.assigner.v1.assigner_service_pb2 import SetPolicyRequest
     from braid.cli.core.documents import to_document
-    from braid.cli.groups.verbs import change, say
+    from braid.cli.groups.changes import change, say
 
     told = await change(session, "SetPolicy", SetPolicyRequest(group=group, policy=policy), f"changing {group}", "")
     return say(session, told, f"group/{group} is placed by {policy_text(to_document(told.rules.policy))}")
@@ -87,7 +87,7 @@ async def _change_policy(session: "Session", group: str, policy: "PlacementPolic
 async def _change_shadow(session: "Session", group: str, policy: "PlacementPolicy | None") -> int:
     from braid.api.assigner.v1.assigner_service_pb2 import SetShadowRequest
     from braid.cli.core.documents import to_document
-    from braid.cli.groups.verbs import change, say
+    from braid.cli.groups.changes import change, say
 
     told = await change(session, "SetShadow", SetShadowRequest(group=group, policy=policy), f"changing {group}", "")
     if policy is None:

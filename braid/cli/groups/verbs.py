@@ -7,14 +7,12 @@ import typer
 from braid.cli.core.execution import ContextOption, EndpointOption, execute
 from braid.cli.core.kinds import GROUP, LEASE, MEMBER, parse_kind
 from braid.cli.groups import policies
+from braid.cli.groups.changes import change, say
 from braid.cli.history.why import check_lease
 from braid.cli.resources import cluster_health
 from braid.kernel.errors import Invalid
 
 if TYPE_CHECKING:
-    from google.protobuf.message import Message
-
-    from braid.api.assigner.v1.group_pb2 import Group
     from braid.cli.core.session import Session
 
 _DRAIN: Final = """Empty a member: it gets no more leases, and gives back what it holds, some each minute.
@@ -328,31 +326,3 @@ async def _change_spreading(session: "Session", group: str, zones: int, hosts: b
     told = await change(session, "SetSpreading", request, f"changing {group}", "")
     zone_rule = enum_text(ZoneRule.DESCRIPTOR, told.rules.zones)
     return say(session, told, f"group/{group} zones: {zone_rule}, hosts: {_HOSTS[told.rules.spread_hosts]}")
-
-
-async def change(session: "Session", method: str, request: "Message", doing: str, member: str) -> "Group":
-    """Asks for a change. Raises `NotFound` with the nearest name that exists."""
-    from braid.api.assigner.v1.group_pb2 import Group
-    from braid.cli.core.kinds import Scope
-    from braid.cli.core.lists import all_groups
-    from braid.cli.core.session import missing
-    from braid.cli.resources.listing import list_items
-    from braid.kernel.errors import NotFound
-
-    try:
-        return await session.change("assigner", method, request, Group, doing)
-    except NotFound as error:
-        if error.field == "member":
-            members = await list_items(session, MEMBER, Scope())
-            known = [str(each.document.get("client_id") or each.name) for each in members]
-            raise missing(error, member, known) from error
-        if error.field == "group":
-            asked = str(getattr(request, "group", ""))
-            raise missing(error, asked, [each.name for each in await all_groups(session)]) from error
-        raise
-
-
-def say(session: "Session", group: "Group", done: str) -> int:
-    """Prints what was done, and what stands against it."""
-    session.terminal.print("\n".join([done, *(f"  note: {each}" for each in group.rules.warnings)]))
-    return 0

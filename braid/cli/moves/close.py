@@ -133,7 +133,7 @@ def _print(session: "Session", answer: "Message", format: Format, told: str) -> 
 
 
 def _told(closed: "CloseChannelResponse", dry_run: bool) -> str:
-    from braid.cli.core.offsets import offsets_text
+    from braid.cli.core.text import offsets_text
 
     name = closed.channel.name
     given_up = offsets_text(closed.given_up)

@@ -8,10 +8,10 @@ from braid.cli.core.documents import Document, Value, to_document
 from braid.cli.core.kinds import Scope
 from braid.cli.core.limits import CLI_ITEMS_MAX, CLI_LETTER_BYTES_SHOWN
 from braid.cli.core.output import API_VERSION, Column, Columns, Format, Item, render, render_document
+from braid.cli.core.record_documents import text_or_base64
 from braid.cli.core.session import Session
 from braid.cli.core.text import byte_lines, printable
 from braid.cli.core.times import age_text, clock_text
-from braid.cli.resources.filters import pointed
 from braid.kernel.errors import Invalid
 from braid.kernel.limits.names import PAGE_SIZE_MAX
 
@@ -92,8 +92,6 @@ def letter_item(letter: dead_letter_pb2.DeadLetter) -> Item:
 
 def letter_document(content: dead_letter_pb2.DeadLetterContent) -> Document:
     """A dead letter in full as plain values; bytes as `braid consume -o json` writes them."""
-    from braid.cli.traffic.consume import text_or_base64
-
     document = letter_item(content.letter).document
     headers: list[Value] = [{"name": each.name, "value": text_or_base64(each.value)} for each in content.headers]
     return {
@@ -189,3 +187,23 @@ def _replayed(letter: dead_letter_pb2.DeadLetter) -> str:
 def _only(letter: dead_letter_pb2.DeadLetter) -> str:
     """A filter that chooses this one, as far as filters can tell."""
     return f"id={letter.origin.id}" if letter.origin.id else f"group={letter.group}"
+
+
+_FIELDS = ("spec.filter", "filter")
+
+
+def pointed(error: Invalid, where: str) -> Invalid:
+    """The error of a filter with a caret under the place, named after the flag; any other error as it is.
+
+    Args:
+        error: What the dlq service answered; `metadata['column']`, counted from 1, tells the place.
+        where: The filter that was sent.
+    """
+    if error.field not in _FIELDS:
+        return error
+    message = error.message
+    column = error.metadata.get("column", "")
+    if column.isdecimal() and "^" not in message:
+        message = f"{message}\n  {where}\n  {'':{int(column) - 1}}^"
+    remedy = error.remedy or "for example error=ValueError and group=indexer and time>=2026-11-21T14:03"
+    return Invalid(message, field="--where", remedy=remedy, metadata=error.metadata)

@@ -11,9 +11,9 @@ from braid.api.registry.v1 import cluster_pb2, stream_pb2
 from braid.cli.core.documents import Document, enum_text, to_document
 from braid.cli.core.kinds import CHANNEL, CLUSTER, DEADLETTER, GROUP, LEASE, MEMBER, REPLAY, STREAM, Kind, Scope
 from braid.cli.core.lists import all_channels, all_clusters, all_groups, all_streams
-from braid.cli.core.offsets import offsets_text
 from braid.cli.core.output import API_VERSION, Column, Columns, Item
 from braid.cli.core.session import Session
+from braid.cli.core.text import offsets_text
 from braid.cli.resources import dead_letters, replays
 from braid.cli.resources.cluster_loads import bytes_text, free_text, taken_text
 from braid.kernel.ids import epoch_text

@@ -4,7 +4,7 @@ Commits and records lie on the clusters, and are read there: no service is asked
 """
 
 import contextlib
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable
 from typing import Final, NamedTuple
 
 from braid.api.assigner.v1 import group_pb2
@@ -15,14 +15,13 @@ from braid.cli.core.documents import Document
 from braid.cli.core.limits import CLI_READ_SECONDS
 from braid.cli.core.lists import all_channels, all_clusters, all_groups
 from braid.cli.core.output import API_VERSION, Column, Columns, Format, Item, render, render_line
+from braid.cli.core.record_documents import Place, record_document
 from braid.cli.core.session import Session, missing
 from braid.cli.resources.lag import list_lag
-from braid.cli.traffic.consume import Place, record_document
-from braid.client.handling.dead_letters import letter_headers, send_copy
 from braid.client.reading.range_reader import RangeReader
 from braid.kernel.envelope import decode
-from braid.kernel.errors import ClusterUnavailable, Invalid, NotFound, OffsetOutOfRange, Unavailable
-from braid.kernel.ids import DLQ_LANE, ChannelId, LeaseId
+from braid.kernel.errors import ClusterUnavailable, NotFound, OffsetOutOfRange, Unavailable
+from braid.kernel.ids import ChannelId, LeaseId
 from braid.kernel.limits.client import FETCH_RECORDS_MAX
 from braid.kernel.ports import KafkaCluster, KafkaRecord, OffsetAt, TopicPartition
 
@@ -95,33 +94,6 @@ async def get_rejected(session: Session, group: str, stream: str, fetch: int, fo
         return 0
     items = [rejected_item(each) for each in found]
     session.terminal.print_table(format, render(format, COLUMNS, items, session.now_ms))
-    return 0
-
-
-async def promote(session: Session, group: str, stream: str, names: Sequence[str], most: int, dry_run: bool) -> int:
-    """Copies rejected records that are still in the log to their streams' dlq lanes, oldest first.
-
-    Told twice, a record has two copies of one identity.
-
-    Raises:
-        NotFound: there is no such group, or it rejected no range of such a name.
-        Invalid: more than `most` records are asked for.
-    """
-    found = [each for each in await find_rejected(session, group, stream) if each.lease.channel.lane != DLQ_LANE]
-    chosen = _chosen(found, names)
-    count = sum(each.kept for each in chosen)
-    if count > most:
-        remedy = "name some of them with --range, or raise --max"
-        raise Invalid(f"that is up to {count:,} records, more than {most:,}", field="--max", remedy=remedy)
-    if dry_run:
-        ranges = ", ".join(each.name for each in chosen) or "nothing"
-        session.terminal.print(f"{ranges}: up to {count:,} records would be copied (dry run: nothing was)")
-        return 0
-    copied = await _copy(session, chosen, most)
-    session.terminal.print(f"group/{group} {copied:,} rejected records copied to the dlq lane")
-    if copied:
-        where = f"{f'--stream {stream} ' if stream else ''}--where 'error=Rejected and group={group}'"
-        session.terminal.note(f"they are dead letters now: braid get deadletters {where}")
     return 0
 
 
@@ -227,54 +199,6 @@ async def _read(session: Session, reader: RangeReader, each: Rejected) -> AsyncG
                 yield record
     except (OffsetOutOfRange, NotFound, ClusterUnavailable) as error:
         session.terminal.note(f"{each.name} cannot be read: {error.message}")
-
-
-async def _copy(session: Session, chosen: Iterable[Rejected], most: int) -> int:
-    now_ms = session.now_ms
-    copied = 0
-    async with contextlib.AsyncExitStack() as stack:
-        producers = {
-            stream: await stack.enter_async_context(session.mesh.producer(stream))
-            for stream in sorted({each.lease.channel.stream for each in chosen if each.kept})
-        }
-        async with contextlib.aclosing(read_rejected(session, chosen, most)) as records:
-            async for each, record in records:
-                headers = letter_headers(record.headers, _facts(each, record, now_ms))
-                producer = producers[each.lease.channel.stream]
-                await send_copy(producer, record.value, record.key, record.headers, headers, now_ms)
-                copied += 1
-                session.terminal.progress(f"{copied:,} copied")
-    session.terminal.progress("")
-    return copied
-
-
-def _facts(each: Rejected, record: KafkaRecord, now_ms: int) -> dict[str, str]:
-    return {
-        "cluster": each.cluster,
-        "topic": each.at.topic,
-        "partition": str(each.at.partition),
-        "offset": str(record.offset),
-        "timestamp": str(record.timestamp),
-        "stream": each.lease.channel.stream,
-        "lane": each.lease.channel.lane,
-        "group": each.group,
-        "epoch": "0",
-        "attempts": "0",
-        "first-failure": str(now_ms),
-        "last-failure": str(now_ms),
-        "error-class": "Rejected",
-        "error-message": "rejected in place, promoted by hand",
-    }
-
-
-def _chosen(found: Sequence[Rejected], names: Sequence[str]) -> Sequence[Rejected]:
-    if not names:
-        return found
-    known = {each.name: each for each in found}
-    for name in names:
-        if name not in known:
-            raise missing(NotFound(f"no rejected range is called {name}", field="--range"), name, known)
-    return [known[name] for name in dict.fromkeys(names)]
 
 
 def _print(session: Session, each: Rejected, record: KafkaRecord, format: Format) -> None:

@@ -1,19 +1,17 @@
 """The work of `consume`: records printed as they come, with a group or without."""
 
-import base64
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import datetime
 from typing import Final, NamedTuple
 
-from braid.cli.core.documents import Document, Value
+from braid.cli.core.documents import Document
 from braid.cli.core.lists import all_streams
 from braid.cli.core.output import Format, render_line
+from braid.cli.core.record_documents import Place, record_document
 from braid.cli.core.session import Session, missing
 from braid.client.reading.stream_reader import Reader
-from braid.client.records.braid_headers import ID_HEADER, ingestion_time
 from braid.kernel.errors import NotFound
-from braid.kernel.ports import KafkaRecord
 
 _LOOK_SECONDS: Final = 1.0  # between two looks whether the wait is over
 
@@ -63,42 +61,6 @@ async def consume_records(session: Session, wanted: Wanted, format: Format) -> i
         if session.terminal.lively:
             session.terminal.note(f"{count} records")
     return 0
-
-
-class Place(NamedTuple):
-    """Where a record lies."""
-
-    stream: str
-    lane: str
-    cluster: str
-    topic: str
-    partition: int
-
-
-def record_document(place: Place, record: KafkaRecord) -> Document:
-    """A record as `-o json` prints it. Of headers with one name the last is shown."""
-    headers = dict(record.headers)
-    identity = headers.get(ID_HEADER)
-    return {
-        **place._asdict(),
-        "offset": record.offset,
-        "timestamp_ms": record.timestamp,
-        "ingested_at_ms": ingestion_time(record),
-        "id": identity.decode("ascii", "replace") if identity is not None else None,
-        "key": text_or_base64(record.key),
-        "value": text_or_base64(record.value),
-        "headers": {name: text_or_base64(value) for name, value in headers.items()},
-    }
-
-
-def text_or_base64(data: bytes | None) -> Value:
-    """Bytes in JSON: text where they are UTF-8, `{"base64": …}` where they are not, null where there are none."""
-    if data is None:
-        return None
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        return {"base64": base64.b64encode(data).decode()}
 
 
 async def _next(session: Session, wanted: Wanted, take: Take, count: int) -> Shown | None:

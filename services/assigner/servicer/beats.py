@@ -16,7 +16,7 @@ from braid.runtime.replica import Replica
 from services.assigner.liveness.message_allowance import Allowance
 from services.assigner.liveness.tickets import Origin, Tickets, origin_of
 from services.assigner.reconciler.term import Term
-from services.assigner.servicer.joins import MemberSession
+from services.assigner.servicer.member_session import MemberSession
 
 
 class Beats:

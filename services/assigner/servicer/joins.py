@@ -1,56 +1,40 @@
-"""The Join stream of one member: hello and welcome, heartbeats answered and deltas pushed at once, leases given back.
-
-The stream tells the term (`reconciler`) what it hears and is told what to push; it decides nothing. Each message is
-sent only while this replica's authority holds at that instant.
-"""
+"""Members that join: their hello is read, they wait their turn, are registered, and get a session."""
 
 import asyncio
-from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
-from braid.api.assigner.v1 import beat_pb2, join_pb2
-from braid.api.mesh.v1.endpoint_pb2 import ClusterAddress
-from braid.kernel.errors import BraidError, DeadlineExceeded, Exhausted, Invalid, LeaseLost, NotLeader, Unavailable
+from braid.api.assigner.v1 import join_pb2
+from braid.kernel.errors import DeadlineExceeded, Invalid, LeaseLost
 from braid.kernel.ids import check_name
 from braid.kernel.limits.leases import (
-    DELTA_LEASES_MAX,
-    HEARTBEAT_MS_MAX,
-    HEARTBEATS_PER_LEASE,
     HELLO_SECONDS,
     JOIN_TURN_SECONDS,
-    OUTBOX_BYTES_MAX,
     QUEUE_NOTICE_SECONDS,
     REGISTRATIONS_AT_ONCE,
 )
-from braid.kernel.limits.rpc import OUTBOX_MESSAGES_MAX, STREAM_CLOSE_SECONDS
-from braid.kernel.ports import DuplexServing, Generation, Task
+from braid.kernel.ports import DuplexServing
 from braid.runtime.kinds import Asked
 from braid.runtime.replica import Replica
-from services.assigner.codec.joins import grant_message, hello_of, read_findings, read_splits, wish_message
-from services.assigner.codec.specs import spec_message
+from services.assigner.codec.joins import hello_of, read_findings, read_splits
 from services.assigner.domain.admission import (
     BEATS,
-    CAPABILITIES,
     GENERATIONS,
-    PROTOCOL_VERSION,
     QUEUED,
     check_spec,
 )
 from services.assigner.domain.decide import registered_spec
 from services.assigner.liveness.member_streams import MemberKey
-from services.assigner.liveness.message_allowance import Allowance
 from services.assigner.liveness.tickets import Tickets, origin_of
-from services.assigner.liveness.told_leases import Told
-from services.assigner.model import backlog_splits, generations, stopped_lanes
-from services.assigner.model.events import ChannelView, Command, JoinMember, LeaseGrant, Release
-from services.assigner.model.group import Fencing, Group, GroupSpec, LeaseState, Split, channel_of
+from services.assigner.model import backlog_splits, stopped_lanes
+from services.assigner.model.events import ChannelView, Command, JoinMember
+from services.assigner.model.group import Fencing, GroupSpec
 from services.assigner.peers import RegistryFollower
-from services.assigner.policy.measured_loads import Sample
 from services.assigner.reconciler.group_loop import GROUPS
 from services.assigner.reconciler.join_queue import JoinQueue
 from services.assigner.reconciler.term import Term
 from services.assigner.servicer.group_specs import read_wishes
+from services.assigner.servicer.member_session import MemberSession
 
 
 class Joins:
@@ -175,308 +159,4 @@ class Joins:
         return session
 
 
-class MemberSession:
-    """One member's open stream; `reconciler.MemberStream`."""
-
-    def __init__(
-        self,
-        replica: Replica,
-        registry: RegistryFollower,
-        term: Term,
-        key: MemberKey,
-        spec: GroupSpec,
-        stream: DuplexServing,
-    ) -> None:
-        self.left = False
-        self.key = key
-        self.lease_seconds = spec.lease_ms / 1000
-        self.ticket = 0
-        self._replica = replica
-        self._registry = registry
-        self._term = term
-        self._spec = spec
-        self._stream = stream
-        self._allowance = Allowance(replica.host.clock.elapsed())
-        self._outbox: deque[join_pb2.JoinResponse] = deque()
-        self._outbox_bytes = 0
-        self._writable = asyncio.Event()
-        self._writing: Task | None = None
-        self._ended = asyncio.Event()
-        self._error: BraidError | None = None
-        self._deltas = 0
-        self._granted: list[LeaseGrant] = []
-        self._revoked: list[tuple[LeaseGrant, float, str]] = []
-        self._lent: set[str] = set()  # clusters whose newer generation is to be told
-        self._told = Told()
-        self._unreachable: frozenset[str] | None = None  # not told yet
-
-    async def serve(self) -> None:
-        """Reads and writes until either side ends the stream. Raises why it was ended from here."""
-        spawn = self._replica.host.tasks.spawn
-        reading = spawn(self._read(), f"reads {self.key.member}")
-        self._writing = spawn(self._write(), f"writes {self.key.member}")
-        try:
-            await self._ended.wait()
-        finally:
-            self._ended.set()
-            self._writable.set()
-            reading.cancel()
-        if self._error is not None:
-            raise self._error
-
-    async def written(self) -> None:
-        """Waits for a message under way, unless nobody reads: beside it grpc cannot say how a stream ended."""
-        if self._writing is not None:
-            try:
-                async with asyncio.timeout(STREAM_CLOSE_SECONDS):
-                    await self._writing.ended()
-            except TimeoutError:
-                self._writing.cancel()
-
-    # --- what the term tells
-
-    def welcome(self, state: Group, held: frozenset[tuple[str, int]]) -> None:
-        """Queues the welcome; then what the member holds without knowing it, and what it is to give back."""
-        kept: list[join_pb2.HeldLease] = []
-        for name, lease in sorted(state.held_by(self.key.member).items()):
-            grant = LeaseGrant(name, self.key.member, lease.epoch)
-            if (name, lease.epoch) in held:
-                kept.append(join_pb2.HeldLease(lease=name, epoch=lease.epoch))
-                cluster = _cluster_of(state, name)
-                self._told.add(name, lease.epoch, cluster)
-                self._lent.add(cluster)
-            else:
-                self._granted.append(grant)
-            if lease.state is LeaseState.REVOKING:
-                left = max((lease.deadline_ms - self._replica.host.clock.now_ms()) / 1000, 0.001)
-                self._revoked.append((grant, left, lease.reason))
-        welcome = join_pb2.MemberWelcome(
-            protocol_version=PROTOCOL_VERSION,
-            capabilities=CAPABILITIES,
-            member_id=self.key.member,
-            lease_ms=self._spec.lease_ms,
-            heartbeat_ms=min(self._spec.lease_ms // HEARTBEATS_PER_LEASE, HEARTBEAT_MS_MAX),
-            kept=kept,
-            spec=spec_message(self._spec),
-            ticket=self.ticket,
-        )
-        self._push(join_pb2.JoinResponse(welcome=welcome))
-        self.flush()
-
-    def granted(self, grants: Sequence[LeaseGrant]) -> None:
-        """These are the member's from now on."""
-        self._granted += grants
-
-    def revoked(self, leases: Sequence[LeaseGrant], deadline_seconds: float, reason: str) -> None:
-        """The member shall give these back in time; 0 when they are lost already."""
-        self._revoked += [(lease, deadline_seconds, reason) for lease in leases]
-
-    def lent(self, cluster: str) -> None:
-        """The group's generation on a cluster is a newer one."""
-        self._lent.add(cluster)
-
-    def resume(self, lane: str) -> None:
-        """The member shall go on with a lane it has stopped with."""
-        self._push(join_pb2.JoinResponse(resume=join_pb2.ResumeLane(lane=lane)))
-
-    def split(self, split: Split) -> None:
-        """The member shall work on a lease at its head too."""
-        self._push(wish_message(split))
-
-    def reaches(self, cluster: str) -> bool:
-        """Whether the member holds leases on the cluster and does not report it as unreachable."""
-        return self._unreachable is not None and cluster not in self._unreachable and cluster in self._told.clusters
-
-    def flush(self) -> None:
-        """Pushes what there is to tell: one delta, or several where one would be too large."""
-        while self._push_delta():
-            pass
-
-    def _push_delta(self) -> bool:
-        """Leases wait for the address of their cluster, and for a generation if one is to be lent.
-
-        Returns:
-            Whether more is to be told than fits: the generation came with the first, and comes with each.
-        """
-        state, view = self._replica.aggregates.state(GROUPS, self.key.group), self._registry.view
-        clusters: dict[str, join_pb2.ClusterDelta] = {}
-        waiting: list[LeaseGrant] = []
-        told = 0
-        for at, grant in enumerate(self._granted):
-            if told == DELTA_LEASES_MAX:
-                waiting += self._granted[at:]
-                break
-            channel = state.channels.get(channel_of(grant.lease))
-            place = view.clusters.get(channel.cluster) if view and channel else None
-            if channel is None or place is None or generations.lends_nothing_yet(state, channel.cluster):
-                waiting.append(grant)
-                continue
-            address = ClusterAddress(
-                name=place.name, bootstrap=place.bootstrap, zone=place.zone, security_profile=place.security_profile
-            )
-            delta = clusters.setdefault(channel.cluster, join_pb2.ClusterDelta(cluster=address))
-            delta.granted.append(grant_message(grant, channel))
-            self._told.add(grant.lease, grant.epoch, channel.cluster)
-            self._lent.add(channel.cluster)
-            told += 1
-        self._granted = waiting
-        self._add_revokes(state, clusters)
-        self._add_generations(state, clusters)
-        if clusters:
-            self._deltas += 1
-            delta_message = join_pb2.LeaseDelta(sequence=self._deltas, clusters=clusters.values())
-            self._push(join_pb2.JoinResponse(delta=delta_message))
-        return told == DELTA_LEASES_MAX
-
-    def _add_revokes(self, state: Group, clusters: dict[str, join_pb2.ClusterDelta]) -> None:
-        waiting = {(grant.lease, grant.epoch) for grant in self._granted}
-        revoked, self._revoked = self._revoked, []
-        for grant, seconds, reason in revoked:
-            if (grant.lease, grant.epoch) in waiting:  # never told, so it is given back unused
-                self._granted = [each for each in self._granted if each != grant]
-                self._term.keeper(self.key.group).release(self.key.member, (Release(grant.lease, grant.epoch),))
-                continue
-            if seconds <= 0:
-                self._told.drop(grant.lease, grant.epoch)
-            channel = state.channels.get(channel_of(grant.lease))
-            name = channel.cluster if channel else ""
-            delta = clusters.setdefault(name, join_pb2.ClusterDelta(cluster=ClusterAddress(name=name)))
-            delta.revoked.append(
-                join_pb2.RevokedLease(
-                    lease=grant.lease, epoch=grant.epoch, deadline_ms=round(seconds * 1000), reason=reason
-                )
-            )
-
-    def _add_generations(self, state: Group, clusters: dict[str, join_pb2.ClusterDelta]) -> None:
-        """Lends what is newest for clusters on which all that the member believes to hold is its own."""
-        lent, self._lent = self._lent, set()
-        for name in sorted(lent & self._told.clusters):
-            generation = generations.lent(state, name)
-            if generation is None:
-                continue
-            if not self._owns_all(state, name):
-                self._lent.add(name)  # with the delta that takes the rest from it
-                continue
-            delta = clusters.setdefault(name, join_pb2.ClusterDelta(cluster=ClusterAddress(name=name)))
-            delta.generation.generation, delta.generation.member_id = generation
-
-    def _owns_all(self, state: Group, cluster: str) -> bool:
-        """Else what was taken from it could be committed with a generation made to prevent that."""
-        for name, epoch in self._told.on(cluster).items():
-            lease = state.leases.get(name)
-            if lease is None or (lease.holder, lease.epoch) != (self.key.member, epoch):
-                return False
-        return True
-
-    def end(self, error: BraidError) -> None:
-        """Ends the stream with an error. The first end counts."""
-        if not self._ended.is_set():
-            self._error = error
-            self._ended.set()
-
-    # --- the wire
-
-    def _push(self, message: join_pb2.JoinResponse) -> None:
-        if len(self._outbox) >= OUTBOX_MESSAGES_MAX or self._outbox_bytes > OUTBOX_BYTES_MAX:
-            self.end(Exhausted("the member reads too slowly", remedy="join again"))
-            return
-        self._outbox.append(message)
-        self._outbox_bytes += message.ByteSize()
-        self._writable.set()
-
-    async def _write(self) -> None:
-        try:
-            while True:
-                while self._outbox and self._may_speak():
-                    message = self._outbox.popleft()
-                    await self._stream.send(message)
-                    self._outbox_bytes -= message.ByteSize()
-                if self._ended.is_set():
-                    return
-                self._writable.clear()
-                await self._writable.wait()
-        except Unavailable:
-            self._ended.set()
-        except BraidError as error:  # a message that is too large
-            self.end(error)
-
-    def _may_speak(self) -> bool:
-        if not self._term.valid():
-            self.end(NotLeader(f"{self._replica.instance} does not lead any more", remedy="ask the leader"))
-        return not self._ended.is_set()
-
-    async def _read(self) -> None:
-        try:
-            while (message := await self._stream.receive()) is not None:
-                if isinstance(message, join_pb2.JoinRequest):
-                    self._take(message)
-        except Unavailable:
-            pass  # the connection broke: the end says all
-        except BraidError as error:
-            self.end(error)
-        self._ended.set()
-
-    def _take(self, message: join_pb2.JoinRequest) -> None:
-        """A kind of message this release does not know is passed over; capabilities say what is understood."""
-        match message.WhichOneof("message"):
-            case "heartbeat":
-                self._allowance.take(self._replica.host.clock.elapsed())
-                self._unreachable = frozenset(message.heartbeat.unreachable_clusters)
-                if self._term.heard(self.key, self):
-                    self._measured(message.heartbeat.loads)
-                    reply = join_pb2.HeartbeatReply(sequence=message.heartbeat.sequence)
-                    self._push(join_pb2.JoinResponse(heartbeat=reply))
-            case "acknowledge":
-                self._given_back(message.acknowledge)
-            case "commit_refused":
-                self._refused(message.commit_refused)
-            case "stopped":
-                self._term.keeper(self.key.group).stopped(self.key.member, message.stopped.lanes)
-            case "splits":
-                self._term.keeper(self.key.group).divided(self.key.member, read_splits(message.splits.leases))
-            case "found":
-                self._term.keeper(self.key.group).found(self.key.member, read_findings([message.found]))
-            case "leaving":
-                self._term.leaving(self.key, self)
-            case "leave":
-                self.left = True
-                self._ended.set()
-            case "hello":
-                self.end(Invalid("a stream has one hello", field="hello"))
-
-    def news(self, news: beat_pb2.MemberNews) -> None:
-        """What came with a heartbeat that was heard on a Beat stream."""
-        if news.HasField("unreachable"):
-            self._unreachable = frozenset(news.unreachable.clusters)
-        self._measured(news.loads)
-
-    def _measured(self, loads: Iterable[join_pb2.LeaseLoad]) -> None:
-        samples = [Sample(each.lease, each.records, each.bytes, each.busy_micros) for each in loads]
-        if samples:
-            self._term.keeper(self.key.group).measured(self.key.member, samples)
-
-    def _given_back(self, message: join_pb2.Acknowledge) -> None:
-        """What the member was never told, or gave back before, leads to nothing: it costs no decision."""
-        releases = tuple(
-            Release(each.lease, each.epoch, each.commit_waived)
-            for each in message.released
-            if self._told.drop(each.lease, each.epoch)
-        )
-        if releases:
-            self._term.keeper(self.key.group).release(self.key.member, releases)
-
-    def _refused(self, message: join_pb2.CommitRefused) -> None:
-        """Lends what is newer than what was refused; when there is nothing newer, the next bump's event will."""
-        generation = Generation(message.generation.generation, message.generation.member_id)
-        if self._term.keeper(self.key.group).refused(message.cluster, generation):
-            self.lent(message.cluster)
-            self.flush()
-
-
 # --- messages
-
-
-def _cluster_of(state: Group, lease: str) -> str:
-    """The cluster a lease lies on; empty when its channel is not known."""
-    channel = state.channels.get(channel_of(lease))
-    return channel.cluster if channel else ""

@@ -26,7 +26,8 @@ from services.assigner.reconciler.term import Term
 from services.assigner.servicer.beats import Beats
 from services.assigner.servicer.closing import Closings
 from services.assigner.servicer.group_specs import read_wishes
-from services.assigner.servicer.joins import Joins, MemberSession
+from services.assigner.servicer.joins import Joins
+from services.assigner.servicer.member_session import MemberSession
 from services.assigner.servicer.operations import Operations
 from services.assigner.servicer.past import PastReads
 from services.assigner.servicer.preview import Previews

@@ -16,7 +16,7 @@ from braid.kernel.errors import BraidError, Invalid, NotFound
 from braid.kernel.limits.placement import SHADOW_LOOK_SECONDS
 from braid.runtime.telemetry import Metrics, make_assigner_metrics
 from services.assigner.codec.snapshots import decode, encode
-from services.assigner.domain import explain_rules
+from services.assigner.domain import explain
 from services.assigner.domain.decide import GroupDecider
 from services.assigner.domain.shadow import Look, look, tried
 from services.assigner.model.events import (
@@ -170,9 +170,9 @@ def test_chosen_it_is_acted_upon_and_the_next_choice_undoes_that() -> None:
 
 
 def test_a_change_of_policy_is_explained() -> None:
-    told = explain_rules.rule_text("logs/live/1/0", "east", PolicySet(PlacementPolicy(high=0.3, low=0.5)), ())
+    told = explain.rule_text("logs/live/1/0", "east", PolicySet(PlacementPolicy(high=0.3, low=0.5)), ())
     assert told == "Leases are placed by load (moved above 0.3 or below 0.5 of the mean) from then on"
-    assert explain_rules.rule_text("logs/live/1/0", "east", ShadowSet(COUNT), ()) == ""
+    assert explain.rule_text("logs/live/1/0", "east", ShadowSet(COUNT), ()) == ""
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from braid.kernel.ports import DuplexServing
 from services.assigner.model.events import MemberGone
 from services.assigner.reconciler.group_loop import GroupKeeper
 from services.assigner.reconciler.term import Term
-from services.assigner.servicer import beats, joins
+from services.assigner.servicer import beats, joins, member_session
 from tests.support.virtual_time import run_virtual
 from tests.unit.assigner.groups import check_epochs, check_single_holder
 from tests.unit.assigner.mesh import Mesh, Participant, Wire
@@ -291,14 +291,14 @@ def test_loads_and_clusters_out_of_reach_are_told_when_they_change() -> None:
 def told_unreachable() -> Iterator[list[tuple[str, list[str]]]]:
     """What Beat streams tell of clusters."""
     told: list[tuple[str, list[str]]] = []
-    take = joins.MemberSession.news
+    take = member_session.MemberSession.news
 
-    def note(self: joins.MemberSession, news: beat_pb2.MemberNews) -> None:
+    def note(self: member_session.MemberSession, news: beat_pb2.MemberNews) -> None:
         if news.HasField("unreachable"):
             told.append((self.key.member, list(news.unreachable.clusters)))
         take(self, news)
 
-    with patch.object(joins.MemberSession, "news", note):
+    with patch.object(member_session.MemberSession, "news", note):
         yield told
 
 

@@ -10,7 +10,7 @@ import pytest
 from braid.client.consumer_settings import DeadLetterLimits, Retry
 from braid.client.consuming.consumer import Consumer
 from braid.client.records.record import Record
-from services.assigner.servicer.joins import MemberSession
+from services.assigner.servicer.member_session import MemberSession
 from tests.unit.cli.mesh import Shell, virtual
 from tests.unit.cli.resources.test_rejected import produced, user
 

@@ -9,8 +9,9 @@ from braid.api.dlq.v1 import dead_letter_pb2, replay_pb2
 from braid.cli.core.output import Format
 from braid.cli.core.terminal import Terminal
 from braid.cli.core.text import byte_lines, printable
-from braid.cli.resources.filters import pointed
-from braid.cli.resources.replays import follow_replay, progress_text
+from braid.cli.dlq.replay_jobs import follow_replay
+from braid.cli.resources.dead_letters import pointed
+from braid.cli.resources.replays import progress_text
 from braid.kernel.errors import Invalid
 from tests.unit.cli.mesh import Result, Shell, TerminalText, virtual
 

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
+from braid.cli.core.record_documents import text_or_base64
 from braid.cli.core.terminal import Terminal
-from braid.cli.traffic.consume import text_or_base64
 from braid.cli.traffic.produce import Line, batches, produce_lines
 from braid.kernel.errors import Invalid
 from braid.kernel.limits.registry import RECORD_BYTES_MAX
