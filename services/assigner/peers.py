@@ -4,21 +4,19 @@ Every replica of the assigner follows, so that a new leader knows where clusters
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import Callable, Collection
 
 from braid.api.mesh.v1.endpoint_pb2 import ClusterAddress
 from braid.api.registry.v1 import registry_service_pb2 as registry
 from braid.api.registry.v1 import route_pb2, stream_pb2
-from braid.kernel.errors import BraidError, NotFound, Unavailable
+from braid.kernel.errors import NotFound, Unavailable
 from braid.kernel.limits.leases import REGISTRY_ANSWER_SECONDS
-from braid.kernel.limits.registry import WATCH_SILENCE_SECONDS
 from braid.kernel.ports import Host
 from braid.rpc.mesh_client import ServiceClient
-from braid.runtime.retry import Backoff
+from braid.runtime.channel_stream import follow_channels
 from services.assigner.model.events import Presence, SeenChannel
 from services.assigner.model.registry_view import ClusterPlace, RegistryView
 
-_PROTOCOL_VERSION = 1
 _PRESENCES = {
     stream_pb2.CHANNEL_STATE_ACTIVE: Presence.CONSUMABLE,
     stream_pb2.CHANNEL_STATE_DRAINING: Presence.CONSUMABLE,
@@ -48,28 +46,7 @@ class RegistryFollower:
 
     async def run(self) -> None:
         """Follows forever."""
-        backoff = Backoff(self._host)
-        request = route_pb2.WatchChannelsRequest(protocol_version=_PROTOCOL_VERSION)
-        while True:
-            try:
-                messages = self._client.server_stream("WatchChannels", request, route_pb2.WatchChannelsResponse)
-                await self._listen(messages, backoff)
-            except BraidError:  # no leader, a restart, a broken connection: the view stands, and is listed anew
-                pass
-            except TimeoutError:  # its process may be frozen, or its host cut off: the connection alone does not tell
-                self._client.forget_leader()
-            await backoff.wait()
-
-    async def _listen(self, messages: AsyncIterator[route_pb2.WatchChannelsResponse], backoff: Backoff) -> None:
-        """Takes what comes until the stream ends. Raises `TimeoutError` when it is silent for too long."""
-        while True:
-            async with asyncio.timeout(WATCH_SILENCE_SECONDS):
-                message = await anext(messages, None)
-            if message is None:
-                return
-            backoff.reset()
-            if message.full or message.channels or message.clusters:
-                self._take(message)
+        await follow_channels(self._host, self._client, self._take)
 
     async def view_with(self, streams: Collection[str]) -> RegistryView:
         """A view that has these streams, or one from which the registry itself says that they are missing.

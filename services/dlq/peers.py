@@ -4,21 +4,19 @@ Every replica follows the channels, for each keeps an index of its own.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 
 from braid.api.assigner.v1 import assigner_service_pb2 as assigner_api
 from braid.api.assigner.v1 import group_pb2
 from braid.api.registry.v1 import registry_service_pb2 as registry_api
 from braid.api.registry.v1 import route_pb2, stream_pb2
-from braid.kernel.errors import BraidError, NotFound
+from braid.kernel.errors import NotFound
 from braid.kernel.ids import DLQ_LANE
-from braid.kernel.limits.registry import WATCH_SILENCE_SECONDS
 from braid.kernel.ports import Host
 from braid.rpc.mesh_client import ServiceClient
-from braid.runtime.retry import Backoff
+from braid.runtime.channel_stream import follow_channels
 from services.dlq.model.channels import ChannelView, ClusterPlace, DlqChannel, Presence
 
-_PROTOCOL_VERSION = 1
 _PRESENCES = {
     stream_pb2.CHANNEL_STATE_ACTIVE: Presence.READABLE,
     stream_pb2.CHANNEL_STATE_DRAINING: Presence.READABLE,
@@ -47,28 +45,7 @@ class ChannelFollower:
 
     async def run(self) -> None:
         """Follows forever."""
-        backoff = Backoff(self._host)
-        request = route_pb2.WatchChannelsRequest(protocol_version=_PROTOCOL_VERSION)
-        while True:
-            try:
-                messages = self._registry.server_stream("WatchChannels", request, route_pb2.WatchChannelsResponse)
-                await self._listen(messages, backoff)
-            except BraidError:  # no leader, a restart, a broken connection: the view stands, and is listed anew
-                pass
-            except TimeoutError:  # its process may be frozen, or its host cut off: the connection alone does not tell
-                self._registry.forget_leader()
-            await backoff.wait()
-
-    async def _listen(self, messages: AsyncIterator[route_pb2.WatchChannelsResponse], backoff: Backoff) -> None:
-        """Takes what comes until the stream ends. Raises `TimeoutError` when it is silent for too long."""
-        while True:
-            async with asyncio.timeout(WATCH_SILENCE_SECONDS):
-                message = await anext(messages, None)
-            if message is None:
-                return
-            backoff.reset()
-            if message.full or message.channels or message.clusters:
-                self._take(message)
+        await follow_channels(self._host, self._registry, self._take)
 
     def _take(self, message: route_pb2.WatchChannelsResponse) -> None:
         before = ChannelView() if message.full or self._view is None else self._view

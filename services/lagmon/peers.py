@@ -3,9 +3,8 @@
 Every replica asks for itself. What was heard stands while nobody answers.
 """
 
-import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
@@ -16,14 +15,12 @@ from braid.api.registry.v1 import registry_service_pb2 as registry
 from braid.kernel.errors import BraidError
 from braid.kernel.limits.lagmon import LAG_CLUSTERS_SECONDS, LAG_GROUPS_SECONDS, LAG_PEER_PAGES_MAX
 from braid.kernel.limits.names import PAGE_SIZE_MAX
-from braid.kernel.limits.registry import WATCH_SILENCE_SECONDS
 from braid.kernel.ports import Host
 from braid.rpc.mesh_client import ServiceClient
-from braid.runtime.retry import Backoff
+from braid.runtime.channel_stream import follow_channels
 from services.lagmon.model.world import Channel, Place, Presence, Wish, World
 
 T = TypeVar("T")
-_PROTOCOL_VERSION = 1
 _PRESENCES = {
     stream_pb2.CHANNEL_STATE_ACTIVE: Presence.OPEN,
     stream_pb2.CHANNEL_STATE_DRAINING: Presence.OPEN,
@@ -53,7 +50,7 @@ class Peers:
             spawn(self._every(LAG_GROUPS_SECONDS, self._ask_groups), "groups"),
         ]
         try:
-            await self._follow_channels()
+            await follow_channels(self._host, self._registry, self._take_channels)
         finally:
             for task in tasks:
                 task.cancel()
@@ -88,30 +85,9 @@ class Peers:
                 self._tell(replace(self.world, groups=found))
                 return
 
-    async def _follow_channels(self) -> None:
-        backoff = Backoff(self._host)
-        request = route_pb2.WatchChannelsRequest(protocol_version=_PROTOCOL_VERSION)
-        while True:
-            try:
-                messages = self._registry.server_stream("WatchChannels", request, route_pb2.WatchChannelsResponse)
-                await self._listen(messages, backoff)
-            except BraidError:  # no leader, a restart, a broken connection: what is known stands
-                pass
-            except TimeoutError:  # its process may be frozen: the connection alone does not tell
-                self._registry.forget_leader()
-            await backoff.wait()
-
-    async def _listen(self, messages: AsyncIterator[route_pb2.WatchChannelsResponse], backoff: Backoff) -> None:
-        """Takes what comes until the stream ends. Raises `TimeoutError` when it is silent for too long."""
-        while True:
-            async with asyncio.timeout(WATCH_SILENCE_SECONDS):
-                message = await anext(messages, None)
-            if message is None:
-                return
-            backoff.reset()
-            if message.full or message.channels:
-                known: Mapping[str, Channel] = {} if message.full else self.world.channels
-                self._tell(replace(self.world, channels={**known, **_channels(message.channels)}))
+    def _take_channels(self, message: route_pb2.WatchChannelsResponse) -> None:
+        known: Mapping[str, Channel] = {} if message.full else self.world.channels
+        self._tell(replace(self.world, channels={**known, **_channels(message.channels)}))
 
     def _tell(self, world: World) -> None:
         if world != self.world:
