@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 CHECKS := check-types check-format check-lint check-layering check-protos check-compose check-reference
-.PHONY: help demo test test-all setup check $(CHECKS) quick quick-unit quick-mesh protos protos-release reference sim chaos soak bench up down clean lock etcd
+.PHONY: help demo test test-all setup check $(CHECKS) quick quick-unit quick-mesh protos protos-release reference sim chaos soak bench up down clean hooks lock etcd
 
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
@@ -107,6 +107,9 @@ up: ## start the mesh with docker compose
 down: ## stop what `make up` started (its volumes stay)
 	@$(call need_docker,down)
 	@docker compose --profile spark down
+
+hooks: setup ## check changed files and messages before each commit (pre-commit)
+	@$(BIN)/pre-commit install
 
 lock: setup ## refresh requirements/*.txt from pyproject.toml (upgrades what may move)
 	@$(RUN) -m tools.lock
