@@ -11,9 +11,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Self, cast
 
 from braid.client.consumer_settings import ConsumerSettings
+from braid.client.consuming.background import Background
 from braid.client.consuming.cluster_session import ClusterSession
 from braid.client.consuming.explain import (
     Explained,
@@ -38,14 +39,13 @@ from braid.client.handling.circuit_breaker import Circuits
 from braid.client.handling.dead_letters import DeadLetters
 from braid.client.handling.retries import Retries
 from braid.client.handling.runner import HandlerRunner, Supply
+from braid.client.handling.runners import Runners
 from braid.client.handling.threads import InThreads, open_threads
 from braid.client.producing.producer import Producer
 from braid.client.records.handled import Tell, ThreadRecord, X
 from braid.client.records.record import Record
-from braid.client.tasks import Run, watched
 from braid.client.telemetry.metrics import Levels
-from braid.kernel.errors import BraidError, Invalid, Unavailable
-from braid.kernel.ids import LeaseId
+from braid.kernel.errors import Invalid, Unavailable
 from braid.kernel.limits.client import (
     CONSUMER_CLOSE_SECONDS,
     FETCH_RECORDS_MAX,
@@ -54,7 +54,7 @@ from braid.kernel.limits.client import (
     READY_RECORDS_MAX,
     READY_RECORDS_PER_HANDLER,
 )
-from braid.kernel.ports import Host, Kafka, Task, Threads
+from braid.kernel.ports import Host, Kafka, Threads
 
 if TYPE_CHECKING:
     from braid.client.records.batch import Batch
@@ -88,41 +88,46 @@ class Consumer:
         ready_records_max = max(READY_RECORDS_MAX, READY_RECORDS_PER_HANDLER * settings.handlers)
         self._memory = MemoryBound(settings.max_in_flight_bytes, settings.lanes, ready_records_max)
         self._holds = LaneHolds(self._ready)
+        self._background = Background(host.tasks, self._ready.fail)
+        self._runners = Runners(settings.handlers)
+        beside = self._background.beside
         self._brakes = Brakes(settings.retry.dead_letters, self._stopped)
         self._circuits = Circuits(
-            host, settings.retry.circuit, self._holds, self._brakes, tell=self._tell_stopped, beside=self._beside
+            host, settings.retry.circuit, self._holds, self._brakes, tell=self._tell_stopped, beside=beside
         )
         budget, stopped = settings.retry.budget, self._circuits.reasons
         self._levels = Levels(settings.group)
         self._held_back = FetchPauses(self._memory, self._levels.held_back, self._levels.copying)
         self._retries = Retries(host, self._held_back.parked, budget, self._brakes, stopped, self._levels.parked)
         self._dead_letters = DeadLetters(
-            host, settings.group, open_producer, beside=self._beside, held=self._held_back.copied
+            host, settings.group, open_producer, beside=beside, held=self._held_back.copied
         )
         shared = Shared(self._ready, self._memory, self._retries, self._dead_letters, self._brakes)
-        self._works = LeaseWorks(host, kafka, open_leases, _Owner(self), shared, zone=zone, settings=settings)
+        self._works = LeaseWorks(
+            host,
+            kafka,
+            open_leases,
+            self._background,
+            self._runners,
+            shared,
+            resumed=self._resumed,
+            zone=zone,
+            settings=settings,
+        )
         self._session = self._works.session
-        self._tasks: list[Task] = []
-        self._background: dict[int, Task] = {}
-        self._background_count = 0
-        self._handlings: list[HandlerRunner[Any]] = []
-        self._refusal: BraidError | None = None
-        self._was_refused = asyncio.Event()
-        self._closed = False
         self._way = ""  # how records are taken, where an order is kept
 
     async def __aenter__(self) -> Self:
         self._levels.parked_bound.set(PARKED_RETRIES_MAX)
-        self._tasks = [
-            self._watched(self._session.run, "lease-session"),
-            self._watched(self._session.guard, "lease-guard"),
-            self._watched(self._retries.run, "retries"),
-        ]
+        beside = self._background.beside
+        beside(self._session.run, "lease-session")
+        beside(self._session.guard, "lease-guard")
+        beside(self._retries.run, "retries")
         if self._settings.backlog is not None:
-            self._tasks.append(self._watched(self._works.split_what_is_behind, "backlogs"))
+            beside(self._works.split_what_is_behind, "backlogs")
         try:
             async with asyncio.timeout(FIRST_ROUTE_SECONDS):
-                await self._joined_or_refused()
+                await self._background.unless_refused(self._session.joined())
         except asyncio.CancelledError:
             await self._stop()
             raise
@@ -132,9 +137,9 @@ class Consumer:
                 f"group {self._settings.group} could not be joined in {FIRST_ROUTE_SECONDS:g} s",
                 remedy="check that an assigner runs at the endpoint: braid doctor",
             ) from None
-        if self._refusal is not None:
+        if self._background.refusal is not None:
             await self._stop()
-            raise self._refusal
+            raise self._background.refusal
         if self._cluster_watch is not None:
             self._cluster_watch.add(self._works)
         return self
@@ -196,7 +201,7 @@ class Consumer:
                 list(map(supply, places)),
                 self._settings,
                 awaited,
-                self._watched,
+                self._background.watched,
                 in_threads=threads is not None,
                 trouble=self._circuits,
                 again=self._retries.again,
@@ -206,17 +211,17 @@ class Consumer:
             await self._run(handling, threads)
 
     async def _run(self, handling: HandlerRunner[X], threads: Threads | None) -> None:
-        self._handlings.append(handling)
+        self._runners.add(handling)
         try:
             await handling.run()
         finally:
-            self._handlings.remove(handling)
-            if not self._handlings:
+            self._runners.remove(handling)
+            if not self._runners:
                 self._circuits.close_all()
             if threads is not None:
                 threads.close()
-        if self._refusal is not None:
-            raise self._refusal
+        if self._background.refusal is not None:
+            raise self._background.refusal
 
     async def __aiter__(self) -> AsyncIterator[Record]:
         """Records one by one, until the consumer is closed. Each is to be settled: `ack`, `retry`, `reject` …"""
@@ -274,7 +279,7 @@ class Consumer:
     @property
     def closed(self) -> bool:
         """Whether it takes part no longer."""
-        return self._closed
+        return self._background.closed
 
     def leases(self) -> list[Lease]:
         """What this member owns now."""
@@ -302,7 +307,7 @@ class Consumer:
 
     def explain(self) -> list[Explained]:
         """By lease, what its records are doing now, and what keeps it from doing more."""
-        now_ms, slots = self._host.clock.now_ms(), self._settings.handlers * len(self._handlings)
+        now_ms, slots = self._host.clock.now_ms(), self._runners.slots()
         seen = sight(self._works, self._retries.works(), self._works.contacts(), slots)
         return [
             explained(
@@ -310,17 +315,14 @@ class Consumer:
                 seen,
                 now_ms,
                 self._blocked(work, seen),
-                self._overdue(work.lease.id),
+                self._runners.overdue(work.lease.id),
                 self._ready.ahead(work.cursors),
             )
             for work in self._works
         ]
 
-    def _overdue(self, lease: LeaseId | None = None) -> int:
-        return sum(handling.overdue(lease) for handling in self._handlings)
-
     def _overdue_changed(self) -> None:
-        self._levels.overdue.set(self._overdue())
+        self._levels.overdue.set(self._runners.overdue())
 
     def _blocked(self, work: PartitionWork, seen: Sight) -> list[str]:
         lane, cluster = work.lease.id.channel.lane, work.lease.cluster.name
@@ -356,9 +358,9 @@ class Consumer:
         A member of an exclusive group with records that are not settled releases no lease of theirs and does not
         leave: those leases run out. If a handler of `run` cannot be cancelled, the process ends.
         """
-        if self._closed:
+        if self.closed:
             return
-        self._closed = True
+        self._background.closed = True
         self._ready.close()
         try:
             with contextlib.suppress(TimeoutError):
@@ -368,9 +370,8 @@ class Consumer:
                     await self._session.leave("closed")
         finally:
             await self._stop()
-            for handling in self._handlings:
-                handling.cancel()
-        if self._settings.ownership == "exclusive" and any(handling.running for handling in self._handlings):
+            self._runners.cancel()
+        if self._settings.ownership == "exclusive" and self._runners.running:
             self._host.exit("a handler of an exclusive group cannot be cancelled, and its lease is about to run out")
 
     def _stopped(self, lane: str, reason: str) -> None:
@@ -380,6 +381,11 @@ class Consumer:
         )
         self._holds.hold(lane, Hold.DEAD_LETTERS)
         self._tell_stopped()
+
+    def _resumed(self, lane: str) -> None:
+        """An operator wants a lane that was stopped to go on."""
+        if lane in self.stopped():
+            self._go_on(lane)
 
     def _go_on(self, lane: str) -> None:
         """What `stopped` told of a lane is over; a pause is the application's, and stays."""
@@ -393,8 +399,8 @@ class Consumer:
     def _tell_stopped(self) -> None:
         lanes = dict(self.stopped())
         self._levels.stopped.set(len(lanes))
-        if not self._closed:
-            self._beside(lambda: self._session.stopped(lanes), "stopped-lanes")
+        if not self.closed:
+            self._background.beside(lambda: self._session.stopped(lanes), "stopped-lanes")
 
     def _take_as(self, way: str) -> None:
         """An order is kept among records or among batches. Raises `Invalid` for both at one consumer."""
@@ -404,82 +410,13 @@ class Consumer:
             raise Invalid(f"{ordering!r} is kept for one of records and batches; {already}", field="ordering")
         self._way = way
 
-    def _refuse(self, error: BraidError) -> None:
-        """Nothing more can be done here."""
-        self._refusal = error
-        self._was_refused.set()
-        self._ready.fail(error)
-
-    # --- odds and ends
-
-    def _beside(self, run: Run, name: str) -> None:
-        """Runs something that ends with the consumer at the latest."""
-        self._background_count += 1
-        number = self._background_count
-
-        async def forgotten_at_its_end() -> None:
-            try:
-                await run()
-            finally:
-                self._background.pop(number, None)
-
-        self._background[number] = self._watched(forgotten_at_its_end, name)
-
-    def _watched(self, run: Run, name: str) -> Task:
-        """Runs something the consumer cannot live without: when it dies of an error, the consumer refuses to go on."""
-        return watched(self._host.tasks, run, name, self._refuse)
-
-    async def _joined_or_refused(self) -> None:
-        joined = asyncio.ensure_future(self._session.joined())
-        refused = asyncio.ensure_future(self._was_refused.wait())
-        try:
-            await asyncio.wait([joined, refused], return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            joined.cancel()
-            refused.cancel()
-
     async def _stop(self) -> None:
-        self._closed = True
+        self._background.closed = True
         self._ready.close()
         if self._cluster_watch is not None:
             self._cluster_watch.remove(self._works)
         self._works.end_all()
-        tasks = [*self._tasks, *self._background.values()]
-        for task in tasks:
-            task.cancel()
-        for task in tasks:
-            await task.ended()
+        await self._background.stop()
         self._levels.clear()  # nobody is left who changes them
         await self._dead_letters.close()
         await self._works.close()
-
-
-class _Owner:
-    """`Owner` for a consumer, whose own methods are for applications."""
-
-    def __init__(self, consumer: Consumer) -> None:
-        self._consumer = consumer
-
-    @property
-    def closed(self) -> bool:
-        return self._consumer.closed
-
-    def refuse(self, error: BraidError) -> None:
-        self._consumer._refuse(error)
-
-    def watched(self, run: Run, name: str) -> Task:
-        return self._consumer._watched(run, name)
-
-    def beside(self, run: Run, name: str) -> None:
-        self._consumer._beside(run, name)
-
-    def resume(self, lane: str) -> None:
-        if lane in self._consumer.stopped():
-            self._consumer._go_on(lane)
-
-    def slots(self) -> int:
-        return self._consumer._settings.handlers * len(self._consumer._handlings)
-
-    def cancel_handlers(self, lease: LeaseId) -> None:
-        for handling in self._consumer._handlings:
-            handling.cancel(lease)

@@ -7,11 +7,12 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from braid.api.assigner.v1 import join_pb2
 from braid.client.commits.restore import Restored
 from braid.client.consumer_settings import ConsumerSettings
+from braid.client.consuming.background import Background
 from braid.client.consuming.backlogs import Backlogs
 from braid.client.consuming.cluster import ClusterWork
 from braid.client.delivery.cursors import oldest_unfinished_ms
@@ -23,9 +24,9 @@ from braid.client.delivery.ready_queue import ReadyQueue
 from braid.client.delivery.stages import Stage
 from braid.client.handling.dead_letters import DeadLetters
 from braid.client.handling.retries import Retries
+from braid.client.handling.runners import Runners
 from braid.client.membership.lease_session import LeaseKeeper, LeaseListener
 from braid.client.records.delivery import Held
-from braid.client.tasks import Run
 from braid.client.telemetry.consumer_observer import observer
 from braid.client.telemetry.zone_bytes import FETCHED, tally
 from braid.kernel.errors import BraidError, ClusterUnavailable, NotFound
@@ -37,7 +38,7 @@ from braid.kernel.limits.client import (
     HANDLERS_END_POLL_SECONDS,
     RESTORE_RETRY_SECONDS,
 )
-from braid.kernel.ports import Contact, Generation, Host, Kafka, Task
+from braid.kernel.ports import Contact, Generation, Host, Kafka
 
 _log = logging.getLogger("braid.consumer")
 OpenLeases = Callable[[LeaseListener, Callable[[], join_pb2.Heartbeat]], LeaseKeeper]
@@ -53,39 +54,6 @@ class Shared(NamedTuple):
     brakes: Brakes
 
 
-class Owner(Protocol):
-    """The consumer, as its leases know it."""
-
-    @property
-    def closed(self) -> bool:
-        """Whether it takes part no longer."""
-        ...
-
-    def refuse(self, error: BraidError) -> None:
-        """Nothing more can be done here."""
-        ...
-
-    def watched(self, run: Run, name: str) -> Task:
-        """Runs something the consumer cannot live without."""
-        ...
-
-    def beside(self, run: Run, name: str) -> None:
-        """Runs something that ends with the consumer at the latest."""
-        ...
-
-    def resume(self, lane: str) -> None:
-        """Hands records of a lane out again."""
-        ...
-
-    def cancel_handlers(self, lease: LeaseId) -> None:
-        """Ends the handlers of a lease's records."""
-        ...
-
-    def slots(self) -> int:
-        """How many handlers run at once; 0 while nobody calls `Consumer.run`."""
-        ...
-
-
 class LeaseWorks:
     """Of one consumer; `LeaseListener` for its session."""
 
@@ -94,16 +62,20 @@ class LeaseWorks:
         host: Host,
         kafka: Kafka,
         open_leases: OpenLeases,
-        owner: Owner,
+        background: Background,
+        runners: Runners,
         shared: Shared,
         *,
+        resumed: Callable[[str], None],
         zone: str,
         settings: ConsumerSettings,
     ) -> None:
-        """`open_leases` gets who hears of leases, and what fills heartbeats."""
+        """`open_leases` gets who hears of leases, and what fills heartbeats; `resumed` hears what an operator wants."""
         self._host = host
         self._kafka = kafka
-        self._owner = owner
+        self._background = background
+        self._runners = runners
+        self._resumed = resumed
         self._shared = shared
         self._zone = zone
         self._settings = settings
@@ -119,7 +91,7 @@ class LeaseWorks:
             shared.ready,
             shared.memory,
             ordered=settings.ordering != "none",
-            slots=owner.slots,
+            slots=runners.slots,
             changed=self._tell_splits,
         )
 
@@ -145,13 +117,13 @@ class LeaseWorks:
 
     def granted(self, leases: Sequence[Held]) -> None:
         """Begins work on each. What was granted before the assigner heard of our leaving goes back with the leave."""
-        if self._owner.closed:
+        if self._background.closed:
             return
         try:
             for held in leases:
                 self._begin(held)
         except BraidError as error:  # for example a security profile this process does not have
-            self._owner.refuse(error)
+            self._background.refuse(error)
         _tell(self._settings.on_assigned, leases)
 
     def lent(self, cluster: str, generation: Generation) -> None:
@@ -163,7 +135,7 @@ class LeaseWorks:
         """Drains, commits and gives back."""
         work = self._works.get(lease.id)
         if work is not None and work.lease.epoch == lease.epoch:
-            self._owner.beside(lambda: self._hand_back(work, deadline_seconds), f"hand-back-{lease.id}")
+            self._background.beside(lambda: self._hand_back(work, deadline_seconds), f"hand-back-{lease.id}")
         _tell(self._settings.on_revoked, [lease])
 
     def lost(self, leases: Sequence[Held]) -> None:
@@ -177,16 +149,16 @@ class LeaseWorks:
 
     def refused(self, error: BraidError) -> None:
         """The assigner refuses this member."""
-        self._owner.refuse(error)
+        self._background.refuse(error)
 
     def resumed(self, lane: str) -> None:
         """Somebody at the command line takes the brake off."""
-        self._owner.resume(lane)
+        self._resumed(lane)
 
     def _cancel_handlers(self, lease: LeaseId) -> None:
         """No handler outlives its lease: in exclusive groups, and where the application wants it so."""
         if self._exclusive or self._settings.cancel_at_loss:
-            self._owner.cancel_handlers(lease)
+            self._runners.cancel(lease)
 
     def _worked_on(self, lease: LeaseId) -> bool:
         """Whether records of a lease are out, under this epoch or an earlier one."""
@@ -202,7 +174,7 @@ class LeaseWorks:
 
     def split(self, asked: join_pb2.SplitBacklog) -> None:
         """Somebody wants a lease that is far behind to be worked on at its head too."""
-        self._owner.beside(lambda: self._split(asked), f"split-{asked.lease}")
+        self._background.beside(lambda: self._split(asked), f"split-{asked.lease}")
 
     async def _split(self, asked: join_pb2.SplitBacklog) -> None:
         work = self._works.get(LeaseId.parse(asked.lease))
@@ -231,8 +203,8 @@ class LeaseWorks:
                     await self._backlogs.split(work, cluster, wanted.share, relaxed=wanted.relaxed)
 
     def _tell_splits(self) -> None:
-        if not self._owner.closed:
-            self._owner.beside(lambda: self.session.divided(self._backlogs.told()), "split-leases")
+        if not self._background.closed:
+            self._background.beside(lambda: self.session.divided(self._backlogs.told()), "split-leases")
 
     def _begin(self, held: Held) -> None:
         earlier = self._works.get(held.id)
@@ -240,7 +212,7 @@ class LeaseWorks:
             self._end(earlier)
         cluster = self._cluster(held)
         work = self._works[held.id] = self._work(held, cluster, 0)
-        self._owner.beside(lambda: self._restore(work, cluster), f"restore-{held.id}")
+        self._background.beside(lambda: self._restore(work, cluster), f"restore-{held.id}")
 
     def _work(self, held: Held, cluster: ClusterWork, start: int) -> PartitionWork:
         return PartitionWork(
@@ -264,7 +236,7 @@ class LeaseWorks:
                 _log.debug("progress of %s is not known yet: %s", work.lease.id, error)
                 await self._host.clock.sleep(RESTORE_RETRY_SECONDS)
             except BraidError as error:
-                self._owner.refuse(error)
+                self._background.refuse(error)
                 return
             else:
                 work.begin(restored.progress, restored.topic_id)
@@ -346,10 +318,10 @@ class LeaseWorks:
                 retries=self._shared.retries,
                 dead_letters=self._shared.dead_letters,
                 detached=lambda: not self.session.attached,
-                refused=self._owner.refuse,
+                refused=self._background.refuse,
                 out_of_range=lambda work: self._begin(work.lease),
-                watch=self._owner.watched,
-                beside=self._owner.beside,
+                watch=self._background.watched,
+                beside=self._background.beside,
                 ask=lambda generation: self.session.refused(name, generation),
                 close_finished=self._backlogs.close_finished,
                 fetched=tally(FETCHED, name, held.cluster.zone, self._zone),

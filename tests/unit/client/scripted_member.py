@@ -89,7 +89,7 @@ async def take(consumer: Consumer, count: int, seconds: float = 5.0) -> list[Rec
 
 def killed(consumer: Consumer) -> None:
     """Its context is left without a word, as after kill -9."""
-    consumer._closed = True
+    consumer._background.closed = True
 
 
 def no_room_beside_commits(at: Bench) -> None:

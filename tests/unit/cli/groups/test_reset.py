@@ -125,7 +125,7 @@ async def overwritten_by_a_former_holder() -> tuple[str, int]:
             await offsets.commit("g", {PLACE: Committed(stale.offset, stale.metadata)}, lent)
         except BraidError as error:
             refused = error.reason
-        consumer._closed = True
+        consumer._background.closed = True
     return refused, (await committed(shell)).offset
 
 

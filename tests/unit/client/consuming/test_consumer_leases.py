@@ -246,6 +246,6 @@ async def test_an_exclusive_members_handlers_are_cancelled_when_its_lease_is_gon
             await until(lambda: cancelled == [0, 1, 2])
             await at.control.grant(0, FIRST)
             at.fill(1)
-            await until(lambda: len(consumer._handlings[0]._current) == 4)  # its slots live on
+            await until(lambda: len(consumer._runners._runners[0]._current) == 4)  # its slots live on
             running.cancel()
             killed(consumer)

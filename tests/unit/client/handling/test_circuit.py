@@ -72,7 +72,7 @@ async def runs(database: Database, *leases: str, name: str = "m", **settings: An
     async with member(database.at, name, *leases or (FIRST,), **{"retry": RETRY, **settings}) as (consumer, client):
         task = asyncio.create_task(consumer.run(database))
         yield Running(database.at, database, consumer, client, task)
-        dead = consumer._closed
+        dead = consumer.closed
     if dead:
         task.cancel()
     else:
