@@ -31,7 +31,7 @@ from braid.client.consuming.leases import LeaseWorks, OpenLeases, Shared
 from braid.client.delivery.dead_letter_limit import Brakes
 from braid.client.delivery.fetch_pauses import FetchPauses
 from braid.client.delivery.handler_lanes import Place
-from braid.client.delivery.lane_holds import Hold, LaneHolds
+from braid.client.delivery.lane_states import Hold, LaneStates
 from braid.client.delivery.memory_bound import MemoryBound
 from braid.client.delivery.partition_work import PartitionWork
 from braid.client.delivery.ready_queue import ReadyQueue
@@ -87,18 +87,19 @@ class Consumer:
         self._ready = ReadyQueue(settings.lanes)
         ready_records_max = max(READY_RECORDS_MAX, READY_RECORDS_PER_HANDLER * settings.handlers)
         self._memory = MemoryBound(settings.max_in_flight_bytes, settings.lanes, ready_records_max)
-        self._holds = LaneHolds(self._ready)
+        self._lanes = LaneStates(self._ready)
         self._background = Background(host.tasks, self._ready.fail)
         self._runners = Runners(settings.handlers)
         beside = self._background.beside
         self._brakes = Brakes(settings.retry.dead_letters, self._stopped)
         self._circuits = Circuits(
-            host, settings.retry.circuit, self._holds, self._brakes, tell=self._tell_stopped, beside=beside
+            host, settings.retry.circuit, self._lanes, self._brakes, tell=self._tell_stopped, beside=beside
         )
-        budget, stopped = settings.retry.budget, self._circuits.reasons
         self._levels = Levels(settings.group)
-        self._held_back = FetchPauses(self._memory, self._levels.held_back, self._levels.copying)
-        self._retries = Retries(host, self._held_back.parked, budget, self._brakes, stopped, self._levels.parked)
+        self._held_back = FetchPauses(self._memory, self._lanes, self._levels.held_back, self._levels.copying)
+        self._retries = Retries(
+            host, self._held_back.parked, settings.retry.budget, self._brakes, self._lanes, self._levels.parked
+        )
         self._dead_letters = DeadLetters(
             host, settings.group, open_producer, beside=beside, held=self._held_back.copied
         )
@@ -292,18 +293,18 @@ class Consumer:
 
     def pause(self, lane: str) -> None:
         """Hands out no more records of a lane; what is fetched waits."""
-        self._holds.hold(lane, Hold.APPLICATION)
+        self._lanes.hold(lane, Hold.APPLICATION)
 
     def resume(self, lane: str) -> None:
         """Hands records of a lane out again, whether it was paused or `stopped` told of it: that is over."""
-        self._holds.release(lane, Hold.APPLICATION)
+        self._lanes.release(lane, Hold.APPLICATION)
         self._go_on(lane)
 
     def stopped(self) -> Mapping[str, str]:
         """By lane, why no more of its records are handed out: too many of them would be dead-lettered, or nearly all
         of them fail through no fault of their own (`Retry`).
         """
-        return {**self._circuits.reasons, **self._brakes.reasons}
+        return self._lanes.stopped()
 
     def explain(self) -> list[Explained]:
         """By lease, what its records are doing now, and what keeps it from doing more."""
@@ -330,16 +331,16 @@ class Consumer:
         by_key = self._settings.ordering == "key" and self._way == "records"  # batches wait for each other
         waits = [*silent(work, seen), *out_of_turn(work, seen, by_key=by_key), *behind_waits(work, seen)]
         late = kept.unreachable and work.dirty and work.committed_at > 0
-        short, parked = self._retries.short_of_budget(lane), self._held_back.reasons
+        short, state = self._retries.short_of_budget(lane), self._lanes.of(lane)
         stream = work.lease.id.channel.stream
         unwritten = self._dead_letters.trouble(stream) if work.copying else ""
         reasons = {
             f"its committed progress is being read, {unread}": bool(unread),
-            f"lane {lane} is stopped: {self.stopped().get(lane, '')}": lane in self.stopped(),
-            f"lane {lane} is paused": Hold.APPLICATION in self._holds.by(lane),
+            f"lane {lane} is stopped: {state.stopped}": bool(state.stopped),
+            f"lane {lane} is paused": state.paused,
             f"{short:,} records of lane {lane} wait for the retry budget": short > 0,
-            f"{parked.get(lane, '')}: fetching pauses": lane in parked,
-            f"the memory of lane {lane} is full: fetching pauses": work.memory.held_back and lane not in parked,
+            f"{state.fetching_paused}: fetching pauses": bool(state.fetching_paused),
+            f"the memory of lane {lane} is full: fetching pauses": work.memory.held_back and not state.fetching_paused,
             f"dead letters of stream {stream} cannot be written: {unwritten}": bool(unwritten),
             f"no commit was answered lately by cluster {cluster}": late,
             "too much is not committed: fetching pauses": kept.stopped,
@@ -379,7 +380,7 @@ class Consumer:
         _log.error(
             "lane %s of group %s is stopped: %s. Mend the handler, then resume", lane, self._settings.group, reason
         )
-        self._holds.hold(lane, Hold.DEAD_LETTERS)
+        self._lanes.hold(lane, Hold.DEAD_LETTERS, reason)
         self._tell_stopped()
 
     def _resumed(self, lane: str) -> None:
@@ -392,12 +393,12 @@ class Consumer:
         was_stopped = lane in self.stopped()
         self._brakes.release(lane)
         self._circuits.close(lane)
-        self._holds.release(lane, Hold.DEAD_LETTERS)
+        self._lanes.release(lane, Hold.DEAD_LETTERS)
         if was_stopped:
             self._tell_stopped()
 
     def _tell_stopped(self) -> None:
-        lanes = dict(self.stopped())
+        lanes = self._lanes.stopped()
         self._levels.stopped.set(len(lanes))
         if not self.closed:
             self._background.beside(lambda: self._session.stopped(lanes), "stopped-lanes")

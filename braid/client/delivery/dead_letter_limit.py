@@ -1,7 +1,7 @@
 """Keeps a bad deploy from emptying a stream into its dlq lane: whoever would, stops with the lane instead. Pure."""
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 
 from braid.client.consumer_settings import DeadLetterLimits
@@ -67,11 +67,6 @@ class Brakes:
         self._limits = limits
         self._tell = tell
         self._lanes: dict[str, LaneBrake] = {}
-
-    @property
-    def reasons(self) -> Mapping[str, str]:
-        """Why lanes are stopped, by lane."""
-        return {name: brake.reason for name, brake in self._lanes.items() if brake.reason}
 
     def lane(self, name: str) -> LaneBrake:
         """A lane's."""

@@ -6,12 +6,12 @@ handler; this is about those that never would, and waits for their dependency to
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 
 from braid.client.consumer_settings import Circuit
 from braid.client.delivery.dead_letter_limit import Brakes
-from braid.client.delivery.lane_holds import Hold, LaneHolds
+from braid.client.delivery.lane_states import Hold, LaneStates
 from braid.client.records.handled import Handled
 from braid.client.tasks import Run
 from braid.kernel.errors import text_of
@@ -28,7 +28,7 @@ class Circuits:
         self,
         host: Host,
         settings: Circuit | None,
-        holds: LaneHolds,
+        states: LaneStates,
         brakes: Brakes,
         *,
         tell: Callable[[], None],
@@ -37,18 +37,13 @@ class Circuits:
         """`tell` hears when the open ones change; `beside` runs what ends with the consumer."""
         self._host = host
         self._settings = settings
-        self._holds = holds
+        self._states = states
         self._brakes = brakes
         self._tell = tell
         self._beside = beside
         self._lanes: dict[str, LaneCircuit] = {}
-        self._open: dict[str, str] = {}
+        self._open: dict[str, object] = {}  # by lane, the same as long as one stop lasts
         self.probes: dict[str, Probe] = {}  # whoever hands out asks `took`, and tells how it went
-
-    @property
-    def reasons(self) -> Mapping[str, str]:
-        """Why lanes are stopped, by lane."""
-        return self._open
 
     def failed(self, lane: str, error: BaseException, *, retryable: bool) -> None:
         """A handler raised over a record of a lane."""
@@ -67,7 +62,7 @@ class Circuits:
         probe = self.probes.get(lane)
         if probe is not None and probe.item is None:
             probe.item = item
-            self._holds.hold(lane, Hold.CIRCUIT)
+            self._states.admit_none(lane)
 
     def ended(self, item: Handled, *, well: bool) -> None:
         """What was handled while `probes` are out was handled; `well` if that shows that the lane may go on."""
@@ -83,7 +78,7 @@ class Circuits:
         if probe is not None and not probe.well.done():
             probe.well.set_result(False)
         self._lanes[lane].reset()
-        self._holds.release(lane, Hold.CIRCUIT)
+        self._states.release(lane, Hold.CIRCUIT)
 
     def close_all(self) -> None:
         """Nobody is left to say how a record fares: all lanes go on."""
@@ -93,23 +88,23 @@ class Circuits:
 
     def _stop(self, lane: str, reason: str) -> None:
         _log.error("lane %s is stopped: %s", lane, reason)
-        self._open[lane] = reason
-        self._holds.hold(lane, Hold.CIRCUIT)
+        self._open[lane] = stop = object()
+        self._states.hold(lane, Hold.CIRCUIT, reason)
         self._tell()
-        self._beside(partial(self._try, lane, reason), f"circuit-{lane}")
+        self._beside(partial(self._try, lane, stop), f"circuit-{lane}")
 
-    async def _try(self, lane: str, reason: str) -> None:
+    async def _try(self, lane: str, stop: object) -> None:
         """Tries one record after the other until one is done, or somebody says that the lane is to go on."""
         assert self._settings is not None, "a lane is stopped by its rule"
         wait, longest = self._settings.probe_seconds
         while True:
             await self._host.clock.sleep(wait * self._host.randomness.uniform(0.5, 1.0))
-            if self._open.get(lane) is not reason:
+            if self._open.get(lane) is not stop:
                 return
             probe = self.probes[lane] = Probe()
-            self._holds.release(lane, Hold.CIRCUIT)
+            self._states.admit_one(lane)
             well = await probe.well
-            if self._open.get(lane) is not reason:
+            if self._open.get(lane) is not stop:
                 return
             del self.probes[lane]
             if well:

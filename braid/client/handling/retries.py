@@ -3,11 +3,12 @@
 import asyncio
 import math
 from collections import Counter, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Final
 
 from braid.client.consumer_settings import RetryBudget
 from braid.client.delivery.dead_letter_limit import Brakes
+from braid.client.delivery.lane_states import Hold, LaneStates
 from braid.client.handling.retry_budget import LaneBudget
 from braid.client.records.delivery import Delivery
 from braid.client.records.record import Record
@@ -33,10 +34,10 @@ class Retries:
         parked: Callable[[str, int, int], None],
         budget: RetryBudget | None,
         brakes: Brakes,
-        stopped: Mapping[str, str],
+        states: LaneStates,
         level: Level,
     ) -> None:
-        """`parked` hears how many records of a lane are, and of how many bytes; `stopped` are lanes that are.
+        """`parked` hears how many records of a lane are, and of how many bytes.
 
         `level` follows how many are parked.
         """
@@ -44,7 +45,7 @@ class Retries:
         self._tell_parked = parked
         self._budget = budget
         self._brakes = brakes
-        self._stopped = stopped
+        self._states = states
         self._level = level
         self._wheel: TimerWheel[int] = TimerWheel(self._now_ms(), timers_max=PARKED_TIMERS_MAX)
         self._parked: dict[int, Record] = {}
@@ -75,7 +76,7 @@ class Retries:
 
     def short_of_budget(self, lane: str) -> int:
         """How many records of a lane wait on though their time has come: their retries would be too many."""
-        return 0 if lane in self._stopped else len(self._due.get(lane, ()))
+        return 0 if self._states.holds(lane, Hold.CIRCUIT) else len(self._due.get(lane, ()))
 
     def again(self, record: Record, delay_seconds: float, *, counts: bool) -> None:
         """A record whose handler failed is to be tried again; `counts` if that was one of its attempts."""
@@ -173,7 +174,7 @@ class Retries:
         while due:
             record = self._parked[due[0]]
             if record.work.working:
-                if lane in self._stopped and record.work.crowded:
+                if record.work.crowded and self._states.holds(lane, Hold.CIRCUIT):
                     return
                 if not self._spend(lane, record):
                     return

@@ -3,6 +3,7 @@
 from typing import Any
 
 from braid.client.handling.runner import HandlerRunner
+from braid.client.records.handled import X
 from braid.kernel.ids import LeaseId
 
 
@@ -14,11 +15,11 @@ class Runners:
         self._handlers = handlers
         self._runners: list[HandlerRunner[Any]] = []
 
-    def add(self, runner: HandlerRunner[Any]) -> None:
+    def add(self, runner: HandlerRunner[X]) -> None:
         """One begins."""
         self._runners.append(runner)
 
-    def remove(self, runner: HandlerRunner[Any]) -> None:
+    def remove(self, runner: HandlerRunner[X]) -> None:
         """One has ended."""
         self._runners.remove(runner)
 

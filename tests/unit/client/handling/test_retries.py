@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from typing import cast
 
 from braid.client.delivery.dead_letter_limit import Brakes
+from braid.client.delivery.lane_states import LaneStates
+from braid.client.delivery.ready_queue import ReadyQueue
 from braid.client.handling.retries import Retries
 from braid.client.records.record import Record
 from braid.client.telemetry.metrics import Level
@@ -37,6 +39,11 @@ class Parked:
         self.freed += size
 
 
+def no_holds() -> LaneStates:
+    """Every lane goes on."""
+    return LaneStates(ReadyQueue({}))
+
+
 def test_an_application_may_park_whatever_its_memory_holds() -> None:
     count = TIMERS_MAX + 5_000
     told: list[tuple[str, int, int]] = []
@@ -44,7 +51,7 @@ def test_an_application_may_park_whatever_its_memory_holds() -> None:
     async def run() -> list[Parked]:
         process = VirtualProcess(running_loop(), "app", 0)
         brakes = Brakes(None, lambda *_: None)
-        retries = Retries(process.host, lambda *parked: told.append(parked), None, brakes, {}, Level(None, {}))
+        retries = Retries(process.host, lambda *parked: told.append(parked), None, brakes, no_holds(), Level(None, {}))
         records = [Parked(number) for number in range(count)]
         for record in records:
             retries.park(cast("Record", record), 1.0 + record.offset % 7)
@@ -68,7 +75,7 @@ def parking(told: list[float]) -> tuple[VirtualProcess, Retries]:
     def tell(lane: str, count: int, size: int) -> None:
         told.append(process.host.clock.elapsed())
 
-    retries = Retries(process.host, tell, None, Brakes(None, lambda *_: None), {}, Level(None, {}))
+    retries = Retries(process.host, tell, None, Brakes(None, lambda *_: None), no_holds(), Level(None, {}))
     process.host.tasks.spawn(retries.run(), "retries")
     return process, retries
 

@@ -1,0 +1,111 @@
+"""Why lanes do not go on, in one place, and that they do once nothing speaks against it.
+
+Whoever finds a reason notes it here, and takes it back; what is told of a lane (`Consumer.stopped`, `Consumer.explain`,
+metrics, the assigner) is read from here.
+"""
+
+from collections.abc import Mapping
+from enum import Enum, auto
+from typing import Final, NamedTuple
+
+from braid.client.delivery.ready_queue import ReadyQueue
+
+
+class Hold(Enum):
+    """What keeps a lane from going on."""
+
+    APPLICATION = auto()  # it paused the lane
+    DEAD_LETTERS = auto()  # more records would be dead-lettered than any record is to blame for
+    CIRCUIT = auto()  # nearly all fail through no fault of their own
+    PARKED = auto()  # too many, or too heavy, records wait for another attempt
+    COPYING = auto()  # the same of those that wait to be copied to the dlq lane
+
+
+_STOPS: Final = (Hold.DEAD_LETTERS, Hold.CIRCUIT)  # what the consumer itself hands nothing out for; the first is told
+_FETCHING: Final = (Hold.PARKED, Hold.COPYING)  # what nothing more is fetched for
+
+
+class LaneState(NamedTuple):
+    """One lane as it is now.
+
+    Attributes:
+        reasons: What holds it, with why, for people.
+    """
+
+    reasons: Mapping[Hold, str]
+
+    @property
+    def paused(self) -> bool:
+        """Whether the application paused it."""
+        return Hold.APPLICATION in self.reasons
+
+    @property
+    def stopped(self) -> str:
+        """Why the consumer hands out no more of its records; empty while it does."""
+        return next((self.reasons[hold] for hold in _STOPS if hold in self.reasons), "")
+
+    @property
+    def fetching_paused(self) -> str:
+        """Why no more of its records are fetched; empty while they are."""
+        return "; ".join(self.reasons[hold] for hold in _FETCHING if hold in self.reasons)
+
+
+class LaneStates:
+    """Of one consumer."""
+
+    def __init__(self, ready: ReadyQueue) -> None:
+        self._ready = ready
+        self._reasons: dict[str, dict[Hold, str]] = {}
+        self._tried: set[str] = set()  # lanes whose circuit lets one record through
+
+    def hold(self, lane: str, hold: Hold, why: str = "") -> None:
+        """The lane does not go on, for this reason too."""
+        self._reasons.setdefault(lane, {})[hold] = why
+        if hold not in _FETCHING:
+            self._gate(lane)
+
+    def release(self, lane: str, hold: Hold) -> None:
+        """One reason less."""
+        reasons = self._reasons.get(lane, {})
+        reasons.pop(hold, None)
+        if not reasons:
+            self._reasons.pop(lane, None)
+        if hold is Hold.CIRCUIT:
+            self._tried.discard(lane)
+        if hold not in _FETCHING:
+            self._gate(lane)
+
+    def admit_one(self, lane: str) -> None:
+        """A record of a lane whose circuit is open is tried: that is handed out, unless something else holds it."""
+        self._tried.add(lane)
+        self._gate(lane)
+
+    def admit_none(self, lane: str) -> None:
+        """That one was handed out."""
+        self._tried.discard(lane)
+        self._gate(lane)
+
+    def of(self, lane: str) -> LaneState:
+        """What holds a lane."""
+        return LaneState(dict(self._reasons.get(lane, {})))
+
+    def holds(self, lane: str, *holds: Hold) -> bool:
+        """Whether any of these holds a lane."""
+        reasons = self._reasons.get(lane)
+        return reasons is not None and any(hold in reasons for hold in holds)
+
+    def stopped(self) -> dict[str, str]:
+        """By lane, why the consumer hands out no more of its records."""
+        return {lane: why for lane in self._reasons if (why := self.of(lane).stopped)}
+
+    def fetching_paused(self) -> int:
+        """Of how many lanes no more is fetched."""
+        return sum(self.holds(lane, *_FETCHING) for lane in self._reasons)
+
+    def _gate(self, lane: str) -> None:
+        """Records are handed out as long as nothing holds them, but for one that is tried."""
+        holds = self._reasons.get(lane, {}).keys() - set(_FETCHING)
+        if holds - {Hold.CIRCUIT} or (holds and lane not in self._tried):
+            self._ready.pause(lane)
+        else:
+            self._ready.resume(lane)
