@@ -1,25 +1,59 @@
 """What a consumer keeps for one cluster: clients, fetch loop, commits, and the leases that lie on it."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from functools import partial
+from typing import NamedTuple, Protocol
 
 from braid.client.commits.committer import Committer
 from braid.client.commits.restore import Restored, restore
 from braid.client.commits.spill import Spill
 from braid.client.consumer_settings import ConsumerSettings
+from braid.client.consuming.background import Background
 from braid.client.consuming.fetch_loop import FetchLoop
+from braid.client.delivery.dead_letter_limit import Brakes
 from braid.client.delivery.memory_bound import MemoryBound
 from braid.client.delivery.partition_work import PartitionWork
+from braid.client.delivery.ready_queue import ReadyQueue
 from braid.client.delivery.stages import Stage
 from braid.client.handling.dead_letters import DeadLetters
 from braid.client.handling.retries import Retries
 from braid.client.records.record import Record
 from braid.client.records.where import headers_asked
-from braid.client.tasks import Run
 from braid.client.telemetry.zone_bytes import Tally
 from braid.kernel.errors import BraidError
 from braid.kernel.limits.client import BACKLOG_PARTITION_BYTES, FETCH_PARTITION_BYTES
 from braid.kernel.ports import Contact, Generation, Host, Isolation, KafkaCluster, Task
+
+
+class Shared(NamedTuple):
+    """What all leases of a consumer share."""
+
+    ready: ReadyQueue
+    memory: MemoryBound
+    retries: Retries
+    dead_letters: DeadLetters
+    brakes: Brakes
+
+
+class ClusterLeases(Protocol):
+    """The leases of a consumer, as its work on one cluster knows them."""
+
+    @property
+    def detached(self) -> bool:
+        """Whether no assigner is in reach."""
+        ...
+
+    def begin_anew(self, work: PartitionWork) -> None:
+        """The log has nothing at the place where a lease would be fetched on: its progress is to be read again."""
+        ...
+
+    async def ask_generation(self, cluster: str, generation: Generation) -> None:
+        """The cluster refuses commits of this generation: the assigner is asked for a newer one."""
+        ...
+
+    def close_finished(self, work: PartitionWork, cluster: "ClusterWork") -> None:
+        """A commit is about to be made: backlog cursors of the lease that are done are closed."""
+        ...
 
 
 class ClusterWork:
@@ -28,27 +62,17 @@ class ClusterWork:
     def __init__(
         self,
         host: Host,
+        name: str,
         cluster: KafkaCluster,
         settings: ConsumerSettings,
+        shared: Shared,
+        background: Background,
+        leases: ClusterLeases,
         *,
         zone: str,
-        memory: MemoryBound,
-        retries: Retries,
-        dead_letters: DeadLetters,
-        detached: Callable[[], bool],
-        refused: Callable[[BraidError], None],
-        out_of_range: Callable[[PartitionWork], None],
-        watch: Callable[[Run, str], Task],
-        beside: Callable[[Run, str], None],
-        ask: Callable[[Generation], Awaitable[None]],
-        close_finished: Callable[[PartitionWork, "ClusterWork"], None],
         fetched: Tally,
     ) -> None:
-        """`watch` runs what the consumer cannot live without, `beside` what may take long and ends with it.
-
-        `close_finished` is to close the backlog cursors of a lease that are done, before each commit.
-        `fetched` counts the bytes that come.
-        """
+        """`fetched` counts the bytes that come."""
         self.admin = cluster.admin()
         self.offsets = cluster.offsets()
         fetching = partial(
@@ -59,36 +83,38 @@ class ClusterWork:
         )
         fetcher = fetching(max_partition_bytes=FETCH_PARTITION_BYTES)
         asked = headers_asked(settings.where)
-        self.intake = FetchLoop(host, fetcher, memory, out_of_range, lambda: self.committer.stopped, asked, fetched)
+        self.intake = FetchLoop(
+            host, fetcher, shared.memory, leases.begin_anew, lambda: self.committer.stopped, asked, fetched
+        )
         self._behind: FetchLoop | None = None  # once a lease here is split: older ranges are read beside the log's head
         self._open_behind: Callable[[], FetchLoop] = lambda: FetchLoop(
             host,
             fetching(max_partition_bytes=BACKLOG_PARTITION_BYTES),
-            memory,
-            out_of_range,
+            shared.memory,
+            leases.begin_anew,
             lambda: self.committer.stopped,
             asked,
             fetched,
         )
         self._group = settings.group
-        self._spill = Spill(host, cluster, self.admin, settings.group, beside)
+        self._spill = Spill(host, cluster, self.admin, settings.group, background.beside)
         self.committer = Committer(
             host,
             settings.group,
             self.offsets,
             self.admin,
             interval_seconds=settings.commit_interval_seconds,
-            detached=detached,
-            refused=refused,
-            ask=ask,
+            detached=lambda: leases.detached,
+            refused=background.refuse,
+            ask=partial(leases.ask_generation, name),
             resumed=self._review,
             spill=self._spill,
-            before=lambda work: close_finished(work, self),
+            before=lambda work: leases.close_finished(work, self),
         )
         self.settled = self.committer.settled
-        self._retries = retries
-        self._dead_letters = dead_letters
-        self._watch = watch
+        self._retries = shared.retries
+        self._dead_letters = shared.dead_letters
+        self._watch = background.watched
         self._tasks: list[Task] = []
         self._described = False
         self._unread: dict[PartitionWork, tuple[float, str]] = {}  # since when progress is being read; why it is still

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Self, cast
 
 from braid.client.consumer_settings import ConsumerSettings
 from braid.client.consuming.background import Background
+from braid.client.consuming.cluster import Shared
 from braid.client.consuming.cluster_session import ClusterSession
 from braid.client.consuming.explain import (
     Explained,
@@ -27,7 +28,7 @@ from braid.client.consuming.explain import (
     silent,
     view,
 )
-from braid.client.consuming.leases import LeaseWorks, OpenLeases, Shared
+from braid.client.consuming.leases import LeaseWorks, OpenLeases
 from braid.client.delivery.dead_letter_limit import Brakes
 from braid.client.delivery.fetch_pauses import FetchPauses
 from braid.client.delivery.handler_lanes import Place

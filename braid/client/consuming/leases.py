@@ -7,23 +7,17 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
 
 from braid.api.assigner.v1 import join_pb2
 from braid.client.commits.restore import Restored
 from braid.client.consumer_settings import ConsumerSettings
 from braid.client.consuming.background import Background
 from braid.client.consuming.backlogs import Backlogs
-from braid.client.consuming.cluster import ClusterWork
+from braid.client.consuming.cluster import ClusterWork, Shared
 from braid.client.delivery.cursors import oldest_unfinished_ms
-from braid.client.delivery.dead_letter_limit import Brakes
 from braid.client.delivery.key_order import KeyOrder
-from braid.client.delivery.memory_bound import MemoryBound
 from braid.client.delivery.partition_work import PartitionWork
-from braid.client.delivery.ready_queue import ReadyQueue
 from braid.client.delivery.stages import Stage
-from braid.client.handling.dead_letters import DeadLetters
-from braid.client.handling.retries import Retries
 from braid.client.handling.runners import Runners
 from braid.client.membership.lease_session import LeaseKeeper, LeaseListener
 from braid.client.records.delivery import Held
@@ -44,18 +38,8 @@ _log = logging.getLogger("braid.consumer")
 OpenLeases = Callable[[LeaseListener, Callable[[], join_pb2.Heartbeat]], LeaseKeeper]
 
 
-class Shared(NamedTuple):
-    """What all leases of a consumer share."""
-
-    ready: ReadyQueue
-    memory: MemoryBound
-    retries: Retries
-    dead_letters: DeadLetters
-    brakes: Brakes
-
-
 class LeaseWorks:
-    """Of one consumer; `LeaseListener` for its session."""
+    """Of one consumer; `LeaseListener` for its session, `ClusterLeases` for the work on a cluster."""
 
     def __init__(
         self,
@@ -311,23 +295,34 @@ class LeaseWorks:
             cluster = self._kafka.cluster(held.cluster.bootstrap, held.cluster.security_profile)
             self.clusters[name] = ClusterWork(
                 self._host,
+                name,
                 cluster if self.observer is None else self.observer.watch(cluster, name),
                 self._settings,
+                self._shared,
+                self._background,
+                self,
                 zone=self._zone,
-                memory=self._shared.memory,
-                retries=self._shared.retries,
-                dead_letters=self._shared.dead_letters,
-                detached=lambda: not self.session.attached,
-                refused=self._background.refuse,
-                out_of_range=lambda work: self._begin(work.lease),
-                watch=self._background.watched,
-                beside=self._background.beside,
-                ask=lambda generation: self.session.refused(name, generation),
-                close_finished=self._backlogs.close_finished,
                 fetched=tally(FETCHED, name, held.cluster.zone, self._zone),
             )
             self.clusters[name].start()
         return self.clusters[name]
+
+    @property
+    def detached(self) -> bool:
+        """See `ClusterLeases`."""
+        return not self.session.attached
+
+    def begin_anew(self, work: PartitionWork) -> None:
+        """See `ClusterLeases`."""
+        self._begin(work.lease)
+
+    async def ask_generation(self, cluster: str, generation: Generation) -> None:
+        """See `ClusterLeases`."""
+        await self.session.refused(cluster, generation)
+
+    def close_finished(self, work: PartitionWork, cluster: ClusterWork) -> None:
+        """See `ClusterLeases`."""
+        self._backlogs.close_finished(work, cluster)
 
     def contacts(self) -> dict[str, Contact]:
         """By cluster on which leases lie, whether it answers."""
