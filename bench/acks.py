@@ -24,7 +24,7 @@ from braid.client.delivery.memory_bound import MemoryBound
 from braid.client.delivery.partition_work import PartitionWork
 from braid.client.delivery.ready_queue import ReadyQueue
 from braid.client.producing.routes import cluster_address
-from braid.client.records.delivery import Held
+from braid.client.records.delivery import OwnedLease
 from braid.client.records.record import Record, Row
 from braid.kernel.ids import LeaseId
 from braid.kernel.ports import TopicPartition
@@ -116,7 +116,7 @@ class Contest:
 
 def _work() -> PartitionWork:
     place = TopicPartition(TOPIC, 0)
-    held = Held(LeaseId(CHANNEL, 0), 1, cluster_address(CLUSTER, "nowhere:1"), place)
+    held = OwnedLease(LeaseId(CHANNEL, 0), 1, cluster_address(CLUSTER, "nowhere:1"), place)
     memory = MemoryBound(1 << 30, {}).lane("live")
     work = PartitionWork(held, group="bench", ready=ReadyQueue({}), settling=Settling(), memory=memory, may_start=None)
     work.begin(Progress(0), bytes(16))

@@ -26,7 +26,7 @@ from braid.client.delivery.memory_bound import MemoryBound
 from braid.client.delivery.partition_work import PartitionWork
 from braid.client.delivery.ready_queue import ReadyQueue
 from braid.client.producing.routes import cluster_address
-from braid.client.records.delivery import Held
+from braid.client.records.delivery import OwnedLease
 from braid.client.records.record import Record
 from braid.host.system import system_host
 from braid.kafka.cluster import AioKafka
@@ -124,7 +124,7 @@ class Contest:
     def _work(self, partition: int, ready: ReadyQueue) -> PartitionWork:
         """A partition of which every other record is done."""
         place = TopicPartition(TOPIC, partition)
-        held = Held(LeaseId(CHANNEL, partition), 1, cluster_address(CLUSTER, self._bootstrap), place)
+        held = OwnedLease(LeaseId(CHANNEL, partition), 1, cluster_address(CLUSTER, self._bootstrap), place)
         memory = MemoryBound(IN_FLIGHT_BYTES_MAX, {}).lane("live")
         work = PartitionWork(held, group="bench", ready=ready, settling=Settling(), memory=memory, may_start=None)
         progress = Progress(0)

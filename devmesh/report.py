@@ -12,14 +12,14 @@ from devmesh.config import Layout
 from devmesh.documents import BrokerAddress, ClusterAddress, MeshStatus, ProcessStatus, Ready, ServiceAddress
 from devmesh.files import MeshFiles
 from devmesh.processes.process import ServiceProcess
-from devmesh.roster import Held
+from devmesh.roster import Supervised
 from devmesh.supervision import Wish
 from devmesh.verbs import is_paused
 
 NOT_BUILT: Final = "the console is not built yet"
 
 
-def ready_document(held: Mapping[str, Held], layout: Layout, files: MeshFiles) -> Ready:
+def ready_document(held: Mapping[str, Supervised], layout: Layout, files: MeshFiles) -> Ready:
     """The content of the ready file."""
     services: dict[str, ServiceAddress] = {}
     for name, each in held.items():
@@ -31,7 +31,7 @@ def ready_document(held: Mapping[str, Held], layout: Layout, files: MeshFiles) -
     return Ready(endpoint, "", layout.store, str(files.directory), services, clusters)
 
 
-def _cluster_address(name: str, held: Mapping[str, Held], zone: str) -> ClusterAddress:
+def _cluster_address(name: str, held: Mapping[str, Supervised], zone: str) -> ClusterAddress:
     brokers = {
         each.process.name: BrokerAddress(each.process.pid, each.address, each.zone)
         for each in roster.brokers_of(held, name)
@@ -67,14 +67,14 @@ def ready_page(ready: Ready, files: MeshFiles) -> str:
     )
 
 
-def status_document(held: Mapping[str, Held], files: MeshFiles, ready: bool) -> MeshStatus:
+def status_document(held: Mapping[str, Supervised], files: MeshFiles, ready: bool) -> MeshStatus:
     """How everything is now."""
     processes = [_process_status(name, each) for name, each in held.items()]
     total = _memory_bytes(os.getpid()) + sum(each.memory_bytes for each in processes)
     return MeshStatus(str(files.directory), os.getpid(), ready, total, processes)
 
 
-def state_of(held: Held) -> str:
+def state_of(held: Supervised) -> str:
     """`running`, `paused`, `down` (a verb's doing), `starting` or `crashed`."""
     pid = held.process.pid
     if pid is not None:
@@ -84,7 +84,7 @@ def state_of(held: Held) -> str:
     return "starting" if held.ended_at is None else "crashed"
 
 
-def _process_status(name: str, held: Held) -> ProcessStatus:
+def _process_status(name: str, held: Supervised) -> ProcessStatus:
     pid = held.process.pid
     return ProcessStatus(
         name=name,

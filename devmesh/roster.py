@@ -25,7 +25,7 @@ Say = Callable[[str], None]
 
 
 @dataclass
-class Held:
+class Supervised:
     """One process and its supervision.
 
     Attributes:
@@ -131,9 +131,9 @@ def build(
     files: MeshFiles,
     tools: Tools,
     kafka_settings: Mapping[str, str] | None = None,
-) -> dict[str, Held]:
+) -> dict[str, Supervised]:
     """The mesh's processes by name, none started."""
-    held: dict[str, Held] = {}
+    held: dict[str, Supervised] = {}
     store = f"sqlite://{files.database}"
     if tools.etcd is not None:
         members = [
@@ -142,7 +142,7 @@ def build(
         ]
         for place in members:
             process = EtcdProcess(tools.etcd, files.etcd_member(place.name), place, members)
-            held[place.name] = Held(Kind.STORE, process, _local(place.port))
+            held[place.name] = Supervised(Kind.STORE, process, _local(place.port))
         store = store_url(members)
     for name, zone in layout.zones.items():
         places = [(ports[broker], ports[f"{broker}/controller"]) for broker in layout.broker_names(name)]
@@ -151,16 +151,16 @@ def build(
             name, files.cluster(name), places, tools.classpath, zone, java=java, settings=kafka_settings
         )
         for broker in cluster.brokers:
-            held[broker.name] = Held(Kind.CLUSTER, broker, broker.bootstrap, broker.zone, name)
+            held[broker.name] = Supervised(Kind.CLUSTER, broker, broker.bootstrap, broker.zone, name)
     for instance in layout.instances:
         address = _local(ports[instance])
         set_off(files.service(instance), 0)
         service = ServiceProcess(instance, files.service(instance), address, store)
-        held[instance] = Held(Kind.SERVICE, service, address)
+        held[instance] = Supervised(Kind.SERVICE, service, address)
     return held
 
 
-def find(held: Mapping[str, Held], name: str) -> list[Held]:
+def find(held: Mapping[str, Supervised], name: str) -> list[Supervised]:
     """The process of a name, or the brokers of the cluster of that name. Raises `NotFound` listing the names."""
     found = brokers_of(held, name)
     if not found and name in held:
@@ -173,17 +173,17 @@ def find(held: Mapping[str, Held], name: str) -> list[Held]:
     return found
 
 
-def brokers_of(held: Mapping[str, Held], cluster: str) -> list[Held]:
+def brokers_of(held: Mapping[str, Supervised], cluster: str) -> list[Supervised]:
     """The brokers of a cluster, in the order of their nodes; none where there is no such cluster."""
     return [each for each in held.values() if cluster and each.cluster == cluster]
 
 
-def clusters(held: Mapping[str, Held]) -> list[str]:
+def clusters(held: Mapping[str, Supervised]) -> list[str]:
     """Names of the clusters."""
     return list(dict.fromkeys(each.cluster for each in held.values() if each.cluster))
 
 
-def named(held: Mapping[str, Held], kind: Kind) -> list[str]:
+def named(held: Mapping[str, Supervised], kind: Kind) -> list[str]:
     """Names of one kind."""
     return [name for name, each in held.items() if each.kind == kind]
 

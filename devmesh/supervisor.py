@@ -28,7 +28,7 @@ from devmesh.processes.ports import PortClaims
 from devmesh.processes.process import last_words
 from devmesh.registration import Address, Registration
 from devmesh.report import ready_document, ready_page, status_document
-from devmesh.roster import Held, Say
+from devmesh.roster import Say, Supervised
 from devmesh.supervision import Action, Kind, Verb, Wish, plan, start_stages, stop_stages
 
 T = TypeVar("T")
@@ -47,7 +47,7 @@ class Supervisor:
         self._files = MeshFiles(config.directory)
         self._say = say
         self._begun = time.monotonic()
-        self._held: dict[str, Held] = {}
+        self._held: dict[str, Supervised] = {}
         self._layout = Layout("", {}, (), True)
         self._awaited: list[str] = []
         self._ready = asyncio.Event()
@@ -135,7 +135,7 @@ class Supervisor:
         self._ready.set()
         self._say(ready_page(self._document(), self._files))
 
-    async def _come_up(self, held: Held) -> None:
+    async def _come_up(self, held: Supervised) -> None:
         """Starts one for the first time; a service that ends at once gets a few attempts."""
         async with held.lock:
             held.wish = Wish.RUN
@@ -237,7 +237,7 @@ class Supervisor:
             raise self._failure
         return self._document().to_json()
 
-    async def _apply_to_all(self, verb: str, found: Sequence[Held]) -> str:
+    async def _apply_to_all(self, verb: str, found: Sequence[Supervised]) -> str:
         """A verb on one process, or on all brokers of a cluster that are not there already: a line for each.
 
         Raises:
@@ -253,7 +253,7 @@ class Supervisor:
                 raise failure
         return "\n".join(said)
 
-    async def _roll(self, name: str, found: Sequence[Held]) -> str:
+    async def _roll(self, name: str, found: Sequence[Supervised]) -> str:
         """Restarts a cluster's brokers in order, one after the other, each once all copies are in sync.
 
         Raises:
@@ -271,10 +271,10 @@ class Supervisor:
             await self._until_in_sync(name, found)
         return f"{name} was rolled in {time.monotonic() - begun:.1f} s: {len(found)} brokers, all copies in sync"
 
-    async def _until_in_sync(self, name: str, found: Sequence[Held]) -> None:
+    async def _until_in_sync(self, name: str, found: Sequence[Supervised]) -> None:
         await self._beside(partial(wait_in_sync, name, _brokers(found)))
 
-    async def _apply(self, verb: str, held: Held) -> str:
+    async def _apply(self, verb: str, held: Supervised) -> str:
         async with held.lock:
             before, held.wish = held.wish, verbs.WISHES[verb]
             try:
@@ -323,7 +323,7 @@ class Supervisor:
         self._say(f"{time.monotonic() - self._begun:6.1f} s  {text}")
 
 
-def _stops(running: Sequence[Held]) -> list[Callable[[], object]]:
+def _stops(running: Sequence[Supervised]) -> list[Callable[[], object]]:
     """What stops processes in order: the brokers of a cluster need one another for it."""
     brokers: dict[str, list[KafkaBroker]] = {}
     others: list[Callable[[], object]] = []
@@ -335,7 +335,7 @@ def _stops(running: Sequence[Held]) -> list[Callable[[], object]]:
     return [*others, *(partial(stop_together, each) for each in brokers.values())]
 
 
-def _brokers(found: Sequence[Held]) -> list[KafkaBroker]:
+def _brokers(found: Sequence[Supervised]) -> list[KafkaBroker]:
     return [held.process for held in found if isinstance(held.process, KafkaBroker)]
 
 

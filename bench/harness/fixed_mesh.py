@@ -10,7 +10,7 @@ from braid.client.membership.lease_session import LeaseListener
 from braid.client.mesh import MeshOfStreams
 from braid.client.producing.route_session import Reach, RouteSource
 from braid.client.producing.routes import ActiveChannel, RouteTable, cluster_address
-from braid.client.records.delivery import Held
+from braid.client.records.delivery import OwnedLease
 from braid.host.system import system_host
 from braid.kafka.cluster import AioKafka
 from braid.kernel.errors import BraidError
@@ -47,7 +47,7 @@ class FixedLeases:
         address = cluster_address(CLUSTER, self._bootstrap)
         self._listener.granted(
             [
-                Held(LeaseId(channel, number), 1, address, TopicPartition(channel.topic("braid."), number))
+                OwnedLease(LeaseId(channel, number), 1, address, TopicPartition(channel.topic("braid."), number))
                 for channel in self._channels
                 for number in range(PARTITIONS)
             ]

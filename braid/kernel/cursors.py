@@ -16,7 +16,7 @@ from braid.kernel.ranges import EMPTY, Ranges
 _NEVER: Final = 1 << 63
 
 
-class Part(NamedTuple):
+class CursorPart(NamedTuple):
     """What one cursor's tracker holds, or is restored from.
 
     Attributes:
@@ -30,7 +30,7 @@ class Part(NamedTuple):
     fields: EnvelopeFields
 
 
-def joined(parts: Sequence[Part], backlog_permille: int) -> EnvelopeFields:
+def joined(parts: Sequence[CursorPart], backlog_permille: int) -> EnvelopeFields:
     """What a commit states of all cursors, by increasing offset; the last one's header fields are the partition's.
 
     Args:
@@ -58,7 +58,7 @@ def joined(parts: Sequence[Part], backlog_permille: int) -> EnvelopeFields:
     )
 
 
-def divided(fields: EnvelopeFields, log_end: int | None = None) -> Sequence[Part]:
+def divided(fields: EnvelopeFields, log_end: int | None = None) -> Sequence[CursorPart]:
     """The cursors a commit states, by increasing offset; a single one where they do not follow each other.
 
     Args:
@@ -72,16 +72,16 @@ def divided(fields: EnvelopeFields, log_end: int | None = None) -> Sequence[Part
     edges = [0, *(cursor.start for cursor in cursors), _NEVER]
     rising = all(low < high for low, high in pairwise(edges))
     if not cursors or not chained or ends[-1] is not None or beyond or not rising:
-        return [Part(0, None, fields)]
+        return [CursorPart(0, None, fields)]
     bases = [fields.base, *(cursor.base for cursor in cursors)]
     oldest = [fields.oldest_ingested_at_ms, *(cursor.oldest_ingested_at_ms for cursor in cursors)]
     return [
-        Part(low, None if high == _NEVER else high, _own(fields, low, high, base, at))
+        CursorPart(low, None if high == _NEVER else high, _own(fields, low, high, base, at))
         for (low, high), base, at in zip(pairwise(edges), bases, oldest, strict=True)
     ]
 
 
-def tracker(part: Part) -> Progress:
+def tracker(part: CursorPart) -> Progress:
     """The tracker to go on with in one cursor's range."""
     fields = part.fields
     made = Progress.restore(fields)
@@ -117,14 +117,14 @@ def _own(fields: EnvelopeFields, low: int, high: int, base: int, oldest: int | N
     )
 
 
-def _cursor(part: Part) -> Cursor:
+def _cursor(part: CursorPart) -> Cursor:
     fields = part.fields
     return Cursor(
         part.start, fields.base, part.until, _within(fields.done, part), oldest_ingested_at_ms=_own_oldest(part)
     )
 
 
-def _own_oldest(part: Part) -> int | None:
+def _own_oldest(part: CursorPart) -> int | None:
     """A backlog says when its newest record was sent if nothing else; a live cursor is done with all it has had."""
     return part.fields.oldest_ingested_at_ms if part.until is None else _oldest(part.fields)
 
@@ -140,7 +140,7 @@ def _rejected(fields: EnvelopeFields) -> Ranges:
     return fields.rejected.union(fields.rejected_before)
 
 
-def _within(done: Ranges, part: Part) -> Ranges:
+def _within(done: Ranges, part: CursorPart) -> Ranges:
     return done if part.until is None else done.clip(part.fields.base, part.until)
 
 

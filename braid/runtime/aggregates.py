@@ -18,7 +18,7 @@ from braid.kernel.errors import BraidError, Compacted, Conflict, CorruptHistory,
 from braid.kernel.limits.rpc import DECIDE_RETRIES_MAX
 from braid.kernel.limits.runtime import LOADS_AT_ONCE
 from braid.kernel.limits.store import APPEND_BYTES_MAX, APPEND_EVENTS_MAX
-from braid.kernel.ports import Batch, EventStore, HistoryId, Host, Loaded
+from braid.kernel.ports import EventBatch, EventStore, HistoryId, Host, Loaded
 from braid.runtime.archive.log import ArchiveLog
 from braid.runtime.archive.shelf import Shelf
 from braid.runtime.archive.writer import SnapshotWriter
@@ -354,7 +354,7 @@ class Aggregates:
             loads += zip(some, await asyncio.gather(*map(self._store.load, some)), strict=True)
         return loads, revision
 
-    def _take(self, batch: Batch) -> None:
+    def _take(self, batch: EventBatch) -> None:
         """Folds a watched batch; what this replica appended itself was folded before and is passed over."""
         fold = self._folds.get(batch.history) or Fold(batch.history, self._kind_of(batch.history))
         recorded = self._apply(fold, batch.first, batch.events, batch.revision)

@@ -16,7 +16,7 @@ from braid.kernel.errors import ArchiveDamaged
 from braid.kernel.limits.archive import ARCHIVE_SEGMENT_EVENTS, PAST_STORY_EVENTS
 from braid.kernel.ports import EventStore, HistoryId
 from braid.runtime.archive.kept import Kept
-from braid.runtime.archive.line import Gap, Part, trace
+from braid.runtime.archive.line import Gap, SegmentPart, trace
 from braid.runtime.archive.log import ArchiveLog
 from braid.runtime.archive.shelf import Shelf, frame_mark
 from braid.runtime.fold import Fold
@@ -167,7 +167,7 @@ class PastReader:
         self, history: HistoryId, kind: Kind[object, object, object], without: SegmentName | None = None
     ) -> Kept:
         loaded = await self._store.load(history)
-        line: Sequence[Part | Gap] = ()
+        line: Sequence[SegmentPart | Gap] = ()
         if loaded.snapshot is not None and self._shelf is None:
             line = [Gap(history, 1, loaded.snapshot.sequence, _COMPACTED)]
         elif loaded.snapshot is not None and self._shelf is not None:

@@ -21,7 +21,7 @@ _FORMAT = 1
 Json = dict[str, object]
 
 
-class Batch(NamedTuple):
+class LeaseBatch(NamedTuple):
     """The part of one lease in a batch: offsets `[start, end)` without `skip` (start, end, start, end …).
 
     `topic_id` says of which log; empty in checkpoints of before it was noted.
@@ -39,7 +39,7 @@ class Positions:
 
     stream: str
     group: str
-    batches: Mapping[LeaseId, Batch] = field(default_factory=dict)
+    batches: Mapping[LeaseId, LeaseBatch] = field(default_factory=dict)
 
     @property
     def ends(self) -> dict[LeaseId, int]:
@@ -126,16 +126,18 @@ class Positions:
         rows = backlogs if rows_max is None else share_limit(backlogs, rows_max)
         if not rows:
             return self
-        batches = {lease: Batch(batch.end, batch.end, topic_id=batch.topic_id) for lease, batch in self.batches.items()}
+        batches = {
+            lease: LeaseBatch(batch.end, batch.end, topic_id=batch.topic_id) for lease, batch in self.batches.items()
+        }
         for lease, count in rows.items():
             start, end = starts[lease], starts[lease] + count
             skip = Ranges.of_edges(offers[lease].skip).clip(start, end)
             edges = skip.edges if len(skip) <= SPARK_SKIP_SPANS_MAX else ()
-            batches[lease] = Batch(start, end, edges, offers[lease].topic_id)
+            batches[lease] = LeaseBatch(start, end, edges, offers[lease].topic_id)
         return type(self)(self.stream, self.group, batches)
 
 
-def _batch_json(batch: Batch) -> Json:
+def _batch_json(batch: LeaseBatch) -> Json:
     found: Json = {"from": batch.start}
     if batch.skip:
         found["skip"] = ",".join(str(edge) for edge in batch.skip)
@@ -145,11 +147,11 @@ def _batch_json(batch: Batch) -> Json:
     return found
 
 
-def _batch(found: Mapping[str, object]) -> Batch:
+def _batch(found: Mapping[str, object]) -> LeaseBatch:
     start, end = found["from"], found["to"]
     if not isinstance(start, int) or not isinstance(end, int) or not 0 <= start <= end:
         raise ValueError(f"{start} to {end} is no range")
     skip = tuple(int(edge) for edge in str(found.get("skip", "")).split(",") if edge)
     if len(skip) % 2 or any(low >= high for low, high in pairwise(skip)):
         raise ValueError(f"{skip} are no ranges")
-    return Batch(start, end, skip, bytes.fromhex(str(found.get("topic_id", ""))))
+    return LeaseBatch(start, end, skip, bytes.fromhex(str(found.get("topic_id", ""))))

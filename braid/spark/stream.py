@@ -40,7 +40,7 @@ from braid.spark.limits import SPARK_PLAN_RETRY_SECONDS, SPARK_RETIRED_LOOK_SECO
 from braid.spark.loop import process_loop
 from braid.spark.options import ReadOptions
 from braid.spark.plan import LogRange, gather, split
-from braid.spark.positions import Batch, Json, Positions
+from braid.spark.positions import Json, LeaseBatch, Positions
 from braid.spark.worker import read_ranges
 
 _log = logging.getLogger("braid.spark")
@@ -112,7 +112,7 @@ class Planner:
         self._until: dict[LeaseId, int] | None = None
         self._places: dict[str, ChannelPlace] = {}
         self._short_since: dict[LeaseId, float] = {}
-        self._dropped: dict[LeaseId, Batch] = {}  # what checkpoints say of logs that are no more
+        self._dropped: dict[LeaseId, LeaseBatch] = {}  # what checkpoints say of logs that are no more
         self._missing: set[ChannelId] = set()
         self._looked_at = float("-inf")
 

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from braid.kernel.errors import OutcomeUnknown, StoreUnavailable
 from braid.kernel.limits.store import STORE_CALL_SECONDS
-from braid.kernel.ports import Appended, Batch, Endpoint, Fence, HistoryId, Host, Leader, Loaded, Session, Snapshot
+from braid.kernel.ports import Appended, Endpoint, EventBatch, Fence, HistoryId, Host, Leader, Loaded, Session, Snapshot
 from braid.stores.batches import check_append
 from braid.stores.memory_server import MemoryStoreServer
 from braid.stores.session import KeptSession, session_over
@@ -95,7 +95,7 @@ class MemoryStore:
         """See `EventStore`."""
         await self._call("save_snapshot", lambda: self.server.save_snapshot(history, snapshot, fence))
 
-    async def watch(self, service: str, after_revision: int) -> AsyncIterator[Batch]:
+    async def watch(self, service: str, after_revision: int) -> AsyncIterator[EventBatch]:
         """See `EventStore`."""
         revision = after_revision
         while True:

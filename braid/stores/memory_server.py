@@ -12,7 +12,7 @@ from typing import Final
 from braid.kernel.errors import Compacted, Conflict, CorruptHistory, Fenced, Invalid
 from braid.kernel.limits.registry import RESTORE_REVISION_GAP
 from braid.kernel.limits.store import WATCH_KEEP_REVISIONS, WATCH_PAGE_BATCHES
-from braid.kernel.ports import Appended, Batch, Clock, Endpoint, Fence, HistoryId, Leader, Loaded, Snapshot
+from braid.kernel.ports import Appended, Clock, Endpoint, EventBatch, Fence, HistoryId, Leader, Loaded, Snapshot
 from braid.stores.batches import check_append, whole_tail
 from braid.stores.session import session_over
 from braid.stores.signal import Signal
@@ -24,7 +24,7 @@ MEMORY_MESH: Final = "00000000000000000000MEMORY"
 class _History:
     sequence: int = 0
     snapshot: Snapshot | None = None
-    batches: list[Batch] = field(default_factory=list)
+    batches: list[EventBatch] = field(default_factory=list)
 
 
 @dataclass
@@ -42,7 +42,7 @@ class _State:
     revision: int = 0
     compacted: int = 0
     histories: dict[HistoryId, _History] = field(default_factory=dict)
-    logs: dict[str, list[Batch]] = field(default_factory=dict)
+    logs: dict[str, list[EventBatch]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class MemoryStoreServer:
         if kept.sequence != expected:
             raise Conflict(f"history {history} ends at {kept.sequence}, not at {expected}", remedy="load it again")
         self._state.histories[history] = kept
-        batch = Batch(history, expected + 1, tuple(events), self._bump())
+        batch = EventBatch(history, expected + 1, tuple(events), self._bump())
         kept.batches.append(batch)
         kept.sequence += len(events)
         self._state.logs.setdefault(history.service, []).append(batch)
@@ -118,7 +118,7 @@ class MemoryStoreServer:
         self._bump()
         self._forget(history.service, self._state.revision - WATCH_KEEP_REVISIONS)
 
-    def _replaced(self, batch: Batch) -> bool:
+    def _replaced(self, batch: EventBatch) -> bool:
         snapshot = self._state.histories[batch.history].snapshot
         return snapshot is not None and batch.first + len(batch.events) - 1 <= snapshot.sequence
 
@@ -130,7 +130,7 @@ class MemoryStoreServer:
             self._state.logs[service] = [batch for batch in log if batch.revision > until or not self._replaced(batch)]
             self._state.compacted = max(self._state.compacted, gone[-1])
 
-    def batches_after(self, service: str, revision: int) -> tuple[Sequence[Batch], int]:
+    def batches_after(self, service: str, revision: int) -> tuple[Sequence[EventBatch], int]:
         """The next batches of a service after a revision, and the revision up to which these are all.
 
         Raises:
@@ -257,7 +257,7 @@ class MemoryStoreServer:
             raise CorruptHistory(f"history {history} has no batch with event {sequence}")
         kept.batches.remove(found[0])
 
-    def every_batch(self) -> Iterator[Batch]:
+    def every_batch(self) -> Iterator[EventBatch]:
         """Every batch no snapshot replaced, for checkers, in order of history."""
         for history in sorted(self._state.histories):
             yield from self._state.histories[history].batches

@@ -13,7 +13,7 @@ from typing import TypeVar
 from braid.kernel.errors import CorruptHistory, OutcomeUnknown, StoreUnavailable
 from braid.kernel.limits.registry import RESTORE_REVISION_GAP
 from braid.kernel.limits.store import SQLITE_CAMPAIGN_POLL_SECONDS, SQLITE_POLL_SECONDS, STORE_CALL_SECONDS
-from braid.kernel.ports import Appended, Batch, Endpoint, Fence, HistoryId, Host, Leader, Loaded, Session, Snapshot
+from braid.kernel.ports import Appended, Endpoint, EventBatch, Fence, HistoryId, Host, Leader, Loaded, Session, Snapshot
 from braid.stores import sqlite_histories as histories
 from braid.stores import sqlite_leadership as leadership
 from braid.stores.batches import check_append
@@ -96,7 +96,7 @@ class SqliteStore:
         """See `EventStore`."""
         await self._write(lambda connection, now: histories.save_snapshot(connection, history, snapshot, fence, now))
 
-    async def watch(self, service: str, after_revision: int) -> AsyncIterator[Batch]:
+    async def watch(self, service: str, after_revision: int) -> AsyncIterator[EventBatch]:
         """See `EventStore`. Polls; an idle poll asks SQLite only whether anybody committed."""
         revision = after_revision
         seen = (0, 0)
@@ -114,7 +114,7 @@ class SqliteStore:
                 seen = version
                 await self._host.clock.sleep(SQLITE_POLL_SECONDS)
 
-    async def _batches_after(self, service: str, revision: int) -> tuple[Sequence[Batch], int]:
+    async def _batches_after(self, service: str, revision: int) -> tuple[Sequence[EventBatch], int]:
         return await self._database.read(lambda connection: histories.batches_after(connection, service, revision))
 
     # --- sessions, election, directory

@@ -8,7 +8,7 @@ from typing import Final
 
 from braid.kernel.errors import Compacted, Conflict, CorruptHistory, Fenced, Invalid
 from braid.kernel.limits.store import WATCH_KEEP_REVISIONS, WATCH_PAGE_BATCHES
-from braid.kernel.ports import Appended, Batch, Fence, HistoryId, Loaded, Snapshot
+from braid.kernel.ports import Appended, EventBatch, Fence, HistoryId, Loaded, Snapshot
 from braid.stores.batches import whole_tail
 from braid.stores.sqlite_process import boot_id
 
@@ -128,7 +128,7 @@ def _forget(connection: sqlite3.Connection, history: HistoryId, sequence: int, u
         connection.execute("UPDATE store SET compacted = max(compacted, ?)", (last,))
 
 
-def batches_after(connection: sqlite3.Connection, service: str, revision: int) -> tuple[Sequence[Batch], int]:
+def batches_after(connection: sqlite3.Connection, service: str, revision: int) -> tuple[Sequence[EventBatch], int]:
     """The next batches of a service after a revision, and the revision up to which these are all.
 
     Raises:
@@ -182,9 +182,9 @@ def _read_snapshot(connection: sqlite3.Connection, history: HistoryId) -> Snapsh
     return Snapshot(sequence, data)
 
 
-def _read_batch(revision: int, service: str, kind: str, name: str, first: int, blob: bytes, crc: int) -> Batch:
+def _read_batch(revision: int, service: str, kind: str, name: str, first: int, blob: bytes, crc: int) -> EventBatch:
     history = HistoryId(service, kind, name)
-    return Batch(history, first, _unpack(history, first, blob, crc), revision)
+    return EventBatch(history, first, _unpack(history, first, blob, crc), revision)
 
 
 def _pack(events: Sequence[bytes]) -> bytes:

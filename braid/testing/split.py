@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from braid.client.membership.lease_session import LeaseListener
 from braid.client.producing.routes import cluster_address
-from braid.client.records.delivery import Held
+from braid.client.records.delivery import OwnedLease
 from braid.kafka.memory import MemoryKafka
 from braid.kernel.ids import LeaseId, make_epoch
 from braid.kernel.limits.leases import REVOKE_DEADLINE_SECONDS
@@ -34,7 +34,7 @@ class Group:
 
     def split(self) -> None:
         """Grants what is free, asks back what belongs to somebody else now."""
-        granted: dict[str, list[Held]] = {}
+        granted: dict[str, list[OwnedLease]] = {}
         for position, (lease, channel) in enumerate(self.leases().items()):
             target = self.members[position % len(self.members)] if self.members else None
             holder = self.holders.get(lease)
@@ -72,10 +72,10 @@ class Group:
     def _wants(self, lane: str) -> bool:
         return lane in self.lanes if self.lanes else lane != DLQ_LANE
 
-    def _grant(self, lease: LeaseId, channel: Channel, member: "SplitMember") -> Held:
+    def _grant(self, lease: LeaseId, channel: Channel, member: "SplitMember") -> OwnedLease:
         self.epochs += 1
         address = cluster_address(channel.cluster, self.kafka.named(channel.cluster).bootstrap)
-        held = Held(lease, make_epoch(1, self.epochs), address, TopicPartition(channel.topic, lease.partition))
+        held = OwnedLease(lease, make_epoch(1, self.epochs), address, TopicPartition(channel.topic, lease.partition))
         self.holders[lease] = member
         member.held[lease] = held
         return held
@@ -86,7 +86,7 @@ class SplitMember:
 
     def __init__(self, group: Group, member_id: str, listener: LeaseListener) -> None:
         self.listener = listener
-        self.held: dict[LeaseId, Held] = {}
+        self.held: dict[LeaseId, OwnedLease] = {}
         self._group = group
         self._member_id = member_id
         self._joined = asyncio.Event()

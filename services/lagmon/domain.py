@@ -16,8 +16,8 @@ from services.lagmon.model.world import Channel, Presence, World
 from services.lagmon.policy import (
     Commit,
     Now,
+    PartitionProgress,
     Probe,
-    Progress,
     has_envelope,
     is_stale,
     live_seconds,
@@ -68,7 +68,7 @@ class ClusterModel:
 
     name: str
     catching_up: bool = True
-    progress: dict[GroupPartition, Progress] = field(default_factory=dict)
+    progress: dict[GroupPartition, PartitionProgress] = field(default_factory=dict)
     ends: dict[TopicPartition, LogEnds] = field(default_factory=dict)
     missing: frozenset[str] = frozenset()
     left_out: int = 0
@@ -99,7 +99,7 @@ class ClusterModel:
                 if len(self.progress) >= LAG_PROGRESS_MAX:
                     self.left_out += 1
                     continue
-                known = self.progress[key] = Progress()
+                known = self.progress[key] = PartitionProgress()
                 self._wanted = None
             known.commit = Commit(commit.offset, commit.metadata, commit.commit_time_ms, heard_at)
             self._origins[key] = origin
@@ -196,7 +196,9 @@ class ClusterModel:
 
     # --- how
 
-    def _row(self, key: GroupPartition, progress: Progress, channel: Channel | None, world: World, now: Now) -> LagRow:
+    def _row(
+        self, key: GroupPartition, progress: PartitionProgress, channel: Channel | None, world: World, now: Now
+    ) -> LagRow:
         ends = self.ends.get(key.log) or LogEnds()
         reading = read_lag(progress, ends, now, drained=_is_drained(key, channel, world))
         live = live_seconds(progress, ends, now) if reading.records else None
@@ -226,7 +228,9 @@ class ClusterModel:
             holder=progress.commit,
         )
 
-    def _is_shown(self, key: GroupPartition, progress: Progress, channel: Channel | None, world: World) -> bool:
+    def _is_shown(
+        self, key: GroupPartition, progress: PartitionProgress, channel: Channel | None, world: World
+    ) -> bool:
         """Topics that are gone have no lag; nor have deleted groups, nor lanes a group does not consume any more."""
         if channel is None:
             return key.topic not in self.missing
@@ -241,7 +245,7 @@ class ClusterModel:
         for partition in range(channel.partitions):
             key = GroupPartition(group, channel.topic, partition)
             if key not in self.progress and len(self.progress) < LAG_PROGRESS_MAX:
-                self.progress[key] = Progress()
+                self.progress[key] = PartitionProgress()
                 self._wanted = None
 
     def _expected(self, key: GroupPartition, world: World) -> bool:
@@ -254,7 +258,7 @@ class ClusterModel:
             self._wanted = self._registered = None
         self._origins.pop(key, None)
 
-    def _stuck_at(self, partition: TopicPartition, offset: int) -> Iterator[Progress]:
+    def _stuck_at(self, partition: TopicPartition, offset: int) -> Iterator[PartitionProgress]:
         """Whose oldest undone record in a partition is this one."""
         self.wanted()
         for key in self._groups.get(partition, ()):

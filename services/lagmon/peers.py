@@ -18,7 +18,7 @@ from braid.kernel.limits.names import PAGE_SIZE_MAX
 from braid.kernel.ports import Host
 from braid.rpc.mesh_client import ServiceClient
 from braid.runtime.channel_stream import follow_channels
-from services.lagmon.model.world import Channel, Place, Presence, Wish, World
+from services.lagmon.model.world import Channel, ClusterPlace, Presence, Wish, World
 
 T = TypeVar("T")
 _PRESENCES = {
@@ -62,7 +62,7 @@ class Peers:
             await self._host.clock.sleep(seconds)
 
     async def _ask_clusters(self) -> None:
-        found: dict[str, Place] = {}
+        found: dict[str, ClusterPlace] = {}
         token = ""
         for _ in range(LAG_PEER_PAGES_MAX):
             request = registry.ListClustersRequest(page_size=PAGE_SIZE_MAX, page_token=token)
@@ -95,8 +95,8 @@ class Peers:
             self._changed()
 
 
-def _place(cluster: cluster_pb2.Cluster) -> Place:
-    return Place(cluster.spec.bootstrap, cluster.spec.security_profile)
+def _place(cluster: cluster_pb2.Cluster) -> ClusterPlace:
+    return ClusterPlace(cluster.spec.bootstrap, cluster.spec.security_profile)
 
 
 def _channels(told: Iterable[stream_pb2.Channel]) -> dict[str, Channel]:

@@ -112,7 +112,7 @@ class Commit:
 
 
 @dataclass(slots=True)
-class Progress:
+class PartitionProgress:
     """What is known of one group in one partition.
 
     Attributes:
@@ -126,7 +126,7 @@ class Progress:
     no_records: Ranges = EMPTY
 
 
-def read_lag(progress: Progress, ends: LogEnds, now: Now, *, drained: bool = False) -> Reading:
+def read_lag(progress: PartitionProgress, ends: LogEnds, now: Now, *, drained: bool = False) -> Reading:
     """The lag now. Never negative, never NaN, exactly 0 when everything is done."""
     commit = progress.commit
     if drained or (commit is not None and 0 <= ends.end <= commit.offset):
@@ -140,13 +140,13 @@ def read_lag(progress: Progress, ends: LogEnds, now: Now, *, drained: bool = Fal
     return Reading(max(1, undone.count - beside), max(0.0, seconds), source, oldest, exact)
 
 
-def undone_offsets(progress: Progress, ends: LogEnds) -> Ranges:
+def undone_offsets(progress: PartitionProgress, ends: LogEnds) -> Ranges:
     """Offsets of the log that are not done: above the committed one, and in the gaps between done ranges."""
     done = progress.commit.claims if progress.commit else EMPTY
     return done.gaps(max(ends.start, 0), ends.end).subtract(progress.no_records)
 
 
-def live_seconds(progress: Progress, ends: LogEnds, now: Now) -> float | None:
+def live_seconds(progress: PartitionProgress, ends: LogEnds, now: Now) -> float | None:
     """Age of the oldest undone record from where a split partition's live cursor began; None where none is split."""
     commit = progress.commit
     live = live_cursor(commit.fields) if commit is not None else None
@@ -161,7 +161,7 @@ def live_seconds(progress: Progress, ends: LogEnds, now: Now) -> float | None:
     return max(0.0, now.elapsed - by) if by is not None else 0.0
 
 
-def wants_probe(progress: Progress, reading: Reading, ends: LogEnds, now: Now) -> bool:
+def wants_probe(progress: PartitionProgress, reading: Reading, ends: LogEnds, now: Now) -> bool:
     """Whether the record at the oldest undone offset should be read: the group stalls, its age is not known exactly,
     and it was not read before in this stall."""
     commit, probe = progress.commit, progress.probe
@@ -178,7 +178,7 @@ def is_stale(ends: LogEnds, now: Now) -> bool:
     return ends.seen_at is None or now.elapsed - ends.seen_at > LAG_STALE_SECONDS
 
 
-def has_envelope(progress: Progress) -> bool:
+def has_envelope(progress: PartitionProgress) -> bool:
     """Whether the newest commit is a member's of some mesh, readable or not."""
     return progress.commit is not None and _has_envelope(progress.commit)
 
@@ -187,7 +187,7 @@ def _has_envelope(commit: Commit) -> bool:
     return commit.kind in (Kind.ENVELOPE, Kind.DAMAGED, Kind.UNSUPPORTED)
 
 
-def _unseen(progress: Progress, now: Now) -> Reading:
+def _unseen(progress: PartitionProgress, now: Now) -> Reading:
     """The log's end was never seen: what the envelope says of unfinished records is all there is."""
     known = progress.commit.fields.oldest_ingested_at_ms if progress.commit else None
     if known is None or progress.commit is None:
@@ -197,7 +197,7 @@ def _unseen(progress: Progress, now: Now) -> Reading:
     return Reading(max(1, unfinished.count), seconds, Source.ENVELOPE, -1, True)
 
 
-def _age(progress: Progress, ends: LogEnds, oldest: int, now: Now) -> tuple[float, Source, bool]:
+def _age(progress: PartitionProgress, ends: LogEnds, oldest: int, now: Now) -> tuple[float, Source, bool]:
     """Seconds, source, and whether reading the record would tell nothing better."""
     commit, probe = progress.commit, progress.probe
     if probe is not None and probe.offset == oldest and probe.ingested_at_ms is not None:

@@ -3,19 +3,19 @@
 from collections.abc import Sequence
 
 from braid.client.commits.spill import Spill
-from braid.kernel.cursors import Part
+from braid.kernel.cursors import CursorPart
 from braid.kernel.ports import TopicPartition
 from braid.kernel.progress import Progress
 from braid.kernel.progress_fields import EnvelopeFields
 from braid.kernel.spill import TOPIC
 
 
-def from_the_head(parts: Sequence[Part], backlog_permille: int) -> EnvelopeFields:
+def from_the_head(parts: Sequence[CursorPart], backlog_permille: int) -> EnvelopeFields:
     """States the live cursor's progress as if nothing lay behind it."""
     return parts[-1].fields
 
 
-def without_gaps(part: Part) -> Progress:
+def without_gaps(part: CursorPart) -> Progress:
     """Goes on behind all that was done, as if nothing before it were left to do."""
     claims = part.fields.claims
     return Progress(part.fields.base if claims.end is None else max(part.fields.base, claims.end))

@@ -29,8 +29,8 @@ from braid.kernel.errors import OutcomeUnknown
 from braid.kernel.limits.envelope import ENVELOPE_UNITS_DEFAULT
 from braid.kernel.ports import (
     Appended,
-    Batch,
     Committed,
+    EventBatch,
     Fence,
     Generation,
     HistoryId,
@@ -177,7 +177,7 @@ def _extend_from_reply(self: lease_session.LeaseSession, sequence: int) -> None:
         self._extend(self._host.clock.elapsed())
 
 
-def _extend_from_answer(self: heartbeats.Heartbeats, batch: heartbeats.Batch, unheard: frozenset[int]) -> None:
+def _extend_from_answer(self: heartbeats.Heartbeats, batch: heartbeats.BeatMessage, unheard: frozenset[int]) -> None:
     for seat in batch.seats:
         if seat.ticket in unheard:
             seat.void()
@@ -208,7 +208,7 @@ async def _append_again(
         return await _append(self, history, events, expected, fence)
 
 
-async def _watch_from_now(self: MemoryStore, service: str, after_revision: int) -> AsyncIterator[Batch]:
+async def _watch_from_now(self: MemoryStore, service: str, after_revision: int) -> AsyncIterator[EventBatch]:
     revision, connected = after_revision, True
     while True:
         if not self._connected:

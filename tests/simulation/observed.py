@@ -14,9 +14,9 @@ from braid.kernel.errors import BraidError, OutcomeUnknown
 from braid.kernel.ids import SEAL_CANARY, make_epoch
 from braid.kernel.ports import Appended as StoreAppended
 from braid.kernel.ports import (
-    Batch,
     Clock,
     Committed,
+    EventBatch,
     Fence,
     Generation,
     HistoryId,
@@ -119,7 +119,7 @@ class ObservedStore(MemoryStore):
             raise await self._unanswered(operation)
         return answer.result()
 
-    async def watch(self, service: str, after_revision: int) -> AsyncIterator[Batch]:
+    async def watch(self, service: str, after_revision: int) -> AsyncIterator[EventBatch]:
         """See `EventStore`."""
         number = next_watch(self._journal)
         async for batch in super().watch(service, after_revision):

@@ -9,7 +9,7 @@ from braid.api.dlq.v1.replay_pb2 import Replay, ReplaySpec
 from braid.kernel.errors import BraidError
 from braid.kernel.ports import Host, Kafka
 from braid.rpc.mesh_client import ServiceClient
-from services.dlq.index.letter_index import LetterIndex, Part
+from services.dlq.index.letter_index import DlqPartition, LetterIndex
 from services.dlq.model.letters import Letter
 from services.dlq.reconciler.member import GROUP as DLQ_GROUP
 from services.dlq.servicer.service import Dlq
@@ -30,7 +30,7 @@ class ObservedIndex(LetterIndex):
         super().__init__(Path(":memory:"), _MESH)
         self._journal = journal
 
-    def write(self, part: Part, letters: Sequence[Letter], next_offset: int, leader_epoch: int = -1) -> None:
+    def write(self, part: DlqPartition, letters: Sequence[Letter], next_offset: int, leader_epoch: int = -1) -> None:
         """See `LetterIndex`."""
         super().write(part, letters, next_offset, leader_epoch)
         for letter in letters:

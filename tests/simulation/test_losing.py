@@ -16,7 +16,7 @@ from braid.kernel.ports import BatchHead, KafkaAdmin, TopicPartition
 from braid.kernel.resumptions import Resumption
 from services.assigner.model import generations
 from services.registry.kafka import drain, log_cuts
-from services.registry.kafka.drain import Held
+from services.registry.kafka.drain import HeldStep
 from services.registry.model.channels import Channel
 from services.registry.model.own_records import OwnRecords
 from tests.simulation.losing_plans import CUTS, REASSIGNMENTS, everything, losing
@@ -125,7 +125,7 @@ def _any_log(self: MemoryFetcher, partition: TopicPartition, log: Log, position:
     """Goes on at a position whatever lies below it."""
 
 
-async def _see_nothing_cut(admin: object, channel: Channel) -> Held | None:
+async def _see_nothing_cut(admin: object, channel: Channel) -> HeldStep | None:
     """Seals at once: its canary may come to lie where a lost record lay."""
     return None
 

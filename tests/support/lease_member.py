@@ -11,7 +11,7 @@ from pathlib import Path
 
 from braid.api.assigner.v1 import group_pb2, join_pb2
 from braid.client.membership.lease_session import LeaseSession
-from braid.client.records.delivery import Held
+from braid.client.records.delivery import OwnedLease
 from braid.host.system import system_host
 from braid.kernel.errors import BraidError
 from braid.kernel.ports import Generation, Host
@@ -27,7 +27,7 @@ class Log:
         self._file = path.open("a", buffering=1)
         self.session: LeaseSession | None = None
 
-    def granted(self, leases: Sequence[Held]) -> None:
+    def granted(self, leases: Sequence[OwnedLease]) -> None:
         """See `LeaseListener`."""
         for held in leases:
             self._write("granted", held)
@@ -35,13 +35,13 @@ class Log:
     def lent(self, cluster: str, generation: Generation) -> None:
         """See `LeaseListener`."""
 
-    def revoked(self, lease: Held, deadline_seconds: float) -> None:
+    def revoked(self, lease: OwnedLease, deadline_seconds: float) -> None:
         """See `LeaseListener`."""
         self._write("released", lease)
         assert self.session is not None
         self._host.tasks.spawn(self.session.release(lease.id, lease.epoch), "release")
 
-    def lost(self, leases: Sequence[Held]) -> None:
+    def lost(self, leases: Sequence[OwnedLease]) -> None:
         """See `LeaseListener`."""
         for held in leases:
             self._write("lost", held)
@@ -60,7 +60,7 @@ class Log:
         """See `LeaseListener`."""
         sys.exit(str(error))
 
-    def _write(self, what: str, held: Held) -> None:
+    def _write(self, what: str, held: OwnedLease) -> None:
         line = {"at": self._host.clock.elapsed(), "what": what, "lease": str(held.id), "epoch": held.epoch}
         self._file.write(json.dumps(line) + "\n")
 

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field, replace
 from braid.api.assigner.v1 import group_pb2, join_pb2
 from braid.client.membership.heartbeats import Heartbeats
 from braid.client.membership.lease_session import CAPABILITIES, LeaseSession
-from braid.client.records.delivery import Held
+from braid.client.records.delivery import OwnedLease
 from braid.host.system import system_host
 from braid.kernel.errors import BraidError
 from braid.kernel.ports import Generation, Host
@@ -55,19 +55,19 @@ class Member:
         self._host = host
         self._counts = counts
 
-    def granted(self, leases: Sequence[Held]) -> None:
+    def granted(self, leases: Sequence[OwnedLease]) -> None:
         """See `LeaseListener`."""
         self._counts.granted += len(leases)
 
     def lent(self, cluster: str, generation: Generation) -> None:
         """See `LeaseListener`."""
 
-    def revoked(self, lease: Held, deadline_seconds: float) -> None:
+    def revoked(self, lease: OwnedLease, deadline_seconds: float) -> None:
         """See `LeaseListener`."""
         assert self.session is not None
         self._host.tasks.spawn(self.session.release(lease.id, lease.epoch), "release")
 
-    def lost(self, leases: Sequence[Held]) -> None:
+    def lost(self, leases: Sequence[OwnedLease]) -> None:
         """See `LeaseListener`."""
         self._counts.lost += len(leases)
 

@@ -8,7 +8,7 @@ from braid.client.records.braid_headers import ID_HEADER, ingestion_time
 from braid.kernel.ports import KafkaRecord
 
 
-class Place(NamedTuple):
+class RecordPlace(NamedTuple):
     """Where a record lies."""
 
     stream: str
@@ -18,7 +18,7 @@ class Place(NamedTuple):
     partition: int
 
 
-def record_document(place: Place, record: KafkaRecord) -> Document:
+def record_document(place: RecordPlace, record: KafkaRecord) -> Document:
     """A record as `-o json` prints it. Of headers with one name the last is shown."""
     headers = dict(record.headers)
     identity = headers.get(ID_HEADER)

@@ -15,7 +15,7 @@ from braid.cli.core.documents import Document
 from braid.cli.core.limits import CLI_READ_SECONDS
 from braid.cli.core.lists import all_channels, all_clusters, all_groups
 from braid.cli.core.output import API_VERSION, Column, Columns, Format, Item, render, render_line
-from braid.cli.core.record_documents import Place, record_document
+from braid.cli.core.record_documents import RecordPlace, record_document
 from braid.cli.core.session import Session, missing
 from braid.cli.resources.lag import list_lag
 from braid.client.reading.range_reader import RangeReader
@@ -204,7 +204,7 @@ async def _read(session: Session, reader: RangeReader, each: Rejected) -> AsyncG
 def _print(session: Session, each: Rejected, record: KafkaRecord, format: Format) -> None:
     if format is Format.JSON:
         channel = each.lease.channel
-        place = Place(channel.stream, channel.lane, each.cluster, each.at.topic, each.at.partition)
+        place = RecordPlace(channel.stream, channel.lane, each.cluster, each.at.topic, each.at.partition)
         session.terminal.print(render_line({"group": each.group, **record_document(place, record)}))
     else:
         session.terminal.print_bytes(record.value or b"")

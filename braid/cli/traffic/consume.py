@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from braid.cli.core.documents import Document
 from braid.cli.core.lists import all_streams
 from braid.cli.core.output import Format, render_line
-from braid.cli.core.record_documents import Place, record_document
+from braid.cli.core.record_documents import RecordPlace, record_document
 from braid.cli.core.session import Session, missing
 from braid.client.reading.stream_reader import Reader
 from braid.kernel.errors import NotFound
@@ -94,7 +94,7 @@ async def _by_group(session: Session, wanted: Wanted) -> AsyncIterator[Take]:
         record = await consumer.take(timeout_seconds)
         if record is None:
             return None
-        place = Place(record.stream, record.lane, record.cluster, record.topic, record.partition)
+        place = RecordPlace(record.stream, record.lane, record.cluster, record.topic, record.partition)
         return Shown(record.value, record_document(place, record.raw), record.ack)
 
     async with contextlib.AsyncExitStack() as stack:
@@ -122,7 +122,7 @@ async def _by_reader(session: Session, wanted: Wanted) -> AsyncIterator[Take]:
         if seen is None:
             _tell_unreachable(session, reader, told)
             return None
-        place = Place(seen.stream, seen.lane, seen.cluster, seen.topic, seen.partition)
+        place = RecordPlace(seen.stream, seen.lane, seen.cluster, seen.topic, seen.partition)
         return Shown(seen.record.value, record_document(place, seen.record), lambda: None)
 
     async with contextlib.AsyncExitStack() as stack:

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from braid.client.delivery.partition_work import PartitionWork
-from braid.kernel.cursors import Part, joined
+from braid.kernel.cursors import CursorPart, joined
 from braid.kernel.ports import Fingerprint
 from braid.kernel.progress_fields import EnvelopeFields
 
@@ -16,7 +16,7 @@ def newest_epoch(work: PartitionWork) -> int:
 def claims_of(work: PartitionWork, *, detached: bool) -> EnvelopeFields:
     """Progress of all cursors."""
     epoch = newest_epoch(work)
-    parts = [Part(each.start, each.until, _of_one(each, epoch, detached)) for each in work.cursors]
+    parts = [CursorPart(each.start, each.until, _of_one(each, epoch, detached)) for each in work.cursors]
     return joined(parts, work.backlog_permille)
 
 

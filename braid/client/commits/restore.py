@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from braid.kernel.commit_epochs import newest_epoch
-from braid.kernel.cursors import Part, backlog_permille, divided, tracker
+from braid.kernel.cursors import CursorPart, backlog_permille, divided, tracker
 from braid.kernel.envelope import Decoded, Kind, decode
 from braid.kernel.envelope_fit import cut
 from braid.kernel.errors import NotFound
@@ -126,7 +126,7 @@ async def restore(
     if fields.spill is not None and spilled is not None:
         found = await spilled(fields)
         fields = _beside(seen, found, findings)
-    parts = divided(fields, seen.log_end) if divide else [Part(0, None, fields)]
+    parts = divided(fields, seen.log_end) if divide else [CursorPart(0, None, fields)]
     trackers = [tracker(part) for part in parts]
     for part, progress in zip(parts, trackers, strict=True):
         end = seen.start if part.until is None else min(seen.start, part.until)

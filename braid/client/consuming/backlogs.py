@@ -17,7 +17,7 @@ from braid.client.delivery.cursors import undone_below
 from braid.client.delivery.memory_bound import MemoryBound
 from braid.client.delivery.partition_work import PartitionWork
 from braid.client.delivery.ready_queue import ReadyQueue
-from braid.client.records.delivery import Held
+from braid.client.records.delivery import OwnedLease
 from braid.kernel.errors import BraidError
 from braid.kernel.ids import LeaseId
 from braid.kernel.limits.client import BACKLOG_PERMILLE_DEFAULT, FETCH_RECORDS_MAX, SPLIT_RECORDS_MIN
@@ -63,7 +63,7 @@ class Backlogs:
     def __init__(
         self,
         works: MutableMapping[LeaseId, PartitionWork],
-        make: Callable[[Held, ClusterWork, int], PartitionWork],
+        make: Callable[[OwnedLease, ClusterWork, int], PartitionWork],
         ready: ReadyQueue,
         memory: MemoryBound,
         *,

@@ -31,7 +31,7 @@ from braid.client.consuming.explain import (
 from braid.client.consuming.leases import LeaseWorks, OpenLeases
 from braid.client.delivery.dead_letter_limit import Brakes
 from braid.client.delivery.fetch_pauses import FetchPauses
-from braid.client.delivery.handler_lanes import Place
+from braid.client.delivery.handler_lanes import HandlerPlace
 from braid.client.delivery.lane_states import Hold, LaneStates
 from braid.client.delivery.memory_bound import MemoryBound
 from braid.client.delivery.partition_work import PartitionWork
@@ -184,7 +184,7 @@ class Consumer:
         """
         from braid.client.records.batch import Batch, ThreadBatch  # pyarrow is loaded by who wants columns
 
-        async def take(place: Place) -> Batch | None:
+        async def take(place: HandlerPlace) -> Batch | None:
             taken = await place.take_slice(max_records)
             return None if taken is None else Batch(taken)
 
@@ -192,7 +192,10 @@ class Consumer:
         await self._handle(lambda place: Supply(lambda: None, partial(take, place)), handler, ThreadBatch)
 
     async def _handle(
-        self, supply: Callable[[Place], Supply[X]], handler: Callable[[X], object], for_thread: Callable[[X, Tell], X]
+        self,
+        supply: Callable[[HandlerPlace], Supply[X]],
+        handler: Callable[[X], object],
+        for_thread: Callable[[X, Tell], X],
     ) -> None:
         threads = open_threads(self._host.tasks, handler, self._settings.handlers)
         call = handler if threads is None else InThreads(handler, for_thread, threads)

@@ -20,7 +20,7 @@ from braid.client.delivery.partition_work import PartitionWork
 from braid.client.delivery.stages import Stage
 from braid.client.handling.runners import Runners
 from braid.client.membership.lease_session import LeaseKeeper, LeaseListener
-from braid.client.records.delivery import Held
+from braid.client.records.delivery import OwnedLease
 from braid.client.telemetry.consumer_observer import observer
 from braid.client.telemetry.zone_bytes import FETCHED, tally
 from braid.kernel.errors import BraidError, ClusterUnavailable, NotFound
@@ -99,7 +99,7 @@ class LeaseWorks:
 
     # --- leases come and go (called by the session)
 
-    def granted(self, leases: Sequence[Held]) -> None:
+    def granted(self, leases: Sequence[OwnedLease]) -> None:
         """Begins work on each. What was granted before the assigner heard of our leaving goes back with the leave."""
         if self._background.closed:
             return
@@ -115,14 +115,14 @@ class LeaseWorks:
         if cluster in self.clusters:
             self.clusters[cluster].committer.lend(generation)
 
-    def revoked(self, lease: Held, deadline_seconds: float) -> None:
+    def revoked(self, lease: OwnedLease, deadline_seconds: float) -> None:
         """Drains, commits and gives back."""
         work = self._works.get(lease.id)
         if work is not None and work.lease.epoch == lease.epoch:
             self._background.beside(lambda: self._hand_back(work, deadline_seconds), f"hand-back-{lease.id}")
         _tell(self._settings.on_revoked, [lease])
 
-    def lost(self, leases: Sequence[Held]) -> None:
+    def lost(self, leases: Sequence[OwnedLease]) -> None:
         """Drops the work; whatever is handled still is the next holder's too."""
         for held in leases:
             work = self._works.get(held.id)
@@ -190,7 +190,7 @@ class LeaseWorks:
         if not self._background.closed:
             self._background.beside(lambda: self.session.divided(self._backlogs.told()), "split-leases")
 
-    def _begin(self, held: Held) -> None:
+    def _begin(self, held: OwnedLease) -> None:
         earlier = self._works.get(held.id)
         if earlier is not None:
             self._end(earlier)
@@ -198,7 +198,7 @@ class LeaseWorks:
         work = self._works[held.id] = self._work(held, cluster, 0)
         self._background.beside(lambda: self._restore(work, cluster), f"restore-{held.id}")
 
-    def _work(self, held: Held, cluster: ClusterWork, start: int) -> PartitionWork:
+    def _work(self, held: OwnedLease, cluster: ClusterWork, start: int) -> PartitionWork:
         return PartitionWork(
             held,
             group=self._settings.group,
@@ -230,7 +230,7 @@ class LeaseWorks:
                     cluster.add(work)
                     await self._tell_found(work.lease, restored)
 
-    async def _tell_found(self, lease: Held, restored: Restored) -> None:
+    async def _tell_found(self, lease: OwnedLease, restored: Restored) -> None:
         """What was not as committed is an event of the group."""
         if restored.findings:
             told = join_pb2.RestoreFindings(lease=str(lease.id), epoch=lease.epoch)
@@ -289,7 +289,7 @@ class LeaseWorks:
         cluster = self.clusters.get(name)
         return "" if cluster is None else cluster.cluster_id
 
-    def _cluster(self, held: Held) -> ClusterWork:
+    def _cluster(self, held: OwnedLease) -> ClusterWork:
         name = held.cluster.name
         if name not in self.clusters:
             cluster = self._kafka.cluster(held.cluster.bootstrap, held.cluster.security_profile)
@@ -344,7 +344,7 @@ class LeaseWorks:
         return heartbeat
 
 
-def _tell(callback: Callable[[list[str]], None] | None, leases: Sequence[Held]) -> None:
+def _tell(callback: Callable[[list[str]], None] | None, leases: Sequence[OwnedLease]) -> None:
     """Calls an application's callback; what it raises is its own affair, not the session's."""
     if callback is None or not leases:
         return

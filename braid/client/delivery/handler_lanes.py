@@ -58,7 +58,7 @@ def own_roles(handlers: Mapping[str, int]) -> Sequence[Role]:
     return [Role(lane, helps=False) for lane, count in handlers.items() for _ in range(count)]
 
 
-class Place:
+class HandlerPlace:
     """Where one handler takes what it handles."""
 
     __slots__ = ("_ready", "_run", "helps", "lane")

@@ -14,7 +14,7 @@ from braid.client.delivery.key_order import KeyOrder
 from braid.client.delivery.memory_bound import LaneMemory
 from braid.client.delivery.ready_queue import ReadyQueue
 from braid.client.delivery.stages import Settling, Stage
-from braid.client.records.delivery import Failed, Held
+from braid.client.records.delivery import Failed, OwnedLease
 from braid.client.records.intake_filter import IntakeFilter
 from braid.client.records.record import QuarantinedBatch, Record, Row, missing
 from braid.client.records.slices import Slice, below, in_order, slice_of_rows
@@ -37,7 +37,7 @@ class PartitionWork:
 
     def __init__(
         self,
-        lease: Held,
+        lease: OwnedLease,
         *,
         group: str,
         ready: ReadyQueue,

@@ -17,7 +17,7 @@ from operator import attrgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol, cast
 
-from braid.client.delivery.handler_lanes import Place, own_roles, roles
+from braid.client.delivery.handler_lanes import HandlerPlace, own_roles, roles
 from braid.client.delivery.streak import Streak
 from braid.client.records.record import Record, Row
 from braid.client.records.slices import Slice, slice_of_rows
@@ -62,7 +62,7 @@ class ReadyQueue:
         self._paused: frozenset[str] = frozenset()  # their queues: that of each lane, and that of its backlog
         self.takers: deque[asyncio.Future[None]] = deque()  # who waits for a record of any lane
         self._keepers: dict[str, deque[asyncio.Future[None]]] = {}  # by lane, who waits for one of that alone
-        self._handlers: list[tuple[list[Place], Mapping[str, int]]] = []  # with what each lane has for itself
+        self._handlers: list[tuple[list[HandlerPlace], Mapping[str, int]]] = []  # with what each lane has for itself
         self._divided = False  # whether handlers have lanes of their own
         self._error: BaseException | None = None
         self._closed = False
@@ -82,9 +82,9 @@ class ReadyQueue:
             self._divide_handlers()
 
     @contextmanager
-    def places(self, count: int, by_lane: Mapping[str, int] = MappingProxyType({})) -> Iterator[Sequence[Place]]:
+    def places(self, count: int, by_lane: Mapping[str, int] = MappingProxyType({})) -> Iterator[Sequence[HandlerPlace]]:
         """For so many handlers; `by_lane` says how many each lane has for itself, if they are not shared."""
-        made = [Place(self) for _ in range(count)]
+        made = [HandlerPlace(self) for _ in range(count)]
         for lane in by_lane:
             self.open(lane)
         self._handlers.append((made, by_lane))
@@ -202,7 +202,7 @@ class ReadyQueue:
         if self._queues.get(name):
             self._wake(name)
 
-    def take_nowait(self, place: Place | None = None) -> Record | None:
+    def take_nowait(self, place: HandlerPlace | None = None) -> Record | None:
         """The next record whose lease still works, or None. Dropped ones on the way give their bytes back."""
         if self.run and (place is None or place.helps or self.runs(place.lane)):
             return self.run.popleft()
@@ -285,7 +285,7 @@ class ReadyQueue:
         """Whether the run is of this lane, or of its backlog."""
         return self._run_work is not None and self._run_work.lease.id.channel.lane == lane
 
-    def take_slice_nowait(self, max_records: int, place: Place | None = None) -> "Slice[PartitionWork] | None":
+    def take_slice_nowait(self, max_records: int, place: HandlerPlace | None = None) -> "Slice[PartitionWork] | None":
         """As `take_nowait`, as many records of one partition as wait together."""
         self.recall()
         while (queue := self._next_queue(place)) is not None:
@@ -305,7 +305,7 @@ class ReadyQueue:
             return taken
         return None
 
-    def take_quickly(self, place: Place) -> Record | None:
+    def take_quickly(self, place: HandlerPlace) -> Record | None:
         """As `take_nowait`, or None when `take` has to see to it: now and then everything else needs a turn."""
         if self._error is not None or self._streak.must_end():
             return None
@@ -314,7 +314,7 @@ class ReadyQueue:
             return self._take_one(queue, queue[0])  # None: `take` goes on
         return self.take_nowait(place)
 
-    async def take(self, place: Place | None = None) -> Record | None:
+    async def take(self, place: HandlerPlace | None = None) -> Record | None:
         """The next record, waiting for one; None once closed and empty. Raises what `fail` was given."""
         while await self._may_take():
             record = self.take_nowait(place)
@@ -323,7 +323,7 @@ class ReadyQueue:
             await self._wait(place)
         return None
 
-    async def take_slice(self, max_records: int, place: Place | None = None) -> "Slice[PartitionWork] | None":
+    async def take_slice(self, max_records: int, place: HandlerPlace | None = None) -> "Slice[PartitionWork] | None":
         """As `take`, as many records of one partition as wait together."""
         while await self._may_take():
             taken = self.take_slice_nowait(max_records, place)
@@ -391,7 +391,7 @@ class ReadyQueue:
             raise self._error
         return True
 
-    async def _wait(self, place: Place | None) -> None:
+    async def _wait(self, place: HandlerPlace | None) -> None:
         for work in list(self.keeping):  # nobody knows when the next acknowledgement comes
             work.note_acked()
         takers = self.takers
@@ -413,7 +413,7 @@ class ReadyQueue:
                 takers.remove(taker)
             raise
 
-    def _next_queue(self, place: Place | None) -> "deque[Slice[PartitionWork]] | None":
+    def _next_queue(self, place: HandlerPlace | None) -> "deque[Slice[PartitionWork]] | None":
         """The queue to take from: of the lane the place is for, else the one whose turn it is."""
         name = None
         if place is not None and place.lane:

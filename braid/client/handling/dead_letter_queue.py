@@ -21,7 +21,7 @@ from braid.kernel.ports import Clock
 _log = logging.getLogger("braid.consumer")
 
 
-class Letter(NamedTuple):
+class DeadLetter(NamedTuple):
     """A record that was given up.
 
     Attributes:
@@ -36,7 +36,7 @@ class Letter(NamedTuple):
 class _Sent(NamedTuple):
     """A letter on its way, and when it was sent (`Clock.elapsed`)."""
 
-    letter: Letter
+    letter: DeadLetter
     at: float
 
 
@@ -47,8 +47,8 @@ class DeadLetterQueue:
         self,
         stream: str,
         clock: Clock,
-        copy: Callable[[Letter], Coroutine[None, None, BraidError | None]],
-        drop: Callable[[Letter], None],
+        copy: Callable[[DeadLetter], Coroutine[None, None, BraidError | None]],
+        drop: Callable[[DeadLetter], None],
     ) -> None:
         """`copy` sends a letter and sees to its record, or says why it is to be tried again.
 
@@ -58,7 +58,7 @@ class DeadLetterQueue:
         self._clock = clock
         self._copy = copy
         self._drop = drop
-        self._waiting: deque[Letter] = deque()
+        self._waiting: deque[DeadLetter] = deque()
         self._sending: dict[asyncio.Task[BraidError | None], _Sent] = {}
         self._trouble = ""  # the last failure, until one is written
         self._room = 1
@@ -67,7 +67,7 @@ class DeadLetterQueue:
         self._stirred = asyncio.Event()
         self._looked_at = clock.elapsed()
 
-    def put(self, letter: Letter) -> None:
+    def put(self, letter: DeadLetter) -> None:
         """One more, behind the others."""
         self._waiting.append(letter)
         self._stirred.set()
@@ -114,7 +114,7 @@ class DeadLetterQueue:
             else:
                 self._waiting.append(letter)
 
-    def _send(self, letter: Letter) -> None:
+    def _send(self, letter: DeadLetter) -> None:
         task = asyncio.get_running_loop().create_task(self._copy(letter), context=letter.context)
         self._sending[task] = _Sent(letter, self._clock.elapsed())
         task.add_done_callback(self._ended)

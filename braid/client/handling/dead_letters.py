@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from contextvars import copy_context
 from functools import partial
 
-from braid.client.handling.dead_letter_queue import DeadLetterQueue, Letter
+from braid.client.handling.dead_letter_queue import DeadLetter, DeadLetterQueue
 from braid.client.producing.outbox import record_bytes
 from braid.client.producing.producer import Producer
 from braid.client.records.braid_headers import ID_HEADER, INGESTED_HEADER, REPLAY_GROUP_HEADER
@@ -76,7 +76,7 @@ class DeadLetters:
             self._queues[stream] = DeadLetterQueue(stream, self._host.clock, self._copy, self._copied)
             self._beside(partial(self._run, stream), f"dead-letters-{stream}")
         self._note(record, 1)
-        self._queues[stream].put(Letter(record, headers, copy_context()))
+        self._queues[stream].put(DeadLetter(record, headers, copy_context()))
 
     def trouble(self, stream: str) -> str:
         """Why no dead letter of a stream can be written now; empty when nothing is known against it."""
@@ -88,7 +88,7 @@ class DeadLetters:
         finally:
             del self._queues[stream]
 
-    async def _copy(self, letter: Letter) -> BraidError | None:
+    async def _copy(self, letter: DeadLetter) -> BraidError | None:
         """Sends a letter and settles its record; or returns why it is to be tried again."""
         record = letter.record
         try:
@@ -104,7 +104,7 @@ class DeadLetters:
             self._copied(letter)
         return None
 
-    def _copied(self, letter: Letter) -> None:
+    def _copied(self, letter: DeadLetter) -> None:
         self._note(letter.record, -1)
         letter.record.work.copied(letter.record)
 

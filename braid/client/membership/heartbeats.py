@@ -33,7 +33,7 @@ from braid.kernel.ports import DuplexCall, Host, Task
 from braid.rpc.mesh_client import ServiceClient
 
 
-class Batch(NamedTuple):
+class BeatMessage(NamedTuple):
     """Heartbeats sent in one message, which is not answered yet."""
 
     sent_at: float
@@ -54,7 +54,7 @@ class Heartbeats:
         self._assigner = assigner
         self._seats: set[Seat] = set()
         self._carried: dict[Seat, None] = {}  # in the order in which they came
-        self._unanswered: dict[int, Batch] = {}
+        self._unanswered: dict[int, BeatMessage] = {}
         self._stuck = asyncio.Event()
         self._opened = asyncio.Event()
         self._running: Task | None = None
@@ -174,7 +174,7 @@ class Heartbeats:
                     request.sequence = sequence
                     for seat in seats:
                         seat.due = sent_at + seat.every_seconds
-                    self._unanswered[sequence] = Batch(sent_at, seats)
+                    self._unanswered[sequence] = BeatMessage(sent_at, seats)
                     async with asyncio.timeout(BEAT_SILENCE_SECONDS):
                         await call.send(request)
                 await self._host.clock.sleep(beat_seconds)
@@ -199,7 +199,7 @@ class Heartbeats:
             if batch is not None:
                 self._answered(batch, frozenset(response.unheard))
 
-    def _answered(self, batch: Batch, unheard: frozenset[int]) -> None:
+    def _answered(self, batch: BeatMessage, unheard: frozenset[int]) -> None:
         """Each member's deadline counts from when the batch was sent, unless it is named as not heard."""
         for seat in batch.seats:
             if seat.ticket in unheard:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from braid.api.assigner.v1 import join_pb2 as wire
-from braid.client.records.delivery import Held
+from braid.client.records.delivery import OwnedLease
 from braid.kernel.errors import BraidError
 from braid.kernel.ports import Generation
 
@@ -12,7 +12,7 @@ from braid.kernel.ports import Generation
 class LeaseListener(Protocol):
     """Does the work that leases allow. Calls come in order, from one task."""
 
-    def granted(self, leases: Sequence[Held]) -> None:
+    def granted(self, leases: Sequence[OwnedLease]) -> None:
         """These are ours from now on."""
         ...
 
@@ -20,11 +20,11 @@ class LeaseListener(Protocol):
         """From now on commits on the cluster carry this, for the leases held there at this moment and later."""
         ...
 
-    def revoked(self, lease: Held, deadline_seconds: float) -> None:
+    def revoked(self, lease: OwnedLease, deadline_seconds: float) -> None:
         """Asked back: drain, commit for the last time, then call `LeaseSession.release`."""
         ...
 
-    def lost(self, leases: Sequence[Held]) -> None:
+    def lost(self, leases: Sequence[OwnedLease]) -> None:
         """No longer ours: drop them without another commit."""
         ...
 

@@ -16,7 +16,7 @@ from braid.api.assigner.v1 import join_pb2 as wire
 from braid.client.membership.heartbeats import Heartbeats, Seat
 from braid.client.membership.hello import greeting, strays, welcome
 from braid.client.membership.lease_protocol import LeaseListener as LeaseListener
-from braid.client.records.delivery import Held as Held
+from braid.client.records.delivery import OwnedLease as Held
 from braid.client.session_errors import is_final, is_strange
 from braid.client.tasks import hanging_up, happens, race, within
 from braid.kernel.errors import BraidError, Unavailable

@@ -20,7 +20,7 @@ from braid.client.delivery.ready_queue import ReadyQueue
 from braid.client.delivery.stages import Stage
 from braid.client.mesh import Mesh
 from braid.client.planning.planner_cluster import PlannerCluster
-from braid.client.records.delivery import Held
+from braid.client.records.delivery import OwnedLease
 from braid.client.tasks import Run, watched
 from braid.kernel.errors import BraidError, ClusterUnavailable, NotFound, OffsetOutOfRange, Unavailable
 from braid.kernel.ids import LeaseId
@@ -116,7 +116,7 @@ class PlannerSession:
             )
 
     @property
-    def held(self) -> Sequence[Held]:
+    def held(self) -> Sequence[OwnedLease]:
         """The leases it holds now."""
         return [work.lease for work in self._works.values()]
 
@@ -273,7 +273,7 @@ class PlannerSession:
 
     # --- `LeaseListener`
 
-    def granted(self, leases: Sequence[Held]) -> None:
+    def granted(self, leases: Sequence[OwnedLease]) -> None:
         """Begins work on each."""
         if self._closing:
             return
@@ -288,13 +288,13 @@ class PlannerSession:
         if cluster in self._clusters:
             self._clusters[cluster].committer.lend(generation)
 
-    def revoked(self, lease: Held, deadline_seconds: float) -> None:
+    def revoked(self, lease: OwnedLease, deadline_seconds: float) -> None:
         """Waits for the range that is out, then gives the lease back."""
         work = self._works.get(lease.id)
         if work is not None and work.lease.epoch == lease.epoch:
             self._beside(lambda: self._hand_back(work, deadline_seconds), f"hand-back-{lease.id}")
 
-    def lost(self, leases: Sequence[Held]) -> None:
+    def lost(self, leases: Sequence[OwnedLease]) -> None:
         """Drops the work; a range that is out will be the next holder's too."""
         for held in leases:
             work = self._works.get(held.id)
@@ -322,7 +322,7 @@ class PlannerSession:
 
     # --- work on one lease
 
-    def _begin(self, held: Held) -> None:
+    def _begin(self, held: OwnedLease) -> None:
         earlier = self._works.get(held.id)
         if earlier is not None:
             self._end(earlier)
@@ -391,7 +391,7 @@ class PlannerSession:
         if lease in self._out and self._out[lease].work is work:
             del self._out[lease]
 
-    def _cluster(self, held: Held) -> PlannerCluster:
+    def _cluster(self, held: OwnedLease) -> PlannerCluster:
         name = held.cluster.name
         if name not in self._clusters:
             self._clusters[name] = PlannerCluster(

@@ -9,7 +9,7 @@ from braid.client.handling.dead_letters import DeadLetters
 from braid.client.mesh import Mesh
 from braid.client.producing.routes import cluster_address
 from braid.client.producing.settings import ProducerSettings
-from braid.client.records.delivery import Held
+from braid.client.records.delivery import OwnedLease
 from braid.client.records.record import Record
 from braid.client.tasks import Run, watched
 from braid.kernel.errors import BraidError, Unavailable
@@ -62,7 +62,7 @@ async def quarantine(
         held=lambda lane, count, size: None,
     )
     letters = _Letters(dead_letters)
-    held = Held(lease, 0, cluster_address(cluster, ""), TopicPartition(topic, lease.partition))
+    held = OwnedLease(lease, 0, cluster_address(cluster, ""), TopicPartition(topic, lease.partition))
     memory = MemoryBound(1, {}).lane(lease.channel.lane)
     work = PartitionWork(held, group=group, ready=ReadyQueue({}), settling=letters, memory=memory, may_start=None)
     work.begin(Progress(batch.first_offset), bytes(16))

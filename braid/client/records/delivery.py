@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from braid.client.records.record import Record
 
 
-class Held(NamedTuple):
+class OwnedLease(NamedTuple):
     """A lease this member owns."""
 
     id: LeaseId
@@ -40,7 +40,7 @@ class Delivery(Protocol):
     """Work on one lease under one epoch, as records, batches and those who handle them see it."""
 
     @property
-    def lease(self) -> Held:
+    def lease(self) -> OwnedLease:
         """What it is work on."""
         ...
 

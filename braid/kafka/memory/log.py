@@ -37,7 +37,7 @@ class NewRecord(NamedTuple):
         return _RECORD_OVERHEAD_BYTES + len(self.key or b"") + len(self.value or b"") + headers
 
 
-class Batch(NamedTuple):
+class LogBatch(NamedTuple):
     """What one append wrote."""
 
     base: int
@@ -66,7 +66,7 @@ class Log:
     start: int = 0
     end: int = 0
     uncopied: int = 0
-    batches: list[Batch] = field(default_factory=list)
+    batches: list[LogBatch] = field(default_factory=list)
     # Last sequence and base offset by producer: a batch sent again is answered, not written again.
     producers: dict[int, tuple[int, int]] = field(default_factory=dict)
     damaged: dict[int, str] = field(default_factory=dict)  # by base offset of the batch, what is wrong with it
@@ -89,7 +89,7 @@ class Log:
         crc = zlib.crc32(repr(records).encode())
         if not self.epochs or self.epochs[-1][0] < leader_epoch:
             self.epochs.append((leader_epoch, self.end))
-        self.batches.append(Batch(self.end, leader_epoch, crc, records, producer, sequence))
+        self.batches.append(LogBatch(self.end, leader_epoch, crc, records, producer, sequence))
         self.end += len(records)
         self.size += sum(record.size() for record in new)
         return self.batches[-1].base
@@ -127,13 +127,13 @@ class Log:
         """The batch that holds an offset cannot be decoded any more."""
         self.damaged[self.batches[self._index(offset)].base] = why
 
-    def _told(self, batch: Batch, records: Sequence[MemoryRecord]) -> DamagedBatch:
+    def _told(self, batch: LogBatch, records: Sequence[MemoryRecord]) -> DamagedBatch:
         size = sum(_RECORD_OVERHEAD_BYTES + len(record.value or b"") for record in batch.records)
         first, last = records[0].offset, records[-1]
         raw = b"".join(record.value or b"" for record in batch.records).ljust(size, b"\0")  # as if they lay so
         return DamagedBatch(first, last.offset, self.damaged[batch.base], 0, size, last.timestamp, raw)
 
-    def batch_of(self, offset: int) -> Batch | None:
+    def batch_of(self, offset: int) -> LogBatch | None:
         """The batch that holds an offset, while it is in the log."""
         if not self.start <= offset < self.end:
             return None

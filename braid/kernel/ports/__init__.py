@@ -66,8 +66,8 @@ from braid.kernel.ports.rpc import (
 )
 from braid.kernel.ports.store import (
     Appended,
-    Batch,
     Endpoint,
+    EventBatch,
     EventStore,
     Fence,
     HistoryId,
@@ -83,7 +83,6 @@ __all__ = [
     "Appended",
     "ArchiveStore",
     "ArchivedObject",
-    "Batch",
     "BatchHead",
     "BrokerDescription",
     "CallOptions",
@@ -97,6 +96,7 @@ __all__ = [
     "DuplexHandler",
     "DuplexServing",
     "Endpoint",
+    "EventBatch",
     "EventStore",
     "Fence",
     "FetchLane",

@@ -60,7 +60,7 @@ class Appended:
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class EventBatch:
     """What one append wrote, as a watch delivers it: events with sequences `first`, `first + 1`, …"""
 
     history: HistoryId
@@ -141,7 +141,7 @@ class EventStore(Protocol):
         """
         ...
 
-    def watch(self, service: str, after_revision: int) -> AsyncIterator[Batch]:
+    def watch(self, service: str, after_revision: int) -> AsyncIterator[EventBatch]:
         """Yields every batch of the service appended after a revision, in order, once each, without gaps, forever.
 
         Interrupted connections are resumed inside. Raises (while iterating):

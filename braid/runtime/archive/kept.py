@@ -6,7 +6,7 @@ from braid.archive.names import BaseName, short
 from braid.archive.segment import Segment
 from braid.kernel.errors import ArchiveDamaged, HistoryHole
 from braid.kernel.ports import HistoryId, Loaded, Snapshot
-from braid.runtime.archive.line import Gap, Part
+from braid.runtime.archive.line import Gap, SegmentPart
 from braid.runtime.archive.shelf import Shelf, frame_mark
 
 
@@ -18,7 +18,7 @@ class Kept:
         history: HistoryId,
         loaded: Loaded,
         time_of: Callable[[bytes], int],
-        line: Sequence[Part | Gap],
+        line: Sequence[SegmentPart | Gap],
         shelf: Shelf | None,
     ) -> None:
         """`time_of` reads when an event was decided; `line` is what comes before the store's tail, oldest first."""
@@ -46,13 +46,13 @@ class Kept:
         return [piece for piece in self._line if isinstance(piece, Gap)]
 
     @property
-    def parts(self) -> Sequence[Part]:
+    def parts(self) -> Sequence[SegmentPart]:
         """The archived ranges, oldest first."""
-        return [piece for piece in self._line if isinstance(piece, Part)]
+        return [piece for piece in self._line if isinstance(piece, SegmentPart)]
 
-    async def damaged(self) -> Sequence[tuple[Part, ArchiveDamaged]]:
+    async def damaged(self) -> Sequence[tuple[SegmentPart, ArchiveDamaged]]:
         """Opens every archived part again; returns those that were changed or removed."""
-        found: list[tuple[Part, ArchiveDamaged]] = []
+        found: list[tuple[SegmentPart, ArchiveDamaged]] = []
         for piece in self.parts:
             try:
                 await self._open_again(piece)
@@ -82,7 +82,7 @@ class Kept:
         if count:
             return self.loaded.first + count - 1
         for piece in reversed(self._line):
-            if isinstance(piece, Part) and piece.name.earliest_ms <= at_ms:
+            if isinstance(piece, SegmentPart) and piece.name.earliest_ms <= at_ms:
                 segment = await self._open(piece)
                 count = count_until(segment.times_ms[: piece.last - piece.first + 1], at_ms)
                 if count:
@@ -157,31 +157,31 @@ class Kept:
         if mark is not None and mark.sequence == sequence:
             return mark.link
         for piece in self._line:
-            if isinstance(piece, Part) and piece.first - 1 <= sequence <= piece.last:
+            if isinstance(piece, SegmentPart) and piece.first - 1 <= sequence <= piece.last:
                 try:
                     return (await self._open(piece)).link_at(sequence)
                 except ArchiveDamaged:
                     return None
         return None
 
-    async def _open(self, part: Part) -> Segment:
+    async def _open(self, part: SegmentPart) -> Segment:
         assert self._shelf is not None
         return await self._shelf.open(part.name)
 
-    async def _open_again(self, part: Part) -> Segment:
+    async def _open_again(self, part: SegmentPart) -> Segment:
         assert self._shelf is not None
         return await self._shelf.open_again(part.name)
 
 
-def _is(piece: Part | Gap, name: str) -> bool:
-    return isinstance(piece, Part) and str(piece.name) == name
+def _is(piece: SegmentPart | Gap, name: str) -> bool:
+    return isinstance(piece, SegmentPart) and str(piece.name) == name
 
 
-def _ends(piece: Part | Gap, before: int | None) -> bool:
+def _ends(piece: SegmentPart | Gap, before: int | None) -> bool:
     return before is None or piece.last < before
 
 
-def _damaged(piece: Part | Gap, error: ArchiveDamaged) -> Gap:
+def _damaged(piece: SegmentPart | Gap, error: ArchiveDamaged) -> Gap:
     return Gap(piece.history, piece.first, piece.last, error.message)
 
 

@@ -13,7 +13,7 @@ from braid.kernel.ports import HistoryId, Loaded
 from braid.runtime.archive.shelf import Index, Shelf, frame_mark
 
 
-class Part(NamedTuple):
+class SegmentPart(NamedTuple):
     """Events `name.first` to `last` of a segment; the events after `last`, if any, are in the part that follows."""
 
     name: SegmentName
@@ -50,7 +50,7 @@ class Hole(NamedTuple):
 
 async def trace(
     shelf: Shelf, loaded: Loaded, history: HistoryId, holes: Sequence[Hole], without: SegmentName | None = None
-) -> Sequence[Part | Gap]:
+) -> Sequence[SegmentPart | Gap]:
     """The archived events of a history before the store's own, oldest first, with gaps where events are missing.
 
     Args:
@@ -75,7 +75,7 @@ class _Walk:
         self, shelf: Shelf, history: HistoryId, index: Index, holes: Sequence[Hole], without: SegmentName | None
     ) -> None:
         self.index = index
-        self.found: list[Part | Gap] = []
+        self.found: list[SegmentPart | Gap] = []
         self._shelf = shelf
         self._history = history
         self._holes = {hole.gap.last: hole for hole in holes}
@@ -85,7 +85,7 @@ class _Walk:
         while sequence > 0:
             name = await self._ending(self.index, sequence, link) or await self._at_peers(sequence, link)
             if name is not None:
-                self.found.append(Part(name, sequence))
+                self.found.append(SegmentPart(name, sequence))
                 sequence, link = name.first - 1, name.before
                 continue
             sequence, link = self._over_gap(sequence, link)

@@ -7,7 +7,7 @@ import grpc
 
 from braid.kernel.errors import CorruptHistory, NotFound, OutcomeUnknown, StoreUnavailable
 from braid.kernel.limits.store import ETCD_HEADS_MAX, ETCD_RECONNECT_MS_MIN
-from braid.kernel.ports import Appended, Batch, Endpoint, Fence, HistoryId, Host, Leader, Loaded, Session, Snapshot
+from braid.kernel.ports import Appended, Endpoint, EventBatch, Fence, HistoryId, Host, Leader, Loaded, Session, Snapshot
 from braid.stores.batches import check_append
 from braid.stores.etcd import appending, election, keys, leasing, loading, requests, snapshots, watching
 from braid.stores.etcd.appending import Attempt, Head
@@ -89,7 +89,7 @@ class EtcdStore:
         with settled_by_next_read():
             await snapshots.save(self._client, history, snapshot, fence, self._host.ids.ulid())
 
-    def watch(self, service: str, after_revision: int) -> AsyncIterator[Batch]:
+    def watch(self, service: str, after_revision: int) -> AsyncIterator[EventBatch]:
         """See `EventStore`."""
         return self._watch(watching.Cursor(service, after_revision), self._incarnation)
 
@@ -171,7 +171,7 @@ class EtcdStore:
         self._remember(history, read.head)
         return loaded
 
-    async def _watch(self, cursor: watching.Cursor, incarnation: int) -> AsyncIterator[Batch]:
+    async def _watch(self, cursor: watching.Cursor, incarnation: int) -> AsyncIterator[EventBatch]:
         known = incarnation or await self._patiently(self.incarnation)
         async for batch in watching.watch_batches(self._client, self._host.clock, cursor, known):
             yield batch

@@ -14,7 +14,7 @@ from typing import Final
 
 from braid.kernel.errors import Compacted, StoreUnavailable
 from braid.kernel.limits.store import ETCD_RECONNECT_MS_MIN, ETCD_WATCH_PROGRESS_SECONDS, ETCD_WATCH_SILENCE_SECONDS
-from braid.kernel.ports import Batch, Clock
+from braid.kernel.ports import Clock, EventBatch
 from braid.stores.etcd import keys, requests
 from braid.stores.etcd.client import WATCH, EtcdClient
 from braid.stores.etcd.reading import decode
@@ -57,7 +57,7 @@ class Cursor:
         )
         return [wire.WatchRequest(create_request=request) for request in (histories, incarnation)]
 
-    def accept(self, response: wire.WatchResponse) -> Sequence[Batch]:
+    def accept(self, response: wire.WatchResponse) -> Sequence[EventBatch]:
         """Takes a response and returns what it completes, in order.
 
         Raises:
@@ -100,7 +100,7 @@ def check_incarnation_events(response: wire.WatchResponse) -> None:
         raise Compacted("the store's incarnation was raised", remedy="load again")
 
 
-def read_batches(events: Iterable[wire.Event]) -> Sequence[Batch]:
+def read_batches(events: Iterable[wire.Event]) -> Sequence[EventBatch]:
     """The batches among a watch's events; heads, deletions of folded prefixes and unknown keys are none.
 
     Raises:
@@ -111,7 +111,7 @@ def read_batches(events: Iterable[wire.Event]) -> Sequence[Batch]:
 
 async def watch_batches(
     client: EtcdClient, clock: Clock, cursor: Cursor, known_incarnation: int
-) -> AsyncIterator[Batch]:
+) -> AsyncIterator[EventBatch]:
     """Yields batches from the cursor on, forever, over as many connections as it takes.
 
     Raises:
@@ -172,9 +172,9 @@ def read_incarnation(kv: wire.KeyValue | None) -> int:
     return int(kv.value) if kv else 0
 
 
-def _read_batch(kv: wire.KeyValue) -> Iterator[Batch]:
+def _read_batch(kv: wire.KeyValue) -> Iterator[EventBatch]:
     parsed = keys.parse_history(kv.key)
     if parsed is None or parsed[1] is None:
         return
     batch = decode(stored.StoredBatch, kv.value)
-    yield Batch(parsed[0], batch.first, tuple(batch.events), kv.mod_revision)
+    yield EventBatch(parsed[0], batch.first, tuple(batch.events), kv.mod_revision)

@@ -19,7 +19,7 @@ from braid.kernel.errors import Unavailable
 from braid.kernel.limits.dlq import DLQ_BUSY_SECONDS, DLQ_COUNTS_KEPT
 from services.dlq.index.conditions import ANYTHING, Condition
 from services.dlq.model.events import Position
-from services.dlq.model.letters import Cursor, Letter, Origin, Place
+from services.dlq.model.letters import Cursor, Letter, LetterPlace, Origin
 
 _FORMAT: Final = "4"
 _SCHEMA: Final = """
@@ -56,16 +56,16 @@ _FIRST: Final = f"""(l.identity = '' OR NOT EXISTS ({_EARLIER}) OR l.log <> ''
     AND NOT EXISTS ({_EARLIER} AND e.log = l.log) AND EXISTS ({_EARLIER} AND e.log <> ''))"""
 
 
-class Part(NamedTuple):
+class DlqPartition(NamedTuple):
     """One partition of one dlq channel."""
 
     stream: str
     generation: int
     partition: int
 
-    def place(self, offset: int) -> Place:
+    def place(self, offset: int) -> LetterPlace:
         """The place of an offset in it."""
-        return Place(*self, offset)
+        return LetterPlace(*self, offset)
 
 
 class Reading(NamedTuple):
@@ -86,7 +86,7 @@ class NewestFirst(NamedTuple):
     """A place in the order of listings."""
 
     time_ms: int
-    place: Place
+    place: LetterPlace
 
 
 class Scanned(NamedTuple):
@@ -142,7 +142,7 @@ class LetterIndex:
 
     # --- writing
 
-    def write(self, part: Part, letters: Sequence[Letter], next_offset: int, leader_epoch: int = -1) -> None:
+    def write(self, part: DlqPartition, letters: Sequence[Letter], next_offset: int, leader_epoch: int = -1) -> None:
         """Adds what was read of a partition and moves its position, at once; a row that is there already stays one.
 
         `leader_epoch` is that of the newest leader that wrote it, -1 for unknown. Does nothing for a partition that is
@@ -159,13 +159,13 @@ class LetterIndex:
             if cursor.rowcount:
                 cursor.executemany(_INSERT, rows)
 
-    def begin(self, part: Part, reading: Reading) -> None:
+    def begin(self, part: DlqPartition, reading: Reading) -> None:
         """Reads a partition from a place on; rows from before, of whatever topic, are dropped."""
         with self._changing() as cursor:
             cursor.execute("DELETE FROM letters WHERE stream = ? AND generation = ? AND partition = ?", part)
             cursor.execute("INSERT OR REPLACE INTO positions VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (*part, *reading))
 
-    def trim(self, part: Part, start: int) -> None:
+    def trim(self, part: DlqPartition, start: int) -> None:
         """Drops rows whose copies left the log, which begins at `start`."""
         with self._changing() as cursor:
             cursor.execute(
@@ -181,11 +181,11 @@ class LetterIndex:
 
     # --- reading
 
-    def readings(self) -> Mapping[Part, Reading]:
+    def readings(self) -> Mapping[DlqPartition, Reading]:
         """How far every partition was read."""
         columns = ("stream", "generation", "partition", *Reading._fields)
         rows = self._all(f"SELECT {', '.join(columns)} FROM positions")
-        return {Part(*row[:3]): Reading(*row[3:]) for row in rows}
+        return {DlqPartition(*row[:3]): Reading(*row[3:]) for row in rows}
 
     def positions(self, stream: str) -> Sequence[Position]:
         """How far a stream's partitions were read, sorted."""
@@ -206,7 +206,7 @@ class LetterIndex:
         columns = "l.time_ms, l.stream, l.generation, l.partition, l.offset"
         last = f"SELECT {columns} FROM letters l WHERE {span} ORDER BY {order} LIMIT 1 OFFSET ?"
         found = self._all(last, *arguments, rows - 1)
-        end = NewestFirst(found[0][0], Place(*found[0][1:])) if found else None
+        end = NewestFirst(found[0][0], LetterPlace(*found[0][1:])) if found else None
         down_to, ending = (
             ("", ()) if end is None else (f"AND ({columns}) >= (?, ?, ?, ?, ?)", (end.time_ms, *end.place))
         )
@@ -235,7 +235,7 @@ class LetterIndex:
         found = self._all(query, letter.place.stream, letter.identity, *letter.place.cursor)
         return [EarlierCopy(Cursor(*at), log) for *at, log in found]
 
-    def get(self, place: Place) -> Letter | None:
+    def get(self, place: LetterPlace) -> Letter | None:
         """One letter."""
         query = "SELECT body FROM letters WHERE stream = ? AND generation = ? AND partition = ? AND offset = ?"
         found = self._all(query, *place)
@@ -361,7 +361,7 @@ def _row(letter: Letter) -> tuple[object, ...]:
 def _letter(body: str) -> Letter:
     place, origin, key, headers, *rest = json.loads(body)
     return Letter(
-        place=Place(*place),
+        place=LetterPlace(*place),
         origin=Origin(*origin),
         key=None if key is None else bytes.fromhex(key),
         headers=tuple((name, value) for name, value in headers),

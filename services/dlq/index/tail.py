@@ -28,7 +28,7 @@ from braid.kernel.ports import (
     Task,
     TopicPartition,
 )
-from services.dlq.index.letter_index import LetterIndex, Part, Reading
+from services.dlq.index.letter_index import DlqPartition, LetterIndex, Reading
 from services.dlq.model.channels import ChannelView, ClusterPlace, DlqChannel
 from services.dlq.model.events import Position
 from services.dlq.model.letters import damaged_letter, read_letter
@@ -77,7 +77,8 @@ class Tail:
             return False
         positions = {part: at for each in self._clusters.values() for part, at in each.parts().items()}
         return all(
-            view.gone(stream, generation) or positions.get(Part(stream, generation, partition), 0) >= next_offset
+            view.gone(stream, generation)
+            or positions.get(DlqPartition(stream, generation, partition), 0) >= next_offset
             for generation, partition, next_offset in through
         )
 
@@ -176,7 +177,7 @@ class ClusterTail:
         """Streams of which it reads channels."""
         return {channel.stream for channel in self._channels.values()}
 
-    def parts(self) -> Mapping[Part, int]:
+    def parts(self) -> Mapping[DlqPartition, int]:
         """How far the index is, by partition of a channel."""
         return {self._part(place): at for place, at in list(self.positions.items()) if place.topic in self._channels}
 
@@ -326,6 +327,6 @@ class ClusterTail:
         self.positions.pop(place, None)
         self._fetcher.assign(self.positions)
 
-    def _part(self, place: TopicPartition) -> Part:
+    def _part(self, place: TopicPartition) -> DlqPartition:
         channel = self._channels[place.topic]
-        return Part(channel.stream, channel.generation, place.partition)
+        return DlqPartition(channel.stream, channel.generation, place.partition)

@@ -30,7 +30,7 @@ _RENEWED: Final = frozenset({ID_HEADER, INGESTED_HEADER, LANE_HEADER, REPLAYS_HE
 _DIGITS_MAX: Final = 19  # of a number below 2**63
 
 
-class Place(NamedTuple):
+class LetterPlace(NamedTuple):
     """Where a copy lies; it names the letter: `<stream>/<dlq generation>/<partition>/<offset>`."""
 
     stream: str
@@ -47,7 +47,7 @@ class Place(NamedTuple):
         return Cursor(self.generation, self.partition, self.offset)
 
     @classmethod
-    def parse(cls, text: str) -> "Place":
+    def parse(cls, text: str) -> "LetterPlace":
         """Reads a letter's name. Raises `Invalid`."""
         parts = text.split("/")
         numbers = parts[1:]
@@ -103,7 +103,7 @@ class Letter:
         replays: How often it was replayed before it failed again.
     """
 
-    place: Place
+    place: LetterPlace
     cluster: str
     topic: str
     origin: Origin
@@ -178,7 +178,13 @@ def repeats(log: str, earlier: Collection[str]) -> bool:
 
 
 def read_letter(
-    place: Place, cluster: str, topic: str, timestamp_ms: int, key: bytes | None, value: bytes | None, headers: Headers
+    place: LetterPlace,
+    cluster: str,
+    topic: str,
+    timestamp_ms: int,
+    key: bytes | None,
+    value: bytes | None,
+    headers: Headers,
 ) -> Letter:
     """What a record of a dlq lane says of itself. Never fails: hostile headers give an emptier letter."""
     headers = _filled(headers)
@@ -207,7 +213,7 @@ def read_letter(
     )
 
 
-def damaged_letter(place: Place, cluster: str, topic: str, timestamp_ms: int, why: str) -> Letter:
+def damaged_letter(place: LetterPlace, cluster: str, topic: str, timestamp_ms: int, why: str) -> Letter:
     """What stands for copies in a dlq lane that nobody can decode: they are in the log, but not to be had."""
     return read_letter(place, cluster, topic, timestamp_ms, None, None, [("braid-dl-quarantine", why.encode())])
 

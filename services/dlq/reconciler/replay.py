@@ -39,7 +39,7 @@ from services.dlq.index.tail import Tail
 from services.dlq.model.channels import ClusterPlace
 from services.dlq.model.events import Advance, BeginBatch, Command, FailReplay, FinishReplay, ReplaySpec, Skips
 from services.dlq.model.filter import Filter, parse_filter
-from services.dlq.model.letters import Letter, Place, original_headers, replay_headers
+from services.dlq.model.letters import Letter, LetterPlace, original_headers, replay_headers
 from services.dlq.peers import ChannelFollower, Streams
 from services.dlq.reconciler.copies import Copies
 
@@ -223,7 +223,7 @@ class ReplayRun:
             for each in traces.values():
                 each.ended(None)
 
-    async def _send_all(self, producer: Producer, batch: _Batch, traces: dict[Place, Resending]) -> int:
+    async def _send_all(self, producer: Producer, batch: _Batch, traces: dict[LetterPlace, Resending]) -> int:
         """As `_send`; of those whose fate is known the traces are ended and taken out."""
         left = list(batch.ready)
         again: set[str] = set()

@@ -19,7 +19,7 @@ from services.dlq.index.conditions import condition_of
 from services.dlq.index.letter_index import LetterIndex, NewestFirst
 from services.dlq.index.tail import Tail
 from services.dlq.model.filter import EVERYTHING, Filter, matches, parse_filter
-from services.dlq.model.letters import Letter, Place
+from services.dlq.model.letters import Letter, LetterPlace
 from services.dlq.peers import ChannelFollower, Streams
 from services.dlq.reconciler.copies import Copies
 
@@ -91,7 +91,7 @@ class Letters:
             NotFound: it is not indexed, or its copy has left the log.
             ClusterUnavailable: the cluster its copy lies on does not answer.
         """
-        place = Place.parse(request.name)
+        place = LetterPlace.parse(request.name)
         letter = await self._replica.host.tasks.run_blocking(partial(self._index.get, place))
         view = self._follower.view
         cluster = view.clusters.get(letter.cluster) if view is not None and letter is not None else None
@@ -109,7 +109,7 @@ class Letters:
             raise await self._missing(place)
         return content_message(self._message(letter), record)
 
-    async def _missing(self, place: Place) -> NotFound:
+    async def _missing(self, place: LetterPlace) -> NotFound:
         """Why a letter cannot be found. Itself raises `NotFound` when even its stream is not there."""
         hours = await self._streams.retention_hours(place.stream, "name")
         away = self._tail.catching_up()
@@ -168,6 +168,6 @@ def _read_token(text: str) -> _Token:
     time_ms, _, rest = text.partition("/")
     place, _, before = rest.rpartition("/")
     try:
-        return _Token(NewestFirst(int(time_ms), Place.parse(place)), int(before))
+        return _Token(NewestFirst(int(time_ms), LetterPlace.parse(place)), int(before))
     except (ValueError, Invalid):
         raise Invalid("is none of ours", field="page_token", remedy="use the one of the page before") from None

@@ -17,7 +17,7 @@ class Presence(Enum):
     RETIRED = "its topic is gone"
 
 
-class Place(NamedTuple):
+class ClusterPlace(NamedTuple):
     """How a cluster is reached."""
 
     bootstrap: str
@@ -73,7 +73,7 @@ class World:
         topics: Channels by cluster and topic.
     """
 
-    clusters: Mapping[str, Place] = field(default_factory=dict)
+    clusters: Mapping[str, ClusterPlace] = field(default_factory=dict)
     channels: Mapping[str, Channel] = field(default_factory=dict)
     groups: Mapping[str, Wish] | None = None
 

@@ -11,7 +11,7 @@ from braid.kernel.ports import Kafka, Task
 from braid.runtime.replica import Replica
 from services.lagmon.domain import ClusterModel
 from services.lagmon.model.lag import LagRow
-from services.lagmon.model.world import Place
+from services.lagmon.model.world import ClusterPlace
 from services.lagmon.peers import Peers
 from services.lagmon.policy import Now
 from services.lagmon.reconciler.ends import EndWatch
@@ -34,7 +34,7 @@ class Table(NamedTuple):
 
 @dataclass(slots=True)
 class _Followed:
-    place: Place
+    place: ClusterPlace
     model: ClusterModel
     tail: OffsetTail
     ends: EndWatch
@@ -108,7 +108,7 @@ class Clusters:
         for followed in self._followed.values():
             followed.model.register(world)
 
-    def _follow(self, name: str, place: Place) -> None:
+    def _follow(self, name: str, place: ClusterPlace) -> None:
         host, log = self._replica.host, self._replica.log.bind(cluster=name)
         cluster = self._kafka.cluster(place.bootstrap, place.security_profile)
         model = ClusterModel(name)

@@ -28,7 +28,7 @@ from services.registry.model import belonging as b
 from services.registry.model import clusters as c
 from services.registry.model import stream_events as e
 from services.registry.model.channels import ChannelRef, ChannelWeight
-from services.registry.model.clusters import Cluster, ClusterEvent, Health, Verdict
+from services.registry.model.clusters import Cluster, ClusterEvent, Health, HealthVerdict
 from services.registry.model.stream_events import StreamEvent
 from services.registry.model.streams import Stream
 
@@ -44,15 +44,15 @@ _HEALTH: Final = {
     Health.FLAPPING: cluster_pb2.CLUSTER_HEALTH_FLAPPING,
 }
 _VERDICTS: Final = {
-    Verdict.UNTOLD: cluster_pb2.HEALTH_VERDICT_UNSPECIFIED,
-    Verdict.WELL: cluster_pb2.HEALTH_VERDICT_WELL,
-    Verdict.DEAD: cluster_pb2.HEALTH_VERDICT_DEAD,
-    Verdict.SLOW: cluster_pb2.HEALTH_VERDICT_SLOW,
-    Verdict.HALF_DEAD: cluster_pb2.HEALTH_VERDICT_HALF_DEAD,
-    Verdict.FLAPPING: cluster_pb2.HEALTH_VERDICT_FLAPPING,
-    Verdict.PRODUCERS_CUT_OFF: cluster_pb2.HEALTH_VERDICT_PRODUCERS_CUT_OFF,
-    Verdict.REGISTRY_CUT_OFF: cluster_pb2.HEALTH_VERDICT_REGISTRY_CUT_OFF,
-    Verdict.NO_TOPICS: cluster_pb2.HEALTH_VERDICT_NO_TOPICS,
+    HealthVerdict.UNTOLD: cluster_pb2.HEALTH_VERDICT_UNSPECIFIED,
+    HealthVerdict.WELL: cluster_pb2.HEALTH_VERDICT_WELL,
+    HealthVerdict.DEAD: cluster_pb2.HEALTH_VERDICT_DEAD,
+    HealthVerdict.SLOW: cluster_pb2.HEALTH_VERDICT_SLOW,
+    HealthVerdict.HALF_DEAD: cluster_pb2.HEALTH_VERDICT_HALF_DEAD,
+    HealthVerdict.FLAPPING: cluster_pb2.HEALTH_VERDICT_FLAPPING,
+    HealthVerdict.PRODUCERS_CUT_OFF: cluster_pb2.HEALTH_VERDICT_PRODUCERS_CUT_OFF,
+    HealthVerdict.REGISTRY_CUT_OFF: cluster_pb2.HEALTH_VERDICT_REGISTRY_CUT_OFF,
+    HealthVerdict.NO_TOPICS: cluster_pb2.HEALTH_VERDICT_NO_TOPICS,
 }
 
 
@@ -61,14 +61,14 @@ def health_number(health: Health) -> cluster_pb2.ClusterHealth.ValueType:
     return _HEALTH[health]
 
 
-def verdict_number(verdict: Verdict) -> cluster_pb2.HealthVerdict.ValueType:
+def verdict_number(verdict: HealthVerdict) -> cluster_pb2.HealthVerdict.ValueType:
     """A verdict as the wire numbers it."""
     return _VERDICTS[verdict]
 
 
-def _read_verdict(number: int) -> Verdict:
+def _read_verdict(number: int) -> HealthVerdict:
     """One of a later release is untold here: nothing is decided by it."""
-    return next((verdict for verdict, known in _VERDICTS.items() if known == number), Verdict.UNTOLD)
+    return next((verdict for verdict, known in _VERDICTS.items() if known == number), HealthVerdict.UNTOLD)
 
 
 def _read_health(number: int) -> Health:

@@ -23,10 +23,10 @@ from enum import Enum
 
 from braid.kernel.limits.health import ALIVE_SLACK_SECONDS, REFUSED_LOOKS_MIN
 from services.registry.liveness.witnesses import NOBODY, Heard, Hearsay
-from services.registry.model.clusters import Verdict
+from services.registry.model.clusters import HealthVerdict
 
 
-class Part(Enum):
+class LookPart(Enum):
     """What a look consists of, in this order."""
 
     METADATA = "metadata"
@@ -49,7 +49,7 @@ class Look:
 
     since: float
     until: float
-    failed: Part | None = None
+    failed: LookPart | None = None
     reason: str = ""
     refused: bool = False
     append_seconds: float = 0.0
@@ -59,7 +59,7 @@ class Look:
     @property
     def hangs(self) -> bool:
         """Whether the canary's partition took nothing, or gave nothing back, in the usual time."""
-        return self.failed in (Part.APPEND, Part.FETCH) and not self.cut_short and not self.denied
+        return self.failed in (LookPart.APPEND, LookPart.FETCH) and not self.cut_short and not self.denied
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class Evidence:
     until: float
     good: bool
     reason: str = ""
-    verdict: Verdict = Verdict.DEAD
+    verdict: HealthVerdict = HealthVerdict.DEAD
     alive_at: float | None = None
     decisive: bool = False
     sole_since: float | None = None
@@ -126,12 +126,12 @@ def weigh(
         return _failed(look, heard, since, refused_looks)
     against = _against(heard)
     if too_much_gone and (against is None or against.sole):  # what the registry sees itself outweighs one host
-        return Evidence(look.since, look.until, False, gaps, Verdict.HALF_DEAD)
+        return Evidence(look.since, look.until, False, gaps, HealthVerdict.HALF_DEAD)
     if against is not None:
         since, sole_since = min(look.since, against.failing_since), against.complaining_since if against.sole else None
         own = "is refused there" if look.denied else "does"
         said = f"{_hosts(against.failing, against, heard)} do not reach it, the registry {own}"
-        return Evidence(since, look.until, False, said, Verdict.PRODUCERS_CUT_OFF, sole_since=sole_since)
+        return Evidence(since, look.until, False, said, HealthVerdict.PRODUCERS_CUT_OFF, sole_since=sole_since)
     if look.denied:
         return Evidence(look.since, look.until, False, look.reason, known=False)
     return Evidence(look.since, look.until, True, slow=slow, gaps=gaps, no_topics=no_topics)
@@ -151,17 +151,17 @@ def _failed(look: Look, heard: Heard, bad_since: float, refused_looks: int) -> E
     alive_at = believed.reached_at
     if believed.acquits and believed.reaching >= hearsay.failing and alive_at > bad_since + ALIVE_SLACK_SECONDS:
         said = f"the registry's look fails ({reason}), {_hosts(believed.reaching, believed, heard)} reach it"
-        return Evidence(look.since, look.until, False, said, Verdict.REGISTRY_CUT_OFF, alive_at)
+        return Evidence(look.since, look.until, False, said, HealthVerdict.REGISTRY_CUT_OFF, alive_at)
     decisive = refused_looks >= REFUSED_LOOKS_MIN and _against(heard) is not None
     if hearsay.failing:
         reason = f"{reason}; {_hosts(hearsay.failing, hearsay, heard)} do not reach it either"
     since = min(look.since, hearsay.failing_since)
-    return Evidence(since, look.until, False, reason, Verdict.DEAD, decisive=decisive)
+    return Evidence(since, look.until, False, reason, HealthVerdict.DEAD, decisive=decisive)
 
 
 def _believed(look: Look, heard: Heard) -> Hearsay:
     """Whose answers may hold a failing look back."""
-    return heard.everyone if look.failed is Part.METADATA else heard.writers
+    return heard.everyone if look.failed is LookPart.METADATA else heard.writers
 
 
 def _hosts(count: int, hearsay: Hearsay, heard: Heard) -> str:

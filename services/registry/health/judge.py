@@ -25,11 +25,11 @@ from typing import Final
 
 from braid.kernel.limits.health import FLAP_HOLD_SECONDS_MAX, FLAP_WINDOW_SECONDS
 from services.registry.health.evidence import Evidence
-from services.registry.model.clusters import Health, Verdict
+from services.registry.model.clusters import Health, HealthVerdict
 from services.registry.model.thresholds import Thresholds
 
 USUAL: Final = Thresholds()
-_CUT_OFF: Final = (Verdict.REGISTRY_CUT_OFF, Verdict.PRODUCERS_CUT_OFF)
+_CUT_OFF: Final = (HealthVerdict.REGISTRY_CUT_OFF, HealthVerdict.PRODUCERS_CUT_OFF)
 _RANKS: Final = (Health.HEALTHY, Health.SUSPECT, Health.FLAPPING, Health.HALF_DEAD, Health.SLOW, Health.DOWN)
 
 
@@ -49,7 +49,7 @@ class Judgement:
     reason: str = ""
     bad_since: float | None = None
     good_since: float | None = None
-    verdict: Verdict = Verdict.UNTOLD
+    verdict: HealthVerdict = HealthVerdict.UNTOLD
     slow_since: float | None = None
     well_since: float | None = None
     firm_since: float | None = None
@@ -114,7 +114,7 @@ def _after_hanging(seen: Judgement, evidence: Evidence, found: Health) -> Judgem
     """Some brokers of several died: a SUSPECT until the time to ride that out is over, then HALF_DEAD."""
     if _RANKS.index(found) <= _RANKS.index(seen.health):
         return seen  # it has that name already, or a worse one
-    return replace(seen, health=found, reason=evidence.reason, verdict=Verdict.HALF_DEAD)
+    return replace(seen, health=found, reason=evidence.reason, verdict=HealthVerdict.HALF_DEAD)
 
 
 def _after_good(judgement: Judgement, evidence: Evidence, thresholds: Thresholds, hold: float) -> Judgement:
@@ -134,7 +134,7 @@ def _after_good(judgement: Judgement, evidence: Evidence, thresholds: Thresholds
     needed = {Health.SUSPECT: thresholds.cleared_after_seconds, Health.FLAPPING: hold}
     if evidence.until - well_since < needed.get(judgement.health, thresholds.healthy_after_seconds):
         return judgement
-    well = replace(judgement, health=Health.HEALTHY, reason="", verdict=Verdict.WELL)
+    well = replace(judgement, health=Health.HEALTHY, reason="", verdict=HealthVerdict.WELL)
     return well if judgement.health is Health.SUSPECT else _returned(well, evidence, hold)
 
 
@@ -144,17 +144,17 @@ def _returned(judgement: Judgement, evidence: Evidence, hold: float) -> Judgemen
     if judgement.health not in (Health.HEALTHY, Health.SUSPECT) or evidence.until - well_since >= hold:
         return judgement
     reason = f"it fell too often: held for {hold:.0f} s"
-    return replace(judgement, health=Health.FLAPPING, reason=reason, verdict=Verdict.FLAPPING)
+    return replace(judgement, health=Health.FLAPPING, reason=reason, verdict=HealthVerdict.FLAPPING)
 
 
-def _symptom(judgement: Judgement, evidence: Evidence, thresholds: Thresholds) -> tuple[Health, str, Verdict]:
+def _symptom(judgement: Judgement, evidence: Evidence, thresholds: Thresholds) -> tuple[Health, str, HealthVerdict]:
     """What a cluster that works is, going by its figures."""
     if judgement.slow_since is not None:
         long = evidence.until - judgement.slow_since >= thresholds.slow_after_seconds
         if long or not evidence.gaps:
-            return Health.SLOW if long else Health.SUSPECT, evidence.slow, Verdict.SLOW
+            return Health.SLOW if long else Health.SUSPECT, evidence.slow, HealthVerdict.SLOW
     if evidence.gaps:
-        return Health.HALF_DEAD, evidence.gaps, Verdict.HALF_DEAD
+        return Health.HALF_DEAD, evidence.gaps, HealthVerdict.HALF_DEAD
     if evidence.no_topics:
-        return Health.HALF_DEAD, evidence.no_topics, Verdict.NO_TOPICS
-    return Health.HEALTHY, "", Verdict.WELL
+        return Health.HALF_DEAD, evidence.no_topics, HealthVerdict.NO_TOPICS
+    return Health.HEALTHY, "", HealthVerdict.WELL

@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 from braid.kernel.limits.health import FLAP_WINDOW_SECONDS, HANDED_OVER_SECONDS, LAST_LOOK_SECONDS
 from braid.kernel.ports import Survey, TopicPartition
 from services.registry.health.append_latency import Latency, inherited
-from services.registry.health.evidence import Look, Part, weigh
+from services.registry.health.evidence import Look, LookPart, weigh
 from services.registry.health.gaps import Gaps
 from services.registry.health.judge import Judgement, hold_seconds, judge
 from services.registry.liveness.witnesses import Heard, Hearsay
-from services.registry.model.clusters import Cluster, Health, Verdict
+from services.registry.model.clusters import Cluster, Health, HealthVerdict
 from services.registry.model.thresholds import Thresholds, thresholds_of
 from services.registry.model.topics import canary_topic
 
@@ -59,7 +59,7 @@ class Observed:
         self._registered_ms = cluster.create_time_ms
         self._usual = usual
         self._latency = inherited(cluster.usual_append_seconds)
-        self._was_slow = cluster.health_reason if cluster.verdict is Verdict.SLOW else ""
+        self._was_slow = cluster.health_reason if cluster.verdict is HealthVerdict.SLOW else ""
         self._refused = 0
         self._alive_at = -math.inf  # the newest answer that hosts saw while the registry's looks failed
         self.hanging_since: float | None = None
@@ -130,7 +130,7 @@ class Observed:
         thresholds = self.thresholds(cluster)
         heard = heard.by(thresholds.witness_hosts, thresholds.witness_share)
         # What comes after metadata asks one broker: that it refuses says nothing of those that answered.
-        self._refused = self._refused + 1 if look.refused and look.failed is Part.METADATA else 0
+        self._refused = self._refused + 1 if look.refused and look.failed is LookPart.METADATA else 0
         if look.failed is None:
             self._latency = self._latency.after(look.append_seconds)
         if partition is not None and look.failed is None:
@@ -183,7 +183,7 @@ class Observed:
 
         Leaders are elected anew once Kafka has noticed; until then appends to what had a copy there hang.
         """
-        others_answer = look.failed is not Part.METADATA and len(self.gaps.usual_brokers) > 1
+        others_answer = look.failed is not LookPart.METADATA and len(self.gaps.usual_brokers) > 1
         return others_answer and self.gaps.leaderless_share() <= thresholds.gone_share
 
     def channels_hanging(

@@ -9,7 +9,7 @@ stream unfit for traffic, as lost leaders would. No cluster's health depends on 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from services.registry.health.evidence import Evidence, Look, Part, weigh
+from services.registry.health.evidence import Evidence, Look, LookPart, weigh
 from services.registry.health.judge import Judgement, judge
 from services.registry.liveness.witnesses import Users, Witnesses
 from services.registry.model.channels import ChannelState
@@ -71,7 +71,7 @@ def _judge(
         thresholds = replace(thresholds, ride_out_seconds=stream.spec.ride_out_seconds)
     heard = rehearsal.witnesses.heard(cluster.name, Users(0, 0), now)
     heard = heard.by(thresholds.witness_hosts, thresholds.witness_share)
-    failed = Part.METADATA if heard.everyone.condemns else None
+    failed = LookPart.METADATA if heard.everyone.condemns else None
     look = Look(rehearsal.looked_at, now, failed, "as the drill's clients report")
     evidence = weigh(look, *heard, bad_since=rehearsal.judgement.firm_since)
     rehearsal.judgement = judge(rehearsal.judgement, _hanging(rehearsal, evidence, kind), thresholds)

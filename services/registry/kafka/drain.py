@@ -41,7 +41,7 @@ from services.registry.peers import Peers, Subscription
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HeldStep:
     """The step is not done.
 
     Attributes:
@@ -67,7 +67,7 @@ async def look_for_cuts(
     return await log_cuts.look(admin, channel, resumptions)
 
 
-async def lift_retention(access: Access, cluster: Cluster, channel: Channel) -> StreamCommand | Held:
+async def lift_retention(access: Access, cluster: Cluster, channel: Channel) -> StreamCommand | HeldStep:
     """From now on the topic keeps everything.
 
     A channel whose topic could not be found, and which carries traffic still, has it again.
@@ -83,7 +83,7 @@ async def lift_retention(access: Access, cluster: Cluster, channel: Channel) -> 
 
 async def await_tail(
     access: Access, peers: Peers, cluster: Cluster, stream: Stream, channel: Channel, now_ms: int
-) -> StreamCommand | Held:
+) -> StreamCommand | HeldStep:
     """Whether retention may be as declared again for a channel that carries traffic, and kept everything for a while.
 
     It may once it would take nothing that a group has to do: what is left is younger than the stream's retention, and
@@ -91,7 +91,7 @@ async def await_tail(
     """
     admin, partitions = access.admin(cluster), surveys.partitions_of(channel)
     if stranger := await _stranger(admin, channel):
-        return Held(stranger.holders)  # it carries traffic: others see that its topic is gone
+        return HeldStep(stranger.holders)  # it carries traffic: others see that its topic is gone
     await _settle_config(admin, channel, KEEP_EVERYTHING)
     groups = await peers.groups(stream.name, channel.ref.lane)
     bases = {group: (await surveys.progress(access, cluster, group, channel)).provable for group in groups}
@@ -99,10 +99,10 @@ async def await_tail(
     young = await admin.offsets_at(dict.fromkeys(partitions, now_ms - stream.spec.retention_hours * HOUR_MS))
     left = {group: surveys.records_left(done, starts, young) for group, done in bases.items()}
     holders = tuple(f"{group} ({count} records past their retention)" for group, count in left.items() if count)
-    return Held(holders, seconds=TAIL_LOOK_SECONDS) if holders else RecordRetentionRestored(channel.ref)
+    return HeldStep(holders, seconds=TAIL_LOOK_SECONDS) if holders else RecordRetentionRestored(channel.ref)
 
 
-async def seal(access: Access, cluster: Cluster, channel: Channel, clock: Clock) -> StreamCommand | Held:
+async def seal(access: Access, cluster: Cluster, channel: Channel, clock: Clock) -> StreamCommand | HeldStep:
     """Makes the topic refuse every append, and proves it on every partition's leader.
 
     Leaders learn of a changed configuration one by one; only a refused append proves that one has. A canary that was
@@ -119,14 +119,14 @@ async def seal(access: Access, cluster: Cluster, channel: Channel, clock: Clock)
     return (held.proved or held) if held else RecordSealed(channel.ref)
 
 
-async def close_log(admin: KafkaAdmin, channel: Channel, clock: Clock) -> Held | None:
+async def close_log(admin: KafkaAdmin, channel: Channel, clock: Clock) -> HeldStep | None:
     """Lets the topic refuse every append from now on; returns what holds that, or None once every leader refuses."""
     if await _settle_config(admin, channel, {**KEEP_EVERYTHING, **SEALED}):
         await clock.sleep(SEAL_SETTLE_SECONDS)
     return await _held_open(admin, channel)
 
 
-async def _held_open(admin: KafkaAdmin, channel: Channel) -> Held | None:
+async def _held_open(admin: KafkaAdmin, channel: Channel) -> HeldStep | None:
     """What holds a drain that is not sealed on every partition's leader; each is asked by a canary."""
     partitions = surveys.partitions_of(channel)
     taken: list[int | None] = []
@@ -136,7 +136,9 @@ async def _held_open(admin: KafkaAdmin, channel: Channel) -> Held | None:
     offsets = {number: offset for number, offset in enumerate(taken) if offset is not None}
     if not offsets:
         return None
-    return Held((f"partitions {', '.join(map(str, offsets))} still take records",), proved=_hidden(channel, offsets))
+    return HeldStep(
+        (f"partitions {', '.join(map(str, offsets))} still take records",), proved=_hidden(channel, offsets)
+    )
 
 
 def _hidden(channel: Channel, canaries: Mapping[int, int]) -> ReportOverwritten | None:
@@ -147,7 +149,7 @@ def _hidden(channel: Channel, canaries: Mapping[int, int]) -> ReportOverwritten 
     return ReportOverwritten(channel.ref, tuple(lost), evidence) if lost else None
 
 
-async def _cut_short(admin: KafkaAdmin, channel: Channel) -> Held | None:
+async def _cut_short(admin: KafkaAdmin, channel: Channel) -> HeldStep | None:
     """What holds a drain whose logs end before what producers have receipts for, unless all of that is told."""
     ends = await surveys.read_ends(admin, channel)
     receipts = dict(zip(surveys.partitions_of(channel), channel.acknowledged, strict=True))
@@ -157,7 +159,7 @@ async def _cut_short(admin: KafkaAdmin, channel: Channel) -> Held | None:
     lost = united((*missing([channel.acknowledged], tuple(ends.values())), *channel.lost))
     if lost == channel.lost:
         return None
-    return Held(tuple(told), ReportLoss(channel.ref, lost, "; ".join(told[:LOSS_TOLD_MAX])))
+    return HeldStep(tuple(told), ReportLoss(channel.ref, lost, "; ".join(told[:LOSS_TOLD_MAX])))
 
 
 async def _taken(admin: KafkaAdmin, partition: TopicPartition) -> int | None:
@@ -168,7 +170,7 @@ async def _taken(admin: KafkaAdmin, partition: TopicPartition) -> int | None:
         return None
 
 
-async def _stranger(admin: KafkaAdmin, channel: Channel) -> Held | None:
+async def _stranger(admin: KafkaAdmin, channel: Channel) -> HeldStep | None:
     """What holds a drain whose topic is gone, or is another one under the same name: nothing is concluded from it."""
     found = (await admin.describe_topics([channel.topic])).get(channel.topic)
     if found is None:
@@ -178,8 +180,8 @@ async def _stranger(admin: KafkaAdmin, channel: Channel) -> Held | None:
     return None
 
 
-def _all_lost(channel: Channel, evidence: str) -> Held:
-    return Held((evidence,), ReportLoss(channel.ref, below(channel.known_ends), evidence))
+def _all_lost(channel: Channel, evidence: str) -> HeldStep:
+    return HeldStep((evidence,), ReportLoss(channel.ref, below(channel.known_ends), evidence))
 
 
 async def _settle_config(admin: KafkaAdmin, channel: Channel, wanted: Mapping[str, str]) -> bool:
@@ -194,7 +196,7 @@ async def _settle_config(admin: KafkaAdmin, channel: Channel, wanted: Mapping[st
     return bool(changes)
 
 
-async def read_end_offsets(access: Access, cluster: Cluster, channel: Channel) -> StreamCommand | Held:
+async def read_end_offsets(access: Access, cluster: Cluster, channel: Channel) -> StreamCommand | HeldStep:
     """Where each partition ends. It is sealed, so nothing is appended after; what was still being copied may follow."""
     admin = access.admin(cluster)
     if stranger := await _stranger(admin, channel):
@@ -205,7 +207,7 @@ async def read_end_offsets(access: Access, cluster: Cluster, channel: Channel) -
 
 async def await_groups(
     access: Access, peers: Peers, cluster: Cluster, stream: str, channel: Channel
-) -> StreamCommand | Held:
+) -> StreamCommand | HeldStep:
     """Asks who is subscribed, and reads from the cluster itself what each has done, then where the logs end now.
 
     A log may have grown since its end was read: an end is what all copies have, and a batch appended before the seal
@@ -237,12 +239,14 @@ async def await_groups(
     told += [f"offsets {each} were lost, other records lie there" for each in (channel.overwritten if told else lost)]
     holders = [*told, *found.unfinished()]
     if holders:
-        return Held(tuple(holders), ReportLoss(channel.ref, lost, "; ".join(told[:LOSS_TOLD_MAX])) if lost else None)
+        return HeldStep(
+            tuple(holders), ReportLoss(channel.ref, lost, "; ".join(told[:LOSS_TOLD_MAX])) if lost else None
+        )
     after = await peers.subscriptions(stream, channel.ref.lane)
     if changed := sorted({*found.bases} ^ {*after}):
-        return Held(tuple(f"{group} (came or went just now)" for group in changed))
+        return HeldStep(tuple(f"{group} (came or went just now)" for group in changed))
     if resets := _resets(before, after, str(channel.id(stream))):
-        return Held(resets)
+        return HeldStep(resets)
     held = await _moved_on(admin, channel, ends)
     return (held.proved or held) if held else RecordDrained(channel.ref, tuple(found.bases))
 
@@ -259,15 +263,15 @@ def _resets(before: Mapping[str, Subscription], after: Mapping[str, Subscription
     return tuple(held)
 
 
-async def _moved_on(admin: KafkaAdmin, channel: Channel, ends: Mapping[TopicPartition, int]) -> Held | None:
+async def _moved_on(admin: KafkaAdmin, channel: Channel, ends: Mapping[TopicPartition, int]) -> HeldStep | None:
     """What holds a drain whose seal was taken off since it was recorded, or was off while its groups were asked."""
     if unsealed := await _held_open(admin, channel):
         return unsealed
     written = await surveys.read_written_ends(admin, channel.topic)
     if late := [each for each, end in written.items() if not 0 <= end <= ends[each]]:
         numbers = ", ".join(str(each.partition) for each in late)
-        return Held((f"partitions {numbers}: not all copies have what their leaders took",))
-    return Held(("its logs changed just now",)) if await surveys.read_ends(admin, channel) != ends else None
+        return HeldStep((f"partitions {numbers}: not all copies have what their leaders took",))
+    return HeldStep(("its logs changed just now",)) if await surveys.read_ends(admin, channel) != ends else None
 
 
 async def given_up(access: Access, peers: Peers, cluster: Cluster, stream: str, channel: Channel) -> Ranges | None:

@@ -128,7 +128,7 @@ async def leaderless_of(admin: KafkaAdmin, channel: Channel) -> Collection[Topic
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class GroupProgress:
     """Up to where a group is done with each log, as `committed`, and so far as the log bears that out; -1: nothing."""
 
     committed: Mapping[TopicPartition, int]
@@ -137,7 +137,7 @@ class Progress:
 
 async def progress(
     access: Access, cluster: Cluster, group: str, channel: Channel, leaderless: Collection[TopicPartition] = ()
-) -> Progress:
+) -> GroupProgress:
     """Reads a group's progress. It is provable below where leaders later than the commit knows of began to write."""
     partitions = partitions_of(channel)
     found = await access.offsets(cluster).committed(group, partitions)
@@ -146,7 +146,7 @@ async def progress(
     ends = await access.admin(cluster).epoch_ends(known) if known else {}
     committed = {each: found[each].offset for each in partitions}
     cut = {each: min(committed[each], end) for each, end in ends.items() if end >= 0}
-    return Progress(committed, {**committed, **cut})
+    return GroupProgress(committed, {**committed, **cut})
 
 
 def losses(known: Mapping[str, Mapping[TopicPartition, int]], ends: Mapping[TopicPartition, int]) -> list[str]:

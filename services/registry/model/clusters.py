@@ -28,7 +28,7 @@ from services.registry.model.cluster_specs import ClusterSpec as ClusterSpec
 from services.registry.model.cluster_specs import check_cluster_spec as check_cluster_spec
 from services.registry.model.etags import check_etag
 from services.registry.model.health import Health as Health
-from services.registry.model.health import Verdict as Verdict
+from services.registry.model.health import HealthVerdict as HealthVerdict
 
 _LEFT = (Health.DOWN, Health.SLOW)
 _UNDECLARED = ClusterSpec("")
@@ -68,7 +68,7 @@ class Cluster:
     decommission_reason: str = ""
     discard_drained: bool = False
     emptied: bool = False
-    verdict: Verdict = Verdict.UNTOLD
+    verdict: HealthVerdict = HealthVerdict.UNTOLD
     falls_ms: tuple[int, ...] = ()
     usual_append_seconds: float = 0.0
     usual_brokers: tuple[int, ...] = ()
@@ -138,7 +138,7 @@ class SetHealth:
 
     health: Health
     reason: str
-    verdict: Verdict = Verdict.UNTOLD
+    verdict: HealthVerdict = HealthVerdict.UNTOLD
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +240,7 @@ class ClusterHealthChanged:
 
     health: Health
     reason: str
-    verdict: Verdict = Verdict.UNTOLD
+    verdict: HealthVerdict = HealthVerdict.UNTOLD
 
 
 @dataclass(frozen=True, slots=True)
@@ -442,7 +442,7 @@ def _registered(state: Cluster, event: ClusterRegistered, context: Context) -> C
         health_since_ms=context.now_ms,
         create_time_ms=context.now_ms,
         changes=state.changes,
-        verdict=Verdict.WELL,
+        verdict=HealthVerdict.WELL,
         belonging=Belonging(incarnation=incarnation),
     )
 

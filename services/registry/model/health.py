@@ -14,7 +14,7 @@ class Health(Enum):
     FLAPPING = "FLAPPING"
 
 
-class Verdict(Enum):
+class HealthVerdict(Enum):
     """Why, as a rule of `health.py` and `evidence.py` names it; untold in histories of before there were any."""
 
     UNTOLD = ""

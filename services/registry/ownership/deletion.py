@@ -12,7 +12,7 @@ from braid.kernel.ids import SEAL_CANARY
 from braid.kernel.limits.registry import SEAL_CANARIES_MAX
 from braid.kernel.ports import Clock, OffsetAt, TopicDescription, TopicPartition
 from services.registry.kafka.clients import Access
-from services.registry.kafka.drain import Held, close_log
+from services.registry.kafka.drain import HeldStep, close_log
 from services.registry.kafka.log_reading import read_records
 from services.registry.kafka.surveys import read_written_ends
 from services.registry.model.channels import SPARE, Channel, ChannelState
@@ -31,7 +31,7 @@ async def retire(
     channel: Channel,
     revision: int,
     clock: Clock,
-) -> StreamCommand | Held:
+) -> StreamCommand | HeldStep:
     """Deletes the channel's topic, once no group may join it; what is found there instead is recorded."""
     if channel.state is ChannelState.DRAINED:
         await peers.close_channel(name, revision)
@@ -40,7 +40,7 @@ async def retire(
 
 async def delete_topic(
     access: Access, marks: MarkLogs, cluster: Cluster, channel: Channel, clock: Clock
-) -> StreamCommand | Held:
+) -> StreamCommand | HeldStep:
     """Deletes a channel's topic, or says what was found instead.
 
     A topic of the channel's name that is not the channel's stays. A spare's topic that was written to stays, too: the
@@ -86,7 +86,7 @@ def _of_channel(topic: TopicDescription, channel: Channel, cluster: Cluster) -> 
 
 async def _kept(
     access: Access, cluster: Cluster, channel: Channel, topic: TopicDescription, clock: Clock
-) -> StreamCommand | Held | None:
+) -> StreamCommand | HeldStep | None:
     """The reason to keep a spare's topic; None if it is empty, always was, and takes no record any more.
 
     Who made a topic that was never recorded and holds records is unknown: it is left alone, and unsealed.

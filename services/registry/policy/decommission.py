@@ -178,7 +178,7 @@ def _reason(cluster: Cluster) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class EmptyingProgress:
     """What is left on a cluster.
 
     Attributes:
@@ -199,14 +199,14 @@ class Progress:
     kept_until_ms: int
 
 
-def progress(world: World, cluster: Cluster) -> Progress:
+def progress(world: World, cluster: Cluster) -> EmptyingProgress:
     """How far a decommission is."""
     left = left_on(world, cluster.name)
     states = [each.channel.state for each in left]
     stranded = tuple(each.name for each in left if _waits_for_cluster(each.channel, cluster))
     blocked = tuple(each for each in departures(world, cluster) if each.blocked)
     kept = [each for each in left if each.channel.state is ChannelState.DRAINED and not each.channel.retiring]
-    return Progress(
+    return EmptyingProgress(
         _stage(cluster, left, len(kept), bool(stranded), bool(blocked)),
         len({each.stream.name for each in left}),
         states.count(ChannelState.ACTIVE),

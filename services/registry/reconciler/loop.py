@@ -18,7 +18,7 @@ from braid.runtime.replica import Replica
 from services.registry.histories import CLUSTERS, STREAMS, read_world
 from services.registry.kafka import drain
 from services.registry.kafka.clients import Access
-from services.registry.kafka.drain import Held
+from services.registry.kafka.drain import HeldStep
 from services.registry.liveness.producer_sessions import Sessions
 from services.registry.model.channels import CONSUMABLE, Channel, ChannelRef, ChannelState, DrainStep
 from services.registry.model.cluster_loads import MeasuredLoad
@@ -240,9 +240,9 @@ class Reconciler:
             self._failed(job, error)
             return
         self.problems.pop(job.key, None)
-        loss = result.loss if isinstance(result, Held) else None
+        loss = result.loss if isinstance(result, HeldStep) else None
         believed = self._believed(job, loss)
-        if isinstance(result, Held):
+        if isinstance(result, HeldStep):
             self.holders[job.key] = result.holders
             if loss is None or not believed:
                 self._later(job, result.seconds)
@@ -273,7 +273,7 @@ class Reconciler:
         self._suspected[job.key] = (loss, since)
         return now - since >= LOSS_SEEN_SECONDS
 
-    async def _perform(self, job: _Job) -> StreamCommand | Held | None:
+    async def _perform(self, job: _Job) -> StreamCommand | HeldStep | None:
         access, channel, cluster = self._access, job.channel, job.cluster
         match job.work:
             case None:
@@ -296,7 +296,7 @@ class Reconciler:
                 return await drain.await_groups(access, self._peers, cluster, job.stream.name, channel)
             case Work.AWAIT_TAIL:
                 if unsure := self._replica.waits.stopped:
-                    return Held((unsure,))
+                    return HeldStep((unsure,))
                 now_ms = self._replica.host.clock.now_ms()
                 return await drain.await_tail(access, self._peers, cluster, job.stream, channel, now_ms)
             case Work.RESTORE_RETENTION:
@@ -308,7 +308,7 @@ class Reconciler:
                 clock = self._replica.host.clock
                 return await deletion.retire(access, self._marks, self._peers, cluster, name, channel, revision, clock)
 
-    async def _look_for_cuts(self, job: _Job) -> StreamCommand | Held | None:
+    async def _look_for_cuts(self, job: _Job) -> StreamCommand | HeldStep | None:
         """What cannot be said of a channel that drains will not be: nothing is written on there any more."""
         found = await drain.look_for_cuts(self._access, job.cluster, job.channel, job.resumptions)
         waits = frozenset(found.open) if job.channel.state is ChannelState.ACTIVE else frozenset()
@@ -316,15 +316,15 @@ class Reconciler:
             self._undecided[job.key] = waits
             return ReportOverwritten(job.channel.ref, found.lost, found.evidence)
         self._sessions.looked_at(job.stream.name, job.channel, job.resumptions - waits)
-        return Held(("its logs are shorter than what producers saw of them",)) if waits else None
+        return HeldStep(("its logs are shorter than what producers saw of them",)) if waits else None
 
-    def _producers_left(self, job: _Job) -> StreamCommand | Held:
+    def _producers_left(self, job: _Job) -> StreamCommand | HeldStep:
         """Also what one told that came back after nobody was waited for any more."""
         current = self._replica.aggregates.state(STREAMS, job.stream.name).route_revision
         now = self._replica.host.clock.elapsed()
         standing = self._sessions.standing(job.stream.name, job.channel, current, now)
         if standing.holders and not job.channel.producers_left:
-            return Held(tuple(standing.holders))
+            return HeldStep(tuple(standing.holders))
         receipts = self._sessions.receipts(job.stream.name, job.channel)
         return RecordProducersLeft(job.channel.ref, current, tuple(standing.expired), receipts)
 

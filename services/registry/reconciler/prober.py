@@ -21,7 +21,7 @@ from braid.kernel.limits.health import (
 from braid.kernel.limits.registry import IDENTITY_CHECK_SECONDS, RECONCILE_SECONDS
 from braid.kernel.ports import KafkaAdmin, Survey, TopicPartition
 from braid.runtime.replica import Replica
-from services.registry.health.evidence import Look, Part
+from services.registry.health.evidence import Look, LookPart
 from services.registry.health.observed import Observed
 from services.registry.histories import CLUSTERS, STREAMS
 from services.registry.kafka.clients import Access
@@ -367,7 +367,7 @@ class _Glance:
     def __init__(
         self, admin: KafkaAdmin, cluster: Cluster, observed: Observed, now: Callable[[], float], looks: int
     ) -> None:
-        self.part = Part.METADATA
+        self.part = LookPart.METADATA
         self.partition: TopicPartition | None = None
         self.append_seconds = 0.0
         self._admin = admin
@@ -384,11 +384,11 @@ class _Glance:
             await prepare_canary(self._admin, self._cluster.spec.topic_prefix, self._cluster.usual_brokers)
             return
         partition = self._observed.partition(survey.topics[topic].partitions, self._looks)
-        self.part, self.partition = Part.APPEND, partition
+        self.part, self.partition = LookPart.APPEND, partition
         began = self._now()
         written = await self._admin.try_append(partition, _CANARY, seconds)
         self.append_seconds = self._now() - began
-        self.part = Part.FETCH
+        self.part = LookPart.FETCH
         if await self._admin.fingerprint(partition, written.offset + 1) is None:
             raise ClusterUnavailable(f"what was appended at offset {written.offset} is not there")
 

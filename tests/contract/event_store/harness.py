@@ -11,7 +11,7 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Protocol, TypeVar, cast
 
-from braid.kernel.ports import Batch, Clock, Endpoint, EventStore, HistoryId, Leader, Session
+from braid.kernel.ports import Clock, Endpoint, EventBatch, EventStore, HistoryId, Leader, Session
 
 T = TypeVar("T")
 
@@ -118,23 +118,23 @@ async def texts(store: EventStore, history: HistoryId) -> list[str]:
     return [event.decode() for event in (await store.load(history)).events]
 
 
-async def take(batches: AsyncIterator[Batch], count: int, seconds: float = 10.0) -> list[Batch]:
+async def take(batches: AsyncIterator[EventBatch], count: int, seconds: float = 10.0) -> list[EventBatch]:
     """The next `count` batches. Raises `TimeoutError`."""
-    taken: list[Batch] = []
+    taken: list[EventBatch] = []
     async with asyncio.timeout(seconds):
         while len(taken) < count:
             taken.append(await anext(batches))
     return taken
 
 
-async def watch_some(store: EventStore, service: str, after_revision: int, count: int) -> list[Batch]:
+async def watch_some(store: EventStore, service: str, after_revision: int, count: int) -> list[EventBatch]:
     """The first `count` batches of a fresh watch, which is then closed."""
-    watching = cast("AsyncGenerator[Batch, None]", store.watch(service, after_revision))
+    watching = cast("AsyncGenerator[EventBatch, None]", store.watch(service, after_revision))
     async with aclosing(watching):
         return await take(watching, count)
 
 
-def check_batches(batches: Sequence[Batch], after_revision: int = 0) -> None:
+def check_batches(batches: Sequence[EventBatch], after_revision: int = 0) -> None:
     """A watch is ordered and unique by revision, and each history's part of it is without gaps.
 
     Raises:

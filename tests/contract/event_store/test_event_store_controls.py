@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Sequence
 import pytest
 
 from braid.kernel.errors import BraidError, OutcomeUnknown
-from braid.kernel.ports import Appended, Batch, Endpoint, Fence, HistoryId, Leader, Snapshot
+from braid.kernel.ports import Appended, Endpoint, EventBatch, Fence, HistoryId, Leader, Snapshot
 from braid.stores.memory import MemoryStore
 from braid.stores.memory_server import MemoryStoreServer
 from tests.contract.event_store import appending, leading, watching
@@ -31,7 +31,7 @@ class FenceByServiceAlone(MemoryStoreServer):
 class WatchWithoutResume(MemoryStore):
     """After an interruption goes on from now."""
 
-    async def watch(self, service: str, after_revision: int) -> AsyncIterator[Batch]:
+    async def watch(self, service: str, after_revision: int) -> AsyncIterator[EventBatch]:
         revision = after_revision
         while True:
             if not self._connected:
@@ -46,7 +46,7 @@ class WatchWithoutResume(MemoryStore):
 class WatchThatRepeats(WatchWithoutResume):
     """After an interruption begins again."""
 
-    async def watch(self, service: str, after_revision: int) -> AsyncIterator[Batch]:
+    async def watch(self, service: str, after_revision: int) -> AsyncIterator[EventBatch]:
         revision = after_revision
         while True:
             if not self._connected:
@@ -72,7 +72,7 @@ class RetryingAppend(MemoryStore):
 class SilentCompaction(MemoryStoreServer):
     """Serves watches from forgotten revisions as if nothing were missing."""
 
-    def batches_after(self, service: str, revision: int) -> tuple[Sequence[Batch], int]:
+    def batches_after(self, service: str, revision: int) -> tuple[Sequence[EventBatch], int]:
         return super().batches_after(service, max(revision, self._state.compacted))
 
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from braid.kernel.errors import Compacted, Conflict
-from braid.kernel.ports import Batch, EventStore, HistoryId, Leader, Snapshot
+from braid.kernel.ports import EventBatch, EventStore, HistoryId, Leader, Snapshot
 from tests.contract.event_store.harness import (
     INDEXER,
     LOGS,
@@ -22,7 +22,7 @@ from tests.contract.event_store.harness import (
 )
 
 
-def _texts(batches: list[Batch]) -> list[str]:
+def _texts(batches: list[EventBatch]) -> list[str]:
     return [event.decode() for batch in batches for event in batch.events]
 
 
@@ -32,7 +32,7 @@ async def a_watch_delivers_what_was_and_what_comes(harness: EventStoreHarness) -
     leader, _ = await lead(harness, store)
     first = await store.append(LOGS, [b"1", b"2"], 0, leader.fence)
     watching = watcher.watch("registry", 0)
-    assert await take(watching, 1) == [Batch(LOGS, 1, (b"1", b"2"), first.revision)]
+    assert await take(watching, 1) == [EventBatch(LOGS, 1, (b"1", b"2"), first.revision)]
     waiting = asyncio.ensure_future(take(watching, 2))
     second = await store.append(LOGS, [b"3"], 2, leader.fence)
     third = await store.append(METRICS, [b"m"], 0, leader.fence)

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
 from braid.kernel.errors import Conflict, OutcomeUnknown, StoreUnavailable
-from braid.kernel.ports import Batch, EventStore, HistoryId, Leader
+from braid.kernel.ports import EventBatch, EventStore, HistoryId, Leader
 from tests.contract.event_store.harness import check_batches, eventually
 
 
@@ -87,7 +87,7 @@ class Watcher:
     """Writes down every batch of a service."""
 
     def __init__(self, store: EventStore, service: str, after_revision: int = 0) -> None:
-        self.batches: list[Batch] = []
+        self.batches: list[EventBatch] = []
         self._watching = store.watch(service, after_revision)
 
     async def run(self) -> None:

@@ -12,7 +12,7 @@ from braid.api.registry.v1 import stream_pb2
 from braid.archive.memory import MemoryArchive
 from braid.client.membership.heartbeats import Heartbeats
 from braid.client.membership.lease_session import CAPABILITIES, LeaseSession
-from braid.client.records.delivery import Held
+from braid.client.records.delivery import OwnedLease
 from braid.kafka.memory import MemoryKafka
 from braid.kernel.errors import BraidError
 from braid.kernel.ids import ChannelId, LeaseId
@@ -192,7 +192,7 @@ class Participant:
         """`beside` names one whose process this member shares."""
         self.mesh = mesh
         self.client_id = client_id
-        self.holds: dict[LeaseId, Held] = {}
+        self.holds: dict[LeaseId, OwnedLease] = {}
         self.lent_generations: dict[str, list[Generation]] = {}
         self.refusals: list[BraidError] = []
         self.drain_seconds = drain_seconds
@@ -246,7 +246,7 @@ class Participant:
     def _loads(self) -> join_pb2.Heartbeat:
         return join_pb2.Heartbeat(loads=self.loads, unreachable_clusters=self.unreachable)
 
-    def granted(self, leases: Sequence[Held]) -> None:
+    def granted(self, leases: Sequence[OwnedLease]) -> None:
         """See `LeaseListener`."""
         for held in leases:
             self.holds[held.id] = held
@@ -256,11 +256,11 @@ class Participant:
         """See `LeaseListener`."""
         self.lent_generations.setdefault(cluster, []).append(generation)
 
-    def revoked(self, lease: Held, deadline_seconds: float) -> None:
+    def revoked(self, lease: OwnedLease, deadline_seconds: float) -> None:
         """See `LeaseListener`."""
         self.process.tasks.spawn(self._give_back(lease), "drain")
 
-    def lost(self, leases: Sequence[Held]) -> None:
+    def lost(self, leases: Sequence[OwnedLease]) -> None:
         """See `LeaseListener`."""
         for held in leases:
             if self.holds.pop(held.id, None):
@@ -280,14 +280,14 @@ class Participant:
         """See `LeaseListener`."""
         self.refusals.append(error)
 
-    async def _give_back(self, lease: Held) -> None:
+    async def _give_back(self, lease: OwnedLease) -> None:
         await self.process.host.clock.sleep(self.drain_seconds)
         if self.holds.get(lease.id) == lease:  # not lost, and not granted anew meanwhile
             del self.holds[lease.id]
             self._note("released", lease)
             await self.session.release(lease.id, lease.epoch)
 
-    def _note(self, what: str, held: Held) -> None:
+    def _note(self, what: str, held: OwnedLease) -> None:
         self.mesh.changes.append(Told(self.mesh.host.clock.elapsed(), self.client_id, what, held.id, held.epoch))
 
 

@@ -16,7 +16,7 @@ from devmesh.control import ask
 from devmesh.documents import MeshStatus, ProcessStatus, Ready, ready_from_json, status_from_json
 from devmesh.files import MeshFiles
 from devmesh.registration import Address
-from devmesh.roster import Held
+from devmesh.roster import Supervised
 from devmesh.supervision import Kind
 from devmesh.supervisor import Supervisor
 from tests.support.sleepers import BRIEF, BROKEN, Sleeper
@@ -68,16 +68,16 @@ class Mesh:
         self.supervisor = Supervisor(asked, self.said.append)
         self.running = asyncio.ensure_future(self.supervisor.run())
 
-    def build(self, *_: object) -> dict[str, Held]:
+    def build(self, *_: object) -> dict[str, Supervised]:
         """In place of real processes."""
         brokers = {
-            each.name: Held(Kind.CLUSTER, each, f"127.0.0.1:{number}", "b", "west")
+            each.name: Supervised(Kind.CLUSTER, each, f"127.0.0.1:{number}", "b", "west")
             for number, each in enumerate(self.brokers, start=1)
         }
         return {
             **brokers,
-            "east": Held(Kind.CLUSTER, self.cluster, "127.0.0.1:19192", "a", "east"),
-            "registry-0": Held(Kind.SERVICE, self.service, "127.0.0.1:7401"),
+            "east": Supervised(Kind.CLUSTER, self.cluster, "127.0.0.1:19192", "a", "east"),
+            "registry-0": Supervised(Kind.SERVICE, self.service, "127.0.0.1:7401"),
         }
 
     async def ready(self) -> Ready:

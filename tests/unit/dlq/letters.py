@@ -1,6 +1,6 @@
 """Dead letters as tests make them."""
 
-from services.dlq.model.letters import Letter, Origin, Place
+from services.dlq.model.letters import Letter, LetterPlace, Origin
 
 
 def letter(
@@ -30,7 +30,7 @@ def letter(
     identity = f"01ARZ:{at}" if id is None else id
     topic = f"braid.{stream}.live.1"
     return Letter(
-        place=Place(stream, generation, partition, offset),
+        place=LetterPlace(stream, generation, partition, offset),
         cluster="east",
         topic=f"braid.{stream}.dlq.{generation}",
         origin=Origin(lane, "east", topic, 0, at, time_ms - 5, 7, identity, time_ms - 9, topic_id),

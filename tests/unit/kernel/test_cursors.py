@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from braid.kernel.cursors import Part, backlog_permille, divided, joined, live_cursor, tracker
+from braid.kernel.cursors import CursorPart, backlog_permille, divided, joined, live_cursor, tracker
 from braid.kernel.envelope import Kind, decode, encode
 from braid.kernel.progress import Progress
 from braid.kernel.progress_fields import Cursor, EnvelopeFields
@@ -43,7 +43,9 @@ def worked(draw: st.DrawFn) -> tuple[list[int], list[Progress], set[int], set[in
 def stated(starts: Sequence[int], trackers: Sequence[Progress]) -> EnvelopeFields:
     """What a commit says of them."""
     untils = [*starts[1:], None]
-    parts = [Part(start, until, each.snapshot()) for start, until, each in zip(starts, untils, trackers, strict=True)]
+    parts = [
+        CursorPart(start, until, each.snapshot()) for start, until, each in zip(starts, untils, trackers, strict=True)
+    ]
     return joined(parts, 250)
 
 
@@ -79,7 +81,7 @@ def test_a_commit_claims_what_is_done_and_nothing_else_and_gives_the_same_cursor
     assert members(Progress.restore(decoded.fields).snapshot().claims) == done, "read as one, by who knows no cursors"
 
 
-def _owns(at: int, parts: Sequence[Part], offset: int) -> bool:
+def _owns(at: int, parts: Sequence[CursorPart], offset: int) -> bool:
     until = parts[at].until
     return parts[at].start <= offset and (until is None or offset < until)
 

@@ -17,8 +17,8 @@ from services.lagmon.policy import (
     LONG_AGO,
     Commit,
     Now,
+    PartitionProgress,
     Probe,
-    Progress,
     Reading,
     is_stale,
     live_seconds,
@@ -36,7 +36,7 @@ def committed(
     oldest_age: float | None = None,
     head_age: float | None = None,
     heard_at: float = LONG_AGO,
-) -> Progress:
+) -> PartitionProgress:
     """Progress with an envelope; ages in seconds before `NOW`."""
 
     def at(age: float | None) -> int | None:
@@ -46,12 +46,12 @@ def committed(
         base=base, done=Ranges(done), oldest_ingested_at_ms=at(oldest_age), head_ingested_at_ms=at(head_age)
     )
     encoded = encode(fields)
-    return Progress(Commit(encoded.offset, encoded.metadata, WALL_MS, heard_at))
+    return PartitionProgress(Commit(encoded.offset, encoded.metadata, WALL_MS, heard_at))
 
 
-def plain(offset: int) -> Progress:
+def plain(offset: int) -> PartitionProgress:
     """Progress of another tool's group."""
-    return Progress(Commit(offset, "", WALL_MS, LONG_AGO))
+    return PartitionProgress(Commit(offset, "", WALL_MS, LONG_AGO))
 
 
 def seen(*looks: tuple[float, int], start: int = 0) -> LogEnds:
@@ -65,10 +65,10 @@ def seen(*looks: tuple[float, int], start: int = 0) -> LogEnds:
 
 # --- the checker of records, and the mutant it must catch
 
-Lag = Callable[[Progress, LogEnds, Now], Reading]
+Lag = Callable[[PartitionProgress, LogEnds, Now], Reading]
 
 
-def wrong_counts(read: Lag, cases: Sequence[tuple[Progress, LogEnds]]) -> list[int]:
+def wrong_counts(read: Lag, cases: Sequence[tuple[PartitionProgress, LogEnds]]) -> list[int]:
     """Cases in which the lag is not the number of offsets, one by one, that are in the log and not done."""
     wrong = []
     for number, (progress, ends) in enumerate(cases):
@@ -79,7 +79,7 @@ def wrong_counts(read: Lag, cases: Sequence[tuple[Progress, LogEnds]]) -> list[i
     return wrong
 
 
-def forgets_gaps(progress: Progress, ends: LogEnds, now: Now) -> Reading:
+def forgets_gaps(progress: PartitionProgress, ends: LogEnds, now: Now) -> Reading:
     """The mutant: Kafka's own lag, which takes done ranges beyond the offset for work."""
     offset = progress.commit.offset if progress.commit else 0
     return read_lag(progress, ends, now)._replace(records=max(0, ends.end - max(offset, ends.start)))
@@ -90,7 +90,7 @@ CASES = [
     (committed(40), seen((99.0, 40))),
     (committed(0), seen((99.0, 40), start=5)),
     (plain(7), seen((99.0, 40))),
-    (Progress(), seen((99.0, 40), start=3)),
+    (PartitionProgress(), seen((99.0, 40), start=3)),
 ]
 
 
@@ -133,8 +133,8 @@ def test_lag_is_never_negative_nor_nan_and_0_only_when_done(
     ours = committed(base, *beyond, oldest_age=oldest, head_age=head, heard_at=heard_at)
     others = {
         "plain": plain(base),
-        "garbage": Progress(Commit(base, "b1:garbage", 0)),
-        "none": Progress(),
+        "garbage": PartitionProgress(Commit(base, "b1:garbage", 0)),
+        "none": PartitionProgress(),
         "envelope": ours,
     }
     progress = others[kind]
@@ -227,12 +227,12 @@ def test_an_end_never_seen_is_not_called_done() -> None:
         (committed(10, oldest_age=50, heard_at=10.0), seen((90.0, 11)), False),
         (committed(11, heard_at=10.0), seen((90.0, 11)), False),
         (plain(5), seen((80.0, 10), (90.0, 12)), False),
-        (Progress(), seen((99.0, 10)), False),
-        (Progress(), seen((98.0, 10)), True),
+        (PartitionProgress(), seen((99.0, 10)), False),
+        (PartitionProgress(), seen((98.0, 10)), True),
     ],
     ids=["stalled", "commits", "just came", "age is known", "drained", "foreign", "new", "never committed"],
 )
-def test_a_record_is_read_only_for_a_stalled_group(progress: Progress, ends: LogEnds, wanted: bool) -> None:
+def test_a_record_is_read_only_for_a_stalled_group(progress: PartitionProgress, ends: LogEnds, wanted: bool) -> None:
     assert wants_probe(progress, read_lag(progress, ends, NOW), ends, NOW) is wanted
 
 
@@ -252,7 +252,7 @@ def test_a_record_is_read_once_a_stall_and_again_much_later_when_it_did_not_come
 
 
 def test_a_split_partition_has_the_age_of_its_backlog_and_beside_it_that_of_its_head() -> None:
-    def split(oldest: float | None, live_oldest: float | None, live_base: int = 500) -> Progress:
+    def split(oldest: float | None, live_oldest: float | None, live_base: int = 500) -> PartitionProgress:
         def at(age: float | None) -> int | None:
             return None if age is None else WALL_MS - round(age * 1000)
 
@@ -261,7 +261,7 @@ def test_a_split_partition_has_the_age_of_its_backlog_and_beside_it_that_of_its_
             base=100, until=400, cursors=(live,), oldest_ingested_at_ms=at(oldest), head_ingested_at_ms=at(1.0)
         )
         encoded = encode(fields)
-        return Progress(Commit(encoded.offset, encoded.metadata, WALL_MS, 95.0))
+        return PartitionProgress(Commit(encoded.offset, encoded.metadata, WALL_MS, 95.0))
 
     ends = seen((10.0, 500), (90.0, 510))
     reading = read_lag(split(5_000.0, 2.5), ends, NOW)
@@ -272,13 +272,13 @@ def test_a_split_partition_has_the_age_of_its_backlog_and_beside_it_that_of_its_
     unknown = read_lag(split(None, None), ends, NOW)
     assert (unknown.source, unknown.exact) == (Source.UNKNOWN, False), "the head's last record tells nothing of it"
     assert unknown.seconds == 90.0
-    assert live_seconds(committed(100), ends, NOW) is None and live_seconds(Progress(), ends, NOW) is None
+    assert live_seconds(committed(100), ends, NOW) is None and live_seconds(PartitionProgress(), ends, NOW) is None
 
 
 def test_what_is_done_beyond_what_fits_a_commit_is_no_lag() -> None:
     pointer = SpillPointer(3, 77, 1, 5_000, 12, done=250)
     stated = encode(EnvelopeFields(base=100, done=Ranges([(120, 150)]), spill=pointer))
-    progress = Progress(Commit(stated.offset, stated.metadata, WALL_MS, 95.0))
+    progress = PartitionProgress(Commit(stated.offset, stated.metadata, WALL_MS, 95.0))
     assert read_lag(progress, seen((10.0, 500)), NOW).records == 400 - 30 - 250
     assert read_lag(progress, seen((10.0, 160)), NOW).records == 1, "never none while a record is undone"
 

@@ -14,7 +14,7 @@ from braid.kernel.errors import OffsetOutOfRange
 from braid.kernel.ids import LeaseId
 from braid.kernel.ports import TopicPartition
 from braid.spark.options import MeshOptions, ReadOptions
-from braid.spark.positions import Batch, Positions
+from braid.spark.positions import LeaseBatch, Positions
 from braid.spark.stream import Planner
 from tests.support.scripted_control import until, virtual
 from tests.unit.client.scripted_member import FIRST, SECOND, TOPIC, Bench, bench, member, take
@@ -203,7 +203,7 @@ async def test_a_run_that_ends_waits_for_leases_without_an_answer_and_then_ends_
         at.fill(40)
         await planned(at, by, EMPTY)
         by._until = {ONE: 30}
-        begun = Positions("logs", "g", {ONE: Batch(0, 10)})
+        begun = Positions("logs", "g", {ONE: LeaseBatch(0, 10)})
         sink(at, begun)
         end = await planned(at, by, begun)
         assert end.batches[ONE][:2] == (10, 30)

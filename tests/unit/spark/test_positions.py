@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from braid.client.planning.planner import Offer
 from braid.kernel.errors import BraidError
 from braid.kernel.ids import LeaseId
-from braid.spark.positions import Batch, Positions
+from braid.spark.positions import LeaseBatch, Positions
 
 EAST = LeaseId.parse("logs/live/1/0")
 WEST = LeaseId.parse("logs/live/2/0")
@@ -24,7 +24,7 @@ def read_back(positions: Positions) -> Positions:
 
 
 def test_a_lease_begins_where_the_group_stands() -> None:
-    assert EMPTY.advance({EAST: Offer(5, 9)}, None).batches == {EAST: Batch(5, 9)}
+    assert EMPTY.advance({EAST: Offer(5, 9)}, None).batches == {EAST: LeaseBatch(5, 9)}
 
 
 def test_nothing_new_is_the_same_position() -> None:
@@ -35,22 +35,22 @@ def test_nothing_new_is_the_same_position() -> None:
 
 def test_a_new_channel_appears_and_the_old_one_stays_where_it_was() -> None:
     at = EMPTY.advance({EAST: Offer(0, 9)}, None).advance({WEST: Offer(0, 4)}, None)
-    assert at.batches == {EAST: Batch(9, 9), WEST: Batch(0, 4)}
+    assert at.batches == {EAST: LeaseBatch(9, 9), WEST: LeaseBatch(0, 4)}
 
 
 def test_the_checkpoint_wins_over_progress_that_lags_behind() -> None:
     at = EMPTY.advance({EAST: Offer(0, 9)}, None)
-    assert at.advance({EAST: Offer(3, 12)}, None).batches == {EAST: Batch(9, 12)}
+    assert at.advance({EAST: Offer(3, 12)}, None).batches == {EAST: LeaseBatch(9, 12)}
 
 
 def test_what_another_member_did_meanwhile_is_passed_over() -> None:
     at = EMPTY.advance({EAST: Offer(0, 9)}, None)
-    assert at.advance({EAST: Offer(20, 30)}, None).batches == {EAST: Batch(20, 30)}
+    assert at.advance({EAST: Offer(20, 30)}, None).batches == {EAST: LeaseBatch(20, 30)}
 
 
 def test_done_ranges_are_kept_with_the_batch_and_cut_to_it() -> None:
     at = EMPTY.advance({EAST: Offer(0, 100, (10, 20, 90, 120))}, None)
-    assert at.batches[EAST] == Batch(0, 100, (10, 20, 90, 100))
+    assert at.batches[EAST] == LeaseBatch(0, 100, (10, 20, 90, 100))
     assert read_back(at) == at
 
 
@@ -61,7 +61,7 @@ def test_too_many_done_ranges_are_repeated_instead() -> None:
 
 def test_a_run_that_ends_passes_no_end_and_takes_no_later_lease() -> None:
     at = EMPTY.advance({EAST: Offer(0, 100), WEST: Offer(0, 50)}, None, {EAST: 60})
-    assert at.batches == {EAST: Batch(0, 60)}
+    assert at.batches == {EAST: LeaseBatch(0, 60)}
     assert at.advance({EAST: Offer(60, 100), WEST: Offer(0, 50)}, None, {EAST: 60}) is at
 
 
@@ -71,7 +71,7 @@ def test_channels_that_are_gone_are_forgotten_without_an_empty_batch() -> None:
     assert left.advance({WEST: Offer(4, 4)}, None).nothing_since(at)
     grown = left.advance({WEST: Offer(4, 6)}, None)
     assert not grown.nothing_since(at)
-    assert grown.batches == {WEST: Batch(4, 6)}
+    assert grown.batches == {WEST: LeaseBatch(4, 6)}
 
 
 @given(

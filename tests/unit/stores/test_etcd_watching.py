@@ -3,7 +3,7 @@
 import pytest
 
 from braid.kernel.errors import Compacted, StoreUnavailable
-from braid.kernel.ports import Batch, HistoryId
+from braid.kernel.ports import EventBatch, HistoryId
 from braid.stores.etcd import keys, watching
 from braid.stores.etcd.watching import Cursor
 from braid.stores.etcd_wire import etcd_pb2 as wire
@@ -37,7 +37,7 @@ def _start(cursor: Cursor) -> int:
 def test_one_revision_gives_one_batch_with_all_its_events() -> None:
     cursor = Cursor("registry", 10)
     batches = cursor.accept(_response(_head(11), _put(4, 11, b"a", b"b"), revision=11))
-    assert batches == [Batch(LOGS, 4, (b"a", b"b"), 11)]
+    assert batches == [EventBatch(LOGS, 4, (b"a", b"b"), 11)]
     assert (cursor.revision, _start(cursor)) == (11, 12)
 
 

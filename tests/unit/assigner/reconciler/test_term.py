@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from braid.client.membership.lease_session import LeaseSession
-from braid.client.records.delivery import Held
+from braid.client.records.delivery import OwnedLease
 from braid.kernel.ids import LeaseId
 from braid.stores.memory import Fate
 from services.assigner.model.events import GoneReason, GroupIdleExpired, LeasesGranted, LeasesReleased, MemberGone
@@ -124,7 +124,7 @@ def test_a_member_that_is_leaving_gets_nothing_back_of_what_it_gives_back() -> N
     run(scenario())
 
 
-async def give_back(mesh: Mesh, member: Participant, lease: tuple[LeaseId, Held]) -> None:
+async def give_back(mesh: Mesh, member: Participant, lease: tuple[LeaseId, OwnedLease]) -> None:
     """A member has drained a lease; then somebody else has it."""
     del member.holds[lease[0]]
     await member.session.release(lease[0], lease[1].epoch)

@@ -8,7 +8,7 @@ import pytest
 from braid.api.assigner.v1 import join_pb2
 from braid.client.consumer_settings import Backlog, ConsumerSettings
 from braid.client.records.record import Record
-from braid.kernel.cursors import Part, divided, live_cursor
+from braid.kernel.cursors import CursorPart, divided, live_cursor
 from braid.kernel.errors import Invalid
 from braid.kernel.limits.client import SPLIT_RECORDS_MIN
 from braid.kernel.ports import TopicPartition
@@ -272,7 +272,7 @@ def test_a_head_s_start_that_is_claimed_as_done_skips_the_backlog(monkeypatch: p
     """A control for the watch over commits: it sees a commit that begins at the head."""
     from braid.client.commits import claims
 
-    def at_the_head(parts: Sequence[Part], permille: int) -> object:
+    def at_the_head(parts: Sequence[CursorPart], permille: int) -> object:
         return parts[-1].fields
 
     monkeypatch.setattr(claims, "joined", at_the_head)

@@ -7,7 +7,7 @@ from braid.client.delivery.partition_work import PartitionWork
 from braid.client.delivery.ready_queue import ReadyQueue
 from braid.client.delivery.stages import Stage
 from braid.client.records.braid_headers import MARKS
-from braid.client.records.delivery import Held
+from braid.client.records.delivery import OwnedLease
 from braid.client.records.slices import Slice
 from braid.kafka.memory.log import MemoryRecord
 from braid.kernel.ids import SEAL_CANARY, LeaseId
@@ -29,7 +29,7 @@ class _Ready(ReadyQueue):
 
 def test_the_canary_of_a_seal_is_passed_over_and_nothing_that_resembles_it() -> None:
     ready = _Ready()
-    held = Held(LeaseId.parse("logs/live/1/0"), 7, ClusterAddress(name="east"), PARTITION)
+    held = OwnedLease(LeaseId.parse("logs/live/1/0"), 7, ClusterAddress(name="east"), PARTITION)
     settling = ClusterWork.__new__(ClusterWork)  # nothing is settled here
     memory = LaneMemory(MemoryBound(1 << 20, {}), 1)
     work = PartitionWork(held, group="g", ready=ready, settling=settling, memory=memory, may_start=lambda: True)

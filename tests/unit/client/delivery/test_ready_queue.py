@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from braid.client.delivery.handler_lanes import Place
+from braid.client.delivery.handler_lanes import HandlerPlace
 from braid.client.delivery.partition_work import PartitionWork
 from braid.client.delivery.ready_queue import ReadyQueue
 from braid.client.delivery.streak import Streak
@@ -121,7 +121,7 @@ async def test_who_had_its_turn_meanwhile_is_not_given_another_one() -> None:
         at.fill(1_000)
         async with member(at, "m", FIRST) as (consumer, _):
             await asyncio.sleep(1.0)
-            place = Place(consumer._ready)
+            place = HandlerPlace(consumer._ready)
             for _ in range(6):
                 taken = [place.take_quickly() for _ in range(RECORDS_BETWEEN_YIELDS)]
                 assert None not in taken

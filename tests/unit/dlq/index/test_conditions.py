@@ -8,12 +8,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from services.dlq.index.conditions import ANYTHING, condition_of
-from services.dlq.index.letter_index import LetterIndex, Part, Reading
+from services.dlq.index.letter_index import DlqPartition, LetterIndex, Reading
 from services.dlq.model.filter import All, Comparison, Filter, Not, Some, matches, parse_filter
 from services.dlq.model.letters import Letter
 from tests.unit.dlq.letters import letter
 
-PART: Final = Part("logs", 1, 0)
+PART: Final = DlqPartition("logs", 1, 0)
 TEXTS: Final = ("", "a", "A", "a.b", "b", "a\0.b", "a\0", "ß", "SS", "x'--", "%")
 LETTERS: Final = [
     letter(

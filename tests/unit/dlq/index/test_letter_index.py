@@ -7,15 +7,15 @@ import pytest
 
 from braid.kernel.errors import Unavailable
 from services.dlq.domain.replay import Replay
-from services.dlq.index.letter_index import LetterIndex, NewestFirst, Part, Reading
+from services.dlq.index.letter_index import DlqPartition, LetterIndex, NewestFirst, Reading
 from services.dlq.index.selection import next_batch, select_page
 from services.dlq.model.events import BatchBegun, Position, ReplaySpec
 from services.dlq.model.filter import EVERYTHING, parse_filter
-from services.dlq.model.letters import Cursor, Letter, Place
+from services.dlq.model.letters import Cursor, Letter, LetterPlace
 from tests.unit.dlq.letters import letter
 
-PART = Part("logs", 1, 0)
-OTHER = Part("logs", 1, 1)
+PART = DlqPartition("logs", 1, 0)
+OTHER = DlqPartition("logs", 1, 1)
 READING = Reading("east", "braid.logs.dlq.1", b"topic-1", 0)
 
 
@@ -43,8 +43,8 @@ def test_rows_and_position_move_together_and_survive(path: Path, index: LetterIn
     index.close()
     again = LetterIndex(path, "mesh-1")
     assert again.readings()[PART] == READING._replace(next_offset=7)
-    assert again.get(Place("logs", 1, 0, 3)) == found
-    assert again.get(Place("logs", 1, 0, 5)) is None
+    assert again.get(LetterPlace("logs", 1, 0, 3)) == found
+    assert again.get(LetterPlace("logs", 1, 0, 5)) is None
     assert again.positions("logs") == [Position(1, 0, 7), Position(1, 1, 0)]
 
 
@@ -112,7 +112,7 @@ def test_rows_leave_with_their_copies(index: LetterIndex) -> None:
 
 
 def test_newest_first_page_by_page_over_streams(index: LetterIndex) -> None:
-    bills = Part("bills", 1, 0)
+    bills = DlqPartition("bills", 1, 0)
     index.begin(bills, READING)
     index.write(PART, [letter(n, time_ms=100 + n // 2) for n in range(6)], 6)
     index.write(bills, [letter(n, stream="bills", time_ms=101) for n in range(2)], 2)

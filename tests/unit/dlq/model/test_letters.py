@@ -11,14 +11,14 @@ from braid.kernel.limits.dlq import DLQ_HEADER_BYTES_MAX, DLQ_HEADERS_MAX, DLQ_K
 from services.dlq.model.letters import (
     Headers,
     Letter,
-    Place,
+    LetterPlace,
     original_headers,
     read_letter,
     replay_headers,
     traceback_of,
 )
 
-PLACE = Place("logs", 3, 1, 42)
+PLACE = LetterPlace("logs", 3, 1, 42)
 BRAID: Headers = [
     ("k", b"v"),
     ("braid-dl-origin-id", b"01ARZ:7"),
@@ -207,8 +207,8 @@ def test_a_header_without_a_value_is_an_empty_one() -> None:
 
 
 def test_names_are_read_and_refused() -> None:
-    assert Place.parse("logs/3/1/42") == PLACE
+    assert LetterPlace.parse("logs/3/1/42") == PLACE
     for name in ("", "logs", "logs/3/1", "logs/3/1/x", "LOGS/3/1/4", "logs/3/1/-4", f"logs/3/1/{'9' * 30}"):
         with pytest.raises(Invalid) as refused:
-            Place.parse(name)
+            LetterPlace.parse(name)
         assert refused.value.field == "name"

@@ -13,7 +13,7 @@ from braid.kafka.memory.log import Log, NewRecord, Read
 from braid.kernel.errors import ClusterUnavailable
 from braid.kernel.limits.dlq import DLQ_COPY_SECONDS, DLQ_UNREADABLE_SECONDS
 from braid.kernel.ports import Host, KafkaRecord, TopicPartition
-from services.dlq.index.letter_index import LetterIndex, Part
+from services.dlq.index.letter_index import DlqPartition, LetterIndex
 from services.dlq.index.tail import ClusterTail
 from services.dlq.model.channels import ClusterPlace, DlqChannel, Presence
 from services.dlq.model.events import Position
@@ -154,7 +154,7 @@ def test_a_channel_that_goes_while_it_is_placed_harms_nobody(tmp_path: Path, mon
         tail.follow([CHANNEL])
         await asyncio.sleep(5.0)
         assert index.positions("logs") == [Position(1, 0, 10)]
-        assert tail.parts() == {Part("logs", 1, 0): 10}
+        assert tail.parts() == {DlqPartition("logs", 1, 0): 10}
         running.cancel()
         await running.ended()
         index.close()

@@ -17,7 +17,7 @@ from services.registry.model import belonging as b
 from services.registry.model import clusters as c
 from services.registry.model import stream_events as e
 from services.registry.model.channels import ChannelRef, ChannelWeight
-from services.registry.model.clusters import ClusterDecider, ClusterSpec, Health, Verdict
+from services.registry.model.clusters import ClusterDecider, ClusterSpec, Health, HealthVerdict
 from services.registry.model.drills import Drill, DrillKind
 from services.registry.model.streams import FailoverMode, StreamSpec
 from tests.unit.registry.histories import cluster, created
@@ -176,13 +176,13 @@ def test_a_snapshot_of_an_earlier_release_takes_defaults() -> None:
 def test_a_cluster_with_thresholds_verdict_and_falls_is_read_as_it_was_written() -> None:
     declared = ClusterSpec("a:9092", health={"flap_falls": 0.0, "slow_factor": 20.0})
     events: list[c.ClusterEvent] = [c.ClusterRegistered(declared, "kafka-1")]
-    events += [c.ClusterHealthChanged(health, "why", verdict) for health in Health for verdict in Verdict]
+    events += [c.ClusterHealthChanged(health, "why", verdict) for health in Health for verdict in HealthVerdict]
     for event in events:
         assert CLUSTER_CODEC.decode(CLUSTER_CODEC.encode(event, CONTEXT)) == (event, CONTEXT)
-    state = cluster("east", health=Health.FLAPPING, verdict=Verdict.FLAPPING, falls_ms=(1, 2), spec=declared)
+    state = cluster("east", health=Health.FLAPPING, verdict=HealthVerdict.FLAPPING, falls_ms=(1, 2), spec=declared)
     assert CLUSTER_CODEC.decode_state(CLUSTER_CODEC.encode_state(state)) == state
 
 
 def test_a_verdict_of_a_later_release_is_untold() -> None:
     event, _ = CLUSTER_CODEC.decode(b"b\x04\x08\x03\x18\x63")  # health 3, verdict 99
-    assert event == c.ClusterHealthChanged(Health.DOWN, "", Verdict.UNTOLD)
+    assert event == c.ClusterHealthChanged(Health.DOWN, "", HealthVerdict.UNTOLD)

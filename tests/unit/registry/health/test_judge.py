@@ -10,10 +10,10 @@ from braid.kernel.limits.health import (
     FLAP_HOLD_SECONDS_MAX,
     SOLE_WITNESS_SECONDS,
 )
-from services.registry.health.evidence import Evidence, Look, Part, weigh
+from services.registry.health.evidence import Evidence, Look, LookPart, weigh
 from services.registry.health.judge import Judgement, hold_seconds, judge
 from services.registry.liveness.witnesses import NOBODY, Hearsay
-from services.registry.model.clusters import Health, Verdict
+from services.registry.model.clusters import Health, HealthVerdict
 from services.registry.model.thresholds import Thresholds
 
 WELL = Judgement(Health.HEALTHY)
@@ -44,7 +44,7 @@ def every(seconds: float, start: float, end: float, **said: object) -> list[Evid
 
 def test_the_first_bad_look_makes_a_suspect_and_agreement_takes_it_down() -> None:
     suspect = after(WELL, good(0.0), bad(0.25, 0.25))
-    assert (suspect.health, suspect.verdict) == (Health.SUSPECT, Verdict.DEAD)
+    assert (suspect.health, suspect.verdict) == (Health.SUSPECT, HealthVerdict.DEAD)
     assert after(suspect, bad(1.0, 1.0), bad(1.5, 1.5)).health is Health.SUSPECT
     assert after(suspect, bad(1.0, 1.0), bad(1.75, 1.75)).health is Health.DOWN
 
@@ -85,7 +85,7 @@ def test_when_a_suspicion_is_over_may_be_declared() -> None:
 
 def test_a_cluster_that_is_slow_for_long_enough_is_slow_and_a_burst_is_not() -> None:
     burst = after(WELL, *every(0.5, 0.0, 9.5, slow="300 ms"))
-    assert (burst.health, burst.verdict) == (Health.SUSPECT, Verdict.SLOW)
+    assert (burst.health, burst.verdict) == (Health.SUSPECT, HealthVerdict.SLOW)
     assert after(burst, good(9.75), good(11.8)).health is Health.HEALTHY
     slow = after(burst, good(10.0, slow="300 ms"))
     assert (slow.health, slow.reason) == (Health.SLOW, "300 ms")
@@ -106,7 +106,7 @@ def test_a_slow_cluster_that_dies_is_down_and_comes_back_slow() -> None:
 
 def test_what_is_gone_makes_it_half_dead_until_all_is_there_again() -> None:
     half = after(WELL, good(0.0, gaps="1 of 4"))
-    assert (half.health, half.verdict, half.reason) == (Health.HALF_DEAD, Verdict.HALF_DEAD, "1 of 4")
+    assert (half.health, half.verdict, half.reason) == (Health.HALF_DEAD, HealthVerdict.HALF_DEAD, "1 of 4")
     assert after(half, bad(1.0, 1.0)).health is Health.HALF_DEAD
     assert after(half, bad(1.0, 1.0), bad(2.5, 2.5)).health is Health.DOWN
     assert after(half, *every(1.0, 1.0, 10.0)).health is Health.HALF_DEAD
@@ -115,7 +115,7 @@ def test_what_is_gone_makes_it_half_dead_until_all_is_there_again() -> None:
 
 def test_more_gone_than_may_be_is_bad_evidence() -> None:
     evidence = weigh(Look(0.0, 0.1), gaps="3 of 4", too_much_gone=True)
-    assert (evidence.good, evidence.verdict, evidence.reason) == (False, Verdict.HALF_DEAD, "3 of 4")
+    assert (evidence.good, evidence.verdict, evidence.reason) == (False, HealthVerdict.HALF_DEAD, "3 of 4")
     assert weigh(Look(0.0, 0.1), gaps="1 of 4").good
 
 
@@ -141,7 +141,7 @@ def test_the_price_of_falls_begins_with_the_fourth_grows_and_is_bounded(falls_ms
 def test_one_that_fell_too_often_is_held_and_then_trusted() -> None:
     down = after(WELL, bad(0.0, 2.0))
     held = after(down, good(3.0), good(13.0), hold=60.0)
-    assert (held.health, held.verdict) == (Health.FLAPPING, Verdict.FLAPPING)
+    assert (held.health, held.verdict) == (Health.FLAPPING, HealthVerdict.FLAPPING)
     assert after(held, *every(1.0, 14.0, 62.0), hold=60.0).health is Health.FLAPPING
     assert after(held, *every(1.0, 14.0, 63.0), hold=60.0).health is Health.HEALTHY
     assert after(held, bad(14.0, 14.0), bad(15.5, 15.5), hold=60.0).health is Health.DOWN
@@ -156,7 +156,7 @@ def test_a_slow_one_is_held_too() -> None:
 
 # --- witnesses
 
-FAILED = Look(10.0, 10.2, Part.APPEND, "no answer")
+FAILED = Look(10.0, 10.2, LookPart.APPEND, "no answer")
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_the_registry_reaches_it_and_its_users_do_not(hearsay: Hearsay, condemne
     evidence = weigh(Look(10.0, 10.2), hearsay)
     assert evidence.good is not condemned
     if condemned:
-        assert (evidence.since, evidence.verdict) == (9.5, Verdict.PRODUCERS_CUT_OFF)
+        assert (evidence.since, evidence.verdict) == (9.5, HealthVerdict.PRODUCERS_CUT_OFF)
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ def test_the_registry_reaches_it_and_its_users_do_not(hearsay: Hearsay, condemne
 def test_the_registry_does_not_reach_it_and_its_users_do(hearsay: Hearsay, alive_at: float | None) -> None:
     evidence = weigh(FAILED, hearsay, bad_since=9.0)
     assert not evidence.good and evidence.alive_at == alive_at
-    assert evidence.verdict is (Verdict.DEAD if alive_at is None else Verdict.REGISTRY_CUT_OFF)
+    assert evidence.verdict is (HealthVerdict.DEAD if alive_at is None else HealthVerdict.REGISTRY_CUT_OFF)
 
 
 NEWS = {"hosts": 20, "reached_at": 10.1, "failing_since": 9.5}
@@ -202,13 +202,13 @@ MANY_READ = Hearsay(**NEWS, reaching=10)  # type: ignore[arg-type]
 @pytest.mark.parametrize(
     ("part", "everyone", "writers", "alive"),
     [
-        (Part.METADATA, MANY_READ, NOBODY, True),
-        (Part.APPEND, MANY_READ, NOBODY, False),  # a full disk, or too few copies: fetches are answered
-        (Part.FETCH, MANY_READ, NOBODY, False),
-        (Part.APPEND, MANY_READ, Hearsay(hosts=1, reaching=1, reached_at=10.1), True),
-        (Part.METADATA, Hearsay(hosts=5, reaching=1, failing=2, reached_at=10.1), NOBODY, False),
+        (LookPart.METADATA, MANY_READ, NOBODY, True),
+        (LookPart.APPEND, MANY_READ, NOBODY, False),  # a full disk, or too few copies: fetches are answered
+        (LookPart.FETCH, MANY_READ, NOBODY, False),
+        (LookPart.APPEND, MANY_READ, Hearsay(hosts=1, reaching=1, reached_at=10.1), True),
+        (LookPart.METADATA, Hearsay(hosts=5, reaching=1, failing=2, reached_at=10.1), NOBODY, False),
         (
-            Part.APPEND,
+            LookPart.APPEND,
             Hearsay(hosts=5, reaching=1, failing=2, reached_at=10.1),
             Hearsay(hosts=1, reaching=1, reached_at=10.1),
             False,
@@ -216,10 +216,10 @@ MANY_READ = Hearsay(**NEWS, reaching=10)  # type: ignore[arg-type]
     ],
 )
 def test_answers_to_fetches_acquit_only_where_the_look_failed_at_metadata(
-    part: Part, everyone: Hearsay, writers: Hearsay, alive: bool
+    part: LookPart, everyone: Hearsay, writers: Hearsay, alive: bool
 ) -> None:
     evidence = weigh(Look(10.0, 10.2, part, "no answer"), everyone, writers, bad_since=9.0)
-    assert evidence.verdict is (Verdict.REGISTRY_CUT_OFF if alive else Verdict.DEAD)
+    assert evidence.verdict is (HealthVerdict.REGISTRY_CUT_OFF if alive else HealthVerdict.DEAD)
 
 
 @pytest.mark.parametrize(
@@ -249,7 +249,7 @@ def test_a_host_that_alone_writes_is_believed_late_although_others_read() -> Non
 
 
 def test_refusals_count_at_once_only_twice_in_a_row_and_with_witnesses() -> None:
-    refused = Look(10.0, 10.0, Part.METADATA, "refused", refused=True)
+    refused = Look(10.0, 10.0, LookPart.METADATA, "refused", refused=True)
     failing = Hearsay(hosts=1, failing=1, failing_since=9.9)
     assert weigh(refused, failing, refused_looks=2).decisive
     assert not weigh(refused, failing, refused_looks=1).decisive
@@ -268,8 +268,8 @@ def test_only_one_host_that_alone_uses_it_makes_weak_evidence() -> None:
     assert weigh(Look(10.0, 10.2), both).sole_since is None
     assert weigh(FAILED, alone(9.5)).sole_since is None  # the registry does not reach it either
     gone = weigh(Look(10.0, 10.2), alone(9.5), gaps="3 of 4", too_much_gone=True)
-    assert (gone.verdict, gone.sole_since) == (Verdict.HALF_DEAD, None)
-    assert weigh(Look(10.0, 10.2), both, gaps="3 of 4", too_much_gone=True).verdict is Verdict.PRODUCERS_CUT_OFF
+    assert (gone.verdict, gone.sole_since) == (HealthVerdict.HALF_DEAD, None)
+    assert weigh(Look(10.0, 10.2), both, gaps="3 of 4", too_much_gone=True).verdict is HealthVerdict.PRODUCERS_CUT_OFF
 
 
 def complaints(since: float, start: float, end: float) -> list[Evidence]:
@@ -324,12 +324,12 @@ def test_answers_that_others_see_hold_down_back_until_they_stop() -> None:
         at = step * 0.25
         seen = min(at, 5.0)
         hearsay = Hearsay(hosts=1, reaching=int(at - seen <= 1.0), reached_at=seen)
-        evidence = weigh(Look(at, at, Part.METADATA, "no answer"), hearsay, bad_since=judgement.bad_since)
+        evidence = weigh(Look(at, at, LookPart.METADATA, "no answer"), hearsay, bad_since=judgement.bad_since)
         judgement = judge(judgement, evidence)
         if judgement.health is Health.DOWN:
             down_at = down_at or at
         elif at >= 1.0:
-            assert (judgement.health, judgement.verdict) == (Health.SUSPECT, Verdict.REGISTRY_CUT_OFF)
+            assert (judgement.health, judgement.verdict) == (Health.SUSPECT, HealthVerdict.REGISTRY_CUT_OFF)
     assert 6.5 - ALIVE_SLACK_SECONDS <= down_at <= 6.75
 
 
@@ -373,8 +373,8 @@ def test_no_health_without_its_evidence(steps: list[tuple[float, str, float]]) -
         evidence = {
             "good": Evidence(at, at, True),
             "bad": Evidence(at, at, False),
-            "alive": Evidence(at, at, False, verdict=Verdict.REGISTRY_CUT_OFF, alive_at=at),
-            "sole": Evidence(at, at, False, verdict=Verdict.PRODUCERS_CUT_OFF, sole_since=0.0),
+            "alive": Evidence(at, at, False, verdict=HealthVerdict.REGISTRY_CUT_OFF, alive_at=at),
+            "sole": Evidence(at, at, False, verdict=HealthVerdict.PRODUCERS_CUT_OFF, sole_since=0.0),
             "slow": Evidence(at, at, True, slow="slow"),
             "gaps": Evidence(at, at, True, gaps="gone"),
         }[kind]

@@ -8,7 +8,7 @@ from braid.api.registry.v1 import cluster_pb2
 from braid.api.registry.v1 import registry_service_pb2 as api
 from braid.kernel.errors import ClusterAccessDenied
 from braid.kernel.limits.health import SOLE_WITNESS_SECONDS
-from services.registry.health.evidence import Look, Part, weigh
+from services.registry.health.evidence import Look, LookPart, weigh
 from services.registry.health.judge import Judgement, judge
 from services.registry.liveness.witnesses import Hearsay, Word
 from services.registry.model.clusters import Health
@@ -106,7 +106,7 @@ def test_a_cluster_that_refuses_the_registry_is_not_registered_and_the_remedy_is
 
 
 def test_a_look_that_is_refused_shows_nothing_and_ends_runs_of_evidence() -> None:
-    denied = Look(10.0, 10.1, Part.METADATA, "no permission", denied=True)
+    denied = Look(10.0, 10.1, LookPart.METADATA, "no permission", denied=True)
     nothing = weigh(denied)
     before = Judgement(Health.SUSPECT, "late", bad_since=9.0, firm_since=9.0)
     after = judge(before, nothing)

@@ -9,12 +9,12 @@ from braid.api.registry.v1 import cluster_pb2, stream_pb2
 from braid.kernel.errors import Invalid
 from braid.kernel.limits.health import DOWN_AFTER_SECONDS
 from braid.kernel.ports import Survey, TopicDescription, TopicPartition
-from services.registry.health.evidence import Evidence, Look, Part
+from services.registry.health.evidence import Evidence, Look, LookPart
 from services.registry.health.gaps import Gaps
 from services.registry.health.judge import Judgement, judge
 from services.registry.health.observed import Observed
 from services.registry.liveness.witnesses import SILENCE, Heard, Hearsay
-from services.registry.model.clusters import Health, Verdict
+from services.registry.model.clusters import Health, HealthVerdict
 from services.registry.model.streams import StreamSpec, check_stream_spec
 from services.registry.model.thresholds import Thresholds
 from tests.unit.registry.histories import cluster
@@ -27,7 +27,7 @@ PATIENT = Thresholds(ride_out_seconds=12.0)
 
 
 def hanging(since: float, until: float) -> Evidence:
-    return Evidence(since, until, False, "append: no answer", Verdict.DEAD, hanging_since=0.0)
+    return Evidence(since, until, False, "append: no answer", HealthVerdict.DEAD, hanging_since=0.0)
 
 
 def after(seconds: float, thresholds: Thresholds) -> Judgement:
@@ -49,7 +49,7 @@ def after(seconds: float, thresholds: Thresholds) -> Judgement:
 )
 def test_what_others_lead_goes_on_so_it_is_never_down(seconds: float, thresholds: Thresholds, health: Health) -> None:
     found = after(seconds, thresholds)
-    assert (found.health, found.verdict) == (health, Verdict.HALF_DEAD)
+    assert (found.health, found.verdict) == (health, HealthVerdict.HALF_DEAD)
 
 
 def test_evidence_against_the_whole_cluster_keeps_its_own_time() -> None:
@@ -215,7 +215,7 @@ def test_hosts_that_are_acknowledged_show_that_nothing_hangs_where_all_would(
         observed.see_topics([logs.name], Survey(1, [1, 2, 3], {logs.name: logs}), now)
         observed.gaps.see_silent([2])
         reached = Hearsay(hosts=1, reaching=1, reached_at=now + 0.2)
-        failed = Look(now, now + 0.25, Part.APPEND, "no answer")
+        failed = Look(now, now + 0.25, LookPart.APPEND, "no answer")
         judged = observed.see_look(
             cluster("east"), failed, TopicPartition(CANARY, 1), Heard(reached, reached), step * 250
         )
@@ -233,7 +233,7 @@ def test_one_leader_that_refuses_to_connect_is_not_every_broker() -> None:
         now = step * 0.25
         observed.see_canary(Survey(1, [1, 2, 3], {CANARY: canary}), now)
         observed.gaps.see_silent([2, 3])
-        refused = Look(now, now + 0.01, Part.APPEND, "broker h:2 does not answer: refused", refused=True)
+        refused = Look(now, now + 0.01, LookPart.APPEND, "broker h:2 does not answer: refused", refused=True)
         judged = observed.see_look(
             cluster("east"), refused, TopicPartition(CANARY, 1), Heard(failing, failing), step * 250
         )
@@ -250,7 +250,7 @@ def test_an_append_that_the_registry_is_refused_hangs_nothing() -> None:
         now = float(second)
         observed.see_canary(Survey(1, [1, 2, 3], {CANARY: canary}), now)
         observed.see_topics([logs.name], Survey(1, [1, 2, 3], {logs.name: logs}), now)
-        refused = Look(now, now + 0.1, Part.APPEND, "no permission to write", denied=True)
+        refused = Look(now, now + 0.1, LookPart.APPEND, "no permission to write", denied=True)
         judged = observed.see_look(
             cluster("east"), refused, TopicPartition(CANARY, second % 3), SILENCE, second * 1_000
         )
