@@ -97,7 +97,7 @@ chaos: setup ## throw faults at a real mesh for MINUTES=n (SEED=n, GROUND=broker
 soak: setup ## work at a mesh for HOURS=n; judges memory, descriptors, tasks, event loops
 	@$(RUN) -m tests.e2e.soak --hours $(or $(HOURS),1)
 
-bench: setup ## measure against peers (ONLY=produce: one; QUICK=1: a trial; AGAINST=commit: Braid then and now)
+bench: setup ## measure against peers (ONLY=produce; QUICK=1: a trial; AGAINST=commit: then and now)
 	@$(RUN) -m bench$(if $(AGAINST),.against $(AGAINST)) $(if $(ONLY),--only $(ONLY)) $(if $(QUICK),--quick)
 
 up: ## start the mesh with docker compose

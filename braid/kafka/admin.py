@@ -190,7 +190,7 @@ class AioAdmin:
         """See `KafkaAdmin.topic_configs`."""
         request = DescribeConfigsRequest([(RESOURCE_TOPIC, topic, list(names)) for topic in topics])
         async with bounded(KAFKA_CALL_SECONDS, "reading the configuration of topics"):
-            answer = await self._wire.ask(ANY_BROKER, request)
+            answer = await self._wire.ask_any(request)
         found: dict[str, Mapping[str, str]] = {}
         for code, message, _, topic, entries in answer.resources:
             if code != UNKNOWN_TOPIC:
@@ -329,7 +329,8 @@ class AioAdmin:
 
     async def _config(self, kind: int, name: str, broker: int) -> dict[str, str]:
         request = DescribeConfigsRequest([(kind, name, None)])
-        (told,) = (await self._wire.ask(broker, request)).resources
+        asking = self._wire.ask_any(request) if broker == ANY_BROKER else self._wire.ask(broker, request)
+        (told,) = (await asking).resources
         code, message, _, _, entries = told
         check(code, f"{'topic' if kind == RESOURCE_TOPIC else 'broker'} {name}", message)
         return {key: value for key, value, *_ in entries if value is not None}

@@ -7,7 +7,7 @@ from aiokafka.protocol.api import Request, Response
 from aiokafka.protocol.coordination import FindCoordinatorRequest
 
 from braid.kafka.errors import COORDINATOR_RETRY, check
-from braid.kafka.protocol.wire import ANY_BROKER, Wire, bounded
+from braid.kafka.protocol.wire import Wire, bounded
 from braid.kernel.errors import ClusterUnavailable
 from braid.kernel.limits.kafka import KAFKA_ANSWER_BACKOFF_SECONDS, KAFKA_CALL_SECONDS
 
@@ -53,7 +53,7 @@ class Coordinators:
 
     async def _coordinator(self, group: str) -> int:
         while group not in self._known:
-            answer = await self._wire.ask(ANY_BROKER, FindCoordinatorRequest(group, _GROUP_COORDINATOR))
+            answer = await self._wire.ask_any(FindCoordinatorRequest(group, _GROUP_COORDINATOR))
             if answer.error_code in COORDINATOR_RETRY:
                 await asyncio.sleep(KAFKA_ANSWER_BACKOFF_SECONDS)
                 continue

@@ -22,7 +22,7 @@ from braid.kafka.errors import access_error
 from braid.kafka.protocol.schemas import DescribeTopicsRequest
 from braid.kafka.security import Security
 from braid.kernel.errors import ClusterAccessDenied, ClusterUnavailable, Invalid
-from braid.kernel.limits.kafka import KAFKA_CLOSE_SECONDS
+from braid.kernel.limits.kafka import ANY_BROKER_SECONDS, KAFKA_CLOSE_SECONDS
 
 Address = tuple[str, int]
 ANY_BROKER: Final = -1
@@ -91,6 +91,7 @@ class Wire:
         self._locks: dict[Address, asyncio.Lock] = {}
         self._silences = count(1)
         self._silent: dict[Address, int] = {}  # those that did not answer when last asked, numbered in that order
+        self._left: set[asyncio.Future[Response]] = set()  # questions that another broker has answered
         self._closed = False
 
     def beside(self) -> "Wire":
@@ -116,9 +117,45 @@ class Wire:
             connection = await self._connect(address)
         return await self._send(address, connection, request)
 
+    async def ask_any(self, request: Request) -> Response:
+        """What any broker answers to a question that changes nothing. Raises as `ask`, once none of them does.
+
+        One that takes its time is left to it, and another is asked beside it, as connections are tried in RFC 8305: it
+        may be frozen, and whoever asks may have no time to find that out.
+        """
+        untried, failures = iter(self._by_silence()), list[ClusterUnavailable]()
+        asked: dict[asyncio.Future[Response], Address] = {}
+        try:
+            while True:
+                address = next(untried, None)
+                if address is not None:
+                    asked[asyncio.ensure_future(self._ask_at(address, request))] = address
+                elif not asked:
+                    raise _worst(failures)
+                patience = ANY_BROKER_SECONDS if address is not None else None
+                ended, _ = await asyncio.wait(asked, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
+                for each in ended:
+                    del asked[each]
+                    if not isinstance(error := each.exception(), ClusterUnavailable):
+                        self._leave(asked)
+                        return each.result()
+                    failures.append(error)
+        finally:
+            for each in asked:
+                each.cancel()
+
+    def _leave(self, asked: dict[asyncio.Future[Response], Address]) -> None:
+        """Those that were asked and owe an answer still may give it; until they do, all others are asked first."""
+        for each, address in asked.items():
+            self._silent[address] = next(self._silences)
+            self._left.add(each)
+            each.add_done_callback(self._left.discard)
+            each.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody wants to hear of it
+        asked.clear()
+
     async def metadata(self, topics: Sequence[str] | None) -> ClusterMetadata:
         """Brokers and these topics (all when None), as any broker knows them now; the brokers are remembered."""
-        answer = await self.ask(ANY_BROKER, DescribeTopicsRequest(None if topics is None else list(topics)))
+        answer = await self.ask_any(DescribeTopicsRequest(None if topics is None else list(topics)))
         brokers = {node: (host, port) for node, host, port, *_ in answer.brokers}
         found = {
             name: TopicMetadata(
@@ -139,6 +176,8 @@ class Wire:
     async def close(self) -> None:
         """Drops all connections. A request under way fails."""
         self._closed = True
+        for each in self._left:
+            each.cancel()
         connections, self._connections = list(self._connections.values()), {}
         waits = [hang_up(connection) for connection in connections]
         if waits:
@@ -159,22 +198,22 @@ class Wire:
                 self._drop(address, connection)
         return answer
 
-    async def _connect_any(self) -> tuple[Address, AIOKafkaConnection]:
+    async def _ask_at(self, address: Address, request: Request) -> Response:
+        return await self._send(address, await self._connect(address), request)
+
+    def _by_silence(self) -> list[Address]:
+        """All brokers known: first those that answer, last the one that fell silent last."""
         known = dict.fromkeys([*self._connections, *self._brokers.values(), *self._bootstrap])
+        return sorted(known, key=lambda address: self._silent.get(address, 0))
+
+    async def _connect_any(self) -> tuple[Address, AIOKafkaConnection]:
         failures: list[ClusterUnavailable] = []
-        for address in sorted(known, key=lambda address: self._silent.get(address, 0)):
+        for address in self._by_silence():
             try:
                 return address, await self._connect(address)
             except ClusterUnavailable as error:
                 failures.append(error)
-        if not failures:
-            raise ClusterUnavailable("the cluster has no brokers")
-        for failure in failures:
-            if isinstance(failure, ClusterAccessDenied):  # says more than that another one is away
-                raise failure
-        if not all(error.metadata.get(REFUSED) for error in failures):
-            failures[-1].metadata.pop(REFUSED, None)  # some broker may only be slow to answer
-        raise failures[-1]
+        raise _worst(failures)
 
     async def _connect(self, address: Address) -> AIOKafkaConnection:
         async with self._locks.setdefault(address, asyncio.Lock()):
@@ -211,6 +250,18 @@ class Wire:
         if self._connections.get(address) is connection:
             del self._connections[address]
         hang_up(connection)
+
+
+def _worst(failures: Sequence[ClusterUnavailable]) -> ClusterUnavailable:
+    """Of what all brokers failed with, what says most."""
+    if not failures:
+        return ClusterUnavailable("the cluster has no brokers")
+    for failure in failures:
+        if isinstance(failure, ClusterAccessDenied):  # says more than that another one is away
+            return failure
+    if not all(error.metadata.get(REFUSED) for error in failures):
+        failures[-1].metadata.pop(REFUSED, None)  # some broker may only be slow to answer
+    return failures[-1]
 
 
 def hang_up(connection: AIOKafkaConnection) -> asyncio.Future[None]:

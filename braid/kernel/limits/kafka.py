@@ -5,6 +5,7 @@ from typing import Final
 # --- Kafka
 KAFKA_CALL_SECONDS: Final = 5.0  # one admin or offsets call
 TRY_APPEND_SECONDS: Final = 2.0  # a canary append
+ANY_BROKER_SECONDS: Final = 0.2  # a broker that took so long to answer what any could may be frozen: another is asked
 
 # --- Kafka clients
 KAFKA_REQUEST_MS: Final = 2_000  # one request of a producer or fetcher; longer hides a dead broker

@@ -92,6 +92,9 @@ class Refusing(Counting):
     async def ask(self, broker: int, request: object) -> Any:
         if isinstance(request, ProduceRequest):
             return SimpleNamespace(topics=[(TOPIC, [(0, MESSAGE_TOO_LARGE, -1, -1)])])
+        return await self.ask_any(request)
+
+    async def ask_any(self, request: object) -> Any:
         return SimpleNamespace(resources=[(0, "", 2, TOPIC, [("max.message.bytes", str(self._limit))])])
 
 

@@ -14,7 +14,7 @@ from braid.kafka.fetching.leaders import AGE_SECONDS, BACKOFF_SECONDS, Leaders
 from braid.kafka.protocol.wire import ANY_BROKER, Address, ClusterMetadata, TopicMetadata, Wire
 from braid.kafka.security import Security
 from braid.kernel.errors import ClusterUnavailable
-from braid.kernel.limits.kafka import KAFKA_FETCH_BESIDE_MS, KAFKA_FETCH_WAIT_MS
+from braid.kernel.limits.kafka import ANY_BROKER_SECONDS, KAFKA_FETCH_BESIDE_MS, KAFKA_FETCH_WAIT_MS
 from braid.kernel.ports import Isolation, TopicPartition
 from tests.support.batches import batch
 from tests.support.scripted_control import virtual
@@ -179,6 +179,7 @@ class Brokers(Wire):
     def __init__(self, *frozen: int) -> None:
         super().__init__("h:1,h:2,h:3", "test", Security(), 1.0)
         self.frozen = frozen
+        self.slow: dict[int, float] = {}  # seconds before one answers
         self.asked: list[int] = []
 
     async def _open(self, address: Address) -> AIOKafkaConnection:
@@ -194,6 +195,7 @@ class Brokers(Wire):
                 self.asked.append(address[1])
                 if address[1] in self.frozen:
                     await asyncio.sleep(1_000)
+                await asyncio.sleep(self.slow.get(address[1], 0.0))
                 return "answer"
 
             def close(self) -> asyncio.Future[None]:
@@ -215,6 +217,49 @@ async def test_a_broker_that_did_not_answer_is_asked_after_all_others() -> None:
         await wire.ask(ANY_BROKER, object())
     assert await wire.ask(ANY_BROKER, object()) == "answer"
     assert wire.asked == [1, 2, 3, 3, 1]  # the one that was silent for the longest time
+
+
+@virtual
+async def test_another_broker_is_asked_while_one_is_silent() -> None:
+    wire, clock = Brokers(1), asyncio.get_running_loop().time
+    began = clock()
+    assert await wire.ask_any(object()) == "answer"
+    assert clock() - began == pytest.approx(ANY_BROKER_SECONDS)
+    began = clock()
+    assert await wire.ask_any(object()) == "answer"
+    assert clock() == began, "the silent one was asked first again"
+    assert wire.asked == [1, 2, 2]
+    await asyncio.sleep(2.0)
+    assert not wire._left, "what nobody waits for ends with its time"
+
+
+@virtual
+async def test_whoever_answers_late_keeps_its_connection_and_its_place() -> None:
+    wire = Brokers()
+    wire.slow[1] = 2 * ANY_BROKER_SECONDS
+    assert await wire.ask_any(object()) == "answer"
+    await asyncio.sleep(2 * ANY_BROKER_SECONDS)
+    assert ("h", 1) in wire._connections and not wire._silent
+    assert wire.asked == [1, 2]
+
+
+@virtual
+async def test_when_all_brokers_are_silent_that_is_told_after_the_last() -> None:
+    wire, began = Brokers(1, 2, 3), asyncio.get_running_loop().time()
+    with pytest.raises(ClusterUnavailable):
+        await wire.ask_any(object())
+    assert asyncio.get_running_loop().time() - began == pytest.approx(1.0 + 2 * ANY_BROKER_SECONDS)
+    assert wire.asked == [1, 2, 3]
+
+
+@virtual
+async def test_who_does_not_wait_any_longer_leaves_no_question_behind() -> None:
+    wire = Brokers(1, 2, 3)
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(1.5 * ANY_BROKER_SECONDS):
+            await wire.ask_any(object())
+    await asyncio.sleep(0)
+    assert not wire._left and not wire._connections
 
 
 def test_connections_beside_others_know_the_same_brokers() -> None:
