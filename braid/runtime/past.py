@@ -182,11 +182,10 @@ async def _part(kept: Kept, kind: AnyKind, first: int, most: int, until_ms: int,
     events: list[RecordedEvent] = []
     for begins, some in await kept.raw(start, end, most):
         events += recorded(kept.history, kind, begins, some)
-    # Up to where something was looked for: a page that is full says nothing of what follows it.
-    until = events[-1].sequence if len(events) >= most else max(end, start)
+    # Up to where something was looked for: a page that is full says nothing of what follows it. Of what is not kept
+    # behind the last event that is known to be not later, some may have happened by then, too.
+    until = events[-1].sequence if len(events) >= most else max(end + bool(until_ms), start)
     gaps = [gap for gap in kept.gaps if gap.first <= until and gap.last >= start]
-    if until_ms and not events and not gaps:
-        gaps = [gap for gap in kept.gaps if gap.first == end + 1]
     return Listed(events, [Gap(kept.history, max(gap.first, start), gap.last, gap.reason) for gap in gaps])
 
 

@@ -116,6 +116,27 @@ def test_peers_that_are_away_are_asked_again_and_what_they_have_is_named_until_t
     run_virtual(scenario())
 
 
+def test_a_list_up_to_a_moment_names_what_may_have_happened_by_then() -> None:
+    """Of events that are not at hand nobody knows when they happened: where the list ends before them, they are told."""
+
+    async def scenario() -> None:
+        answers = PastAnswers()
+        seat = await grown(answers)
+        lost = segments(seat.archive)[1]
+        del seat.archive.objects[str(lost)]
+        seat.aggregates = seat.aggregates_anew()
+        await seat.follow()
+        assert await answers.violations(seat.value_at) == []
+        assert answers.refused
+        for at_ms in answers.refused:
+            for latest in (0, 3):
+                listed = await seat.aggregates.listed(TOTAL, 0, 10_000, until_ms=at_ms, latest=latest)
+                assert [each.sequence for each in listed.events][-1:] == [lost.first - 1]
+                assert [(gap.first, gap.last) for gap in listed.gaps] == [(lost.first, lost.last)]
+
+    run_virtual(scenario())
+
+
 def test_an_archive_that_is_lost_under_a_running_replica_gets_what_the_store_still_has() -> None:
     async def scenario() -> None:
         answers = PastAnswers()
