@@ -117,7 +117,7 @@ def test_peers_that_are_away_are_asked_again_and_what_they_have_is_named_until_t
 
 
 def test_a_list_up_to_a_moment_names_what_may_have_happened_by_then() -> None:
-    """Of events that are not at hand nobody knows when they happened: where the list ends before them, they are told."""
+    """Nobody knows when events happened that are not at hand: where a list ends before them, they are told."""
 
     async def scenario() -> None:
         answers = PastAnswers()
