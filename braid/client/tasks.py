@@ -6,15 +6,15 @@ And long work in one coroutine, in turns (`Turns`), so that everything else on t
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from braid.kernel.errors import BraidError
 from braid.kernel.limits.client import RECORDS_BETWEEN_YIELDS, RECORDS_BETWEEN_YIELDS_MAX, YIELD_SECONDS
+from braid.kernel.limits.runtime import ROUNDING_SECONDS
 from braid.kernel.ports import Clock, DuplexCall, Task, Tasks
 
 T = TypeVar("T")
 
-_ROUNDING_SECONDS: Final = 0.001  # less than that is no time to wait
 Run = Callable[[], Coroutine[object, object, object]]
 
 
@@ -78,7 +78,7 @@ async def within(clock: Clock, deadline: Callable[[], float], wait: Callable[[],
     Raises:
         TimeoutError: the deadline passed.
     """
-    while (left := deadline() - clock.elapsed()) >= _ROUNDING_SECONDS:
+    while (left := deadline() - clock.elapsed()) >= ROUNDING_SECONDS:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(left):
                 return await wait()

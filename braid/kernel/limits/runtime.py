@@ -3,6 +3,7 @@
 from typing import Final
 
 # --- runtime
+ROUNDING_SECONDS: Final = 0.001  # less is no time to wait: clocks that differ in a last bit would never end it
 REQUESTS_REMEMBERED_MAX: Final = 1_024  # request ids a history knows as done; older repeats are decided again
 LOADS_AT_ONCE: Final = 16  # histories read side by side at start
 EVENTS_SCAN_MAX: Final = 10_000  # histories one ListEvents call looks into

@@ -19,6 +19,7 @@ from braid.kernel.limits.health import (
     TOPICS_LOOK_SECONDS,
 )
 from braid.kernel.limits.registry import IDENTITY_CHECK_SECONDS, RECONCILE_SECONDS
+from braid.kernel.limits.runtime import ROUNDING_SECONDS
 from braid.kernel.ports import KafkaAdmin, Survey, TopicPartition
 from braid.runtime.replica import Replica
 from services.registry.health.evidence import Look, LookPart
@@ -199,7 +200,7 @@ class Prober:
         try:
             while not task.done():
                 left = ends - self._now()
-                if left <= 0:
+                if left < ROUNDING_SECONDS:
                     raise TimeoutError
                 await asyncio.wait((task,), timeout=left)
             task.result()
