@@ -48,6 +48,7 @@ class VirtualTimeLoop(SequencingLoop):
         self.steps = 0
         self._now = 0.0
         self._sequence = 0
+        self._passed_at = 0  # steps, when time passed last
         self._collect_at = STEPS_PER_COLLECTION
         self._due: deque[Handle] = deque()
         self._timers: list[tuple[float, int, Handle | asyncio.Future[None]]] = []
@@ -176,6 +177,8 @@ class VirtualTimeLoop(SequencingLoop):
             if ran > STEPS_PER_INSTANT_MAX:
                 raise VirtualDeadlock(f"{ran} callbacks ran at {self._now}s and time does not pass")
         self.steps += ran
+        if self.steps - self._passed_at > STEPS_PER_INSTANT_MAX:  # timers that are due at once again
+            raise VirtualDeadlock(f"{self.steps - self._passed_at} callbacks ran at {self._now}s and time does not pass")
         if self.steps >= self._collect_at:
             self._collect_at += STEPS_PER_COLLECTION
             gc.collect()
@@ -204,6 +207,7 @@ class VirtualTimeLoop(SequencingLoop):
                 continue
             if when > self._now:
                 self._now = when
+                self._passed_at = self.steps
             if isinstance(timer, Handle):
                 due.append(timer)
             else:

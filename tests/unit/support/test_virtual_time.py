@@ -109,6 +109,19 @@ def test_a_livelock_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         run_virtual(main())
 
 
+def test_waits_too_short_for_the_clock_to_tell_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is over at once, and begins anew: the last bit of a clock in seconds is not 0."""
+    monkeypatch.setattr("tests.support.virtual_time.STEPS_PER_INSTANT_MAX", 1000)
+
+    async def waits_for_its_deadline() -> None:
+        await asyncio.sleep(1e6)
+        while True:
+            await asyncio.sleep(1e-12)
+
+    with pytest.raises(VirtualDeadlock, match="time does not pass"):
+        run_virtual(waits_for_its_deadline())
+
+
 def test_a_task_that_cannot_be_cancelled_is_named() -> None:
     async def stubborn() -> None:
         while True:
