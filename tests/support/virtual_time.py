@@ -27,9 +27,7 @@ Ts = TypeVarTuple("Ts")
 
 START_MS: Final = 1_767_225_600_000  # 2026-01-01T00:00:00Z
 STEPS_PER_INSTANT_MAX: Final = 1_000_000  # more callbacks without time passing is a livelock
-
 STEPS_PER_COLLECTION: Final = 200_000  # bounds what reference cycles hold
-
 CANCEL_ROUNDS_MAX: Final = 100  # a task may well swallow some cancellations
 _owner: ContextVar["ProcessTasks | None"] = ContextVar("virtual process", default=None)
 
@@ -48,7 +46,7 @@ class VirtualTimeLoop(SequencingLoop):
         self.steps = 0
         self._now = 0.0
         self._sequence = 0
-        self._passed_at = 0  # steps, when time passed last
+        self._livelock_at = STEPS_PER_INSTANT_MAX  # steps, unless time passes
         self._collect_at = STEPS_PER_COLLECTION
         self._due: deque[Handle] = deque()
         self._timers: list[tuple[float, int, Handle | asyncio.Future[None]]] = []
@@ -156,11 +154,11 @@ class VirtualTimeLoop(SequencingLoop):
 
     def _run_once(self) -> None:
         """Runs what is ready in this instant, and what that makes ready, unless one of it stops the loop."""
-        due, held, ran = self._due, self._held, 0
+        due, held = self._due, self._held
         if not due:
             self._jump()
         while due and not self._stopping:
-            ran += 1
+            self.steps += 1
             handle = due.popleft()
             callback = handle._callback
             if callback is None or (held and self._hold(handle)):
@@ -174,11 +172,9 @@ class VirtualTimeLoop(SequencingLoop):
             if self._failure is not None:
                 failure, self._failure = self._failure, None
                 raise VirtualFailure(f"died with nobody to see it at {self._now}s: {failure!r}") from failure
-            if ran > STEPS_PER_INSTANT_MAX:
-                raise VirtualDeadlock(f"{ran} callbacks ran at {self._now}s and time does not pass")
-        self.steps += ran
-        if self.steps - self._passed_at > STEPS_PER_INSTANT_MAX:  # timers that are due at once again
-            raise VirtualDeadlock(f"{self.steps - self._passed_at} callbacks ran at {self._now}s and time does not pass")
+            if self.steps > self._livelock_at:
+                self._livelock_at += STEPS_PER_INSTANT_MAX
+                raise VirtualDeadlock(f"too many callbacks ran at {self._now}s: time does not pass")
         if self.steps >= self._collect_at:
             self._collect_at += STEPS_PER_COLLECTION
             gc.collect()
@@ -207,7 +203,7 @@ class VirtualTimeLoop(SequencingLoop):
                 continue
             if when > self._now:
                 self._now = when
-                self._passed_at = self.steps
+                self._livelock_at = self.steps + STEPS_PER_INSTANT_MAX
             if isinstance(timer, Handle):
                 due.append(timer)
             else:
