@@ -51,7 +51,7 @@ def test_what_ails_clusters_is_named_and_nothing_else_is(enough: Enough) -> None
             break
         result = run(plan(seed, AILMENTS, 90.0, 5.0))
         assert result.green, "\n".join([f"seed {seed}", *result.trace[-60:], result.message])
-        seen |= {each for each in VERDICTS if any(f"<Verdict.{each}:" in line for line in result.trace)}
+        seen |= {each for each in VERDICTS if any(f"<HealthVerdict.{each}:" in line for line in result.trace)}
     assert seen == set(VERDICTS)  # else it proves less than it says
 
 

@@ -114,9 +114,10 @@ def test_waits_too_short_for_the_clock_to_tell_are_noticed(monkeypatch: pytest.M
     monkeypatch.setattr("tests.support.virtual_time.STEPS_PER_INSTANT_MAX", 1000)
 
     async def waits_for_its_deadline() -> None:
+        never = asyncio.get_running_loop().create_future()
         await asyncio.sleep(1e6)
-        while True:
-            await asyncio.sleep(1e-12)
+        while not never.done():
+            await asyncio.wait([never], timeout=1e-12)
 
     with pytest.raises(VirtualDeadlock, match="time does not pass"):
         run_virtual(waits_for_its_deadline())
