@@ -7,6 +7,7 @@ from typing import Final
 
 from braid.api.registry.v1 import cluster_pb2, stream_pb2
 from braid.kernel.errors import Invalid, Refused
+from braid.kernel.ids import DLQ_LANE
 from braid.kernel.limits.drill import (
     DRILL_LEAVE_SECONDS,
     DRILL_PARTITIONS,
@@ -15,7 +16,6 @@ from braid.kernel.limits.drill import (
     DRILL_SECONDS_MIN,
 )
 
-_DEAD_LETTER_LANE: Final = "dlq"
 _MEMBERS: Final = 2
 
 
@@ -134,7 +134,7 @@ def _carrier(stream: stream_pb2.Stream) -> str:
     """The cluster with most of the stream's traffic."""
     weights: dict[str, float] = {}
     for each in stream.status.channels:
-        if each.state == stream_pb2.CHANNEL_STATE_ACTIVE and each.lane != _DEAD_LETTER_LANE:
+        if each.state == stream_pb2.CHANNEL_STATE_ACTIVE and each.lane != DLQ_LANE:
             weights[each.cluster] = weights.get(each.cluster, 0.0) + each.weight * each.partitions
     if not weights:
         message = f"stream {stream.name} has no route: no cluster carries it"
@@ -162,7 +162,7 @@ def _spec(
     spec.CopyFrom(stream.spec)
     spec.ClearField("lanes")
     for lane in stream.spec.lanes:
-        if lane != _DEAD_LETTER_LANE:
+        if lane != DLQ_LANE:
             spec.lanes[lane].partitions = max(DRILL_PARTITIONS, brokers)
     spec.ClearField("clusters")
     spec.clusters.extend([carrier, *others])

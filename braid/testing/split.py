@@ -8,10 +8,10 @@ from braid.client.membership.lease_session import LeaseListener
 from braid.client.producing.routes import cluster_address
 from braid.client.records.delivery import OwnedLease
 from braid.kafka.memory import MemoryKafka
-from braid.kernel.ids import LeaseId, make_epoch
+from braid.kernel.ids import DLQ_LANE, LeaseId, make_epoch
 from braid.kernel.limits.leases import REVOKE_DEADLINE_SECONDS
 from braid.kernel.ports import Generation, TopicPartition
-from braid.testing.streams import DLQ_LANE, Channel
+from braid.testing.streams import Channel
 
 
 @dataclass

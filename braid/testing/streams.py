@@ -6,11 +6,10 @@ from dataclasses import dataclass, field
 from braid.client.producing.routes import ActiveChannel, RouteTable, cluster_address
 from braid.kafka.memory import MemoryKafka
 from braid.kernel.errors import BraidError, NotFound
-from braid.kernel.ids import ChannelId
+from braid.kernel.ids import DLQ_LANE, ChannelId
 from braid.kernel.limits.client import RECORD_BYTES_MAX_DEFAULT
 
 PREFIX = "braid."
-DLQ_LANE = "dlq"
 OnRoute = Callable[[RouteTable], None]
 
 

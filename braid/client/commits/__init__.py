@@ -1,1 +1,1 @@
-"""What was done is told to Kafka, and read back when a lease begins."""
+"""Commits progress to Kafka, and reads it back when a lease begins."""

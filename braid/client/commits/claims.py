@@ -1,4 +1,4 @@
-"""What a commit claims of a lease, at this moment."""
+"""Builds what a commit claims of a lease: the progress of all its cursors as it is now."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What runs beside an application's calls of a consumer, and the consumer's end: closed, or refused for good."""
+"""Background tasks of a consumer, and its end: the application closes it, or it is refused for good."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -9,7 +9,7 @@ from braid.kernel.ports import Task, Tasks
 
 
 class Background:
-    """Of one consumer.
+    """Background tasks and end of one consumer.
 
     Attributes:
         closed: Whether the consumer takes part no longer.

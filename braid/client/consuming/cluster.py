@@ -26,7 +26,7 @@ from braid.kernel.ports import Contact, Generation, Host, Isolation, KafkaCluste
 
 
 class Shared(NamedTuple):
-    """What all leases of a consumer share."""
+    """Parts of a consumer that all of its leases use."""
 
     ready: ReadyQueue
     memory: MemoryBound

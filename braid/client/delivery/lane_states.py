@@ -51,7 +51,7 @@ class LaneState(NamedTuple):
 
 
 class LaneStates:
-    """Of one consumer."""
+    """Reasons why lanes of one consumer do not go on, by lane."""
 
     def __init__(self, ready: ReadyQueue) -> None:
         self._ready = ready
