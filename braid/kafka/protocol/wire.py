@@ -136,10 +136,11 @@ class Wire:
                 ended, _ = await asyncio.wait(asked, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
                 for each in ended:
                     del asked[each]
-                    if not isinstance(error := each.exception(), ClusterUnavailable):
-                        self._leave(asked)
-                        return each.result()
-                    failures.append(error)
+                answers = [each for each in ended if not isinstance(each.exception(), ClusterUnavailable)]
+                if answers:
+                    self._leave(asked)
+                    return answers[0].result()
+                failures += [error for each in ended if isinstance(error := each.exception(), ClusterUnavailable)]
         finally:
             for each in asked:
                 each.cancel()
