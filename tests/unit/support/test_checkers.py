@@ -397,3 +397,10 @@ def test_a_lease_that_goes_to_and_fro_is_seen() -> None:
     assert red(Restful(), [granted("mn"[n % 2], n, 10 * n) for n in range(1, 20)])
     assert not red(Restful(), [granted("mn"[n % 2], n, 1_000 * n) for n in range(1, 20)])
     assert not red(Restful(), [facts.LeaseGranted("g", f"l{n % 4}", "m", n, 10 * n) for n in range(1, 40)])
+
+
+def test_a_leaders_clock_that_was_put_back_makes_no_lease_look_restless() -> None:
+    slow = [granted("mn"[n % 2], n, 100_000 + 1_000 * n) for n in range(1, 12)]
+    assert not red(Restful(), [*slow, granted("m", 12, 20_000), granted("n", 13, 21_000)])
+    fast = [granted("mn"[n % 2], n, 20_000 + 10 * n) for n in range(12, 26)]
+    assert red(Restful(), [*slow, *fast]), "what is told by the clock after its step still counts"
